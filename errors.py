@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import sys
 import warnings
+from collections.abc import Hashable
 from dataclasses import dataclass
 
 
@@ -190,6 +191,17 @@ def warn_user(text: str, stacklevel: int = 1) -> None:
         ):
             raise
         print(f"framejit: {text}", file=sys.stderr)
+
+
+_warned: set[Hashable] = set()
+
+
+def warn_once(text: str, key: Hashable = None, stacklevel: int = 1) -> None:
+    """Warns as framejit, once for each key (None: for each text) in the life of the process."""
+    key = text if key is None else key
+    if key not in _warned:
+        _warned.add(key)
+        warn_user(text, stacklevel + 1)
 
 
 class InternalError(FramejitError):

@@ -52,12 +52,11 @@ setup(
             [
                 f"guards/native/{name}.c"
                 for name in (
-                    "arming",
+                    "snapshot",
                     "dict_watch",
                     "guard_program",
                     "iterators",
                     "memory",
-                    "reassigned",
                     "relation",
                     "tensor_layout",
                     "torch_state",
@@ -67,7 +66,7 @@ setup(
             depends=[
                 f"guards/native/{name}.h"
                 for name in (
-                    "arming",
+                    "snapshot",
                     "constants",
                     "dict_watch",
                     "guard_api",
@@ -75,7 +74,6 @@ setup(
                     "memory",
                     "object_compat",
                     "program",
-                    "reassigned",
                     "relation",
                     "tensor_layout",
                     "torch_state",

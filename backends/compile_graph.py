@@ -6,6 +6,7 @@ from __future__ import annotations
 import importlib
 import inspect
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from functools import partial
 from typing import Any, Protocol
 
@@ -14,13 +15,12 @@ import torch.fx
 from torch._guards import TracingContext, tracing
 from torch.amp import autocast_mode
 
-from ..errors import BackendError, RequirementError, Rerun, warn_user
+from ..errors import BackendError, RequirementError, Rerun, warn_once
 from ..events import Input, Reporter
 from ..options import Options
 from .graph.backward_hooks import between_hooks
 from .graph.eager_fallback import fall_back_to_eager
 from .graph.example_inputs import private_examples
-from .graph.grad_mode import grad_mode_kept
 from .graph.hidden_writes import writes_detached
 from .graph.node_targets import name_of as name_of_node
 from .graph.overlapping_writes import reason as overlap_reason
@@ -31,7 +31,7 @@ from .graph.supported import reason_to_refuse
 from .graph.views_without_writes import reason as view_reason
 from .graph.views_without_writes import views_to_make_outside
 from .registry import Backend, captured_graph_function, lookup, name_of
-from .restoring_graph import RestoringGraph
+from .restoring_graph import RestoringGraph, modes_kept
 
 REACHES = (
     "as_strided",
@@ -50,46 +50,90 @@ class CapturedGraph(Protocol):
     fake_mode: Any
 
 
-def compile_graph(
-    captured: CapturedGraph, inputs: Sequence[torch.fx.Node], outputs: Sequence[torch.fx.Node], options: Options, report: Reporter,
-    expected: Sequence[torch.fx.Node] = (), in_vain: Callable[[int], None] | None = None, seed: int | None = None,
-    overlapping: Sequence[tuple[str, str]] = (),
-) -> Callable[..., Any]:  # fmt: skip
-    """Compiles a graph of which `inputs` are the placeholders in use. `expected`: nodes that have
-    to be true, or `in_vain` is told which is not and Rerun is raised. `seed`: of the generators,
-    before it draws from them. `overlapping`: names of inputs that it writes into, each with one
-    that shares memory with it. Raises BackendError, or RequirementError."""
-    graph = captured.graph
-    examples = {item.value.node: item.example for item in captured.inputs}
-    for item in captured.inputs:
+@dataclass(frozen=True)
+class GraphRequest:
+    """What to compile.
+
+    inputs: the placeholders in use. expected: nodes that must be true at run time; if one is not,
+    `on_failure` is called with its position, and Rerun is raised. seed: of the generators, set
+    before the graph draws random numbers. overlapping: names of inputs that the graph writes into,
+    each with the name of an input that shares memory with it.
+    """
+
+    captured: CapturedGraph
+    inputs: Sequence[torch.fx.Node]
+    outputs: Sequence[torch.fx.Node]
+    options: Options
+    report: Reporter
+    expected: Sequence[torch.fx.Node] = ()
+    on_failure: Callable[[int], None] | None = None
+    seed: int | None = None
+    overlapping: Sequence[tuple[str, str]] = ()
+
+
+def compile_graph(request: GraphRequest) -> Callable[..., Any]:
+    """Compiles a graph: finishes it as a GraphModule, gives it to the backend, and wraps the
+    result. Raises BackendError, or RequirementError."""
+    views = views_to_make_outside(request.captured.nodes, request.outputs)
+    results = request.outputs if views is None else views.results
+    gm = finish_graph(request, results)
+    shared = overlap_reason(request.captured.nodes, request.overlapping) or view_reason(results)
+    backend, compiled, shared = run_backend(request, gm, shared)
+    uses_backend = compiled != gm.forward
+    if uses_backend and request.options.verify:
+        compiled = verify_first_calls(request, gm, compiled)
+
+    def wrap(run: Callable[..., Any]) -> Callable[..., Any]:
+        outer = wrap_graph(run, len(results), request)
+        return outer if views is None else views.around(outer, request.inputs)
+
+    forward = wrap(gm.forward)
+    compiled = wrap(compiled) if uses_backend else forward
+    return with_fallback(request, compiled, forward, backend.described, bool(shared))
+
+
+def finish_graph(request: GraphRequest, results: Sequence[torch.fx.Node]) -> torch.fx.GraphModule:
+    """The captured graph as a GraphModule, without unused inputs."""
+    graph = request.captured.graph
+    for item in request.captured.inputs:
         item.value.node.meta["mutated"] = item.mutated
         item.value.node.meta["path"] = item.source.name
-    used = set(inputs)
-    for node in examples:
-        if node not in used:
-            graph.erase_node(node)
-    views = views_to_make_outside(captured.nodes, outputs)
-    results = outputs if views is None else views.results
-    graph.output((*results, *expected))
+    for item in unused_inputs(request):
+        graph.erase_node(item.value.node)
+    graph.output((*results, *request.expected))
     drop_full_masks(graph)
-    gm = torch.fx.GraphModule({}, graph, class_name="CapturedGraph")
-    shared = overlap_reason(captured.nodes, overlapping) or view_reason(results)
-    modes = any(map(switches_modes, captured.nodes))
-    random = seed is not None or draws_random_numbers(captured.nodes)
+    return torch.fx.GraphModule({}, graph, class_name="CapturedGraph")
+
+
+def used_inputs(request: GraphRequest) -> list[Any]:
+    used = set(request.inputs)
+    return [item for item in request.captured.inputs if item.value.node in used]
+
+
+def unused_inputs(request: GraphRequest) -> list[Any]:
+    used = set(request.inputs)
+    return [item for item in request.captured.inputs if item.value.node not in used]
+
+
+def run_backend(
+    request: GraphRequest, gm: torch.fx.GraphModule, shared: str
+) -> tuple[Backend, Callable[..., Any], str]:
+    """The backend, what it returns for the graph, and which memory is shared. `shared`: as for
+    call_backend. Raises BackendError, or RequirementError."""
+    options, report = request.options, request.report
+    examples = {item.value.node: item.example for item in used_inputs(request)}
+    given = [examples[node] for node in request.inputs]
     origin = ""
     try:
         with report.phase("imports"):
             backend = lookup(options.backend)
         origin = backend.origin
-        report.send_given(
-            backend.name,
-            tuple(as_record(item) for item in captured.inputs if item.value.node in used),
-        )
+        report.send_given(backend.name, tuple(map(as_record, used_inputs(request))))
+        # a backend may give up amid a trace
         with (
-            grad_mode_kept(),
-            tracing(TracingContext(captured.fake_mode)),
-        ):  # a backend may give up amid a trace
-            given = [examples[node] for node in inputs]
+            modes_kept(autocast_devices(request)),
+            tracing(TracingContext(request.captured.fake_mode)),
+        ):
             if not shared and not backend.overlaps:
                 try:
                     gm.meta["inputs"] = given  # as they are, for a backend that tries the graph
@@ -105,49 +149,66 @@ def compile_graph(
         raise BackendError(name_of(options.backend), error, origin) from error
     finally:
         gm.meta.pop("inputs", None)
-    plain = compiled == gm.forward
-    if options.verify and not plain:
-        module = importlib.import_module(
-            ".autotune.verify", __package__
-        )  # only those who ask for it load the comparison
-        compiled = module.verify(compiled, gm, options.verify, options.backend, report)
-    told = in_vain if expected else None
-
-    def wrap(run: Callable[..., Any]) -> Callable[..., Any]:
-        outer = wrap_graph(run, len(results), told, seed)
-        return outer if views is None else views.around(outer, inputs)
-
-    forward = wrap(gm.forward)
-    compiled = forward if plain else wrap(compiled)
-    mutated = [position for position, node in enumerate(inputs) if node.meta["mutated"]]
-    if modes or random or mutated:
-        keeps = bool(mutated) and (
-            bool(shared)  # operators refuse what overlaps in part
-            or raises_after_writing(captured.nodes)
-            or writes_detached(captured.nodes)
-        )
-        devices = sorted(
-            {
-                str(node.args[0])
-                for node in captured.nodes
-                if node.target is autocast_mode._enter_autocast
-            }
-        )
-        reaches = any(name_of_node(node) in REACHES for node in captured.nodes)
-        return RestoringGraph(
-            compiled, forward, backend.described, random, mutated, keeps, devices, reaches
-        )
-    return compiled if plain else fall_back_to_eager(compiled, forward, backend.described)
+    return backend, compiled, shared
 
 
-def wrap_graph(
-    run: Callable[..., Any], results: int, in_vain: Callable[[int], None] | None, seed: int | None
+def verify_first_calls(
+    request: GraphRequest, gm: torch.fx.GraphModule, compiled: Callable[..., Any]
 ) -> Callable[..., Any]:
-    """A graph with what comes before and behind it."""
-    if seed is not None:
-        run = SeededGraph(run, seed)
-    if in_vain is not None:
-        run = ExpectingGraph(run, results, in_vain)
+    """The compiled graph, compared with eager in its first calls."""
+    # loaded only where it is asked for
+    module = importlib.import_module(".autotune.verify", __package__)
+    options = request.options
+    verified: Callable[..., Any] = module.verify(
+        compiled, gm, options.verify, options.backend, request.report
+    )
+    return verified
+
+
+def with_fallback(
+    request: GraphRequest,
+    compiled: Callable[..., Any],
+    forward: Callable[..., Any],
+    backend: str,
+    shares_memory: bool,
+) -> Callable[..., Any]:
+    """A graph that is replaced by `forward`, the captured one, if it fails where that does not.
+    Modes, generators and inputs are then as they were before it ran."""
+    nodes = request.captured.nodes
+    random = request.seed is not None or draws_random_numbers(nodes)
+    mutated = [position for position, node in enumerate(request.inputs) if node.meta["mutated"]]
+    if not (random or mutated or any(map(switches_modes, nodes))):
+        if compiled is forward:
+            return compiled
+        return fall_back_to_eager(compiled, forward, backend)
+    keeps = bool(mutated) and (
+        shares_memory  # operators refuse inputs that overlap in part
+        or raises_after_writing(nodes)
+        or writes_detached(nodes)
+    )
+    reaches = any(name_of_node(node) in REACHES for node in nodes)
+    return RestoringGraph(
+        compiled, forward, backend, random, mutated, keeps, autocast_devices(request), reaches
+    )
+
+
+def autocast_devices(request: GraphRequest) -> list[str]:
+    """Types of devices for which the graph enters autocast."""
+    return sorted(
+        {
+            str(node.args[0])
+            for node in request.captured.nodes
+            if node.target is autocast_mode._enter_autocast
+        }
+    )
+
+
+def wrap_graph(run: Callable[..., Any], results: int, request: GraphRequest) -> Callable[..., Any]:
+    """A graph with what runs before and after it."""
+    if request.seed is not None:
+        run = SeededGraph(run, request.seed)
+    if request.on_failure is not None and request.expected:
+        run = ExpectingGraph(run, results, request.on_failure)
     return run
 
 
@@ -163,25 +224,25 @@ class SeededGraph:
 
 
 class ExpectingGraph:
-    """Runs a graph and hands on its first outputs; the others have to be true, or nothing has
-    happened."""
+    """Runs a graph and returns its first outputs. If one of the others is not true, it raises
+    Rerun before anything has changed."""
 
     def __init__(
-        self, compiled: Callable[..., Any], outputs: int, in_vain: Callable[[int], None]
+        self, compiled: Callable[..., Any], outputs: int, on_failure: Callable[[int], None]
     ) -> None:
-        self.compiled, self.outputs, self.in_vain = compiled, outputs, in_vain
+        self.compiled, self.outputs, self.on_failure = compiled, outputs, on_failure
 
     def __call__(self, *args: Any) -> Any:
         results = self.compiled(*args)
         for position, fact in enumerate(results[self.outputs :]):
             if not fact:
-                self.in_vain(position)
+                self.on_failure(position)
                 raise Rerun
         return results[: self.outputs]
 
 
 def as_record(item: Any) -> Input:
-    """An input of a graph for those who listen."""
+    """An input of a graph as a record."""
     example, name = item.example, item.source.name
     if not isinstance(example, torch.Tensor):
         return Input(
@@ -203,9 +264,9 @@ def call_backend(
     gm: torch.fx.GraphModule,
     examples: list[Any],
 ) -> Callable[..., Any]:
-    """What a backend makes of a graph; the graph as it is, with a warning, where the backend says
-    that it is not for such graphs. `shared`: says which memory is written and seen in another way,
-    too: most backends are not given such a graph, without a warning."""
+    """What a backend returns for a graph; the captured graph, with a warning, where the backend
+    does not support it. `shared`: which memory the graph writes through one tensor and reads
+    through another, "" for none; most backends are not given such a graph, without a warning."""
     if shared and not backend.overlaps:
         if REQUIRED in options.backend_options:
             raise RequirementError(
@@ -240,12 +301,3 @@ def arguments(backend: Backend, options: Options, report: Reporter) -> dict[str,
     if "mode" in parameters and options.mode != "default":
         extra = {"mode": options.mode, **extra}
     return extra
-
-
-_warned: set[str] = set()
-
-
-def warn_once(text: str) -> None:
-    if text not in _warned:
-        _warned.add(text)
-        warn_user(text, stacklevel=2)

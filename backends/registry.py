@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ..torch_compat import SWITCHED_OFF, backend_feature, switch_off
+from .backend_info import BackendInfo
 
 ENTRY_POINTS = "framejit.backends"
 # name: module here, imported when first used. One whose module this installation lacks is not
@@ -55,29 +56,6 @@ class Backend:
         return f"{self.name} ({self.origin})" if self.origin else self.name
 
 
-@dataclass(frozen=True)
-class BackendInfo:
-    """What list_backends() tells of one: `reason` says why it is not usable here."""
-
-    name: str
-    devices: tuple[str, ...] | None
-    training: bool
-    wants: str
-    usable: bool
-    reason: str
-    origin: str
-
-    def __str__(self) -> str:
-        needs = (
-            f"{' or '.join(self.devices) if self.devices else 'any device'}, {self.wants} graphs"
-        )
-        training = "" if self.training else ", inference only"
-        origin = f", from {self.origin}" if self.origin else ""
-        return f"{self.name}: {needs}{training}{origin}" + (
-            "" if self.usable else f"; not usable here: {self.reason}"
-        )
-
-
 class PluginError(Exception):
     """A plugin cannot be loaded; the message names it."""
 
@@ -97,25 +75,27 @@ def register_backend(
     missing: Callable[[], str] = str,
     overlaps: bool = False,
 ) -> Any:
-    """Registers a backend; usable as `register_backend("x", fn)`, `@register_backend("x", ...)` and
+    """Registers a backend: `register_backend("x", fn)`, `@register_backend("x", ...)` or
     `@register_backend`.
 
-    devices: device types that it handles ("cpu", "cuda"); graphs elsewhere run in eager. None: any.
-    training: whether gradients flow through what it makes; graphs that need them run in eager where
-    not. wants: "torch" gives the graph as captured, as torch.compile does; "aten" gives functional
-    ATen graphs, the forward one and,
-        with training, the backward one too.
-    options: gives the names of the options that it takes, for a backend with one parameter
-    `options`; those of another one
-        are its further parameters. A parameter `mode` gets compile()'s mode, a parameter `report` a
-        function that takes a sentence for explain.
-    missing: says in a few words what this machine lacks for it, "" if nothing; list_backends()
-    tells it. overlaps: whether it runs operators in the graph's order, so that it may be given
-    graphs which write into memory that two of their
-        inputs, or two elements of one, share. Other backends are not given these.
+    Args:
+        name: the name for compile(); without one, the function's.
+        devices: device types that it supports ("cpu", "cuda"); graphs on others run in eager. None:
+            all.
+        training: whether gradients flow through its results. If not, graphs that need gradients run
+            in eager.
+        wants: "torch": it gets the graph as captured, as torch.compile's backends do. "aten": it gets
+            functional ATen graphs: the forward graph and, with `training`, the backward graph too.
+        options: returns the names of its options, for a function with one parameter `options`;
+            otherwise these are its further parameters. A parameter `mode` gets compile()'s mode; a
+            parameter `report` gets a function that takes a sentence for explain().
+        missing: returns in a few words what this machine lacks for it, "" if nothing.
+        overlaps: whether it runs operators in the order of the graph. Only then is it given graphs
+            that write into memory which two inputs, or two elements of one, share.
 
-    Raises ValueError for a name that is taken by another function, TypeError for what is not
-    callable.
+    Raises:
+        ValueError: the name belongs to another function.
+        TypeError: `fn` is not callable.
     """
     if callable(name):
         return register_backend(

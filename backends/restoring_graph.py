@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from copy import copy
 from traceback import clear_frames
 from typing import Any
@@ -58,6 +58,20 @@ def leave_transforms(level: int) -> None:
             ):  # only the outermost of such levels has one of these open
                 torch._C._exit_dual_level(level=0)
         LEAVE[kind]()
+
+
+@contextlib.contextmanager
+def modes_kept(devices: Sequence[str]) -> Iterator[None]:
+    """Grad mode, autocast on `devices` and the levels of torch.func are afterwards what they were,
+    wherever a backend that runs a graph gave up."""
+    grad, level = torch.is_grad_enabled(), torch._C._functorch.maybe_current_level() or 0
+    autocasts = Autocasts(devices)
+    try:
+        yield
+    finally:
+        leave_transforms(level)
+        autocasts.restore()
+        torch._C._set_grad_enabled(grad)
 
 
 class RestoringGraph:

@@ -85,9 +85,8 @@ def torchscript(
         ]
         try:
             traced = torch.jit.trace(Whole().eval(), examples, check_trace=False)
-        except (
-            Exception
-        ) as error:  # the program's own, or torch.jit's: eager raises it, or does not
+        except Exception as error:
+            # the program's own, or torch.jit's: eager raises it, or does not
             report(f"runs in eager: torch.jit cannot trace it: {type(error).__name__}")
             return gm.forward
         frozen = torch.jit.freeze(traced)

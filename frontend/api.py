@@ -7,7 +7,6 @@ import copyreg
 import functools
 import time
 import types
-import weakref
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Any, TypeVar
@@ -28,7 +27,7 @@ from .explain.log import Log
 from .explain.report import Report
 from .explain.stats import Stats, make_stats
 from .runtime import _hook
-from .runtime.cache import Cache
+from .runtime.cache import Cache, live_caches
 from .runtime.listing import Listing, listings
 from .runtime.module import class_attribute, compile_module, unreached_call
 from .runtime.probe import Probe
@@ -48,7 +47,6 @@ T = TypeVar("T", bound=Callable[..., Any])
 copyreg.pickle(_hook.Handle, lambda handle: handle.__qualname__)
 
 HISTORY = 2048  # records that a handle keeps of what happened to it
-_caches: weakref.WeakSet[Cache] = weakref.WeakSet()
 
 
 def compile(  # noqa: A001 - the name users know
@@ -62,30 +60,34 @@ def compile(  # noqa: A001 - the name users know
     verify: int | None = None,
     disable: bool = False,
 ) -> Any:
-    """Compiles a function, a method, a torch.nn.Module or another callable; usable as a decorator
-    with and without arguments.
+    """Compiles a function, a method, a `torch.nn.Module` or another callable.
 
-    fn_or_module: a Python function (a handle comes back, callable like it), or a module (compiled
-    in place and returned:
-        same object, same type, same state_dict; copies and pickles of it are not compiled).
-        Partials, builtins and objects with __call__ give a handle of a function that calls them.
-    backend: a name of list_backends(), or a function (gm, example_inputs) -> callable as for
-    torch.compile. dynamic: None - sizes, ints and floats are static until they differ between two
-    calls, then those that differed are symbols;
-        True - all sizes are symbols from the start, equal ones the same one; False - nothing ever
-        is.
-    fullgraph: raise GraphBreakError at the first graph break instead of going on around it; the
-    program's own errors stay its own. mode: one of "default", "reduce-overhead", "max-autotune",
-    "max-autotune-no-cudagraphs"; handed to a backend that has modes. options: handed to the
-    backend; with a mode, they refine it. verify: so many first calls of each graph are compared
-    with eager on copies of the inputs (values, written inputs, strides, shared
-        memory, gradients; a few times the time and memory of a call). A graph that differs runs in
-        eager from then on, with one warning and a script that shows the fault. None: config.verify,
-        which is FRAMEJIT_VERIFY or 0.
-    disable: compile nothing and return the argument; its `framejit.explain()` says so.
+    Also a decorator, with and without arguments.
 
-    Raises ValueError at once for an unknown backend, mode or option, TypeError for what cannot be
-    compiled.
+    Args:
+        fn_or_module: a Python function: the result is a handle, which is called like it. A module is
+            compiled in place and returned: same object, same type, same state_dict; copies and
+            pickles of it are not compiled. A partial, a builtin or an object with `__call__` gives the
+            handle of a function that calls it.
+        backend: a name of list_backends(), or a function (gm, example_inputs) -> callable as for
+            torch.compile.
+        dynamic: None: sizes, ints and floats are static until they differ between two calls; those
+            that differed are symbols from then on. True: all sizes are symbols from the start, equal
+            sizes the same symbol. False: nothing is ever a symbol.
+        fullgraph: raise GraphBreakError at the first graph break instead of running it in Python.
+            Exceptions of the program itself are raised as they are.
+        mode: "default", "reduce-overhead", "max-autotune" or "max-autotune-no-cudagraphs", for
+            backends that have modes.
+        options: options of the backend; together with `mode`, they refine it.
+        verify: compare the first `verify` calls of each graph with eager on copies of the inputs:
+            values, written inputs, strides, shared memory and gradients, at a few times the time and
+            memory of a call. A graph that differs runs in eager from then on, with one warning and a
+            script that reproduces the difference. None: config.verify (FRAMEJIT_VERIFY, or 0).
+        disable: compile nothing and return the argument; its `framejit.explain()` says so.
+
+    Raises:
+        ValueError: unknown backend, mode or option.
+        TypeError: `fn_or_module` cannot be compiled.
     """
     chosen = make_options(backend, dynamic, fullgraph, mode, options, verify)
     if fn_or_module is None:
@@ -201,7 +203,6 @@ def make_handle(function: types.FunctionType, options: Options) -> _hook.Handle:
     handle.framejit = Control(cache)
     handle.explain = handle.framejit.explain
     handle.wait = cache.wait
-    _caches.add(cache)
     return handle
 
 
@@ -265,17 +266,20 @@ def explain(
     options: dict[str, Any] | None = None,
     calls: int = 1,
 ) -> Callable[..., Report]:
-    """explain(f)(*args, **kwargs) compiles f anew, calls it and returns a Report of what became of
-    it.
+    """Compiles f anew; `explain(f)(*args, **kwargs)` calls it and returns a Report.
 
-    fn_or_module: what compile() takes; a module or a handle that is compiled already keeps its own
-    compiled code. backend, dynamic, options: as for compile(). calls: how often f is called, each
-    time for real: its side effects happen so often. The first passage of a break takes longer
-        than later ones, so with one call times at breaks are upper bounds.
+    Args:
+        fn_or_module: what compile() takes. A module or a handle that is compiled already keeps its own
+            compiled code.
+        backend, dynamic, options: as for compile().
+        calls: how often f is called, side effects included. The first passage of a break takes longer
+            than later ones, so with one call the times of breaks are upper bounds.
 
-    The report has graphs, ops, breaks (reason, file:line, source text, hint, times), guards,
-    seconds by phase, and the result of the last call. Exceptions of a call pass through. Raises
-    ValueError for `calls` below 1.
+    The report has graphs, operations, breaks (reason, file:line, source text, hint, times), guards,
+    seconds by phase, and the result of the last call. Exceptions of a call pass through.
+
+    Raises:
+        ValueError: `calls` is below 1.
     """
     if calls < 1:
         raise ValueError(f"calls must be at least 1, not {calls}")
@@ -405,14 +409,14 @@ def allow_in_graph(function: T) -> T:
 
 def reset() -> None:
     """Forgets all compiled code of all handles; they compile anew when called."""
-    for cache in list(_caches):
+    for cache in list(live_caches):
         cache.clear()
 
 
 def stats() -> Stats:
     """What became of the calls of every compiled function so far: entries, hits, compiles, and each
     miss with its reason."""
-    return make_stats(_caches)
+    return make_stats(live_caches)
 
 
 def list_backends() -> registry.Backends:

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
+from ..backends.backend_info import BackendInfo
 from .control import NotCompiled, answer_for, title_of
 from .explain.report import Report
 from .explain.stats import Stats
@@ -54,14 +55,32 @@ def is_compiling() -> bool:
     return False
 
 
-def list_backends() -> Mapping[str, Any]:
-    """Nothing is compiled, so there are none."""
-    return {}
+_registered: dict[str, BackendInfo] = {}  # by name
+
+
+def list_backends() -> Mapping[str, BackendInfo]:
+    """What the program has registered, none of it usable; nothing is compiled, so there are no
+    others."""
+    return _registered
 
 
 def register_backend(name: Any = None, fn: Any = None, **facts: Any) -> Any:
-    """Returns what it is given."""
-    return name if callable(name) else fn if fn is not None else (lambda function: function)
+    """Returns the backend's function; `list_backends()` says why it is not usable."""
+    function = name if callable(name) else fn
+    if function is None:
+        return lambda later: register_backend(name, later, **facts)
+    title = name if isinstance(name, str) else getattr(function, "__name__", "backend")
+    devices = facts.get("devices")
+    _registered[title] = BackendInfo(
+        name=title,
+        devices=None if devices is None else tuple(devices),
+        training=facts.get("training", True),
+        wants=facts.get("wants", "torch"),
+        usable=False,
+        reason=support_statement(),
+        origin="",
+    )
+    return function
 
 
 class set_stance:  # a function to its users

@@ -5,15 +5,11 @@ from __future__ import annotations
 import copy
 import gc
 import operator
-import re
 import sys
 from collections import OrderedDict, deque
 from collections.abc import Callable
-from itertools import chain, count, islice, repeat
+from itertools import islice, repeat
 from typing import Any
-
-from .native import slice_state
-from .source import WALKED
 
 # Those that say how many items they have left.
 COUNTED: tuple[type, ...] = (
@@ -31,23 +27,18 @@ COPIED: tuple[type, ...] = (
     type(iter("")), type(iter("\u0100")), type(iter(b"")),
 )  # fmt: skip
 ITERATORS = (*COUNTED, *COPIED, repeat)
-MADE_OF_PARTS = (enumerate, zip, map, filter, count, chain, islice)
-COUNT = re.compile(r"count\((-?\d+)(?:, (-?\d+))?\)")
+MADE_OF_PARTS = (enumerate, zip, map, filter)
 CHANGED = -1  # no number of items: the next one is an error
 LARGEST = 1 << 10  # items of which a copy is worth making at every turn of a loop
 
 
 def peek(iterator: Any, index: int) -> Any:
-    """The index-th item that the iterator still has, or that a deque, set or dictionary (of its
-    values) holds. Raises where there are fewer."""
+    """The index-th item that the iterator still has, or that a deque holds. Raises where there are
+    fewer."""
     if isinstance(iterator, deque):
         return deque.__getitem__(iterator, index)
     if type(iterator) is repeat:
         return referred_objects(iterator)[0]
-    if isinstance(iterator, dict):
-        return next(islice(dict.values(iterator), index, None))
-    if isinstance(iterator, set | frozenset):
-        return next(islice(iterator, index, None))
     return next(islice(copy.copy(iterator), index, None))
 
 
@@ -57,8 +48,6 @@ def remaining(iterator: Any) -> int:
         return CHANGED
     if type(iterator) is repeat:
         return left_of(iterator)
-    if type(iterator) is islice:  # as far as its bounds say
-        return slice_state(iterator)[3]
     if type(iterator) not in COPIED:
         return operator.length_hint(iterator)
     try:
@@ -97,47 +86,11 @@ def referred_objects(iterator: Any) -> list[Any]:
 
 
 def parts(iterator: Any) -> tuple[Any, ...]:
-    """The objects that an iterator was made of, in the order of its type: iterators, a function, a
+    """The objects that an iterator was made of, in the order of its type: a function, iterators, a
     number that grows."""
-    if type(iterator) is count:  # it says where it is in no other way
-        return numbers(iterator)
-    if type(iterator) is islice:
-        return slice_state(iterator)[:1]
-    return (
-        tuple(referred_objects(iterator)) if type(iterator) is chain else iterator.__reduce__()[1]
-    )
+    return iterator.__reduce__()[1]
 
 
-def numbers(counting: Any) -> tuple[Any, ...]:
-    """The next number of a count and its step, if they are ints."""
-    text = (
-        COUNT.fullmatch(repr(counting))
-        if all(type(number) is int for number in referred_objects(counting))
-        else None
-    )
-    return () if text is None else tuple(map(int, text.groups("1")))
-
-
-def part(iterator: Any, place: int, ahead: int) -> Any:
-    """One of the parts; see source.IteratorPart."""
-    if place == WALKED:
-        return iterated_container(iterator)
-    found = parts(iterator)[place]
-    return found + ahead if ahead else found
-
-
-def shape(iterator: Any) -> tuple[type, int, Any]:
-    """The type of such an iterator, how many parts it has, and how it continues; see FORMS."""
-    found = parts(iterator)
-    form = FORMS.get(type(iterator))
-    return type(iterator), len(found), form and form(iterator)
-
-
-FORMS: dict[Any, Callable[[Any], Any]] = {
-    zip: lambda zipped: len(zipped.__reduce__()) > 2,  # whether it is strict
-    count: lambda counting: parts(counting)[1:],  # its step
-    islice: lambda part: (
-        slice_state(part)[0] is None,
-        *slice_state(part)[1:3],
-    ),  # what it skips and its step
-}
+def is_strict(zipped: Any) -> bool:
+    """Whether a zip refuses iterators of different lengths."""
+    return len(zipped.__reduce__()) > 2

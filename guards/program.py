@@ -5,21 +5,18 @@ checks, and those likely to fail, come first. In: guards, and sources whose obje
 from __future__ import annotations
 
 import itertools
-import weakref
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, partial
-from sys import modules
 from types import CodeType
 from typing import Any
 
 from . import source as s
-from .caches import cached_result
+from .encoded import Encoded
 from .failure import Failure
 from .guard import Guard, Kind, TensorSpec
-from .iterators import part, peek
-from .kinds import Encoded, kind_of
+from .kinds import kind_of
 from .kinds.tensor import exclude_each_other
 from .lifetimes import Places, allocate, hold
 from .native import (
@@ -35,16 +32,8 @@ from .phase import (
     paths_of,
     prefixes,
 )
-from .proxies import mapping_behind
-from .reference import (
-    TENSOR_PROPERTIES,
-    FrameView,
-    explain,
-    handled_now,
-    random_state_now,
-    without_class,
-)
-from .source import Source
+from .reference import explain
+from .source import FrameView, Source
 
 
 @dataclass(frozen=True)
@@ -319,9 +308,7 @@ def load_cost(source: Source, known: dict[Source, int]) -> int:
     cost = known.get(source)
     if cost is None:
         base = source.base
-        cost = known[source] = LOADS[type(source)].cost + (
-            0 if base is None else load_cost(base, known)
-        )
+        cost = known[source] = source.cost + (0 if base is None else load_cost(base, known))
     return cost
 
 
@@ -442,73 +429,7 @@ class StepWriter:
             return Encoded("FUNCTION_FIELD", name, FUNCTION_FIELDS.index(name)), source.base
         if self.phases.is_property_field(source):
             return Encoded("PROPERTY_FIELD", name, PROPERTY_FIELDS.index(name)), source.base
-        return LOADS[type(source)].encode(source), source.base
-
-
-@dataclass(frozen=True)
-class LoadKind:
-    cost: int  # ns, roughly
-    encode: Callable[[Any], Encoded]
-
-
-LOADS: dict[type[Source], LoadKind] = {
-    s.SlotSource: LoadKind(1, lambda source: Encoded("SLOT", number=source.index)),
-    s.ClosureSource: LoadKind(1, lambda source: Encoded("CLOSURE", number=source.index)),
-    s.GlobalsSource: LoadKind(1, lambda source: Encoded("GLOBALS")),
-    s.BuiltinsSource: LoadKind(1, lambda source: Encoded("BUILTINS")),
-    s.ModuleSource: LoadKind(1, lambda source: Encoded("CONSTANT", modules[source.module])),
-    s.TorchStateSource: LoadKind(0, lambda source: Encoded("CONSTANT", None)),
-    s.CellContents: LoadKind(1, lambda source: Encoded("CELL")),
-    s.AttrSource: LoadKind(30, lambda source: Encoded("ATTR", source.attr, runs_python=True)),
-    s.InstanceDict: LoadKind(
-        3, lambda source: Encoded("INSTANCE_DICT", runs_python=True)
-    ),  # may collect garbage
-    s.TypeOf: LoadKind(1, lambda source: Encoded("TYPE_OF")),
-    s.ClassDict: LoadKind(2, lambda source: Encoded("CLASS_DICT")),
-    s.ClassAttribute: LoadKind(5, lambda source: Encoded("CLASS_ATTRIBUTE", source.attr)),
-    s.MroItem: LoadKind(1, lambda source: Encoded("MRO_ITEM", number=source.index)),
-    s.DictItem: LoadKind(4, lambda source: Encoded("DICT_ITEM", source.key)),
-    s.DictKey: LoadKind(
-        4, lambda source: Encoded("DICT_KEY", number=source.index, runs_python=True)
-    ),
-    s.SequenceItem: LoadKind(1, lambda source: Encoded("SEQUENCE_ITEM", number=source.index)),
-    s.IteratorItem: LoadKind(
-        20,
-        lambda source: Encoded(
-            "ITERATOR_ITEM", partial(peek, index=source.index), source.index, runs_python=True
-        ),
-    ),
-    s.IteratorPart: LoadKind(
-        200,
-        lambda source: Encoded(
-            "CALL", partial(part, place=source.place, ahead=source.ahead), runs_python=True
-        ),
-    ),
-    s.Referent: LoadKind(50, lambda source: Encoded("CALL", weakref.ReferenceType.__call__)),
-    s.ProxiedMapping: LoadKind(50, lambda source: Encoded("CALL", mapping_behind)),
-    s.CachedResult: LoadKind(
-        200,
-        lambda source: Encoded(
-            "CALL", partial(cached_result, args=source.args, kwargs=source.kwargs), runs_python=True
-        ),
-    ),
-    s.Calculated: LoadKind(100, lambda source: Encoded("CALL", source.calculate)),
-    s.AddressOf: LoadKind(50, lambda source: Encoded("CALL", id)),
-    s.HandledOutside: LoadKind(200, lambda source: Encoded("CALL", handled_now, runs_python=True)),
-    s.EnteredRandomState: LoadKind(
-        5000, lambda source: Encoded("CALL", random_state_now, runs_python=True)
-    ),
-    s.PlainTensor: LoadKind(2000, lambda source: Encoded("CALL", without_class, runs_python=True)),
-    s.TensorProperty: LoadKind(
-        5,
-        lambda source: Encoded(
-            f"TENSOR_{source.what.upper()}",
-            TENSOR_PROPERTIES[source.what],
-            source.dim,
-            runs_python=True,
-        ),
-    ),
-}
+        return source.encode(), source.base
 
 
 def plain_load(load: Load) -> str:

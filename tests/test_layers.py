@@ -91,3 +91,79 @@ def test_the_environment_is_read_in_one_place(parts):
 def test_c_files_ask_for_versions_only_in_the_compat_headers(path):
     lines = [n for n, text in enumerate(path.read_text().splitlines(), 1) if re.search(r"PY_(VERSION_HEX|MINOR_VERSION)", text)]
     assert lines == [] or path.name in ("frame_compat.h", "object_compat.h")
+
+
+# What changes after import outside frontend/runtime. Registries are filled when modules are imported, or by the user; caches hold results
+# of pure functions; counters number things.
+STATE = {
+    "backends/autotune/background.py": {"_worker": "the thread that tunes in the background"},
+    "backends/cudagraphs/pool.py": {"_pools": "memory of each device", "_streams": "side stream of each device"},
+    "backends/graph/extracted_calls.py": {"_numbers": "counter"},
+    "backends/native/lower/pointwise.py": {"POINTWISE": "registry"},
+    "backends/native/lower/registry.py": {"LOWERINGS": "registry"},
+    "backends/native/toolchain/load_triton.py": {"_loaded": "cache"},
+    "backends/registry.py": {"_backends": "registry", "_plugins": "registry"},
+    "errors.py": {"_warned": "warnings that were given once"},
+    "events.py": {"_numbers": "counter"},
+    "frontend/eager_only.py": {"_registered": "registry"},
+    "frontend/pycode/decode.py": {"_memo": "cache"},
+    "frontend/pycode/readable.py": {"WRITES": "registry"},
+    "frontend/self_check.py": {"_failed": "cache: the self-check's result"},
+    "frontend/tracing/fake_rules.py": {"RULES": "registry"},
+    "frontend/tracing/opcodes/table.py": {"HANDLERS": "registry"},
+    "frontend/values/functions/function.py": {"_renamed_codes": "cache"},
+    "frontend/values/models/torch_policy.py": {"ALLOWED": "registry", "ALLOWED_OBJECTS": "registry"},
+    "generated.py": {"_numbers": "counter"},
+    "guards/kinds/registry.py": {"KINDS": "registry"},
+    "guards/native/fingerprint.py": {"_forced_off": "switch for tests"},
+    "guards/native/layout.py": {"_forced": "switch for tests"},
+    "torch_compat.py": {"SWITCHED_OFF": "features that the self-check switched off"},
+}
+MUTATORS = frozenset("add append appendleft clear discard extend insert pop popitem remove setdefault submit update".split())
+
+
+def module_state(tree: ast.Module) -> set[str]:
+    """Names of a module that its functions change: rebound by `global`, or changed in place."""
+    statements = [node for node in tree.body if isinstance(node, ast.Assign | ast.AnnAssign)]
+    targets = [target for node in statements for target in (node.targets if isinstance(node, ast.Assign) else [node.target])]
+    names = {target.id for target in targets if isinstance(target, ast.Name)}
+    return {name for function in ast.walk(tree) if isinstance(function, ast.FunctionDef | ast.Lambda)
+            for node in ast.walk(function) for name in changed_names(node) if name in names}  # fmt: skip
+
+
+def changed_names(node: ast.AST) -> list[str]:
+    match node:
+        case ast.Global(names=names):
+            return names
+        case ast.Subscript(value=ast.Name(id=name), ctx=ast.Store() | ast.Del()):
+            return [name]
+        case ast.Call(func=ast.Attribute(value=ast.Name(id=name), attr=method)) if method in MUTATORS:
+            return [name]
+        case ast.Call(func=ast.Name(id="next"), args=[ast.Name(id=name), *_]):
+            return [name]
+    return []
+
+
+@pytest.mark.parametrize("parts", PARSED, ids="/".join)
+def test_process_state_is_in_the_runtime(parts):
+    if parts[:2] == ("frontend", "runtime"):
+        return
+    path = "/".join(parts) + ".py"
+    assert module_state(PARSED[parts]) == STATE.get(path, {}).keys()
+
+
+def test_module_state_is_found():
+    code = "a = []\nb = 0\nc = {}\nd = set()\ne = count()\ndef f(c):\n    global b\n    a.append(1)\n    d.add(next(e))\n    c = d[0]\n"
+    assert module_state(ast.parse(code)) == {"a", "b", "d", "e"}
+
+
+@pytest.mark.parametrize("parts", [parts for parts in PARSED if parts[0] in ("frontend", "guards", "backends")], ids="/".join)
+def test_broad_handlers_say_why(parts):
+    """`except Exception` raises, hands the exception on, or has a comment that says whose exception is dropped."""
+    lines = (ROOT / "/".join(parts)).with_suffix(".py").read_text().splitlines()
+    for node in ast.walk(PARSED[parts]):
+        if isinstance(node, ast.ExceptHandler) and (node.type is None or ast.unparse(node.type) in ("Exception", "BaseException")):
+            inner = [part for statement in node.body for part in ast.walk(statement)]
+            keeps = any(isinstance(part, ast.Raise) or isinstance(part, ast.Name) and part.id == node.name for part in inner)
+            text = lines[node.lineno - 2 : node.body[0].lineno + 1]
+            assert keeps or any("#" in line for line in text), f"line {node.lineno}"

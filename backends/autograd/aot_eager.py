@@ -43,9 +43,8 @@ def through_aot(
                 parts = split(joint, inputs, num_fwd_outputs=num_fwd_outputs, **more)
                 keep_old_content(gm, parts[0], num_fwd_outputs)
                 return parts
-            except (
-                AssertionError
-            ):  # a float that varies, say, which backward needs and forward cannot keep
+            except AssertionError:
+                # a float that varies, say, which backward needs and forward cannot keep
                 continue
         raise NotImplementedError("this graph cannot be split into a forward and a backward part")
 

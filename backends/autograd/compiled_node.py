@@ -139,6 +139,7 @@ def runs_as_captured(node: torch.fx.Node) -> bool:
         or is_traced_with_other_layouts(node)
         or keeps_wider_statistics(node)
         or refuses_integers(node)
+        or depends_on_layout(node)
     )
 
 
@@ -150,6 +151,29 @@ TWO_FORMULAS = frozenset({"linalg_householder_product", "orgqr", "ormqr"})
 def is_traced_with_other_layouts(node: torch.fx.Node) -> bool:
     """Whether a trace of a node's backward pass lays out gradients otherwise than eager."""
     return name_of(node) in TWO_FORMULAS and any(map(needs_gradient, node.all_input_nodes))
+
+
+# Operators that fill a tensor with random numbers. Of one that is not contiguous, the order in
+# which they do, and the strides of a new one, are others in functional graphs and on fake tensors.
+FILLS = frozenset(
+    """bernoulli_ cauchy_ exponential_ geometric_ log_normal_ normal_ random_ uniform_ dropout_ alpha_dropout alpha_dropout_
+    feature_alpha_dropout feature_alpha_dropout_ rrelu rrelu_ normal poisson _sample_dirichlet _standard_gamma""".split()
+)
+
+
+# Operators whose functional forms lay out results otherwise, or accept what they refuse.
+OTHER_STRIDES = frozenset(
+    """channel_shuffle native_channel_shuffle native_dropout_backward native_group_norm max_unpool2d resize_ resize_as_""".split()
+)
+
+
+def depends_on_layout(node: torch.fx.Node) -> bool:
+    """Whether the random numbers of a node, or the strides of its result, depend on the strides of
+    its tensors, which are not contiguous, otherwise than a trace says."""
+    if name_of(node).partition(".")[0] not in FILLS | OTHER_STRIDES:
+        return False
+    fakes = map(_fake, node.all_input_nodes)
+    return any(isinstance(fake, torch.Tensor) and not fake.is_contiguous() for fake in fakes)
 
 
 def keeps_wider_statistics(node: torch.fx.Node) -> bool:

@@ -2,13 +2,17 @@
 
 A backward part is compiled for gradients with the strides of the results, by formulas that torch
 decomposes for tracing. Where the incoming ones are laid out otherwise, or anything is not contiguous,
-the captured operators run once on fake tensors under eager's autograd and tell how the outgoing
-gradients lie in memory. What agrees already, which is the usual case, is never copied.
+the captured operators run once under eager's autograd and tell how the outgoing gradients lie in
+memory: on the call's own tensors if the graph makes little, writes nothing and is on the CPU, else
+on fake tensors, which a few operators lay out otherwise than real ones. What agrees already, which
+is the usual case, is never copied.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import contextlib
+import math
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,6 +21,7 @@ import torch.fx
 from torch._prims_common import suggest_memory_format
 from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_leaves
 
 from ..graph.node_targets import is_foreign, is_users, name_of
 from ..graph.runtime_errors import ENTER_AUTOCAST
@@ -24,6 +29,7 @@ from .batched_backward import any_batched
 
 MOST = 16  # combinations of incoming layouts that one graph is asked about
 MOST_STRIDES = 256  # the same, told apart by strides instead of dimension orders
+LITTLE = 32 * 2**20  # bytes that a graph makes, up to which it runs on real tensors
 
 ATEN = torch.ops.aten
 # Operators whose first result has other strides on fake tensors than on real ones: the argument
@@ -101,6 +107,7 @@ class GradientLayouts:
             for node in gm.graph.nodes
         )
         self.contiguous = False
+        self.runs_for_real = is_on_cpu_and_writes_nothing(gm) and bytes_made(gm) <= LITTLE
 
     def learn(self, results: Sequence[Any], args: Sequence[Any]) -> None:
         """From the graph's first call."""
@@ -167,31 +174,65 @@ class GradientLayouts:
     ) -> dict[int, DimensionOrder]:
         """By input, its gradient's layout. Gradients with gaps in memory are left out."""
         real = [arg.detach() if is_tensor(arg) else arg for arg in args]
-        try:
-            with (
-                FakeTensorMode(allow_non_fake_inputs=True) as mode,
-                RealLayouts(),
-                torch.enable_grad(),
-            ):
-                given = [mode.from_tensor(arg) if is_tensor(arg) else arg for arg in real]
-                starts = [given[index].requires_grad_() for index in self.wanted]
-                for index, start in zip(self.wanted, starts, strict=True):
-                    given[index] = start.view_as(start)  # a leaf may not be written to
-                made = self.gm.forward(*given)
-                gradients = torch.autograd.grad(
-                    [made[number] for number in came],
-                    starts,
-                    [mode.from_tensor(gradient) for gradient in came.values()],
-                    allow_unused=True,
-                )
-        except Exception:  # what cannot run on fake tensors keeps the layout that it has
-            return {}
+        gradients: Sequence[torch.Tensor | None] = ()
+        if self.runs_for_real:
+            state = torch.get_rng_state()
+            with contextlib.suppress(Exception):  # of values that the program has changed since
+                gradients = self.run(real, came)
+            torch.set_rng_state(state)
+        if not gradients:
+            try:
+                with FakeTensorMode(allow_non_fake_inputs=True) as mode, RealLayouts():
+                    given = [mode.from_tensor(arg) if is_tensor(arg) else arg for arg in real]
+                    fakes = {number: mode.from_tensor(item) for number, item in came.items()}
+                    gradients = self.run(given, fakes)
+            except Exception:  # what cannot run on fake tensors keeps the layout that it has
+                return {}
         found = {
             index: dimension_order(gradient)
             for index, gradient in zip(self.wanted, gradients, strict=True)
             if gradient is not None and is_strided(gradient)
         }
         return {index: order for index, order in found.items() if order.dense}
+
+    def run(
+        self, given: list[Any], came: Mapping[int, torch.Tensor]
+    ) -> Sequence[torch.Tensor | None]:
+        """The gradients that the captured operators have under eager's autograd."""
+        with torch.enable_grad():
+            starts = [given[index].requires_grad_() for index in self.wanted]
+            for index, start in zip(self.wanted, starts, strict=True):
+                given[index] = ATEN.alias.default(start)  # a leaf may not be written to
+            made = self.gm.forward(*given)
+            ends = [made[number] for number in came]
+            return torch.autograd.grad(ends, starts, list(came.values()), allow_unused=True)
+
+
+def is_on_cpu_and_writes_nothing(gm: torch.fx.GraphModule) -> bool:
+    """Whether running a graph again shows nowhere: all its tensors are on the CPU, and no input is
+    written."""
+    written = any(node.meta.get("mutated") for node in gm.graph.find_nodes(op="placeholder"))
+    return not written and all(fake.device.type == "cpu" for fake in tensors_of(gm))
+
+
+def bytes_made(gm: torch.fx.GraphModule) -> float:
+    """The size of all that a graph's operators make, infinite where no hint tells a size."""
+    total = 0.0
+    for fake in tensors_of(gm):
+        count: Any = fake.numel()
+        if isinstance(count, torch.SymInt):
+            hint = count.node.hint
+            count = math.inf if hint is None else hint
+        total += count * fake.element_size()
+    return total
+
+
+def tensors_of(gm: torch.fx.GraphModule) -> Iterator[torch.Tensor]:
+    """What the nodes of a captured graph are on fake tensors."""
+    for node in gm.graph.nodes:
+        for item in tree_leaves(node.meta.get("example_value")):
+            if isinstance(item, torch.Tensor):
+                yield item
 
 
 def are_contiguous_or_one_number(came: Mapping[int, torch.Tensor]) -> bool:

@@ -21,7 +21,6 @@ from ..graph.extracted_calls import Checkpointed, CustomFunction
 from ..graph.mutations import may_write
 from ..graph.node_targets import is_foreign
 from ..graph.passes.by_operator import (
-    SEEDED,
     NeedsWholeTrace,
     Operator,
     Operators,
@@ -208,11 +207,7 @@ class Differentiables(Operators):
 
 
 def writes(node: torch.fx.Node) -> bool:
-    return (
-        isinstance(node.target, torch._ops.OpOverload)
-        and node.target._schema.is_mutable
-        and SEEDED not in node.target.tags
-    )
+    return isinstance(node.target, torch._ops.OpOverload) and node.target._schema.is_mutable
 
 
 @dataclass

@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from ...errors import warn_user
+from ...errors import warn_once
 
 FILE = "decisions.sqlite"
 PATIENCE_S = 20.0  # for another process's lock
@@ -70,7 +70,7 @@ class Decisions:
                     f"SELECT {COLUMNS} FROM decisions WHERE key = ?", (key,)
                 ).fetchone()
         except (sqlite3.Error, OSError) as error:
-            complain(self.path, error)
+            warn_about_file(self.path, error)
             return None
         return None if row is None else from_row(row)
 
@@ -87,7 +87,7 @@ class Decisions:
                     f"SELECT {COLUMNS} FROM decisions WHERE key = ?", (decision.key,)
                 ).fetchone()
         except (sqlite3.Error, OSError) as error:
-            complain(self.path, error)
+            warn_about_file(self.path, error)
             return decision
         return from_row(stands)
 
@@ -97,7 +97,7 @@ class Decisions:
             with self._open() as connection:
                 connection.execute("DELETE FROM decisions WHERE key = ?", (key,))
         except (sqlite3.Error, OSError) as error:
-            complain(self.path, error)
+            warn_about_file(self.path, error)
 
     def all(self) -> list[Decision]:
         """Every decision, the latest first. Raises sqlite3.Error or OSError."""
@@ -155,13 +155,7 @@ def from_row(row: tuple[object, ...]) -> Decision:
     )
 
 
-_complained: set[Path] = set()
-
-
-def complain(path: Path, error: Exception) -> None:
-    """One warning a file: decisions are then made again in each process."""
-    if path not in _complained:
-        _complained.add(path)
-        warn_user(
-            f"decisions cannot be kept in {path}: {type(error).__name__}: {error}", stacklevel=3
-        )
+def warn_about_file(path: Path, error: Exception) -> None:
+    """Warns once a file that decisions have to be made again in each process."""
+    text = f"decisions cannot be kept in {path}: {type(error).__name__}: {error}"
+    warn_once(text, key=path, stacklevel=3)

@@ -56,9 +56,8 @@ def in_child(work: Callable[[], str], there: int, limit_bytes: int) -> None:
         text = work()
         os.write(there, b"+" + text.encode()[: MOST - 1])
         code = 0
-    except (
-        BaseException
-    ) as error:  # whatever it is, the parent hears of it and this process ends here
+    except BaseException as error:
+        # whatever it is, the parent hears of it and this process ends here
         os.write(there, f"+{type(error).__name__}: {error}".encode()[:MOST])
         code = 0
     finally:

@@ -204,7 +204,7 @@ def in_float64(
     before.restore()
     try:
         return trial.run(gm.forward, Trial(gm, originals).in_float64())
-    except Exception:
+    except Exception:  # operators of the graph that float64 does not have
         return None
 
 

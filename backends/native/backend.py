@@ -17,7 +17,7 @@ from torch._decomp import _core_aten_decompositions_post_autograd
 from torch._subclasses.fake_tensor import DataDependentOutputException, FakeTensor, FakeTensorMode
 
 from ...collector import no_collections
-from ...errors import warn_user
+from ...errors import warn_once
 from ...events import UNREPORTED, Reporter
 from ...events import Kernel as KernelRecord
 from ...generated import file_name, keep
@@ -311,10 +311,6 @@ def processors() -> dict[str, int]:
             2 * torch.cuda.get_device_properties(torch.cuda.current_device()).multi_processor_count
         )
     return found
-
-
-def warn_once(text: str) -> None:
-    warn_user(text, stacklevel=2)
 
 
 def without_gradients(compiled: Callable[..., Any]) -> Callable[..., Any]:

@@ -20,8 +20,8 @@ from ...guards.source import SlotSource, Source
 from ..pycode.code_builder import CodeBuilder
 from ..pycode.instr import DecodedCode
 from ..pycode.resume import SuspendedFrame
-from ..tracing.capture import Break, Capture, Return
-from ..values.modes.mode_manager import GRAD_MODES, Modes, enter_for_real, leave_for_real
+from ..tracing.capture import BreakExit, Capture, ReturnExit
+from ..values.modes.mode_manager import GRAD_MODES, TorchModes, enter_for_real, leave_for_real
 from ..values.tensor.tensor import TensorValue
 from .reconstruct import Reconstructor
 from .resume_stub import TimingMarks, emit_break
@@ -99,7 +99,7 @@ class Emission:
 
     def run(self) -> Rebuilt:
         trace, exit_ = self.capture.trace, self.capture.exit
-        if isinstance(exit_, Break):
+        if isinstance(exit_, BreakExit):
             self.b.line(self.capture.decoded.instrs[exit_.frames[0].index].line)
         if self.marks is not None:
             self.b.notify(self.marks.begin)
@@ -108,8 +108,8 @@ class Emission:
         emit_side_effects(self.r, trace.effects)
         trace.random.emit_state(self.r, seeded_by_graph=bool(trace.graph.nodes))
         self._modes(trace.modes)
-        only = before == self.b.size and isinstance(exit_, Return) and self.marks is None
-        if isinstance(exit_, Return):
+        only = before == self.b.size and isinstance(exit_, ReturnExit) and self.marks is None
+        if isinstance(exit_, ReturnExit):
             self.r.push(exit_.value)
             if self.marks is not None:
                 self.b.notify(self.marks.end)
@@ -130,7 +130,7 @@ class Emission:
         exit_, outputs = self.capture.exit, list(self.r.outputs)
         used = [item for item in self.capture.trace.graph.inputs if item.node.users]
         returned = (
-            isinstance(exit_, Return)
+            isinstance(exit_, ReturnExit)
             and isinstance(exit_.value, TensorValue)
             and exit_.value.source is None
         )
@@ -152,7 +152,7 @@ class Emission:
             for item in used
         )
 
-    def _modes(self, modes: Modes) -> None:
+    def _modes(self, modes: TorchModes) -> None:
         """Emits the modes that the program leaves behind, including those that are still open."""
         for manager in modes.left:
             if manager.cls not in GRAD_MODES:

@@ -13,13 +13,15 @@ from dataclasses import dataclass, replace
 from types import FunctionType
 from typing import Any, Protocol
 
+from bytecode import Label
+
 from ...guards.source import SequenceItem, SlotSource
-from ..pycode.code_builder import CodeBuilder, Label, dummy_closure
+from ..pycode.code_builder import CodeBuilder, dummy_closure
 from ..pycode.instr import Op
 from ..pycode.passthrough import make_passthrough
 from ..pycode.resume import ResumePoint, SuspendedFrame
-from ..tracing.capture import Break, BrokenFrame
-from ..values.base import Lazy, Null, Value
+from ..tracing.capture import BreakExit, BrokenFrame
+from ..values.base import LazyValue, Null, Value
 from ..values.constant import Constant
 from ..values.containers.sequence import TupleValue
 from ..values.functions.cell import CellValue
@@ -54,7 +56,7 @@ class InnerStub:
 
 
 def emit_break(
-    b: CodeBuilder, r: Reconstructor, exit_: Break, makers: Makers, marks: TimingMarks | None
+    b: CodeBuilder, r: Reconstructor, exit_: BreakExit, makers: Makers, marks: TimingMarks | None
 ) -> None:
     """Ends the code of the outermost frame. Raises UnsupportedInstruction, Unresumable or
     CannotReconstruct where this cannot be done."""
@@ -107,7 +109,7 @@ class StubInputs:
 
     def __init__(self) -> None:
         self.values: list[Value] = []
-        self._places: dict[Value, Lazy] = {}
+        self._places: dict[Value, LazyValue] = {}
 
     def take(self, value: Value) -> Value:
         if value.is_code_constant:  # the stub holds it itself
@@ -115,7 +117,9 @@ class StubInputs:
         if isinstance(value, HandledException):
             return HandledException(None, self.take(value.current))
         if value not in self._places:
-            self._places[value] = Lazy(None, SequenceItem(SlotSource(0, "state"), len(self.values)))
+            self._places[value] = LazyValue(
+                None, SequenceItem(SlotSource(0, "state"), len(self.values))
+            )
             self.values.append(value)
         return self._places[value]
 
@@ -515,7 +519,7 @@ SPELLED_OUT: dict[Op, Callable[[CodeBuilder], None]] = {
 }
 
 
-def open_handlers(exit_: Break) -> list[frozenset[int]]:
+def open_handlers(exit_: BreakExit) -> list[frozenset[int]]:
     """By frame, the stack positions of the open handlers' items. A handler's cleanup copies its
     item and pops the copy: the other one is dead."""
     handled, found = exit_.handled, []

@@ -4,7 +4,6 @@ graph has run. What a changed object needs is its family's `emit_changes`."""
 from __future__ import annotations
 
 from ..tracing.effect_log import EffectLog
-from ..values.base import Value
 from .reconstruct import Reconstructor
 
 
@@ -16,9 +15,7 @@ def emit_side_effects(emit: Reconstructor, effects: EffectLog) -> None:
             value.emit_changes(emit)
     for (_, name), (where, stored) in effects.globals.items():
         if isinstance(where, type):
-            emit_class_attribute(emit, where, name, stored)
-        elif stored is None:
-            emit.run(where.pop, [emit.const(name), emit.const(None)])
+            emit.run(setattr, [emit.const(where), emit.const(name), stored])
         else:
             emit.push(stored)
             emit.builder.load_const(where)
@@ -26,11 +23,3 @@ def emit_side_effects(emit: Reconstructor, effects: EffectLog) -> None:
             emit.builder.store_subscr()
     for output in effects.outputs:
         emit.run(output.function, output.args)
-
-
-def emit_class_attribute(emit: Reconstructor, cls: type, name: str, value: Value | None) -> None:
-    """Emits the binding of an attribute of a class, or its deletion if the class has it."""
-    if value is not None:
-        emit.run(setattr, [emit.const(cls), emit.const(name), value])
-    elif name in cls.__dict__:
-        emit.run(delattr, [emit.const(cls), emit.const(name)])

@@ -37,11 +37,6 @@ def return_constant(value: Any) -> Ending:
 FIRST = operator.itemgetter(0)
 
 
-def named_like(obj: Any) -> Any:
-    """An object that can do nothing, of a class with the same name."""
-    return type(type(obj).__name__, (), {})()
-
-
 def finish_initialization(items: tuple[Any, Any]) -> Ending:
     """cls(...), when __init__ has returned."""
     made, result = items
@@ -52,63 +47,6 @@ def finish_initialization(items: tuple[Any, Any]) -> Ending:
     )  # refused by type.__call__
 
 
-def is_not_implemented(result: Any) -> bool:
-    return result is NotImplemented
-
-
 AS_IS = CallCompletion()
 DROPPED = CallCompletion(leaves=False)
 INITIALISED = CallCompletion(finish_initialization, 1, refuses=lambda result: result is not None)
-CONTAINED = CallCompletion(lambda items: (items, operator.truth))
-NOT_CONTAINED = CallCompletion(lambda items: (items, operator.not_))
-
-
-def binary(function: Callable[[Any, Any], Any], reflected: str) -> CallCompletion:
-    """function(left, right), an operator, when left's method has returned; `reflected`: the method
-    of right's that is asked next."""
-
-    def finish(items: tuple[Any, Any, Any]) -> Ending:
-        left, right, result = items
-        if result is NotImplemented and type(left) is not type(right):
-            method = getattr(type(right), reflected, None)
-            result = NotImplemented if method is None else method(right, left)
-        if result is NotImplemented:
-            return (named_like(left), named_like(right)), function
-        return return_constant(result)
-
-    return CallCompletion(finish, 2, refuses=is_not_implemented)
-
-
-def comparison(function: Callable[[Any, Any], Any], reflected: str) -> CallCompletion:
-    """function(left, right), a comparison, when left's method has returned."""
-
-    def finish(items: tuple[Any, Any, Any]) -> Ending:
-        left, right, result = items
-        if result is NotImplemented:
-            result = getattr(type(right), reflected)(right, left)
-        if result is not NotImplemented:
-            return return_constant(result)
-        identity = IDENTITY.get(function)
-        return (
-            ((left, right), identity)
-            if identity
-            else ((named_like(left), named_like(right)), function)
-        )
-
-    return CallCompletion(finish, 2, refuses=is_not_implemented)
-
-
-IDENTITY = {operator.eq: operator.is_, operator.ne: operator.is_not}
-NAMES = {
-    "+": "add", "-": "sub", "*": "mul", "/": "truediv", "//": "floordiv", "%": "mod", "**": "pow", "@": "matmul", "<<": "lshift",
-    ">>": "rshift", "&": "and", "|": "or", "^": "xor",
-}  # fmt: skip
-FORWARD = {
-    sign: binary(getattr(operator, f"__{name}__"), f"__r{name}__") for sign, name in NAMES.items()
-}
-COMPARED = {
-    sign: comparison(getattr(operator, name), f"__{reflected}__")
-    for sign, name, reflected in (
-        ("<", "lt", "gt"), ("<=", "le", "ge"), ("==", "eq", "eq"), ("!=", "ne", "ne"), (">", "gt", "lt"), (">=", "ge", "le"),
-    )
-}  # fmt: skip

@@ -16,27 +16,36 @@ from collections.abc import Iterator
 from concurrent import futures
 from typing import Any
 
-from ...errors import BackendError, FramejitError, GraphBreak, InternalError, SkipFrame, warn_user
+from ...errors import (
+    BackendError,
+    FramejitError,
+    GraphBreak,
+    InternalError,
+    SkipFrame,
+    warn_once,
+    warn_user,
+)
 from ...events import Balance, Chosen, Event, Full, Miss, Seen, Sink, Skipped, Working
 from ...guards.failure import Failure
-from ...guards.reference import FrameView
+from ...guards.source import FrameView
 from ...options import Options
 from ...tier import Tier
 from ..codegen.build import Continuations, start_slots
 from ..pycode.decode import decode
 from ..pycode.instr import DecodedCode
 from ..pycode.resume import ResumePoint, SuspendedFrame, make_resume_function
-from ..tracing.capture import Break, Capture
+from ..tracing.capture import BreakExit, Capture
 from ..tracing.expectations import expect
 from ..tracing.work_budget import Loops
 from ..values.disabled import is_disabled
 from . import traced_handle  # noqa: F401 - it registers
 from ._hook import UNBOUND, ContinuationMaker, Entry, Handle, Site, disable_call, stance
 from .account import ITERATIONS, Account
+from .compile_unit import CompileUnit
 from .economy import Contest, has_room
 from .frames import stays_in_python, worth_compiling
 from .observer import Observer
-from .pipeline import CompileUnit, convert, start
+from .pipeline import Compilation
 from .probe import Probe, guard_costs
 from .recompile import Decision, Misses, change, compiling_text, decide, limit_text
 from .surroundings import Onlooker, onlooker
@@ -46,6 +55,9 @@ from .unrolled_turns import UnrolledTurns
 LONGEST_WAIT = 60.0
 HISTORY = 256  # misses that a handle remembers
 GENERATORS = inspect.CO_GENERATOR | inspect.CO_COROUTINE | inspect.CO_ASYNC_GENERATOR
+
+
+live_caches: weakref.WeakSet[Cache] = weakref.WeakSet()  # of all handles
 
 
 class Cache:
@@ -74,6 +86,7 @@ class Cache:
         weakref.finalize(self, drop_entries, self._continuations).atexit = False
         self.handle = Handle(function, self.root, self.on_frame)
         self.account = Account(options.compile_share, options.compile_budget)
+        live_caches.add(self)
         self._refused: set[Site] = set()  # places that were told to get no further version
         self._gains: dict[int, float] = {}  # seconds a call, by the number of a compile
         self._numbers: dict[int, int] = {}  # of compiles, by the ids of live entries
@@ -157,7 +170,7 @@ class Cache:
     ) -> Entry | None:
         """An entry for a call that none serves, in the site's list; None runs it in eager."""
         observer = Observer(
-            piece.name, start(piece), weak_method(self, "send"), probe, bool(piece.frames)
+            piece.name, piece.start, weak_method(self, "send"), probe, bool(piece.frames)
         )
         frame = FrameView(slots, function)
         with observer.clock.phase("guards"):
@@ -236,15 +249,10 @@ class Cache:
                 self._start_contest()
             self.send(Seen(piece.name, observer.where))
             rest = functools.partial(self._continue, site=site, function=function)
-            entry = convert(
-                piece,
-                function,
-                slots,
-                self.options,
-                observer,
-                rest,
-                functools.partial(weak_method(self, "forget"), weakref.ref(piece)),
-            )
+            outdated = functools.partial(weak_method(self, "forget"), weakref.ref(piece))
+            entry = Compilation(
+                piece, function, slots, self.options, observer, rest, outdated
+            ).run()
             self._numbers[id(entry)] = observer.number
             if entry.function is None and entry.code is None:
                 piece.idle.found_nothing()
@@ -415,7 +423,7 @@ class Cache:
         if failures:
             miss = Miss(
                 piece.name,
-                where(piece) if own else start(piece),
+                where(piece) if own else piece.start,
                 tuple(map(change, failures)),
                 not own,
             )
@@ -427,7 +435,7 @@ class Cache:
             failures,
             turn,
             left if own is found else 0,
-            not turn or self.account.unlimited or has_room(site.entries),
+            not turn or self.account.compiles_all(self.calls) or has_room(site.entries),
         )
 
     # what comes after a break
@@ -445,7 +453,7 @@ class Cache:
         def resume(frames: tuple[SuspendedFrame, ...]) -> ContinuationMaker:
             forbidden = (
                 capture.exit.reason
-                if self.options.fullgraph and isinstance(capture.exit, Break)
+                if self.options.fullgraph and isinstance(capture.exit, BreakExit)
                 else None
             )
             after = self._site_after(frames, forbidden)
@@ -566,19 +574,15 @@ def where(piece: CompileUnit) -> str:
 # A guard that failed when the call came and does not any more.
 UNKNOWN = Failure(None, "something", "so", "otherwise for a moment")
 
-_reported: set[tuple[str, str, int]] = set()  # causes of internal failures that were told
-
 
 def report_internal_failure(piece: CompileUnit, error: Exception) -> None:
     """One warning a cause: the line of ours that raised, and what it raised."""
     cause = type(error).__name__, *raising_line(error)
-    if cause in _reported:
-        return
-    _reported.add(cause)
-    warn_user(
+    warn_once(
         f"internal failure on {piece.name} ({type(error).__name__}: {error}); it runs in eager, as will others that fail so, "
         "without another warning. @framejit.disable on it keeps framejit from trying; FRAMEJIT_STRICT=1 raises here: please "
         "report that output.",
+        key=cause,
         stacklevel=2,
     )
 

@@ -1,5 +1,6 @@
-/* Continuation: where a piece of rebuilt code says the call goes on. Pieces return one, the loop here runs it in place,
- * so depth, f_back and tracebacks stay those of one call and loops eat no stack. Users never see one. */
+/* Continuation: returned by generated code to say where the call continues. The loop here runs it
+ * in place, so depth, f_back and tracebacks are those of one call, and loops use no stack. Users
+ * never see one. */
 #include "hook.h"
 
 #include <structmember.h>
@@ -13,7 +14,8 @@ typedef struct {
 
 /* ---- Continuation ---- */
 
-/* Not tracked by the GC: it lives from a return to the loop below, which is the only one to see it. */
+/* Not tracked by the GC: it exists between a return and the loop below, and nothing else sees it.
+ */
 static Continuation *spare; /* under the GIL; a loop makes and drops one each time round */
 
 static PyObject *
@@ -54,7 +56,8 @@ continuation_new(PyTypeObject *Py_UNUSED(type), PyObject *args, PyObject *kwargs
     static char *names[] = {"site", "state", "eager", NULL};
     PyObject *site, *state;
     int eager = 0;
-    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O!O|p:Continuation", names, &Site_Type, &site, &state, &eager)) {
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O!O|p:Continuation", names, &Site_Type, &site,
+                                     &state, &eager)) {
         return NULL;
     }
     return continuation_make((Site *)site, state, (char)eager);
@@ -68,8 +71,7 @@ static PyMemberDef continuation_members[] = {
 };
 
 PyTypeObject Continuation_Type = {
-    PyVarObject_HEAD_INIT(NULL, 0)
-    .tp_name = "framejit.frontend.runtime._hook.Continuation",
+    PyVarObject_HEAD_INIT(NULL, 0).tp_name = "framejit.frontend.runtime._hook.Continuation",
     .tp_doc = "Continuation(site, state, eager=False)\n--\n\nGo on at `site` with `state`.",
     .tp_basicsize = sizeof(Continuation),
     .tp_flags = Py_TPFLAGS_DEFAULT,
@@ -80,8 +82,9 @@ PyTypeObject Continuation_Type = {
 
 /* ---- running them ---- */
 
-/* Takes `state` over. With the hook on it is let go as soon as the piece's frame has it, so that what the piece deletes
- * does die then; without the hook it lives as long as the piece. */
+/* Steals `state`. With the hook on, it is released as soon as the frame of the generated code holds
+ * it, so that objects which that code deletes are freed then; without the hook, when the code has
+ * returned. */
 static PyObject *
 run_piece(PyThreadState *tstate, Handle *handle, Site *site, PyObject *state, int eager)
 {
@@ -148,7 +151,8 @@ maker_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
     static char *names[] = {"site", "eager", NULL};
     PyObject *site;
     int eager = 0;
-    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O!|p:ContinuationMaker", names, &Site_Type, &site, &eager)) {
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O!|p:ContinuationMaker", names, &Site_Type,
+                                     &site, &eager)) {
         return NULL;
     }
     if (((Site *)site)->function == Py_None) {
@@ -180,16 +184,18 @@ maker_dealloc(ContinuationMaker *self)
 }
 
 static PyMemberDef maker_members[] = {
-    {"site", T_OBJECT, offsetof(ContinuationMaker, site), READONLY, "where its continuations go on"},
-    {"eager", T_BOOL, offsetof(ContinuationMaker, eager), READONLY, "whether they pass the entries by"},
+    {"site", T_OBJECT, offsetof(ContinuationMaker, site), READONLY,
+     "where its continuations go on"},
+    {"eager", T_BOOL, offsetof(ContinuationMaker, eager), READONLY,
+     "whether they pass the entries by"},
     {NULL},
 };
 
 /* No tp_clear: its only edge leads to a Site, which has one. */
 PyTypeObject ContinuationMaker_Type = {
-    PyVarObject_HEAD_INIT(NULL, 0)
-    .tp_name = "framejit.frontend.runtime._hook.ContinuationMaker",
-    .tp_doc = "ContinuationMaker(site, eager=False)\n--\n\nWhat rebuilt code calls with the state to make a Continuation.",
+    PyVarObject_HEAD_INIT(NULL, 0).tp_name = "framejit.frontend.runtime._hook.ContinuationMaker",
+    .tp_doc = "ContinuationMaker(site, eager=False)\n--\n\nWhat rebuilt code calls with the state "
+              "to make a Continuation.",
     .tp_basicsize = sizeof(ContinuationMaker),
     .tp_vectorcall_offset = offsetof(ContinuationMaker, vectorcall),
     .tp_call = PyVectorcall_Call,

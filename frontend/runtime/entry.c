@@ -1,4 +1,5 @@
-/* Entry: a guard program and the code it guards. Knows how to check and to call one, not where it is kept. */
+/* Entry: a guard program and the code it guards. Checks and calls entries; does not know where they
+ * are kept. */
 #include "hook.h"
 
 #include <structmember.h>
@@ -26,7 +27,8 @@ find_guards(void)
 }
 
 int
-program_holds(PyObject *program, PyObject *const *slots, Py_ssize_t nslots, PyObject *function, PyObject **lifted)
+program_holds(PyObject *program, PyObject *const *slots, Py_ssize_t nslots, PyObject *function,
+              PyObject **lifted)
 {
     return guards->run(program, slots, nslots, function, lifted);
 }
@@ -40,7 +42,8 @@ entry_fits_frame(Entry *entry, PyFunctionObject *function, Py_ssize_t nslots)
     if (code == NULL || argument_slots(code) != nslots) {
         return 0;
     }
-    Py_ssize_t cells = function->func_closure == NULL ? 0 : PyTuple_GET_SIZE(function->func_closure);
+    Py_ssize_t cells =
+        function->func_closure == NULL ? 0 : PyTuple_GET_SIZE(function->func_closure);
     return code->co_nfreevars == cells;
 }
 
@@ -54,8 +57,8 @@ flatten(PyCodeObject *code)
     PyObject *flat = NULL;
     PyObject *replace = PyObject_GetAttrString((PyObject *)code, "replace");
     PyObject *none = PyTuple_New(0);
-    PyObject *changes = Py_BuildValue("{sisisisi}", "co_argcount", argument_slots(code), "co_posonlyargcount", 0,
-                                      "co_kwonlyargcount", 0, "co_flags",
+    PyObject *changes = Py_BuildValue("{sisisisi}", "co_argcount", argument_slots(code),
+                                      "co_posonlyargcount", 0, "co_kwonlyargcount", 0, "co_flags",
                                       code->co_flags & ~(CO_VARARGS | CO_VARKEYWORDS));
     if (replace != NULL && none != NULL && changes != NULL) {
         flat = PyObject_Call(replace, none, changes);
@@ -71,25 +74,31 @@ static PyObject *
 make_function(Entry *entry, PyObject *like)
 {
     if (!PyFunction_Check(like)) {
-        PyErr_SetString(PyExc_SystemError, "framejit: an entry of code alone needs a function to take its closure from");
+        PyErr_SetString(
+            PyExc_SystemError,
+            "framejit: an entry of code alone needs a function to take its closure from");
         return NULL;
     }
     PyFunctionObject *model = (PyFunctionObject *)like;
     if (!entry_fits_frame(entry, model, argument_slots(entry->code))) {
-        PyErr_SetString(PyExc_SystemError, "framejit: rebuilt code has other free variables than its function");
+        PyErr_SetString(PyExc_SystemError,
+                        "framejit: rebuilt code has other free variables than its function");
         return NULL;
     }
     if (entry->flat == NULL && (entry->flat = flatten(entry->code)) == NULL) {
         return NULL;
     }
-    PyFunctionObject *made = (PyFunctionObject *)PyFunction_New((PyObject *)entry->flat, model->func_globals);
+    PyFunctionObject *made =
+        (PyFunctionObject *)PyFunction_New((PyObject *)entry->flat, model->func_globals);
     if (made == NULL) {
         return NULL;
     }
-    /* PyFunction_New looks builtins up again in the globals, which may have changed since `like` was made. */
+    /* PyFunction_New looks builtins up again in the globals, which may have changed since `like`
+     * was made. */
     Py_INCREF(model->func_builtins);
     Py_SETREF(made->func_builtins, model->func_builtins);
-    if (model->func_closure != NULL && PyFunction_SetClosure((PyObject *)made, model->func_closure) < 0) {
+    if (model->func_closure != NULL &&
+        PyFunction_SetClosure((PyObject *)made, model->func_closure) < 0) {
         Py_CLEAR(made);
     }
     return (PyObject *)made;
@@ -100,8 +109,8 @@ make_function(Entry *entry, PyObject *like)
 enum { FEW = 16 };
 
 static PyObject *
-call_with_lifted(PyThreadState *tstate, Handle *on, PyObject *function, PyObject *const *slots, Py_ssize_t nslots,
-                 PyObject *lifted)
+call_with_lifted(PyThreadState *tstate, Handle *on, PyObject *function, PyObject *const *slots,
+                 Py_ssize_t nslots, PyObject *lifted)
 {
     PyObject *few[FEW + 2];
     /* One more in front: PY_VECTORCALL_ARGUMENTS_OFFSET. */
@@ -139,7 +148,8 @@ only_result(PyObject *results)
     return only;
 }
 
-/* What the entry's code would return, without running it; NULL where that has to be run after all, or with an exception. */
+/* What the entry's code would return, without running it; NULL where that has to be run after all,
+ * or with an exception. */
 static PyObject *
 call_graph(PyThreadState *tstate, Entry *entry, PyObject *const *slots, PyObject *lifted)
 {
@@ -160,16 +170,16 @@ call_graph(PyThreadState *tstate, Entry *entry, PyObject *const *slots, PyObject
     if (arguments != few) {
         PyMem_Free(arguments);
     }
-    if (result == NULL && PyErr_ExceptionMatches(PyExc_Exception)
-        && !(entry->passed_on != NULL && PyErr_ExceptionMatches(entry->passed_on))) {
+    if (result == NULL && PyErr_ExceptionMatches(PyExc_Exception) &&
+        !(entry->passed_on != NULL && PyErr_ExceptionMatches(entry->passed_on))) {
         PyErr_Clear();
     }
     return result;
 }
 
 PyObject *
-entry_call(PyThreadState *tstate, Entry *entry, Handle *handle, PyObject *like, PyObject *const *slots, size_t nslotsf,
-           PyObject *lifted)
+entry_call(PyThreadState *tstate, Entry *entry, Handle *handle, PyObject *like,
+           PyObject *const *slots, size_t nslotsf, PyObject *lifted)
 {
     if (entry->graph != NULL) {
         PyObject *found = call_graph(tstate, entry, slots, lifted);
@@ -179,7 +189,8 @@ entry_call(PyThreadState *tstate, Entry *entry, Handle *handle, PyObject *like, 
         }
     }
     Handle *on = entry->needs_hook ? handle : NULL;
-    PyObject *function = entry->function != NULL ? Py_NewRef(entry->function) : make_function(entry, like);
+    PyObject *function =
+        entry->function != NULL ? Py_NewRef(entry->function) : make_function(entry, like);
     PyObject *result = NULL;
     if (function == NULL) {
         Py_XDECREF(lifted);
@@ -190,7 +201,8 @@ entry_call(PyThreadState *tstate, Entry *entry, Handle *handle, PyObject *like, 
     }
     else {
         if (on != NULL && PyFunction_Check(function)) {
-            thread_mode.release_lifted = &lifted; /* what the code lets go of dies then */
+            thread_mode.release_lifted =
+                &lifted; /* so that objects which the code deletes are freed then */
         }
         result = call_with_lifted(tstate, on, function, slots, PyVectorcall_NARGS(nslotsf), lifted);
         thread_mode.release_lifted = NULL;
@@ -238,7 +250,8 @@ set_direct(Entry *self, PyObject *direct)
         PyErr_SetString(PyExc_TypeError, "direct must be a tuple or None");
         return -1;
     }
-    if (!PyArg_ParseTuple(direct, "OO!O!:direct", &graph, &PyTuple_Type, &places, &PyTuple_Type, &passed_on)) {
+    if (!PyArg_ParseTuple(direct, "OO!O!:direct", &graph, &PyTuple_Type, &places, &PyTuple_Type,
+                          &passed_on)) {
         return -1;
     }
     Py_ssize_t count = PyTuple_GET_SIZE(places);
@@ -261,11 +274,13 @@ set_direct(Entry *self, PyObject *direct)
 static PyObject *
 entry_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
 {
-    static char *names[] = {"program", "function", "code", "needs_hook", "data", "direct", "once", NULL};
-    PyObject *program = Py_None, *function = Py_None, *code = Py_None, *data = Py_None, *direct = Py_None;
+    static char *names[] = {"program", "function", "code", "needs_hook",
+                            "data",    "direct",   "once", NULL};
+    PyObject *program = Py_None, *function = Py_None, *code = Py_None, *data = Py_None,
+             *direct = Py_None;
     int needs_hook = 0, once = 0;
-    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "|OOOpOOp:Entry", names, &program, &function, &code, &needs_hook, &data,
-                                     &direct, &once)) {
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "|OOOpOOp:Entry", names, &program, &function,
+                                     &code, &needs_hook, &data, &direct, &once)) {
         return NULL;
     }
     if (function != Py_None && !PyCallable_Check(function)) {
@@ -306,7 +321,8 @@ entry_traverse(Entry *self, visitproc visit, void *arg)
 static int
 entry_clear(Entry *self)
 {
-    /* `program` stays: without it the entry would always hit. Programs have a tp_clear of their own. */
+    /* `program` stays: without it the entry would always hit. Programs have a tp_clear of their
+     * own. */
     Py_CLEAR(self->function);
     Py_CLEAR(self->code);
     Py_CLEAR(self->flat);
@@ -327,22 +343,28 @@ entry_dealloc(Entry *self)
 }
 
 static PyMemberDef entry_members[] = {
-    {"program", T_OBJECT, offsetof(Entry, program), READONLY, "the guard program, or None: always hits"},
-    {"function", T_OBJECT, offsetof(Entry, function), READONLY, "takes the slots, and the lifted tuple, by position"},
+    {"program", T_OBJECT, offsetof(Entry, program), READONLY,
+     "the guard program, or None: always hits"},
+    {"function", T_OBJECT, offsetof(Entry, function), READONLY,
+     "takes the slots, and the lifted tuple, by position"},
     {"code", T_OBJECT, offsetof(Entry, code), READONLY, "the rebuilt code object"},
-    {"graph", T_OBJECT, offsetof(Entry, graph), READONLY, "what is called instead of the code, where that only calls a graph"},
-    {"needs_hook", T_BOOL, offsetof(Entry, needs_hook), READONLY, "whether the hook is on while it runs"},
-    {"once", T_BOOL, offsetof(Entry, once), READONLY, "whether it serves the call that it was made for and no other"},
+    {"graph", T_OBJECT, offsetof(Entry, graph), READONLY,
+     "what is called instead of the code, where that only calls a graph"},
+    {"needs_hook", T_BOOL, offsetof(Entry, needs_hook), READONLY,
+     "whether the hook is on while it runs"},
+    {"once", T_BOOL, offsetof(Entry, once), READONLY,
+     "whether it serves the call that it was made for and no other"},
     {"hits", T_ULONGLONG, offsetof(Entry, hits), 0, "calls it served"},
     {"data", T_OBJECT, offsetof(Entry, data), 0, "whatever its maker keeps with it"},
     {NULL},
 };
 
 PyTypeObject Entry_Type = {
-    PyVarObject_HEAD_INIT(NULL, 0)
-    .tp_name = "framejit.frontend.runtime._hook.Entry",
-    .tp_doc = "Entry(program=None, function=None, code=None, needs_hook=False, data=None, direct=None, once=False)\n--\n\n"
-              "A guard program and the code it guards; with neither function nor code it says: run eager, with the "
+    PyVarObject_HEAD_INIT(NULL, 0).tp_name = "framejit.frontend.runtime._hook.Entry",
+    .tp_doc = "Entry(program=None, function=None, code=None, needs_hook=False, data=None, "
+              "direct=None, once=False)\n--\n\n"
+              "A guard program and the code it guards; with neither function nor code it says: run "
+              "eager, with the "
               "hook off unless it is needed.",
     .tp_basicsize = sizeof(Entry),
     .tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC,

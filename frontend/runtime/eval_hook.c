@@ -1,10 +1,10 @@
-/* The frame evaluator (PEP 523): while a handle is current in this thread, frames at their start are given to their
- * site's entries. A hit is run in place, by swapping the frame's code object. */
+/* The frame evaluator (PEP 523): while a handle is current in this thread, frames at their start
+ * are given to their site's entries. A hit is run in place, by swapping the frame's code object. */
 #include "hook.h"
 
-/* ---- letting a frame be evaluated ---- */
+/* ---- evaluating a frame ---- */
 
-/* Through the evaluator that was there before us. */
+/* Uses the evaluator that was installed before ours. */
 static PyObject *
 evaluate_below(PyThreadState *tstate, Frame *frame, int throwflag)
 {
@@ -25,8 +25,8 @@ static PyObject *
 evaluate(PyThreadState *tstate, Frame *frame, int throwflag)
 {
     if (frame->owner != FRAME_OWNED_BY_THREAD) {
-        /* A generator's: resuming costs C levels in plain Python too, and only the evaluator can undo what the resuming
-         * did, so it is not for us to refuse. */
+        /* A generator's: resuming costs C levels in plain Python too, and only the evaluator can
+         * undo what the resuming did, so it is not for us to refuse. */
         return evaluate_below(tstate, frame, throwflag);
     }
     Native native;
@@ -37,7 +37,8 @@ evaluate(PyThreadState *tstate, Frame *frame, int throwflag)
     Mode *mode = &thread_mode;
     Handle *outer = mode->current;
     if (native.low) {
-        /* Deep: without a hook the evaluator inlines the calls below and needs no more C stack for them. */
+        /* Deep: without a hook the evaluator inlines the calls below and needs no more C stack for
+         * them. */
         mode_set_current(mode, NULL);
     }
     PyObject *result = evaluate_below(tstate, frame, throwflag);
@@ -62,7 +63,7 @@ is_candidate(Mode *mode, Frame *frame, int throwflag)
     if (code == mode->pass) {
         mode->pass = NULL;
         if (mode->release != NULL) {
-            Py_CLEAR(*mode->release); /* the frame has a reference of its own by now */
+            Py_CLEAR(*mode->release); /* the frame has its own reference now */
         }
         if (mode->release_lifted != NULL) {
             Py_CLEAR(*mode->release_lifted);
@@ -73,7 +74,8 @@ is_candidate(Mode *mode, Frame *frame, int throwflag)
     return (code->co_flags & (plain | not_plain)) == plain && runtime_enabled;
 }
 
-/* on_frame's answer for a code object new to this handle; NULL: let its frames through. A new reference. */
+/* on_frame's answer for a code object new to this handle; NULL: let its frames through. A new
+ * reference. */
 static Site *
 ask_on_frame(Handle *handle, PyCodeObject *code, PyFunctionObject *function)
 {
@@ -84,19 +86,21 @@ ask_on_frame(Handle *handle, PyCodeObject *code, PyFunctionObject *function)
     PyObject *args[] = {NULL, (PyObject *)handle, (PyObject *)code, (PyObject *)function};
     PyObject *site = call_quietly(on_frame, args + 1, 3 | PY_VECTORCALL_ARGUMENTS_OFFSET, NULL);
     if (site != NULL && site != Py_None && !Py_IS_TYPE(site, &Site_Type)) {
-        PyErr_Format(PyExc_TypeError, "on_frame must return a Site or None, not %s", Py_TYPE(site)->tp_name);
+        PyErr_Format(PyExc_TypeError, "on_frame must return a Site or None, not %s",
+                     Py_TYPE(site)->tp_name);
         Py_CLEAR(site);
     }
     if (site != NULL && site != Py_None && ((Site *)site)->nslots != argument_slots(code)) {
-        PyErr_Format(PyExc_ValueError, "the site has %zd slots, %U has %d", ((Site *)site)->nslots, code->co_name,
-                     argument_slots(code));
+        PyErr_Format(PyExc_ValueError, "the site has %zd slots, %U has %d", ((Site *)site)->nslots,
+                     code->co_name, argument_slots(code));
         Py_CLEAR(site);
     }
     if (site == NULL && PyErr_ExceptionMatches(PyExc_RecursionError)) {
-        PyErr_Clear(); /* no room to think about it in */
+        PyErr_Clear(); /* no stack left to decide in */
     }
     else if (site == NULL) {
-        mode_enter_quiet(&thread_mode); /* sys.unraisablehook and audit hooks have frames, for which on_frame fails again */
+        mode_enter_quiet(&thread_mode); /* sys.unraisablehook and audit hooks have frames, for which
+                                           on_frame fails again */
         PyErr_WriteUnraisable(on_frame); /* the user's call must not fail for it */
         mode_leave_quiet(&thread_mode);
     }
@@ -121,7 +125,7 @@ frame_site(Handle *handle, Frame *frame)
         return (Site *)Py_NewRef(handle->root);
     }
     Site *site = ask_on_frame(handle, code, frame_function(frame));
-    link = link_find(handle, code); /* another thread may have been faster */
+    link = link_find(handle, code); /* another thread may have added it */
     if (link == NULL) {
         link_add(handle, code, site);
         return site;
@@ -132,26 +136,29 @@ frame_site(Handle *handle, Frame *frame)
 
 /* ---- running an entry for a frame ---- */
 
-/* Takes `lifted` over. The frame is done with afterwards. */
+/* Steals `lifted`. The frame is disposed of afterwards. */
 static PyObject *
-run_in_place_of(PyThreadState *tstate, Handle *handle, Frame *frame, Entry *entry, Py_ssize_t nslots, PyObject *lifted)
+run_in_place_of(PyThreadState *tstate, Handle *handle, Frame *frame, Entry *entry,
+                Py_ssize_t nslots, PyObject *lifted)
 {
     Mode *mode = &thread_mode;
     PyFunctionObject *function = frame_function(frame);
     PyObject *result;
-    if (entry_fits_frame(entry, function, nslots + (lifted != NULL))
-        && frame_swap_code(tstate, frame, entry->code, nslots, lifted)) {
+    if (entry_fits_frame(entry, function, nslots + (lifted != NULL)) &&
+        frame_swap_code(tstate, frame, entry->code, nslots, lifted)) {
         mode_set_current(mode, entry->needs_hook ? handle : NULL);
         result = evaluate(tstate, frame, 0);
         mode_set_current(mode, handle);
         return result;
     }
-    result = entry_call(tstate, entry, handle, (PyObject *)function, frame->localsplus, nslots, lifted);
+    result =
+        entry_call(tstate, entry, handle, (PyObject *)function, frame->localsplus, nslots, lifted);
     frame_dispose(tstate, frame);
     return result;
 }
 
-/* Runs a frame as it is, with `on` as the handle whose hook sees the frames that it calls; NULL: the hook is off. */
+/* Runs a frame as it is, with `on` as the handle whose hook sees the frames that it calls; NULL:
+ * the hook is off. */
 static PyObject *
 evaluate_under(PyThreadState *tstate, Frame *frame, Handle *handle, Handle *on)
 {
@@ -165,7 +172,8 @@ static PyObject *
 dispatch_frame(PyThreadState *tstate, Handle *handle, Frame *frame, Site *site)
 {
     PyObject *lifted;
-    Entry *entry = site_choose(site, frame->localsplus, site->nslots, (PyObject *)frame_function(frame), &lifted);
+    Entry *entry = site_choose(site, frame->localsplus, site->nslots,
+                               (PyObject *)frame_function(frame), &lifted);
     if (entry == NULL) {
         if (PyErr_Occurred()) {
             frame_dispose(tstate, frame);
@@ -199,7 +207,8 @@ eval_hook(PyThreadState *tstate, Frame *frame, int throwflag)
     }
     int candidate = is_candidate(mode, frame, throwflag);
     if (code_watched(tstate, frame_code(frame))) {
-        /* Off altogether: under any hook CPython inlines no calls, and reports some events twice or not at all. */
+        /* Off altogether: under any hook CPython inlines no calls, and reports some events twice or
+         * not at all. */
         mode_set_current(mode, NULL);
         PyObject *result = evaluate(tstate, frame, throwflag);
         mode_set_current(mode, handle);

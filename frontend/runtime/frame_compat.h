@@ -1,25 +1,26 @@
-/* What differs between CPython 3.11, 3.12 and 3.13 in frames, code objects, tracing and recursion counting.
+/* What differs between CPython 3.11, 3.12 and 3.13 in frames, code objects, tracing and recursion
+ * counting.
  *
- * The only file of the runtime that looks at PY_VERSION_HEX. Everything here is about ONE frame, thread state or code
- * object handed in; it knows no sites, no entries and no handles. */
+ * The only file of the runtime that looks at PY_VERSION_HEX. Everything here is about ONE frame,
+ * thread state or code object handed in; it uses no sites, entries or handles. */
 #ifndef FRAMEJIT_FRAME_COMPAT_H
 #define FRAMEJIT_FRAME_COMPAT_H
 
-/* Before Python.h: 3.12's headers do not bear it in between. */
+/* Before Python.h: 3.12's headers do not compile otherwise. */
 #define Py_BUILD_CORE 1
 #include <Python.h>
 
 #if PY_VERSION_HEX < 0x030B0000 || PY_VERSION_HEX >= 0x030E0000
-#  error "framejit knows the frames of CPython 3.11, 3.12 and 3.13 only"
+#error "framejit knows the frames of CPython 3.11, 3.12 and 3.13 only"
 #endif
 #ifdef Py_GIL_DISABLED
-#  error "framejit counts on the GIL; free-threaded builds are not supported"
+#error "framejit counts on the GIL; free-threaded builds are not supported"
 #endif
 
 #include "internal/pycore_frame.h"
 #include "internal/pycore_interp.h"
 #if PY_VERSION_HEX >= 0x030C0000
-#  include "internal/pycore_ceval.h"
+#include "internal/pycore_ceval.h"
 #endif
 
 typedef struct _PyInterpreterFrame Frame;
@@ -47,7 +48,8 @@ frame_function(Frame *frame)
 #endif
 }
 
-/* Whether the frame belongs to a plain call that has run nothing yet: no generator being resumed, no frame object. */
+/* Whether the frame belongs to a plain call that has run nothing yet: no generator being resumed,
+ * no frame object. */
 static inline int
 frame_at_start(Frame *frame)
 {
@@ -73,11 +75,13 @@ code_framesize(PyCodeObject *code)
 #endif
 }
 
-/* Make the frame run `code` instead, whose argument slots are the frame's first `nslots` and then `lifted` (a reference
- * that is taken over, or NULL for no such slot). 0, with nothing changed, when the chunk of the data stack has no room.
- * A frame at its start is topmost on the data stack, so it may grow where it stands. */
+/* Make the frame run `code` instead, whose argument slots are the frame's first `nslots` and then
+ * `lifted` (a reference that is taken over, or NULL for no such slot). 0, with nothing changed,
+ * when the chunk of the data stack has no room. A frame at its start is topmost on the data stack,
+ * so it may grow where it stands. */
 static inline int
-frame_swap_code(PyThreadState *tstate, Frame *frame, PyCodeObject *code, Py_ssize_t nslots, PyObject *lifted)
+frame_swap_code(PyThreadState *tstate, Frame *frame, PyCodeObject *code, Py_ssize_t nslots,
+                PyObject *lifted)
 {
     PyCodeObject *before = frame_code(frame);
     PyObject **base = (PyObject **)frame;
@@ -107,8 +111,8 @@ frame_swap_code(PyThreadState *tstate, Frame *frame, PyCodeObject *code, Py_ssiz
 }
 
 #if PY_VERSION_HEX >= 0x030C0000 && PY_VERSION_HEX < 0x030D0000
-/* 3.12 keeps _PyThreadState_PopFrame to itself. A frame that is the first item of its chunk takes the chunk along; the
- * chunk came from the arena allocator. */
+/* 3.12 keeps _PyThreadState_PopFrame to itself. A frame that is the first item of its chunk takes
+ * the chunk along; the chunk came from the arena allocator. */
 static inline void
 frame_pop(PyThreadState *tstate, Frame *frame)
 {
@@ -128,7 +132,8 @@ frame_pop(PyThreadState *tstate, Frame *frame)
 }
 #endif
 
-/* Do what the default evaluator owes a frame when it is done, for a frame it never got. Keeps the current exception. */
+/* Disposes of a frame as the default evaluator does at its end, for a frame that was not evaluated.
+ * Keeps the current exception. */
 static inline void
 frame_dispose(PyThreadState *tstate, Frame *frame)
 {
@@ -151,8 +156,9 @@ frame_dispose(PyThreadState *tstate, Frame *frame)
 #endif
 }
 
-/* After the default evaluator: drop what the frame's variables still hold. Only 3.11 leaves them to the caller, who
- * would keep them alive while a continuation runs. A frame object that someone took shares the slots and must keep them. */
+/* After the default evaluator: drop what the frame's variables still hold. Only 3.11 leaves them to
+ * the caller, who would keep them alive while a continuation runs. A frame object shares the
+ * slots and must keep them. */
 static inline void
 frame_release_slots(Frame *frame)
 {
@@ -204,7 +210,7 @@ code_set_extra(PyCodeObject *code, Py_ssize_t index, void *extra)
 #endif
 }
 
-/* ---- who is watching ---- */
+/* ---- tracers and profilers ---- */
 
 #if PY_VERSION_HEX >= 0x030C0000
 static inline int
@@ -218,8 +224,9 @@ any_tool(const uint8_t *tools, size_t count)
 }
 #endif
 
-/* Whether a tracer, a profiler or a sys.monitoring tool wants the events of this code in this thread. Rebuilt code would
- * report other lines and calls than the user's (and local events are set on the user's code object only). */
+/* Whether a tracer, a profiler or a sys.monitoring tool wants the events of this code in this
+ * thread. Rebuilt code would report other lines and calls than the user's (and local events are set
+ * on the user's code object only). */
 static inline int
 code_watched(PyThreadState *tstate, PyCodeObject *code)
 {
@@ -228,7 +235,8 @@ code_watched(PyThreadState *tstate, PyCodeObject *code)
         return 1;
     }
     _PyCoMonitoringData *local = code->_co_monitoring;
-    return local != NULL && any_tool(local->local_monitors.tools, sizeof(local->local_monitors.tools));
+    return local != NULL &&
+           any_tool(local->local_monitors.tools, sizeof(local->local_monitors.tools));
 #else
     (void)code;
     return tstate->cframe->use_tracing != 0;
@@ -237,8 +245,9 @@ code_watched(PyThreadState *tstate, PyCodeObject *code)
 
 /* ---- the evaluator ---- */
 
-/* Where the interpreter keeps its evaluator; NULL is the default one. What the exported getter and setter do (3.13's also
- * counts the event for its statistics), without three calls each time the hook goes on or off. */
+/* Where the interpreter keeps its evaluator; NULL is the default one. What the exported getter and
+ * setter do (3.13's also counts the event for its statistics), without three calls each time the
+ * hook goes on or off. */
 static inline _PyFrameEvalFunction *
 evaluator_place(PyInterpreterState *interp)
 {
@@ -247,9 +256,10 @@ evaluator_place(PyInterpreterState *interp)
 
 /* ---- recursion ---- */
 
-/* From 3.12 on there is a small budget of C levels, of which the evaluator counts as two (PY_EVAL_C_STACK_UNITS, ceval.c),
- * where a call that it inlines counts as none. The runtime, which sees to the real stack itself, gives those back. 3.11
- * has one counter for Python and C, and what is inlined counts as well: nothing to give. */
+/* From 3.12 on there is a small budget of C levels, of which the evaluator counts as two
+ * (PY_EVAL_C_STACK_UNITS, ceval.c), where a call that it inlines counts as none. The runtime, which
+ * sees to the real stack itself, gives those back. 3.11 has one counter for Python and C, and what
+ * is inlined counts as well: nothing to give. */
 enum { EVALUATOR_C_LEVELS = 2 };
 
 static inline void
@@ -276,9 +286,10 @@ c_levels_left(PyThreadState *tstate)
 /* ---- the module ---- */
 
 #if PY_VERSION_HEX >= 0x030C0000
-#  define MAIN_INTERPRETER_ONLY {Py_mod_multiple_interpreters, Py_MOD_MULTIPLE_INTERPRETERS_NOT_SUPPORTED},
+#define MAIN_INTERPRETER_ONLY \
+    {Py_mod_multiple_interpreters, Py_MOD_MULTIPLE_INTERPRETERS_NOT_SUPPORTED},
 #else
-#  define MAIN_INTERPRETER_ONLY
+#define MAIN_INTERPRETER_ONLY
 #endif
 
 /* ---- weak references ---- */

@@ -3,7 +3,7 @@
 
 #include <structmember.h>
 
-/* ---- Quiet: a graph's callable; the hook sleeps while it runs ---- */
+/* ---- Quiet: a graph's callable, run with the hook off ---- */
 
 typedef struct {
     PyObject_HEAD
@@ -50,7 +50,8 @@ quiet_traverse(Quiet *self, visitproc visit, void *arg)
 static int
 quiet_clear(Quiet *self)
 {
-    /* A cleared Quiet may still be called by a finalizer: it then says that None is not callable. */
+    /* A cleared Quiet may still be called by a finalizer: it then says that None is not callable.
+     */
     Py_INCREF(Py_None);
     Py_SETREF(self->wrapped, Py_None);
     Py_CLEAR(self->rng);
@@ -73,8 +74,7 @@ static PyMemberDef quiet_members[] = {
 };
 
 PyTypeObject Quiet_Type = {
-    PyVarObject_HEAD_INIT(NULL, 0)
-    .tp_name = "framejit.frontend.runtime._hook.Quiet",
+    PyVarObject_HEAD_INIT(NULL, 0).tp_name = "framejit.frontend.runtime._hook.Quiet",
     .tp_doc = "Quiet(callable, rng=None)\n--\n\nCalls `callable` with this thread quiet.",
     .tp_basicsize = sizeof(Quiet),
     .tp_vectorcall_offset = offsetof(Quiet, vectorcall),
@@ -124,12 +124,14 @@ set_enabled(PyObject *Py_UNUSED(module), PyObject *enabled)
     return PyBool_FromLong(before);
 }
 
-static const char *const stance_names[] = {"", "default", "force_eager", "eager_on_recompile", "fail_on_recompile"};
+static const char *const stance_names[] = {"", "default", "force_eager", "eager_on_recompile",
+                                           "fail_on_recompile"};
 
 static PyObject *
 stance_name(Stance stance)
 {
-    return stance == STANCE_INHERITED ? Py_NewRef(Py_None) : PyUnicode_FromString(stance_names[stance]);
+    return stance == STANCE_INHERITED ? Py_NewRef(Py_None)
+                                      : PyUnicode_FromString(stance_names[stance]);
 }
 
 static PyObject *
@@ -147,7 +149,8 @@ set_stance(PyObject *Py_UNUSED(module), PyObject *args)
         return NULL;
     }
     Stance wanted = STANCE_INHERITED;
-    for (Stance known = STANCE_DEFAULT; name != NULL && known <= STANCE_FAIL_ON_RECOMPILE; known++) {
+    for (Stance known = STANCE_DEFAULT; name != NULL && known <= STANCE_FAIL_ON_RECOMPILE;
+         known++) {
         wanted = strcmp(name, stance_names[known]) == 0 ? known : wanted;
     }
     if (wanted == STANCE_INHERITED && (name != NULL || !thread)) {
@@ -164,7 +167,8 @@ static PyObject *
 disable_call(PyObject *Py_UNUSED(module), PyObject *args)
 {
     PyObject *function, *positional, *keywords = NULL;
-    if (!PyArg_ParseTuple(args, "OO!|O!:disable_call", &function, &PyTuple_Type, &positional, &PyDict_Type, &keywords)) {
+    if (!PyArg_ParseTuple(args, "OO!|O!:disable_call", &function, &PyTuple_Type, &positional,
+                          &PyDict_Type, &keywords)) {
         return NULL;
     }
     Mode *mode = &thread_mode;
@@ -183,17 +187,22 @@ installed(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(none))
 
 static PyMethodDef functions[] = {
     {"quiet_call", (PyCFunction)(void (*)(void))quiet_call, METH_FASTCALL | METH_KEYWORDS,
-     "quiet_call(f, /, *args, **kwargs)\n--\n\nCall f with this thread quiet: handles run plainly, the hook sleeps."},
+     "quiet_call(f, /, *args, **kwargs)\n--\n\nCall f with this thread quiet: handles run plainly, "
+     "the hook sleeps."},
     {"is_quiet", is_quiet, METH_NOARGS, "is_quiet()\n--\n\nWhether this thread is quiet."},
-    {"current_handle", current_handle, METH_NOARGS, "current_handle()\n--\n\nThe handle the hook is on for, or None."},
+    {"current_handle", current_handle, METH_NOARGS,
+     "current_handle()\n--\n\nThe handle the hook is on for, or None."},
     {"set_enabled", set_enabled, METH_O,
-     "set_enabled(enabled)\n--\n\nWhether compiled code may run at all, in any thread; returns what held before."},
+     "set_enabled(enabled)\n--\n\nWhether compiled code may run at all, in any thread; returns "
+     "what held before."},
     {"stance", stance, METH_NOARGS, "stance()\n--\n\nThe stance that holds in this thread."},
     {"set_stance", set_stance, METH_VARARGS,
-     "set_stance(name, thread)\n--\n\nSet the stance of the process, or of this thread (None: the process's); returns the one before."},
+     "set_stance(name, thread)\n--\n\nSet the stance of the process, or of this thread (None: the "
+     "process's); returns the one before."},
     {"disable_call", disable_call, METH_VARARGS,
      "disable_call(f, args, kwargs={})\n--\n\nCall f with the hook off for this thread."},
-    {"installed", installed, METH_NOARGS, "installed()\n--\n\nWhether the process's frame evaluator is ours just now."},
+    {"installed", installed, METH_NOARGS,
+     "installed()\n--\n\nWhether the process's frame evaluator is ours just now."},
     {NULL},
 };
 
@@ -202,8 +211,8 @@ static PyMethodDef functions[] = {
 static int
 add_types(PyObject *module)
 {
-    PyTypeObject *types[] = {&Entry_Type, &Site_Type, &Continuation_Type, &ContinuationMaker_Type, &Handle_Type,
-                             &Quiet_Type, &ModuleCall_Type};
+    PyTypeObject *types[] = {&Entry_Type,  &Site_Type,  &Continuation_Type, &ContinuationMaker_Type,
+                             &Handle_Type, &Quiet_Type, &ModuleCall_Type};
     for (size_t i = 0; i < Py_ARRAY_LENGTH(types); i++) {
         if (PyModule_AddType(module, types[i]) < 0) {
             return -1;
@@ -215,7 +224,8 @@ add_types(PyObject *module)
 static int
 add_unbound(PyObject *module)
 {
-    if (unbound_marker == NULL && (unbound_marker = PyObject_CallNoArgs((PyObject *)&PyBaseObject_Type)) == NULL) {
+    if (unbound_marker == NULL &&
+        (unbound_marker = PyObject_CallNoArgs((PyObject *)&PyBaseObject_Type)) == NULL) {
         return -1;
     }
     return PyModule_AddObjectRef(module, "UNBOUND", unbound_marker);
@@ -229,13 +239,15 @@ module_exec(PyObject *module)
         return -1;
     }
     mode_init();
-    return links_init() < 0 || module_call_init() < 0 || add_types(module) < 0 || add_unbound(module) < 0 ? -1 : 0;
+    return links_init() < 0 || module_call_init() < 0 || add_types(module) < 0 ||
+                   add_unbound(module) < 0
+               ? -1
+               : 0;
 }
 
 static PyModuleDef_Slot module_slots[] = {
     {Py_mod_exec, module_exec},
-    MAIN_INTERPRETER_ONLY
-    {0, NULL},
+    MAIN_INTERPRETER_ONLY{0, NULL},
 };
 
 static PyModuleDef module_definition = {

@@ -1,5 +1,5 @@
-/* Handle: a compiled callable. It dispatches directly on its vectorcall arguments; no frame evaluator is needed for
- * that, only for the frames of nested calls. */
+/* Handle: a compiled callable. It dispatches directly on its vectorcall arguments; no frame
+ * evaluator is needed for that, only for the frames of nested calls. */
 #include "hook.h"
 
 #include <structmember.h>
@@ -8,7 +8,8 @@
 
 enum { FEW = 16 };
 
-/* The argument slots of a call, as the frame of the function would start with: strong references. */
+/* The argument slots of a call, as the frame of the function would start with: strong references.
+ */
 typedef struct {
     PyObject **slots;
     Py_ssize_t count;
@@ -119,7 +120,8 @@ bind_defaults(Bound *bound, PyCodeObject *code, PyFunctionObject *function)
     return 1;
 }
 
-/* 0, with nothing held and no exception, when Python should bind itself and say what is wrong. */
+/* 0, holding nothing and without an exception, where Python itself has to bind the arguments and
+ * raise its error. */
 static int
 bind(Bound *bound, Handle *self, PyObject *const *args, Py_ssize_t nargs, PyObject *kwnames)
 {
@@ -134,8 +136,9 @@ bind(Bound *bound, Handle *self, PyObject *const *args, Py_ssize_t nargs, PyObje
         bound->slots = many + 1;
     }
     memset(bound->slots - 1, 0, (bound->count + 1) * sizeof(PyObject *));
-    if (bind_positional(bound, code, args, nargs) && bind_keywords(bound, code, args + nargs, kwnames)
-        && bind_defaults(bound, code, self->function)) {
+    if (bind_positional(bound, code, args, nargs) &&
+        bind_keywords(bound, code, args + nargs, kwnames) &&
+        bind_defaults(bound, code, self->function)) {
         return 1;
     }
     PyErr_Clear();
@@ -166,7 +169,8 @@ typedef struct {
 static inline PyObject *
 run_eager(Handle *self, Handle *on, const Call *call)
 {
-    return call_in_mode(call->tstate, on, (PyObject *)self->function, call->args, call->nargsf, call->kwnames);
+    return call_in_mode(call->tstate, on, (PyObject *)self->function, call->args, call->nargsf,
+                        call->kwnames);
 }
 
 static PyObject *
@@ -196,7 +200,8 @@ run_bound(Handle *self, const Call *call)
     if (!bind(&bound, self, call->args, PyVectorcall_NARGS(call->nargsf), call->kwnames)) {
         return run_eager(self, self, call);
     }
-    PyObject *result = run_slots(self, bound.slots, bound.count | PY_VECTORCALL_ARGUMENTS_OFFSET, call);
+    PyObject *result =
+        run_slots(self, bound.slots, bound.count | PY_VECTORCALL_ARGUMENTS_OFFSET, call);
     bound_release(&bound);
     return result;
 }
@@ -205,8 +210,8 @@ run_bound(Handle *self, const Call *call)
 static inline int
 steps_aside(PyThreadState *tstate, Handle *self)
 {
-    return !runtime_enabled || thread_mode.quiet || stance_now() == STANCE_FORCE_EAGER || self->function->func_code != (PyObject *)self->code
-           || code_watched(tstate, self->code);
+    return !runtime_enabled || thread_mode.quiet || stance_now() == STANCE_FORCE_EAGER ||
+           self->function->func_code != (PyObject *)self->code || code_watched(tstate, self->code);
 }
 
 static PyObject *
@@ -221,8 +226,9 @@ run_compiled(Handle *self, const Call *call)
     return run_bound(self, call);
 }
 
-/* A call while it is not known whether compiled code is faster than the whole call in eager. contest.begin() says whether to run
- * this one in eager, contest.end(result) hears what it returned. */
+/* A call while it is not known whether compiled code is faster than the whole call in eager.
+ * contest.begin() says whether to run this one in eager, contest.end(result) is called when it
+ * has returned. */
 static PyObject *
 run_measured(Handle *self, const Call *call)
 {
@@ -268,16 +274,16 @@ handle_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
 {
     static char *names[] = {"function", "root", "on_frame", NULL};
     PyObject *function, *root, *on_frame = Py_None;
-    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O!O!|O:Handle", names, &PyFunction_Type, &function, &Site_Type, &root,
-                                     &on_frame)) {
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O!O!|O:Handle", names, &PyFunction_Type,
+                                     &function, &Site_Type, &root, &on_frame)) {
         return NULL;
     }
     PyCodeObject *code = (PyCodeObject *)PyFunction_GET_CODE(function);
     const int variadic = CO_VARARGS | CO_VARKEYWORDS;
     Py_ssize_t nslots = argument_slots(code);
     if (((Site *)root)->nslots != nslots) {
-        PyErr_Format(PyExc_ValueError, "the root site has %zd slots, %U has %zd", ((Site *)root)->nslots, code->co_name,
-                     nslots);
+        PyErr_Format(PyExc_ValueError, "the root site has %zd slots, %U has %zd",
+                     ((Site *)root)->nslots, code->co_name, nslots);
         return NULL;
     }
     Handle *self = (Handle *)type->tp_alloc(type, 0);
@@ -287,7 +293,8 @@ handle_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
         self->code = (PyCodeObject *)Py_NewRef(code);
         self->root = (Site *)Py_NewRef(root);
         self->on_frame = Py_NewRef(on_frame);
-        self->simple_nargs = (code->co_flags & variadic) || code->co_kwonlyargcount ? -1 : code->co_argcount;
+        self->simple_nargs =
+            (code->co_flags & variadic) || code->co_kwonlyargcount ? -1 : code->co_argcount;
     }
     return (PyObject *)self;
 }
@@ -307,7 +314,8 @@ handle_traverse(Handle *self, visitproc visit, void *arg)
 static int
 handle_clear(Handle *self)
 {
-    /* `function` and `root` stay, so that a call never finds them missing; both have a tp_clear of their own. */
+    /* `function` and `root` stay, so that a call never finds them missing; both have a tp_clear of
+     * their own. */
     Py_CLEAR(self->on_frame);
     Py_CLEAR(self->contest);
     Py_CLEAR(self->dict);
@@ -338,7 +346,8 @@ handle_descr_get(PyObject *self, PyObject *instance, PyObject *Py_UNUSED(owner))
 static PyObject *
 handle_repr(Handle *self)
 {
-    return PyUnicode_FromFormat("<framejit handle of %U at %p>", self->function->func_qualname, self);
+    return PyUnicode_FromFormat("<framejit handle of %U at %p>", self->function->func_qualname,
+                                self);
 }
 
 static PyObject *
@@ -357,16 +366,20 @@ handle_forget(Handle *self, PyObject *Py_UNUSED(none))
 static PyMethodDef handle_methods[] = {
     {"sites", (PyCFunction)handle_sites, METH_NOARGS,
      "sites()\n--\n\nThe code objects met by the hook: a list of (code, site or None)."},
-    {"forget", (PyCFunction)handle_forget, METH_NOARGS, "forget()\n--\n\nForget the code objects met by the hook."},
+    {"forget", (PyCFunction)handle_forget, METH_NOARGS,
+     "forget()\n--\n\nForget the code objects met by the hook."},
     {NULL},
 };
 
 static PyMemberDef handle_members[] = {
     {"function", T_OBJECT, offsetof(Handle, function), READONLY, "the user's function"},
     {"root", T_OBJECT, offsetof(Handle, root), READONLY, "the site of the function itself"},
-    {"on_frame", T_OBJECT, offsetof(Handle, on_frame), 0, "on_frame(handle, code, function) -> Site | None"},
-    {"contest", T_OBJECT, offsetof(Handle, contest), 0, "whose begin() and end(result) are called around each call, or None"},
-    {"unmeasured", T_PYSSIZET, offsetof(Handle, unmeasured), 0, "calls in eager before they are measured again"},
+    {"on_frame", T_OBJECT, offsetof(Handle, on_frame), 0,
+     "on_frame(handle, code, function) -> Site | None"},
+    {"contest", T_OBJECT, offsetof(Handle, contest), 0,
+     "whose begin() and end(result) are called around each call, or None"},
+    {"unmeasured", T_PYSSIZET, offsetof(Handle, unmeasured), 0,
+     "calls in eager before they are measured again"},
     {NULL},
 };
 
@@ -376,15 +389,16 @@ static PyGetSetDef handle_getset[] = {
 };
 
 PyTypeObject Handle_Type = {
-    PyVarObject_HEAD_INIT(NULL, 0)
-    .tp_name = "framejit.frontend.runtime._hook.Handle",
-    .tp_doc = "Handle(function, root, on_frame=None)\n--\n\nCalls `function` through the entries of its sites.",
+    PyVarObject_HEAD_INIT(NULL, 0).tp_name = "framejit.frontend.runtime._hook.Handle",
+    .tp_doc = "Handle(function, root, on_frame=None)\n--\n\nCalls `function` through the entries "
+              "of its sites.",
     .tp_basicsize = sizeof(Handle),
     .tp_dictoffset = offsetof(Handle, dict),
     .tp_weaklistoffset = offsetof(Handle, weakrefs),
     .tp_vectorcall_offset = offsetof(Handle, vectorcall),
     .tp_call = PyVectorcall_Call,
-    .tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_HAVE_VECTORCALL | Py_TPFLAGS_METHOD_DESCRIPTOR,
+    .tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_HAVE_VECTORCALL |
+                Py_TPFLAGS_METHOD_DESCRIPTOR,
     .tp_new = handle_new,
     .tp_dealloc = (destructor)handle_dealloc,
     .tp_traverse = (traverseproc)handle_traverse,

@@ -1,7 +1,7 @@
-/* What the runtime's C files share: the objects, the thread's mode, and who does what.
+/* What the runtime's C files share: objects, the mode of the thread, and each file's functions.
  *
  *   entry.c         Entry: a guard program and the code it guards
- *   site.c          Site: entries of one place; choosing one for a call
+ *   site.c          Site: the entries of a code object or resume point; choosing one for a call
  *   continuation.c  Continuation, ContinuationMaker, and the loop that runs them
  *   handle.c        Handle: a compiled callable; binding arguments
  *   module_call.c   ModuleCall: a compiled module's call
@@ -28,16 +28,18 @@ typedef struct {
     PyCodeObject *code; /* the same for a frame's own closure, or NULL */
     PyCodeObject *flat; /* `code` with positional arguments only, made when first needed */
     PyObject *data;
-    PyObject *graph; /* where the code does nothing but call a graph of one result: that, else NULL */
-    PyObject *passed_on; /* exceptions of the graph that leave; for others the code is run, which knows what to do */
-    int *places;     /* the graph's arguments: slots, or from -1 downwards items of the lifted tuple */
+    PyObject
+        *graph; /* where the code does nothing but call a graph of one result: that, else NULL */
+    PyObject *passed_on; /* exceptions of the graph that leave; for others the code is run, which
+                            knows what to do */
+    int *places; /* the graph's arguments: slots, or from -1 downwards items of the lifted tuple */
     Py_ssize_t nplaces;
     unsigned long long hits;
     char needs_hook, once;
 } Entry;
 
-/* An entry in its site's list, and the one that was hit after it the last time: NULL for itself. That one is borrowed, as it
- * is in the list too. */
+/* An entry in its site's list, and the one that was hit after it the last time: NULL for itself.
+ * That one is borrowed, as it is in the list too. */
 typedef struct {
     Entry *entry, *next;
 } Place;
@@ -49,13 +51,14 @@ typedef struct {
     PyObject *data;
     PyObject *dict;
     PyObject *weakrefs;
-    Place *entries; /* the one hit last comes first */
+    Place *entries; /* most recently hit first */
     Py_ssize_t count, capacity;
     Py_ssize_t nslots;
     unsigned long long misses, rejected, passed;
     char skip;
-    char full; /* makes no more entries: what its entries do not serve runs eager */
-    char gave_up; /* full, and a call that no entry serves runs eager with all that it calls: the hook is off */
+    char full;    /* makes no more entries: what its entries do not serve runs eager */
+    char gave_up; /* full, and a call that no entry serves runs eager with all that it calls: the
+                     hook is off */
 } Site;
 
 typedef struct {
@@ -76,34 +79,45 @@ typedef struct {
     PyObject *weakrefs;
     Link *links;
     Py_ssize_t simple_nargs; /* the positional count that needs no binding, -1 if every call does */
-    PyObject *contest; /* measures calls, compiled and in eager, or NULL: calls are compiled */
+    PyObject *contest;     /* measures calls, compiled and in eager, or NULL: calls are compiled */
     Py_ssize_t unmeasured; /* calls in eager before `contest` measures again */
 } Handle;
 
-extern LOCAL PyTypeObject Entry_Type, Site_Type, Continuation_Type, ContinuationMaker_Type, Handle_Type, Quiet_Type,
-    ModuleCall_Type;
+extern LOCAL PyTypeObject Entry_Type, Site_Type, Continuation_Type, ContinuationMaker_Type,
+    Handle_Type, Quiet_Type, ModuleCall_Type;
 extern LOCAL PyObject *unbound_marker;
 
 /* ---- mode.c ---- */
 
 /* What calls of compiled functions do; the names are those of set_stance. */
-typedef enum { STANCE_INHERITED, STANCE_DEFAULT, STANCE_FORCE_EAGER, STANCE_EAGER_ON_RECOMPILE, STANCE_FAIL_ON_RECOMPILE } Stance;
+typedef enum {
+    STANCE_INHERITED,
+    STANCE_DEFAULT,
+    STANCE_FORCE_EAGER,
+    STANCE_EAGER_ON_RECOMPILE,
+    STANCE_FAIL_ON_RECOMPILE
+} Stance;
 
 extern LOCAL Stance process_stance;
 
-/* What this thread is doing. The hook is on in it when there is a handle and nothing made it quiet. */
+/* What this thread is doing. The hook is on in it when there is a handle and nothing made it quiet.
+ */
 typedef struct {
-    Handle *current;    /* borrowed: its call is below us on the C stack */
-    int quiet;          /* depth of graphs, compiles and callbacks */
-    Stance stance;      /* STANCE_INHERITED: the process's */
-    PyCodeObject *pass; /* the next frame of this code is one we start ourselves: let it through once */
-    PyObject **release, **release_lifted; /* ... and then these references of the caller's are not needed any more */
-    Frame *delegating;  /* handed to the evaluator under ours, which may hand it back */
-    /* Under `low` C levels get scarce and frames run with the hook off; under `end` there is nothing left. */
+    Handle *current; /* borrowed: its call is below us on the C stack */
+    int quiet;       /* depth of graphs, compiles and callbacks */
+    Stance stance;   /* STANCE_INHERITED: the process's */
+    PyCodeObject
+        *pass; /* the next frame of this code is one we start ourselves: let it through once */
+    PyObject **release, **release_lifted; /* ... and then these references of the caller's are not
+                                             needed any more */
+    Frame *delegating; /* handed to the evaluator under ours, which may hand it back */
+    /* Below `low`, C levels get scarce and frames run with the hook off; under `end` there is
+     * nothing left. */
     uintptr_t stack_low, stack_end;
 } Mode;
 
-/* Initial-exec: a load off the thread pointer instead of a call, which would cost as much as a guard. */
+/* Initial-exec: a load off the thread pointer instead of a call, which would cost as much as a
+ * guard. */
 extern LOCAL _Thread_local Mode thread_mode __attribute__((tls_model("initial-exec")));
 extern LOCAL int runtime_enabled;
 
@@ -120,13 +134,14 @@ LOCAL PyObject *eval_hook(PyThreadState *tstate, Frame *frame, int throwflag);
 /* The process's side of it, under the GIL. */
 typedef struct {
     _PyFrameEvalFunction *place;
-    _PyFrameEvalFunction below; /* who was there before us; NULL: the default */
+    _PyFrameEvalFunction below; /* the evaluator before ours; NULL: the default */
     int threads_on;
 } Installation;
 
 extern LOCAL Installation installation;
 
-/* Installed only while some thread is on: an evaluator of anyone's costs every call in the process 10 ns. */
+/* Installed only while some thread is on: an evaluator of anyone's costs every call in the process
+ * 10 ns. */
 static inline void
 hook_count(int change)
 {
@@ -138,7 +153,7 @@ hook_count(int change)
         }
     }
     else if (*installation.place == eval_hook) {
-        /* Else someone came over us and stays; our hook then passes everything on. */
+        /* Else another evaluator was installed over ours; our hook then passes all frames on. */
         *installation.place = installation.below;
     }
 }
@@ -169,7 +184,8 @@ mode_leave_quiet(Mode *mode)
     }
 }
 
-/* What entering the evaluator from C did to the budget of C levels, and whether the stack runs low. */
+/* What entering the evaluator from C did to the budget of C levels, and whether the stack runs low.
+ */
 typedef struct {
     int levels;
     int low;
@@ -205,13 +221,14 @@ call_vector(PyObject *function, PyObject *const *args, size_t nargsf, PyObject *
     return PyObject_Vectorcall(function, args, nargsf, kwnames);
 }
 
-LOCAL PyObject *call_switching(Handle *handle, PyObject *function, PyObject *const *args, size_t nargsf,
-                               PyObject *kwnames);
+LOCAL PyObject *call_switching(Handle *handle, PyObject *function, PyObject *const *args,
+                               size_t nargsf, PyObject *kwnames);
 
-/* Call `function` with the hook off, or on for `handle` (the frame of the function itself is let through). */
+/* Call `function` with the hook off, or on for `handle` (the frame of the function itself is let
+ * through). */
 static inline PyObject *
-call_in_mode(PyThreadState *tstate, Handle *handle, PyObject *function, PyObject *const *args, size_t nargsf,
-             PyObject *kwnames)
+call_in_mode(PyThreadState *tstate, Handle *handle, PyObject *function, PyObject *const *args,
+             size_t nargsf, PyObject *kwnames)
 {
     Native native;
     if (native_enter(tstate, &native) < 0) {
@@ -224,32 +241,36 @@ call_in_mode(PyThreadState *tstate, Handle *handle, PyObject *function, PyObject
     return result;
 }
 
-LOCAL PyObject *call_quietly(PyObject *function, PyObject *const *args, size_t nargsf, PyObject *kwnames);
+LOCAL PyObject *
+call_quietly(PyObject *function, PyObject *const *args, size_t nargsf, PyObject *kwnames);
 
 /* ---- entry.c ---- */
 
 static inline int
 argument_slots(PyCodeObject *code)
 {
-    return code->co_argcount + code->co_kwonlyargcount + !!(code->co_flags & CO_VARARGS)
-           + !!(code->co_flags & CO_VARKEYWORDS);
+    return code->co_argcount + code->co_kwonlyargcount + !!(code->co_flags & CO_VARARGS) +
+           !!(code->co_flags & CO_VARKEYWORDS);
 }
 
-LOCAL int program_holds(PyObject *program, PyObject *const *slots, Py_ssize_t nslots, PyObject *function,
-                        PyObject **lifted);
+LOCAL int program_holds(PyObject *program, PyObject *const *slots, Py_ssize_t nslots,
+                        PyObject *function, PyObject **lifted);
 
 /* 1: may serve this call (*lifted new or NULL), 0: may not. */
 static inline int
-entry_holds(Entry *entry, PyObject *const *slots, Py_ssize_t nslots, PyObject *function, PyObject **lifted)
+entry_holds(Entry *entry, PyObject *const *slots, Py_ssize_t nslots, PyObject *function,
+            PyObject **lifted)
 {
     *lifted = NULL;
     return entry->program == NULL || program_holds(entry->program, slots, nslots, function, lifted);
 }
 
-/* Run it as a call; takes `lifted` over. `function` gives the closure and globals to entries that have only code. */
+/* Run it as a call; takes `lifted` over. `function` gives the closure and globals to entries that
+ * have only code. */
 LOCAL PyObject *entry_call(PyThreadState *tstate, Entry *entry, Handle *handle, PyObject *function,
                            PyObject *const *slots, size_t nslotsf, PyObject *lifted);
-/* Whether `code` can stand in for the code of a frame of `function` with this many argument slots. */
+/* Whether `code` can stand in for the code of a frame of `function` with this many argument slots.
+ */
 LOCAL int entry_fits_frame(Entry *entry, PyFunctionObject *function, Py_ssize_t nslots);
 
 static inline int
@@ -260,8 +281,10 @@ entry_is_eager(Entry *entry)
 
 /* ---- site.c ---- */
 
-/* The entry for this call, a new reference, compiled now if there was none. NULL: run eager, or on_miss raised. */
-LOCAL Entry *site_choose(Site *site, PyObject *const *slots, Py_ssize_t nslots, PyObject *function, PyObject **lifted);
+/* The entry for this call, a new reference, compiled now if there was none. NULL: run eager, or
+ * on_miss raised. */
+LOCAL Entry *site_choose(Site *site, PyObject *const *slots, Py_ssize_t nslots, PyObject *function,
+                         PyObject **lifted);
 
 /* ---- module_call.c ---- */
 

@@ -1,6 +1,7 @@
-/* (handle, code object) -> site. A link hangs in two lists, its handle's and its code object's, and goes with whichever
- * dies first. The handle owns the site, where the GC can see it (nothing traverses co_extra); codes are not kept alive,
- * as programs that make code all day would never let any of it go. */
+/* (handle, code object) -> site. A link hangs in two lists, its handle's and its code object's, and
+ * goes with whichever dies first. The handle owns the site, where the GC can see it (nothing
+ * traverses co_extra); codes are not kept alive, as programs that make code all day would never let
+ * any of it go. */
 #include "hook.h"
 
 struct Link {
@@ -36,10 +37,11 @@ link_free(Link *link)
 {
     Site *site = link->site;
     PyMem_Free(link);
-    Py_XDECREF(site); /* last: this may run anything */
+    Py_XDECREF(site); /* last: this may run any code */
 }
 
-/* The code object dies. All links are detached before any site goes, whose end could look the dying code up again. */
+/* The code object is freed. All links are detached before any site is freed, because that may look
+ * up this code again. */
 static void
 record_release(void *extra)
 {
@@ -87,8 +89,8 @@ static Record *
 record_of(PyCodeObject *code)
 {
     Record *record = code_extra(code, extra_index);
-    if (record == NULL && (record = PyMem_Calloc(1, sizeof(Record))) != NULL
-        && code_set_extra(code, extra_index, record) < 0) {
+    if (record == NULL && (record = PyMem_Calloc(1, sizeof(Record))) != NULL &&
+        code_set_extra(code, extra_index, record) < 0) {
         PyMem_Free(record);
         record = NULL;
     }
@@ -104,7 +106,9 @@ link_add(Handle *handle, PyCodeObject *code, Site *site)
         PyErr_Clear();
         return NULL;
     }
-    *link = (Link){handle, code, (Site *)Py_XNewRef(site), handle->links, &handle->links, record->links, &record->links};
+    *link = (Link){handle,        code,           (Site *)Py_XNewRef(site),
+                   handle->links, &handle->links, record->links,
+                   &record->links};
     if (link->next_of_handle != NULL) {
         link->next_of_handle->at_handle = &link->next_of_handle;
     }

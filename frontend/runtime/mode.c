@@ -1,4 +1,6 @@
-/* The thread's mode: switching the hook on, off and quiet, and minding the C stack while it is on. */
+/* The mode of a thread: switches the hook on, off and quiet, and watches the C stack while it is
+ * on.
+ */
 #include "hook.h"
 
 #include <pthread.h>
@@ -10,8 +12,9 @@ Stance process_stance = STANCE_DEFAULT;
 
 Installation installation;
 
-/* In a forked child the other threads are gone. The one left starts with the hook off, as it is most likely a worker (a
- * data loader's) that happened to be started from compiled code and never returns there. */
+/* In a forked child the other threads are gone. The one left starts with the hook off, as it is
+ * most likely a worker (a data loader's) that happened to be started from compiled code and never
+ * returns there. */
 static void
 after_fork(void)
 {
@@ -47,8 +50,8 @@ measure_stack(Mode *mode)
     mode->stack_end = (uintptr_t)end + size / 16;
 }
 
-/* CPython's budget is made for the whole stack at about this much a level; as the levels above were given back, the
- * budget has to shrink with what is left. */
+/* CPython's budget is made for the whole stack at about this much a level; as the levels above were
+ * given back, the budget has to shrink with what is left. */
 enum { BYTES_PER_C_LEVEL = 800 };
 
 int
@@ -72,7 +75,8 @@ native_enter_low(PyThreadState *tstate, Native *native, uintptr_t here)
 }
 
 PyObject *
-call_switching(Handle *handle, PyObject *function, PyObject *const *args, size_t nargsf, PyObject *kwnames)
+call_switching(Handle *handle, PyObject *function, PyObject *const *args, size_t nargsf,
+               PyObject *kwnames)
 {
     Mode *mode = &thread_mode;
     Handle *outer = mode->current;

@@ -1,6 +1,6 @@
-/* ModuleCall: what lies in the slot that nn.Module has for a compiled call. While calling the module means calling its
- * class's forward and nothing else, the handle of forward is called from here; what else may happen is a subclass's,
- * in Python. Its answer to "nothing else?" must be that of module.py's is_plain. */
+/* ModuleCall: the value of the slot that nn.Module has for a compiled call. If calling the module
+ * only calls its class's forward, the handle of forward is called from here; everything else is
+ * done by a subclass in Python. The decision must be that of is_plain in module.py. */
 #include "hook.h"
 #include "object_compat.h"
 
@@ -13,7 +13,8 @@ typedef struct {
     PyObject *forward; /* the class's function when this was made */
     PyObject *handle;  /* of it */
     PyObject *globals; /* the dictionary of torch.nn.modules.module */
-    const void *const *(*tracing)(void); /* torch's std::shared_ptr<TracingState>, whose first word is the pointer; or NULL */
+    const void *const *(*tracing)(
+        void); /* torch's std::shared_ptr<TracingState>, whose first word is the pointer; or NULL */
     PyObject *weakrefs;
     int32_t hints[8];
 } ModuleCall;
@@ -22,8 +23,9 @@ enum { OWN = 4, EVERYONES = 4 };
 
 /* Dictionaries of hooks: the module's own, those for all modules. */
 static const char *const hook_names[OWN + EVERYONES] = {
-    "_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks",
-    "_global_forward_hooks", "_global_forward_pre_hooks", "_global_backward_hooks", "_global_backward_pre_hooks",
+    "_forward_hooks",         "_forward_pre_hooks",         "_backward_hooks",
+    "_backward_pre_hooks",    "_global_forward_hooks",      "_global_forward_pre_hooks",
+    "_global_backward_hooks", "_global_backward_pre_hooks",
 };
 static PyObject *names[OWN + EVERYONES], *forward_name, *otherwise_name;
 
@@ -52,7 +54,8 @@ static int
 is_plain(ModuleCall *self, PyObject *module)
 {
     int32_t none = FJ_NO_HINT;
-    if (*self->tracing() != NULL || _PyType_Lookup(Py_TYPE(module), forward_name) != self->forward) {
+    if (*self->tracing() != NULL ||
+        _PyType_Lookup(Py_TYPE(module), forward_name) != self->forward) {
         return 0;
     }
     for (int i = 0; i < OWN + EVERYONES; i++) {
@@ -63,12 +66,14 @@ is_plain(ModuleCall *self, PyObject *module)
             return 0;
         }
     }
-    return fj_instance_item(module, forward_name, ((PyASCIIObject *)forward_name)->hash, &none) == NULL;
+    return fj_instance_item(module, forward_name, ((PyASCIIObject *)forward_name)->hash, &none) ==
+           NULL;
 }
 
 /* callable(module, *args, **kwargs) */
 static PyObject *
-call_with_module(PyObject *callable, PyObject *module, PyObject *const *args, Py_ssize_t nargs, PyObject *kwnames)
+call_with_module(PyObject *callable, PyObject *module, PyObject *const *args, Py_ssize_t nargs,
+                 PyObject *kwnames)
 {
     enum { FEW = 16 };
     PyObject *few[FEW + 2];
@@ -80,7 +85,8 @@ call_with_module(PyObject *callable, PyObject *module, PyObject *const *args, Py
     all[0] = NULL;
     all[1] = module;
     memcpy(all + 2, args, total * sizeof(PyObject *));
-    PyObject *result = PyObject_Vectorcall(callable, all + 1, (nargs + 1) | PY_VECTORCALL_ARGUMENTS_OFFSET, kwnames);
+    PyObject *result = PyObject_Vectorcall(callable, all + 1,
+                                           (nargs + 1) | PY_VECTORCALL_ARGUMENTS_OFFSET, kwnames);
     if (all != few) {
         PyMem_Free(all);
     }
@@ -95,8 +101,10 @@ module_call(ModuleCall *self, PyObject *const *args, size_t nargsf, PyObject *kw
         PyErr_SetString(PyExc_ReferenceError, "the compiled module is gone");
         return NULL;
     }
-    int plain = self->handle != NULL && self->handle != Py_None && self->tracing != NULL && is_plain(self, module);
-    PyObject *callable = plain ? Py_NewRef(self->handle) : PyObject_GetAttr((PyObject *)self, otherwise_name);
+    int plain = self->handle != NULL && self->handle != Py_None && self->tracing != NULL &&
+                is_plain(self, module);
+    PyObject *callable =
+        plain ? Py_NewRef(self->handle) : PyObject_GetAttr((PyObject *)self, otherwise_name);
     PyObject *result = NULL;
     if (callable != NULL) {
         result = call_with_module(callable, module, args, PyVectorcall_NARGS(nargsf), kwnames);
@@ -124,8 +132,8 @@ module_call_start(ModuleCall *self, PyObject *args, PyObject *kwargs)
     static char *keywords[] = {"module", "forward", "handle", "globals", "tracing", NULL};
     PyObject *module, *forward, *handle, *globals;
     unsigned long long tracing;
-    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "OOOO!K:ModuleCall", keywords, &module, &forward, &handle, &PyDict_Type,
-                                     &globals, &tracing)) {
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "OOOO!K:ModuleCall", keywords, &module, &forward,
+                                     &handle, &PyDict_Type, &globals, &tracing)) {
         return -1;
     }
     PyObject *reference = PyWeakref_NewRef(module, NULL);
@@ -173,17 +181,20 @@ module_call_dealloc(ModuleCall *self)
 }
 
 PyTypeObject ModuleCall_Type = {
-    PyVarObject_HEAD_INIT(NULL, 0)
-    .tp_name = "framejit.frontend.runtime._hook.ModuleCall",
+    PyVarObject_HEAD_INIT(NULL, 0).tp_name = "framejit.frontend.runtime._hook.ModuleCall",
     .tp_doc = "ModuleCall(module, forward, handle, globals, tracing)\n--\n\n"
-              "Calls `handle` with the module in front while the module's call means that of its class's `forward`, else "
-              "`otherwise`, a method that subclasses have. `globals` are those of torch.nn.modules.module, `tracing` is the "
-              "address of torch's getter of the tracing state, 0 for none: then `otherwise` is always asked.",
+              "Calls `handle` with the module in front while the module's call means that of its "
+              "class's `forward`, else "
+              "`otherwise`, a method that subclasses have. `globals` are those of "
+              "torch.nn.modules.module, `tracing` is the "
+              "address of torch's getter of the tracing state, 0 for none: then `otherwise` is "
+              "always asked.",
     .tp_basicsize = sizeof(ModuleCall),
     .tp_weaklistoffset = offsetof(ModuleCall, weakrefs),
     .tp_vectorcall_offset = offsetof(ModuleCall, vectorcall),
     .tp_call = PyVectorcall_Call,
-    .tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_HAVE_VECTORCALL,
+    .tp_flags =
+        Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_HAVE_VECTORCALL,
     .tp_new = module_call_new,
     .tp_init = (initproc)module_call_start,
     .tp_dealloc = (destructor)module_call_dealloc,

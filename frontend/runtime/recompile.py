@@ -16,7 +16,7 @@ from ...events import Balance, Change, Miss
 from ...guards.failure import Failure
 from ...guards.guard import Kind
 from ...guards.kinds import kind_of
-from ...guards.reference import FrameView, PathEnds, load
+from ...guards.source import FrameView, PathEnds
 from ...options import Options
 from ..tracing.variation import VARIES, Variation
 
@@ -140,7 +140,7 @@ def loosen(failure: Failure, variation: Variation, options: Options, frame: Fram
     if guard.kind is not Kind.TENSOR:
         return False
     try:
-        sizes = tuple(load(guard.source, frame).shape)
+        sizes = tuple(guard.source.load(frame).shape)
     except (PathEnds, AttributeError):
         return False
     known = variation.sizes.get(guard.source)

@@ -1,10 +1,10 @@
-/* Site: a place where entries live (one code object, or one resume point of it, under one handle).
- * Choosing the entry for a call is here; running it is not. */
+/* Site: the entries of one code object, or of one resume point in it, under one handle. Chooses the
+ * entry for a call; does not run it. */
 #include "hook.h"
 
 #include <structmember.h>
 
-PyObject *unbound_marker; /* stands in the slots tuple for a slot that holds nothing */
+PyObject *unbound_marker; /* in a tuple of slots: this slot is unbound */
 
 /* ---- the list of entries ---- */
 
@@ -77,7 +77,8 @@ slots_tuple(PyObject *const *slots, Py_ssize_t nslots)
     return tuple;
 }
 
-/* What on_miss makes of this call: a new reference to an entry, which is in the list now unless it is for this call only, or NULL. */
+/* What on_miss makes of this call: a new reference to an entry, which is in the list now unless it
+ * is for this call only, or NULL. */
 static Entry *
 site_compile(Site *self, PyObject *const *slots, Py_ssize_t nslots, PyObject *function)
 {
@@ -94,26 +95,30 @@ site_compile(Site *self, PyObject *const *slots, Py_ssize_t nslots, PyObject *fu
     Py_DECREF(on_miss);
     Py_DECREF(tuple);
     if (made == NULL && PyErr_ExceptionMatches(PyExc_RecursionError)) {
-        PyErr_Clear(); /* no room to compile in: the program's own call may still fit */
+        PyErr_Clear(); /* no stack left to compile in; the call itself may still fit */
     }
     if (made == NULL || made == Py_None) {
         Py_XDECREF(made);
         return NULL;
     }
     if (!Py_IS_TYPE(made, &Entry_Type)) {
-        PyErr_Format(PyExc_TypeError, "on_miss must return an Entry or None, not %s", Py_TYPE(made)->tp_name);
+        PyErr_Format(PyExc_TypeError, "on_miss must return an Entry or None, not %s",
+                     Py_TYPE(made)->tp_name);
         Py_DECREF(made);
         return NULL;
     }
-    if (!((Entry *)made)->once && site_index(self, (Entry *)made) < 0 && site_insert(self, (Entry *)made) < 0) {
+    if (!((Entry *)made)->once && site_index(self, (Entry *)made) < 0 &&
+        site_insert(self, (Entry *)made) < 0) {
         Py_CLEAR(made);
     }
     return (Entry *)made;
 }
 
-/* entry_holds with the hook asleep: what guards run of the user's (a __getattribute__, say) is no frame to compile. */
+/* entry_holds with the hook off: user code that guards run (such as __getattribute__) is not
+ * compiled. */
 static int
-entry_holds_quietly(Entry *entry, PyObject *const *slots, Py_ssize_t nslots, PyObject *function, PyObject **lifted)
+entry_holds_quietly(Entry *entry, PyObject *const *slots, Py_ssize_t nslots, PyObject *function,
+                    PyObject **lifted)
 {
     Mode *mode = &thread_mode;
     if (mode->current == NULL || mode->quiet != 0) {
@@ -126,7 +131,8 @@ entry_holds_quietly(Entry *entry, PyObject *const *slots, Py_ssize_t nslots, PyO
 }
 
 static Entry *
-site_miss(Site *self, PyObject *const *slots, Py_ssize_t nslots, PyObject *function, PyObject **lifted)
+site_miss(Site *self, PyObject *const *slots, Py_ssize_t nslots, PyObject *function,
+          PyObject **lifted)
 {
     self->misses++;
     if (self->full || stance_now() == STANCE_EAGER_ON_RECOMPILE) {
@@ -138,7 +144,7 @@ site_miss(Site *self, PyObject *const *slots, Py_ssize_t nslots, PyObject *funct
         return NULL;
     }
     if (!entry_holds_quietly(made, slots, nslots, function, lifted)) {
-        /* It would miss again and again: whoever made it can see this count and think. */
+        /* It misses again and again: Python can read this count and decide. */
         self->rejected++;
         Py_DECREF(made);
         return NULL;
@@ -147,10 +153,11 @@ site_miss(Site *self, PyObject *const *slots, Py_ssize_t nslots, PyObject *funct
     return made;
 }
 
-/* Whether an entry may serve this call; then it comes to the front. Guards may run Python, which may drop or reorder entries under
- * us: the caller holds this one, the list is looked at afresh. */
+/* Whether an entry may serve this call; then it comes to the front. Guards may run Python, which
+ * may drop or reorder entries under us: the caller holds this one, the list is looked at afresh. */
 static int
-site_try(Site *self, Entry *entry, PyObject *const *slots, Py_ssize_t nslots, PyObject *function, PyObject **lifted)
+site_try(Site *self, Entry *entry, PyObject *const *slots, Py_ssize_t nslots, PyObject *function,
+         PyObject **lifted)
 {
     if (!entry_holds_quietly(entry, slots, nslots, function, lifted)) {
         return 0;
@@ -163,10 +170,11 @@ site_try(Site *self, Entry *entry, PyObject *const *slots, Py_ssize_t nslots, Py
     return 1;
 }
 
-/* First what followed the entry hit last the last time: the turns of a loop, each with an entry of its own, come round in their
- * order. Then the others, the one hit last first. */
+/* First the entry that followed the last hit entry the time before: iterations of a loop with an
+ * entry each come in the same order again. Then the others, most recently hit first. */
 Entry *
-site_choose(Site *self, PyObject *const *slots, Py_ssize_t nslots, PyObject *function, PyObject **lifted)
+site_choose(Site *self, PyObject *const *slots, Py_ssize_t nslots, PyObject *function,
+            PyObject **lifted)
 {
     *lifted = NULL;
     if (self->skip || stance_now() == STANCE_FORCE_EAGER) {
@@ -196,14 +204,16 @@ site_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
     static char *names[] = {"function", "nslots", "on_miss", "data", NULL};
     PyObject *function = Py_None, *on_miss = Py_None, *data = Py_None;
     Py_ssize_t nslots = 0;
-    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "On|OO:Site", names, &function, &nslots, &on_miss, &data)) {
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "On|OO:Site", names, &function, &nslots,
+                                     &on_miss, &data)) {
         return NULL;
     }
     if (nslots < 0) {
         PyErr_SetString(PyExc_ValueError, "nslots must not be negative");
         return NULL;
     }
-    if ((function != Py_None && !PyCallable_Check(function)) || (on_miss != Py_None && !PyCallable_Check(on_miss))) {
+    if ((function != Py_None && !PyCallable_Check(function)) ||
+        (on_miss != Py_None && !PyCallable_Check(on_miss))) {
         PyErr_SetString(PyExc_TypeError, "function and on_miss must be callable or None");
         return NULL;
     }
@@ -286,7 +296,8 @@ site_remove(Site *self, PyObject *entry)
     }
     Entry *gone = self->entries[index].entry;
     self->count--;
-    memmove(self->entries + index, self->entries + index + 1, (self->count - index) * sizeof(Place));
+    memmove(self->entries + index, self->entries + index + 1,
+            (self->count - index) * sizeof(Place));
     for (Py_ssize_t i = 0; i < self->count; i++) {
         if (self->entries[i].next == gone) {
             self->entries[i].next = NULL;
@@ -305,22 +316,29 @@ site_clear_entries(Site *self, PyObject *Py_UNUSED(none))
 
 static PyMethodDef site_methods[] = {
     {"add", (PyCFunction)site_add, METH_O, "add(entry)\n--\n\nPut an entry in front."},
-    {"remove", (PyCFunction)site_remove, METH_O, "remove(entry)\n--\n\nDrop an entry; ValueError if it is not there."},
+    {"remove", (PyCFunction)site_remove, METH_O,
+     "remove(entry)\n--\n\nDrop an entry; ValueError if it is not there."},
     {"clear", (PyCFunction)site_clear_entries, METH_NOARGS, "clear()\n--\n\nDrop all entries."},
     {NULL},
 };
 
 static PyMemberDef site_members[] = {
     {"function", T_OBJECT, offsetof(Site, function), READONLY, "the eager function, or None"},
-    {"nslots", T_PYSSIZET, offsetof(Site, nslots), READONLY, "how many argument slots its guards see"},
-    {"on_miss", T_OBJECT, offsetof(Site, on_miss), 0, "on_miss(site, function, slots) -> Entry | None"},
+    {"nslots", T_PYSSIZET, offsetof(Site, nslots), READONLY,
+     "how many argument slots its guards see"},
+    {"on_miss", T_OBJECT, offsetof(Site, on_miss), 0,
+     "on_miss(site, function, slots) -> Entry | None"},
     {"data", T_OBJECT, offsetof(Site, data), 0, "whatever its maker keeps with it"},
     {"skip", T_BOOL, offsetof(Site, skip), 0, "run eager without a look at the entries"},
-    {"full", T_BOOL, offsetof(Site, full), 0, "make no more entries: what those there do not serve runs eager"},
-    {"gave_up", T_BOOL, offsetof(Site, gave_up), 0, "a call that no entry serves runs eager with the hook off"},
-    {"passed", T_ULONGLONG, offsetof(Site, passed), 0, "calls left to eager as the site was full or the stance said so"},
+    {"full", T_BOOL, offsetof(Site, full), 0,
+     "make no more entries: what those there do not serve runs eager"},
+    {"gave_up", T_BOOL, offsetof(Site, gave_up), 0,
+     "a call that no entry serves runs eager with the hook off"},
+    {"passed", T_ULONGLONG, offsetof(Site, passed), 0,
+     "calls left to eager as the site was full or the stance said so"},
     {"misses", T_ULONGLONG, offsetof(Site, misses), 0, "calls that no entry served"},
-    {"rejected", T_ULONGLONG, offsetof(Site, rejected), 0, "entries whose guards failed for the call they were made for"},
+    {"rejected", T_ULONGLONG, offsetof(Site, rejected), 0,
+     "entries whose guards failed for the call they were made for"},
     {NULL},
 };
 
@@ -331,9 +349,9 @@ static PyGetSetDef site_getset[] = {
 };
 
 PyTypeObject Site_Type = {
-    PyVarObject_HEAD_INIT(NULL, 0)
-    .tp_name = "framejit.frontend.runtime._hook.Site",
-    .tp_doc = "Site(function, nslots, on_miss=None, data=None)\n--\n\nA place where compiled entries live.",
+    PyVarObject_HEAD_INIT(NULL, 0).tp_name = "framejit.frontend.runtime._hook.Site",
+    .tp_doc = "Site(function, nslots, on_miss=None, data=None)\n--\n\nA place where compiled "
+              "entries live.",
     .tp_basicsize = sizeof(Site),
     .tp_dictoffset = offsetof(Site, dict),
     .tp_weaklistoffset = offsetof(Site, weakrefs),

@@ -10,16 +10,18 @@ from ._hook import set_stance as set_native
 
 
 class set_stance:  # a function to its users, as torch's is
-    """Says what calls of compiled functions do: for the process by calling this; for one thread and
-    one block, or for the calls of one function, by using it as a context manager or decorator.
+    """Sets what calls of compiled functions do.
 
-    stance: "default" - compile, and use what was compiled; "force_eager" - nothing compiled is used
-    or made; "eager_on_recompile" -
-        what was compiled is used where it serves, other calls run in eager; "fail_on_recompile" -
-        such calls raise RecompileError.
+    Called, it holds for the process; as a context manager, for one thread and one block; as a
+    decorator, for the calls of one function. Calls that are running change at their next graph break.
 
-    Raises ValueError for another name. Calls that are running go on as they began up to their next
-    graph break.
+    Args:
+        stance: "default": compile, and use compiled code. "force_eager": neither use nor make compiled
+            code. "eager_on_recompile": use compiled code where it serves; other calls run in eager.
+            "fail_on_recompile": use compiled code where it serves; other calls raise RecompileError.
+
+    Raises:
+        ValueError: unknown stance.
     """
 
     def __init__(self, stance: str) -> None:
@@ -54,11 +56,10 @@ class set_stance:  # a function to its users, as torch's is
 
 
 class debug(set_stance):  # a function to its users
-    """Lets debuggers, coverage, tracers and profilers see each of the user's lines: nothing
-    compiled is used or made.
+    """Runs everything in eager, so that debuggers, coverage, tracers and profilers see each line.
 
-    `framejit.debug()` does so for the process until set_stance("default"); `with framejit.debug():`
-    for a block and one thread; `@framejit.debug()` for the calls of one function.
+    `framejit.debug()` holds for the process until `set_stance("default")`; `with framejit.debug():` for
+    one thread and one block; `@framejit.debug()` for the calls of one function.
     """
 
     def __init__(self) -> None:

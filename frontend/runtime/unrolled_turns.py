@@ -13,8 +13,16 @@ from typing import Any
 
 from ...guards.guard import Guard, Kind
 from ...guards.iterators import COUNTED, parts, remaining
-from ...guards.reference import FrameView, check
-from ...guards.source import IteratorItem, IteratorPart, SequenceItem, SlotSource, Source
+from ...guards.reference import check
+from ...guards.source import (
+    FrameView,
+    IteratedContainer,
+    IteratorItem,
+    IteratorPart,
+    SequenceItem,
+    SlotSource,
+    Source,
+)
 from ..pycode.flow import loop_around
 from ..pycode.instr import Op
 from ..pycode.resume import SuspendedFrame
@@ -107,7 +115,7 @@ class UnrolledTurns:
             return False
         while source is not None:
             if (
-                isinstance(source, IteratorItem | IteratorPart)
+                isinstance(source, IteratorItem | IteratorPart | IteratedContainer)
                 or source in self._bound
                 or source in self._changed
             ):

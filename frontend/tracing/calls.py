@@ -31,9 +31,6 @@ if TYPE_CHECKING:
 class Calls:
     def __init__(self, tx: Trace) -> None:
         self._tx = tx
-        self.active_reprs: list[
-            tuple[Value, Value]
-        ] = []  # calls of recursive_repr's wrappers: function and object
 
     def inline(
         self,
@@ -139,7 +136,6 @@ class Calls:
             )
         if isinstance(receiver, ExceptionValue) and name in (
             "__repr__",
-            "add_note",
             "with_traceback",
         ):
             return self._method_of_exception(receiver, name, args)
@@ -167,9 +163,6 @@ class Calls:
     def _method_of_exception(self, receiver: ExceptionValue, name: str, args: list[Value]) -> Value:
         if name == "__repr__":
             return receiver.representation(self._tx)
-        if name == "add_note":
-            receiver.add_note(self._tx, args[0])
-            return Constant(None)
         if receiver.source is not None or not args[0].is_none():  # a new one has no traceback
             raise GraphBreak("unknown-call", "with_traceback()")
         return receiver

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Return:
+class ReturnExit:
     """The frame ran to its end."""
 
     value: Value
@@ -48,7 +48,7 @@ QUIET = frozenset({"data-dependent-value", "data-dependent-branch"})
 
 
 @dataclass(frozen=True)
-class Break:
+class BreakExit:
     """Python must run an instruction group of the innermost of `frames`, outermost first."""
 
     frames: tuple[BrokenFrame, ...]
@@ -69,5 +69,5 @@ class Capture:
 
     decoded: DecodedCode
     trace: Trace
-    exit: Return | Break
+    exit: ReturnExit | BreakExit
     entry: str

@@ -13,7 +13,7 @@ from ...errors import GraphBreak
 from ...guards.source import attribute_path
 from ..values.base import Value
 from ..values.containers.mapping import DictValue
-from ..values.containers.sequence import BuiltinContainer, ListValue, Sequence, TupleValue
+from ..values.containers.sequence import BuiltinContainer, ListValue, TupleValue
 from ..values.objects.class_value import ClassValue, raw_attribute
 from ..values.objects.exception import ExceptionValue
 from ..values.objects.mro import MISSING, lookup
@@ -73,7 +73,7 @@ def new_object(tx: Trace, cls: type, args: list[Value]) -> Value:
     if getattr(cls, "__abstractmethods__", None):
         raise GraphBreak("exception-leaves", f"TypeError: {cls.__name__} is abstract")
     if issubclass(cls, BaseExceptionGroup):
-        return new_group(tx, cls, args)
+        raise GraphBreak("unknown-call", f"a {cls.__name__}, a group of exceptions")
     if issubclass(cls, BaseException):
         return ExceptionValue(cls, list(args))
     if issubclass(cls, torch.nn.Module):
@@ -95,22 +95,6 @@ def new_object(tx: Trace, cls: type, args: list[Value]) -> Value:
 def instantiation_break(cls: type) -> GraphBreak:
     return GraphBreak(
         "exception-leaves", f"TypeError: {cls.__name__}() does not take these arguments"
-    )
-
-
-def new_group(tx: Trace, cls: type, args: list[Value]) -> Value:
-    """Makes a group of exceptions. Arguments that it refuses are left to Python."""
-    members = args[1].all(tx) if len(args) == 2 and isinstance(args[1], Sequence) else []
-    exceptions = all(issubclass(member.python_type(), Exception) for member in members)
-    fits = (
-        members
-        and args[0].python_type() is str
-        and all(isinstance(member, ExceptionValue) for member in members)
-    )
-    if not fits or (not exceptions and issubclass(cls, Exception)):
-        raise GraphBreak("exception-leaves", f"an exception of {cls.__name__}()")
-    return ExceptionValue(
-        ExceptionGroup if cls is BaseExceptionGroup and exceptions else cls, list(args)
     )
 
 

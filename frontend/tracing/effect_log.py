@@ -16,9 +16,8 @@ import torch.fx
 
 from ...errors import GraphBreak
 from ..values.base import Value
-from ..values.iterators.iterator import Iterator
 from ..values.mutable import Mutable
-from ..values.program_output import Output
+from ..values.program_output import ProgramOutput
 from ..values.tensor.random_state import RandomState
 
 Namespace = dict[str, Any] | type
@@ -53,33 +52,21 @@ class EffectLog:
         self.changed: dict[Mutable, None] = {}
         self.globals: dict[
             tuple[int, str], tuple[Namespace, Value | None]
-        ] = {}  # (id, name): (namespace or class, value or deleted)
-        self.keys_read: set[tuple[Mutable, str]] = (
-            set()
-        )  # attributes of which the hashes of keys were made
-        self.variables_read: set[object] = (
-            set()
-        )  # cells, and globals by (id, name), by which keys were hashed or compared
-        self.outputs: list[Output] = []
+        ] = {}  # (id, name): (namespace or class, value)
+        self.outputs: list[ProgramOutput] = []
         self._kept_outputs = 0  # of those, how many will not be taken back
         self.expected: list[Expectation] = []
         self._kept_expected = 0
-        self.forbidden: str | None = None  # what must not change anything
         self.watched_by: str | None = (
             None  # what may look, from now on, at all that was there before the frame
         )
         self._saved: list[tuple[Mutable, int, Any]] = []
-        self._saved_globals: dict[tuple[int, str], tuple[Namespace, Value | None]] | None = None
+        self._saved_globals: dict[tuple[int, str], tuple[Namespace, Value]] | None = None
 
     def change(self, value: Mutable) -> None:
         """To be called before a change of `value`'s state."""
-        if self.forbidden is not None and not (
-            isinstance(value, Iterator) and value.source is None
-        ):
-            self._refuse()
         if self.watched_by is not None and was_there(value):
             self._keep()
-        self._keep_variable(value)
         if value.epoch != self.epoch:
             self._saved.append((value, value.epoch, value.snapshot()))
             value.epoch = self.epoch
@@ -113,80 +100,25 @@ class EffectLog:
         if changed or set_ or marks != (len(self.outputs), len(self.expected)):
             raise stop
 
-    @contextmanager
-    def forbid_changes(self, what: str) -> Generator[None]:
-        """Breaks at any change meanwhile, except of objects and iterators that the program
-        makes."""
-        outer, self.forbidden = self.forbidden, what
-        try:
-            yield
-        finally:
-            self.forbidden = outer
-
-    def _refuse(self) -> None:
-        if self.forbidden is not None:
-            raise GraphBreak("unsupported-mutation", f"of an object in {self.forbidden}")
-
     def _keep(self) -> None:
         raise GraphBreak("unsupported-mutation", f"of what {self.watched_by} may look at")
 
-    def note_read(self, value: Mutable, name: str) -> None:
-        """Records that an attribute is read. If the hash of a key may depend on it, it must not
-        change later."""
-        if self.forbidden is not None:
-            if (
-                value.source is not None
-                and value in self.changed
-                and name in getattr(value, "attrs", ())
-            ):
-                raise GraphBreak(
-                    "unsupported-value", f"a key whose attribute '{name}' was changed before"
-                )
-            self.keys_read.add((value, name))
-
-    def note_store(self, value: Mutable, name: str) -> None:
-        """Checks that an attribute may change. Called before the change."""
-        if (value, name) in self.keys_read:
-            raise GraphBreak(
-                "unsupported-mutation", f"of attribute '{name}' of {value.describe()}, a key"
-            )
-
-    def note_variable(self, variable: object, set_here: bool) -> None:
-        """Records that a variable (a cell, or a global by its namespace's id and its name) is read.
-        If keys are compared by it, it must have the same value when generated code compares them
-        again."""
-        if self.forbidden is not None:
-            if set_here:
-                raise GraphBreak(
-                    "unsupported-value",
-                    f"{self.forbidden} that reads a variable which the frame sets",
-                )
-            self.variables_read.add(variable)
-
-    def _keep_variable(self, variable: object) -> None:
-        if self.variables_read and variable in self.variables_read:
-            raise GraphBreak("unsupported-mutation", "of a variable by which keys are compared")
-
-    def set_global(self, where: Namespace, name: str, value: Value | None) -> None:
-        """Binds or deletes (None) a global variable or an attribute of a class."""
-        self._refuse()
+    def set_global(self, where: Namespace, name: str, value: Value) -> None:
+        """Binds a global variable or an attribute of a class."""
         if self.watched_by is not None:
             self._keep()
-        self._keep_variable((id(where), name))
         if self._saved_globals is None:
             self._saved_globals = dict(self.globals)
         self.globals[id(where), name] = (where, value)
 
-    def output(self, output: Output) -> None:
+    def output(self, output: ProgramOutput) -> None:
         """Records output of the program."""
-        self._refuse()
         self.outputs.append(output)
 
     def expect(
         self, fact: torch.fx.Node, place: int, branch: tuple[int, int] | None = None
     ) -> None:
         """Records that the following capture holds only if a tensor in the graph is true."""
-        self._refuse()
         self.expected.append(Expectation(fact, place, branch))
 
     def forget(self) -> None:

@@ -11,7 +11,7 @@ from ..values.containers.sequence import Sequence
 from ..values.functions.cell import CellValue
 from ..values.tensor.symbolic_number import SymbolicNumber
 from ..values.tensor.tensor import TensorValue
-from .capture import Break, BrokenFrame, Capture
+from .capture import BreakExit, BrokenFrame, Capture
 from .variation import Beginnings, Variation
 
 NUMBERS = (
@@ -24,7 +24,7 @@ def expect(variation: Variation, capture: Capture, frames: tuple[SuspendedFrame,
     """Records in the variation of a continuation's site what varies in the state that it is given
     (see pycode/resume.py)."""
     exit_ = capture.exit
-    if not isinstance(exit_, Break):
+    if not isinstance(exit_, BreakExit):
         return
     known = capture.trace.symbols.variation.by_beginning()
     root: Source = SlotSource(0, "state")

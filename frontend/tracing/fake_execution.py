@@ -24,16 +24,31 @@ from functools import cache
 from typing import Any
 
 import torch
+from torch._prims_common import suggest_memory_format
 from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
 
 STORAGE_BYTES = (
     96  # of a c10::StorageImpl that are compared; it has more than that in each supported torch
 )
-# Operators for which torch has no meta kernel, and whose result is laid out as their first
+ATEN = torch.ops.aten
+# Operators for which torch has no meta kernel, and whose result has the sizes of their first
 # argument.
-LIKE_ITS_FIRST = frozenset(
-    {torch.ops.aten._sample_dirichlet.default, torch.ops.aten._dirichlet_grad.default}
-)
+LIKE_ITS_FIRST = frozenset({ATEN._sample_dirichlet.default, ATEN._dirichlet_grad.default})
+# Operators whose (first) result has other strides on fake tensors than on real ones. It is in truth
+# contiguous:
+CONTIGUOUS = frozenset(
+    {
+        ATEN._sample_dirichlet.default, ATEN._standard_gamma.default, ATEN.normal.Tensor_Tensor, ATEN.normal.Tensor_float,
+        ATEN.poisson.default, ATEN.rrelu_with_noise.default, ATEN.rrelu_with_noise_functional.default,
+    }
+)  # fmt: skip
+# or has the memory format (contiguous, channels-last) that is nearest to the first argument's:
+FORMAT_OF_FIRST = frozenset(
+    {
+        ATEN._batch_norm_with_update.default, ATEN._native_batch_norm_legit.default, ATEN._native_batch_norm_legit.no_stats,
+        ATEN.channel_shuffle.default, ATEN.max_unpool2d.default, ATEN.native_batch_norm.default, ATEN.native_channel_shuffle.default,
+    }
+)  # fmt: skip
 NO_LEAF = (
     "ignore",
     re.compile("The .grad attribute of a Tensor that is not a leaf"),
@@ -59,15 +74,20 @@ class CaptureFakeMode(FakeTensorMode):
         self.allow_fallback_kernels = True
 
     def from_tensor(self, tensor: torch.Tensor, **named: Any) -> FakeTensor:
-        if tensor.is_leaf or tensor.retains_grad:
+        if tensor.is_leaf:
             return seal(super().from_tensor(tensor, **named))
         with without_gradient_warning():
             return seal(super().from_tensor(tensor, **named))
 
     def dispatch(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        asked = func
         if func in LIKE_ITS_FIRST:
-            func, args, kwargs = torch.ops.aten.empty_like.default, args[:1], {}
+            func, args, kwargs = ATEN.empty_like.default, args[:1], {}
         result = super().dispatch(func, types, args, kwargs)
+        if asked in CONTIGUOUS:
+            result = in_format(result, torch.contiguous_format)
+        elif asked in FORMAT_OF_FIRST and not args[0]._has_symbolic_sizes_strides:
+            result = in_format(result, suggest_memory_format(args[0]))
         if type(result) is FakeTensor:
             seal(result)
         elif isinstance(result, tuple | list):
@@ -75,6 +95,15 @@ class CaptureFakeMode(FakeTensorMode):
                 if type(part) is FakeTensor:
                     seal(part)
         return result
+
+
+def in_format(result: Any, memory_format: torch.memory_format) -> Any:
+    """What an operator returned, its first tensor with the strides of a memory format."""
+    if isinstance(result, tuple | list):
+        return (in_format(result[0], memory_format), *result[1:])
+    if result.is_contiguous(memory_format=memory_format):
+        return result
+    return torch.empty_like(result, memory_format=memory_format)
 
 
 @cache

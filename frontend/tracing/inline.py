@@ -6,12 +6,10 @@ from __future__ import annotations
 import inspect
 import os
 import sysconfig
-import types
 from typing import TYPE_CHECKING
 
 from ...errors import GraphBreak
 from ..pycode.call_completion import AS_IS, CallCompletion
-from ..pycode.code_builder import GENERATORS, dummy_closure
 from ..pycode.decode import decode
 from ..pycode.flow import keeps_its_frame
 from ..pycode.passthrough import PassthroughFrame
@@ -112,46 +110,26 @@ def bind(
         if index is None:
             by_name[name] = value
         elif slots[index] is not None:
-            raise argument_error(tx, function, args, kwargs)
+            raise argument_error(function)
         else:
             slots[index] = value
     if not _defaults(function, slots):
-        raise argument_error(tx, function, args, kwargs)
+        raise argument_error(function)
     after = positional + keyword_only
     if code.co_flags & inspect.CO_VARARGS:
         slots[after] = TupleValue(list(extra))
         after += 1
     elif extra:
-        raise argument_error(tx, function, args, kwargs)
+        raise argument_error(function)
     if code.co_flags & inspect.CO_VARKEYWORDS:
         slots[after] = DictValue({name: (Constant(name), value) for name, value in by_name.items()})
     elif by_name:
-        raise argument_error(tx, function, args, kwargs)
+        raise argument_error(function)
     return slots
 
 
-def argument_error(
-    tx: Trace, function: FunctionValue, args: list[Value], kwargs: dict[str, Value]
-) -> Exception:
-    """The error that Python raises for arguments that do not fit: a function of the same signature
-    is called."""
-    code = function.code
-    empty = _empty.__code__
-    stub = types.FunctionType(
-        code.replace(co_code=empty.co_code, co_consts=empty.co_consts, co_exceptiontable=b"", co_flags=code.co_flags & ~GENERATORS),
-        {}, code.co_name, (None,) * len(function.defaults), dummy_closure(code),
-    )  # fmt: skip
-    stub.__kwdefaults__ = dict.fromkeys(function.kwdefaults)
-    stub.__qualname__ = function.name
-    try:
-        stub(*args, **kwargs)
-    except TypeError as error:
-        return tx.exceptions.new(TypeError, *error.args)
-    raise AssertionError(f"{function.name} takes these arguments")
-
-
-def _empty() -> None:
-    pass
+def argument_error(function: FunctionValue) -> GraphBreak:
+    return GraphBreak("exception-leaves", f"TypeError: {function.name} takes other arguments")
 
 
 def _defaults(function: FunctionValue, slots: list[Value | None]) -> bool:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from ...errors import GraphBreak, SkipFrame
 from ...guards.source import Source
-from ..pycode.call_completion import AS_IS, CONTAINED, INITIALISED, NOT_CONTAINED, CallCompletion
+from ..pycode.call_completion import AS_IS, INITIALISED, CallCompletion
 from ..pycode.instr import DecodedCode, Instr
 from ..pycode.passthrough import PassthroughFrame
 from ..values.base import ObservedException, Value
@@ -72,7 +72,7 @@ class Interpreter:
         self.stack.append(value)
 
     def pop(self) -> Value:
-        """Takes the top item, looked at: behind a break it may still be Lazy. Handlers that only
+        """Takes the top item, looked at: behind a break it may still be LazyValue. Handlers that only
         move items use `stack` itself."""
         return self.tx.look(self.stack.pop())
 
@@ -203,8 +203,6 @@ class Interpreter:
         items = self.popn(completion.takes)
         if completion.refuses(result.constant() if result.is_constant() else result):
             return False
-        if completion in (CONTAINED, NOT_CONTAINED):
-            result = Constant(result.truth(self.tx) is (completion is CONTAINED))
         if completion.leaves:
             self.push(items[0] if completion is INITIALISED else result)
         return True

@@ -12,19 +12,17 @@ from ...errors import GraphBreak
 from ...guards.guard import Kind
 from ...guards.iterators import iterated_container
 from ...guards.source import (
-    WALKED,
     AttrSource,
     DictItem,
     GlobalsSource,
     InstanceDict,
-    IteratorPart,
+    IteratedContainer,
     ModuleSource,
     Source,
 )
 from ..values import operators
-from ..values.base import Lazy, Value
+from ..values.base import LazyValue, Value
 from ..values.constant import Constant
-from ..values.containers.mapping import DictValue
 from ..values.containers.sequence import TupleValue
 from ..values.functions.cell import CellValue
 from ..values.functions.function import FunctionValue
@@ -32,7 +30,7 @@ from ..values.iterators.existing_iterator import ExistingIterator
 from ..values.objects.class_value import ClassValue
 from ..values.objects.python_module import PythonModule
 from ..values.objects.user_object import UserObject
-from ..values.tensor.tensor import Identity, TensorValue
+from ..values.tensor.tensor import IdentityKey, TensorValue
 from ..values.wrap import wrap
 from .released_objects import may_be_gone
 
@@ -76,12 +74,7 @@ class ObjectTable:
         stores = self._tx.effects.globals
         if stores and isinstance(source, DictItem):
             for (_, name), (where, value) in stores.items():
-                if (
-                    name == source.key
-                    and isinstance(where, dict)
-                    and where.get(name, self) is obj
-                    and value is not None
-                ):
+                if name == source.key and isinstance(where, dict) and where.get(name, self) is obj:
                     return value
         return self.wrap(obj, source)
 
@@ -93,8 +86,8 @@ class ObjectTable:
         return self.wrap(obj, source)
 
     def look(self, value: Value) -> Value:
-        """The value itself, or what a Lazy stands for."""
-        if type(value) is Lazy:
+        """The value itself, or what a LazyValue stands for."""
+        if type(value) is LazyValue:
             return self.wrap_held(value.object, value.source)
         return value
 
@@ -171,12 +164,12 @@ class ObjectTable:
         """left sign right, for an operator that may be in place."""
         return operators.binary(self._tx, sign, left, right)
 
-    def identity_key(self, value: Value, real: Any) -> Identity:
+    def identity_key(self, value: Value, real: Any) -> IdentityKey:
         """The dictionary key of an object that is equal only to itself. `real` is None for one that
         the trace has made."""
         if real is not None:
             self._identity_keys.setdefault(value.python_type(), set()).add(id(real))
-        return Identity(value if real is None else real)
+        return IdentityKey(value if real is None else real)
 
     def distinct_groups(self) -> list[list[Source]]:
         """Paths to existing objects that must not be one object: a change of one would be a change
@@ -207,7 +200,7 @@ class ObjectTable:
         self, iterator: ExistingIterator, sources: list[Source], containers: dict[int, Source]
     ) -> None:
         """Adds the container behind an existing iterator, or guards that it is one found before."""
-        path, known = IteratorPart(iterator.known_source, WALKED), self.find(iterator.taken_from)
+        path, known = IteratedContainer(iterator.known_source), self.find(iterator.taken_from)
         same = (
             containers.setdefault(id(iterator.taken_from), path) if known is None else known.source
         )
@@ -228,12 +221,6 @@ class ObjectTable:
         container, changed = iterated_container(iterator), self._tx.effects.changed
         value = None if container is iterator else self.find(container)
         return value in changed or (isinstance(value, UserObject) and value.base in changed)
-
-    def dict_with_same_keys(self, iterator: Any) -> Value | None:
-        """The dictionary behind an existing iterator, if the traced program has changed only values
-        in it."""
-        value = self.find(iterated_container(iterator))
-        return value if isinstance(value, DictValue) and value.keeps_keys() else None
 
     # namespaces
 

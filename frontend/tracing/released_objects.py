@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from ..values.base import Lazy, Value
+from ..values.base import LazyValue, Value
 from ..values.constant import is_literal
 from ..values.containers.sequence import ListValue
 from ..values.objects.mro import lookup
@@ -63,7 +63,7 @@ def lost_values(tx: Trace, value: Value) -> Iterator[Any]:
     ):  # else it was added to, not looked at
         real = tx.objects.real_object(value)
         kept = {
-            id(held.object if isinstance(held, Lazy) else tx.objects.real_object(held))
+            id(held.object if isinstance(held, LazyValue) else tx.objects.real_object(held))
             for held in values_held_by(value)
         }
         yield from (

@@ -14,10 +14,10 @@ from ...phases import Clock
 from ..pycode.flow import keeps_its_frame
 from ..pycode.instr import DecodedCode, Op
 from ..pycode.resume import ResumePoint, SuspendedFrame
-from ..values.base import NULL, Lazy, ObservedException, Value
+from ..values.base import NULL, LazyValue, ObservedException, Value
 from ..values.functions.cell import CellValue, existing_cell
 from ..values.objects.current_exception import HandledException, LastInstruction
-from .capture import Break, BrokenFrame, Capture, Return
+from .capture import BreakExit, BrokenFrame, Capture, ReturnExit
 from .interpreter import Interpreter
 from .opcodes.exceptions import handle_instead
 from .outcome import BreakReached, Restart, Returned
@@ -40,7 +40,7 @@ class RootInterpreter(Interpreter):
         self.stop = stop
         self.resumable = True
 
-    def capture(self) -> Return | Break:
+    def capture(self) -> ReturnExit | BreakExit:
         tx = self.tx
         tx.frames.append(self)
         tx.frames.root_arguments = list(self.slots)
@@ -51,7 +51,7 @@ class RootInterpreter(Interpreter):
             assert isinstance(outcome, Returned)
             if tx.generators:
                 tx.generators.require_reachable([[outcome.value]], "at the return")
-            return Return(outcome.value)
+            return ReturnExit(outcome.value)
         except GraphBreak as reason:
             return self._break_here(reason)
         except RecursionError:
@@ -78,7 +78,7 @@ class RootInterpreter(Interpreter):
             tx.generators.mark(),
         )  # fmt: skip
 
-    def _break_here(self, reason: GraphBreak) -> Break:
+    def _break_here(self, reason: GraphBreak) -> BreakExit:
         """The break at the start of the current group. Raises Restart where it has to be another
         one."""
         tx = self.tx
@@ -98,7 +98,7 @@ class RootInterpreter(Interpreter):
         tx.guards.truncate(guards)
         return self._break(reason, tx.frames.broken_frames())
 
-    def _break(self, reason: GraphBreak, frames: tuple[BrokenFrame, ...]) -> Break:
+    def _break(self, reason: GraphBreak, frames: tuple[BrokenFrame, ...]) -> BreakExit:
         """The break at these frames. Raises Restart where an exception is handled that no Python
         frame has raised."""
         tx = self.tx
@@ -120,7 +120,7 @@ class RootInterpreter(Interpreter):
                 [self._live_values(frame) for frame in frames], "at a graph break"
             )
         reason.chain = reason.chain or [frame.where() for frame in reversed(frames)]
-        return Break(frames, tx.exceptions.handled, reason, reason.chain[0])
+        return BreakExit(frames, tx.exceptions.handled, reason, reason.chain[0])
 
     def _live_values(self, frame: BrokenFrame) -> list[Value | None]:
         """The values of a frame that its continuation is given."""
@@ -145,7 +145,7 @@ def capture_call(
     tx = Trace(options, function, variation, loops, clock, -1 if stop is None else stop.place)
     slots: list[Value | None] = [None] * len(decoded.slots)
     for index, obj in enumerate(arguments):
-        slots[index] = Lazy(obj, SlotSource(index, decoded.slots[index]))
+        slots[index] = LazyValue(obj, SlotSource(index, decoded.slots[index]))
     frame = RootInterpreter(tx, decoded, slots, stop)
     closure = [
         existing_cell(tx, cell, ClosureSource(i, decoded.code.co_freevars[i]))
@@ -199,8 +199,10 @@ def restore(frame: Interpreter, point: ResumePoint, state: tuple[Any, ...], root
     cells = decoded.cells | set(decoded.frees)
     at = 0
     for slot in sorted(point.bound):
-        path = SequenceItem(root, at)
-        frame.slots[slot] = _cell(tx, state[at], path) if slot in cells else Lazy(state[at], path)
+        path = SequenceItem(root, at, decoded.slots[slot])
+        frame.slots[slot] = (
+            _cell(tx, state[at], path) if slot in cells else LazyValue(state[at], path)
+        )
         at += 1
     frame.pc = frame.group = point.index
     frame.current = decoded.instrs[point.index]
@@ -208,7 +210,7 @@ def restore(frame: Interpreter, point: ResumePoint, state: tuple[Any, ...], root
         if kind == "null":
             frame.stack.append(NULL)
             continue
-        value = Lazy(state[at], SequenceItem(root, at))
+        value = LazyValue(state[at], SequenceItem(root, at, f"<{type(state[at]).__name__}>"))
         at += 1
         frame.stack.append(_stack_item(tx, kind, value))
     if (
@@ -234,10 +236,10 @@ def finish(tx: Trace, frame: RootInterpreter, entry: str) -> Capture:
 def _cell(tx: Trace, real: Any, path: Source) -> Value:
     if isinstance(real, types.CellType):
         return existing_cell(tx, real, path)
-    return Lazy(real, path)
+    return LazyValue(real, path)
 
 
-def _stack_item(tx: Trace, kind: str, value: Lazy) -> Value:
+def _stack_item(tx: Trace, kind: str, value: LazyValue) -> Value:
     if kind == "exc":
         exception = tx.look(value)
         handled = HandledException(tx.exceptions.handled, exception)

@@ -7,8 +7,6 @@ from typing import TYPE_CHECKING
 
 from ...errors import GraphBreak
 from ..values.base import ObservedException, Value
-from ..values.constant import Constant
-from ..values.objects.comparison_key import ComparisonKey
 from ..values.operators import compare
 
 if TYPE_CHECKING:
@@ -24,9 +22,6 @@ class SortItem:
 
     def __lt__(self, other: SortItem) -> bool:
         try:
-            if isinstance(self.key, ComparisonKey) and isinstance(other.key, ComparisonKey):
-                answer = self.key.function.call(self.tx, [self.key.of, other.key.of], {})
-                return compare(self.tx, "<", answer, Constant(0)).truth(self.tx)
             return compare(self.tx, "<", self.key, other.key).truth(self.tx)
         except ObservedException as error:
             raise GraphBreak("unknown-call", "a sort that fails half-way") from error

@@ -17,7 +17,7 @@ from ...phases import Clock
 from ..values.base import Value
 from ..values.containers.sequence import ListValue
 from ..values.models import ensure_models
-from ..values.modes.mode_manager import Modes
+from ..values.modes.mode_manager import TorchModes
 from ..values.tensor.backward_hook import break_here
 from ..values.tensor.random_state import RandomState
 from .calls import Calls
@@ -66,7 +66,7 @@ class Trace:
         self.graph = GraphBuilder(self, fake_mode)
         self.effects = EffectLog()
         self.random = RandomState()
-        self.modes = Modes()
+        self.modes = TorchModes()
         self.exceptions = ExceptionState(self)
         self.generators = SuspendedGenerators(self)
         self.calls = Calls(self)

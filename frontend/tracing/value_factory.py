@@ -6,11 +6,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from ..values.base import Value
-from ..values.containers.instance_dict import Namespace
+from ..values.containers.instance_dict import InstanceDictValue
 from ..values.containers.mapping import DictValue
 from ..values.containers.sequence import BoundBuiltin, ListValue, TupleValue
-from ..values.functions.function import FunctionValue
-from ..values.objects.enum_member import EnumMember
 from ..values.objects.user_object import UserObject
 
 if TYPE_CHECKING:
@@ -42,6 +40,6 @@ class ValueFactory:
         """A method of a builtin type, bound to a value."""
         return BoundBuiltin(receiver, name)
 
-    def namespace(self, owner: UserObject | FunctionValue | EnumMember) -> Value:
+    def instance_dictionary(self, owner: UserObject) -> Value:
         """An object's `__dict__`."""
-        return Namespace(owner)
+        return InstanceDictValue(owner)

@@ -107,7 +107,9 @@ class Value:
     def call(self, tx: TraceContext, args: list[Value], kwargs: dict[str, Value]) -> Value:
         raise GraphBreak("unknown-call", self.describe())
 
-    def tail(self, tx: TraceContext, args: list[Value], kwargs: dict[str, Value]) -> Call | None:
+    def tail(
+        self, tx: TraceContext, args: list[Value], kwargs: dict[str, Value]
+    ) -> PendingCall | None:
         """The call that this call comes down to and whose result it returns; None if there is
         none."""
         return None
@@ -259,7 +261,7 @@ def check_result_type(result: Value, cls: type, name: str) -> Value:
     return result
 
 
-class Call(NamedTuple):
+class PendingCall(NamedTuple):
     """A call to be made. `through`: the functions that Python would call on the way to it,
     outermost first."""
 
@@ -285,7 +287,7 @@ class Null(Value):
 NULL = Null()
 
 
-class Lazy(Value):
+class LazyValue(Value):
     """An object that was not looked at yet, so that no guard stands for it. One without a source is
     held by an object to which no path leads."""
 

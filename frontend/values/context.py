@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from ..tracing.symbolic_inputs import SymbolicInputs
     from ..tracing.value_factory import ValueFactory
     from ..tracing.work_budget import WorkBudget
-    from .modes.mode_manager import Modes
+    from .modes.mode_manager import TorchModes
     from .tensor.random_state import RandomState
 
 
@@ -37,7 +37,7 @@ class TraceContext(Protocol):
     exceptions: ExceptionState
     frames: FrameStack
     generators: SuspendedGenerators
-    modes: Modes
+    modes: TorchModes
     random: RandomState
     work: WorkBudget
     calls: Calls  # inlining, instances, methods past the instance
@@ -48,4 +48,4 @@ class TraceContext(Protocol):
         has none."""
 
     def look(self, value: Value) -> Value:
-        """The value itself, or what a Lazy stands for."""
+        """The value itself, or what a LazyValue stands for."""

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from ...errors import GraphBreak
 from .base import Value
 from .constant import Constant, fold
-from .containers import dict_union, set_algebra  # noqa: F401 - methods by which operators go
+from .containers import set_algebra  # noqa: F401 - methods by which operators go
 from .containers.sequence import TupleValue
 from .deferred_literal import concatenate_texts, format_template
 from .objects.special_methods import compare_by_methods, has_custom_getattr, operate_by_methods

@@ -19,7 +19,7 @@ from .base import Value
 
 
 @dataclass(frozen=True)
-class Output:
+class ProgramOutput:
     """function(*args), to be called once. `place`: where a break before it would be made
     (tracing/outcome.py). `listed`: whether the output may be appended to a list of the
     program's."""

@@ -13,7 +13,6 @@ from .base import Value
 from .containers import (  # noqa: F401
     deque,
     dict_view,
-    globals_dict,
     instance_dict,
     mapping,
     mapping_proxy,

@@ -14,10 +14,9 @@ from . import (
     tensor,
     types,
 )
-from .registry import Encoded, GuardKind, guard_kind, kind_of
+from .registry import GuardKind, guard_kind, kind_of
 
 __all__ = [
-    "Encoded",
     "GuardKind",
     "attributes",
     "containers",

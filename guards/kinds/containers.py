@@ -3,13 +3,15 @@ overrides."""
 
 from __future__ import annotations
 
-from collections import OrderedDict, deque
+from collections import deque
 from collections.abc import Hashable
 from typing import Any
 
+from ..encoded import Encoded
 from ..guard import Guard, Kind
+from ..source.containers import keys_of
 from .equality import constant_key, same_constant
-from .registry import Encoded, GuardKind, guard_kind, short
+from .registry import GuardKind, guard_kind, short
 
 SIZED: tuple[Any, ...] = (dict, list, tuple, set, frozenset, str, bytes, bytearray, deque, range)
 CONSTANT_KEYS = (str, int, float, complex, bool, bytes, type(None))
@@ -21,12 +23,6 @@ def builtin_length(container: Any) -> int:
         if isinstance(container, base):
             return int(base.__len__(container))
     raise TypeError(f"{type(container).__qualname__} is no builtin container")
-
-
-def keys_of(mapping: dict) -> list[Any]:
-    """The keys in the order that plain iteration gives: an OrderedDict keeps one of its own."""
-    base = OrderedDict if isinstance(mapping, OrderedDict) else dict
-    return list(base.__iter__(mapping))
 
 
 def is_constant(key: Any) -> bool:
@@ -65,7 +61,7 @@ class Keys(GuardKind):
             for key in guard.expected
         )
 
-    def holds(self, expected: tuple, subject: Any) -> bool:
+    def holds(self, expected: tuple[Any, ...], subject: Any) -> bool:
         found = keys_of(subject)
         return len(found) == len(expected) and all(map(same_key, expected, found))
 

@@ -9,9 +9,10 @@ from typing import Any
 
 import torch
 
+from ..encoded import Encoded
 from ..guard import Guard, Kind
 from ..source import safe_repr
-from .registry import Encoded, GuardKind, guard_kind
+from .registry import GuardKind, guard_kind
 
 # Types whose comparison is C and runs no user code.
 QUIET = (
@@ -61,7 +62,7 @@ def same_complex(expected: complex, found: complex) -> bool:
     return same_float(expected.real, found.real) and same_float(expected.imag, found.imag)
 
 
-def same_set(expected: frozenset, found: frozenset) -> bool:
+def same_set(expected: frozenset[Any], found: frozenset[Any]) -> bool:
     twins = {item: item for item in found}
     return len(expected) == len(found) and all(
         item in twins and same_constant(item, twins[item]) for item in expected

@@ -5,9 +5,10 @@ from __future__ import annotations
 from types import ModuleType
 from typing import Any
 
+from ..encoded import Encoded
 from ..guard import Guard, Kind
 from ..source import Source
-from .registry import Encoded, GuardKind, guard_kind, short
+from .registry import GuardKind, guard_kind, short
 
 IMMUTABLE_TYPE = 1 << 8  # Py_TPFLAGS_IMMUTABLETYPE
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from functools import partial
-from itertools import islice
 from typing import Any
 
+from ..encoded import Encoded
 from ..guard import Guard, Kind
 from ..iterators import COUNTED, FORWARD_DICT, ITERATORS, remaining
-from .registry import Encoded, GuardKind, guard_kind
+from .registry import GuardKind, guard_kind
 
 
 @guard_kind(Kind.REMAINING)
@@ -18,7 +18,7 @@ class Remaining(GuardKind):
     cost = 2
 
     def holds(self, expected: tuple[int, bool, type], subject: Any) -> bool:
-        if type(subject) not in ITERATORS and type(subject) is not islice:
+        if type(subject) not in ITERATORS:
             return False
         count, exactly, _ = expected
         return remaining(subject) == count if exactly else remaining(subject) >= count

@@ -9,10 +9,11 @@ from typing import Any
 import torch
 
 from ...overlap import Window, may_overlap, may_overlap_itself, window_of
+from ..encoded import Encoded
 from ..guard import Guard, Kind, MemoryRelation
 from ..native import layout
 from ..source import Source
-from .registry import Encoded, GuardKind, guard_kind
+from .registry import GuardKind, guard_kind
 
 
 def relation_holds(expected: MemoryRelation, *tensors: Any) -> bool:

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable
 from typing import Any
 
+from ..encoded import Encoded
 from ..guard import Guard, Kind
-from .registry import RUNS_PYTHON, Encoded, GuardKind, guard_kind
+from .registry import RUNS_PYTHON, GuardKind, guard_kind
 
 
 @guard_kind(Kind.PYTHON)

@@ -4,24 +4,14 @@ from __future__ import annotations
 
 import reprlib
 from collections.abc import Callable, Hashable
-from dataclasses import dataclass
 from typing import Any, ClassVar
 
+from ..encoded import Encoded
 from ..guard import Guard, Kind
 from ..native import UNBOUND
 from ..source import Source
 
 RUNS_PYTHON = 1000  # a cost, ns, at and above which a check may run arbitrary Python
-
-
-@dataclass(frozen=True)
-class Encoded:
-    """The expected value as the native evaluator takes it: its operation, an object and a number."""
-
-    op: str
-    object: Any = None
-    number: int = 0
-    runs_python: bool = False  # then everything loaded before must be held strongly across it
 
 
 class GuardKind:

@@ -8,10 +8,11 @@ from functools import lru_cache
 from types import SimpleNamespace
 from typing import Any
 
+from ..encoded import Encoded
 from ..guard import Guard, Kind, ShapeExpr
 from ..relation import stack_program
 from ..source import Source
-from .registry import Encoded, GuardKind, guard_kind
+from .registry import GuardKind, guard_kind
 
 # The names that torch's printers of symbolic shapes use beside Python's operators.
 NAMES: dict[str, Any] = {

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from ..encoded import Encoded
 from ..guard import Guard, Kind
 from ..native import fingerprint
 from ..torch_state import TorchState
-from .registry import Encoded, GuardKind, guard_kind
+from .registry import GuardKind, guard_kind
 
 
 @guard_kind(Kind.TORCH_STATE)

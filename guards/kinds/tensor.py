@@ -7,9 +7,10 @@ from typing import Any
 
 import torch
 
+from ..encoded import Encoded
 from ..guard import Guard, Kind, TensorSpec
 from ..native import layout
-from .registry import Encoded, GuardKind, guard_kind
+from .registry import GuardKind, guard_kind
 
 FIELDS = ("dtype", "device", "requires_grad", "layout")
 

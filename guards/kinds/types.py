@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from ..encoded import Encoded
 from ..guard import Guard, Kind
-from .registry import Encoded, GuardKind, guard_kind
+from .registry import GuardKind, guard_kind
 
 
 @guard_kind(Kind.TYPE)

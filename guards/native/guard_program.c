@@ -1,17 +1,17 @@
-/* The guard evaluator: a Program is a flat array of loads and checks over numbered temps, run by one switch.
+/* The guard evaluator: a Program is a flat array of loads and checks over numbered temps, run by
+ * one switch.
  *
- * In: steps from program.py, (op, dst, uses, keep, object, number). What they mean is reference.py's to say.
- * Temps are borrowed references. A load that makes a new object, or whose object Python code could drop before its last
- * use (`keep`), also goes on the list of owned references, which are dropped at the end. */
+ * In: steps from program.py, (op, dst, uses, keep, object, number). What they mean is
+ * reference.py's to say. Temps are borrowed references. A load that makes a new object, or whose
+ * object Python code could drop before its last use (`keep`), also goes on the list of owned
+ * references, which are dropped at the end. */
 #include "program.h"
 
 #include <structmember.h>
 
-#include "arming.h"
+#include "snapshot.h"
 #include "iterators.h"
 #include "guard_api.h"
-#include "reassigned.h"
-
 
 static const char *const op_names[] = {
 #define X(name) #name,
@@ -19,44 +19,68 @@ static const char *const op_names[] = {
 #undef X
 };
 
-static PyObject *unbound;    /* stands for NULL in a tuple of slots */
-static PyTypeObject *deque;  /* no C API of its own */
+static PyObject *unbound;   /* stands for NULL in a tuple of slots */
+static PyTypeObject *deque; /* no C API of its own */
 
-/* ---- loads that need more than a line --------------------------------------------------------------------------- */
+/* ---- loads that need more than a line ---- */
 
-static int is_function(PyObject *function) { return function && PyFunction_Check(function); }
+static int
+is_function(PyObject *function)
+{
+    return function && PyFunction_Check(function);
+}
 
-static PyObject *closure_cell(PyObject *function, Py_ssize_t index) {
+static PyObject *
+closure_cell(PyObject *function, Py_ssize_t index)
+{
     PyObject *closure = is_function(function) ? PyFunction_GET_CLOSURE(function) : NULL;
-    return closure && index >= 0 && index < PyTuple_GET_SIZE(closure) ? PyTuple_GET_ITEM(closure, index) : NULL;
+    return closure && index >= 0 && index < PyTuple_GET_SIZE(closure)
+               ? PyTuple_GET_ITEM(closure, index)
+               : NULL;
 }
 
-static PyObject *sequence_item(PyObject *sequence, Py_ssize_t index) {
+static PyObject *
+sequence_item(PyObject *sequence, Py_ssize_t index)
+{
     if (PyList_Check(sequence)) {
-        if (index < 0) index += PyList_GET_SIZE(sequence);
-        return index >= 0 && index < PyList_GET_SIZE(sequence) ? PyList_GET_ITEM(sequence, index) : NULL;
+        if (index < 0)
+            index += PyList_GET_SIZE(sequence);
+        return index >= 0 && index < PyList_GET_SIZE(sequence) ? PyList_GET_ITEM(sequence, index)
+                                                               : NULL;
     }
-    if (!PyTuple_Check(sequence)) return NULL;
-    if (index < 0) index += PyTuple_GET_SIZE(sequence);
-    return index >= 0 && index < PyTuple_GET_SIZE(sequence) ? PyTuple_GET_ITEM(sequence, index) : NULL;
+    if (!PyTuple_Check(sequence))
+        return NULL;
+    if (index < 0)
+        index += PyTuple_GET_SIZE(sequence);
+    return index >= 0 && index < PyTuple_GET_SIZE(sequence) ? PyTuple_GET_ITEM(sequence, index)
+                                                            : NULL;
 }
 
-/* The item that so many steps on an iterator would give, or a deque's, a new reference; of those that C knows nothing of Python tells. */
-static PyObject *iterator_item(PyObject *iterator, const Step *step) {
-    if (PyObject_TypeCheck(iterator, deque)) return deque->tp_as_sequence->sq_item(iterator, step->number);
+/* A new reference to the item `ahead` steps on in an iterator or deque; iterators unknown to C are
+ * read by Python. */
+static PyObject *
+iterator_item(PyObject *iterator, const Step *step)
+{
+    if (PyObject_TypeCheck(iterator, deque))
+        return deque->tp_as_sequence->sq_item(iterator, step->number);
     PyObject *item = fj_peek(iterator, step->number);
     return item || PyErr_Occurred() ? item : PyObject_CallOneArg(step->object, iterator);
 }
 
-static PyObject *mro_item(PyObject *type, Py_ssize_t index) {
+static PyObject *
+mro_item(PyObject *type, Py_ssize_t index)
+{
     PyObject *mro = PyType_Check(type) ? ((PyTypeObject *)type)->tp_mro : NULL;
     return mro ? sequence_item(mro, index) : NULL;
 }
 
 /* The index-th key in the order of iteration: an OrderedDict keeps its own. Borrowed. */
-static PyObject *dict_key(PyObject *dict, Py_ssize_t index) {
+static PyObject *
+dict_key(PyObject *dict, Py_ssize_t index)
+{
     PyObject *key = NULL;
-    if (index < 0 || !PyDict_Check(dict) || index >= PyDict_GET_SIZE(dict)) return NULL;
+    if (index < 0 || !PyDict_Check(dict) || index >= PyDict_GET_SIZE(dict))
+        return NULL;
     if (PyODict_Check(dict)) {
         PyObject *keys = PyODict_Type.tp_iter(dict);
         for (Py_ssize_t i = 0; keys && i <= index; i++) {
@@ -69,60 +93,87 @@ static PyObject *dict_key(PyObject *dict, Py_ssize_t index) {
     }
     Py_ssize_t position = 0;
     for (Py_ssize_t i = 0; i <= index; i++)
-        if (!PyDict_Next(dict, &position, &key, NULL)) return NULL;
+        if (!PyDict_Next(dict, &position, &key, NULL))
+            return NULL;
     return key;
 }
 
 /* A new reference; None for an object that can have no dictionary; NULL for a class. */
-static PyObject *instance_dict(PyObject *object) {
-    if (PyType_Check(object)) return NULL;
+static PyObject *
+instance_dict(PyObject *object)
+{
+    if (PyType_Check(object))
+        return NULL;
     fj_instance view = fj_instance_of(object);
-    if (view.dict) return Py_NewRef(view.dict);
+    if (view.dict)
+        return Py_NewRef(view.dict);
     return view.can ? PyObject_GenericGetDict(object, NULL) : Py_NewRef(Py_None);
 }
 
 /* A new int, or NULL. */
-static PyObject *tensor_number(PyObject *tensor, fj_tensor_number what, const Step *step) {
+static PyObject *
+tensor_number(PyObject *tensor, fj_tensor_number what, const Step *step)
+{
     int64_t number;
     int found = fj_tensor_read(tensor, what, step->number, &number);
-    if (found > 0) return PyLong_FromLongLong(number);
+    if (found > 0)
+        return PyLong_FromLongLong(number);
     return found == 0 ? NULL : PyObject_CallFunction(step->object, "On", tensor, step->number);
 }
 
 /* Borrowed; `unbound` for an attribute that the class has not. */
-static PyObject *class_attribute(PyObject *type, PyObject *name) {
-    if (!PyType_Check(type)) return NULL;
+static PyObject *
+class_attribute(PyObject *type, PyObject *name)
+{
+    if (!PyType_Check(type))
+        return NULL;
     PyObject *found = _PyType_Lookup((PyTypeObject *)type, name);
     return found ? found : PyErr_Occurred() ? NULL : unbound;
 }
 
-/* A part of a function, borrowed; the numbers are phase.py's FUNCTION_FIELDS. */
-static PyObject *function_field(PyObject *function, Py_ssize_t number) {
+/* A field of a function, borrowed; the numbers are phase.py's FUNCTION_FIELDS. */
+static PyObject *
+function_field(PyObject *function, Py_ssize_t number)
+{
     PyObject **place = fj_function_field(function, number);
     return place == NULL ? NULL : *place ? *place : Py_None;
 }
 
 /* One of the functions of a property, borrowed. */
-static PyObject *property_field(PyObject *property, Py_ssize_t number) {
-    PyObject **place = Py_IS_TYPE(property, &PyProperty_Type) ? fj_property_field(property, number) : NULL;
+static PyObject *
+property_field(PyObject *property, Py_ssize_t number)
+{
+    PyObject **place =
+        Py_IS_TYPE(property, &PyProperty_Type) ? fj_property_field(property, number) : NULL;
     return place == NULL ? NULL : *place ? *place : Py_None;
 }
 
-/* ---- checks that need more than a line -------------------------------------------------------------------------- */
+/* ---- checks that need more than a line ---- */
 
-/* len() as the builtin base class says it; -1 for what is no such container. */
-static Py_ssize_t builtin_length(PyObject *object) {
-    if (PyDict_Check(object)) return PyDict_GET_SIZE(object);
-    if (PyList_Check(object) || PyTuple_Check(object)) return Py_SIZE(object);
-    if (PyAnySet_Check(object)) return PySet_GET_SIZE(object);
-    if (PyUnicode_Check(object)) return PyUnicode_GET_LENGTH(object);
-    if (PyBytes_Check(object) || PyByteArray_Check(object)) return Py_SIZE(object);
-    if (PyObject_TypeCheck(object, deque)) return deque->tp_as_sequence->sq_length(object);
-    if (PyRange_Check(object)) return PyRange_Type.tp_as_sequence->sq_length(object);
+/* len() of the builtin base class; -1 for any other object. */
+static Py_ssize_t
+builtin_length(PyObject *object)
+{
+    if (PyDict_Check(object))
+        return PyDict_GET_SIZE(object);
+    if (PyList_Check(object) || PyTuple_Check(object))
+        return Py_SIZE(object);
+    if (PyAnySet_Check(object))
+        return PySet_GET_SIZE(object);
+    if (PyUnicode_Check(object))
+        return PyUnicode_GET_LENGTH(object);
+    if (PyBytes_Check(object) || PyByteArray_Check(object))
+        return Py_SIZE(object);
+    if (PyObject_TypeCheck(object, deque))
+        return deque->tp_as_sequence->sq_length(object);
+    if (PyRange_Check(object))
+        return PyRange_Type.tp_as_sequence->sq_length(object);
     return -1;
 }
 
-static int ordered_keys_match(PyObject *dict, PyObject *keys) {
+static int
+ordered_keys_match(PyObject *dict, PyObject *keys)
+{
     PyObject *iterator = PyODict_Type.tp_iter(dict);
     int match = iterator != NULL;
     for (Py_ssize_t i = 0; match && i < PyTuple_GET_SIZE(keys); i++) {
@@ -134,117 +185,158 @@ static int ordered_keys_match(PyObject *dict, PyObject *keys) {
     return match;
 }
 
-static int keys_match(const fj_instance *view, PyObject *keys) {
-    if (fj_instance_length(view) != PyTuple_GET_SIZE(keys)) return 0;
-    if (view->dict && PyODict_Check(view->dict) && PyTuple_GET_SIZE(keys) > 1) return ordered_keys_match(view->dict, keys);
+static int
+keys_match(const fj_instance *view, PyObject *keys)
+{
+    if (fj_instance_length(view) != PyTuple_GET_SIZE(keys))
+        return 0;
+    if (view->dict && PyODict_Check(view->dict) && PyTuple_GET_SIZE(keys) > 1)
+        return ordered_keys_match(view->dict, keys);
     Py_ssize_t position = 0;
     for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(keys); i++) {
         PyObject *key = fj_instance_next(view, &position);
-        if (key == NULL || !fj_same_key(PyTuple_GET_ITEM(keys, i), key)) return 0;
+        if (key == NULL || !fj_same_key(PyTuple_GET_ITEM(keys, i), key))
+            return 0;
     }
     return 1;
 }
 
-static int has_attribute(PyObject *object, PyObject *name, int expected) {
+static int
+has_attribute(PyObject *object, PyObject *name, int expected)
+{
     PyObject *value = PyObject_GetAttr(object, name);
     if (value == NULL) {
-        if (!PyErr_ExceptionMatches(PyExc_AttributeError)) return 0;
+        if (!PyErr_ExceptionMatches(PyExc_AttributeError))
+            return 0;
         PyErr_Clear();
     }
     Py_XDECREF(value);
     return (value != NULL) == expected;
 }
 
-/* The first `number` objects are unlike all others. */
-static int distinct_few(PyObject *const *temps, const Step *step) {
+/* Whether each of the first `number` objects differs from all others. */
+static int
+distinct_few(PyObject *const *temps, const Step *step)
+{
     for (int i = 0; i < step->number; i++)
         for (int j = i + 1; j < step->uses; j++)
-            if (temps[step->others[i]] == temps[step->others[j]]) return 0;
+            if (temps[step->others[i]] == temps[step->others[j]])
+                return 0;
     return 1;
 }
 
 /* By a table of pointers, open addressing, at most half full. */
-static int distinct(PyObject *const *temps, const Step *step) {
+static int
+distinct(PyObject *const *temps, const Step *step)
+{
     int count = step->uses;
-    if (count <= 8 || step->number <= 4) return distinct_few(temps, step);
+    if (count <= 8 || step->number <= 4)
+        return distinct_few(temps, step);
     size_t size = 16;
-    while (size < 2 * (size_t)count) size *= 2;
+    while (size < 2 * (size_t)count)
+        size *= 2;
     PyObject *small[256], **table = size <= 256 ? small : PyMem_Malloc(size * sizeof *table);
-    if (table == NULL) return 0;
+    if (table == NULL)
+        return 0;
     memset(table, 0, size * sizeof *table);
     int same = 0;
     for (int i = 0; i < count && !same; i++) {
         PyObject *object = temps[step->others[i]];
         size_t at = ((uintptr_t)object >> 4) * 0x9E3779B97F4A7C15u >> 20 & (size - 1);
-        while (table[at] && table[at] != object) at = (at + 1) & (size - 1);
+        while (table[at] && table[at] != object)
+            at = (at + 1) & (size - 1);
         same = table[at] == object;
         table[at] = object;
     }
-    if (table != small) PyMem_Free(table);
+    if (table != small)
+        PyMem_Free(table);
     return !same;
 }
 
-static int call_is_true(PyObject *callable, PyObject *const *arguments, size_t count) {
+static int
+call_is_true(PyObject *callable, PyObject *const *arguments, size_t count)
+{
     PyObject *answer = PyObject_Vectorcall(callable, arguments, count, NULL);
     int truth = answer ? PyObject_IsTrue(answer) : 0;
     Py_XDECREF(answer);
     return truth == 1;
 }
 
-static int relation_holds(const Step *step, PyObject *const *temps) {
-    PyObject *small[16], **arguments = step->uses <= 16 ? small : PyMem_Malloc(step->uses * sizeof *arguments);
-    if (arguments == NULL) return 0;
-    for (int i = 0; i < step->uses; i++) arguments[i] = temps[step->others[i]];
+static int
+relation_holds(const Step *step, PyObject *const *temps)
+{
+    PyObject *small[16],
+        **arguments = step->uses <= 16 ? small : PyMem_Malloc(step->uses * sizeof *arguments);
+    if (arguments == NULL)
+        return 0;
+    for (int i = 0; i < step->uses; i++)
+        arguments[i] = temps[step->others[i]];
     int holds = call_is_true(step->object, arguments, step->uses);
-    if (arguments != small) PyMem_Free(arguments);
+    if (arguments != small)
+        PyMem_Free(arguments);
     return holds;
 }
 
-/* ---- the run ---------------------------------------------------------------------------------------------------- */
+/* ---- the run ---- */
 
-Py_ssize_t fj_run_steps(Program *program, Frame frame, PyObject **temps, PyObject **owns, Py_ssize_t *owned,
-                        Py_ssize_t from, Py_ssize_t to) {
+Py_ssize_t
+fj_run_steps(Program *program, Frame frame, PyObject **temps, PyObject **owns, Py_ssize_t *owned,
+             Py_ssize_t from, Py_ssize_t to)
+{
     Py_ssize_t held = *owned, index = from;
 
-#define BORROWED(expression)                                                                                            \
-    do {                                                                                                                \
-        PyObject *loaded = (expression);                                                                                \
-        if (loaded == NULL) goto failed;                                                                                \
-        if (step->keep) owns[held++] = Py_NewRef(loaded);                                                               \
-        temps[step->dst] = loaded;                                                                                      \
-    } while (0);                                                                                                        \
+#define BORROWED(expression)                  \
+    do {                                      \
+        PyObject *loaded = (expression);      \
+        if (loaded == NULL)                   \
+            goto failed;                      \
+        if (step->keep)                       \
+            owns[held++] = Py_NewRef(loaded); \
+        temps[step->dst] = loaded;            \
+    } while (0);                              \
     break
-#define OWNED(expression)                                                                                               \
-    do {                                                                                                                \
-        PyObject *loaded = (expression);                                                                                \
-        if (loaded == NULL) goto failed;                                                                                \
-        owns[held++] = temps[step->dst] = loaded;                                                                       \
-    } while (0);                                                                                                        \
+#define OWNED(expression)                         \
+    do {                                          \
+        PyObject *loaded = (expression);          \
+        if (loaded == NULL)                       \
+            goto failed;                          \
+        owns[held++] = temps[step->dst] = loaded; \
+    } while (0);                                  \
     break
-#define REQUIRE(condition)                                                                                              \
-    if (!(condition)) goto failed;                                                                                      \
+#define REQUIRE(condition) \
+    if (!(condition))      \
+        goto failed;       \
     break
 #define OF temps[step->src]
 
     for (; index < to; index++) {
         Step *step = &program->steps[index];
         switch ((Op)step->op) {
-        case OP_SLOT: BORROWED((size_t)step->number < (size_t)frame.nslots ? frame.slots[step->number] : NULL);
+        case OP_SLOT:
+            BORROWED((size_t)step->number < (size_t)frame.nslots ? frame.slots[step->number]
+                                                                 : NULL);
         case OP_CLOSURE: BORROWED(closure_cell(frame.function, step->number));
-        case OP_GLOBALS: BORROWED(is_function(frame.function) ? PyFunction_GET_GLOBALS(frame.function) : NULL);
+        case OP_GLOBALS:
+            BORROWED(is_function(frame.function) ? PyFunction_GET_GLOBALS(frame.function) : NULL);
         case OP_BUILTINS:
-            BORROWED(is_function(frame.function) ? ((PyFunctionObject *)frame.function)->func_builtins : NULL);
+            BORROWED(is_function(frame.function)
+                         ? ((PyFunctionObject *)frame.function)->func_builtins
+                         : NULL);
         case OP_CONSTANT: BORROWED(step->object);
         case OP_CELL: BORROWED(PyCell_Check(OF) ? PyCell_GET(OF) : NULL);
         case OP_ATTR: OWNED(PyObject_GetAttr(OF, step->object));
         case OP_INSTANCE_DICT: OWNED(instance_dict(OF));
         case OP_INSTANCE_ITEM:
-            BORROWED(PyType_Check(OF) ? NULL : fj_instance_item(OF, step->object, step->hash, &step->hint));
+            BORROWED(PyType_Check(OF)
+                         ? NULL
+                         : fj_instance_item(OF, step->object, step->hash, &step->hint));
         case OP_TYPE_OF: BORROWED((PyObject *)Py_TYPE(OF));
         case OP_CLASS_DICT: BORROWED(PyType_Check(OF) ? fj_type_dict((PyTypeObject *)OF) : NULL);
         case OP_CLASS_ATTRIBUTE: BORROWED(class_attribute(OF, step->object));
         case OP_MRO_ITEM: BORROWED(mro_item(OF, step->number));
-        case OP_DICT_ITEM: BORROWED(PyDict_Check(OF) ? fj_dict_item(OF, step->object, step->hash, &step->hint) : NULL);
+        case OP_DICT_ITEM:
+            BORROWED(PyDict_Check(OF) ? fj_dict_item(OF, step->object, step->hash, &step->hint)
+                                      : NULL);
         case OP_DICT_KEY: BORROWED(dict_key(OF, step->number));
         case OP_SEQUENCE_ITEM: BORROWED(sequence_item(OF, step->number));
         case OP_ITERATOR_ITEM: OWNED(iterator_item(OF, step));
@@ -259,10 +351,13 @@ Py_ssize_t fj_run_steps(Program *program, Frame frame, PyObject **temps, PyObjec
         case OP_IS: REQUIRE(OF == step->object);
         case OP_EQUALS: REQUIRE(OF == step->object || fj_same_constant(step->object, OF));
         case OP_LENGTH: REQUIRE(builtin_length(OF) == step->number);
-        case OP_KEYS: REQUIRE(PyDict_Check(OF) && keys_match(&(fj_instance){.dict = OF}, step->object));
+        case OP_KEYS:
+            REQUIRE(PyDict_Check(OF) && keys_match(&(fj_instance){.dict = OF}, step->object));
         case OP_ABSENT:
-            REQUIRE(OF == Py_None || (PyDict_Check(OF) && !fj_dict_item(OF, step->object, step->hash, &step->hint)));
-        case OP_PRESENT: REQUIRE(PyDict_Check(OF) && fj_dict_item(OF, step->object, step->hash, &step->hint));
+            REQUIRE(OF == Py_None ||
+                    (PyDict_Check(OF) && !fj_dict_item(OF, step->object, step->hash, &step->hint)));
+        case OP_PRESENT:
+            REQUIRE(PyDict_Check(OF) && fj_dict_item(OF, step->object, step->hash, &step->hint));
         case OP_INSTANCE_LENGTH: {
             fj_instance view = fj_instance_of(OF);
             REQUIRE(!PyType_Check(OF) && view.can && fj_instance_length(&view) == step->number);
@@ -272,16 +367,19 @@ Py_ssize_t fj_run_steps(Program *program, Frame frame, PyObject **temps, PyObjec
             REQUIRE(!PyType_Check(OF) && view.can && keys_match(&view, step->object));
         }
         case OP_INSTANCE_ABSENT:
-            REQUIRE(!PyType_Check(OF) && !fj_instance_item(OF, step->object, step->hash, &step->hint));
+            REQUIRE(!PyType_Check(OF) &&
+                    !fj_instance_item(OF, step->object, step->hash, &step->hint));
         case OP_INSTANCE_PRESENT:
-            REQUIRE(!PyType_Check(OF) && fj_instance_item(OF, step->object, step->hash, &step->hint));
+            REQUIRE(!PyType_Check(OF) &&
+                    fj_instance_item(OF, step->object, step->hash, &step->hint));
         case OP_HASATTR: REQUIRE(has_attribute(OF, step->object, (int)step->number));
         case OP_TENSOR: REQUIRE(fj_tensor_matches(step->tensor, OF));
         case OP_SAME: REQUIRE(temps[step->others[0]] == temps[step->others[1]]);
         case OP_DISTINCT: REQUIRE(distinct(temps, step));
         case OP_MEMORY: REQUIRE(fj_memory_holds(step->memory, temps, step->others));
         case OP_TORCH_STATE: REQUIRE(fj_torch_state_holds(step->object, step->state));
-        case OP_RELATION: REQUIRE(fj_relation_holds(step->relation, temps, step->others, step->uses));
+        case OP_RELATION:
+            REQUIRE(fj_relation_holds(step->relation, temps, step->others, step->uses));
         case OP_SHAPE: REQUIRE(relation_holds(step, temps));
         case OP_PYTHON: REQUIRE(call_is_true(step->object, &OF, 1));
         case OP_EXACTLY_LEFT: REQUIRE(fj_remaining(OF) == step->number);
@@ -293,11 +391,14 @@ Py_ssize_t fj_run_steps(Program *program, Frame frame, PyObject **temps, PyObjec
     return PASSED;
 failed:
     *owned = held;
-    if (PyErr_Occurred()) PyErr_Clear();
+    if (PyErr_Occurred())
+        PyErr_Clear();
     return index;
 }
 
-static PyObject *lift(Program *program, PyObject *const *temps) {
+static PyObject *
+lift(Program *program, PyObject *const *temps)
+{
     PyObject *objects = PyTuple_New(program->lifts);
     for (Py_ssize_t i = 0; objects && i < program->lifts; i++)
         PyTuple_SET_ITEM(objects, i, Py_NewRef(temps[program->lifted[i]]));
@@ -306,99 +407,136 @@ static PyObject *lift(Program *program, PyObject *const *temps) {
 
 enum { SMALL = 96 };
 
-/* Places of one run: temps, and references to drop at its end. `temps` has room for the fresh ones alone until `all` holds them. */
+/* The memory of one run: temps, and references to drop at its end. `temps` has room for the fresh
+ * ones only, until `all` holds them. */
 typedef struct {
     PyObject **temps, **owns;
     Py_ssize_t owned;
     PyObject **all;
 } Run;
 
-static Py_ssize_t run_on(Program *program, Frame frame, Run *run, Py_ssize_t from, Py_ssize_t to) {
+static Py_ssize_t
+run_on(Program *program, Frame frame, Run *run, Py_ssize_t from, Py_ssize_t to)
+{
     return fj_run_steps(program, frame, run->temps, run->owns, &run->owned, from, to);
 }
 
-static Py_ssize_t lift_into(Program *program, PyObject *const *temps, PyObject **lifted) {
-    if (lifted == NULL || program->lifts == 0 || (*lifted = lift(program, temps)) != NULL) return PASSED;
+static Py_ssize_t
+lift_into(Program *program, PyObject *const *temps, PyObject **lifted)
+{
+    if (lifted == NULL || program->lifts == 0 || (*lifted = lift(program, temps)) != NULL)
+        return PASSED;
     PyErr_Clear();
     return program->count;
 }
 
-/* The steps behind the stable ones, on temps that these have filled. */
-static Py_ssize_t run_rest(Program *program, Frame frame, Run *run, PyObject **temps, PyObject **lifted) {
-    for (const Alike *alike = program->alike, *end = alike + program->alike_count; alike < end; alike++) {
-        Py_ssize_t matching = fj_tensors_match(alike->facts, program->held_temps + alike->first, temps, alike->count);
-        if (matching < alike->count) return program->held + alike->first + matching;
+/* Runs the steps after the stable ones, on temps that the stable ones have filled. */
+static Py_ssize_t
+run_rest(Program *program, Frame frame, Run *run, PyObject **temps, PyObject **lifted)
+{
+    for (const Alike *alike = program->alike, *end = alike + program->alike_count; alike < end;
+         alike++) {
+        Py_ssize_t matching =
+            fj_tensors_match(alike->facts, program->held_temps + alike->first, temps, alike->count);
+        if (matching < alike->count)
+            return program->held + alike->first + matching;
     }
-    Py_ssize_t failed = fj_run_steps(program, frame, temps, run->owns, &run->owned, program->last, program->count);
+    Py_ssize_t failed =
+        fj_run_steps(program, frame, temps, run->owns, &run->owned, program->last, program->count);
     return failed == PASSED ? lift_into(program, temps, lifted) : failed;
 }
 
-/* The same, on an arming that holds. */
-static Py_ssize_t run_armed(Program *program, fj_arming *arming, Frame frame, Run *run, PyObject **lifted) {
-    PyObject **temps = fj_arming_temps(arming);
+/* The same, on the temps of a valid snapshot. */
+static Py_ssize_t
+run_on_snapshot(Program *program, fj_snapshot *snapshot, Frame frame, Run *run, PyObject **lifted)
+{
+    PyObject **temps = fj_snapshot_temps(snapshot);
     memcpy(temps, run->temps, program->fresh * sizeof *temps);
-    for (Py_ssize_t i = 0; i < program->keeps; i++) /* Python may run, and drop what they were found in */
+    for (Py_ssize_t i = 0; i < program->keeps; i++) /* Python may run, and free the container */
         run->owns[run->owned++] = Py_NewRef(temps[program->kept[i]]);
     return run_rest(program, frame, run, temps, lifted);
 }
 
-/* An arming has the stable steps' temps; without one they need places of their own. */
-static int with_all_temps(const Program *program, Run *run) {
-    if ((run->all = PyMem_New(PyObject *, program->temps)) == NULL) return 0;
+/* With a snapshot, the temps of the stable steps are its own; without one they need memory. */
+static int
+with_all_temps(const Program *program, Run *run)
+{
+    if ((run->all = PyMem_New(PyObject *, program->temps)) == NULL)
+        return 0;
     memcpy(run->all, run->temps, program->fresh * sizeof *run->all);
     run->temps = run->all;
     return 1;
 }
 
-static Py_ssize_t run_all(Program *program, Frame frame, Run *run, PyObject **lifted) {
+static Py_ssize_t
+run_all(Program *program, Frame frame, Run *run, PyObject **lifted)
+{
     Py_ssize_t failed = run_on(program, frame, run, 0, program->stable);
-    if (failed != PASSED) return failed;
+    if (failed != PASSED)
+        return failed;
     if (program->stable < program->held) {
-        fj_arming *arming = fj_arming_find(program, frame, run->temps);
-        if (arming) {
-            failed = run_armed(program, arming, frame, run, lifted);
-            fj_arming_leave(program, arming);
+        fj_snapshot *snapshot = fj_find_snapshot(program, frame, run->temps);
+        if (snapshot) {
+            failed = run_on_snapshot(program, snapshot, frame, run, lifted);
+            fj_release_snapshot(program, snapshot);
             return failed;
         }
-        if (!with_all_temps(program, run)) return program->stable;
+        if (!with_all_temps(program, run))
+            return program->stable;
         failed = run_on(program, frame, run, program->stable, program->held);
-        if (failed != PASSED) return failed;
-        fj_arm(program, run->temps);
+        if (failed != PASSED)
+            return failed;
+        fj_take_snapshot(program, run->temps);
     }
     return run_rest(program, frame, run, run->temps, lifted);
 }
 
-/* As fj_run_steps for all of them; on success *lifted, where it is asked for and there is something to lift, is a new
- * tuple. */
-static Py_ssize_t evaluate(Program *program, Frame frame, PyObject **lifted) {
+/* As fj_run_steps for all of them; on success *lifted, where it is asked for and there is something
+ * to lift, is a new tuple. */
+static Py_ssize_t
+evaluate(Program *program, Frame frame, PyObject **lifted)
+{
     PyObject *small[SMALL], **places = small;
-    if (lifted) *lifted = NULL;
-    if (program->steps == NULL) return 0;
-    if (program->fresh + program->owned > SMALL) places = PyMem_New(PyObject *, program->fresh + program->owned);
-    if (places == NULL) return 0;
-    Py_INCREF(program); /* a check may run Python, which may drop the cache that holds it */
+    if (lifted)
+        *lifted = NULL;
+    if (program->steps == NULL)
+        return 0;
+    if (program->fresh + program->owned > SMALL)
+        places = PyMem_New(PyObject *, program->fresh + program->owned);
+    if (places == NULL)
+        return 0;
+    Py_INCREF(
+        program); /* a check may run Python, which may free the cache that holds the program */
     Run run = {places, places + program->fresh, 0, NULL};
     Py_ssize_t failed = run_all(program, frame, &run, lifted);
-    while (run.owned) Py_DECREF(run.owns[--run.owned]);
+    while (run.owned)
+        Py_DECREF(run.owns[--run.owned]);
     PyMem_Free(run.all);
-    if (places != small) PyMem_Free(places);
+    if (places != small)
+        PyMem_Free(places);
     Py_DECREF(program);
     return failed;
 }
 
-/* ---- building --------------------------------------------------------------------------------------------------- */
+/* ---- building ---- */
 
-static int op_named(const char *name) {
+static int
+op_named(const char *name)
+{
     for (int op = 0; op < OP_COUNT; op++)
-        if (strcmp(op_names[op], name) == 0) return op;
+        if (strcmp(op_names[op], name) == 0)
+            return op;
     PyErr_Format(PyExc_ValueError, "no operation %s", name);
     return -1;
 }
 
-static int read_temps(PyObject *from, uint16_t *into, Py_ssize_t temps) {
+static int
+read_temps(PyObject *from, uint16_t *into, Py_ssize_t temps)
+{
     for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(from); i++) {
         Py_ssize_t temp = PyLong_AsSsize_t(PyTuple_GET_ITEM(from, i));
-        if (temp == -1 && PyErr_Occurred()) return -1;
+        if (temp == -1 && PyErr_Occurred())
+            return -1;
         if (temp < 0 || temp >= temps) {
             PyErr_SetString(PyExc_ValueError, "no such temp");
             return -1;
@@ -408,8 +546,10 @@ static int read_temps(PyObject *from, uint16_t *into, Py_ssize_t temps) {
     return 0;
 }
 
-/* The union: what a step needs beside its object. */
-static int fill_payload(Step *step, PyObject *uses, Py_ssize_t temps) {
+/* Fills the union: what a step needs besides its object. */
+static int
+fill_payload(Step *step, PyObject *uses, Py_ssize_t temps)
+{
     switch ((Op)step->op) {
     case OP_INSTANCE_ITEM:
     case OP_DICT_ITEM:
@@ -421,7 +561,8 @@ static int fill_payload(Step *step, PyObject *uses, Py_ssize_t temps) {
         return step->hash == -1 ? -1 : 0;
     case OP_TENSOR: return (step->tensor = fj_tensor_facts_new(step->object)) ? 0 : -1;
     case OP_TORCH_STATE:
-        if ((step->state = PyMem_Calloc(1, sizeof *step->state))) return 0;
+        if ((step->state = PyMem_Calloc(1, sizeof *step->state)))
+            return 0;
         PyErr_NoMemory();
         return -1;
     case OP_SAME:
@@ -434,28 +575,41 @@ static int fill_payload(Step *step, PyObject *uses, Py_ssize_t temps) {
             PyErr_NoMemory();
             return -1;
         }
-        if (step->op == OP_RELATION && (step->relation = fj_relation_new(step->object, step->uses)) == NULL) return -1;
-        if (step->op == OP_MEMORY && (step->memory = fj_memory_new(step->object, step->uses)) == NULL) return -1;
+        if (step->op == OP_RELATION &&
+            (step->relation = fj_relation_new(step->object, step->uses)) == NULL)
+            return -1;
+        if (step->op == OP_MEMORY &&
+            (step->memory = fj_memory_new(step->object, step->uses)) == NULL)
+            return -1;
         return read_temps(uses, step->others, temps);
     default: return 0;
     }
 }
 
-static int makes_reference(const Step *step) {
-    return step->keep || step->op == OP_ATTR || step->op == OP_INSTANCE_DICT || step->op == OP_CALL || step->op == OP_ITERATOR_ITEM ||
-           step->op == OP_TENSOR_SIZE || step->op == OP_TENSOR_STRIDE || step->op == OP_TENSOR_STORAGE_OFFSET;
+static int
+makes_reference(const Step *step)
+{
+    return step->keep || step->op == OP_ATTR || step->op == OP_INSTANCE_DICT ||
+           step->op == OP_CALL || step->op == OP_ITERATOR_ITEM || step->op == OP_TENSOR_SIZE ||
+           step->op == OP_TENSOR_STRIDE || step->op == OP_TENSOR_STORAGE_OFFSET;
 }
 
-/* A new reference; a name becomes the very string that classes and most dictionaries know it by. */
-static PyObject *named(int op, PyObject *object) {
+/* A new reference; a name is interned, like the keys of classes and most dictionaries. */
+static PyObject *
+named(int op, PyObject *object)
+{
     Py_INCREF(object);
-    int name = op == OP_ATTR || op == OP_HASATTR || op == OP_INSTANCE_ITEM || op == OP_INSTANCE_ABSENT ||
-               op == OP_INSTANCE_PRESENT || op == OP_CLASS_ATTRIBUTE || op == OP_DICT_ITEM || op == OP_ABSENT || op == OP_PRESENT;
-    if (name && PyUnicode_CheckExact(object)) PyUnicode_InternInPlace(&object);
+    int name = op == OP_ATTR || op == OP_HASATTR || op == OP_INSTANCE_ITEM ||
+               op == OP_INSTANCE_ABSENT || op == OP_INSTANCE_PRESENT || op == OP_CLASS_ATTRIBUTE ||
+               op == OP_DICT_ITEM || op == OP_ABSENT || op == OP_PRESENT;
+    if (name && PyUnicode_CheckExact(object))
+        PyUnicode_InternInPlace(&object);
     return object;
 }
 
-static int read_step(PyObject *from, Step *step, Py_ssize_t temps) {
+static int
+read_step(PyObject *from, Step *step, Py_ssize_t temps)
+{
     const char *name;
     int dst, keep, op;
     PyObject *uses, *object;
@@ -464,19 +618,29 @@ static int read_step(PyObject *from, Step *step, Py_ssize_t temps) {
         PyErr_SetString(PyExc_TypeError, "a step is a tuple");
         return -1;
     }
-    if (!PyArg_ParseTuple(from, "siO!pOn", &name, &dst, &PyTuple_Type, &uses, &keep, &object, &number)) return -1;
-    if ((op = op_named(name)) < 0) return -1;
+    if (!PyArg_ParseTuple(from, "siO!pOn", &name, &dst, &PyTuple_Type, &uses, &keep, &object,
+                          &number))
+        return -1;
+    if ((op = op_named(name)) < 0)
+        return -1;
     if (PyTuple_GET_SIZE(uses) > UINT16_MAX || dst < 0 || (op < OP_TYPE && dst >= temps)) {
         PyErr_SetString(PyExc_ValueError, "no such temp");
         return -1;
     }
-    *step = (Step){.op = (uint8_t)op, .keep = (uint8_t)keep, .dst = (uint16_t)dst, .number = number, .object = named(op, object)};
-    if (PyTuple_GET_SIZE(uses) == 1 && read_temps(uses, &step->src, temps) < 0) return -1;
+    *step = (Step){.op = (uint8_t)op,
+                   .keep = (uint8_t)keep,
+                   .dst = (uint16_t)dst,
+                   .number = number,
+                   .object = named(op, object)};
+    if (PyTuple_GET_SIZE(uses) == 1 && read_temps(uses, &step->src, temps) < 0)
+        return -1;
     return fill_payload(step, uses, temps);
 }
 
 /* Append the n-th check of a held tensor to those alike. */
-static void expect_held(Program *program, Py_ssize_t n) {
+static void
+expect_held(Program *program, Py_ssize_t n)
+{
     const Step *step = &program->steps[program->held + n];
     Alike *alike = program->alike + program->alike_count;
     program->held_temps[n] = step->src;
@@ -487,20 +651,26 @@ static void expect_held(Program *program, Py_ssize_t n) {
     program->alike[program->alike_count - 1].count++;
 }
 
-static PyObject *Program_new(PyTypeObject *type, PyObject *args, PyObject *kwargs) {
+static PyObject *
+Program_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
+{
     PyObject *steps, *lifted, *anchors = NULL;
-    Py_ssize_t temps, stable = PY_SSIZE_T_MAX, held = PY_SSIZE_T_MAX, last = PY_SSIZE_T_MAX, fresh = PY_SSIZE_T_MAX;
-    if (!PyArg_ParseTuple(args, "O!O!n|nnnnO!", &PyTuple_Type, &steps, &PyTuple_Type, &lifted, &temps, &stable, &held, &last,
-                          &fresh, &PyTuple_Type, &anchors))
+    Py_ssize_t temps, stable = PY_SSIZE_T_MAX, held = PY_SSIZE_T_MAX, last = PY_SSIZE_T_MAX,
+                      fresh = PY_SSIZE_T_MAX;
+    if (!PyArg_ParseTuple(args, "O!O!n|nnnnO!", &PyTuple_Type, &steps, &PyTuple_Type, &lifted,
+                          &temps, &stable, &held, &last, &fresh, &PyTuple_Type, &anchors))
         return NULL;
-    if (temps < 0 || temps > UINT16_MAX) return PyErr_Format(PyExc_ValueError, "%zd temps are too many", temps);
+    if (temps < 0 || temps > UINT16_MAX)
+        return PyErr_Format(PyExc_ValueError, "%zd temps are too many", temps);
     stable = Py_MIN(stable, PyTuple_GET_SIZE(steps));
     held = Py_MIN(held, PyTuple_GET_SIZE(steps));
     last = Py_MIN(last, PyTuple_GET_SIZE(steps));
     fresh = Py_MIN(fresh, temps);
-    if (stable < 0 || held < stable || last < held || fresh < 0) return PyErr_Format(PyExc_ValueError, "phases out of order");
+    if (stable < 0 || held < stable || last < held || fresh < 0)
+        return PyErr_Format(PyExc_ValueError, "phases out of order");
     Program *self = (Program *)type->tp_alloc(type, 0);
-    if (self == NULL) return NULL;
+    if (self == NULL)
+        return NULL;
     self->temps = temps;
     self->steps = PyMem_Calloc(PyTuple_GET_SIZE(steps) + 1, sizeof(Step));
     self->stable = stable;
@@ -508,17 +678,18 @@ static PyObject *Program_new(PyTypeObject *type, PyObject *args, PyObject *kwarg
     self->last = last;
     self->fresh = fresh;
     self->lifted = PyMem_Calloc(PyTuple_GET_SIZE(lifted) + 1, sizeof *self->lifted);
-    self->anchors = PyMem_Calloc(anchors ? PyTuple_GET_SIZE(anchors) + 1 : 1, sizeof *self->anchors);
+    self->anchors =
+        PyMem_Calloc(anchors ? PyTuple_GET_SIZE(anchors) + 1 : 1, sizeof *self->anchors);
     self->kept = PyMem_Calloc(held - stable + 1, sizeof *self->kept);
     self->alike = PyMem_Calloc(last - held + 1, sizeof *self->alike);
     self->held_temps = PyMem_Calloc(last - held + 1, sizeof *self->held_temps);
-    if (self->steps == NULL || self->lifted == NULL || self->anchors == NULL || self->kept == NULL || self->alike == NULL ||
-        self->held_temps == NULL) {
+    if (self->steps == NULL || self->lifted == NULL || self->anchors == NULL ||
+        self->kept == NULL || self->alike == NULL || self->held_temps == NULL) {
         Py_DECREF(self);
         return PyErr_NoMemory();
     }
     for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(steps); i++) {
-        self->count = i + 1; /* so that dealloc sees a step half made */
+        self->count = i + 1; /* so that dealloc frees a half-built step */
         if (read_step(PyTuple_GET_ITEM(steps, i), &self->steps[i], temps) < 0) {
             Py_DECREF(self);
             return NULL;
@@ -531,44 +702,58 @@ static PyObject *Program_new(PyTypeObject *type, PyObject *args, PyObject *kwarg
             }
             expect_held(self, i - held);
         }
-        if (i >= stable && i < held && self->steps[i].keep) self->kept[self->keeps++] = self->steps[i].dst;
+        if (i >= stable && i < held && self->steps[i].keep)
+            self->kept[self->keeps++] = self->steps[i].dst;
     }
     self->lifts = PyTuple_GET_SIZE(lifted);
     self->anchor_count = anchors ? PyTuple_GET_SIZE(anchors) : 0;
-    if (read_temps(lifted, self->lifted, temps) < 0 || (anchors && read_temps(anchors, self->anchors, temps) < 0)) {
+    if (read_temps(lifted, self->lifted, temps) < 0 ||
+        (anchors && read_temps(anchors, self->anchors, temps) < 0)) {
         Py_DECREF(self);
         return NULL;
     }
     return (PyObject *)self;
 }
 
-static int Program_traverse(Program *self, visitproc visit, void *arg) {
+static int
+Program_traverse(Program *self, visitproc visit, void *arg)
+{
     for (Py_ssize_t i = 0; i < self->count; i++) {
         Step *step = &self->steps[i];
         Py_VISIT(step->object);
-        if (step->op == OP_TENSOR && step->tensor) Py_VISIT(step->tensor->type);
-        if (step->op == OP_TORCH_STATE && step->state) Py_VISIT(step->state->modes);
+        if (step->op == OP_TENSOR && step->tensor)
+            Py_VISIT(step->tensor->type);
+        if (step->op == OP_TORCH_STATE && step->state)
+            Py_VISIT(step->state->modes);
     }
-    return fj_armings_traverse(self, visit, arg);
+    return fj_traverse_snapshots(self, visit, arg);
 }
 
-static void free_payload(Step *step) {
-    if (step->op == OP_TENSOR) fj_tensor_facts_free(step->tensor);
+static void
+free_payload(Step *step)
+{
+    if (step->op == OP_TENSOR)
+        fj_tensor_facts_free(step->tensor);
     if (step->op == OP_TORCH_STATE && step->state) {
         Py_CLEAR(step->state->modes);
         PyMem_Free(step->state);
     }
-    if (step->op == OP_SAME || step->op == OP_DISTINCT || step->op == OP_MEMORY || step->op == OP_SHAPE || step->op == OP_RELATION)
+    if (step->op == OP_SAME || step->op == OP_DISTINCT || step->op == OP_MEMORY ||
+        step->op == OP_SHAPE || step->op == OP_RELATION)
         PyMem_Free(step->others);
-    if (step->op == OP_MEMORY) fj_memory_free(step->memory);
-    if (step->op == OP_RELATION) fj_relation_free(step->relation);
+    if (step->op == OP_MEMORY)
+        fj_memory_free(step->memory);
+    if (step->op == OP_RELATION)
+        fj_relation_free(step->relation);
 }
 
 /* A cleared program has steps NULL: `evaluate` lets no frame pass. */
-static int Program_clear(Program *self) {
+static int
+Program_clear(Program *self)
+{
     Py_ssize_t count = self->count;
     Step *steps = self->steps;
-    fj_armings_drop(self);
+    fj_drop_snapshots(self);
     self->count = self->stable = self->held = self->last = 0;
     self->steps = NULL;
     self->lifts = self->anchor_count = self->keeps = 0;
@@ -580,7 +765,9 @@ static int Program_clear(Program *self) {
     return 0;
 }
 
-static void Program_dealloc(Program *self) {
+static void
+Program_dealloc(Program *self)
+{
     PyObject_GC_UnTrack(self);
     Program_clear(self);
     PyMem_Free(self->lifted);
@@ -591,10 +778,13 @@ static void Program_dealloc(Program *self) {
     Py_TYPE(self)->tp_free((PyObject *)self);
 }
 
-/* ---- Python's view ---------------------------------------------------------------------------------------------- */
+/* ---- Python's view ---- */
 
-/* Run on (slots tuple, function), where UNBOUND in the tuple stands for NULL. -2 with an exception for bad arguments. */
-static Py_ssize_t evaluate_arguments(Program *self, PyObject *const *args, Py_ssize_t nargs, PyObject **lifted) {
+/* Run on (slots tuple, function), where UNBOUND in the tuple stands for NULL. -2 with an exception
+ * for bad arguments. */
+static Py_ssize_t
+evaluate_arguments(Program *self, PyObject *const *args, Py_ssize_t nargs, PyObject **lifted)
+{
     if (nargs != 2 || !PyTuple_Check(args[0]) || !PyFunction_Check(args[1])) {
         PyErr_SetString(PyExc_TypeError, "expected a tuple of slots and a function");
         return -2;
@@ -610,37 +800,52 @@ static Py_ssize_t evaluate_arguments(Program *self, PyObject *const *args, Py_ss
         slots[i] = slot == unbound ? NULL : slot;
     }
     Py_ssize_t failed = evaluate(self, (Frame){slots, count, args[1]}, lifted);
-    if (slots != small) PyMem_Free(slots);
+    if (slots != small)
+        PyMem_Free(slots);
     return failed;
 }
 
-static PyObject *Program_check(Program *self, PyObject *const *args, Py_ssize_t nargs) {
+static PyObject *
+Program_check(Program *self, PyObject *const *args, Py_ssize_t nargs)
+{
     Py_ssize_t failed = evaluate_arguments(self, args, nargs, NULL);
     return failed == -2 ? NULL : PyBool_FromLong(failed == PASSED);
 }
 
-static PyObject *Program_lifted(Program *self, PyObject *const *args, Py_ssize_t nargs) {
+static PyObject *
+Program_lifted(Program *self, PyObject *const *args, Py_ssize_t nargs)
+{
     PyObject *lifted = NULL;
     Py_ssize_t failed = evaluate_arguments(self, args, nargs, &lifted);
-    if (failed == -2) return NULL;
-    if (failed != PASSED) Py_RETURN_NONE;
+    if (failed == -2)
+        return NULL;
+    if (failed != PASSED)
+        Py_RETURN_NONE;
     return lifted ? lifted : PyTuple_New(0);
 }
 
-static PyObject *Program_first_failure(Program *self, PyObject *const *args, Py_ssize_t nargs) {
+static PyObject *
+Program_first_failure(Program *self, PyObject *const *args, Py_ssize_t nargs)
+{
     Py_ssize_t failed = evaluate_arguments(self, args, nargs, NULL);
     return failed == -2 ? NULL : PyLong_FromSsize_t(failed);
 }
 
-static PyObject *Program_compared(Program *self, void *closure) { return PyLong_FromSsize_t(fj_arming_compared(self)); }
+static PyObject *
+Program_compared(Program *self, void *closure)
+{
+    return PyLong_FromSsize_t(fj_snapshot_compared(self));
+}
 
 static PyGetSetDef Program_getset[] = {
-    {"compared", (getter)Program_compared, NULL, "how many places in memory a run compares that skips the stable steps", NULL},
+    {"compared", (getter)Program_compared, NULL,
+     "how many places in memory a run compares that skips the stable steps", NULL},
     {NULL},
 };
 
 static PyMethodDef Program_methods[] = {
-    {"check", (PyCFunction)(void (*)(void))Program_check, METH_FASTCALL, "check(slots, function) -> bool"},
+    {"check", (PyCFunction)(void (*)(void))Program_check, METH_FASTCALL,
+     "check(slots, function) -> bool"},
     {"lifted", (PyCFunction)(void (*)(void))Program_lifted, METH_FASTCALL,
      "lifted(slots, function) -> tuple of the lifted objects, or None if a guard fails"},
     {"first_failure", (PyCFunction)(void (*)(void))Program_first_failure, METH_FASTCALL,
@@ -651,8 +856,10 @@ static PyMethodDef Program_methods[] = {
 static PyMemberDef Program_members[] = {
     {"steps", T_PYSSIZET, offsetof(Program, count), READONLY, "how many steps"},
     {"temps", T_PYSSIZET, offsetof(Program, temps), READONLY, "how many temps"},
-    {"arms", T_ULONGLONG, offsetof(Program, arms), READONLY, "how often its stable state was written down to be watched"},
-    {"reuses", T_ULONGLONG, offsetof(Program, reuses), READONLY, "runs that skipped the stable steps, as nothing had changed"},
+    {"snapshots_taken", T_ULONGLONG, offsetof(Program, snapshots_taken), READONLY,
+     "how often its stable state was written down to be watched"},
+    {"reuses", T_ULONGLONG, offsetof(Program, reuses), READONLY,
+     "runs that skipped the stable steps, as nothing had changed"},
     {NULL},
 };
 
@@ -670,34 +877,46 @@ static PyTypeObject Program_type = {
     .tp_getset = Program_getset,
 };
 
-/* ---- the border of guard_api.h ---------------------------------------------------------------------------------- */
+/* ---- the functions of guard_api.h ---- */
 
-static int api_run(PyObject *program, PyObject *const *slots, Py_ssize_t nslots, PyObject *function, PyObject **lifted) {
+static int
+api_run(PyObject *program, PyObject *const *slots, Py_ssize_t nslots, PyObject *function,
+        PyObject **lifted)
+{
     return evaluate((Program *)program, (Frame){slots, nslots, function}, lifted) == PASSED;
 }
 
 static framejit_guard_api api = {.program_type = &Program_type, .run = api_run};
 
-static struct PyModuleDef module_def = {PyModuleDef_HEAD_INIT, "_guards", "The guard evaluator.", -1};
+static struct PyModuleDef module_def = {PyModuleDef_HEAD_INIT, "_guards", "The guard evaluator.",
+                                        -1};
 
-static PyTypeObject *import_deque(void) {
+static PyTypeObject *
+import_deque(void)
+{
     PyObject *module = PyImport_ImportModule("collections");
     PyObject *type = module ? PyObject_GetAttrString(module, "deque") : NULL;
     Py_XDECREF(module);
     return (PyTypeObject *)type;
 }
 
-PyMODINIT_FUNC PyInit__guards(void) {
-    if (PyType_Ready(&Program_type) < 0 || (deque = import_deque()) == NULL || fj_watch_init() < 0) return NULL;
+PyMODINIT_FUNC
+PyInit__guards(void)
+{
+    if (PyType_Ready(&Program_type) < 0 || (deque = import_deque()) == NULL || fj_watch_init() < 0)
+        return NULL;
     PyObject *module = PyModule_Create(&module_def);
-    if (module == NULL) return NULL;
+    if (module == NULL)
+        return NULL;
     unbound = PyObject_CallNoArgs((PyObject *)&PyBaseObject_Type);
     PyObject *capsule = PyCapsule_New(&api, FRAMEJIT_GUARD_CAPSULE, NULL);
-    if (PyModule_AddFunctions(module, fj_tensor_methods) < 0 || PyModule_AddFunctions(module, fj_state_methods) < 0 ||
-        PyModule_AddFunctions(module, fj_watch_methods) < 0 || PyModule_AddFunctions(module, fj_iterator_methods) < 0 ||
-        PyModule_AddFunctions(module, fj_reassigned_methods) < 0 ||
+    if (PyModule_AddFunctions(module, fj_tensor_methods) < 0 ||
+        PyModule_AddFunctions(module, fj_state_methods) < 0 ||
+        PyModule_AddFunctions(module, fj_watch_methods) < 0 ||
+        PyModule_AddFunctions(module, fj_iterator_methods) < 0 ||
         PyModule_AddObjectRef(module, "Program", (PyObject *)&Program_type) < 0 ||
-        PyModule_AddObjectRef(module, "UNBOUND", unbound) < 0 || PyModule_AddObjectRef(module, "api", capsule) < 0)
+        PyModule_AddObjectRef(module, "UNBOUND", unbound) < 0 ||
+        PyModule_AddObjectRef(module, "api", capsule) < 0)
         Py_CLEAR(module);
     Py_XDECREF(capsule);
     return module;

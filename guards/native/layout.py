@@ -76,9 +76,8 @@ def expected_facts(spec: TensorSpec) -> tuple[Any, ...] | None:
         return None
     try:
         dtype, device = dtype_code(spec.dtype, found), device_code(str(spec.device), found)
-    except (
-        Exception
-    ):  # a device that this process has not got: such a guard fails, by the slow path
+    except Exception:
+        # a device that this process has not got: such a guard fails, by the slow path
         return None
     return spec.type, spec.keys, dtype, device, spec.requires_grad, spec.sizes, spec.strides
 
@@ -108,7 +107,7 @@ def layout() -> Layout | None:
     try:
         with plain_torch():
             found = calibrate()
-    except Exception:
+    except Exception:  # of a torch that stores tensors in another way: Python checks them
         return None
     hand_over(found)
     return found
@@ -203,7 +202,7 @@ def calibrate() -> Layout:
     return found
 
 
-def storage_offsets(images: list, size: int) -> tuple[int, int]:
+def storage_offsets(images: list[Any], size: int) -> tuple[int, int]:
     """Where a tensor keeps its StorageImpl, and where that keeps the address of its memory; -1
     twice where that is not found."""
     try:
@@ -322,7 +321,7 @@ def inline_dims(sizes: int) -> int:
 
 
 def names(
-    images: list, size: int, width: int, fact: Callable[[torch.Tensor], Any]
+    images: list[Any], size: int, width: int, fact: Callable[[torch.Tensor], Any]
 ) -> Iterator[int]:
     """Offsets of bytes that are equal exactly where the fact is equal."""
     facts = {fact(tensor) for tensor, _ in images}
@@ -332,7 +331,7 @@ def names(
             yield at
 
 
-def is_device(images: list, at: int) -> bool:
+def is_device(images: list[Any], at: int) -> bool:
     """optional<Device>: type, index (-1 for cpu and meta), and a true flag; the type of the cpu is
     0."""
     return all(image[at + 1 : at + 3] == b"\xff\x01" for _, image in images) and all(

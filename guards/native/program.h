@@ -1,4 +1,5 @@
-/* A guard program as C sees it: steps in three phases, see phase.py, and the armings that let it skip the stable ones. */
+/* A guard program as C sees it: steps in three phases, see phase.py, and the snapshots that let it
+ * skip the stable ones. */
 #ifndef FRAMEJIT_PROGRAM_H
 #define FRAMEJIT_PROGRAM_H
 #include "object_compat.h"
@@ -8,31 +9,37 @@
 #include "tensor_layout.h"
 #include "torch_state.h"
 
-#define OPS(X)                                                                                                          \
-    X(SLOT) X(CLOSURE) X(GLOBALS) X(BUILTINS) X(CONSTANT) X(CELL) X(ATTR) X(INSTANCE_DICT) X(INSTANCE_ITEM) X(TYPE_OF)   \
-    X(CLASS_DICT) X(CLASS_ATTRIBUTE) X(MRO_ITEM) X(DICT_ITEM) X(DICT_KEY) X(SEQUENCE_ITEM) X(ITERATOR_ITEM) X(CALL) X(TENSOR_SIZE)                 \
-    X(TENSOR_STRIDE) X(TENSOR_STORAGE_OFFSET) X(FUNCTION_FIELD) X(PROPERTY_FIELD)                                                                         \
-    X(TYPE) X(IS) X(EQUALS) X(LENGTH) X(KEYS) X(ABSENT) X(PRESENT) X(INSTANCE_LENGTH) X(INSTANCE_KEYS)                  \
-    X(INSTANCE_ABSENT) X(INSTANCE_PRESENT) X(HASATTR) X(TENSOR) X(SAME) X(DISTINCT) X(MEMORY) X(TORCH_STATE) X(SHAPE) X(RELATION) X(PYTHON)                \
+/* The operations of a step: loads, then checks. */
+/* clang-format off */
+#define OPS(X) \
+    X(SLOT) X(CLOSURE) X(GLOBALS) X(BUILTINS) X(CONSTANT) X(CELL) X(ATTR) \
+    X(INSTANCE_DICT) X(INSTANCE_ITEM) X(TYPE_OF) X(CLASS_DICT) X(CLASS_ATTRIBUTE) X(MRO_ITEM) \
+    X(DICT_ITEM) X(DICT_KEY) X(SEQUENCE_ITEM) X(ITERATOR_ITEM) X(CALL) \
+    X(TENSOR_SIZE) X(TENSOR_STRIDE) X(TENSOR_STORAGE_OFFSET) X(FUNCTION_FIELD) X(PROPERTY_FIELD) \
+    X(TYPE) X(IS) X(EQUALS) X(LENGTH) X(KEYS) X(ABSENT) X(PRESENT) \
+    X(INSTANCE_LENGTH) X(INSTANCE_KEYS) X(INSTANCE_ABSENT) X(INSTANCE_PRESENT) X(HASATTR) \
+    X(TENSOR) X(SAME) X(DISTINCT) X(MEMORY) X(TORCH_STATE) X(SHAPE) X(RELATION) X(PYTHON) \
     X(EXACTLY_LEFT) X(AT_LEAST_LEFT)
+/* clang-format on */
 
 typedef enum {
 #define X(name) OP_##name,
     OPS(X)
 #undef X
-    OP_COUNT
+        OP_COUNT
 } Op;
 
 typedef struct {
     uint8_t op;
     uint8_t keep;
     uint16_t dst, src; /* temps */
-    uint16_t uses;     /* how many temps the check reads; where more than one, `others` lists them all */
-    int32_t hint;      /* where an instance attribute was found last */
+    uint16_t
+        uses;     /* how many temps the check reads; where more than one, `others` lists them all */
+    int32_t hint; /* where an instance attribute was found last */
     PyObject *object;  /* strong: the key, the expected object, the callable ... */
     Py_ssize_t number; /* index, length, dimension; how many of a DISTINCT are compared with all */
     union {
-        Py_hash_t hash;    /* of object, where it is a key */
+        Py_hash_t hash; /* of object, where it is a key */
         fj_tensor_facts *tensor;
         fj_state_memory *state;
         struct {
@@ -45,32 +52,33 @@ typedef struct {
     };
 } Step;
 
-/* Tensors one after the other of which the same is expected. */
+/* Consecutive tensors with equal expected facts. */
 typedef struct {
     const fj_tensor_facts *facts; /* of the first one's step */
     Py_ssize_t first, count;      /* in held_temps */
 } Alike;
 
-typedef struct fj_arming fj_arming;
+typedef struct fj_snapshot fj_snapshot;
 
 typedef struct {
     PyObject_HEAD
     Py_ssize_t count;
     Step *steps;
-    Py_ssize_t stable, held, last; /* where the stable steps begin, the checks of tensors that they found, and the rest */
-    uint16_t *held_temps; /* of what, in the checks' order */
+    Py_ssize_t stable, held, last; /* first step of the phases STABLE, HELD and LAST */
+    uint16_t *held_temps;          /* the checked temps, in the order of the checks */
     Alike *alike;
     Py_ssize_t alike_count;
-    Py_ssize_t temps, owned; /* how many places a run needs */
-    Py_ssize_t keeps;        /* how many stable objects must be held while later steps run, and their temps */
+    Py_ssize_t temps, owned; /* how many entries a run needs */
+    Py_ssize_t
+        keeps; /* how many stable objects must be held while later steps run, and their temps */
     uint16_t *kept;
-    Py_ssize_t fresh;        /* temps from here on are stable ones, each in a place of its own */
+    Py_ssize_t fresh; /* temps from here on belong to stable steps, one each */
     Py_ssize_t lifts, anchor_count;
     uint16_t *lifted, *anchors;
-    fj_arming *armings; /* the one used last comes first */
-    Py_ssize_t arming_count;
-    unsigned long long arms, reuses; /* how many were made, and how often one let the stable steps be skipped */
-    unsigned long long passed;       /* how often none was made, as it did not pay */
+    fj_snapshot *snapshots; /* most recently used first */
+    Py_ssize_t snapshot_count;
+    unsigned long long snapshots_taken, reuses; /* taken, and calls that skipped the stable steps */
+    unsigned long long passed;                  /* calls that took none because it did not pay */
 } Program;
 
 typedef struct {
@@ -81,9 +89,9 @@ typedef struct {
 
 #define PASSED (-1)
 
-/* Run steps [from, to): the index of the one that failed, or PASSED. References to drop afterwards go into `owns` from
- * *owned on. Never raises. */
-Py_ssize_t fj_run_steps(Program *program, Frame frame, PyObject **temps, PyObject **owns, Py_ssize_t *owned,
-                        Py_ssize_t from, Py_ssize_t to);
+/* Run steps [from, to): the index of the one that failed, or PASSED. References to drop afterwards
+ * go into `owns` from *owned on. Never raises. */
+Py_ssize_t fj_run_steps(Program *program, Frame frame, PyObject **temps, PyObject **owns,
+                        Py_ssize_t *owned, Py_ssize_t from, Py_ssize_t to);
 
 #endif

@@ -1,17 +1,12 @@
-"""Detects changes of dictionaries: by CPython's watchers or, on 3.11, by version tags; and knows
-where both miss changes.
+"""How changes of dictionaries are detected: by CPython's watchers or, on 3.11, by version tags.
 
-Some builds (3.13.0) store attributes of an object into its dictionary unseen: tried out once, when
-this is imported; there the steps that look at objects' own attributes run at every call. Of objects
-given another dictionary or class, and of functions given other code or defaults, no watcher tells;
-the setters that do it are made to count (reassigned.c), and relied on if they counted on trial.
+Some builds (3.13.0) store attributes of an object into its dictionary without an event. That is
+probed once, at import; there, the steps that read objects' own attributes run at every call.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from types import FunctionType
-from typing import Any
+from collections.abc import Callable
 
 from . import _guards
 
@@ -19,8 +14,8 @@ WAYS = ("values", "versions", "events")
 
 
 class Trial:
-    """Has attributes that lie in the object itself until somebody asks for its `__dict__`, and even
-    then on 3.13."""
+    """Its attributes are stored in the object itself until its `__dict__` is read; on 3.13 also
+    afterwards."""
 
     def __init__(self) -> None:
         self.a = 1
@@ -63,66 +58,10 @@ def shows(change: Callable[[Trial], None]) -> bool:
 BLIND = blind_for_attributes()
 
 
-class Slotted:
-    __slots__ = ("__weakref__",)
-
-
-class Unslotted(Slotted):
-    """CPython has two setters of `__dict__`: this class has the one, Trial the other."""
-
-
-def plain() -> int:
-    return 1
-
-
-SETTERS = (
-    ("dict", Trial.__dict__["__dict__"]),
-    ("dict", Unslotted.__dict__["__dict__"]),
-    ("class", object.__dict__["__class__"]),
-    ("code", FunctionType.__dict__["__code__"]),
-    ("defaults", FunctionType.__dict__["__defaults__"]),
-    ("keyword_defaults", FunctionType.__dict__["__kwdefaults__"]),
-)
-PARTS = {
-    "__code__": plain.__code__.replace(co_name="other"),
-    "__defaults__": (1,),
-    "__kwdefaults__": {},
-}
-
-
-def counts_reassignments() -> bool:
-    """Whether objects given another dictionary or class, and functions other code or defaults, are
-    counted from now on."""
-    return _guards.count_reassignments(SETTERS) and all(map(is_counted, reassignments()))
-
-
-def reassignments() -> Iterator[tuple[Any, str, Any]]:
-    """(object, name, value) to be set."""
-    for cls in (Trial, Unslotted):
-        yield cls(), "__dict__", {}
-        yield cls(), "__class__", type("Other", (cls,), {})
-    yield from ((FunctionType(plain.__code__, {}), name, value) for name, value in PARTS.items())
-
-
-def is_counted(reassignment: tuple[Any, str, Any]) -> bool:
-    thing, name, value = reassignment
-    for set_ in (setattr, object.__setattr__):
-        _guards.counts_reassignments(type(thing))  # from now on
-        before = _guards.reassignments()
-        set_(thing, name, value)
-        if _guards.reassignments() == before:
-            return False
-    return True
-
-
-COUNTING = counts_reassignments()
-
-
-def force(way: str | None, blind: bool | None = None, counting: bool | None = None) -> None:
-    """For tests: watch by "values", "versions" or "events" from now on, blind for attributes or
-    not, relying on counts of reassignments or not; None: as is best here."""
+def force(way: str | None, blind: bool | None = None) -> None:
+    """Detects changes by "values", "versions" or "events" from now on, with or without events for
+    attributes. None: the best way of this interpreter. For tests."""
     _guards.set_watching(way, BLIND if blind is None else blind)
-    _guards.count_reassignments(SETTERS if COUNTING and counting is not False else ())
 
 
 force(None)

@@ -116,7 +116,7 @@ def hook_everything() -> None:
     """From now on each test method is compiled, and every frame it reaches."""
     import framejit  # noqa: PLC0415 - the plain run must not know it
     from framejit.frontend.runtime import cache  # noqa: PLC0415
-    from framejit.frontend.runtime import pipeline as convert  # noqa: PLC0415
+    from framejit.frontend.runtime.pipeline import Compilation  # noqa: PLC0415
 
     def eligible(code: Any, function: Any) -> bool:
         inside, ours = code.co_filename, getattr(function, "_framejit_skip", False)
@@ -124,17 +124,17 @@ def hook_everything() -> None:
         return plain and not ours and not TESTING.intersection(Path(inside).parts) and not inside.startswith(framejit_files)
 
     framejit_files = os.path.dirname(framejit.__file__) + os.sep
-    made = convert.make_entry
+    made = Compilation._make_entry
 
-    def always_rebuilt(piece: Any, capture: Any, *rest: Any) -> Any:
+    def always_rebuilt(self: Any, capture: Any, *rest: Any) -> Any:
         had, capture.trace.graph.nodes = capture.trace.graph.nodes, [None]  # as if there were tensor work
         try:
-            return made(piece, capture, *rest)
+            return made(self, capture, *rest)
         finally:
             capture.trace.graph.nodes = had
 
     cache.worth_compiling = eligible
-    convert.make_entry = always_rebuilt
+    Compilation._make_entry = always_rebuilt
     framejit.config.strict = True
     framejit.config.trace_budget = 20_000
 

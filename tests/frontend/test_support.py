@@ -5,6 +5,7 @@ import inspect
 import subprocess
 import sys
 import warnings
+from pathlib import Path
 
 import framejit
 import pytest
@@ -149,7 +150,9 @@ framejit.set_stance("default")
 framejit.disable(double)(x), framejit.disable()(double)(x), framejit.allow_in_graph(double)(x)
 framejit.mark_dynamic(x, 0, min=1), framejit.mark_static(x), framejit.maybe_mark_dynamic(x, 0)
 framejit.graph_break("here"), framejit.reset()
-assert not framejit.is_compiling() and not framejit.stats().functions and not dict(framejit.list_backends())
+assert not framejit.is_compiling() and not framejit.stats().functions
+(mine_info,) = framejit.list_backends().values()
+assert mine_info.name == "mine" and not mine_info.usable and "is supported; this is" in str(mine_info)
 print("used all of", len(framejit.__all__))
 """
 
@@ -159,6 +162,17 @@ def test_programs_run_where_nothing_is_supported(pretended):
     done = subprocess.run([sys.executable, "-c", PRETENDED[pretended] + USED], capture_output=True, text=True, cwd="/")
     assert done.returncode == 0, done.stderr
     assert done.stdout.startswith("used all of") and done.stderr.count("so everything runs in eager") == 1
+
+
+EXAMPLES = ("custom_backend", "dynamic_shapes", "graph_breaks", "decode_loop", "train", "quickstart")
+
+
+@pytest.mark.parametrize("example", EXAMPLES)
+def test_our_own_examples_run_where_nothing_is_supported(example):
+    path = Path(__file__).parents[2] / "examples" / f"{example}.py"
+    program = PRETENDED["old torch"].replace("2.4.1", "2.10.0") + f"import runpy; runpy.run_path({str(path)!r}, run_name='__main__')"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, cwd="/")
+    assert done.returncode == 0, done.stderr
 
 
 def test_importing_it_raises_nothing_where_warnings_are_errors():

@@ -7,7 +7,8 @@ import pytest
 from framejit.guards.guard import Guard
 from framejit.guards.native import layout
 from framejit.guards.program import GuardProgram
-from framejit.guards.reference import FrameView, check
+from framejit.guards.reference import check
+from framejit.guards.source import FrameView
 
 
 def plain(x):

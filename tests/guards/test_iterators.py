@@ -8,10 +8,11 @@ from typing import Any
 import pytest
 from framejit.guards import source as s
 from framejit.guards.guard import Guard, Kind
-from framejit.guards.iterators import parts, peek, remaining
-from framejit.guards.native import move_index, set_open
+from framejit.guards.iterators import peek, remaining
+from framejit.guards.native import move_index
 from framejit.guards.program import GuardProgram
-from framejit.guards.reference import FrameView, check
+from framejit.guards.reference import check
+from framejit.guards.source import FrameView
 
 X = s.SlotSource(0, "x")
 D = {"a": 1, "b": 2, "c": 3}
@@ -88,20 +89,6 @@ def test_an_enumerate_gets_another_number():
         assert [number for number, _ in numbered] == list(range(start + 4, start + 9))
     with pytest.raises(TypeError):
         move_index(iter([]), 1)
-
-
-def test_a_chain_opens_another_iterator():
-    chained = itertools.chain([1, 2], [3])
-    next(chained)
-    assert len(parts(chained)) == 2
-    set_open(chained, iter([7, 8]))
-    assert next(chained) == 7
-    set_open(chained, None)
-    assert next(chained) == 3
-    set_open(chained, chained)
-    assert list(chained) == [] and parts(chained) == ()
-    with pytest.raises(TypeError):
-        set_open(iter([]), None)
 
 
 def test_a_deque_is_looked_into_where_it_lies():

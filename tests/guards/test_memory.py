@@ -9,7 +9,8 @@ from framejit.guards import source as s
 from framejit.guards.guard import Guard, Kind, MemoryRelation
 from framejit.guards.kinds.memory import overlap, pairs, windows_of
 from framejit.guards.program import GuardProgram
-from framejit.guards.reference import FrameView, check, explain
+from framejit.guards.reference import check, explain
+from framejit.guards.source import FrameView
 
 
 def relation(tensors, written, history=0, alone=(), expected=None, plain=True):

@@ -14,7 +14,7 @@ from framejit.guards.guard import Guard, Kind, TensorSpec, TorchState
 from framejit.guards.native import _guards
 from framejit.guards.phase import Phase
 from framejit.guards.program import GuardProgram, Load
-from framejit.guards.reference import FrameView
+from framejit.guards.source import FrameView
 
 X, Y = s.SlotSource(0, "x"), s.SlotSource(1, "y")
 

@@ -9,8 +9,9 @@ from framejit.guards.guard import Guard, Kind, ShapeExpr
 from framejit.guards.kinds.shape import compile_relation
 from framejit.guards.native import _guards
 from framejit.guards.program import GuardProgram
-from framejit.guards.reference import FrameView, check
+from framejit.guards.reference import check
 from framejit.guards.relation import stack_program
+from framejit.guards.source import FrameView
 
 NAMES = ("a", "b", "c")
 NUMBERS = (0, 1, -1, 2, 3, 7, -7, 12, 2**31, 2**62, 2**63 - 1, -(2**63), 2**63, 10**25, True, False, 0.5, -2.0, float("nan"), float("inf"))

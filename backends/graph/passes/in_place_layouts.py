@@ -1,5 +1,8 @@
-"""In-place operators whose functional form lays its result out anew, as calls of that form and a
-copy into the tensor.
+"""Operators of which a functional graph would lay out the result otherwise than eager.
+
+In-place operators whose functional form lays its result out anew become calls of that form and a
+copy into the tensor. Batch norms, whose result is contiguous or channels-last in eager and like its
+input when it is taken apart into elementwise operators, get inputs of that form.
 
 `x.cumsum_(0)` leaves a transposed x as it lies in memory; `x = x.cumsum(0)`, which a functional
 graph has for it, is contiguous, and so is whatever is made of it from there on.
@@ -10,7 +13,9 @@ from __future__ import annotations
 
 import torch
 import torch.fx
+from torch._prims_common import suggest_memory_format
 
+from ..node_targets import name_of
 from .memory import is_strided
 
 # Methods, each with a form without the underscore, whose result does not lie in memory as their
@@ -21,10 +26,15 @@ LAYS_OUT_ANEW = frozenset(
 )
 
 
+BATCH_NORMS = frozenset(
+    {"batch_norm", "native_batch_norm", "_native_batch_norm_legit", "_batch_norm_with_update"}
+)
+
+
 def keep_layouts(gm: torch.fx.GraphModule) -> torch.fx.GraphModule:
     """A copy of a captured graph without such operators on tensors that are not contiguous; the
     graph itself where it has none."""
-    if not any(map(lays_out_anew, gm.graph.nodes)):
+    if not any(lays_out_anew(node) or is_norm_of_other_form(node) for node in gm.graph.nodes):
         return gm
     graph = torch.fx.Graph()
     output = graph.output(graph.graph_copy(gm.graph, {}))
@@ -32,6 +42,8 @@ def keep_layouts(gm: torch.fx.GraphModule) -> torch.fx.GraphModule:
     for node in list(graph.nodes):
         if lays_out_anew(node):
             write_by_copy(graph, node)
+        elif is_norm_of_other_form(node):
+            normalise_copy(graph, node)
     changed = torch.fx.GraphModule(gm, graph, class_name=type(gm).__name__)
     changed.meta = gm.meta
     return changed
@@ -57,6 +69,33 @@ def write_by_copy(graph: torch.fx.Graph, node: torch.fx.Node) -> None:
     copied.meta = dict(node.meta)
     node.replace_all_uses_with(copied)
     graph.erase_node(node)
+
+
+def is_norm_of_other_form(node: torch.fx.Node) -> bool:
+    """Whether it is a batch norm of something neither contiguous nor channels-last."""
+    if (
+        name_of(node) not in BATCH_NORMS
+        or not node.args
+        or not isinstance(node.args[0], torch.fx.Node)
+    ):
+        return False
+    fake = node.args[0].meta.get("example_value")
+    if not is_strided(node.args[0]) or fake._has_symbolic_sizes_strides:
+        return False
+    return not fake.is_contiguous(memory_format=suggest_memory_format(fake))
+
+
+def normalise_copy(graph: torch.fx.Graph, node: torch.fx.Node) -> None:
+    """`batch_norm(x)` becomes `batch_norm(x.contiguous())`, in the memory format of the result."""
+    given = node.args[0]
+    form = suggest_memory_format(given.meta["example_value"])
+    with graph.inserting_before(node):
+        copied = graph.call_method("contiguous", (given,), {"memory_format": form})
+    fake = given.meta["example_value"]
+    with fake.fake_mode, torch.no_grad():
+        made = torch.empty_like(fake, memory_format=form)
+    copied.meta = {**given.meta, "example_value": made.requires_grad_(fake.requires_grad)}
+    node.args = (copied, *node.args[1:])
 
 
 def fake_result(node: torch.fx.Node) -> torch.Tensor:

@@ -33,7 +33,7 @@ from ..ir.ir import (
     share,
     views_in,
 )
-from .fuse import coordinates, is_dense
+from .places import coordinates, is_dense
 from .simplify import rename_variables, with_values
 
 aten = torch.ops.aten

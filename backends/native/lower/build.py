@@ -384,13 +384,9 @@ def first(node: AnyNode) -> AnyNode | None:
 
 @lru_cache(4096)
 def writes(target: Any) -> bool:
-    """Whether an operator writes into its arguments, a generator's state left out."""
+    """Whether an operator writes into its arguments."""
     schema = getattr(target, "_schema", None)
-    return (
-        schema is not None
-        and schema.is_mutable
-        and torch.Tag.nondeterministic_seeded not in target.tags
-    )
+    return schema is not None and schema.is_mutable
 
 
 def _order(stride: Any) -> int:

@@ -11,7 +11,8 @@ import triton
 from torch.utils._python_dispatch import _disable_current_modes
 
 from ..ir.ir import Buffer
-from ..toolchain.load_triton import Job, Kernel, Loading
+from ..toolchain._launch import Kernel
+from ..toolchain.load_triton import Job, Loading
 
 ROUNDS = 3
 SHORTEST = 1e-3  # seconds that a batch should take

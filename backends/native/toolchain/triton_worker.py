@@ -40,7 +40,7 @@ def main() -> None:
         error = None
         try:
             compile_kernel(job)
-        except BaseException:
+        except BaseException:  # Triton's, or an interrupt: the parent decides
             error = traceback.format_exc(limit=3)
         print(json.dumps({"error": error}), file=replies, flush=True)
 

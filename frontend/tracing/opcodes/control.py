@@ -9,7 +9,7 @@ import torch
 from ....guards.guard import Kind
 from ...pycode.dead_end import always_raises, may_catch
 from ...pycode.instr import Instr, Op
-from ...values.base import Lazy, unless_stopped
+from ...values.base import LazyValue, unless_stopped
 from ...values.constant import Constant
 from ...values.deferred_literal import DeferredRange
 from ...values.tensor.tensor import TensorValue
@@ -106,7 +106,7 @@ def is_none(frame: Interpreter, value: Value) -> bool:
     """Whether a value is None. Of a number or text that is not looked at
     yet only the type is guarded."""
     if (
-        type(value) is Lazy
+        type(value) is LazyValue
         and id(type(value.object)) in LITERALS_BY_TYPE
         and value.source is not None
     ):

@@ -37,7 +37,6 @@ def raise_(frame: Interpreter, instr: Instr) -> None:
         not isinstance(error, ExceptionValue) or error.source is not None
     ):  # its traceback and context change: effects of Python's
         raise GraphBreak("exception-leaves", f"{error.describe()}, which existed before,")
-    error.again = error.born is not None
     if cause is not None:
         is_none = cause.is_none()
         cause = cause if is_none else tx.exceptions.instance(cause)
@@ -91,91 +90,12 @@ def except_classes(tx: TraceContext, wanted: Value) -> list[Value]:
     return classes
 
 
-@handles(Op.CHECK_EG_MATCH)
-def check_eg_match(frame: Interpreter, instr: Instr) -> None:
-    tx = frame.tx
-    wanted, error = frame.pop(), frame.pop()
-    if not except_classes(tx, wanted) or any(
-        issubclass(cls.constant(), BaseExceptionGroup) for cls in except_classes(tx, wanted)
-    ):
-        raise GraphBreak("exception-leaves", "TypeError of an except clause")
-    if error.is_none():  # those before have taken all
-        frame.push(error)
-        frame.push(error)
-        return
-    if not isinstance(error, ExceptionValue) or not wanted.is_constant():
-        raise GraphBreak("unsupported-bytecode", "except* of this exception")
-    classes = [cls.constant() for cls in except_classes(tx, wanted)]
-    taken, left = error.split(
-        tx, lambda one: any(cls in one.cls.__mro__ for cls in classes)
-    )  # no __subclasscheck__ is asked
-    if taken is not None and not issubclass(taken.python_type(), BaseExceptionGroup):
-        group = ExceptionGroup if issubclass(error.cls, Exception) else BaseExceptionGroup
-        taken = ExceptionValue(group, [Constant(""), TupleValue([taken])])
-        taken.born = error.born  # its traceback is one of this frame, too
-    if taken is not None and taken is not error:
-        if error.source is not None:
-            raise GraphBreak("unsupported-bytecode", "except* of a part of an existing exception")
-        for part in (taken, left):
-            if part is not None and error in tx.exceptions.raised_at:
-                tx.exceptions.raised_at.setdefault(part, tx.exceptions.raised_at[error])
-    frame.push(left or Constant(None))
-    frame.push(taken or Constant(None))
-    if taken is not None:
-        handle_instead(frame, taken)
-
-
 def handle_instead(frame: Interpreter, taken: Value) -> None:
     """Makes the part that an except* took the handled exception, until the end of the handler
     restores the former one."""
     at = max(index for index, item in enumerate(frame.stack) if isinstance(item, HandledException))
     frame.stack[at] = HandledException(frame.stack[at].previous, taken)  # type: ignore[attr-defined]
     frame.tx.exceptions.handled = taken
-
-
-@handles(Op.PREP_RERAISE_STAR)
-def prep_reraise_star(frame: Interpreter, instr: Instr) -> None:
-    """The exception to raise after the last except*: none, or the rest that no handler took with
-    the parts raised again. Python merges what handlers have raised anew."""
-    tx = frame.tx
-    raised, original = frame.pop().unpack(tx), frame.pop()
-    left = [error for error in raised if not error.is_constant()]
-    if not left or (len(left) == 1 and (left[0] is original or left[0] is raised[-1])):
-        frame.push(left[0] if left else Constant(None))
-        return
-    if not isinstance(original, ExceptionValue) or not all(
-        is_part(tx, error, original) for error in left
-    ):
-        raise GraphBreak("unsupported-bytecode", "except* whose handlers raise")
-    kept = [leaf for error in left for leaf in error.leaves(tx)]  # type: ignore[attr-defined]
-    again, _ = original.split(tx, lambda one: one in kept)
-    assert again is not None
-    if again is not original and original in tx.exceptions.raised_at:
-        tx.exceptions.raised_at.setdefault(again, tx.exceptions.raised_at[original])
-    frame.push(again)
-
-
-def is_part(tx: TraceContext, error: Value, original: ExceptionValue) -> bool:
-    """Whether an exception is a part that an except* took, or left, unchanged since and not raised
-    by its name."""
-    group = (
-        isinstance(error, ExceptionValue)
-        and issubclass(error.cls, BaseExceptionGroup)
-        and issubclass(original.cls, BaseExceptionGroup)
-    )
-    if (
-        not group
-        or error.source is not None
-        or original.source is not None
-        or error.again  # type: ignore[attr-defined]
-        or original.again
-    ):
-        return False
-    for name in ("__cause__", "__context__"):
-        if not tx.objects.same(error.attribute(tx, name), original.attribute(tx, name)):
-            return False
-    leaves = original.leaves(tx)
-    return error.born == original.born and all(leaf in leaves for leaf in error.leaves(tx))  # type: ignore[attr-defined]
 
 
 @handles(Op.BEFORE_WITH)

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from ....errors import GraphBreak
 from ....guards.guard import Kind
 from ....guards.source import BuiltinsSource, DictItem
 from ...pycode.call_completion import DROPPED
 from ...pycode.instr import Instr, Op
-from ...values.base import NULL, Lazy, ObservedException, Value
+from ...values.base import NULL, LazyValue, ObservedException, Value
 from ...values.functions.cell import CellValue
 from ...values.objects.super_value import SuperValue
 from ...values.objects.user_object import UserObject
@@ -31,7 +31,7 @@ def load_fast(frame: Interpreter, instr: Instr) -> None:
     value = frame.slots[instr.arg]
     if value is None:
         raise _unbound(frame, instr.arg)
-    if type(value) is not Lazy or id(type(value.object)) not in MOVED_UNSEEN:
+    if type(value) is not LazyValue or id(type(value.object)) not in MOVED_UNSEEN:
         value = frame.slots[instr.arg] = frame.tx.look(value)
     frame.stack.append(value)
 
@@ -85,7 +85,6 @@ def load_closure(frame: Interpreter, instr: Instr) -> None:
 @handles(Op.LOAD_DEREF)
 def load_deref(frame: Interpreter, instr: Instr) -> None:
     cell = _cell(frame, instr.arg)
-    frame.tx.effects.note_variable(cell, cell.source is None or cell in frame.tx.effects.changed)
     value = cell.get(frame.tx)
     if value is None:
         name = frame.decoded.slots[instr.arg]
@@ -116,15 +115,12 @@ def load_global(frame: Interpreter, instr: Instr) -> None:
 def global_value(frame: Interpreter, name: str) -> Value:
     """Looks up a name in the frame's globals, then in builtins."""
     tx, path = frame.tx, frame.globals_path
-    variable = id(frame.globals), name
-    stored = tx.effects.globals.get(variable, MISSING)
-    tx.effects.note_variable(variable, stored is not MISSING)
-    if stored is not MISSING and stored[1] is not None:
+    stored = tx.effects.globals.get((id(frame.globals), name))
+    if stored is not None:
         return stored[1]
-    if stored is MISSING and name in frame.globals:
+    if name in frame.globals:
         return tx.wrap(frame.globals[name], path and DictItem(path, name))
-    if stored is MISSING:
-        tx.guards.add(path, Kind.ABSENT, name)
+    tx.guards.add(path, Kind.ABSENT, name)
     builtins = frame.globals.get("__builtins__", __builtins__)
     builtins = builtins if isinstance(builtins, dict) else vars(builtins)
     if name not in builtins:
@@ -132,24 +128,9 @@ def global_value(frame: Interpreter, name: str) -> Value:
     return tx.wrap(builtins[name], DictItem(BuiltinsSource(), name))
 
 
-MISSING: Any = object()
-
-
 @handles(Op.STORE_GLOBAL)
 def store_global(frame: Interpreter, instr: Instr) -> None:
     frame.tx.effects.set_global(frame.globals, instr.arg, frame.stack.pop())
-
-
-@handles(Op.DELETE_GLOBAL)
-def delete_global(frame: Interpreter, instr: Instr) -> None:
-    tx, name = frame.tx, instr.arg
-    stored = tx.effects.globals.get((id(frame.globals), name))
-    if stored is None and name in frame.globals:
-        tx.guards.add(frame.globals_path, Kind.PRESENT, name)
-    elif stored is None or stored[1] is None:
-        tx.guards.add(frame.globals_path, Kind.ABSENT, name) if stored is None else None
-        raise tx.exceptions.new(NameError, f"name '{name}' is not defined")
-    tx.effects.set_global(frame.globals, name, None)
 
 
 @handles(Op.LOAD_ATTR)

@@ -5,25 +5,16 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ....errors import GraphBreak
-from ...pycode.call_completion import (
-    COMPARED,
-    CONTAINED,
-    DROPPED,
-    FORWARD,
-    NAMES,
-    NOT_CONTAINED,
-    CallCompletion,
-)
+from ...pycode.call_completion import DROPPED
 from ...pycode.instr import Instr, Op
 from ...values import operators as operate
 from ...values.constant import Constant
 from ...values.deferred_literal import join_parts
 from ...values.models.builtins import builtin_format, builtin_repr, builtin_str
-from ...values.objects.special_methods import answer_after_left, is_first, method_in_python
-from ...values.operation import COMPARE, UNARY
+from ...values.objects.special_methods import method_in_python
+from ...values.operation import UNARY
 from ...values.tensor.symbolic_number import SymbolicNumber
 from .calls import call_value
-from .names import stands_alone
 from .table import handles
 
 if TYPE_CHECKING:
@@ -45,34 +36,13 @@ def unary(frame: Interpreter, instr: Instr) -> None:
 @handles(Op.BINARY)
 def binary(frame: Interpreter, instr: Instr) -> None:
     right, left = frame.pop(), frame.pop()
-    name = f"__{NAMES[instr.arg]}__" if instr.arg in FORWARD else ""
-    if not name or not by_method(frame, instr.arg, left, right, name, FORWARD[instr.arg]):
-        frame.push(operate.binary(frame.tx, instr.arg, left, right))
-
-
-def by_method(
-    frame: Interpreter, sign: str, left: Value, right: Value, name: str, completion: CallCompletion
-) -> bool:
-    """Calls left's own method, written in Python, if Python calls it first. The frame holds both
-    operands while it runs. False: other rules decide."""
-    if not is_first(left, right):
-        return False
-    found = method_in_python(frame.tx, left, name)
-    if found is None:
-        return False
-    frame.stack += [left, right]
-    if not frame.complete(completion, call_value(frame, found, [right], {}, completion)):
-        frame.push(answer_after_left(frame.tx, sign, left, right))
-    return True
+    frame.push(operate.binary(frame.tx, instr.arg, left, right))
 
 
 @handles(Op.COMPARE)
 def compare(frame: Interpreter, instr: Instr) -> None:
     right, left = frame.pop(), frame.pop()
-    if not stands_alone(frame) or not by_method(
-        frame, instr.arg, left, right, COMPARE[instr.arg].name, COMPARED[instr.arg]
-    ):
-        frame.push(operate.compare(frame.tx, instr.arg, left, right))
+    frame.push(operate.compare(frame.tx, instr.arg, left, right))
 
 
 @handles(Op.IS_OP)
@@ -94,12 +64,7 @@ def may_be_another_float(left: Value, right: Value) -> bool:
 @handles(Op.CONTAINS_OP)
 def contains_op(frame: Interpreter, instr: Instr) -> None:
     container, item = frame.pop(), frame.pop()
-    found = method_in_python(frame.tx, container, "__contains__") if stands_alone(frame) else None
-    if found is None:
-        frame.push(Constant(operate.contains(frame.tx, item, container) != instr.arg))
-    else:
-        completion = NOT_CONTAINED if instr.arg else CONTAINED
-        frame.complete(completion, call_value(frame, found, [item], {}, completion))
+    frame.push(Constant(operate.contains(frame.tx, item, container) != instr.arg))
 
 
 @handles(Op.SUBSCR)

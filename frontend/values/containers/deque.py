@@ -10,20 +10,17 @@ from ....errors import GraphBreak
 from ....guards.guard import Kind
 from ....guards.iterators import advance
 from ....guards.source import AttrSource, IteratorItem, Source
-from ..base import CannotReconstruct, Lazy, Value
+from ..base import CannotReconstruct, LazyValue, Value
 from ..constant import Constant
 from ..iterators.iterator import SequenceIterator
 from ..registry import method, wraps
 from .sequence import (
     ListValue,
     SliceValue,
-    find,
     list_extend,
-    list_insert,
     list_pop,
     list_reverse,
     list_reversed,
-    repeat_items,
     sequence_contains,
     sequence_iter,
     sequence_len,
@@ -71,23 +68,12 @@ class DequeValue(ListValue):
         self.move(tx)
         super().del_item(tx, key)
 
-    def equal(self, tx: TraceContext, index: int, item: Value) -> bool:
-        """Whether the item at an index is equal to another."""
-        before = self.moves
-        found = tx.objects.equal(self.at(tx, index), item)
-        if self.moves != before:
-            raise self.unsupported("changed by a comparison of what it holds")
-        return found
-
-    def contains(self, tx: TraceContext, item: Value) -> Value:
-        return Constant(any(self.equal(tx, index, item) for index in range(len(self.items))))
-
     def attribute(self, tx: TraceContext, name: str) -> Value:
         return Constant(self.maxlen) if name == "maxlen" else super().attribute(tx, name)
 
     def item(self, tx: TraceContext, key: Value) -> Value:
         if isinstance(key, SliceValue):
-            raise tx.exceptions.new(TypeError, "sequence index must be integer, not 'slice'")
+            raise self.unsupported("a slice")
         if (
             key.is_constant()
             and isinstance(key.constant(), int)
@@ -148,32 +134,24 @@ class DequeValue(ListValue):
         if op.sign == "+=":
             self.method(tx, "extend", [other], {})
             return self
-        if op.sign == "+":
-            return add_items(tx, self, other) if isinstance(other, DequeValue) else None
-        return self._repeat(tx, op, other, in_place=op.in_place is not None)
+        raise self.unsupported(op.sign)
 
     def operate_reflected(self, tx: TraceContext, op: Operation, other: Value) -> Value | None:
-        return self._repeat(tx, op, other, in_place=False)
-
-    def _repeat(
-        self, tx: TraceContext, op: Operation, times: Value, *, in_place: bool
-    ) -> Value | None:
-        if op.symbol != "*" or not times.is_constant():
-            return None
-        return multiply_deque(tx, self, repeat_items(tx, self, times), in_place=in_place)
+        raise self.unsupported(op.sign)
 
 
 class DequeIterator(SequenceIterator):
     """iter(deque) or reversed(deque). Any change of the deque is an error, except for setting an
     item."""
 
-    __slots__ = ("began", "born")
+    __slots__ = ("length", "moves_of_deque", "born")
 
     def __init__(
         self, tx: TraceContext, sequence: DequeValue, index: int = 0, step: int = 1
     ) -> None:
         super().__init__(sequence, index, step)
-        self.began, self.born = list(sequence.items), tx.frames.break_position()
+        self.length, self.moves_of_deque = len(sequence.items), sequence.moves
+        self.born = tx.frames.break_position()
 
     def python_type(self) -> type:
         return (
@@ -182,24 +160,17 @@ class DequeIterator(SequenceIterator):
             else type(reversed(collections.deque()))
         )
 
-    @property
-    def is_current(self) -> bool:
-        """Whether the deque holds what it held when this iterator was made."""
-        now = self.sequence.items
-        return len(now) == len(self.began) and all(
-            a is b or type(b) is Lazy for a, b in zip(now, self.began, strict=True)
-        )
-
     def next(self, tx: TraceContext) -> Value | None:
-        now = self.sequence.items
-        if len(now) != len(self.began):
+        assert isinstance(self.sequence, DequeValue)
+        if len(self.sequence.items) != self.length:
             raise tx.exceptions.new(RuntimeError, "deque mutated during iteration")
-        if not self.is_current:
-            raise self.unsupported("next() after items were exchanged")
+        if self.sequence.moves != self.moves_of_deque:
+            raise self.unsupported("next() after items were moved")
         return super().next(tx)
 
     def move_to_index(self, emit: Emitter) -> None:
-        if not self.is_current:
+        assert isinstance(self.sequence, DequeValue)
+        if self.sequence.moves != self.moves_of_deque:
             raise CannotReconstruct(self)
         length = len(self.sequence.items)
         taken = self.index if self.step == 1 else length - 1 - self.index
@@ -213,65 +184,11 @@ for _name, _handler in {
     method(collections.deque, _name)(_handler)
 
 
-def add_items(tx: TraceContext, left: DequeValue, right: DequeValue) -> DequeValue:
-    """left + right."""
-    made = DequeValue([*left.parts(tx), *right.parts(tx)], left.maxlen)
-    made.trim(left=True)
-    return made
-
-
-def multiply_deque(
-    tx: TraceContext, of: DequeValue, items: list[Value], *, in_place: bool
-) -> DequeValue:
-    """of * n; `items` are its items n times."""
-    made = of if in_place else DequeValue([], of.maxlen)
-    made.move(tx)
-    made.items = items
-    made.trim(left=True)
-    return made
-
-
 @method(collections.deque, "clear")
 def clear(tx: TraceContext, self: DequeValue) -> Value:
     self.move(tx)
     self.items = []
     return Constant(None)
-
-
-@method(collections.deque, "count")
-def count(tx: TraceContext, self: DequeValue, item: Value) -> Value:
-    return Constant(sum(self.equal(tx, index, item) for index in range(len(self.items))))
-
-
-@method(collections.deque, "remove")
-def remove(tx: TraceContext, self: DequeValue, item: Value) -> Value:
-    found = where(tx, self, item)
-    self.move(tx)
-    del self.items[found : found + 1]
-    return Constant(None)
-
-
-@method(collections.deque, "index")
-def index(tx: TraceContext, self: DequeValue, item: Value, *bounds: Value) -> Value:
-    return Constant(where(tx, self, item, *bounds))
-
-
-def where(tx: TraceContext, self: DequeValue, item: Value, *bounds: Value) -> int:
-    before = self.moves
-    found = find(tx, self, item, *bounds)
-    if self.moves != before:
-        raise self.unsupported("changed by a comparison of what it holds")
-    if found is None:
-        raise tx.exceptions.new(ValueError, f"{item.constant()!r} is not in deque")
-    return found
-
-
-@method(collections.deque, "insert")
-def insert(tx: TraceContext, self: DequeValue, index: Value, item: Value) -> Value:
-    if self.maxlen is not None and len(self.items) >= self.maxlen:
-        raise tx.exceptions.new(IndexError, "deque already at its maximum size")
-    self.move(tx)
-    return list_insert(tx, self, index, item)
 
 
 @method(collections.deque, "append")
@@ -335,7 +252,7 @@ def copy(tx: TraceContext, self: DequeValue) -> Value:
 
 
 @wraps(collections.deque)
-def wrap_deque(tx: TraceContext, obj: collections.deque, source: Source | None) -> Value:
+def wrap_deque(tx: TraceContext, obj: collections.deque[Any], source: Source | None) -> Value:
     if source is None:
         raise GraphBreak("unsupported-value", "a deque that no path leads to")
     if len(obj) > LARGEST_DEQUE:
@@ -343,5 +260,7 @@ def wrap_deque(tx: TraceContext, obj: collections.deque, source: Source | None) 
     tx.guards.add(source, Kind.TYPE, collections.deque)
     tx.guards.add(source, Kind.LENGTH, len(obj))
     tx.guards.add(AttrSource(source, "maxlen"), Kind.EQUALS, obj.maxlen)
-    items: list[Value] = [Lazy(item, IteratorItem(source, index)) for index, item in enumerate(obj)]
+    items: list[Value] = [
+        LazyValue(item, IteratorItem(source, index)) for index, item in enumerate(obj)
+    ]
     return tx.objects.remember(obj, DequeValue(items, obj.maxlen, source))

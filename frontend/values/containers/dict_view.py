@@ -15,17 +15,12 @@ from .dict_iterator import DictIterator
 from .mapping import DictValue
 from .mapping_proxy import MappingProxyValue
 from .sequence import ListValue, TupleValue
-from .set import METHODS, SetValue, compare_members
-from .set_algebra import kept_members
+from .set import SetValue, compare_members
 
 if TYPE_CHECKING:
     from ..context import TraceContext
     from ..emitter import Emitter
     from ..operation import Operation
-
-
-class OtherDict(dict):
-    """A subclass of dict, for which C does not take the short cuts of exact dicts."""
 
 
 class ViewValue(Value):
@@ -69,16 +64,6 @@ class ViewValue(Value):
             return self.of.contains(tx, item)
         return Constant(any(tx.objects.equal(candidate, item) for candidate in self.list(tx)))
 
-    def real(self, tx: TraceContext) -> Any:
-        """A real view of a dictionary of keys, in the order of list()."""
-        whole = (
-            self.of.pairs(tx)
-            if self.what == "items"
-            else [(key, Constant(None)) for key, _ in self.of.whole(tx).values()]
-        )
-        keys = {key.key(tx): value.key(tx) for key, value in whole}
-        return getattr(keys if self.of.is_plain() else OtherDict(keys), self.what)()
-
     def as_set(self, tx: TraceContext) -> SetValue | None:
         if self.what == "values":
             return None
@@ -88,20 +73,6 @@ class ViewValue(Value):
         left = None if self.what == "values" else other.as_set(tx)
         right = None if left is None else self.as_set(tx)
         return None if left is None or right is None else compare_members(op, right, left)
-
-    def operate(self, tx: TraceContext, op: Operation, other: Value) -> Value | None:
-        """Returns a new set; also for an operator in place."""
-        if op.symbol not in METHODS or not isinstance(other, SetValue | ViewValue):
-            return None
-        kinds = {side.what for side in (self, other) if isinstance(side, ViewValue)}
-        if "values" in kinds and len(kinds) > 1:
-            return None  # keys and items take any iterable: the values themselves count
-        return combine_with_view(tx, op, self, other)
-
-    def operate_reflected(self, tx: TraceContext, op: Operation, other: Value) -> Value | None:
-        if op.symbol not in METHODS or not isinstance(other, SetValue):
-            return None
-        return combine_with_view(tx, op, other, self)
 
     def reconstruct(self, emit: Emitter) -> None:
         emit.call(getattr(self.of.cls, self.what), [self.of])
@@ -137,20 +108,3 @@ def wrap_view(tx: TraceContext, obj: Any, source: Source | None) -> Value:
     shown = tx.wrap(obj.mapping, AttrSource(source, "mapping"))
     assert isinstance(shown, MappingProxyValue)
     return tx.objects.remember(obj, ViewValue(shown.shown, VIEWS[type(obj)], source))
-
-
-def combine_with_view(
-    tx: TraceContext, op: Operation, left: SetValue | ViewValue, right: SetValue | ViewValue
-) -> Value:
-    """A set operator with a dictionary's view: views build the new set in an order of their own.
-    Values have no such operators, so that Python raises TypeError."""
-    sides = [side.order if isinstance(side, SetValue) else side.real(tx) for side in (left, right)]
-    members = [
-        side.members if isinstance(side, SetValue) else dict(zip(real, side.list(tx), strict=True))
-        for side, real in zip((left, right), sides, strict=True)
-    ]
-    try:
-        made = op.function(*sides)
-    except TypeError as error:
-        raise tx.exceptions.new(TypeError, *error.args) from None
-    return SetValue(kept_members(made, members), None, set, made)

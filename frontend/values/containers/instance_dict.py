@@ -7,8 +7,6 @@ from typing import TYPE_CHECKING, Any
 
 from ..base import Value
 from ..constant import Constant
-from ..functions.function import FunctionValue
-from ..objects.enum_member import EnumMember
 from ..objects.user_object import UserObject
 from .mapping import DictValue
 
@@ -17,12 +15,12 @@ if TYPE_CHECKING:
     from ..emitter import Emitter
 
 
-class Namespace(DictValue):
+class InstanceDictValue(DictValue):
     """A dictionary that reads and writes the attributes of `of`."""
 
     __slots__ = ("of",)
 
-    def __init__(self, of: UserObject | FunctionValue | EnumMember) -> None:
+    def __init__(self, of: UserObject) -> None:
         super().__init__({})
         self.of = of
 

@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
+import enum
 import types
 from collections import Counter, OrderedDict, defaultdict
 from typing import TYPE_CHECKING, Any
 
 from ....errors import GraphBreak
 from ....guards.guard import Kind
-from ....guards.kinds.containers import keys_of
-from ....guards.source import AttrSource, DictItem, DictKey, InstanceDict, IteratorItem, Source
-from ..base import CannotReconstruct, Lazy, Value
+from ....guards.source import AttrSource, DictItem, DictKey, InstanceDict, Source
+from ....guards.source.containers import keys_of
+from ..base import CannotReconstruct, LazyValue, Value
 from ..constant import LITERAL_TYPES, Constant
 from ..objects.mro import lookup
 from ..registry import method, wraps
 from .dict_iterator import DictIterator
-from .object_key import MOST_COMPARED, guard_hashes, is_compared
 from .sequence import BuiltinContainer, TupleValue
 
 if TYPE_CHECKING:
@@ -35,22 +35,24 @@ def key_is_literal(key: Any) -> bool:
     return type(key) in LITERAL_TYPES or (type(key) is tuple and all(map(key_is_literal, key)))
 
 
+def compares_in_python(key: Any) -> bool:
+    """Whether a function of the program hashes or compares a key, or a part of a key that is a
+    tuple."""
+    if type(key) is tuple:
+        return any(map(compares_in_python, key))
+    return any(
+        type(found := lookup(type(key), name)[1]) is types.FunctionType
+        and found.__module__.split(".")[0] not in ("torch", enum.__name__)
+        for name in ("__eq__", "__hash__")
+    )
+
+
 def seen_whole(tx: TraceContext, key: Value) -> Value:
     """Looks at all parts of a key that is a tuple, since they make its hash; returns the key."""
     if isinstance(key, TupleValue):
         for item in key.all(tx):
             seen_whole(tx, item)
     return key
-
-
-def is_in_order(real: dict[Any, Any]) -> bool:
-    """Whether an OrderedDict's order is that of the items in the table."""
-    try:
-        return all(
-            one is other for one, other in zip(keys_of(real), dict.__iter__(real), strict=True)
-        )
-    except (KeyError, ValueError):
-        return False
 
 
 class DictValue(BuiltinContainer):
@@ -67,7 +69,6 @@ class DictValue(BuiltinContainer):
         "dropped",
         "plain_keys",
         "attributes",
-        "compared",
     )
 
     def __init__(
@@ -88,9 +89,6 @@ class DictValue(BuiltinContainer):
         self.seen: dict[Any, Value] = {}  # items of `real` looked at one by one
         self.deletions = 0
         self.plain_keys: bool | None = None
-        self.compared: dict[Any, tuple[Value, Value]] | None = (
-            None  # `entries` as they were, if keys are compared in Python
-        )
         self.attributes: dict[
             str, Value
         ] = {}  # those that the program gave an OrderedDict it has made
@@ -112,26 +110,26 @@ class DictValue(BuiltinContainer):
         self.entries, self.attributes, self.default_factory = state
 
     def whole(self, tx: TraceContext) -> dict[Any, tuple[Value, Value]]:
-        """All entries, in order; values may be Lazy."""
+        """All entries, in order; values may be LazyValue."""
         if self.entries is None:
             assert self.real is not None
             if dict.__len__(self.real) > LARGEST:
                 raise self.unsupported(f"all of its {dict.__len__(self.real)} items")
             if not self.has_plain_keys():
-                return self._whole_by_position(tx)
+                raise self.unsupported("keys of classes that hash or compare in Python")
             held = self.real_items()
             tx.guards.add(self.source, Kind.KEYS, tuple(held))
             self.entries = {}
             for index, (key, obj) in enumerate(held.items()):
                 if key_is_literal(key):
                     key_value: Value = tx.wrap(key, None)
-                    value = self.seen.get(key) or Lazy(obj, DictItem(self.known_source, key))
+                    value = self.seen.get(key) or LazyValue(obj, DictItem(self.known_source, key))
                 else:
                     key_value = seen_whole(
                         tx,
                         tx.wrap(key, None if self.source is None else DictKey(self.source, index)),
                     )
-                    value = Lazy(obj, DictItem(self.known_source, key))
+                    value = LazyValue(obj, DictItem(self.known_source, key))
                 self.entries[key_value.key(tx)] = (key_value, value)
         return self.entries
 
@@ -149,28 +147,6 @@ class DictValue(BuiltinContainer):
             raise self.unsupported("whose keys are others than its order says")
         return {key: dict.__getitem__(self.real, key) for key in keys}
 
-    def _whole_by_position(self, tx: TraceContext) -> dict[Any, tuple[Value, Value]]:
-        """All entries where keys are hashed and compared in Python: each item's source is its
-        position."""
-        assert self.real is not None
-        length = dict.__len__(self.real)
-        if length > MOST_COMPARED or self.source is None or not is_in_order(self.real):
-            raise self.unsupported(f"{length} keys of classes that compare in Python")
-        if self.cls is OrderedDict:
-            tx.guards.add(self.source, Kind.PYTHON, ("keeps the order of its items", is_in_order))
-        tx.guards.add(self.source, Kind.LENGTH, length)
-        keys = [
-            seen_whole(tx, tx.wrap(key, DictKey(self.source, index)))
-            for index, key in enumerate(dict.__iter__(self.real))
-        ]
-        hashed = [key.key(tx) for key in keys]
-        guard_hashes(tx, self.source, self.real, hashed)
-        self.entries = {}
-        for index, obj in enumerate(dict.values(self.real)):
-            self.entries[hashed[index]] = (keys[index], Lazy(obj, IteratorItem(self.source, index)))
-        self.compared = dict(self.entries)
-        return self.entries
-
     def is_plain(self) -> bool:
         """Whether it is a dict and not of a subclass."""
         return self.cls is dict and self.outer is None
@@ -182,7 +158,7 @@ class DictValue(BuiltinContainer):
         """Whether looking up a literal in the real dictionary calls no code of the program."""
         if self.plain_keys is None:
             self.plain_keys = not any(
-                is_compared(key) for key in self._real_keys() if type(key) is not str
+                compares_in_python(key) for key in self._real_keys() if type(key) is not str
             )
         return self.plain_keys
 
@@ -191,7 +167,7 @@ class DictValue(BuiltinContainer):
         hashed = key.key(tx)
         if self.entries is not None:
             entry = self.entries.get(hashed)
-            if entry is not None and type(entry[1]) is Lazy:
+            if entry is not None and type(entry[1]) is LazyValue:
                 entry = self.entries[hashed] = (entry[0], tx.look(entry[1]))
             return entry and entry[1]
         if not key_is_literal(hashed) or not self.has_plain_keys():
@@ -234,13 +210,6 @@ class DictValue(BuiltinContainer):
         self.deletions += 1
         self.entries = {}
 
-    def keeps_keys(self) -> bool:
-        """Whether all keys are literals, and nothing but their values has changed."""
-        literals = (
-            self.cls is dict and not self.deletions and all(map(key_is_literal, self._real_keys()))
-        )
-        return literals and (self.entries is None or list(self.entries) == list(self._real_keys()))
-
     def mapping_pairs(self, tx: TraceContext) -> list[tuple[Value, Value]]:
         return self.pairs(tx)
 
@@ -248,7 +217,7 @@ class DictValue(BuiltinContainer):
         """All (key, value), looked at."""
         entries = self.whole(tx)
         for hashed, (key, value) in list(entries.items()):
-            if type(value) is Lazy:
+            if type(value) is LazyValue:
                 entries[hashed] = (key, tx.look(value))
         return list(entries.values())
 
@@ -372,12 +341,9 @@ class DictValue(BuiltinContainer):
     def emit_changes(self, emit: Emitter) -> None:
         """Sets and deletes the items that differ. Fills the dictionary anew where that would give
         the wrong order."""
-        if self.compared is not None:
-            self._emit_compared(emit, self.compared)
-            return
         try:
             self._emit_difference(emit, self.real_items(), self.entries or {})
-        except GraphBreak as error:  # keys are compared in Python where they meet others
+        except GraphBreak as error:  # its order differs from that of its items
             raise CannotReconstruct(self) from error
 
     def _emit_difference(
@@ -404,30 +370,11 @@ class DictValue(BuiltinContainer):
         """Whether an item is the one that the real dictionary holds under the key."""
         if key not in real:
             return False
-        if type(item) is Lazy:
+        if type(item) is LazyValue:
             return item.object is real[key]
         return item is self.seen.get(key) or (
             item.source is not None and item.source == DictItem(self.known_source, key)
         )
-
-    def _emit_compared(self, emit: Emitter, before: dict[Any, tuple[Value, Value]]) -> None:
-        """Emits the changes where keys are compared in Python; keys are told apart by identity
-        here."""
-        entries = self.entries or {}
-        there, stay = set(map(id, before)), set(map(id, entries))
-        kept = [key for key in before if id(key) in stay]
-        new = [id(key) for key in entries if id(key) not in there]
-        if [*map(id, kept), *new] != list(map(id, entries)):
-            emit.run(self.cls.clear, [self])
-            kept = []
-        else:
-            for key, (named, _) in before.items():
-                if id(key) not in stay:
-                    emit.run(self.cls.__delitem__, [self, named])
-        was = {id(key): before[key][1].source for key in kept}
-        for key, (named, item) in entries.items():
-            if id(key) not in was or item.source is None or item.source != was[id(key)]:
-                emit.run(self.cls.__setitem__, [self, named, item])
 
     def compare(self, tx: TraceContext, op: Operation, other: Value) -> Value | None:
         if not isinstance(other, DictValue):
@@ -524,12 +471,37 @@ def dict_setdefault(
 def dict_update(tx: TraceContext, self: DictValue, *others: Value, **named: Value) -> Value:
     if len(others) > 1:
         raise GraphBreak("exception-leaves", "TypeError: of more than one mapping")
+    # OrderedDict's methods set each item by the method of the program's class
+    by_method = self.cls is OrderedDict and self.outer is not None
+    put = self.outer.set_item if by_method and self.outer is not None else self.put
     for other in others:
         for key, value in other.mapping_pairs(tx):
-            self.put(tx, key, value)
+            put(tx, key, value)
     for name, value in named.items():
-        self.put(tx, Constant(name), value)
+        put(tx, Constant(name), value)
     return Constant(None)
+
+
+@method(dict, "__or__")
+def dict_or(tx: TraceContext, self: DictValue, other: Value) -> Value:
+    if not (self.is_plain() and isinstance(other, DictValue) and other.is_plain()):
+        raise self.unsupported("|")
+    made = DictValue(dict(self.whole(tx)))
+    dict_update(tx, made, other)
+    return made
+
+
+@method(dict, "__ror__")
+def dict_ror(tx: TraceContext, self: DictValue, other: Value) -> Value:
+    raise self.unsupported("|")
+
+
+@method(dict, "__ior__")
+def dict_ior(tx: TraceContext, self: DictValue, other: Value) -> Value:
+    if not self.is_plain():
+        raise self.unsupported("|=")
+    dict_update(tx, self, other)
+    return self
 
 
 @method(dict, "__init__")
@@ -559,8 +531,9 @@ def defaultdict_init(
 
 @method(dict, "copy")
 def dict_copy(tx: TraceContext, self: DictValue) -> Value:
-    """Returns a dict, whatever the class."""
-    return DictValue(dict(self.whole(tx)))
+    if self.outer is not None and self.cls is not dict:
+        raise self.unsupported("copy()")
+    return DictValue(dict(self.whole(tx)), cls=self.cls, default_factory=self.default_factory)
 
 
 @method(dict, "clear")
@@ -590,7 +563,9 @@ def defaultdict_missing(tx: TraceContext, self: DictValue, key: Value) -> Value:
     return self.item(tx, key)
 
 
-def default_factory_of(tx: TraceContext, obj: dict, source: Source | None) -> Value | None:
+def default_factory_of(
+    tx: TraceContext, obj: dict[Any, Any], source: Source | None
+) -> Value | None:
     if not isinstance(obj, defaultdict):
         return None
     member = vars(defaultdict)["default_factory"]  # past what a class below may have under the name
@@ -601,9 +576,16 @@ def default_factory_of(tx: TraceContext, obj: dict, source: Source | None) -> Va
     return tx.wrap(obj.default_factory, source and AttrSource(source, "default_factory"))
 
 
-@wraps(OrderedDict, defaultdict, Counter)
-def wrap_dict(tx: TraceContext, obj: dict, source: Source | None) -> Value:
+def holds_globals(obj: dict[Any, Any]) -> bool:
+    """Whether a dictionary belongs to a module, or code was run in it."""
+    return "__builtins__" in obj or ("__spec__" in obj and "__loader__" in obj)
+
+
+@wraps(dict, OrderedDict, defaultdict, Counter)
+def wrap_dict(tx: TraceContext, obj: dict[Any, Any], source: Source | None) -> Value:
     factory = default_factory_of(tx, obj, source)
+    if source is not None and holds_globals(obj):
+        raise GraphBreak("unsupported-value", "a dictionary of global variables")
     if source is None:
         entries = {
             (k := tx.wrap(key, None)).key(tx): (k, tx.wrap(item, None)) for key, item in obj.items()

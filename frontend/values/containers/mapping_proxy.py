@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import types
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from ....errors import GraphBreak
 from ....guards.guard import Kind
@@ -16,7 +16,6 @@ from .mapping import DictValue
 if TYPE_CHECKING:
     from ..context import TraceContext
     from ..emitter import Emitter
-    from ..operation import Operation
 
 READS = frozenset(
     "get keys values items copy __getitem__ __contains__ __iter__ __len__ __reversed__".split()
@@ -76,28 +75,10 @@ class MappingProxyValue(Value):
     def reconstruct(self, emit: Emitter) -> None:
         emit.call(types.MappingProxyType, [self.shown])
 
-    # as in C, `==` and `|` are those of the dictionary
-
-    def operate(self, tx: TraceContext, op: Operation, other: Value) -> Value | None:
-        if op.sign != "|" or not isinstance(other, DictValue | MappingProxyValue):
-            return None
-        return tx.objects.operate("|", self.shown, other)
-
-    def operate_reflected(self, tx: TraceContext, op: Operation, other: Value) -> Value | None:
-        if op.sign != "|" or not isinstance(other, DictValue):
-            return None
-        return tx.objects.operate("|", other, self.shown)
-
-    def compare(self, tx: TraceContext, op: Operation, other: Value) -> Value | None:
-        return tx.objects.compare(op.sign, self.shown, other) if op.is_equality else None
-
-    def compare_reflected(self, tx: TraceContext, op: Operation, other: Value) -> Value | None:
-        return tx.objects.compare(op.sign, other, self.shown) if op.is_equality else None
-
 
 @wraps(types.MappingProxyType)
 def wrap_mapping_proxy(
-    tx: TraceContext, obj: types.MappingProxyType, source: Source | None
+    tx: TraceContext, obj: types.MappingProxyType[Any, Any], source: Source | None
 ) -> Value:
     behind = mapping_behind(obj)
     if (

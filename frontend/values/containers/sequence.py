@@ -15,14 +15,14 @@ import torch
 from ....errors import GraphBreak
 from ....guards.guard import Kind
 from ....guards.source import AttrSource, SequenceItem, Source
-from ..base import CannotReconstruct, Lazy, ObservedException, Value, check_result_type
+from ..base import CannotReconstruct, LazyValue, ObservedException, Value, check_result_type
 from ..constant import Constant, is_literal_or_tuple
 from ..iterators.iterator import SequenceIterator
 from ..mutable import Mutable
 from ..objects.mro import lookup
 from ..operation import COMPARE
 from ..registry import accepts, method, method_of, wraps
-from ..tensor.tensor import Identity
+from ..tensor.tensor import IdentityKey
 
 if TYPE_CHECKING:
     from ..context import TraceContext
@@ -49,7 +49,7 @@ class BoundBuiltin(Value):
         return type([].append)
 
     def key(self, tx: TraceContext) -> Any:
-        return (Identity(self.receiver), self.name)
+        return (IdentityKey(self.receiver), self.name)
 
     def attribute(self, tx: TraceContext, name: str) -> Value:
         if name == "__self__":
@@ -138,7 +138,7 @@ class BuiltinContainer(Mutable):
 
 
 class Sequence(BuiltinContainer):
-    """An ordered container of known length. Items may be Lazy."""
+    """An ordered container of known length. Items may be LazyValue."""
 
     __slots__ = ("items", "cls")
     default_class: type = object
@@ -162,7 +162,7 @@ class Sequence(BuiltinContainer):
     def at(self, tx: TraceContext, index: int) -> Value:
         """The item at an index, looked at."""
         value = self.items[index]
-        if type(value) is Lazy:
+        if type(value) is LazyValue:
             value = self.items[index] = tx.look(value)
         return value
 
@@ -174,7 +174,7 @@ class Sequence(BuiltinContainer):
         return self.all(tx)
 
     def parts(self, tx: TraceContext) -> list[Value]:
-        """Every item; a Lazy item stays Lazy."""
+        """Every item; a LazyValue item stays LazyValue."""
         return list(self.items)
 
     def literal(self, tx: TraceContext) -> Any:
@@ -276,7 +276,7 @@ class TupleValue(Sequence):
         items: list[Value],
         source: Source | None = None,
         cls: type | None = None,
-        real: tuple | None = None,
+        real: tuple[Any, ...] | None = None,
     ) -> None:
         super().__init__(items, source, cls)
         self.real = real
@@ -492,12 +492,6 @@ class SliceValue(Value):
         emit.push_all(self.parts)
         emit.builder.build_slice(3)
 
-    def compare(self, tx: TraceContext, op: Operation, other: Value) -> Value | None:
-        if not op.is_equality or not isinstance(other, SliceValue):
-            return None
-        parts = zip(self.parts, other.parts, strict=True)
-        return Constant(op.answer(all(tx.objects.equal(a, b) for a, b in parts)))
-
 
 @method(list, "append")
 def list_append(tx: TraceContext, self: ListValue, item: Value) -> Value:
@@ -709,11 +703,11 @@ def wrapped_items(tx: TraceContext, obj: Any, source: Source | None) -> list[Val
         raise GraphBreak("unsupported-value", f"a {type(obj).__name__} of {len(obj)} items")
     tx.guards.add(source, Kind.TYPE, type(obj))
     tx.guards.add(source, Kind.LENGTH, len(obj))
-    return [Lazy(item, SequenceItem(source, index)) for index, item in enumerate(tuple(obj))]
+    return [LazyValue(item, SequenceItem(source, index)) for index, item in enumerate(tuple(obj))]
 
 
 @wraps(tuple, torch.Size)
-def wrap_tuple(tx: TraceContext, obj: tuple, source: Source | None) -> Value:
+def wrap_tuple(tx: TraceContext, obj: tuple[Any, ...], source: Source | None) -> Value:
     if source is not None and is_literal_or_tuple(obj):
         tx.guards.add(source, Kind.EQUALS, obj)
         return TupleValue(
@@ -731,7 +725,7 @@ def wrap_tuple(tx: TraceContext, obj: tuple, source: Source | None) -> Value:
 
 
 @wraps(list)
-def wrap_list(tx: TraceContext, obj: list, source: Source | None) -> Value:
+def wrap_list(tx: TraceContext, obj: list[Any], source: Source | None) -> Value:
     if source is None:
         return ListValue(wrapped_items(tx, obj, None))
     tx.guards.add(source, Kind.TYPE, list)
@@ -757,7 +751,7 @@ def wrap_slice(tx: TraceContext, obj: slice, source: Source | None) -> Value:
     )
 
 
-def wrap_named_tuple(tx: TraceContext, obj: tuple, source: Source | None) -> Value:
+def wrap_named_tuple(tx: TraceContext, obj: tuple[Any, ...], source: Source | None) -> Value:
     return TupleValue(
         wrapped_items(tx, obj, source), source, type(obj), None if source is None else obj
     )

@@ -10,12 +10,11 @@ from typing import TYPE_CHECKING, Any
 from ....errors import GraphBreak
 from ....guards.guard import Kind
 from ....guards.iterators import advance
-from ....guards.source import IteratorItem, Source
+from ....guards.source import Source
 from ..base import CannotReconstruct, Value
 from ..constant import Constant, is_literal_or_tuple
 from ..iterators.iterator import ListedIterator
 from ..registry import method, wraps
-from .object_key import MOST_COMPARED, guard_hashes, holds_hashed, is_compared
 from .sequence import BuiltinContainer
 
 if TYPE_CHECKING:
@@ -45,19 +44,6 @@ class SetValue(BuiltinContainer):
         )  # one by one: from a dictionary a set is made at once
         self.initial = tuple(self.order)
         self.before: dict[Any, Value] = {}  # the members of an existing one as they were
-        if order is not None:
-            self.must_be_made_again()
-
-    def must_be_made_again(self) -> None:
-        """Breaks where a new set of the same objects could not be given the same order."""
-        if not self.is_known() and self.has_order() and self.making() is None:
-            raise self.unsupported("an operation that leaves an order of its own")
-
-    def making(self) -> list[Any] | None:
-        """The keys in an order in which a new set of them iterates as this one does; None if
-        neither order in question does."""
-        orders = (list(self.members), list(self.order))
-        return next((order for order in orders if list(self.cls(order)) == list(self.order)), None)
 
     def python_type(self) -> type:
         return self.cls
@@ -80,10 +66,6 @@ class SetValue(BuiltinContainer):
         """Whether all members are literals, classes and the like."""
         return all(m.is_constant() for m in self.members.values())
 
-    def has_order(self) -> bool:
-        """Whether the order of the members is independent of addresses."""
-        return all(m.is_constant() or holds_hashed(key) for key, m in self.members.items())
-
     def constant(self) -> Any:
         return self.order
 
@@ -103,14 +85,13 @@ class SetValue(BuiltinContainer):
                 self.source is not None and self in tx.effects.changed
             ):  # where the new ones lie depends on the table's past
                 raise self.unsupported("iteration after a change")
-            if not self.has_order():
+            if not self.is_known():
                 raise self.unsupported("iteration in an order that depends on addresses")
-            if self.is_known():
-                tx.guards.add(
-                    self.source,
-                    Kind.PYTHON,
-                    (f"iterates as {self.initial!r}", iterates_as(self.initial)),
-                )
+            tx.guards.add(
+                self.source,
+                Kind.PYTHON,
+                (f"iterates as {self.initial!r}", iterates_as(self.initial)),
+            )
         return [self.members[key] for key in self.order]
 
     def iterator(self, tx: TraceContext) -> Value:
@@ -131,15 +112,9 @@ class SetValue(BuiltinContainer):
             emit.builder.load_const(self.order)
 
     def _push_members(self, emit: Emitter) -> None:
-        """Emits code that makes a set of the members, in an order that gives the one they have."""
-        try:
-            order = self.making() if self.has_order() else list(self.members)
-        except GraphBreak:  # comparing them once more, in Python, cannot be captured any more
-            order = None
-        if order is None:
-            raise CannotReconstruct(self)
-        emit.push_all(self.members[key] for key in order)
-        emit.builder.build_set(len(order))
+        """Emits code that makes a set of the members."""
+        emit.push_all(self.members.values())
+        emit.builder.build_set(len(self.members))
 
     def emit_changes(self, emit: Emitter) -> None:
         stay = set(map(id, self.members.values()))
@@ -288,9 +263,7 @@ NAMED = (type, enum.Enum, types.FunctionType)  # compared by identity, and guard
 
 
 @wraps(set, frozenset)
-def wrap_set(tx: TraceContext, obj: set, source: Source | None) -> Value:
-    if source is not None and len(obj) <= MOST_COMPARED and any(map(is_compared, obj)):
-        return compared_set(tx, obj, source)
+def wrap_set(tx: TraceContext, obj: set[Any], source: Source | None) -> Value:
     if not all(is_literal_or_tuple(item) or isinstance(item, NAMED) for item in obj):
         raise GraphBreak("unsupported-value", "a set of objects")
     if source is not None:
@@ -304,26 +277,7 @@ def wrap_set(tx: TraceContext, obj: set, source: Source | None) -> Value:
     return tx.objects.remember(obj, value) if source is not None and type(obj) is set else value
 
 
-def compared_set(tx: TraceContext, obj: set | frozenset, source: Source) -> Value:
-    """Wraps a set of literals and of objects that are compared in Python."""
-    if not all(
-        is_literal_or_tuple(item) or isinstance(item, NAMED) or is_compared(item) for item in obj
-    ):
-        raise GraphBreak("unsupported-value", "a set of objects")
-    tx.guards.add(source, Kind.TYPE, type(obj))
-    tx.guards.add(source, Kind.LENGTH, len(obj))
-    values = [tx.wrap(item, IteratorItem(source, index)) for index, item in enumerate(obj)]
-    keys = [value.key(tx) for value in values]
-    guard_hashes(tx, source, obj, keys)
-    if list(type(obj)(keys)) != keys:
-        raise GraphBreak("unsupported-value", "a set whose order comes of what it held before")
-    members = dict(zip(keys, values, strict=True))
-    made = SetValue(members, source, type(obj), type(obj)(keys))
-    made.before = dict(members)
-    return tx.objects.remember(obj, made) if type(obj) is set else made
-
-
-def _equals(expected: frozenset) -> Callable[[Any], bool]:
+def _equals(expected: frozenset[Any]) -> Callable[[Any], bool]:
     return lambda obj: obj == expected
 
 

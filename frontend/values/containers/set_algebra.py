@@ -71,7 +71,6 @@ def _updating(name: str) -> None:
             kept | {key: item for key, item in members.items() if id(item) not in there},
             order,
         )
-        self.must_be_made_again()
         return Constant(None)
 
 

@@ -10,7 +10,7 @@ from ....guards.guard import Kind
 from ....guards.source import Source
 from ..base import Value
 from ..registry import wraps
-from ..tensor.tensor import Identity
+from ..tensor.tensor import IdentityKey
 
 if TYPE_CHECKING:
     from ..context import TraceContext
@@ -32,7 +32,7 @@ class GetterValue(Value):
         return self.cls
 
     def key(self, tx: TraceContext) -> Any:
-        return Identity(self)
+        return IdentityKey(self)
 
     def truth(self, tx: TraceContext) -> bool:
         return True

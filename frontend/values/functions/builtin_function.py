@@ -16,7 +16,7 @@ from ..models.torch_policy import goes_into_graph, is_pure
 from ..objects.mro import lookup
 from ..registry import accepts, model_of, wraps
 from ..tensor.symbolic_number import OPAQUE, SymbolicNumber, calculate
-from ..tensor.tensor import Identity
+from ..tensor.tensor import IdentityKey
 from .method import MethodValue
 
 if TYPE_CHECKING:
@@ -59,7 +59,7 @@ class BuiltinValue(Value):
         )  # classes that nobody has written
 
     def key(self, tx: TraceContext) -> Any:
-        return self.real if isinstance(self.real, EQUAL_BY_PARTS) else Identity(self.real)
+        return self.real if isinstance(self.real, EQUAL_BY_PARTS) else IdentityKey(self.real)
 
     def truth(self, tx: TraceContext) -> bool:
         return True

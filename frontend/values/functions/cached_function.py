@@ -20,7 +20,7 @@ from ..objects.mro import lookup
 from ..objects.user_object import UserObject, instance_dict
 from ..registry import wraps
 from ..tensor.symbolic_number import SymbolicNumber
-from ..tensor.tensor import Identity, TensorValue
+from ..tensor.tensor import IdentityKey, TensorValue
 from .builtin_function import wrap_builtin
 from .method import MethodValue
 
@@ -52,7 +52,7 @@ class CachedFunction(Value):
         return f"cached function {self.real.__qualname__}"
 
     def key(self, tx: TraceContext) -> Any:
-        return Identity(self.real)
+        return IdentityKey(self.real)
 
     def truth(self, tx: TraceContext) -> bool:
         return True

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from ....guards.guard import Kind
 from ....guards.source import CellContents, Source
-from ..base import CannotReconstruct, Lazy, Value
+from ..base import CannotReconstruct, LazyValue, Value
 from ..constant import Constant
 from ..mutable import Mutable
 from ..registry import wraps
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class CellValue(Mutable):
-    """A closure cell. `contents` is None while unbound, Lazy until looked at."""
+    """A closure cell. `contents` is None while unbound, LazyValue until looked at."""
 
     __slots__ = ("contents", "real", "slot")
 
@@ -42,7 +42,7 @@ class CellValue(Mutable):
         (self.contents,) = state
 
     def get(self, tx: TraceContext) -> Value | None:
-        if type(self.contents) is Lazy:
+        if type(self.contents) is LazyValue:
             self.contents = tx.look(self.contents)
         return self.contents
 
@@ -89,7 +89,7 @@ def existing_cell(tx: TraceContext, real: types.CellType, source: Source | None)
         met_again(tx, known, source)
         return known
     try:
-        contents: Value | None = Lazy(real.cell_contents, source and CellContents(source))
+        contents: Value | None = LazyValue(real.cell_contents, source and CellContents(source))
     except ValueError:
         contents = None
     return tx.objects.remember(real, CellValue(contents, source, real))

@@ -8,7 +8,6 @@ import reprlib
 import types
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
-from weakref import WeakKeyDictionary
 
 from ....errors import GraphBreak
 from ....guards.guard import Kind
@@ -19,7 +18,7 @@ from ....guards.source import (
     SequenceItem,
     Source,
 )
-from ..base import Lazy, Value
+from ..base import LazyValue, Value
 from ..constant import Constant
 from ..containers.sequence import TupleValue
 from ..models.torch_policy import goes_into_graph
@@ -46,7 +45,6 @@ class FunctionValue(Mutable):
         "closure",
         "attributes",
         "annotations",
-        "namespace",
     )
 
     def __init__(
@@ -65,7 +63,6 @@ class FunctionValue(Mutable):
         self.name = real.__qualname__ if real is not None else code.co_qualname
         self.attributes: dict[str, Value] = {}
         self.annotations: Value | None = None
-        self.namespace: Value | None = None  # its __dict__, once somebody asked for it
 
     def python_type(self) -> type:
         return types.FunctionType
@@ -108,31 +105,11 @@ class FunctionValue(Mutable):
             return BuiltinValue(self.code)
         if name == "__defaults__":
             return tx.make.tuple_of(self.defaults) if self.defaults else Constant(None)
-        if name == "__dict__":
-            self.namespace = self.namespace or tx.make.namespace(self)
-            return self.namespace
         if name in MADE_ATTRIBUTES:
             return tx.wrap(MADE_ATTRIBUTES[name](self), None)
         if name == "__wrapped__" or not hasattr(types.FunctionType, name):
             raise tx.exceptions.no_attribute("function", name)
         return super().attribute(tx, name)
-
-    # the dictionary of one that the traced program made
-
-    def own_attribute(self, tx: TraceContext, name: str) -> Value | None:
-        return None if name in functools.WRAPPER_ASSIGNMENTS else self.attributes.get(name)
-
-    def names(self, tx: TraceContext) -> list[str]:
-        return [name for name in self.attributes if name not in functools.WRAPPER_ASSIGNMENTS]
-
-    def store(self, tx: TraceContext, name: str, value: Value) -> None:
-        if name in functools.WRAPPER_ASSIGNMENTS:
-            raise self.unsupported(f"'{name}' in its __dict__")
-        self.set_attribute(tx, name, value)
-
-    def remove(self, tx: TraceContext, name: str) -> None:
-        tx.effects.change(self)
-        del self.attributes[name]
 
     def method(
         self, tx: TraceContext, name: str, args: list[Value], kwargs: dict[str, Value]
@@ -157,10 +134,8 @@ class FunctionValue(Mutable):
         self.code = code_of_name(self.code, name)
 
     def call(self, tx: TraceContext, args: list[Value], kwargs: dict[str, Value]) -> Value:
-        if self.code is DISPATCH and len(args) == 1:
-            return self._dispatch(tx, args[0])
-        if self.code in REPRESENTATIONS and len(args) == 1:
-            return self._represent(tx, args[0])
+        if self.code in LEFT_TO_PYTHON:
+            raise GraphBreak("unknown-call", LEFT_TO_PYTHON[self.code])
         if self.real is not None:
             model = model_of(self.real)
             if model is not None:
@@ -171,40 +146,9 @@ class FunctionValue(Mutable):
                 return tx.graph.call("call_function", self.real, args, kwargs)
         return tx.calls.inline(self, args, kwargs)
 
-    def _dispatch(self, tx: TraceContext, cls: Value) -> Value:
-        registry = self.closure[self.code.co_freevars.index("registry")]
-        registered = registry.get(tx)
-        if self.real is None or registered is None:
-            raise GraphBreak("unknown-call", "a single dispatch made inside")
-        registered.length(tx)  # relied on: what is registered later may be nearer
-        cells = self.real.__closure__
-        assert cells is not None
-        cache = cells[self.code.co_freevars.index("dispatch_cache")].cell_contents
-        if type(cache) is not WeakKeyDictionary:  # the program sees what is asked of it
-            return tx.calls.inline(self, [cls], {})
-        if tx.objects.find(cache) is not None:  # it changes now, and the program has looked at it
-            raise GraphBreak("unknown-call", "a single dispatch whose cache was looked at")
-        try:
-            return tx.wrap(self.real(cls.constant()), None)
-        except Exception as error:
-            raise GraphBreak("unknown-call", "a single dispatch that fails") from error
-
-    def _represent(self, tx: TraceContext, obj: Value) -> Value:
-        """A repr() under reprlib.recursive_repr: inside its own call for the same object it is
-        "..."."""
-        inner = self.closure[self.code.co_freevars.index("user_function")].get(tx)
-        running = (self, obj)
-        if inner is None or running in tx.calls.active_reprs:
-            return Constant("...")
-        tx.calls.active_reprs.append(running)
-        try:
-            return inner.call(tx, [obj], {})
-        finally:
-            tx.calls.active_reprs.pop()
-
     def is_inlined(self, tx: TraceContext) -> bool:
         """Whether a call interprets its code."""
-        if self.code is DISPATCH or self.code in REPRESENTATIONS:
+        if self.code in LEFT_TO_PYTHON:
             return False
         return self.real is None or (model_of(self.real) is None and not goes_into_graph(self.real))
 
@@ -278,17 +222,14 @@ _renamed_codes: dict[
     tuple[int, str], tuple[types.CodeType, types.CodeType]
 ] = {}  # keeps the original, as its id is the key
 
-# What reprlib and dataclasses put around a __repr__.
-REPRESENTATIONS = frozenset(
-    decorate(lambda self: "").__code__  # from 3.13 on dataclasses takes reprlib's
-    for decorate in (
-        reprlib.recursive_repr(),
-        getattr(dataclasses, "_recursive_repr", reprlib.recursive_repr()),
-    )
-)
-
-# functools.singledispatch's dispatch(cls), which keeps a weak dictionary of what it has found.
-DISPATCH = functools.singledispatch(lambda _: None).dispatch.__code__
+# Functions of the library that keep a record of their calls.
+LEFT_TO_PYTHON = {
+    functools.singledispatch(lambda _: None).dispatch.__code__: "a single dispatch",
+    reprlib.recursive_repr()(lambda self: "").__code__: "a __repr__ under recursive_repr",
+    getattr(dataclasses, "_recursive_repr", reprlib.recursive_repr())(
+        lambda self: ""
+    ).__code__: "the __repr__ of a dataclass",
+}
 
 
 def _docstring(function: FunctionValue) -> str | None:
@@ -308,7 +249,7 @@ MADE_ATTRIBUTES: dict[str, Callable[[FunctionValue], Any]] = {
 def existing_function(
     tx: TraceContext, real: types.FunctionType, source: Source | None
 ) -> FunctionValue:
-    """The value of a function that existed before the frame. Its closure and defaults are Lazy."""
+    """The value of a function that existed before the frame. Its closure and defaults are LazyValue."""
     value = tx.objects.remember(
         real, FunctionValue(real.__code__, real.__globals__, [], [], {}, source, real)
     )  # it may close over itself
@@ -327,7 +268,7 @@ def existing_function(
 
 
 def _default(tx: TraceContext, obj: Any, source: Source | None, name: str | None = None) -> Value:
-    return Lazy(obj, source if name is None or source is None else DictItem(source, name))
+    return LazyValue(obj, source if name is None or source is None else DictItem(source, name))
 
 
 def unwrap_wrappers(function: types.FunctionType) -> types.FunctionType:

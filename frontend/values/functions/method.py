@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from ....guards.guard import Kind
 from ....guards.source import AttrSource, Source
-from ..base import Call, Value
+from ..base import PendingCall, Value
 from ..constant import Constant
 from ..modes.mode_manager import ManagerMethod, ModeManager
 from ..registry import wraps
@@ -57,8 +57,8 @@ class MethodValue(Value):
             return self
         return super().method(tx, name, args, kwargs)
 
-    def tail(self, tx: TraceContext, args: list[Value], kwargs: dict[str, Value]) -> Call:
-        return Call(self.function, [self.receiver, *args], kwargs)
+    def tail(self, tx: TraceContext, args: list[Value], kwargs: dict[str, Value]) -> PendingCall:
+        return PendingCall(self.function, [self.receiver, *args], kwargs)
 
     def call(self, tx: TraceContext, args: list[Value], kwargs: dict[str, Value]) -> Value:
         return self.function.call(tx, [self.receiver, *args], kwargs)

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any
 from ....errors import GraphBreak
 from ....guards.guard import Kind
 from ....guards.source import AttrSource, DictItem, SequenceItem, Source
-from ..base import Call, Lazy, Value
+from ..base import LazyValue, PendingCall, Value
 from ..constant import Constant
 from ..mutable import Mutable
 from ..registry import wraps
-from ..tensor.tensor import Identity
+from ..tensor.tensor import IdentityKey
 
 if TYPE_CHECKING:
     from ..context import TraceContext
@@ -54,7 +54,7 @@ class PartialValue(Mutable):
         return True
 
     def key(self, tx: TraceContext) -> Any:
-        return Identity(self)
+        return IdentityKey(self)
 
     def attribute(self, tx: TraceContext, name: str) -> Value:
         if name == "func":
@@ -67,9 +67,9 @@ class PartialValue(Mutable):
             return self.attributes[name]
         return super().attribute(tx, name)
 
-    def tail(self, tx: TraceContext, args: list[Value], kwargs: dict[str, Value]) -> Call:
+    def tail(self, tx: TraceContext, args: list[Value], kwargs: dict[str, Value]) -> PendingCall:
         named = {**{k: tx.look(v) for k, v in self.kwargs.items()}, **kwargs}
-        return Call(self.function, [tx.look(a) for a in self.args] + args, named)
+        return PendingCall(self.function, [tx.look(a) for a in self.args] + args, named)
 
     def call(self, tx: TraceContext, args: list[Value], kwargs: dict[str, Value]) -> Value:
         function, args, kwargs, _ = self.tail(tx, args, kwargs)
@@ -82,7 +82,7 @@ class PartialValue(Mutable):
 
 
 @wraps(functools.partial)
-def wrap_partial(tx: TraceContext, obj: functools.partial, source: Source | None) -> Value:
+def wrap_partial(tx: TraceContext, obj: functools.partial[Any], source: Source | None) -> Value:
     if source is None:
         raise GraphBreak("unsupported-value", "a functools.partial that no path leads to")
     tx.guards.add(source, Kind.TYPE, functools.partial)
@@ -92,7 +92,7 @@ def wrap_partial(tx: TraceContext, obj: functools.partial, source: Source | None
     tx.guards.add(keywords, Kind.KEYS, tuple(obj.keywords))
     return PartialValue(
         tx.wrap(obj.func, AttrSource(source, "func")),
-        [Lazy(arg, SequenceItem(args, i)) for i, arg in enumerate(obj.args)],
-        {name: Lazy(value, DictItem(keywords, name)) for name, value in obj.keywords.items()},
+        [LazyValue(arg, SequenceItem(args, i)) for i, arg in enumerate(obj.args)],
+        {name: LazyValue(value, DictItem(keywords, name)) for name, value in obj.keywords.items()},
         source,
     )

@@ -11,7 +11,7 @@ import torch
 from ....errors import GraphBreak
 from ....guards.guard import Kind
 from ....guards.source import Source
-from ..base import Call, Value
+from ..base import PendingCall, Value
 from ..objects.user_object import UserObject
 from ..registry import wraps
 from ..tensor.tensor import TensorValue
@@ -33,11 +33,11 @@ def python_of(obj: Any) -> types.FunctionType | None:
 class ScriptedFunction(UserObject):
     __slots__ = ()
 
-    def tail(self, tx: TraceContext, args: list[Value], kwargs: dict[str, Value]) -> Call:
+    def tail(self, tx: TraceContext, args: list[Value], kwargs: dict[str, Value]) -> PendingCall:
         inner = python_of(self.real)
         if inner is None or not self.accepts(args, kwargs):
             raise GraphBreak("unknown-call", f"TorchScript's {self.real.name}")
-        return Call(tx.wrap(inner, None), args, kwargs)
+        return PendingCall(tx.wrap(inner, None), args, kwargs)
 
     def accepts(self, args: list[Value], kwargs: dict[str, Value]) -> bool:
         """Whether the arguments for tensors are tensors: TorchScript raises for others, where
@@ -54,7 +54,9 @@ class ScriptedFunction(UserObject):
 
 
 @wraps(torch.jit.ScriptFunction)
-def wrap_scripted(tx: TraceContext, obj: torch.jit.ScriptFunction, source: Source | None) -> Value:
+def wrap_scripted(
+    tx: TraceContext, obj: torch.jit.ScriptFunction[Any, Any], source: Source | None
+) -> Value:
     if source is None:
         raise GraphBreak("unsupported-value", "a scripted function that no path leads to")
     tx.guards.add(source, Kind.IS, obj)

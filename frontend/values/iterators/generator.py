@@ -195,7 +195,9 @@ class GeneratorValue(Iterator):
         return function
 
 
-def start_generator(function: types.FunctionType, state: tuple[Any, ...]) -> types.GeneratorType:
+def start_generator(
+    function: types.FunctionType, state: tuple[Any, ...]
+) -> types.GeneratorType[Any, Any, Any]:
     """Returns a generator that waits where the one with this state did."""
     generator = function(state)
     next(generator)

@@ -11,7 +11,7 @@ from ....guards.source import Source
 from ..base import CannotReconstruct, ObservedException, Value, take, unless_stopped
 from ..constant import Constant
 from ..mutable import Mutable
-from ..registry import method, method_of
+from ..registry import method_of
 
 if TYPE_CHECKING:
     from ..containers.sequence import Sequence
@@ -291,37 +291,6 @@ class Filter(Iterator):
         emit.call(filter, [self.function, inner_iterator(emit, self.inner)])
 
 
-class CallIterator(Iterator):
-    """iter(function, sentinel)."""
-
-    __slots__ = ("function", "sentinel", "exhausted")
-    cls = type(iter(int, 1))
-    moves = ("exhausted",)
-
-    def __init__(self, function: Value, sentinel: Value) -> None:
-        super().__init__()
-        self.function, self.sentinel, self.exhausted = function, sentinel, False
-
-    def next(self, tx: TraceContext) -> Value | None:
-        if self.exhausted:
-            return None
-        try:
-            item = self.function.call(tx, [], {})
-            if not tx.objects.equal(self.sentinel, item):
-                return item
-        except ObservedException as error:
-            if not issubclass(error.cls, StopIteration):
-                raise
-        tx.effects.change(self)
-        self.exhausted = True
-        return None
-
-    def reconstruct(self, emit: Emitter) -> None:
-        if self.exhausted:
-            raise CannotReconstruct(self)
-        emit.call(iter, [self.function, self.sentinel])
-
-
 class _Indexed:
     def __getitem__(self, index: int) -> int:
         raise IndexError
@@ -370,8 +339,8 @@ def iterator_at(obj: Any, index: int) -> Any:
     return iterator
 
 
-class BackwardItems(ItemIterator):
-    """reversed() of an object that has __len__ and __getitem__ only."""
+class ReversedItems(ItemIterator):
+    """reversed() of an object that has __len__ and __getitem__ only, such as a ModuleList."""
 
     __slots__ = ("born",)
     cls = reversed
@@ -388,11 +357,3 @@ class BackwardItems(ItemIterator):
             raise CannotReconstruct(self)
         emit.call(reversed, [self.of])
         emit.run_on_top(set_index, self.index)
-
-
-@method(type(iter([])), "__length_hint__")
-@method(type(iter(())), "__length_hint__")
-def sequence_iterator_hint(tx: TraceContext, self: Iterator) -> Value:
-    if not isinstance(self, SequenceIterator):
-        raise self.unsupported("__length_hint__")
-    return Constant(max(0, len(self.sequence.items) - self.index) if self.index >= 0 else 0)

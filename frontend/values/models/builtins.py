@@ -23,7 +23,6 @@ from ..containers.dict_iterator import DictIterator
 from ..containers.dict_view import ViewValue
 from ..containers.mapping import DictValue
 from ..containers.mapping_proxy import MappingProxyValue
-from ..containers.object_key import has_true_hash, hash_of
 from ..containers.range import RangeValue
 from ..containers.sequence import ListValue, Sequence, SliceValue, TupleValue
 from ..containers.set import SetValue
@@ -33,12 +32,11 @@ from ..functions.cell import CellValue
 from ..functions.function import FunctionValue
 from ..functions.method import MethodValue
 from ..iterators.iterator import (
-    BackwardItems,
-    CallIterator,
     Enumerate,
     Filter,
     Map,
     RangeIterator,
+    ReversedItems,
     Zip,
 )
 from ..objects.class_value import ClassValue
@@ -79,10 +77,7 @@ def _classes(tx: TraceContext, spec: Value) -> Any:
 @models(isinstance)
 def builtin_isinstance(tx: TraceContext, obj: Value, spec: Value) -> Value:
     classes = _classes(tx, spec)
-    for cls in _flat(classes):
-        if asks_in_python(cls, "__instancecheck__"):
-            return _asked_of_metaclasses(tx, "__instancecheck__", obj, spec)
-    _refuse_hooks(classes)
+    _refuse_hooks(classes, "__instancecheck__")
     try:
         isinstance(None, classes)
     except TypeError as error:
@@ -91,7 +86,7 @@ def builtin_isinstance(tx: TraceContext, obj: Value, spec: Value) -> Value:
                 any(builtin_isinstance(tx, obj, item).truth(tx) for item in spec.all(tx))
             )
         raise tx.exceptions.new(TypeError, *error.args) from None
-    if any(_is_protocol(cls) and not _follows(obj.python_type(), cls) for cls in _flat(classes)):
+    if any(_is_protocol(cls) and cls not in obj.python_type().__mro__ for cls in _flat(classes)):
         raise GraphBreak(
             "unknown-call",
             f"isinstance() of {obj.describe()}, asked for a protocol, which looks at its attributes,",
@@ -127,10 +122,12 @@ ASK_AS_C_DOES = frozenset(
 KNOWN_HOOKS = ASK_AS_C_DOES | sys.stdlib_module_names
 
 
-def _refuse_hooks(classes: Any) -> None:
-    """Breaks where an abstract class calls a function of the program to find its subclasses: the
+def _refuse_hooks(classes: Any, name: str) -> None:
+    """Breaks where a class calls a function of the program to find its instances or subclasses: the
     call would happen now, and its answer be kept."""
     for cls in _flat(classes):
+        if asks_in_python(cls, name):
+            raise GraphBreak("unknown-call", f"{name}() of {cls.__qualname__}")
         if isinstance(cls, type) and isinstance(cls, abc.ABCMeta):
             hook = getattr(lookup(cls, "__subclasshook__")[1], "__func__", None)
             by_program = (
@@ -148,29 +145,6 @@ def _is_protocol(cls: Any) -> bool:
     return isinstance(cls, type) and vars(cls).get(
         "_is_protocol", False
     )  # typing's mark, and typing_extensions'
-
-
-def _follows(cls: type, protocol: Any) -> bool:
-    """Whether a class has all methods of a protocol, so that its instances follow it."""
-    try:
-        return issubclass(cls, protocol)
-    except TypeError:  # there are members that are no methods
-        return protocol in cls.__mro__
-
-
-def _asked_of_metaclasses(tx: TraceContext, name: str, obj: Value, spec: Value) -> Value:
-    """isinstance and issubclass where a metaclass defines the answer."""
-    if isinstance(spec, TupleValue):
-        return Constant(
-            any(_asked_of_metaclasses(tx, name, obj, item).truth(tx) for item in spec.all(tx))
-        )
-    if not isinstance(spec, ClassValue) or not asks_in_python(spec.cls, name):
-        return (builtin_isinstance if name == "__instancecheck__" else builtin_issubclass)(
-            tx, obj, spec
-        )
-    if name == "__instancecheck__" and obj.python_type() is spec.cls:
-        return Constant(True)
-    return Constant(tx.calls.class_method(spec, type(spec.cls), name).call(tx, [obj], {}).truth(tx))
 
 
 def says_another_class(cls: type) -> bool:
@@ -209,9 +183,7 @@ def builtin_issubclass(tx: TraceContext, cls: Value, spec: Value) -> Value:
     if not isinstance(cls, ClassValue):
         raise tx.exceptions.new(TypeError, "issubclass() arg 1 must be a class")
     classes = _classes(tx, spec)
-    if any(asks_in_python(of, "__subclasscheck__") for of in _flat(classes)):
-        return _asked_of_metaclasses(tx, "__subclasscheck__", cls, spec)
-    _refuse_hooks(classes)
+    _refuse_hooks(classes, "__subclasscheck__")
     try:
         return Constant(issubclass(cls.cls, classes))
     except TypeError as error:
@@ -244,13 +216,6 @@ def builtin_id(tx: TraceContext, obj: Value) -> Value:
 
 @models(hash)
 def builtin_hash(tx: TraceContext, obj: Value) -> Value:
-    found = obj.special(tx, "__hash__") if isinstance(obj, UserObject) else None
-    if isinstance(found, MethodValue) and isinstance(found.function, FunctionValue):
-        return Constant(hash_of(found.call(tx, [], {})))
-    if isinstance(obj, TupleValue) and not obj.is_constant():
-        key = obj.key(tx)
-        if has_true_hash(key):
-            return Constant(hash(key))
     return fold(tx, hash, [obj], {})
 
 
@@ -318,9 +283,7 @@ def builtin_vars(tx: TraceContext, obj: Value) -> Value:
 def builtin_iter(tx: TraceContext, obj: Value, sentinel: Value | None = None) -> Value:
     if sentinel is None:
         return obj.iterator(tx)
-    if lookup(obj.python_type(), "__call__")[0] is None:
-        raise GraphBreak("exception-leaves", "TypeError of iter()")
-    return CallIterator(obj, sentinel)
+    raise GraphBreak("unknown-call", "iter() of a function and a sentinel")
 
 
 @models(next)
@@ -385,7 +348,7 @@ def builtin_reversed(tx: TraceContext, obj: Value) -> Value:
             raise GraphBreak(
                 "unknown-call", f"reversed() of {obj.describe()}, by its length and its items"
             )
-        return BackwardItems(tx, obj)
+        return ReversedItems(tx, obj)
     if all(lookup(obj.python_type(), name)[0] is None for name in ("__reversed__", "__getitem__")):
         raise tx.exceptions.new(
             TypeError, f"'{obj.python_type().__name__}' object is not reversible"

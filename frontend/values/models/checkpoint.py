@@ -12,8 +12,8 @@ from ....backends.graph.extracted_calls import Checkpointed, extract_subgraph
 from ....errors import GraphBreak
 from ..base import Value
 from ..registry import models
-from ..tensor.graph_piece import interpret_without_effects, tensors_of
 from ..tensor.tensor import TensorValue
+from ..tensor.traced_call import interpret_without_effects, tensors_of
 
 if TYPE_CHECKING:
     from ..context import TraceContext

@@ -13,7 +13,7 @@ from ....guards.source import AttrSource, DictItem, InstanceDict, ModuleSource
 from ..base import Value
 from ..constant import Constant
 from ..objects.user_object import UserObject
-from ..program_output import Output, write_record, written_by_handlers
+from ..program_output import ProgramOutput, write_record, written_by_handlers
 from ..registry import models
 from ..tensor.symbolic_number import SymbolicNumber
 
@@ -78,7 +78,7 @@ def tell(
     line, code = tx.frames.line()
     where = (Constant(level), Constant(code.co_filename), Constant(line), Constant(code.co_name))
     tx.effects.output(
-        Output(write_record, (logger, *where, message, *args), tx.frames.break_position())
+        ProgramOutput(write_record, (logger, *where, message, *args), tx.frames.break_position())
     )
     return Constant(None)
 

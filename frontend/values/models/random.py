@@ -15,9 +15,9 @@ from ..constant import Constant
 from ..functions.builtin_function import BuiltinValue
 from ..modes.mode_manager import NullManager
 from ..registry import models
-from ..tensor.graph_piece import NoEffects
 from ..tensor.random_state import RandomState
 from ..tensor.tensor import TensorValue
+from ..tensor.traced_call import NoEffects
 
 if TYPE_CHECKING:
     from ..context import TraceContext

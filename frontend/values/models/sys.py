@@ -6,7 +6,7 @@ import sys
 from typing import TYPE_CHECKING
 
 from ....guards.source import AttrSource
-from ..base import Lazy, Value
+from ..base import LazyValue, Value
 from ..containers.sequence import TupleValue
 from ..objects.current_exception import Traceback
 from ..registry import models
@@ -31,5 +31,5 @@ def exc_info(tx: TraceContext) -> Value:
         return TupleValue([error] * 3)
     traceback: Value = Traceback(tx.frames.break_position())
     if error.source is not None:
-        traceback = Lazy(error.real.__traceback__, AttrSource(error.source, "__traceback__"))
+        traceback = LazyValue(error.real.__traceback__, AttrSource(error.source, "__traceback__"))
     return TupleValue([tx.wrap(error.python_type(), None), error, traceback])

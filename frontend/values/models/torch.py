@@ -401,6 +401,18 @@ def tensor_metadata(tx: TraceContext, self: TensorValue, *args: Value, **kwargs:
     raise GraphBreak("unsupported-mutation", f"of the metadata of {self.describe()}")
 
 
+@method(torch.Tensor, "_is_view")
+def tensor_is_view(tx: TraceContext, self: TensorValue) -> Value:
+    if self.source is not None:  # guards on tensors do not cover it
+        raise self.unsupported("_is_view()")
+    return Constant(self.fake._is_view())
+
+
+@method(torch.Tensor, "is_shared")
+def tensor_is_shared(tx: TraceContext, self: TensorValue) -> Value:
+    raise self.unsupported("is_shared()")  # a view of an input shares its memory
+
+
 @method(torch.Tensor, "type")
 def tensor_type(
     tx: TraceContext, self: TensorValue, dtype: Value | None = None, **kwargs: Value

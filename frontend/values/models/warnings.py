@@ -13,7 +13,7 @@ from ..base import Value
 from ..constant import Constant
 from ..objects.class_value import ClassValue
 from ..objects.frozen_object import FrozenObject
-from ..program_output import Output, raises, shown_by, warn_from
+from ..program_output import ProgramOutput, raises, shown_by, warn_from
 from ..registry import models
 
 if TYPE_CHECKING:
@@ -49,7 +49,9 @@ def warn(
     )
     where = (Constant(code.co_filename), Constant(line), FrozenObject(namespace))
     tx.effects.output(
-        Output(warn_from, (message, category, *where), tx.frames.break_position(), shown == "list")
+        ProgramOutput(
+            warn_from, (message, category, *where), tx.frames.break_position(), shown == "list"
+        )
     )
     return Constant(None)
 

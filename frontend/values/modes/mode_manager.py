@@ -200,7 +200,7 @@ class NullMethod(Value):
         emit.builder.load_attr(self.name)
 
 
-class Modes:
+class TorchModes:
     """torch's modes while a frame is traced. They are really changed, since fake tensors depend on
     them, mirrored in the graph, and restored when the capture ends.
 

@@ -7,7 +7,6 @@ import functools
 import numbers
 import sys
 import types
-from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from ....errors import GraphBreak
@@ -24,13 +23,12 @@ from ....guards.source import (
     TypeOf,
     attribute_path,
 )
-from ..base import Call, Value
+from ..base import PendingCall, Value
 from ..constant import fold, foldable
 from ..containers.sequence import Sequence, TupleValue
 from ..functions.method import MethodValue
 from ..models.torch_policy import is_plain_metaclass
 from ..registry import accepts, model_of, wraps_subclasses
-from ..tensor.tensor import Identity
 from .mro import HEAP_TYPE, IMMUTABLE_TYPE, MISSING, lookup
 
 if TYPE_CHECKING:
@@ -96,21 +94,13 @@ def stored_in_class(tx: TraceContext, cls: type, name: str, path: Source | None)
     else MISSING. `path`: a path to the class, in case its name does not lead to it."""
     if not tx.effects.globals:
         return MISSING
-    deleted = False
-    for place, owner in enumerate(cls.__mro__):
+    for position, owner in enumerate(cls.__mro__):
         stored = tx.effects.globals.get((id(owner), name))
-        if stored is not None and stored[1] is not None:
-            _rely_on_bases(tx, cls, name, path, place)
+        if stored is not None:
+            _rely_on_bases(tx, cls, name, path, position)
             return stored[1]
-        deleted = deleted or stored is not None
         if name in owner.__dict__:
             break
-    else:
-        return MISSING
-    if deleted:
-        raise GraphBreak(
-            "unsupported-value", f"attribute {name} of a class that it was deleted from"
-        )
     return MISSING
 
 
@@ -173,7 +163,7 @@ def bind(tx: TraceContext, raw: Any, receiver: Value, cls: Value, source: Source
         return MethodValue(cls, tx.wrap(raw, None))
     if kind is property:
         if raw.fget is None:
-            raise property_error(tx, raw, receiver.python_type(), lambda obj: raw.__get__(obj))
+            raise GraphBreak("exception-leaves", "AttributeError of a property")
         return property_function(tx, raw, source, "fget").call(tx, [receiver], {})
     if hasattr(kind, "__get__"):
         if (
@@ -183,21 +173,6 @@ def bind(tx: TraceContext, raw: Any, receiver: Value, cls: Value, source: Source
             raise GraphBreak("unsupported-value", f"descriptor {kind.__name__}")
         return tx.wrap(raw, source).method(tx, "__get__", [receiver, cls], {})
     return tx.objects.wrap_held(raw, source)
-
-
-def property_error(
-    tx: TraceContext, raw: property, cls: type, use: Callable[[Any], Any]
-) -> Exception:
-    """The error of a property without the function in question, taken from the property itself with
-    an object whose class has the same name."""
-    if type(raw) is not property:
-        return GraphBreak("exception-leaves", "AttributeError of a property")
-    alike = type(cls.__name__, (), {"__qualname__": cls.__qualname__, "__module__": cls.__module__})
-    try:
-        use(alike())
-    except AttributeError as error:
-        return tx.exceptions.new(AttributeError, *error.args)
-    return GraphBreak("exception-leaves", "AttributeError of a property")
 
 
 def property_function(tx: TraceContext, raw: property, source: Source | None, part: str) -> Value:
@@ -303,17 +278,6 @@ class ClassValue(Value):
             raise GraphBreak("unsupported-mutation", f"of attribute '{name}' of {self.describe()}")
         tx.effects.set_global(self.cls, name, value)
 
-    def del_attribute(self, tx: TraceContext, name: str) -> None:
-        stored = tx.effects.globals.get((id(self.cls), name))
-        bound = stored[1] is not None if stored is not None else name in self.cls.__dict__
-        path = class_path(tx, self.cls, self.source)
-        if not bound or path is None or not self._holds_plainly(tx, name):
-            raise GraphBreak("unsupported-mutation", f"of attribute '{name}' of {self.describe()}")
-        tx.guards.add(
-            ClassDict(path), Kind.PRESENT if name in self.cls.__dict__ else Kind.ABSENT, name
-        )
-        tx.effects.set_global(self.cls, name, None)
-
     def _holds_plainly(self, tx: TraceContext, name: str) -> bool:
         """Whether the class's attribute, if there is one, is a plain value, so that a store only
         replaces it."""
@@ -344,12 +308,11 @@ class ClassValue(Value):
         return tx.calls.class_method(self, type(self.cls), name) if by_python else None
 
     def item(self, tx: TraceContext, key: Value) -> Value:
-        found = self.of_metaclass(tx, "__getitem__")
-        if found is not None:
-            return found.call(tx, [key], {})
         if isinstance(self.cls, enum.EnumMeta) and key.is_constant():
             return fold(tx, lambda cls, name: cls[name], [self, key], {})
-        if hasattr(self.cls, "__class_getitem__"):
+        if lookup(type(self.cls), "__getitem__")[0] is None and hasattr(
+            self.cls, "__class_getitem__"
+        ):
             generic: Any = self.cls
             return tx.wrap(
                 generic[python_object(tx, key)], None
@@ -359,14 +322,12 @@ class ClassValue(Value):
     def iterator(self, tx: TraceContext) -> Value:
         if isinstance(self.cls, enum.EnumMeta):
             return tx.wrap(list(self.cls), None).iterator(tx)
-        found = self.of_metaclass(tx, "__iter__")
-        return super().iterator(tx) if found is None else found.call(tx, [], {})
+        return super().iterator(tx)
 
     def length(self, tx: TraceContext) -> Value:
         if isinstance(self.cls, enum.EnumMeta):
             return tx.wrap(len(self.cls), None)
-        found = self.of_metaclass(tx, "__len__")
-        return super().length(tx) if found is None else found.call(tx, [], {})
+        return super().length(tx)
 
     def contains(self, tx: TraceContext, item: Value) -> Value:
         if isinstance(self.cls, enum.EnumMeta) and item.is_constant():
@@ -396,14 +357,16 @@ class ClassValue(Value):
             )
         return tx.calls.construct(self, args, kwargs)
 
-    def tail(self, tx: TraceContext, args: list[Value], kwargs: dict[str, Value]) -> Call | None:
+    def tail(
+        self, tx: TraceContext, args: list[Value], kwargs: dict[str, Value]
+    ) -> PendingCall | None:
         if (
             type(lookup(type(self.cls), "__call__")[1]) is not types.FunctionType
             or model_of(self.cls) is not None
         ):
             return None
         found = None if is_plain_metaclass(type(self.cls)) else self.of_metaclass(tx, "__call__")
-        return None if found is None else Call(found, args, kwargs)
+        return None if found is None else PendingCall(found, args, kwargs)
 
     def is_constructed(self, tx: TraceContext) -> bool:
         """Whether a call runs __new__, then __init__."""
@@ -454,18 +417,6 @@ def python_object(tx: TraceContext, value: Value) -> Any:
 def type_path(tx: TraceContext, value: Value) -> Source | None:
     """A path to type(value)."""
     return None if value.source is None else TypeOf(value.source)
-
-
-__all__ = [
-    "ClassValue",
-    "Identity",
-    "MISSING",
-    "bind",
-    "class_source",
-    "lookup",
-    "raw_attribute",
-    "type_path",
-]
 
 
 @wraps_subclasses(type)

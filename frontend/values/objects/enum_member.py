@@ -34,7 +34,7 @@ class EnumMember(Constant):
         if type(raw) in (property, enum.property) and raw.fget is not None:
             return tx.wrap(raw.fget, None).call(tx, [self], {})
         if name == "__dict__":
-            return tx.make.namespace(self)
+            raise self.unsupported("its __dict__")
         own = None if hasattr(type(raw), "__set__") else self.own_attribute(tx, name)
         return super().attribute(tx, name) if own is None else own
 
@@ -49,11 +49,8 @@ class EnumMember(Constant):
         return found.call(tx, args, kwargs)
 
     def iterator(self, tx: TraceContext) -> Value:
-        raw = lookup(type(self.object), "__iter__")[1]
-        if raw is vars(enum.Flag).get("__iter__"):
+        if lookup(type(self.object), "__iter__")[1] is vars(enum.Flag).get("__iter__"):
             return tx.wrap(tuple(self.object), None).iterator(tx)
-        if type(raw) is types.FunctionType:
-            return self.attribute(tx, "__iter__").call(tx, [], {}).iterator(tx)
         return super().iterator(tx)
 
     def own_attribute(self, tx: TraceContext, name: str) -> Value | None:
@@ -63,17 +60,6 @@ class EnumMember(Constant):
             return tx.objects.wrap_held(own[name], path and DictItem(path, name))
         tx.guards.add(path, Kind.ABSENT, name)
         return None
-
-    def names(self, tx: TraceContext) -> list[str]:
-        """The names in its own dictionary, in order."""
-        tx.guards.add(self._dictionary(tx), Kind.KEYS, tuple(vars(self.object)))
-        return list(vars(self.object))
-
-    def store(self, tx: TraceContext, name: str, value: Value) -> None:
-        raise self.unsupported(f"a store of attribute '{name}'")
-
-    def remove(self, tx: TraceContext, name: str) -> None:
-        raise self.unsupported(f"deleting attribute '{name}'")
 
     def _dictionary(self, tx: TraceContext) -> Source | None:
         """The path to its own dictionary: from where it was found, or by its name in its class."""

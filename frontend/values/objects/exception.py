@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 class ExceptionValue(UserObject):
     """An exception made while tracing: its class, its arguments, its cause and context."""
 
-    __slots__ = ("args", "born", "again")
+    __slots__ = ("args", "born")
     break_reason = "exception-leaves"
 
     def __init__(
@@ -32,9 +32,6 @@ class ExceptionValue(UserObject):
     ) -> None:
         super().__init__(cls, real, source)
         self.args = args
-        self.again = (
-            False  # raised by its name behind where it was caught, which its traceback shows
-        )
         self.born: int | None = (
             # the place that raised one made here: who keeps it finds a traceback, which is Python's
             # to make
@@ -57,12 +54,6 @@ class ExceptionValue(UserObject):
             raise stop
         if name == "args" and self.real is None:
             return tx.make.tuple_of(self.args)
-        if (
-            self.real is None
-            and issubclass(self.cls, BaseExceptionGroup)
-            and name in ("message", "exceptions")
-        ):
-            return self.args[0] if name == "message" else tx.make.tuple_of(self.members(tx))
         if (
             name == "value"
             and issubclass(self.cls, StopIteration)
@@ -121,78 +112,6 @@ class ExceptionValue(UserObject):
                 link.store(tx, "__context__", Constant(None))
             link = None if after is self else after
 
-    def members(self, tx: TraceContext) -> list[Value]:
-        """The exceptions in a group."""
-        if self.real is not None:
-            return self.attribute(tx, "exceptions").unpack(tx)
-        return self.args[1].unpack(tx)
-
-    def split(
-        self, tx: TraceContext, wanted: Callable[[ExceptionValue], bool]
-    ) -> tuple[Value | None, Value | None]:
-        """The exceptions in a group that are wanted, and the others."""
-        if wanted(self):
-            return self, None
-        if not issubclass(self.cls, BaseExceptionGroup):
-            return None, self
-        if lookup(self.cls, "derive")[0] is not BaseExceptionGroup:
-            raise self.unsupported("except* of a group that derives its parts itself")
-        parts = [
-            member.split(tx, wanted)
-            for member in self.members(tx)
-            if isinstance(member, ExceptionValue)
-        ]
-        taken, left = (
-            [part[0] for part in parts if part[0] is not None],
-            [part[1] for part in parts if part[1] is not None],
-        )
-        return self.derive(tx, taken) if taken else None, self.derive(tx, left) if left else None
-
-    def leaves(self, tx: TraceContext) -> list[Value]:
-        """The exceptions in a group and in its subgroups, without the groups."""
-        if not issubclass(self.cls, BaseExceptionGroup):
-            return [self]
-        return [
-            leaf
-            for member in self.members(tx)
-            if isinstance(member, ExceptionValue)
-            for leaf in member.leaves(tx)
-        ]
-
-    def derive(self, tx: TraceContext, members: list[Value]) -> Value:
-        """Returns a group like this one with some of its exceptions."""
-        cls = (
-            ExceptionGroup
-            if all(issubclass(member.python_type(), Exception) for member in members)
-            else BaseExceptionGroup
-        )
-        made = ExceptionValue(cls, [self.attribute(tx, "message"), tx.make.list_of(members)])
-        if self.real is not None:
-            raise self.unsupported("except* of a group made elsewhere")
-        for name in ("__cause__", "__context__"):
-            made.attrs[name] = self.attribute(tx, name)
-        made.attrs["__suppress_context__"] = Constant(True)  # C gives it a cause, be it None
-        notes = self.own_attribute(tx, "__notes__")
-        if notes is not None:
-            if not issubclass(notes.python_type(), list):
-                raise self.unsupported("except* of a group whose notes are no list")
-            made.attrs["__notes__"] = tx.make.list_of(notes.unpack(tx))
-        made.born = self.born
-        return made
-
-    def add_note(self, tx: TraceContext, note: Value) -> None:
-        if not issubclass(note.python_type(), str):
-            raise tx.exceptions.new(
-                TypeError, f"note must be a str, not '{note.python_type().__name__}'"
-            )
-        notes = self.own_attribute(tx, "__notes__")
-        if notes is not None and not issubclass(notes.python_type(), list):
-            raise tx.exceptions.new(TypeError, "Cannot add note: __notes__ is not a list")
-        if notes is None:
-            notes = tx.make.list_of([])
-            self.store(tx, "__notes__", notes)
-        notes.method(tx, "append", [note], {})
-
     def method(
         self, tx: TraceContext, name: str, args: list[Value], kwargs: dict[str, Value]
     ) -> Value:
@@ -238,12 +157,7 @@ class ExceptionValue(UserObject):
 
 def builtin_exception(cls: type) -> type:
     """The nearest exception class made in C, whose __new__ and __init__ lay out an instance."""
-    return next(
-        base for base in cls.__mro__ if not base.__flags__ & HEAP_TYPE or base in C_HEAP_EXCEPTIONS
-    )
-
-
-C_HEAP_EXCEPTIONS = (ExceptionGroup,)  # made by a call in C, so a heap type
+    return next(base for base in cls.__mro__ if not base.__flags__ & HEAP_TYPE)
 
 
 TEXTS: dict[type, Callable[[Any], str]] = {

@@ -18,7 +18,7 @@ from ..constant import LITERAL_TYPES, Constant, fold
 from ..containers.mapping import DictValue
 from ..containers.mapping_proxy import MappingProxyValue
 from ..registry import wraps
-from ..tensor.tensor import Identity
+from ..tensor.tensor import IdentityKey
 
 if TYPE_CHECKING:
     from ..context import TraceContext
@@ -46,7 +46,7 @@ class FrozenObject(Value):
         return self.real
 
     def key(self, tx: TraceContext) -> Any:
-        return Identity(self.real)
+        return IdentityKey(self.real)
 
     def truth(self, tx: TraceContext) -> bool:
         return bool(self.real)

@@ -13,7 +13,7 @@ from ....errors import GraphBreak
 from ....guards.guard import Kind
 from ....guards.source import DictItem, InstanceDict, ModuleSource, Source, TypeOf
 from ...pycode.passthrough import PassthroughFrame
-from ..base import Call, Value
+from ..base import PendingCall, Value
 from ..containers.mapping import DictValue
 from ..registry import wraps_subclasses
 from .class_value import ClassValue, raw_attribute, stored_in_class
@@ -121,7 +121,7 @@ class ModuleValue(UserObject):
             return self.table(tx, table).get(tx, tx.wrap(name, None)) is not None
         return name in real
 
-    def tail(self, tx: TraceContext, args: list[Value], kwargs: dict[str, Value]) -> Call:
+    def tail(self, tx: TraceContext, args: list[Value], kwargs: dict[str, Value]) -> PendingCall:
         if lookup(self.cls, "__call__")[1] is not torch.nn.Module.__call__:
             return super().tail(tx, args, kwargs)
         own_call = lookup(self.cls, "_call_impl")[1] is not torch.nn.Module._call_impl
@@ -129,8 +129,8 @@ class ModuleValue(UserObject):
             raw, source = raw_attribute(
                 tx, self.cls, "_call_impl", self.source and TypeOf(self.source)
             )
-            return Call(tx.wrap(raw, source), [self, *args], kwargs, BETWEEN[:1])
-        return Call(self.attribute(tx, "forward"), args, kwargs, BETWEEN)
+            return PendingCall(tx.wrap(raw, source), [self, *args], kwargs, BETWEEN[:1])
+        return PendingCall(self.attribute(tx, "forward"), args, kwargs, BETWEEN)
 
     def _has_hooks(self, tx: TraceContext) -> bool:
         """Whether a call must go through _call_impl; guarded either way."""
@@ -148,7 +148,7 @@ class ModuleValue(UserObject):
                 return True
         return False
 
-    def _is_filled(self, tx: TraceContext, hooks: dict, path: Source | None) -> bool:
+    def _is_filled(self, tx: TraceContext, hooks: dict[Any, Any], path: Source | None) -> bool:
         """Whether an existing table contains hooks, including changes of the traced program."""
         known = tx.objects.find(hooks)
         if isinstance(known, DictValue):

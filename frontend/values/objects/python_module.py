@@ -11,7 +11,7 @@ from ....guards.guard import Kind
 from ....guards.source import AttrSource, DictItem, InstanceDict, ModuleSource, Source
 from ..base import Value
 from ..registry import wraps_subclasses
-from ..tensor.tensor import Identity
+from ..tensor.tensor import IdentityKey
 from .mro import lookup
 
 if TYPE_CHECKING:
@@ -42,8 +42,8 @@ class PythonModule(Value):
     def describe(self) -> str:
         return f"module {vars(self.real).get('__name__')}"
 
-    def key(self, tx: TraceContext) -> Identity:
-        return Identity(self.real)
+    def key(self, tx: TraceContext) -> IdentityKey:
+        return IdentityKey(self.real)
 
     def truth(self, tx: TraceContext) -> bool:
         return True
@@ -54,12 +54,7 @@ class PythonModule(Value):
     def attribute(self, tx: TraceContext, name: str) -> Value:
         own = vars(self.real)
         if (id(own), name) in tx.effects.globals:
-            value = tx.effects.globals[id(own), name][1]
-            if value is None:
-                raise tx.exceptions.new(
-                    AttributeError, f"module '{self.real.__name__}' has no attribute '{name}'"
-                )
-            return value
+            return tx.effects.globals[id(own), name][1]
         if name in own:
             return tx.objects.wrap_global(
                 own[name], self.source and DictItem(InstanceDict(self.source), name)
@@ -84,15 +79,6 @@ class PythonModule(Value):
         ):
             raise GraphBreak("unsupported-mutation", f"of '{name}' of {self.describe()}")
         tx.effects.set_global(vars(self.real), name, value)
-
-    def del_attribute(self, tx: TraceContext, name: str) -> None:
-        if type(self.real) is not types.ModuleType:
-            raise GraphBreak("unsupported-mutation", f"of '{name}' of {self.describe()}")
-        if name not in vars(self.real) or (id(vars(self.real)), name) in tx.effects.globals:
-            self.attribute(tx, name)  # raises what a missing name does
-        else:
-            tx.guards.add(self.source and InstanceDict(self.source), Kind.PRESENT, name)
-        tx.effects.set_global(vars(self.real), name, None)
 
     def reconstruct(self, emit: Emitter) -> None:
         emit.builder.load_const(self.real)

@@ -8,13 +8,12 @@ from typing import TYPE_CHECKING
 
 import torch
 
-from ....errors import GraphBreak
 from ..base import Value
 from ..constant import Constant
 from ..containers.mapping import DictValue
 from ..functions.builtin_function import BuiltinValue
 from ..functions.method import MethodValue
-from ..operation import BINARY, COMPARE, Operation
+from ..operation import COMPARE, Operation
 from ..tensor.tensor import TensorValue
 from ..tensor.tensor_subclass import TORCHS, TensorObject, call_unwrapped, dispatch_operation
 from .mro import lookup
@@ -98,24 +97,6 @@ def compare_by_method(
         return None
     answer = equals.call(tx, [argument], {})
     return None if answer.is_not_implemented() else Constant(not answer.truth(tx))
-
-
-def answer_after_left(tx: TraceContext, sign: str, left: Value, right: Value) -> Value:
-    """left sign right, when left's method in Python was called and gave NotImplemented."""
-    compared = sign in COMPARE
-    op = COMPARE[sign] if compared else BINARY[sign]
-    if not isinstance(right, UserObject) and (compared or not isinstance(right, DictValue)):
-        if not op.is_equality or not right.is_constant():
-            raise GraphBreak("unsupported-operator", f"{left.describe()} {sign} {right.describe()}")
-        return Constant(sign == "!=")
-    if compared or right.python_type() is not left.python_type():
-        found = special_of(tx, right, op.reflected)
-        answer = Constant(NotImplemented) if found is None else found.call(tx, [left], {})
-        if not answer.is_not_implemented():
-            return answer
-    if op.is_equality:
-        return Constant(op.answer(tx.objects.same(left, right)))
-    raise not_supported(tx, op, left, right)
 
 
 def not_supported(tx: TraceContext, op: Operation, left: Value, right: Value) -> Exception:

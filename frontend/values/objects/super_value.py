@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import types
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from ....errors import GraphBreak
-from ....guards.guard import Kind
-from ....guards.source import AttrSource, Source
+from ....guards.source import Source
 from ..base import Value
-from ..registry import wraps
 from .class_value import ClassValue, bind, property_function, raw_attribute
 
 if TYPE_CHECKING:
@@ -67,14 +65,3 @@ class SuperValue(Value):
 
     def reconstruct(self, emit: Emitter) -> None:
         emit.call(super, [emit.const(self.cls), self.receiver])
-
-
-@wraps(super)
-def wrap_super(tx: TraceContext, obj: Any, source: Source | None) -> Value:
-    if source is None or super.__getattribute__(obj, "__self__") is None:
-        raise GraphBreak("unsupported-value", "a super object that is bound to nothing")
-    tx.guards.add(source, Kind.TYPE, super)
-    tx.guards.add(AttrSource(source, "__thisclass__"), Kind.IS, obj.__thisclass__)
-    return SuperValue(
-        obj.__thisclass__, tx.wrap(obj.__self__, AttrSource(source, "__self__")), source
-    )

@@ -12,11 +12,9 @@ from typing import TYPE_CHECKING, Any
 from ....errors import GraphBreak
 from ....guards.guard import Kind
 from ....guards.source import AttrSource, DictItem, InstanceDict, Source, TypeOf, attribute_path
-from ...pycode.features import SLOT_ERRORS_NAME_THE_MODULE
-from ..base import Call, ObservedException, Value, check_result_type, take, unless_stopped
+from ..base import ObservedException, PendingCall, Value, check_result_type, take, unless_stopped
 from ..constant import Constant
 from ..containers.mapping import DictValue, builtin_base, default_factory_of
-from ..containers.object_key import key_of
 from ..containers.sequence import (
     FIELD,
     BoundBuiltin,
@@ -32,7 +30,6 @@ from .class_value import (
     ClassValue,
     bind,
     has_plain_names,
-    property_error,
     property_function,
     raw_attribute,
     stored_in_class,
@@ -47,7 +44,6 @@ if TYPE_CHECKING:
 
 PLAIN_CLASS = (object, typing.Generic)  # whose __class__ is type(self)
 
-MADE_IN_C = (types.WrapperDescriptorType, types.MethodDescriptorType)
 ITER_OF_DICT = vars(dict)["__iter__"]
 
 
@@ -89,18 +85,14 @@ class UserObject(Mutable):
         found = lookup(self.cls, "__hash__")[1]
         if found is None:
             raise tx.exceptions.new(TypeError, f"unhashable type: '{self.cls.__name__}'")
-        if found is object.__hash__:
-            return tx.objects.identity_key(self, self.real)
-        method = self.special(tx, "__hash__")
-        if type(found) is not types.FunctionType or method is None:
-            raise self.unsupported("as a dictionary key")
-        return key_of(tx, self, method)
+        if found is not object.__hash__ or lookup(self.cls, "__eq__")[1] is not object.__eq__:
+            raise self.unsupported("as a dictionary key, by its own __hash__ or __eq__")
+        return tx.objects.identity_key(self, self.real)
 
     # attributes
 
     def own_attribute(self, tx: TraceContext, name: str) -> Value | None:
         """The item of the instance dictionary, or None."""
-        tx.effects.note_read(self, name)
         if name in self.attrs:
             return self.attrs[name]
         if name in self.seen:
@@ -135,7 +127,7 @@ class UserObject(Mutable):
             )
         return self._guarded_by_getattr(tx, name, lambda: self.generic_attribute(tx, name))
 
-    def getter(self, tx: TraceContext, name: str) -> Call | None:
+    def getter(self, tx: TraceContext, name: str) -> PendingCall | None:
         """The call of a property's function whose result is the attribute as it is; None if there
         is no such call."""
         if stored_in_class(tx, self.cls, name, self.source and TypeOf(self.source)) is not MISSING:
@@ -147,17 +139,17 @@ class UserObject(Mutable):
         )
         if not plain or type(raw) is not property or raw.fget is None:
             return None
-        return Call(tx.wrap(raw.fget, attribute_path(source, "fget")), [self], {})
+        return PendingCall(tx.wrap(raw.fget, attribute_path(source, "fget")), [self], {})
 
-    def setter(self, tx: TraceContext, name: str, value: Value) -> Call | None:
+    def setter(self, tx: TraceContext, name: str, value: Value) -> PendingCall | None:
         """The call that sets an attribute, if a property's function or __setattr__ does."""
         method = lookup(self.cls, "__setattr__")[1]
         if type(method) is types.FunctionType:
-            return Call(self.of_class(tx, "__setattr__"), [self, Constant(name), value], {})
+            return PendingCall(self.of_class(tx, "__setattr__"), [self, Constant(name), value], {})
         raw, source = raw_attribute(tx, self.cls, name, self.source and TypeOf(self.source))
         if type(raw) is not property or raw.fset is None:
             return None
-        return Call(tx.wrap(raw.fset, attribute_path(source, "fset")), [self, value], {})
+        return PendingCall(tx.wrap(raw.fset, attribute_path(source, "fset")), [self, value], {})
 
     def _guarded_by_getattr(self, tx: TraceContext, name: str, get: Any) -> Value:
         fallback, source = raw_attribute(
@@ -182,7 +174,7 @@ class UserObject(Mutable):
         if raw is not MISSING:
             if isinstance(raw, property) and type(raw).__get__ is property.__get__:
                 if raw.fget is None:
-                    raise property_error(tx, raw, self.cls, lambda obj: raw.__get__(obj))
+                    raise GraphBreak("exception-leaves", "AttributeError of a property")
                 return property_function(tx, raw, source, "fget").call(tx, [self], {})
             if name == "__dict__" and isinstance(raw, types.GetSetDescriptorType):
                 return self.dictionary(tx)
@@ -218,7 +210,6 @@ class UserObject(Mutable):
         return self.base is not None and raw.__objclass__ is self.base.python_type()
 
     def _slot(self, tx: TraceContext, name: str) -> Value:
-        tx.effects.note_read(self, name)
         if name in self.attrs:
             value = self.attrs[name]
         elif (held := slot_of(self.real, lookup(self.cls, name)[1])) is not MISSING:
@@ -231,7 +222,7 @@ class UserObject(Mutable):
             value = None
             self._was_bound(tx, name)
         if value is None:
-            raise tx.exceptions.no_attribute(name_for_slots(self.cls), name)
+            raise GraphBreak("exception-leaves", f"AttributeError of the empty slot '{name}'")
         return value
 
     def _descriptor(self, tx: TraceContext, raw: Any, name: str, source: Source | None) -> Value:
@@ -264,7 +255,7 @@ class UserObject(Mutable):
         raw, source = raw_attribute(tx, self.cls, name, self.source and TypeOf(self.source))
         if isinstance(raw, property) and type(raw).__set__ is property.__set__:
             if raw.fset is None:
-                raise property_error(tx, raw, self.cls, lambda obj: raw.__set__(obj, None))
+                raise GraphBreak("exception-leaves", "AttributeError of a property")
             property_function(tx, raw, source, "fset").call(tx, [self, value], {})
             return
         if (
@@ -290,7 +281,6 @@ class UserObject(Mutable):
 
     def store(self, tx: TraceContext, name: str, value: Value) -> None:
         """Binds a name in the instance dictionary (or a slot)."""
-        tx.effects.note_store(self, name)
         tx.effects.change(self)
         if name in self.attrs and self.attrs[name] is None:
             del self.attrs[name]
@@ -299,7 +289,6 @@ class UserObject(Mutable):
 
     def remove(self, tx: TraceContext, name: str) -> None:
         """Unbinds a name that is bound."""
-        tx.effects.note_store(self, name)
         tx.effects.change(self)
         self.renewed.discard(name)
         if self._was_bound(tx, name):
@@ -341,7 +330,7 @@ class UserObject(Mutable):
         raw, source = raw_attribute(tx, self.cls, name, self.source and TypeOf(self.source))
         if isinstance(raw, property) and type(raw).__delete__ is property.__delete__:
             if raw.fdel is None:
-                raise property_error(tx, raw, self.cls, lambda obj: raw.__delete__(obj))
+                raise GraphBreak("exception-leaves", "AttributeError of a property")
             property_function(tx, raw, source, "fdel").call(tx, [self], {})
             return
         if (
@@ -362,7 +351,6 @@ class UserObject(Mutable):
 
     def _is_bound(self, tx: TraceContext, name: str) -> bool:
         """Whether the object has the name now, in its dictionary or a slot."""
-        tx.effects.note_read(self, name)
         return self.attrs[name] is not None if name in self.attrs else self._was_bound(tx, name)
 
     def names(self, tx: TraceContext) -> list[str]:
@@ -390,7 +378,7 @@ class UserObject(Mutable):
                 raise tx.exceptions.new(
                     AttributeError, f"'{self.cls.__name__}' object has no attribute '__dict__'"
                 )
-            self.namespace = tx.make.namespace(self)
+            self.namespace = tx.make.instance_dictionary(self)
         return self.namespace
 
     # special methods
@@ -422,11 +410,11 @@ class UserObject(Mutable):
             return check_result_type(as_bool.call(tx, [], {}), bool, "__bool__").truth(tx)
         return True if self.special(tx, "__len__") is None else self.length(tx).truth(tx)
 
-    def tail(self, tx: TraceContext, args: list[Value], kwargs: dict[str, Value]) -> Call:
+    def tail(self, tx: TraceContext, args: list[Value], kwargs: dict[str, Value]) -> PendingCall:
         found = self.special(tx, "__call__")
         if found is None:
             raise tx.exceptions.new(TypeError, f"'{self.cls.__name__}' object is not callable")
-        return Call(found, args, kwargs)
+        return PendingCall(found, args, kwargs)
 
     def call(self, tx: TraceContext, args: list[Value], kwargs: dict[str, Value]) -> Value:
         function, args, kwargs, _ = self.tail(tx, args, kwargs)
@@ -439,24 +427,10 @@ class UserObject(Mutable):
 
     def ask_length(self, tx: TraceContext) -> None:
         for name in ("__len__", "__length_hint__"):
-            in_python = type(self) is UserObject and not isinstance(
-                lookup(self.cls, name)[1], MADE_IN_C
-            )
-            found = self.special(tx, name) if in_python else None
-            if found is None:
-                continue
-            try:
-                answer = found.call(tx, [], {})
-            except ObservedException as error:
-                if error.cls is not TypeError:
-                    raise
-                continue
-            known = answer.is_constant() and (
-                answer.constant() is NotImplemented or type(answer.constant()) is int
-            )
-            if not known or (type(answer.constant()) is int and answer.constant() < 0):
-                raise GraphBreak("exception-leaves", f"the error of {name}() of {self.describe()}")
-            if answer.constant() is not NotImplemented:
+            if type(self) is UserObject and isinstance(
+                lookup(self.cls, name)[1], types.FunctionType
+            ):
+                check_result_type(self._call_special(tx, name, [], ""), int, "__len__")
                 return
 
     def mapping_pairs(self, tx: TraceContext) -> list[tuple[Value, Value]]:
@@ -573,17 +547,6 @@ def name_in_c(cls: type) -> str:
         cls.__name__
         if cls.__flags__ & HEAP_TYPE or cls.__module__ == "builtins"
         else f"{cls.__module__}.{cls.__name__}"
-    )
-
-
-def name_for_slots(cls: type) -> str:
-    """A class's name as the error message of an empty slot shows it."""
-    if not SLOT_ERRORS_NAME_THE_MODULE:
-        return cls.__name__
-    return (
-        cls.__qualname__
-        if cls.__module__ in ("builtins", "__main__")
-        else f"{cls.__module__}.{cls.__qualname__}"
     )
 
 

@@ -23,8 +23,8 @@ from ..containers.sequence import TupleValue
 from ..functions.function import FunctionValue
 from ..objects.class_value import ClassValue
 from ..objects.user_object import UserObject
-from .graph_piece import TracedCall, interpret_without_effects, tensors_of
 from .tensor import TensorValue
+from .traced_call import TracedCall, interpret_without_effects, tensors_of
 
 if TYPE_CHECKING:
     from ..context import TraceContext
@@ -239,7 +239,7 @@ def run_forward(
 
 
 @dataclass
-class Backward:
+class BackwardTrace:
     """The backward pass: placeholders of the incoming gradients, its nodes, and a gradient (or
     None) for each tensor argument."""
 
@@ -255,7 +255,7 @@ def incoming_gradient(position: int) -> None:
 
 def trace_backward(
     tx: TraceContext, cls: ClassValue, ctx: ContextValue, args: list[Value], results: list[Value]
-) -> Backward:
+) -> BackwardTrace:
     function: Any = cls.cls
     name = "vjp" if function.vjp is not Function.vjp else "backward"
     materialize = ctx.attrs.get("materialize_grads")
@@ -287,7 +287,7 @@ def trace_backward(
             "exception-leaves",
             f"{cls.cls.__qualname__}.backward returns {len(returned)} gradients for {len(args)} inputs",
         )
-    return Backward(
+    return BackwardTrace(
         [grad.node for grad in incoming],
         [tuple(grad.fake.stride()) for grad in incoming],
         traced.nodes,
@@ -310,7 +310,7 @@ def gradient_nodes(args: list[Value], returned: list[Value]) -> list[torch.fx.No
 
 def call_node(
     tx: TraceContext, function: type[Function], ctx: ContextValue, tensors: list[TensorValue], forward: TracedCall, results: list[Value],
-    backward: Backward | None, start: int,
+    backward: BackwardTrace | None, start: int,
 ) -> list[Value]:  # fmt: skip
     """Replaces the nodes of both passes by one node; returns its outputs."""
     outputs = [result.node for result in tensors_of(results)]

@@ -13,12 +13,12 @@ from torch.utils.hooks import BackwardHook
 from ....backends.graph.backward_hooks import BackwardHooks, HookEntry, HookExit, TensorPositions
 from ....errors import GraphBreak
 from ....guards.guard import Kind
-from ..base import Lazy, Value
+from ..base import LazyValue, Value
 from ..constant import Constant
 from ..containers.sequence import ListValue, TupleValue
 from ..objects.user_object import UserObject
-from .graph_piece import NoEffects
 from .tensor import TensorValue
+from .traced_call import NoEffects
 
 if TYPE_CHECKING:
     from ..context import TraceContext
@@ -140,7 +140,7 @@ def hooks_of(tx: TraceContext, hook: UserObject) -> BackwardHooks:
 
 
 def existing(tx: TraceContext, value: Value) -> Any:
-    found = value.object if isinstance(value, Lazy) else tx.objects.real_object(value)
+    found = value.object if isinstance(value, LazyValue) else tx.objects.real_object(value)
     if found is None or value.source is None:
         raise break_here()
     tx.guards.add(value.source, Kind.PYTHON, ("is the same object", is_still(found)))

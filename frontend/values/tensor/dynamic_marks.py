@@ -26,13 +26,15 @@ def mark_dynamic(
     min: int | None = None,
     max: int | None = None,
 ) -> None:  # noqa: A002
-    """Says that the size of a dimension varies between calls, between `min` and `max` inclusive
-    when given.
+    """Declares that the size of a dimension varies between calls, between `min` and `max` inclusive.
 
-    Raises TypeError for what is no tensor, IndexError for a dimension that it lacks, ValueError for
-    an empty range or a size outside of it. Where the code needs one certain size after all there is
-    a warning with the line (under strict, torch's ConstraintViolationError), and other sizes
-    compile again.
+    Where the code needs one certain size, there is a warning with the line (with `strict`, torch's
+    ConstraintViolationError), and other sizes compile again.
+
+    Raises:
+        TypeError: `tensor` is not a tensor.
+        IndexError: the tensor has no such dimension.
+        ValueError: the range is empty, or the present size is outside of it.
     """
     if min is not None and max is not None and min > max:
         raise ValueError(f"mark_dynamic: min ({min}) is greater than max ({max})")
@@ -46,13 +48,13 @@ def mark_dynamic(
 
 
 def maybe_mark_dynamic(tensor: torch.Tensor, dim: int | tuple[int, ...] | list[int]) -> None:
-    """As mark_dynamic, but a size that the code specialises is accepted."""
+    """Declares that the size of a dimension may vary; code that specialises it raises no warning."""
     for one in _dims("maybe_mark_dynamic", tensor, dim):
         _put(tensor, one, Mark("maybe"))
 
 
 def mark_static(tensor: torch.Tensor, dim: int | tuple[int, ...] | list[int] | None = None) -> None:
-    """Says that the size of a dimension (all of them for None) never becomes dynamic."""
+    """Declares that the size of a dimension (None: of all) never becomes dynamic."""
     for one in range(tensor.dim()) if dim is None else _dims("mark_static", tensor, dim):
         _put(tensor, one, Mark("static"))
 

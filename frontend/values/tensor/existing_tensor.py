@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 import torch
 
 from ....errors import GraphBreak
-from ....guards.reference import without_class
 from ....guards.source import Source
+from ....guards.source.tensors import without_class
 from ..base import Value
 from ..registry import wraps_subclasses
 from .opaque_tensor import PLAIN_TENSORS, why_opaque, wrap_opaque

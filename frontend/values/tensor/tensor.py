@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import operator
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -24,13 +25,13 @@ if TYPE_CHECKING:
     from ..operation import UnaryOperation
 
 CONSTANT_ATTRIBUTES = frozenset(
-    "dtype device layout ndim requires_grad is_cuda is_cpu is_sparse is_quantized is_meta is_mps is_mkldnn is_nested is_xpu is_leaf "
-    "itemsize names output_nr is_sparse_csr is_mtia is_ipu is_xla is_maia is_vulkan retains_grad".split()
+    "dtype device layout ndim requires_grad is_cuda is_cpu is_sparse is_quantized is_meta is_mps is_mkldnn is_nested is_xpu "
+    "itemsize names is_sparse_csr is_mtia is_ipu is_xla is_maia is_vulkan".split()
 )
 GRAPH_ATTRIBUTES = frozenset("T mT H mH real imag data".split())
 
 
-class Identity:
+class IdentityKey:
     """A dictionary key that is equal only for one object."""
 
     __slots__ = ("of",)
@@ -42,7 +43,7 @@ class Identity:
         return id(self.of)
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Identity) and self.of is other.of
+        return isinstance(other, IdentityKey) and self.of is other.of
 
 
 class TensorValue(Value):
@@ -73,7 +74,7 @@ class TensorValue(Value):
     def key(self, tx: TraceContext) -> Any:
         if self.real is not None:
             tx.objects.identity_key(self, self.real)
-        return Identity(self)
+        return IdentityKey(self)
 
     def truth(self, tx: TraceContext) -> bool:
         raise GraphBreak(
@@ -119,7 +120,7 @@ class TensorValue(Value):
 
     def _takes_gradient(self, tx: TraceContext, value: Value) -> bool:
         """Whether an existing tensor accepts this as its .grad."""
-        if self.source is None or not self.fake.is_leaf or self.fake.is_inference():
+        if self.source is None or not self.is_leaf(tx) or self.fake.is_inference():
             return False
         if not isinstance(value, TensorValue):
             return value.is_none()
@@ -130,6 +131,19 @@ class TensorValue(Value):
             isinstance(size, torch.SymInt) for size in (*mine, *its)
         ) and not is_functorch_wrapped_tensor(value.fake)
         return plain and mine == its and not self.same(value)
+
+    def is_leaf(self, tx: TraceContext) -> bool:
+        """Whether the tensor is a leaf of autograd now; whether an existing one was is guarded
+        (where it takes no gradients it always is)."""
+        if self.source is not None and self.real is not None and self.real.requires_grad:
+            self.ask_autograd(tx, "is_leaf")
+        return self.fake.is_leaf
+
+    def ask_autograd(self, tx: TraceContext, name: str) -> bool:
+        """What an attribute of an existing tensor, that no guard on tensors covers, was before the
+        frame; guarded."""
+        assert self.source is not None and self.real is not None
+        return tx.wrap(getattr(self.real, name), AttrSource(self.source, name)).truth(tx)
 
     def _plain_gradient(self, tx: TraceContext) -> bool:
         """Whether gradients must have the tensor's own dtype; guarded."""
@@ -265,15 +279,30 @@ def _grad(tx: TraceContext, tensor: TensorValue) -> Value:
         raise tensor.unsupported("attribute grad of a tensor made inside")
     real = tensor.real
     assert real is not None
-    if not (tensor.fake.is_leaf or real.retains_grad):
+    if not (tensor.is_leaf(tx) or tensor.ask_autograd(tx, "retains_grad")):
         raise tensor.unsupported(
             "attribute grad of a tensor that is no leaf, at which torch warns,"
         )
     return tx.wrap(real.grad, AttrSource(tensor.source, "grad"))
 
 
+def _is_leaf(tx: TraceContext, tensor: TensorValue) -> Value:
+    return Constant(tensor.is_leaf(tx))
+
+
+def _node_attribute(name: str) -> Callable[[TraceContext, TensorValue], Value]:
+    """What the autograd node of a tensor tells; no guard asks existing tensors."""
+
+    def read(tx: TraceContext, tensor: TensorValue) -> Value:
+        if tensor.source is not None and tensor.fake.requires_grad:
+            raise tensor.unsupported(f"attribute {name}")
+        return Constant(getattr(tensor.fake, name))
+
+    return read
+
+
 def _grad_fn(tx: TraceContext, tensor: TensorValue) -> Value:
-    if tensor.fake.grad_fn is None:
+    if tensor.is_leaf(tx):
         return Constant(None)
     raise tensor.unsupported("attribute grad_fn")
 
@@ -282,4 +311,7 @@ def _class(tx: TraceContext, tensor: TensorValue) -> Value:
     return tx.wrap(tensor.cls, None)
 
 
-ATTRIBUTES = {"shape": _shape, "grad": _grad, "grad_fn": _grad_fn, "__class__": _class}
+ATTRIBUTES = {
+    "shape": _shape, "grad": _grad, "grad_fn": _grad_fn, "__class__": _class, "is_leaf": _is_leaf,
+    "output_nr": _node_attribute("output_nr"), "retains_grad": _node_attribute("retains_grad"),
+}  # fmt: skip

@@ -16,8 +16,8 @@ import torch.overrides
 
 from ....errors import GraphBreak
 from ....guards.guard import Kind
-from ....guards.reference import without_class
 from ....guards.source import ClassAttribute, PlainTensor, Source, TypeOf
+from ....guards.source.tensors import without_class
 from ..base import Value
 from ..constant import Constant
 from ..containers.mapping import DictValue
@@ -25,7 +25,7 @@ from ..containers.sequence import ListValue, Sequence, SliceValue, TupleValue
 from ..objects.class_value import ClassValue, raw_attribute
 from ..objects.mro import lookup
 from ..objects.user_object import UserObject
-from .tensor import Identity, TensorValue
+from .tensor import IdentityKey, TensorValue
 
 if TYPE_CHECKING:
     from ..context import TraceContext
@@ -74,7 +74,7 @@ class TensorObject(UserObject):
         self.plain = plain
 
     def key(self, tx: TraceContext) -> Any:
-        return Identity(self)
+        return IdentityKey(self)
 
     def literal(self, tx: TraceContext) -> Any:
         raise self.unsupported("where a literal is needed")

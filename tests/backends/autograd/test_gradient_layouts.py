@@ -44,6 +44,12 @@ PROGRAMS = {
     "batch norm of rows": (lambda x: F.batch_norm(x, None, None, training=True), lambda: [numbers(3, 5, 4).transpose(1, 2)]),
     "hardswish": (F.hardswish, lambda: [numbers(3, 4).t()]),
     "ormqr": (torch.ormqr, lambda: [numbers(4, 3).t().contiguous().t(), numbers(3), numbers(4, 2)]),
+    "product of all": (lambda x: x.prod()[None], lambda: [numbers(3, 4, 5).transpose(1, 2)]),
+    "maximum of all": (lambda x: x.max()[None], lambda: [numbers(3, 4).t()]),
+    "cross entropy of an image": (
+        lambda x: F.cross_entropy(x, torch.zeros(2, 6, 5, dtype=torch.long))[None], lambda: [image().to(memory_format=LAST)],
+    ),
+    "padding that cuts": (lambda x: F.pad(x, (-1, 1, -1, 1), mode="replicate"), lambda: [image().to(memory_format=LAST)]),
     "two results": (lambda x: (x.t() * 2, x.t().sin().sum(0)), lambda: [numbers(3, 4)]),
     "a written buffer": (lambda x: (COUNT.add_(1), x.t() * 2)[1], lambda: [numbers(3, 4)]),
 }
@@ -75,6 +81,16 @@ def test_strides_are_eagers(name, backend):
         got = gradients(compiled, make(), incoming)
         assert [gradient.stride() for gradient in got] == [gradient.stride() for gradient in wanted], incoming
         torch.testing.assert_close(got, wanted)
+
+
+@pytest.mark.parametrize("backend", ("aot_eager", "native"))
+def test_a_result_that_fake_tensors_lay_out_otherwise(backend):
+    def function(x):
+        return F.max_unpool2d(x, torch.arange(120).reshape(2, 4, 3, 5) % 60, 2)
+
+    given = numbers(2, 4, 3, 5).to(memory_format=LAST)
+    got, wanted = framejit.compile(function, backend=backend)(given), function(given)
+    assert got.stride() == wanted.stride() and torch.equal(got, wanted)
 
 
 @pytest.mark.parametrize("backend", ("aot_eager", "native"))

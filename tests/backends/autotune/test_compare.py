@@ -67,6 +67,22 @@ def test_each_of_torchs_settings_of_precision_is_seen():
         torch.set_float32_matmul_precision(before)
 
 
+@pytest.mark.parametrize(
+    ("off", "eagers", "said"),
+    [
+        (1e-3, 0.0, ""),  # one rounding of float16 in a graph that casts to it, also in its run in float64
+        (1e-3, 1e-4, "away from float64's"),  # the run in float64 is more exact than float16: so has the graph to be
+        (5e-2, 0.0, "away from float64's"),
+    ],
+)
+def test_a_run_in_float64_that_rounds_as_the_graph_does(off, eagers, said):
+    exact = EXACT.float().double()
+    got, wanted = (exact * (1 + off)).float(), (exact * (1 + eagers)).float()
+    found = difference(ran(got), ran(wanted), lambda: ran(exact), lambda: torch.float16)
+    assert said in found and bool(said) == bool(found)
+    assert difference(ran(got), ran(wanted), lambda: ran(exact))
+
+
 @pytest.mark.parametrize("exact", [True, False])
 @pytest.mark.parametrize(("off", "said"), [(1e-8, ""), (1e-4, "gradient 1")])
 def test_a_gradient_of_nothing_but_rounding(off, said, exact):

@@ -1,6 +1,7 @@
 """Compiled graphs that raise: where the captured one does not it takes over for good, with one warning; what is the user's is raised."""
 from __future__ import annotations
 
+import contextlib
 import warnings
 
 import framejit
@@ -72,6 +73,43 @@ def test_the_captured_graph_takes_over(function, first):
     assert backend.calls == 2
     (warning,) = told
     assert "raised ValueError: no kernel" in str(warning.message)
+
+
+def transformed(x):
+    return torch.func.vmap(lambda row: torch.func.jvp(torch.sin, (row,), (row,))[1])(x)
+
+
+def in_autocast(x):
+    with torch.autocast("cpu", torch.bfloat16):
+        return (x @ x).float()
+
+
+class Stopping(torch.fx.Interpreter):
+    """Runs some nodes of a graph."""
+
+    def __init__(self, gm, nodes):
+        super().__init__(gm)
+        self.left = nodes
+
+    def run_node(self, node):
+        if self.left == 0:
+            raise StopIteration
+        self.left -= 1
+        return super().run_node(node)
+
+
+@pytest.mark.parametrize("nodes", range(1, 13))
+@pytest.mark.parametrize("function", [transformed, in_autocast, modes])
+def test_modes_that_a_backend_leaves_on_when_it_gives_up_amid_a_run(function, nodes):
+    def gives_up(gm, example_inputs):
+        with contextlib.suppress(StopIteration):
+            Stopping(gm, nodes).run(*example_inputs)
+        return gm.forward
+
+    x = torch.randn(3, 3)
+    torch.testing.assert_close(framejit.compile(function, backend=gives_up)(x), function(x))
+    assert torch.is_grad_enabled() and not torch.is_autocast_enabled("cpu")
+    assert torch._C._functorch.maybe_current_level() is None
 
 
 def test_what_the_user_did_is_raised_and_nothing_is_given_up():

@@ -8,6 +8,7 @@ from random import Random
 
 import framejit
 import pytest
+import torch
 
 from . import aliasing
 
@@ -68,3 +69,40 @@ def test_modules_hold_parameters_and_buffers_some_of_them_tied(pattern, mode):
 def test_some_programs_are_of_modules():
     made = [aliasing.write(Random(seed)) for seed in range(60)]
     assert {(program.by_attribute, program.by_module) for program in made} == {(False, False), (True, False), (True, True)}
+
+
+STALE = """def program(a, b):
+    v2 = b.detach().clone()
+    v3 = v2[1:]
+    v2.mul_(a)
+    print(end='')
+    v3.add_(1)
+    return v2,
+"""
+REFUSED = """def program(a, b):
+    print(end='')
+    a.add_(b)
+    return torch.add(a, b, out=b),
+"""
+
+
+@pytest.mark.parametrize(("source", "raises"), [(STALE, False), (REFUSED, True)])
+def test_only_the_error_that_a_look_at_the_history_takes_away_is_no_difference(source, raises):
+    """Eager raises in both. Of the first, that depends on whether anything has asked a view for its history."""
+    program = aliasing.Program(source, ["row", "row"], aliasing.DTYPES[0], "history", False)
+    seen = aliasing.function_of(program.looking().source, "<looking>")
+    assert aliasing.outcome(aliasing.function_of(source, "<plain>"), program, "separate", 3).error == "RuntimeError"
+    assert (aliasing.outcome(seen, program, "separate", 3).error == "RuntimeError") is raises
+    program.calls = [("separate", 3)]
+    assert aliasing.examine(program, "eager") is None
+
+
+def test_bits_of_floats_that_are_no_number_are_not_compared_and_all_others_are():
+    def negates(gm, examples):
+        return lambda *args: [item ^ -(2**31) if item.dtype is torch.int32 else item for item in gm.forward(*args)]
+
+    framejit.register_backend("negates_bits", negates, overlaps=True)
+    source = "def program(a, b):\n    c = a * {factor}\n    return c, c.view(torch.int32) + 0,\n"
+    for factor, differs in (("float('nan')", False), ("2", True)):
+        program = aliasing.Program(source.format(factor=factor), ["row", "row"], torch.float32, "inference", False, [("separate", 3)])
+        assert (aliasing.examine(program, "negates_bits") is not None) is differs

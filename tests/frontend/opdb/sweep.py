@@ -26,6 +26,10 @@ SAMPLES = 3
 # backend, whether gradients are taken, and whether sizes and numbers are symbols from the first call
 SETTINGS = ("eager", "aot_eager", "native", "eager+grad", "aot_eager+grad", "native+grad", "eager+dynamic", "aot_eager+grad+dynamic")
 TORCH_COMPILE = "torch.compile"  # the peer of `eager`: it is only counted, and only where it is asked for
+# inputs laid out otherwise than the database does; counted where it is asked for
+LAID_OUT = tuple(
+    f"{backend}+{layout}" for backend in ("native", "aot_eager+grad", "native+grad") for layout in ("transposed", "channels_last")
+)
 PEERS = (TORCH_COMPILE, f"{TORCH_COMPILE}+grad")
 TOLERANCE = {"native": 5e-5}  # relative and absolute, where sums run in another order than eager's; others 1e-5
 OPEN = Path(__file__).with_name("not_captured.json")  # by setting: operators of which a sample is not one graph
@@ -54,11 +58,23 @@ def applies(op: OpInfo, setting: str) -> bool:
     return "grad" not in setting.split("+") or op.supports_autograd
 
 
-def samples(op: OpInfo, grad: bool) -> list[SampleInput]:
+def samples(op: OpInfo, grad: bool, layout: str = "") -> list[SampleInput]:
     """The first samples, made anew and always the same. An operator without samples has an empty list."""
     torch.manual_seed(0)
     made: Iterator[SampleInput] = op.sample_inputs("cpu", torch.float32, requires_grad=grad)
-    return [sample for _, sample in zip(range(SAMPLES), made, strict=False)]
+    given = [sample for _, sample in zip(range(SAMPLES), made, strict=False)]
+    return [sample.transform(lambda item: laid_out(item, layout)) for sample in given] if layout else given
+
+
+def laid_out(item: Any, layout: str) -> Any:
+    """A tensor with other strides: channels-last where it has four dimensions or five, else, or for "transposed", the last two swapped."""
+    if not isinstance(item, torch.Tensor) or item.layout is not torch.strided or item.dim() < 2 or not item.is_contiguous():
+        return item
+    if layout == "channels_last" and item.dim() in (4, 5):
+        made = item.detach().clone(memory_format=torch.channels_last if item.dim() == 4 else torch.channels_last_3d)
+    else:
+        made = item.detach().mT.contiguous().mT
+    return made.requires_grad_(item.requires_grad)
 
 
 @dataclass
@@ -143,6 +159,7 @@ def measure(name: str, op: OpInfo, setting: str) -> Row:
     """Runs the samples of one operator in one setting."""
     backend, *asked = setting.split("+")
     grad, dynamic = "grad" in asked, "dynamic" in asked or None
+    layout = next((word for word in asked if word not in ("grad", "dynamic")), "")
     started = time.perf_counter()
     called = op.op
 
@@ -152,7 +169,7 @@ def measure(name: str, op: OpInfo, setting: str) -> Row:
     reason = told = None
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        eager, repeat, compiled = samples(op, grad), samples(op, grad), samples(op, grad)
+        eager, repeat, compiled = (samples(op, grad, layout) for _ in range(3))
         if backend == TORCH_COMPILE:
             for index, (one, two) in enumerate(zip(eager, compiled, strict=True)):
                 if run(call, one, grad).error is None:
@@ -210,7 +227,7 @@ def known_open() -> dict[str, list[str]]:
 def table(rows: list[Row]) -> str:
     """Counts by setting."""
     lines = ["| setting | operators | in one graph | differ from eager | seconds |", "|--|--|--|--|--|"]
-    for setting in (*SETTINGS, *PEERS):
+    for setting in (*SETTINGS, *LAID_OUT, *PEERS):
         mine = [row for row in rows if row.setting == setting]
         if not mine:
             continue
@@ -222,7 +239,7 @@ def table(rows: list[Row]) -> str:
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("names", nargs="*", help="operators; none: all")
-    parser.add_argument("--settings", nargs="*", default=SETTINGS, choices=(*SETTINGS, *PEERS))
+    parser.add_argument("--settings", nargs="*", default=SETTINGS, choices=(*SETTINGS, *LAID_OUT, *PEERS))
     parser.add_argument("--out", type=Path, help="a file for the rows, one JSON object a line")
     parser.add_argument("--resume", action="store_true", help="keep the rows that the file has already")
     parser.add_argument("--update", action="store_true", help=f"write {OPEN.name} anew (with all operators)")

@@ -29,6 +29,21 @@ def test_layout_of_gradients(name, setting):
     assert sweep.measure(name, sweep.operators()[name], setting).difference is None
 
 
+# Operators whose results, random numbers or gradients differed with inputs that are transposed or channels-last.
+@pytest.mark.parametrize("layout", ("transposed", "channels_last"))
+@pytest.mark.parametrize("setting", ("native", "native+grad", "aot_eager+grad"))
+@pytest.mark.parametrize("name", (
+    "nn.functional.batch_norm", "native_batch_norm", "_batch_norm_with_update", "nn.functional.channel_shuffle",
+    "nn.functional.alpha_dropout", "resize_as_", "native_dropout_backward", "prod", "max.reduction_no_dim",
+    "nn.functional.pad.replicate_negative", "nn.functional.cross_entropy",
+))  # fmt: skip
+def test_inputs_of_another_layout(name, setting, layout):
+    op = sweep.operators()[name]
+    if sweep.applies(op, setting):
+        row = sweep.measure(name, op, f"{setting}+{layout}")
+        assert row.difference is None and row.captured, row.reason
+
+
 @pytest.mark.parametrize(("name", "captured"), [("add", True), ("resize_", False)])
 def test_torch_compile_is_counted(name, captured):
     row = sweep.measure(name, sweep.operators()[name], sweep.TORCH_COMPILE)

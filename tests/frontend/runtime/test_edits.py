@@ -303,5 +303,5 @@ def test_hits_between_edits_look_at_nothing_again(worlds):
         world.net.unrelated = number
         world.thing.unrelated = number
         compiled(x)
-    assert entry.program.reuses - before == 10 and entry.program.arms == 1
+    assert entry.program.reuses - before == 10 and entry.program.snapshots_taken == 1
     assert compiled.framejit.compiles == 1

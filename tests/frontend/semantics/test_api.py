@@ -344,9 +344,9 @@ def test_function_without_tensors_makes_no_graph():
 
 
 def test_internal_failure_falls_back_once(monkeypatch):
-    from framejit.frontend.runtime import cache
+    from framejit.frontend.runtime import pipeline
 
-    monkeypatch.setattr(cache, "convert", lambda *args: 1 / 0)
+    monkeypatch.setattr(pipeline.Compilation, "run", lambda self: 1 / 0)
 
     def f(x, log):
         log.append(1)
@@ -362,13 +362,13 @@ def test_internal_failure_falls_back_once(monkeypatch):
 
 
 def test_an_internal_failure_is_told_once_a_cause(monkeypatch):
-    from framejit.frontend.runtime import cache
+    from framejit.frontend.runtime import pipeline
 
     def fails(*args):
         raise LookupError("planted")
 
-    monkeypatch.setattr(cache, "convert", fails)
-    monkeypatch.setattr(cache, "_reported", set())
+    monkeypatch.setattr(pipeline.Compilation, "run", fails)
+    monkeypatch.setattr(framejit.errors, "_warned", set())
     with framejit.config.patch(strict=False), warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         for _ in range(3):  # functions of their own
@@ -376,7 +376,7 @@ def test_an_internal_failure_is_told_once_a_cause(monkeypatch):
                 return x + 1
 
             assert torch.equal(framejit.compile(step)(vec(2)), vec(2) + 1)
-        monkeypatch.setattr(cache, "convert", lambda *args: 1 / 0)
+        monkeypatch.setattr(pipeline.Compilation, "run", lambda self: 1 / 0)
         framejit.compile(lambda x: x * 2)(vec(2))
     told = [str(one.message) for one in caught if "internal failure" in str(one.message)]
     assert len(told) == 2 and "LookupError: planted" in told[0] and "framejit.disable" in told[0] and "ZeroDivisionError" in told[1]

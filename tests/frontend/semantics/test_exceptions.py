@@ -845,7 +845,7 @@ def test_notes_of_a_group_are_those_of_its_parts():
             log.append(some.__notes__)
         return x + 1, log[0] is log[1], group.__notes__
 
-    check(f, vec(2), [])
+    check(f, vec(2), [], graphs=None, breaks=None)
 
 
 def nested_group():

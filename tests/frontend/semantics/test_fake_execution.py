@@ -152,3 +152,29 @@ def test_operators_on_constants_of_the_program_run():
 
     handle = framejit.compile(f)
     assert handle(torch.ones(2)).equal(torch.full((2,), 2.0))
+
+
+LAID_OUT = {
+    "batch norm": lambda x: F.batch_norm(x, None, None, training=True), "poisson": lambda x: torch.poisson(x.abs()),
+    "normal": lambda x: torch.normal(x, x.abs() + 1), "rrelu": lambda x: F.rrelu(x, training=True),
+    "gamma": lambda x: torch._standard_gamma(x.abs() + 1), "dirichlet": lambda x: torch._sample_dirichlet(x.abs() + 1),
+    "unpooled": lambda x: F.max_unpool2d(x, torch.arange(x.numel()).reshape(x.shape) % 12, 2),
+    "shuffled": lambda x: F.channel_shuffle(x, 2),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("backend", ["eager", "aot_eager", "native"])
+@pytest.mark.parametrize("make", [
+    lambda: torch.rand(2, 4, 3, 3).to(memory_format=torch.channels_last), lambda: torch.rand(2, 4, 3, 3).mT, lambda: torch.rand(2, 4, 3, 3),
+], ids=["channels last", "transposed", "contiguous"])  # fmt: skip
+@pytest.mark.parametrize("operator", LAID_OUT.values(), ids=LAID_OUT)
+def test_strides_of_results_that_the_program_asks_for(operator, make, backend):
+    def program(x):
+        made = operator(x)
+        return made, made.stride(), made.is_contiguous()
+
+    given = make()
+    with framejit.config.patch(strict=True):
+        compiled = framejit.compile(program, backend=backend)
+    got, wanted = compiled(given), program(given)
+    assert got[1:] == wanted[1:] and got[0].stride() == wanted[0].stride()

@@ -308,7 +308,7 @@ OF_MODULES = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("backend", ["eager", "native"])
+@pytest.mark.parametrize("backend", ["eager", "native", "torchscript"])
 @pytest.mark.parametrize("program", OF_MODULES.values(), ids=OF_MODULES)
 def test_transforms_of_modules_are_captured(program, backend):
     handle = framejit.compile(program, backend=backend)

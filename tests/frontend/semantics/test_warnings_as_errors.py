@@ -41,12 +41,31 @@ def changed_size(y):
     return torch.cat([y, y]).sin()
 
 
+def that_keeps_its_gradient(y):
+    z = y * 2
+    z.retain_grad()
+    framejit.graph_break()
+    w = z.relu()
+    w.retain_grad()
+    return w + z
+
+
+def that_came_with_its_gradient(y):
+    y.retain_grad()
+    y.grad = None
+    (y * 2).sum().backward(retain_graph=True)
+    framejit.graph_break()
+    return y * y.grad
+
+
 layers = nn.Sequential(nn.Linear(3, 3), nn.ReLU())
 
 
 @pytest.mark.parametrize("backend", ["eager", "native", "aot_eager"])
 @pytest.mark.parametrize("dynamic", [None, True])
-@pytest.mark.parametrize("program", [with_a_break, through_an_object, of_a_module, changed_size])
+@pytest.mark.parametrize("program", [
+    with_a_break, through_an_object, of_a_module, changed_size, that_keeps_its_gradient, that_came_with_its_gradient,
+])  # fmt: skip
 def test_tensors_that_are_no_leaves(program, dynamic, backend):
     handle = strict_compile(program, backend=backend, dynamic=dynamic)
     with warnings.catch_warnings():

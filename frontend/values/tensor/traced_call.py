@@ -75,16 +75,7 @@ class NoEffects:
     def __init__(self, real: Any, args: list[Value]) -> None:
         self.changed, self.globals = real.changed, real.globals
         self.outside = list(containers(args))
-        self.note_read, self.note_store, self.note_variable = (
-            real.note_read,
-            real.note_store,
-            real.note_variable,
-        )
-        self.forbid_changes, self.may_be_seen, self.read = (
-            real.forbid_changes,
-            real.may_be_seen,
-            real.read,
-        )
+        self.may_be_seen, self.read = real.may_be_seen, real.read
 
     def change(self, value: Any) -> None:
         if value.source is not None or value.epoch or any(value is other for other in self.outside):
@@ -105,7 +96,7 @@ class NoEffects:
     ) -> None:
         raise GraphBreak("data-dependent-branch", " in a call that is differentiated as one")
 
-    def set_global(self, where: Any, name: str, value: Value | None) -> None:
+    def set_global(self, where: Any, name: str, value: Value) -> None:
         raise GraphBreak(
             "unsupported-mutation", f"of global '{name}' in a call that is differentiated as one"
         )

@@ -1,0 +1,28 @@
+"""What `list_backends()` says of one backend."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class BackendInfo:
+    """What list_backends() tells of one: `reason` says why it is not usable here."""
+
+    name: str
+    devices: tuple[str, ...] | None
+    training: bool
+    wants: str
+    usable: bool
+    reason: str
+    origin: str
+
+    def __str__(self) -> str:
+        needs = (
+            f"{' or '.join(self.devices) if self.devices else 'any device'}, {self.wants} graphs"
+        )
+        training = "" if self.training else ", inference only"
+        origin = f", from {self.origin}" if self.origin else ""
+        return f"{self.name}: {needs}{training}{origin}" + (
+            "" if self.usable else f"; not usable here: {self.reason}"
+        )

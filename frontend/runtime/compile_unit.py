@@ -1,0 +1,45 @@
+"""CompileUnit: what a site compiles."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from ...errors import GraphBreak
+from ...tier import Tier
+from ..pycode.instr import DecodedCode
+from ..pycode.resume import SuspendedFrame
+from ..tracing.variation import Variation
+from ..tracing.work_budget import Loops
+from .economy import IdleFrame
+from .unrolled_turns import UnrolledTurns
+
+
+@dataclass(frozen=True)
+class CompileUnit:
+    """A whole code object, or the code after a break: the frames that were suspended there,
+    outermost first.
+
+    loops: the loops of the handle that run in Python. forbidden: with fullgraph, the break before
+    this unit, which was made for an exception that was about to leave the frame.
+    """
+
+    decoded: DecodedCode
+    frames: tuple[SuspendedFrame, ...]
+    loops: Loops
+    variation: Variation = field(default_factory=Variation)
+    turns: UnrolledTurns = field(default_factory=UnrolledTurns)  # of the loops around it
+    tier: Tier = field(default_factory=Tier)
+    idle: IdleFrame = field(default_factory=IdleFrame)
+    forbidden: GraphBreak | None = None
+
+    @property
+    def name(self) -> str:
+        return self.decoded.code.co_qualname
+
+    @property
+    def start(self) -> str:
+        """file:line of its first instruction."""
+        if not self.frames:
+            return f"{self.decoded.code.co_filename}:{self.decoded.code.co_firstlineno}"
+        decoded, point = self.frames[-1].decoded, self.frames[-1].point
+        return f"{decoded.code.co_filename}:{decoded.instrs[point.index].line}"

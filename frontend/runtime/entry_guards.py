@@ -1,0 +1,62 @@
+"""The guards of an entry: what the capture relied on, sizes that vary, and which inputs must stay
+distinct objects."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import replace
+
+import torch
+import torch.fx
+
+from ...guards.guard import Guard, Kind
+from ..tracing.capture import Capture
+from ..tracing.graph_builder import GraphInput
+from ..tracing.input_memory import InputMemory
+from .surroundings import DUAL_LEVEL
+
+
+def entry_guards(
+    capture: Capture, used: Collection[torch.fx.Node], memory: InputMemory
+) -> list[Guard]:
+    """All guards of a capture.
+
+    used: the placeholders that the graph uses. memory: how the inputs overlap. Distinct objects
+    stay distinct: the tensors that the graph takes, and all objects of a type of which the capture
+    changed one.
+    """
+    distinct = capture.trace.objects.distinct_groups()  # adds guards on identity to the capture's
+    guards = [*capture.trace.guards, Guard(DUAL_LEVEL, Kind.EQUALS, -1)]
+    if capture.trace.symbols.exist:
+        guards = [*with_symbols(capture, guards), *capture.trace.symbols.shapes.guards()]
+    inputs = [
+        item
+        for item in capture.trace.graph.inputs
+        if item.value.node in used and isinstance(item, GraphInput)
+    ]
+    mutated = any(item.mutated for item in inputs)
+    tensors = [
+        item.source for item in inputs if mutated or not isinstance(item.real, torch.nn.Parameter)
+    ]
+    guards += [
+        Guard(first, Kind.DISTINCT, tuple(others))
+        for first, *others in filter(None, (tensors, *distinct))
+        if others
+    ]
+    return [*guards, *memory.guards]
+
+
+def with_symbols(capture: Capture, guards: list[Guard]) -> list[Guard]:
+    """The guards; those on tensors leave symbolic sizes and strides open."""
+    shapes = capture.trace.symbols.shapes
+    fakes = {
+        item.source: item.value.fake
+        for item in capture.trace.graph.inputs
+        if isinstance(item, GraphInput)
+    }
+
+    def with_open_sizes(guard: Guard) -> Guard:
+        fake = fakes.get(guard.source) if guard.kind is Kind.TENSOR else None
+        return guard if fake is None else replace(guard, expected=shapes.spec(guard.expected, fake))
+
+    return list(map(with_open_sizes, guards))

@@ -1,0 +1,115 @@
+"""Steps into builtin containers."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from dataclasses import field
+from typing import Any
+
+from ..encoded import Encoded
+from .frame import BuiltinsSource, GlobalsSource
+from .objects import InstanceDict
+from .path import PathEnds, Source, path, safe_repr
+
+KEYS_BY_VALUE = frozenset({str, int, float, complex, bool, bytes, tuple, type(None)})
+# where a torch.nn.Module keeps what reads as an attribute
+MODULE_TABLES = ("_modules", "_parameters", "_buffers")
+
+
+@path
+class DictItem(Source):
+    """dict.__getitem__(of, key). The key is a constant with value equality (str, int, ..., or a
+    tuple of such), or an object as itself."""
+
+    cost = 4
+    of: Source
+    key: Any
+
+    @property
+    def name(self) -> str:
+        of = self.of
+        if isinstance(of, InstanceDict):
+            return f"{of.of.name}.{self.key}"
+        if isinstance(of, DictItem) and of.is_module_table():
+            owner = of.of.base
+            assert owner is not None
+            is_position = str(self.key).isdigit()
+            return f"{owner.name}[{self.key}]" if is_position else f"{owner.name}.{self.key}"
+        if isinstance(of, GlobalsSource | BuiltinsSource):
+            return str(self.key)
+        return f"{of.name}[{safe_repr(self.key)}]"
+
+    def is_module_table(self) -> bool:
+        return isinstance(self.of, InstanceDict) and self.key in MODULE_TABLES
+
+    def __hash__(self) -> int:
+        return hash((self.of, type(self.key), self.key))
+
+    def __eq__(self, other: object) -> bool:
+        return (
+            isinstance(other, DictItem)
+            and type(self.key) is type(other.key)
+            and (
+                self.key is other.key or (type(self.key) in KEYS_BY_VALUE and self.key == other.key)
+            )
+            and self.of == other.of
+        )
+
+    def read(self, of: dict[Any, Any]) -> Any:
+        missing = object()  # not dict.__getitem__, which calls a subclass's __missing__
+        found = dict.get(of, self.key, missing)
+        if found is missing:
+            raise PathEnds(self.name)
+        return found
+
+    def encode(self) -> Encoded:
+        return Encoded("DICT_ITEM", self.key)
+
+
+def keys_of(mapping: dict[Any, Any]) -> list[Any]:
+    """The keys in the order that plain iteration gives: an OrderedDict keeps one of its own."""
+    base = OrderedDict if isinstance(mapping, OrderedDict) else dict
+    return list(base.__iter__(mapping))
+
+
+@path
+class DictKey(Source):
+    """The index-th key of the dictionary `of`, in its order."""
+
+    cost = 4
+    of: Source
+    index: int
+
+    @property
+    def name(self) -> str:
+        return f"list({self.of.name})[{self.index}]"
+
+    def read(self, of: dict[Any, Any]) -> Any:
+        if self.index < 0:
+            raise PathEnds(self.name)
+        return keys_of(of)[self.index]
+
+    def encode(self) -> Encoded:
+        return Encoded("DICT_KEY", number=self.index, runs_python=True)
+
+
+@path
+class SequenceItem(Source):
+    """list.__getitem__ or tuple.__getitem__(of, index); subclasses allowed, their own __getitem__
+    ignored. `label`: a name for it, such as the variable whose value an item of the state is."""
+
+    cost = 1
+    of: Source
+    index: int
+    label: str = field(default="", compare=False)
+
+    @property
+    def name(self) -> str:
+        return self.label or f"{self.of.name}[{self.index}]"
+
+    def read(self, of: list[Any] | tuple[Any, ...]) -> Any:
+        base: Any = list if isinstance(of, list) else tuple
+        return base.__getitem__(of, self.index)
+
+    def encode(self) -> Encoded:
+        return Encoded("SEQUENCE_ITEM", number=self.index)

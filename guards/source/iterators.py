@@ -1,0 +1,63 @@
+"""Steps into builtin iterators that existed before the frame. None of them moves the iterator."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+from ..encoded import Encoded
+from ..iterators import iterated_container, parts, peek
+from .path import Source, path
+
+
+@path
+class IteratorItem(Source):
+    """The index-th item that the iterator `of` still has, or that the deque `of` holds."""
+
+    cost = 20
+    of: Source
+    index: int
+
+    @property
+    def name(self) -> str:
+        after = f", after {self.index}" if self.index else ""
+        return f"next({self.of.name}{after})"
+
+    def read(self, of: Any) -> Any:
+        return peek(of, self.index)
+
+    def encode(self) -> Encoded:
+        fallback = partial(peek, index=self.index)  # for iterators that C cannot read
+        return Encoded("ITERATOR_ITEM", fallback, self.index, runs_python=True)
+
+
+@path
+class IteratorPart(Source):
+    """The index-th part that the enumerate, zip, map or filter `of` is made of: its inner
+    iterators, its function, or its number with `ahead` added."""
+
+    of: Source
+    index: int
+    ahead: int = 0
+
+    @property
+    def name(self) -> str:
+        return f"{self.of.name}<{self.index}>" + (f" + {self.ahead}" if self.ahead else "")
+
+    def read(self, of: Any) -> Any:
+        found = parts(of)[self.index]
+        return found + self.ahead if self.ahead else found
+
+
+@path
+class IteratedContainer(Source):
+    """The container that the iterator `of` reads from, or the iterator itself without one."""
+
+    of: Source
+
+    @property
+    def name(self) -> str:
+        return f"{self.of.name}<container>"
+
+    def read(self, of: Any) -> Any:
+        return iterated_container(of)
