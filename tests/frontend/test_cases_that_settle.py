@@ -105,11 +105,12 @@ def test_4_iterations_whose_code_nobody_uses_again(backend):
             xs[i] = o * 2 + i
         return sum(xs), len(memo)
 
-    handle = framejit.compile(memoised, backend=backend)
+    handle, compiles = framejit.compile(memoised, backend=backend), []
     for _ in range(5):
         xs = [X + k for k in range(40)]
         same(handle(list(xs)), memoised(list(xs)))
-    assert handle.framejit.compiles <= 20
+        compiles.append(handle.framejit.compiles)
+    assert compiles[0] <= 45 and compiles[-1] <= compiles[0] + 2  # the first call compiles each, others none
 
 
 def test_5_framejit_does_not_compile_itself(backend):
