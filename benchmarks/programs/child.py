@@ -11,7 +11,7 @@ import sys
 import time
 import traceback
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -20,14 +20,16 @@ import torch
 from torch.utils._pytree import tree_leaves
 
 from . import PROGRAMS
-from .program import Compile
+from .program import Compile, Step
 
 
 @dataclass
 class Measured:
-    """What one run showed. `compiles`: how many had begun when each step ended; report: lines of explain()'s text."""
+    """What one run showed. `compiles`: how many had begun when each step ended; report: lines of explain()'s text. pairs: of steps behind
+    the last one, eager's time, of a second copy of the program in this process, and this system's, in turn."""
 
     seconds: list[float] = field(default_factory=list)
+    pairs: list[tuple[float, float]] = field(default_factory=list)
     results: list[Any] = field(default_factory=list)
     compiles: list[int] = field(default_factory=list)
     report: int = 0
@@ -88,7 +90,22 @@ def processor_time() -> float:
     return time.process_time() + children.ru_utime + children.ru_stime
 
 
+WARM = 3  # steps of the second copy, before it is timed
+PAIRS = 20
 CLOCKS = {"wall": time.perf_counter, "processor": processor_time}
+
+
+def compare(step: Step, eager_step: Step, first: int, now: Callable[[], float]) -> Iterator[tuple[float, float]]:
+    """Seconds of the steps from `first` on, in eager and compiled in turn, so that what else the machine does meets both."""
+    for number in range(WARM):
+        eager_step(number)
+    for number in range(first, first + PAIRS):
+        times = []
+        for one in (eager_step, step):
+            start = now()
+            one(number)
+            times.append(now() - start)
+        yield times[0], times[1]
 
 
 def measure(name: str, system: str, steps: int, clock: str = "wall") -> Measured:
@@ -111,6 +128,7 @@ def measure(name: str, system: str, steps: int, clock: str = "wall") -> Measured
             measured.results.append([item.tolist() if isinstance(item, torch.Tensor) else item for item in tree_leaves(results)])
             measured.compiles.append(compiles() - before)
         measured.report = lines()
+        measured.pairs = list(compare(step, PROGRAMS[name].make(lambda target: target), steps, now))
     except Exception:
         measured.error = traceback.format_exc()[-2000:]
     return measured

@@ -17,7 +17,6 @@ from .child import Measured
 from .tables import Row
 
 TOLERANCE = 2e-3  # of numbers after many steps of training, relative to the largest
-LAST = 10  # steps that count as settled
 LATE = 20  # last steps in which nothing should be compiled
 ROOT = Path(__file__).parents[2]
 
@@ -49,8 +48,7 @@ def run_child(name: str, system: str, steps: int, limit: float, clock: str) -> M
 def row_of(name: str, system: str, found: Measured, eager: Measured) -> Row:
     """What a table shows of one run."""
     equal = None if system == "eager" or found.error or eager.error else same(found.results, eager.results)
-    ratios = [one / max(other, 1e-9) for one, other in zip(eager.seconds[-LAST:], found.seconds[-LAST:], strict=False)]
-    last = statistics.median(ratios) if ratios else 0.0
+    last = statistics.median(one / max(other, 1e-9) for one, other in found.pairs) if found.pairs else 0.0
     compiles = found.compiles or [0]
     late = compiles[-1] - compiles[-LATE - 1 if len(compiles) > LATE else 0]
     return Row(name, system, equal, sum(found.seconds), last, compiles[-1], late, found.report, found.error)

@@ -9,7 +9,7 @@ LEVEL = 0.97  # of eager's speed: a program that has settled is not slower
 
 @dataclass(frozen=True)
 class Row:
-    """A program under a system, beside eager. last: eager's time by this system's, the median of the last ten steps."""
+    """A program under a system, beside eager. last: eager's time by this system's, of steps behind the last."""
 
     program: str
     system: str
@@ -25,7 +25,7 @@ class Row:
 def table(rows: Sequence[Row]) -> str:
     """A line for each program and system."""
     lines = [
-        "| program | system | equal | seconds | speed of the last ten steps (median; eager: 1) | compiles | in the last 20 steps | "
+        "| program | system | equal | seconds | speed of further steps (median; eager: 1) | compiles | in the last 20 steps | "
         "lines of the report |",
         "|--|--|--|--|--|--|--|--|",
     ]
@@ -44,7 +44,7 @@ def table(rows: Sequence[Row]) -> str:
 def summary(rows: Sequence[Row]) -> str:
     """A line for each system: all programs together."""
     lines = [
-        f"| system | programs | failed | not equal | last ten steps below {LEVEL} | compile in the last 20 steps | seconds in all | "
+        f"| system | programs | failed | not equal | further steps below {LEVEL} | compile in the last 20 steps | seconds in all | "
         "slower in all than torch.compile |",
         "|--|--|--|--|--|--|--|--|",
     ]

@@ -271,6 +271,9 @@ class GraphBuilder:
             [pair[1] for pair in pairs],
             {name: pair[1] for name, pair in named.items()},
         )
+        if not self.tx.options.fullgraph and steps_through_a_length(target, fakes):
+            what = f"a length that varies, in {_target_name(target)}"
+            raise GraphBreak("unsupported-value", what)
         varying = self._varying_floats([*args, *kwargs.values()])
         with counted_writes(target, fakes):
             result = self._run(kind, target, fakes, fake_kwargs)
@@ -520,6 +523,22 @@ def tensor_spec(real: torch.Tensor) -> TensorSpec:
         type(real), real.dtype, real.device, real.requires_grad, real.layout, tuple(real.shape), tuple(real.stride()),
         torch._C._dispatch_keys(real).raw_repr(),
     )  # fmt: skip
+
+
+# Recurrent layers, which all but their own kernels take apart into steps: code for one length.
+RECURRENT = (torch.gru, torch.lstm, torch.rnn_tanh, torch.rnn_relu)
+
+
+def steps_through_a_length(target: Any, operands: list[Any]) -> bool:
+    """Whether this is a recurrent layer over sequences whose length varies, or a packed batch of
+    them."""
+    if not any(target is one for one in RECURRENT):
+        return False
+    packed = isinstance(operands[2], torch.Tensor)
+    lengths = (
+        operands[0].shape[:1] if packed or operands[-1] is not True else operands[0].shape[1:2]
+    )
+    return any(isinstance(length, torch.SymInt) for length in lengths)
 
 
 def apply(kind: str, target: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:

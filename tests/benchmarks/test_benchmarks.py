@@ -81,11 +81,12 @@ def test_programs_of_unknown_names(run):
 
 
 def test_rows_of_programs():
-    eager = Measured([1.0] * 30, [[1.0]] * 30, [0] * 30)
-    slow = row_of("p", "s", Measured([2.0] * 20 + [4.0] * 10, [[1.0]] * 29 + [[2.0]], [1] * 29 + [2], 7), eager)
+    eager = Measured([1.0] * 30, [(1.0, 1.0)] * 3, [[1.0]] * 30, [0] * 30)
+    pairs = [(1.0, 4.0), (2.0, 8.0), (9.0, 1.0)]
+    slow = row_of("p", "s", Measured([2.0] * 20 + [4.0] * 10, pairs, [[1.0]] * 29 + [[2.0]], [1] * 29 + [2], 7), eager)
     assert (slow.equal, slow.seconds, slow.last, slow.compiles, slow.late_compiles, slow.report) == (False, 80.0, 0.25, 2, 1, 7)
-    nan = Measured([1.0] * 30, [[float("nan"), 1.0 + 1e-7]] * 30)
-    assert row_of("p", "s", nan, Measured([1.0] * 30, [[float("nan"), 1.0]] * 30)).equal
+    nan = Measured([1.0] * 30, [], [[float("nan"), 1.0 + 1e-7]] * 30)
+    assert row_of("p", "s", nan, Measured([1.0] * 30, [], [[float("nan"), 1.0]] * 30)).equal
     failed = row_of("p", "s", Measured(error="a\nValueError: b"), eager)
     assert failed.equal is None
     lines = summary([slow, failed, row_of("p", "torch.compile (aot_eager)", eager, eager)]).splitlines()
