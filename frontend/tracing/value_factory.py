@@ -9,6 +9,7 @@ from ..values.base import Value
 from ..values.containers.instance_dict import InstanceDictValue
 from ..values.containers.mapping import DictValue
 from ..values.containers.sequence import BoundBuiltin, ListValue, TupleValue
+from ..values.functions.function import FunctionValue
 from ..values.objects.user_object import UserObject
 
 if TYPE_CHECKING:
@@ -40,6 +41,6 @@ class ValueFactory:
         """A method of a builtin type, bound to a value."""
         return BoundBuiltin(receiver, name)
 
-    def instance_dictionary(self, owner: UserObject) -> Value:
+    def instance_dictionary(self, owner: UserObject | FunctionValue) -> Value:
         """An object's `__dict__`."""
         return InstanceDictValue(owner)

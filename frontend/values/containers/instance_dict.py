@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..base import Value
 from ..constant import Constant
+from ..functions.function import FunctionValue
 from ..objects.user_object import UserObject
 from .mapping import DictValue
 
@@ -20,7 +21,7 @@ class InstanceDictValue(DictValue):
 
     __slots__ = ("of",)
 
-    def __init__(self, of: UserObject) -> None:
+    def __init__(self, of: UserObject | FunctionValue) -> None:
         super().__init__({})
         self.of = of
 

@@ -45,6 +45,7 @@ class FunctionValue(Mutable):
         "closure",
         "attributes",
         "annotations",
+        "namespace",
     )
 
     def __init__(
@@ -63,6 +64,7 @@ class FunctionValue(Mutable):
         self.name = real.__qualname__ if real is not None else code.co_qualname
         self.attributes: dict[str, Value] = {}
         self.annotations: Value | None = None
+        self.namespace: Value | None = None  # its __dict__, once somebody asked for it
 
     def python_type(self) -> type:
         return types.FunctionType
@@ -105,11 +107,31 @@ class FunctionValue(Mutable):
             return BuiltinValue(self.code)
         if name == "__defaults__":
             return tx.make.tuple_of(self.defaults) if self.defaults else Constant(None)
+        if name == "__dict__":
+            self.namespace = self.namespace or tx.make.instance_dictionary(self)
+            return self.namespace
         if name in MADE_ATTRIBUTES:
             return tx.wrap(MADE_ATTRIBUTES[name](self), None)
         if name == "__wrapped__" or not hasattr(types.FunctionType, name):
             raise tx.exceptions.no_attribute("function", name)
         return super().attribute(tx, name)
+
+    # the dictionary of one that the traced program made
+
+    def own_attribute(self, tx: TraceContext, name: str) -> Value | None:
+        return None if name in functools.WRAPPER_ASSIGNMENTS else self.attributes.get(name)
+
+    def names(self, tx: TraceContext) -> list[str]:
+        return [name for name in self.attributes if name not in functools.WRAPPER_ASSIGNMENTS]
+
+    def store(self, tx: TraceContext, name: str, value: Value) -> None:
+        if name in functools.WRAPPER_ASSIGNMENTS:
+            raise self.unsupported(f"'{name}' in its __dict__")
+        self.set_attribute(tx, name, value)
+
+    def remove(self, tx: TraceContext, name: str) -> None:
+        tx.effects.change(self)
+        del self.attributes[name]
 
     def method(
         self, tx: TraceContext, name: str, args: list[Value], kwargs: dict[str, Value]

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import functools
+import types
 from typing import TYPE_CHECKING
 
 from ....errors import GraphBreak
 from ..base import Value
+from ..functions.builtin_function import BuiltinValue
 from ..functions.function import FunctionValue
 from ..functions.method import MethodValue
 from ..functions.partial import PartialValue
@@ -56,6 +58,13 @@ def reduce(
 
 @models(functools.update_wrapper)
 def update_wrapper(tx: TraceContext, wrapper: Value, wrapped: Value, **kwargs: Value) -> Value:
+    if not kwargs and isinstance(wrapper, FunctionValue) and made_in_c(wrapped):
+        real = getattr(wrapped, "real", None)
+        for name in COPIED:
+            if hasattr(real, name):
+                wrapper.set_attribute(tx, name, tx.wrap(getattr(real, name), None))
+        wrapper.set_attribute(tx, "__wrapped__", wrapped)
+        return wrapper
     function = (
         wrapped.function if isinstance(wrapped, MethodValue) else wrapped
     )  # which a bound method asks for what is copied
@@ -74,6 +83,13 @@ def update_wrapper(tx: TraceContext, wrapper: Value, wrapped: Value, **kwargs: V
             wrapper.set_attribute(tx, name, function.attribute(tx, name))
     wrapper.set_attribute(tx, "__wrapped__", wrapped)
     return wrapper
+
+
+def made_in_c(function: Value) -> bool:
+    """Whether it is a function with no attributes but those defined in C."""
+    return isinstance(function, BuiltinValue) and isinstance(
+        function.real, types.BuiltinFunctionType | types.MethodDescriptorType
+    )
 
 
 COPIED = ("__module__", "__name__", "__qualname__", "__doc__", "__annotations__")
