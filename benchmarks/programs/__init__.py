@@ -9,7 +9,7 @@ import importlib
 
 from .program import PROGRAMS
 
-FILES = ("geometric", "training", "language", "science", "agents", "loops")
+FILES = ("geometric", "training", "language", "science", "agents", "loops", "unseen")
 
 for _name in FILES:
     importlib.import_module(f"{__name__}.{_name}")

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import time
 
-FIRST_CALLS = 3  # of a function, whose compiles cost nothing: they show what it is made of
+FIRST_CALLS = 2  # of a function, whose compiles cost nothing: they show what it is made of
 USUAL_VERSIONS = 2  # of a place: with static sizes, and with those that vary
 FREE_VERSIONS = 12  # beyond these, of a handle, before time decides
 TELLING = 100  # versions beyond the usual after which the user is told
@@ -28,10 +28,10 @@ class Account:
         self.again = 0
         self.told = False  # the user, of what this handle compiles
 
-    @property
-    def unlimited(self) -> bool:
-        """Whether the user set no bound at all."""
-        return self._budget_s == math.inf
+    def compiles_all(self, calls: int) -> bool:
+        """Whether each iteration of a loop gets code of its own if it needs it: in the first call,
+        and where the user set no bound at all."""
+        return calls <= 1 or self._budget_s == math.inf
 
     def may_compile(self, versions: int, calls: int) -> bool:
         """Whether a place that has so many versions gets another one now. calls: of the handle."""

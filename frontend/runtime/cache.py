@@ -435,7 +435,7 @@ class Cache:
             failures,
             turn,
             left if own is found else 0,
-            not turn or self.account.unlimited or has_room(site.entries),
+            not turn or self.account.compiles_all(self.calls) or has_room(site.entries),
         )
 
     # what comes after a break

@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterable
 from typing import Any, Protocol
 
 import torch
+from torch.utils._pytree import tree_leaves
 
 from ...tier import Tier
 
@@ -24,6 +25,7 @@ WINS = 5  # of the pairs, which may have inputs of different sizes, in which eag
 REST = 64  # calls in eager until calls are compared again, and twice as many each time
 MOST_RESTS = 10  # doublings
 IDLE_CAPTURES = 4  # of a frame without tensor work, before calls are passed over
+PLAIN = (int, float, str, type(None))  # results that hold no tensor
 EARLY_ENTRIES = 8  # that a place in a loop may have before any of them has served a second call
 
 
@@ -66,8 +68,8 @@ class Contest:
         self._start = self._now()
         return self._eager
 
-    def end(self) -> None:
-        """The call has returned."""
+    def end(self, result: Any) -> None:
+        """The call has returned this."""
         cache = self._measured()
         if cache is None or self._thread != threading.get_ident():
             return
@@ -77,8 +79,8 @@ class Contest:
         elif not self._comparing:
             self._settled += 1
         else:
-            if cache.has_compiled_gradients() and torch.is_grad_enabled():
-                cache.end_contest()  # a backward pass, which lies outside of the call, decides too
+            if cache.has_compiled_gradients() and may_go_backward(result):
+                cache.end_contest()  # that pass, which lies outside of the call, decides too
                 return
             self._samples[self._eager].append(took)
             if len(self._samples[True]) == PAIRS:
@@ -115,6 +117,15 @@ class Contest:
         if self._rests == 1:
             cache.say_eager(slow, fast, calls)
         cache.rest(calls)
+
+
+def may_go_backward(result: Any) -> bool:
+    """Whether a backward pass may begin at what a call returned. A whole training step, whose
+    backward pass was within it, returns numbers and detached tensors."""
+    return torch.is_grad_enabled() and any(
+        item.requires_grad if isinstance(item, torch.Tensor) else not isinstance(item, PLAIN)
+        for item in tree_leaves(result)
+    )
 
 
 def has_room(entries: Iterable[Any]) -> bool:

@@ -149,11 +149,11 @@ bind(Bound *bound, Handle *self, PyObject *const *args, Py_ssize_t nargs, PyObje
 /* ---- calling ---- */
 
 static PyObject *
-call_method_quietly(PyObject *object, const char *name)
+call_method_quietly(PyObject *object, const char *name, PyObject *argument)
 {
     PyObject *method = PyObject_GetAttrString(object, name);
-    PyObject *args[] = {NULL};
-    PyObject *result = method != NULL ? call_quietly(method, args, 0, NULL) : NULL;
+    PyObject *args[] = {argument};
+    PyObject *result = method != NULL ? call_quietly(method, args, argument != NULL, NULL) : NULL;
     Py_XDECREF(method);
     return result;
 }
@@ -227,8 +227,8 @@ run_compiled(Handle *self, const Call *call)
 }
 
 /* A call while it is not known whether compiled code is faster than the whole call in eager.
- * contest.begin() says whether to run this one in eager, contest.end() is called when it has
- * returned. */
+ * contest.begin() says whether to run this one in eager, contest.end(result) is called when it
+ * has returned. */
 static PyObject *
 run_measured(Handle *self, const Call *call)
 {
@@ -237,14 +237,14 @@ run_measured(Handle *self, const Call *call)
         return run_eager(self, NULL, call);
     }
     PyObject *contest = Py_NewRef(self->contest);
-    PyObject *in_eager = call_method_quietly(contest, "begin");
+    PyObject *in_eager = call_method_quietly(contest, "begin", NULL);
     PyObject *result = NULL;
     if (in_eager != NULL) {
         result = in_eager == Py_True ? run_eager(self, NULL, call) : run_compiled(self, call);
         Py_DECREF(in_eager);
     }
     if (result != NULL) {
-        PyObject *told = call_method_quietly(contest, "end");
+        PyObject *told = call_method_quietly(contest, "end", result);
         if (told == NULL) {
             Py_CLEAR(result);
         }
@@ -377,7 +377,7 @@ static PyMemberDef handle_members[] = {
     {"on_frame", T_OBJECT, offsetof(Handle, on_frame), 0,
      "on_frame(handle, code, function) -> Site | None"},
     {"contest", T_OBJECT, offsetof(Handle, contest), 0,
-     "whose begin() and end() are called around each call, or None"},
+     "whose begin() and end(result) are called around each call, or None"},
     {"unmeasured", T_PYSSIZET, offsetof(Handle, unmeasured), 0,
      "calls in eager before they are measured again"},
     {NULL},

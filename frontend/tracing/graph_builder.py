@@ -41,6 +41,7 @@ from ..values.tensor.tensor_subclass import (
 from .fake_execution import CaptureFakeMode, lacks_dimension
 from .foreach_writes import counted_writes
 from .mixed_dtypes import has_mixed_dtypes
+from .outcome import Restart
 from .refused_writes import refuses_operation
 from .size_fixing import dispatcher_for
 from .torch_log import without_torch_log
@@ -270,8 +271,10 @@ class GraphBuilder:
             [pair[1] for pair in pairs],
             {name: pair[1] for name, pair in named.items()},
         )
+        varying = self._varying_floats([*args, *kwargs.values()])
         with counted_writes(target, fakes):
             result = self._run(kind, target, fakes, fake_kwargs)
+        self._leave_to_python_where_fixed(target, varying)
         if isinstance(result, LITERAL_TYPES) and result is not None:
             return Constant(result)
         node = self.graph.create_node(
@@ -290,6 +293,25 @@ class GraphBuilder:
         if self.tx.symbols.exist:
             self.tx.symbols.shapes.bind(node, result)
         return self._value(node, result)
+
+    def _varying_floats(self, operands: list[Value]) -> list[SymbolicNumber]:
+        """The floats among an operator's operands that vary."""
+        return [
+            operand
+            for operand in operands
+            if isinstance(operand, SymbolicNumber)
+            and operand.python_type() is float
+            and not self.tx.symbols.shapes.is_fixed(operand.sym)
+        ]
+
+    def _leave_to_python_where_fixed(self, target: Any, varying: list[SymbolicNumber]) -> None:
+        """Starts over with a break at an operator that needed a float that varies: compiled code
+        would be for that float alone."""
+        fixed = [one for one in varying if self.tx.symbols.shapes.is_fixed(one.sym)]
+        if fixed and not self.tx.options.fullgraph:
+            what = f"{fixed[0].describe()}, which varies, in {_target_name(target)}"
+            place = self.tx.frames.break_position()
+            raise Restart(place, GraphBreak("unsupported-value", what))
 
     def _holds_numpys(self, value: Value) -> bool:
         """Whether data for a tensor contains a numpy number, which would determine the dtype."""

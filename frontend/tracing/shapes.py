@@ -276,6 +276,10 @@ class Shapes:
     def specialise(self, sym: Symbol) -> Any:
         return self._ask(sym, PYTHON[type(sym)])
 
+    def is_fixed(self, sym: Symbol) -> bool:
+        """Whether a number that was to vary is guarded to be one number."""
+        return bool(self._simplest(sym.node.expr).is_number)
+
     def _ask(self, sym: Symbol | bool, function: Callable[[Any], Any]) -> Any:
         self.asked += 1
         try:

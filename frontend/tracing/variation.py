@@ -28,6 +28,7 @@ class Variation:
     def __init__(self) -> None:
         self.sizes: dict[Source, tuple[int | None, ...]] = {}
         self.numbers: dict[Source, Any] = {}
+        self.captures = 0
 
     def dims(self, source: Source, sizes: Sequence[int]) -> frozenset[int]:
         """The dimensions of a tensor whose size differs between calls, this one included."""
@@ -53,6 +54,7 @@ class Variation:
         self, sizes: dict[Source, tuple[int, ...]], numbers: dict[Source, Any]
     ) -> None:
         """Records the sizes and numbers of an entry."""
+        self.captures += 1
         for source, new in sizes.items():
             varied = self.dims(source, new)
             self.sizes[source] = tuple(

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from ...errors import GraphBreak
+from ..pycode.instr import Op
 from .outcome import Restart
 
 if TYPE_CHECKING:
@@ -68,6 +69,12 @@ class WorkBudget:
             raise Restart(
                 iterations.position, GraphBreak("long-loop", str(self.options.unroll_turns))
             )
+
+    def leave_loop_to_python(self, frame: Interpreter, target: int) -> None:
+        """Breaks in front of a loop whose length varies: what it does is compiled for an iteration."""
+        if frame.decoded.instrs[target].op is Op.FOR_ITER:
+            self.loops.add((id(frame.decoded.code), target))
+            raise GraphBreak("unsupported-value", "range() of a number that varies, in a loop")
 
     def forget(self) -> None:
         self._iterations.clear()

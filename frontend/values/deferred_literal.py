@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from .base import Value
 from .constant import Constant, VaryingLiteral, fold
+from .containers.range import RangeValue
 from .tensor.symbolic_number import SymbolicNumber
 
 if TYPE_CHECKING:
@@ -62,6 +63,42 @@ class DeferredLiteral(VaryingLiteral):
 
     def reconstruct(self, emit: Emitter) -> None:
         emit.call(self.function, self.operands)
+
+
+class DeferredRange(DeferredLiteral):
+    """range() of numbers that vary. A loop over it is left to Python, as one that is unrolled is
+    compiled for one length (tracing/opcodes/control.py)."""
+
+    __slots__ = ()
+
+    def __init__(self, operands: tuple[Value, ...]) -> None:
+        super().__init__(range, operands, range)
+
+    def _now(self) -> RangeValue:
+        return RangeValue(self.constant())
+
+    def truth(self, tx: TraceContext) -> bool:
+        return self._now().truth(tx)
+
+    def iterator(self, tx: TraceContext) -> Value:
+        return self._now().iterator(tx)
+
+    def length(self, tx: TraceContext) -> Value:
+        return self._now().length(tx)
+
+    def item(self, tx: TraceContext, key: Value) -> Value:
+        return self._now().item(tx, key)
+
+    def contains(self, tx: TraceContext, item: Value) -> Value:
+        return self._now().contains(tx, item)
+
+    def attribute(self, tx: TraceContext, name: str) -> Value:
+        return self._now().attribute(tx, name)
+
+    def method(
+        self, tx: TraceContext, name: str, args: list[Value], kwargs: dict[str, Value]
+    ) -> Value:
+        return self._now().method(tx, name, args, kwargs)
 
 
 SAMPLES: dict[type, Any] = {int: 1, float: 1.5, str: ""}

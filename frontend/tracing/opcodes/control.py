@@ -11,6 +11,7 @@ from ...pycode.dead_end import always_raises, may_catch
 from ...pycode.instr import Instr, Op
 from ...values.base import LazyValue, unless_stopped
 from ...values.constant import Constant
+from ...values.deferred_literal import DeferredRange
 from ...values.tensor.tensor import TensorValue
 from ..graph_builder import is_symbolic
 from ..outcome import Returned
@@ -123,6 +124,8 @@ def return_value(frame: Interpreter, instr: Instr) -> Returned:
 
 @handles(Op.GET_ITER)
 def get_iter(frame: Interpreter, instr: Instr) -> None:
+    if isinstance(frame.peek(), DeferredRange) and not frame.tx.options.fullgraph:
+        frame.tx.work.leave_loop_to_python(frame, frame.pc)
     frame.push(frame.pop().iterator(frame.tx))
 
 

@@ -26,7 +26,7 @@ from ..containers.mapping_proxy import MappingProxyValue
 from ..containers.range import RangeValue
 from ..containers.sequence import ListValue, Sequence, SliceValue, TupleValue
 from ..containers.set import SetValue
-from ..deferred_literal import format_number, round_number, text_of, truncate
+from ..deferred_literal import DeferredRange, format_number, round_number, text_of, truncate
 from ..functions.builtin_function import BuiltinValue
 from ..functions.cell import CellValue
 from ..functions.function import FunctionValue
@@ -293,8 +293,16 @@ def builtin_next(tx: TraceContext, iterator: Value, default: Value | None = None
     return unless_stopped(lambda: iterator.advance(tx)) or default
 
 
+# Loops of so many lengths are unrolled; then a range() of a number that varies is left to Python.
+UNROLLED_LENGTHS = 3
+
+
 @models(range)
 def builtin_range(tx: TraceContext, *args: Value) -> Value:
+    varies = any(isinstance(tx.look(arg), SymbolicNumber) for arg in args)
+    ints = all(arg.python_type() is int for arg in args)
+    if varies and ints and len(args) == 1 and tx.symbols.variation.captures >= UNROLLED_LENGTHS:
+        return DeferredRange(tuple(map(tx.look, args)))
     return fold(tx, range, list(args), {})
 
 

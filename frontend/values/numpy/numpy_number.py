@@ -15,6 +15,7 @@ from ....guards.guard import Kind
 from ....guards.source import Source
 from ..base import ObservedException, Value
 from ..constant import LITERAL_TYPES, Constant, fold
+from ..deferred_literal import is_dynamic
 from ..functions.builtin_function import BuiltinValue
 
 if TYPE_CHECKING:
@@ -62,6 +63,12 @@ class NumpyFunction(BuiltinValue):
     __slots__ = ()
 
     def call(self, tx: TraceContext, args: list[Value], kwargs: dict[str, Value]) -> Value:
+        if not tx.options.fullgraph and any(map(is_dynamic, args)):
+            # its result would be a numpy number that varies, which no symbol stands for
+            raise GraphBreak(
+                "unknown-call", f"numpy.{self.real.__name__} with a number that varies"
+            )
+
         def quietly(*args: Any, **kwargs: Any) -> Any:
             with warnings.catch_warnings(record=True) as told:
                 warnings.simplefilter("always")

@@ -97,17 +97,17 @@ def test_iterations_whose_code_serves_no_other_are_given_up():
 
     def made(**how):
         handle = framejit.compile(f, backend="eager", **how)
-        for _ in range(3):
+        for _ in range(4):
             xs = [torch.ones(3) for _ in range(30)]
             got, expected = handle(list(xs)), f(list(xs))
             assert torch.equal(got[0], expected[0]) and got[1] == expected[1]
         return handle
 
     handle = made()
-    assert handle.framejit.compiles <= 20
+    assert handle.framejit.compiles <= 40  # those of the first call
     (skipped,) = handle.framejit.explain().skipped
     assert skipped.reason.startswith("iterations of its loop had code of their own")
-    assert made(options={"compile_budget": math.inf}).framejit.compiles > 30
+    assert made(options={"compile_budget": math.inf}).framejit.compiles > 80
 
 
 @pytest.mark.parametrize("wrong", [-1, "much", True, math.nan])

@@ -49,13 +49,13 @@ class Measured:
         self.rests.append(calls)
 
 
-def calls(contest, clock, number, compiled, eager):
+def calls(contest, clock, number, compiled, eager, result=None):
     """So many calls, which take so long; returns which ran in eager."""
     sides = []
     for _ in range(number):
         sides.append(contest.begin())
         clock.now += eager if sides[-1] else compiled
-        contest.end()
+        contest.end(result)
     return sides
 
 
@@ -83,7 +83,7 @@ def test_a_call_that_compiles_begins_anew(clock):
     calls(contest, clock, WHOLE - 1, 2.0, 1.0)
     contest.begin()
     cache.compiles += 1
-    contest.end()
+    contest.end(None)
     assert not any(calls(contest, clock, economy.SETTLED, 2.0, 1.0)) and not cache.rests
 
 
@@ -106,11 +106,27 @@ def test_graphs_that_wait_are_compiled_before_eager_has_won_for_good(clock):
     assert asked and tier.hot and len(cache.rests) == 1
 
 
-def test_forward_passes_alone_decide_nothing(clock):
+LOSS = torch.ones((), requires_grad=True) * 2
+
+
+@pytest.mark.parametrize(("result", "decides"), [
+    (LOSS, False), ({"loss": [1.0, LOSS]}, False), (object(), False),
+    (None, True), (LOSS.detach(), True), ((0.5, [LOSS.detach(), "loss"]), True),
+])  # fmt: skip
+def test_forward_passes_alone_decide_nothing(clock, result, decides):
+    """A training step whose backward pass is within the call is compared as a whole."""
     cache = Measured()
     cache.compiled_gradients = True
-    calls(Contest(lambda: cache), clock, economy.SETTLED + 1, 2.0, 1.0)
-    assert cache.ended and not cache.rests
+    calls(Contest(lambda: cache), clock, WHOLE, 2.0, 1.0, result)
+    assert (cache.ended, bool(cache.rests)) == (not decides, decides)
+
+
+def test_without_gradients_every_call_decides(clock):
+    cache = Measured()
+    cache.compiled_gradients = True
+    with torch.no_grad():
+        calls(Contest(lambda: cache), clock, WHOLE, 2.0, 1.0, LOSS)
+    assert cache.rests and not cache.ended
 
 
 def with_breaks(x):

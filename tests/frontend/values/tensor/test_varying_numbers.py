@@ -4,6 +4,7 @@ from __future__ import annotations
 import math
 
 import framejit
+import numpy
 import pytest
 import torch
 
@@ -113,3 +114,36 @@ def test_what_a_calculated_number_decides_is_guarded():
     for v in (1.0, 3.0, 5.5, 9.0, 7.0, 7.5, 2.0, 40.0):
         got, expected = compiled(X, v), work(X, v)
         assert torch.equal(got[0], expected[0]) and got[1] == expected[1]
+
+
+def dropped(x, p):
+    torch.manual_seed(0)
+    return torch.nn.functional.dropout(x.sin(), p) * 2
+
+
+NEEDED = {
+    "dropout": dropped,
+    "layer_norm": lambda x, v: torch.nn.functional.layer_norm(x, (4,), eps=v).cos(),
+    "a method": lambda x, v: x.bernoulli(v * 0) + x.renorm(2, 0, v),
+    "numpy's result, returned": lambda x, v: (x * 2, numpy.log(v))[0],
+    "numpy's result in an operation": lambda x, v: x * numpy.sqrt(v) + 1,
+}
+
+
+@pytest.mark.parametrize("backend", ["eager", "native"])
+@pytest.mark.parametrize("function", NEEDED.values(), ids=NEEDED)
+def test_an_operation_that_needs_the_number_is_left_to_python(function, backend):
+    """What lies around it is compiled for any number."""
+    compiled, settled = framejit.compile(function, backend=backend), 0
+    for k in range(12):
+        v = 0.05 * k + 0.1
+        torch.testing.assert_close(compiled(X, v), function(X, v))
+        settled = compiled.framejit.compiles if k == 6 else settled
+    assert settled == compiled.framejit.compiles <= 6
+
+
+def test_an_operation_that_needs_the_number_under_fullgraph():
+    compiled = framejit.compile(NEEDED["layer_norm"], backend="eager", fullgraph=True)
+    for v in (0.1, 0.2, 0.3):
+        assert torch.equal(compiled(X, v), NEEDED["layer_norm"](X, v))
+    assert compiled.framejit.compiles == 3

@@ -1,0 +1,88 @@
+"""A loop over range(n) with an n that varies is unrolled for a few lengths; then its iterations are compiled for any length."""
+from __future__ import annotations
+
+import framejit
+import pytest
+import torch
+
+X = torch.arange(4.0)
+
+
+def plain(x, n):
+    for i in range(n):
+        x = x * 0.5 + i
+    return x
+
+
+def nested(x, n):
+    for i in range(n):
+        for j in range(2):
+            x = x * 0.5 + i * j
+    return x + n
+
+
+def collected(x, n):
+    found = []
+    for i in range(n):
+        if i == 2:
+            continue
+        found.append(x * i)
+    return torch.stack([x, *found]).sum(0), len(found)
+
+
+def with_else(x, n):
+    for i in range(n):
+        if i > 6:
+            break
+        x = x.cos()
+    else:
+        x = x - 1
+    return x
+
+
+def over_rows(x, n):
+    x = x.repeat(n, 1)
+    for i in range(x.shape[0]):
+        x[i] = x[i] * i
+    return x
+
+
+def used_otherwise(x, n):
+    numbers = range(n)
+    return x * len(numbers) + (3 in numbers), numbers, list(numbers)
+
+
+def called(x, n):
+    return plain(x, n) * 2
+
+
+@pytest.mark.parametrize("backend", ["eager", "native"])
+@pytest.mark.parametrize("f", [plain, nested, collected, with_else, over_rows, called], ids=lambda f: f.__name__)
+def test_lengths_that_vary(f, backend):
+    handle, settled = framejit.compile(f, backend=backend), 0
+    for n in (1, 2, 3, 4, 5, 9, 7, 0, 12, 30, 5, 12, 9):
+        torch.testing.assert_close(handle(X, n), f(X, n))
+        settled = handle.framejit.compiles if n == 30 else settled
+    assert handle.framejit.compiles == settled <= 20
+    assert not any("run in eager" in skipped.reason for skipped in handle.framejit.explain().skipped)
+
+
+def test_a_few_lengths_are_unrolled():
+    handle = framejit.compile(plain, backend="eager")
+    for n in (2, 3, 2, 3, 2):
+        assert torch.equal(handle(X, n), plain(X, n))
+    assert handle.framejit.compiles == 2 and not handle.framejit.explain().breaks
+
+
+def test_under_fullgraph_each_length_is_unrolled():
+    handle = framejit.compile(plain, backend="eager", fullgraph=True)
+    for n in range(1, 7):
+        assert torch.equal(handle(X, n), plain(X, n))
+    assert handle.framejit.compiles == 6
+
+
+def test_a_range_that_is_no_loop():
+    handle = framejit.compile(used_otherwise, backend="eager")
+    for n in range(2, 9):
+        got, expected = handle(X, n), used_otherwise(X, n)
+        assert torch.equal(got[0], expected[0]) and got[1:] == expected[1:]
