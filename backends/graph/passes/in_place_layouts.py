@@ -11,6 +11,8 @@ graph has for it, is contiguous, and so is whatever is made of it from there on.
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
 import torch.fx
 from torch._prims_common import suggest_memory_format
@@ -79,7 +81,7 @@ def is_norm_of_other_form(node: torch.fx.Node) -> bool:
         or not isinstance(node.args[0], torch.fx.Node)
     ):
         return False
-    fake = node.args[0].meta.get("example_value")
+    fake: Any = node.args[0].meta.get("example_value")
     if not is_strided(node.args[0]) or fake._has_symbolic_sizes_strides:
         return False
     return not fake.is_contiguous(memory_format=suggest_memory_format(fake))
@@ -87,11 +89,11 @@ def is_norm_of_other_form(node: torch.fx.Node) -> bool:
 
 def normalise_copy(graph: torch.fx.Graph, node: torch.fx.Node) -> None:
     """`batch_norm(x)` becomes `batch_norm(x.contiguous())`, in the memory format of the result."""
-    given = node.args[0]
-    form = suggest_memory_format(given.meta["example_value"])
+    given: Any = node.args[0]
+    fake = given.meta["example_value"]
+    form = suggest_memory_format(fake)
     with graph.inserting_before(node):
         copied = graph.call_method("contiguous", (given,), {"memory_format": form})
-    fake = given.meta["example_value"]
     with fake.fake_mode, torch.no_grad():
         made = torch.empty_like(fake, memory_format=form)
     copied.meta = {**given.meta, "example_value": made.requires_grad_(fake.requires_grad)}
