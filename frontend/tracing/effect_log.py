@@ -51,7 +51,7 @@ class EffectLog:
         self.epoch = 1
         self.changed: dict[Mutable, None] = {}
         self.globals: dict[
-            tuple[int, str], tuple[Namespace, Value | None]
+            tuple[int, str], tuple[Namespace, Value]
         ] = {}  # (id, name): (namespace or class, value)
         self.outputs: list[ProgramOutput] = []
         self._kept_outputs = 0  # of those, how many will not be taken back

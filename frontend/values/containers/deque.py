@@ -144,13 +144,13 @@ class DequeIterator(SequenceIterator):
     """iter(deque) or reversed(deque). Any change of the deque is an error, except for setting an
     item."""
 
-    __slots__ = ("length", "moves_of_deque", "born")
+    __slots__ = ("size", "moves_of_deque", "born")
 
     def __init__(
         self, tx: TraceContext, sequence: DequeValue, index: int = 0, step: int = 1
     ) -> None:
         super().__init__(sequence, index, step)
-        self.length, self.moves_of_deque = len(sequence.items), sequence.moves
+        self.size, self.moves_of_deque = len(sequence.items), sequence.moves
         self.born = tx.frames.break_position()
 
     def python_type(self) -> type:
@@ -162,7 +162,7 @@ class DequeIterator(SequenceIterator):
 
     def next(self, tx: TraceContext) -> Value | None:
         assert isinstance(self.sequence, DequeValue)
-        if len(self.sequence.items) != self.length:
+        if len(self.sequence.items) != self.size:
             raise tx.exceptions.new(RuntimeError, "deque mutated during iteration")
         if self.sequence.moves != self.moves_of_deque:
             raise self.unsupported("next() after items were moved")

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from ..operation import Operation
 
 
-class OtherDict(dict):
+class OtherDict(dict):  # type: ignore[type-arg]
     """A subclass of dict, for which C does not take the short cuts of exact dicts."""
 
 
