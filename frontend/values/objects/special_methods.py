@@ -69,7 +69,9 @@ def apply_by_torch(tx: TraceContext, op: Operation, left: Value, right: Value) -
 
 def attempts_of(op: Operation, left: Value, right: Value) -> list[tuple[Value, str, Value]]:
     """(receiver, method, argument) in the order in which Python tries them."""
-    attempts = [(left, op.name, right), (right, op.reflected, left)]
+    attempts = [(left, op.name, right)]
+    if left.python_type() is not right.python_type():  # else the reflected method is not tried
+        attempts.append((right, op.reflected, left))
     if isinstance(right, UserObject | DictValue) and not is_first(left, right):
         mine, other = (lookup(side.python_type(), op.reflected)[1] for side in (left, right))
         if other is not mine:  # inherited, it gets no precedence
