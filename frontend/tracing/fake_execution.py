@@ -47,6 +47,7 @@ FORMAT_OF_FIRST = frozenset(
     {
         ATEN._batch_norm_with_update.default, ATEN._native_batch_norm_legit.default, ATEN._native_batch_norm_legit.no_stats,
         ATEN.channel_shuffle.default, ATEN.max_unpool2d.default, ATEN.native_batch_norm.default, ATEN.native_channel_shuffle.default,
+        ATEN.replication_pad2d.default,
     }
 )  # fmt: skip
 NO_LEAF = (
