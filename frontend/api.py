@@ -271,7 +271,9 @@ def explain(
     Args:
         fn_or_module: what compile() takes. A module or a handle that is compiled already keeps its own
             compiled code.
-        backend, dynamic, options: as for compile().
+        backend: as for compile().
+        dynamic: as for compile().
+        options: as for compile().
         calls: how often f is called, side effects included. The first passage of a break takes longer
             than later ones, so with one call the times of breaks are upper bounds.
 
