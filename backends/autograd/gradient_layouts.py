@@ -209,14 +209,14 @@ class GradientLayouts:
 
 
 def is_on_cpu_and_writes_nothing(gm: torch.fx.GraphModule) -> bool:
-    """Whether running a graph again shows nowhere: all its tensors are on the CPU, and no input is
-    written."""
+    """Whether a graph can run again without visible effects: all its tensors are on the CPU, and it
+    writes into no input."""
     written = any(node.meta.get("mutated") for node in gm.graph.find_nodes(op="placeholder"))
     return not written and all(fake.device.type == "cpu" for fake in tensors_of(gm))
 
 
 def bytes_made(gm: torch.fx.GraphModule) -> float:
-    """The size of all that a graph's operators make, infinite where no hint tells a size."""
+    """The bytes of all tensors that a graph's operators make; infinite where a size has no hint."""
     total = 0.0
     for fake in tensors_of(gm):
         count: Any = fake.numel()
@@ -228,7 +228,7 @@ def bytes_made(gm: torch.fx.GraphModule) -> float:
 
 
 def tensors_of(gm: torch.fx.GraphModule) -> Iterator[torch.Tensor]:
-    """What the nodes of a captured graph are on fake tensors."""
+    """The fake tensors of all nodes of a captured graph."""
     for node in gm.graph.nodes:
         for item in tree_leaves(node.meta.get("example_value")):
             if isinstance(item, torch.Tensor):

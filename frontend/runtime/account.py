@@ -1,7 +1,7 @@
-"""What a handle spends on compiling, and when it spends no more.
+"""The account of a handle: how much it spends on compiling, and when it stops.
 
-In: compiles, with the versions that the place had before and the seconds they took. Out: whether a
-place gets another version now. Knows no sites and no frames.
+In: compiles, with the seconds they took and the number of versions that the site had before. Out:
+whether a site may compile another version now. Uses no sites and no frames.
 """
 
 from __future__ import annotations
@@ -9,15 +9,15 @@ from __future__ import annotations
 import math
 import time
 
-FIRST_CALLS = 2  # of a function, whose compiles cost nothing: they show what it is made of
-USUAL_VERSIONS = 2  # of a place: with static sizes, and with those that vary
-FREE_VERSIONS = 12  # beyond these, of a handle, before time decides
+FIRST_CALLS = 2  # of a function; compiles in these are not charged
+USUAL_VERSIONS = 2  # of a site: with static sizes, and with dynamic ones
+FREE_VERSIONS = 12  # of a handle, beyond the usual ones, before the share of time decides
 TELLING = 100  # versions beyond the usual after which the user is told
 
 
 class Account:
-    """Seconds spent, and on what. share: of the program's time that further versions may take, once
-    the free ones are used up. budget_s: what they may take in all, instead; None for the share."""
+    """Counts compiles and their seconds. Versions beyond the usual and the free ones may take the
+    fraction `share` of the program's time; with `budget_s`, that many seconds in all instead."""
 
     def __init__(self, share: float, budget_s: float | None = None) -> None:
         self._share, self._budget_s = share, budget_s
@@ -34,7 +34,8 @@ class Account:
         return calls <= 1 or self._budget_s == math.inf
 
     def may_compile(self, versions: int, calls: int) -> bool:
-        """Whether a place that has so many versions gets another one now. calls: of the handle."""
+        """Whether a site with this many versions may compile another one now, at this call of the
+        handle."""
         if versions < USUAL_VERSIONS:
             return True
         if self._budget_s is not None:
@@ -44,7 +45,7 @@ class Account:
         return self._charged_s <= self._share * (time.monotonic() - self._start - self._charged_s)
 
     def charge(self, versions: int, calls: int, seconds: float) -> None:
-        """A compile at a place that had so many versions has taken so long."""
+        """Records the seconds of a compile at a site that had this many versions before."""
         self.seconds += seconds
         if versions:
             self.again += 1
