@@ -20,8 +20,8 @@ from .runtime_errors import GRAD_MODE
 
 def hides_writes(gm: torch.fx.GraphModule) -> bool:
     """Whether a captured graph writes so into the memory of an input that comes with a history, or
-    through `.data` or detach() into that of a value with a history that it computes: what eager
-    keeps of it for the backward pass is overwritten, too."""
+    through `.data` into that of a value with a history that it computes: what eager keeps of it for
+    the backward pass is overwritten, too, and no version tells."""
     inputs = gm.graph.find_nodes(op="placeholder")
     made = {plain_memory_at(node) for node in inputs if node.meta.get("grad_fn") is not None} - {
         None
@@ -31,10 +31,12 @@ def hides_writes(gm: torch.fx.GraphModule) -> bool:
     }
     if not made and not computed:
         return False
-    grad, detached = True, set[torch.fx.Node]()
+    grad, detached, data = True, set[torch.fx.Node](), set[torch.fx.Node]()
     for node in gm.graph.nodes:
         if shows_detached(node, detached):
             detached.add(node)
+            if is_data(node) or not data.isdisjoint(node.all_input_nodes[:1]):
+                data.add(node)
         if name_of(node) == GRAD_MODE:
             grad = bool(node.args[0])
         elif node.op.startswith("call_") and not is_norm(node) and may_write(node):
@@ -43,7 +45,7 @@ def hides_writes(gm: torch.fx.GraphModule) -> bool:
                 memory = plain_memory_at(written)
                 if memory in made and (written in detached or not recorded):
                     return True
-                if memory in computed and written in detached:
+                if memory in computed and written in data and name_of(node) != "requires_grad_":
                     return True
     return False
 
