@@ -27,7 +27,8 @@ def hides_writes(gm: torch.fx.GraphModule) -> bool:
         None
     }
     computed = {plain_memory_at(node) for node in gm.graph.nodes if has_history(node)} - {
-        plain_memory_at(node) for node in inputs
+        None,
+        *(plain_memory_at(node) for node in inputs),
     }
     if not made and not computed:
         return False
@@ -41,8 +42,10 @@ def hides_writes(gm: torch.fx.GraphModule) -> bool:
             grad = bool(node.args[0])
         elif node.op.startswith("call_") and not is_norm(node) and may_write(node):
             for written in written_nodes(node):
-                recorded = grad and written.meta["example_value"].requires_grad
                 memory = plain_memory_at(written)
+                if memory is None:  # a size, which a call that may write takes first
+                    continue
+                recorded = grad and written.meta["example_value"].requires_grad
                 if memory in made and (written in detached or not recorded):
                     return True
                 if memory in computed and written in data and name_of(node) != "requires_grad_":
