@@ -57,6 +57,11 @@ def torchscript(
         isinstance(item, torch.nn.Parameter) and not wrote
         for item, wrote in zip(example_inputs, written, strict=True)
     ]
+    if any(not found for found in inputs_of_results(gm.graph)):
+        report(
+            "runs in eager: a result depends on no input, and torch.jit makes it once for all calls"
+        )
+        return gm.forward
     returned = returned_constants(gm.graph, kept)
     fixed: dict[int, torch.Tensor] = {
         index: item
@@ -64,22 +69,6 @@ def torchscript(
         if kept[index] and index not in returned
     }
     given = [index for index in range(len(example_inputs)) if index not in fixed]
-    count = len(example_inputs)
-
-    class Whole(torch.nn.Module):
-        def __init__(self) -> None:
-            super().__init__()
-            for index, item in fixed.items():
-                self.register_buffer(f"fixed_{index}", item.detach())
-
-        def forward(self, *args: Any) -> Any:
-            inputs: list[Any] = [None] * count
-            for index, arg in zip(given, args, strict=True):
-                inputs[index] = arg
-            for index in fixed:
-                inputs[index] = getattr(self, f"fixed_{index}")
-            return gm.forward(*inputs)
-
     devices = sorted({item.device.index or 0 for item in example_inputs if item.is_cuda})
     with warnings.catch_warnings(), torch.no_grad(), torch.random.fork_rng(devices):
         warnings.simplefilter("ignore")  # torch.jit is old, and says so
@@ -87,14 +76,37 @@ def torchscript(
             own_memory(example_inputs[index]) if written[index] else example_inputs[index].detach()
             for index in given
         ]
+        whole = WithConstants(gm.forward, given, fixed).eval()
         try:
-            traced = torch.jit.trace(Whole().eval(), examples, check_trace=False)
+            traced = torch.jit.trace(whole, examples, check_trace=False)
         except Exception as error:
             # the program's own, or torch.jit's: eager raises it, or does not
             report(f"runs in eager: torch.jit cannot trace it: {type(error).__name__}")
             return gm.forward
         frozen = torch.jit.freeze(traced)
-    return FrozenScript(frozen, gm.forward, given, fixed, new_views(gm.graph, given))
+    # Traced code knows no modes: what it computes from a tensor with a gradient, where the graph
+    # switches gradients off, would have a history. Where there is none, no_grad would only mark views
+    # so that they cannot be written with gradients later.
+    records = any(example_inputs[index].requires_grad for index in given)
+    folded = torch.no_grad()(frozen) if records else frozen
+    return FrozenScript(folded, gm.forward, given, fixed, new_views(gm.graph, given))
+
+
+class WithConstants(torch.nn.Module):
+    """A graph some of whose inputs are the module's own tensors, as torch.jit.freeze wants them."""
+
+    def __init__(
+        self, run: Callable[..., Any], given: list[int], fixed: dict[int, torch.Tensor]
+    ) -> None:
+        super().__init__()
+        self.run, self.given, self.fixed = run, given, list(fixed)
+        for index, item in fixed.items():
+            self.register_buffer(f"fixed_{index}", item.detach())
+
+    def forward(self, *args: Any) -> Any:
+        inputs = dict(zip(self.given, args, strict=True))
+        inputs |= {index: getattr(self, f"fixed_{index}") for index in self.fixed}
+        return self.run(*(inputs[index] for index in range(len(inputs))))
 
 
 def traces_badly(node: torch.fx.Node) -> bool:
@@ -107,16 +119,21 @@ def traces_badly(node: torch.fx.Node) -> bool:
     )
 
 
-def returned_constants(graph: torch.fx.Graph, kept: list[bool]) -> set[int]:
-    """Positions of the kept inputs on which alone a result depends. Folded, such a result would be
-    one tensor for all calls, into which the program may write."""
+def inputs_of_results(graph: torch.fx.Graph) -> list[set[int]]:
+    """For each result, the positions of the inputs that it is computed from."""
     inputs = {node: index for index, node in enumerate(graph.find_nodes(op="placeholder"))}
     reached: dict[torch.fx.Node, set[int]] = {}
     for node in graph.nodes:
         own = {inputs[node]} if node in inputs else set()
         reached[node] = own.union(*(reached[other] for other in node.all_input_nodes))
-    results = [reached[node] for node in graph.output_node().all_input_nodes]
-    return set().union(*(found for found in results if all(kept[index] for index in found)))
+    return [reached[node] for node in graph.output_node().all_input_nodes]
+
+
+def returned_constants(graph: torch.fx.Graph, kept: list[bool]) -> set[int]:
+    """Positions of the kept inputs from which alone a result is computed. Folded, such a result
+    would be one tensor for all calls, into which the program may write."""
+    found = (inputs for inputs in inputs_of_results(graph) if all(kept[index] for index in inputs))
+    return set().union(*found)
 
 
 def new_views(graph: torch.fx.Graph, given: list[int]) -> list[int]:
@@ -164,15 +181,7 @@ class FrozenScript:
             if args[index].data_ptr() != address or held._version != version:
                 return self.otherwise(*args)
         given = [args[index] for index in self.given]
-        if any(arg.requires_grad for arg in given):
-            with (
-                torch.no_grad()
-            ):  # traced code knows no modes, and what wants gradients comes elsewhere
-                made = self.folded(*given)
-        else:
-            made = self.folded(
-                *given
-            )  # a view made under no_grad could not be written with gradients
+        made = self.folded(*given)
         results = list(made) if isinstance(made, tuple) else [made]
         for place in self.views:
             if any(results[place] is arg for arg in given):

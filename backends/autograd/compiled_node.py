@@ -69,7 +69,7 @@ def ahead_of_time(
     """What `build` compiles of a graph, or of its pieces, with eager's gradients; the graph as it
     is where nobody can say beforehand what eager's autograd would do. random_like_eager: the
     compiled graph draws the numbers that gm itself would draw."""
-    if shows_data_of_inputs(gm):
+    if wants_gradients(gm) and shows_data_of_inputs(gm):
         return gm.forward
     compiled = _ahead_of_time(gm, example_inputs, build, random_like_eager)
     places = data_results(gm)
@@ -79,7 +79,7 @@ def ahead_of_time(
 def _ahead_of_time(
     gm: torch.fx.GraphModule, example_inputs: list[Any], build: Build, random_like_eager: bool
 ) -> Callable[..., Any]:
-    """As ahead_of_time, but for the versions of results."""
+    """Does what ahead_of_time does, but for the version counters of results."""
     if wants_gradients(gm) and not is_on_at_both_ends(gm):
         found_inside = without_switches_at_the_ends(gm)
         if found_inside is None:
@@ -157,9 +157,9 @@ def runs_as_captured(node: torch.fx.Node) -> bool:
 
 
 def writes_a_list_with_gradients(node: torch.fx.Node) -> bool:
-    """Whether a `_foreach_*_` operator writes tensors that have a history: functional tensors do
-    not count these writes, so that views of what was written keep the history from before, and of a
-    tensor that is in the list twice eager records one of two writes."""
+    """Whether a `_foreach_*_` operator writes tensors that have a history. Functional tensors do
+    not count these writes, so views of what was written would keep their history from before. And
+    of two writes into one tensor, eager may record only one."""
     if node.op != "call_function" or not name_of(node).startswith("_foreach_"):
         return False
     return any(needs_gradient(leaf) for leaf in written_by(node))

@@ -7,7 +7,7 @@ writes has a history or has none.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 import torch
 import torch.fx
@@ -32,12 +32,10 @@ def hides_writes(gm: torch.fx.GraphModule) -> bool:
     }
     if not made and not computed:
         return False
-    grad, detached, data = True, set[torch.fx.Node](), set[torch.fx.Node]()
+    grad, detached, data = True, set[torch.fx.Node](), data_nodes(gm.graph.nodes)
     for node in gm.graph.nodes:
         if shows_detached(node, detached):
             detached.add(node)
-            if is_data(node) or not data.isdisjoint(node.all_input_nodes[:1]):
-                data.add(node)
         if name_of(node) == GRAD_MODE:
             grad = bool(node.args[0])
         elif node.op.startswith("call_") and not is_norm(node) and may_write(node):
@@ -75,10 +73,21 @@ def writes_detached(nodes: Sequence[torch.fx.Node]) -> bool:
 def shows_detached(node: torch.fx.Node, detached: set[torch.fx.Node]) -> bool:
     """Whether a node is `.data` or detach() of a tensor, or a view of such a node. Writing to it
     gives it a history of its own, which the tensor that it was taken of does not share."""
-    if is_data(node) or name_of(node) == "detach":
-        return True
-    sources = node.all_input_nodes[:1]
+    return is_data(node) or name_of(node) == "detach" or is_view_of_any(node, detached)
+
+
+def data_nodes(nodes: Iterable[torch.fx.Node]) -> set[torch.fx.Node]:
+    """The nodes that are `.data` of a tensor, or a view of such a node."""
+    found = set[torch.fx.Node]()
+    for node in nodes:
+        if is_data(node) or is_view_of_any(node, found):
+            found.add(node)
+    return found
+
+
+def is_view_of_any(node: torch.fx.Node, sources: set[torch.fx.Node]) -> bool:
+    """Whether a node's tensor lies in the memory of its first input, which is one of `sources`."""
     return any(
-        source in detached and plain_memory_at(node) == plain_memory_at(source)
-        for source in sources
+        source in sources and plain_memory_at(node) == plain_memory_at(source)
+        for source in node.all_input_nodes[:1]
     )

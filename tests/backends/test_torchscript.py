@@ -55,3 +55,17 @@ def test_a_view_may_be_written_with_gradients():
     handle = framejit.compile(program, backend="torchscript")
     for _ in range(2):
         assert all(map(torch.equal, run(handle), run(program)))
+
+
+def test_results_of_no_input_are_new_in_each_call():
+    def program(x):
+        ones = torch.ones(3)
+        return ones, ones[1:], torch.zeros(2).add(1), x + 1
+
+    handle = framejit.compile(program, backend="torchscript")
+    for _ in range(3):
+        results = handle(torch.ones(3))
+        for ours, eagers in zip(results, program(torch.ones(3)), strict=True):
+            assert torch.equal(ours, eagers)
+        for ours in results:
+            ours.fill_(77)

@@ -33,8 +33,8 @@ BATCH_NORMS = frozenset(
 )
 
 
-# Methods that do the same, of which the functional form has its tensor's layout: that of `zero_` is
-# contiguous in torch 2.11.
+# Methods that become another one with the same effect, by name: its name and arguments. In torch
+# 2.11 the functional form of `zero_` is contiguous; that of `fill_` is laid out like its tensor.
 SAME_LAYOUT = {"zero_": ("fill_", (0,))}
 
 

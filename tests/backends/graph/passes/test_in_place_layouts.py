@@ -67,3 +67,18 @@ def test_gradients_through_them(leaf, name, backend):
         (grad,) = torch.autograd.grad(result.sum(), start)
         found.append((result.stride(), result.tolist(), grad.tolist()))
     assert found[0] == found[1]
+
+
+@pytest.mark.parametrize("backend", ["eager", "aot_eager", "native"])
+def test_bits_of_a_transposed_tensor_that_was_set_to_zero(backend):
+    """contiguous() of them copies, as its tensor is not contiguous."""
+
+    def f(x):
+        x.zero_()
+        return x.view(torch.int32).contiguous(), x.clone().T.view(-1)
+
+    found = []
+    for fn in (f, framejit.compile(f, backend=backend)):
+        results = fn(torch.arange(12.0).view(3, 4).t())
+        found.append([(item.stride(), item.tolist()) for item in results])
+    assert found[0] == found[1]
