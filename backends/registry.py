@@ -51,7 +51,7 @@ class Backend:
     overlaps: bool = False
 
     @property
-    def described(self) -> str:
+    def description(self) -> str:
         """Its name, and the plugin's where one brought it."""
         return f"{self.name} ({self.origin})" if self.origin else self.name
 

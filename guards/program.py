@@ -142,7 +142,7 @@ class GuardProgram:
         )
 
     @property
-    def watched(self) -> frozenset[int]:
+    def watched_guards(self) -> frozenset[int]:
         """The positions of the guards that are skipped while nothing they read has changed."""
         seldom = {
             id(step.guard)

@@ -97,17 +97,17 @@ class Repro:
         known = {name for name, _ in self.inputs}
         lost: set[str] = set()
         for line in self.lines:
-            lost |= names_in(line) & self.own - known - assigned_names(line)
+            lost |= names_in(line) & self.own_names - known - assigned_names(line)
             known |= assigned_names(line)
-        return lost | (set().union(*map(names_in, self.outputs)) & self.own) - known
+        return lost | (set().union(*map(names_in, self.outputs)) & self.own_names) - known
 
     @property
-    def own(self) -> set[str]:
-        return set(self._own) or {name for name, _ in self.inputs}.union(
+    def own_names(self) -> set[str]:
+        return set(self._own_names) or {name for name, _ in self.inputs}.union(
             *map(assigned_names, self.lines)
         )
 
-    _own: frozenset[str] = frozenset()  # all names that the graph had at the beginning
+    _own_names: frozenset[str] = frozenset()  # all names that the graph had at the beginning
 
 
 def assigns(node: ast.stmt, name: str) -> bool:
@@ -167,7 +167,7 @@ class Minifier:
         self.limit_s, self.say = limit_s, say
         self.verdicts: dict[str, str] = {}
         parsed = Repro.parse(text)
-        self.best = replace(parsed, _own=frozenset(parsed.own))
+        self.best = replace(parsed, _own_names=frozenset(parsed.own_names))
         self.verdict = self.run(text)
         self.kind = kind_of(self.verdict)
         if not self.kind:
@@ -264,7 +264,7 @@ class Minifier:
                     json.dumps(
                         {
                             name: made_like(found[name])
-                            for name in best.own
+                            for name in best.own_names
                             if can_be_made(found.get(name))
                         }
                     )

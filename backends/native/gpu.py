@@ -75,7 +75,9 @@ def launches(
     def finish() -> None:
         namespace.objects.update((called[one], kernel) for one, kernel in loading.kernels().items())
 
-    return Launches(calls, {position: one.told for position, one in printed.items()}, finish)
+    return Launches(
+        calls, {position: one.annotated_text for position, one in printed.items()}, finish
+    )
 
 
 def what_is_printed(

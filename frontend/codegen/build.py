@@ -138,7 +138,7 @@ class Emission:
             not returned
             or self.capture.entry != "args"
             or outputs != [exit_.value.node]  # type: ignore[union-attr]
-            or any(item.mutated for item in used)
+            or any(item.is_mutated for item in used)
         ):
             return None
         argument_locations, cells = (
@@ -188,7 +188,8 @@ class Emission:
         b.jump(after)
         b.mark(failed)
         self._rerun(
-            self.continuations.rerun(), Rerun if any(item.mutated for item in used) else Exception
+            self.continuations.rerun(),
+            Rerun if any(item.is_mutated for item in used) else Exception,
         )
         b.mark(after)
         return tuple(item.node for item in used)

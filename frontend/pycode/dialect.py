@@ -58,7 +58,9 @@ class Dialect:
     @cached_property
     def table(self) -> tuple[Rule | None, ...]:
         """`rules` by opcode number; a number without a rule refuses."""
-        return tuple(self.rules.get(opcode.opname[number], _unknown) for number in range(256))
+        return tuple(
+            self.rules.get(opcode.opname[number], raise_unknown_opcode) for number in range(256)
+        )
 
     @cached_property
     def caches(self) -> bytes:
@@ -109,7 +111,7 @@ class Dialect:
         }
 
 
-def _unknown(decoder: Any, arg: int) -> None:
+def raise_unknown_opcode(decoder: Any, arg: int) -> None:
     raise ValueError("no rule for an opcode in co_code")
 
 

@@ -224,7 +224,7 @@ class Prologue:
         elif error is not None:
             self._raise(error, instr)
         elif started:
-            self._yield(decoded, point)
+            self._wait_in_yield(decoded, point)
         elif not generator:
             self._truth(decoded, instr.offset, instr.end, point.stack)
         self._end = self.length  # of what is protected: the jump aside
@@ -316,7 +316,7 @@ class Prologue:
         self.emit("RAISE_VARARGS", 1)
         self._position = first
 
-    def _yield(self, decoded: DecodedCode, point: ResumePoint) -> None:
+    def _wait_in_yield(self, decoded: DecodedCode, point: ResumePoint) -> None:
         """Waits as the original does in its yield, RESUME included: gen.throw() looks at it to see
         whether it delegates."""
         instr, first, caches = decoded.instrs[point.index - 1], self._position, current().caches

@@ -90,5 +90,5 @@ def captured_event(capture: Capture, program: GuardProgram, observer: Observer) 
     )
     return Captured(
         observer.function, observer.where, len(graph.nodes), graph.graph if graph.nodes else None, program.guards,
-        dict(observer.clock.seconds), observer.number, lines, program.watched,
+        dict(observer.clock.seconds), observer.number, lines, program.watched_guards,
     )  # fmt: skip

@@ -122,7 +122,9 @@ class Compilation:
                 with self.clock.phase("rebuild"):
                     return capture, self._generate_code(capture)
             except CannotReconstruct as error:
-                earlier = error.born if error.born is not None else caller_place(capture)
+                earlier = (
+                    error.created_at if error.created_at is not None else caller_place(capture)
+                )
                 if earlier is None or (stop is not None and earlier >= stop.position):
                     raise SkipFrame(f"cannot rebuild {error}") from error
                 stop = Restart(

@@ -335,7 +335,7 @@ def guard_costs(
 
     nothing = 0.0
     nothing = check_of(GuardProgram.build(()))
-    together, watched = max(0.0, check_of(program)), program.watched
+    together, watched = max(0.0, check_of(program)), program.watched_guards
     alone = (
         None if n in watched else max(0.0, check_of(GuardProgram.build((guard,))))
         for n, guard in enumerate(program.guards)

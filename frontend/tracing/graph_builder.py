@@ -76,7 +76,7 @@ class GraphInput:
         return self.value.node
 
     @property
-    def mutated(self) -> bool:
+    def is_mutated(self) -> bool:
         """Whether the graph writes to it. torch does not count all writes, and none to tensors of
         inference mode."""
         fake = self.value.fake

@@ -216,7 +216,7 @@ class Interpreter:
             here = self.tx.frames.break_position() if error.position is None else error.position
             position = self.tx.exceptions.raised_at.setdefault(error.value, here)
             if isinstance(error.value, ExceptionValue):
-                error.value.born = position
+                error.value.created_at = position
         del self.stack[handler.depth :]
         if handler.lasti:
             self.push(Constant(self.decoded.instrs[index].offset // 2))

@@ -179,7 +179,7 @@ class Bound:
     names: tuple[str, ...]
 
     @cached_property
-    def stored(self) -> tuple[str, ...]:
+    def stored_names(self) -> tuple[str, ...]:
         return tuple(self.names[number] for number in self.pattern.stored)
 
     @cached_property
@@ -438,7 +438,7 @@ def on_buffers(kernel: Kernel, mapping: dict[str, str]) -> Kernel:
 
 def writes(step: Step) -> Sequence[str]:
     if isinstance(step, Bound):
-        return step.stored
+        return step.stored_names
     if isinstance(step, Kernel):
         return [store.buffer for store in step.stores]
     return [name for name in step.results if name is not None]

@@ -265,7 +265,7 @@ class CFunction(Emitter):
         return product([variable.size for variable in self.kernel.variables]).value
 
     @property
-    def divided(self) -> bool:
+    def uses_threads(self) -> bool:
         """Whether there is work for several threads."""
         return self.threads > 1 and (
             self.work is None or self.work * max(1, len(self.plan.nodes) // 4) >= 1 << 15
@@ -273,7 +273,7 @@ class CFunction(Emitter):
 
     def shared_loops(self, variables: Sequence[Var]) -> Sequence[Var]:
         """The leading loops that are divided among threads: as few as keep all threads busy."""
-        if not self.divided:
+        if not self.uses_threads:
             return ()
         taken: list[Var] = []
         count: int | None = 1
@@ -386,7 +386,7 @@ class CFunction(Emitter):
             self.end_of_tile(second),
             *_block(start, [*arrays, *tile]),
         ]
-        top.lines += [*(["#pragma omp parallel for schedule(static)"] if self.divided else [])]
+        top.lines += [*(["#pragma omp parallel for schedule(static)"] if self.uses_threads else [])]
         top.lines += _block(f"for (int64_t tile = 0; tile < {total}; tile++) {{", body)
 
     def end_of_tile(self, variable: Var) -> str:

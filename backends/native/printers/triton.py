@@ -163,7 +163,7 @@ class PrintedKernel:
     grid: tuple[tuple[Index, int], ...]
 
     @property
-    def told(self) -> str:
+    def annotated_text(self) -> str:
         """The text with how it is cut, for who reads it."""
         sides = ", ".join(f"{name} = {size}" for name, size in self.blocks)
         return f"# {sides}, warps = {self.warps}, stages = {self.stages}\n{self.text}"
