@@ -200,7 +200,7 @@ class Note:
 
 
 @dataclass(frozen=True)
-class Kernel:
+class KernelRecord:
     """A kernel of the native compiler. `ops`: the operators fused in it."""
 
     name: str
@@ -216,7 +216,7 @@ class Kernels:
     function: str
     where: str
     part: str  # "graph", "forward" or "backward"
-    kernels: tuple[Kernel, ...]
+    kernels: tuple[KernelRecord, ...]
     called: tuple[tuple[str, int], ...]  # torch's own operators, and how often
     apart: tuple[tuple[str, str, str], ...]  # neighbours that were not fused, and why
     host: str  # the Python that launches them
@@ -342,7 +342,7 @@ class Reporter:
         self.send(Given(self.function, self.where, backend, inputs, self.number))
 
     def kernels(
-        self, part: str, kernels: tuple[Kernel, ...], called: tuple[tuple[str, int], ...], apart: tuple[tuple[str, str, str], ...],
+        self, part: str, kernels: tuple[KernelRecord, ...], called: tuple[tuple[str, int], ...], apart: tuple[tuple[str, str, str], ...],
         host: str,
     ) -> None:  # fmt: skip
         self.send(

@@ -14,7 +14,7 @@ from rich.console import Console
 
 from ..frontend.support import usable
 from . import program
-from .program import MAIN, Program, ProgramError
+from .program import MAIN, ProgramError, UserScript
 
 USAGE, FINDINGS = 2, 3  # exit statuses beside 0 and the program's own
 EPILOG = f"""\
@@ -160,7 +160,7 @@ def explain(args: argparse.Namespace) -> int:
     return status or found_in(report, args)
 
 
-def find(args: argparse.Namespace) -> Program:
+def find(args: argparse.Namespace) -> UserScript:
     if args.module:
         sys.path[:1] = [os.getcwd()]
         return program.module(args.module, args.program)

@@ -68,7 +68,7 @@ class Load:
 
 
 @dataclass(frozen=True)
-class Check:
+class GuardCheck:
     """Fail unless op holds for temps[uses]."""
 
     op: str
@@ -88,7 +88,7 @@ class Check:
         )
 
 
-Step = Load | Check
+Step = Load | GuardCheck
 
 
 @dataclass(frozen=True)
@@ -147,7 +147,7 @@ class GuardProgram:
         seldom = {
             id(step.guard)
             for step in self.steps
-            if isinstance(step, Check) and step.phase is Phase.STABLE
+            if isinstance(step, GuardCheck) and step.phase is Phase.STABLE
         }
         return frozenset(number for number, guard in enumerate(self.guards) if id(guard) in seldom)
 
@@ -361,7 +361,7 @@ class StepWriter:
             return
         uses = tuple(self.load(source, guard, phase) for source in subjects)
         self._lists[phase].append(
-            Check(op, uses, guard, encoded.object, encoded.number, encoded.runs_python, phase)
+            GuardCheck(op, uses, guard, encoded.object, encoded.number, encoded.runs_python, phase)
         )
 
     def _distinct(self, guard: Guard, subjects: Sequence[Source], phase: Phase) -> None:
@@ -372,14 +372,14 @@ class StepWriter:
         if len(stable) > 1:
             uses = tuple(self.load(source, guard, Phase.STABLE) for source in stable)
             self._lists[Phase.STABLE].append(
-                Check("DISTINCT", uses, guard, None, len(stable), False, Phase.STABLE)
+                GuardCheck("DISTINCT", uses, guard, None, len(stable), False, Phase.STABLE)
             )
         specs = [self.phases.tensor_at(source) for source in fresh]
         same = [source for source in stable if may_be_any(self.phases.tensor_at(source), specs)]
         if len(fresh) > 1 or same:
             uses = tuple(self.load(source, guard, phase) for source in (*fresh, *same))
             self._lists[phase].append(
-                Check("DISTINCT", uses, guard, None, len(fresh), False, phase)
+                GuardCheck("DISTINCT", uses, guard, None, len(fresh), False, phase)
             )
 
     def load(self, source: Source, guard: Guard | None, wanted: Phase = Phase.LAST) -> int:

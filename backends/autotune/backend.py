@@ -17,7 +17,7 @@ from .background import in_background, may_wait
 from .candidates import EAGER, Choice, choice, records, tiny
 from .identity import scale
 from .patience import Waiting, forecast
-from .plan import Plan, option_names
+from .plan import TuningPlan, option_names
 from .tuning import Tuning
 
 NO_DEVICE = "nothing of the graph is on a CUDA device"
@@ -32,10 +32,10 @@ def autotune(
     """Tries the backends that are for this graph on its real inputs and keeps the fastest that is
     right, eager among them.
 
-    mode: which are tried, see candidates.py. options: see Plan. Raises RequirementError for a graph
+    mode: which are tried, see candidates.py. options: see TuningPlan. Raises RequirementError for a graph
     that cannot be recorded where that is required.
     """
-    plan = Plan.from_arguments(mode, options)
+    plan = TuningPlan.from_arguments(mode, options)
     picked = choice(gm, plan)
     if plan.cudagraphs == "require" and not any(
         records(backend.name) for backend in picked.backends
@@ -80,7 +80,7 @@ def autotune(
 def remembers(
     gm: torch.fx.GraphModule,
     examples: Sequence[Any],
-    plan: Plan,
+    plan: TuningPlan,
     picked: Choice,
     report: Reporter,
 ) -> bool:

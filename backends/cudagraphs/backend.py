@@ -15,7 +15,7 @@ import torch.fx
 from ...events import UNREPORTED, Reporter
 from ..autograd.compiled_node import wants_gradients
 from ..registry import GRAPHED, Backend, captured_graph_function, register_backend
-from .graphed import Graphed, Work
+from .graphed import Graphed, RecordingRequest
 from .sizes import device_of, varies
 from .unsafe import recordable
 
@@ -91,4 +91,6 @@ def record_inference(
     written = frozenset(
         index for index, node in enumerate(placeholders) if node.meta.get("mutated")
     )
-    return Graphed(Work(run, device_of(gm), written, varies=varies(gm)), report, require)
+    return Graphed(
+        RecordingRequest(run, device_of(gm), written, varies=varies(gm)), report, require
+    )

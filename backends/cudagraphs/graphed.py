@@ -33,7 +33,7 @@ class WarmedUp:
 
 
 @dataclass(frozen=True)
-class Work:
+class RecordingRequest:
     """What is recorded, and what is known of it.
 
     written: positions of inputs that it writes into. lent: positions of results that its partner
@@ -52,7 +52,7 @@ class Work:
 class Graphed:
     """require: RequirementError instead of running as it is."""
 
-    def __init__(self, work: Work, report: Reporter, require: bool = False) -> None:
+    def __init__(self, work: RecordingRequest, report: Reporter, require: bool = False) -> None:
         self.work, self.report, self.require = work, report, require
         self.run = work.run
         self.copied: set[int] = set()

@@ -18,8 +18,7 @@ from torch._subclasses.fake_tensor import DataDependentOutputException, FakeTens
 
 from ...collector import no_collections
 from ...errors import warn_once
-from ...events import UNREPORTED, Reporter
-from ...events import Kernel as KernelRecord
+from ...events import UNREPORTED, KernelRecord, Reporter
 from ...generated import file_name, keep
 from ...phases import Clock
 from ..autograd.compiled_node import runs_as_captured, wants_gradients

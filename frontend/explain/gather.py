@@ -31,7 +31,7 @@ from ...events import (
 from .report import (
     BreakReport,
     CaptureReport,
-    Check,
+    GuardReport,
     Node,
     Report,
     TimelineSpan,
@@ -45,7 +45,7 @@ Describe = Callable[[Any], str]
 T = TypeVar("T")
 
 
-class Measured(Protocol):
+class ProbeMeasurements(Protocol):
     """What a probe knows."""
 
     breaks: dict[Any, Any]
@@ -74,7 +74,7 @@ class Numbered:
 
 
 def make_report(
-    events: Iterable[Event], describe: Describe, result: Any = None, probe: Measured | None = None, wall: float | None = None,
+    events: Iterable[Event], describe: Describe, result: Any = None, probe: ProbeMeasurements | None = None, wall: float | None = None,
     title: str = "", calls: int = 1, account: Balance | None = None,
 ) -> Report:  # fmt: skip
     """A report of records in their order. describe: puts a guard into words. wall: seconds that the
@@ -134,7 +134,7 @@ def turns_reports(events: Iterable[Miss]) -> tuple[TurnsReport, ...]:
 
 
 def capture_report(
-    event: Captured, others: Numbered, describe: Describe, probe: Measured | None
+    event: Captured, others: Numbered, describe: Describe, probe: ProbeMeasurements | None
 ) -> CaptureReport:
     number = event.number
     spent = [one.seconds for one in others.of(Spent, number)]
@@ -165,9 +165,9 @@ def capture_report(
 
 def checks(
     event: Captured, describe: Describe, costs: tuple[float | None, ...]
-) -> tuple[Check, ...]:
+) -> tuple[GuardReport, ...]:
     return tuple(
-        Check(
+        GuardReport(
             describe(guard),
             getattr(guard, "line", ""),
             costs[place] if place < len(costs) else None,
@@ -218,7 +218,7 @@ def type_of(example: Any) -> str:
 # ---- breaks ----
 
 
-def break_reports(events: list[Break], probe: Measured | None) -> tuple[BreakReport, ...]:
+def break_reports(events: list[Break], probe: ProbeMeasurements | None) -> tuple[BreakReport, ...]:
     """One report a place and reason, in the order first met."""
     times: dict[Break, int] = {}
     for event in events:
@@ -226,7 +226,7 @@ def break_reports(events: list[Break], probe: Measured | None) -> tuple[BreakRep
     return tuple(break_report(event, count, probe) for event, count in times.items())
 
 
-def break_report(event: Break, count: int, probe: Measured | None) -> BreakReport:
+def break_report(event: Break, count: int, probe: ProbeMeasurements | None) -> BreakReport:
     tally = (
         None if probe is None else probe.breaks.get((event.function, event.chain, event.reason_id))
     )
@@ -258,7 +258,7 @@ def sum_seconds(several: Iterable[dict[str, float]]) -> dict[str, float]:
     return total
 
 
-def times(events: tuple[Event, ...], probe: Measured | None, wall: float | None) -> Times:
+def times(events: tuple[Event, ...], probe: ProbeMeasurements | None, wall: float | None) -> Times:
     spent = sum_seconds(event.seconds for event in events if isinstance(event, Spent))
     if not spent:
         spent = sum_seconds(event.seconds for event in events if isinstance(event, Captured))
@@ -268,7 +268,9 @@ def times(events: tuple[Event, ...], probe: Measured | None, wall: float | None)
     return Times(spent, wall, graphs, max(0.0, probe.calls.total - graphs), probe.overhead)
 
 
-def timeline(events: tuple[Event, ...], probe: Measured | None) -> tuple[TimelineSpan, ...]:
+def timeline(
+    events: tuple[Event, ...], probe: ProbeMeasurements | None
+) -> tuple[TimelineSpan, ...]:
     compiling = [
         TimelineSpan("compile", span.phase, event.number, span.start, span.end, span.depth)
         for event in events if isinstance(event, Spent) for span in event.spans

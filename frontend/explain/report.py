@@ -32,7 +32,7 @@ from .source import SourcePart, is_users
 
 
 @dataclass(frozen=True)
-class Check:
+class GuardReport:
     """A guard: what is checked, in words, and the user's line that relied on it. seconds: of this
     check alone, None where it was not measured. watched: it is checked only after something that it
     looks at has changed."""
@@ -67,7 +67,7 @@ class CaptureReport:
     where: str  # file:line
     ops: int
     graph: str  # the captured graph as Python, "" without tensor work
-    checks: tuple[Check, ...]  # before the compiled code may run, in their order
+    checks: tuple[GuardReport, ...]  # before the compiled code may run, in their order
     seconds: dict[str, float]  # of compiling, by phase
     number: int = 0
     nodes: tuple[Node, ...] = ()

@@ -11,7 +11,7 @@ from .source import source_line
 
 if TYPE_CHECKING:
     from ...events import Miss, Note, Recorded
-    from .report import BreakReport, CaptureReport, Check, Report
+    from .report import BreakReport, CaptureReport, GuardReport, Report
 
 SCREEN = 40  # lines
 WIDTH = 160  # characters of a line in a report that is cut
@@ -209,7 +209,7 @@ def capture_details(capture: CaptureReport) -> Iterator[str]:
             )
 
 
-def guard_line(check: Check) -> str:
+def guard_line(check: GuardReport) -> str:
     seen = [] if check.seconds is None else [f"{duration(check.seconds)}"]
     seen += ["watched"] if check.watched else []
     return f"{check}" + (f"  ({', '.join(seen)})" if seen else "")

@@ -47,7 +47,7 @@ from .frames import stays_in_python, worth_compiling
 from .observer import Observer
 from .pipeline import Compilation
 from .probe import Probe, guard_costs
-from .recompile import Decision, Misses, change, compiling_text, decide, limit_text
+from .recompile import Misses, RecompileDecision, change, compiling_text, decide, limit_text
 from .surroundings import Onlooker, onlooker
 from .unrolled_turns import UnrolledTurns
 
@@ -179,17 +179,17 @@ class Cache:
                 return entry
             misses = self._report_miss(site, piece, frame)
             decision = decide(piece.name, self.options, stance(), misses, piece.variation, frame)
-            compiles = decision is Decision.COMPILE
+            compiles = decision is RecompileDecision.COMPILE
             had, calls = misses.entries, self.calls
-            if decision is Decision.LATER:
+            if decision is RecompileDecision.LATER:
                 self._refuse(site, piece, ITERATIONS)
                 return Entry(once=True)
             if compiles and not self.account.may_compile(had, calls):
                 self._refuse(site, piece, self.account.refusal)
                 return Entry(once=True)
-            if decision is not Decision.COMPILE:
+            if decision is not RecompileDecision.COMPILE:
                 site.full = True
-                site.gave_up = decision is Decision.LIMIT
+                site.gave_up = decision is RecompileDecision.LIMIT
                 self.send(
                     Full(piece.name, where(piece), misses.entries, decision.knob, misses.left)
                 )

@@ -21,7 +21,7 @@ from ...options import Options
 from ..tracing.variation import VARIES, Variation
 
 
-class Decision(Enum):
+class RecompileDecision(Enum):
     """What becomes of the call; where that is eager, from now on, because of which limit. LATER:
     this call is eager, with all that it calls."""
 
@@ -51,7 +51,7 @@ class Misses:
 
 def decide(
     name: str, options: Options, stance: str, misses: Misses, variation: Variation, frame: FrameView
-) -> Decision:
+) -> RecompileDecision:
     """Raises RecompileError or RecompileLimitError where the user asked for it. Each turn of a loop
     that must have an entry of its own may have as many as another place, and no more turns are
     unrolled so than in a graph."""
@@ -64,13 +64,13 @@ def decide(
     if options.error_on_recompile and own:
         raise RecompileError(f"{name} would be compiled again (config.error_on_recompile){reason}")
     if own < options.recompile_limit:
-        limit, most = Decision.TURNS, max(options.recompile_limit, options.unroll_turns)
+        limit, most = RecompileDecision.TURNS, max(options.recompile_limit, options.unroll_turns)
     else:
-        limit, most = Decision.LIMIT, options.recompile_limit
+        limit, most = RecompileDecision.LIMIT, options.recompile_limit
     if misses.turn and not misses.room:
-        return Decision.LATER
+        return RecompileDecision.LATER
     if misses.entries < most or generalise(misses.failures, variation, options, frame):
-        return Decision.COMPILE
+        return RecompileDecision.COMPILE
     if options.fail_on_recompile_limit_hit or options.fullgraph:
         raise limit_error(name, limit.knob, most, reason)
     return limit

@@ -39,7 +39,7 @@ def to_channels_last(graph: torch.fx.Graph, *, always: bool = False) -> int:
     ]
     if not convolutions or not (always or pays(convolutions)):
         return 0
-    layout = Layout(graph)
+    layout = StrideChange(graph)
     for node in list(graph.nodes):
         layout.add(node, convolutions)
     graph.eliminate_dead_code()
@@ -75,7 +75,7 @@ def pays(convolutions: list[torch.fx.Node]) -> bool:
     return images > WORTH * weights > 0
 
 
-class Layout:
+class StrideChange:
     """A graph while its nodes' fake results get new strides. `before`: meta of nodes whose strides
     changed, as it was."""
 

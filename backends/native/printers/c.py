@@ -16,7 +16,7 @@ import torch
 from ..ir.index import Division, Hole, Index, Quotient, Sym, Var, linear, nonnegative, product
 from ..ir.ir import CAST, INDEX, LOAD, REDUCE, TRUE, Access, Buffer, Kernel, Scalar, topological
 from ..ir.scalar_ops import SCALAR_OPS
-from .base import Emitter, Parameters, Scope, second_side
+from .base import KernelEmitter, Parameters, Scope, second_side
 
 TYPES = {
     torch.float32: "float", torch.float64: "double", torch.float16: "_Float16", torch.bfloat16: "bf16", torch.bool: "bool8",
@@ -189,7 +189,7 @@ class TransposedTile:
         return f"{name}[{self.place}]"
 
 
-class CFunction(Emitter):
+class CFunction(KernelEmitter):
     """Writes one kernel."""
 
     def __init__(self, kernel: Kernel, buffers: Mapping[str, Buffer], threads: int) -> None:

@@ -17,7 +17,7 @@ import torch
 
 from ..ir.index import ClaimedBounds, Hole, Index, Quotient, Remainder, Sym, Var, product
 from ..ir.ir import CAST, INDEX, LOAD, REDUCE, TRUE, Buffer, Kernel, Scalar, Store
-from .base import Emitter, Parameters, Scope, second_side
+from .base import KernelEmitter, Parameters, Scope, second_side
 from .tiles import Tiles, axes, choose_tiles
 
 TYPES = {
@@ -176,7 +176,7 @@ class PrintedKernel:
         return " * ".join(f"(-(-({count}) // {side}))" for count, side in self.grid)
 
 
-class TritonFunction(Emitter):
+class TritonFunction(KernelEmitter):
     """Writes one kernel."""
 
     def __init__(

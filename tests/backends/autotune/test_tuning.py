@@ -7,7 +7,7 @@ import pytest
 import torch
 from framejit.backends.autotune import tuning
 from framejit.backends.autotune.candidates import Choice
-from framejit.backends.autotune.plan import Plan
+from framejit.backends.autotune.plan import TuningPlan
 from framejit.backends.registry import Backend
 from framejit.events import Chosen, Reporter
 
@@ -55,7 +55,7 @@ def decide(monkeypatch):
         x = graph.placeholder("x")
         graph.output((graph.call_function(sleeping, (x,)),))
         x.meta["example_value"] = torch.ones(4)
-        gm, plan = torch.fx.GraphModule({}, graph), Plan(isolate=False, remember=False, **plan)
+        gm, plan = torch.fx.GraphModule({}, graph), TuningPlan(isolate=False, remember=False, **plan)
         reporter, inputs = Reporter("f", "f.py:1", told.append), [torch.ones(4)]
         call = tuning.Tuning(gm, inputs, plan, Choice(tuple(backends), ()), reporter).decide(inputs)
         (decision,) = (event for event in told if isinstance(event, Chosen))

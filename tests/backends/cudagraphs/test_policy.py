@@ -9,7 +9,7 @@ import framejit
 import pytest
 import torch
 from framejit.backends.cudagraphs import graphed as module
-from framejit.backends.cudagraphs.graphed import Graphed, Work
+from framejit.backends.cudagraphs.graphed import Graphed, RecordingRequest
 from framejit.backends.cudagraphs.recording import Recording, Unrecordable
 from framejit.events import Reporter
 from torch import nn
@@ -62,7 +62,7 @@ def graphed(**more):
         runs.append(1)
         return [args[0] + 1]
 
-    return Graphed(Work(run, 0, **more), Reporter("f", "", lambda event: said.append(event.text))), said
+    return Graphed(RecordingRequest(run, 0, **more), Reporter("f", "", lambda event: said.append(event.text))), said
 
 
 def test_the_second_call_records_and_the_third_replays():

@@ -14,7 +14,7 @@ from framejit.events import (
     Captured,
     Change,
     Chosen,
-    Kernel,
+    KernelRecord,
     Kernels,
     Miss,
     Recorded,
@@ -66,7 +66,7 @@ def test_a_real_report(backend, tmp_path):
 
 
 def test_records_of_all_kinds():
-    kernel = Kernel("kernel_0", "c", ("sin",), "text")
+    kernel = KernelRecord("kernel_0", "c", ("sin",), "text")
     kernels = Kernels("f", "a.py:1", "forward", (kernel,), (("mm", 2),), (("a", "b", "too far"),), "def", 5)
     events = [
         Break("f", "a.py:2", ("a.py:2",), "output", "print() writes", "move it", (2, 2, 4, 8), 0, 5),
