@@ -108,7 +108,7 @@ REASONS = {
         BreakReason(
             "long-loop",
             "unrolling more than {} iterations would make too large a graph, so Python runs this loop and framejit compiles its body",
-            "write it as an operation on a whole tensor, or raise config.unroll_turns or config.unroll_budget",
+            "write it as an operation on a whole tensor, or raise config.unroll_iterations or config.unroll_budget",
         ),
         BreakReason(
             "too-long",

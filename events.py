@@ -138,9 +138,9 @@ class Miss:
     function: str
     where: str
     changes: tuple[Change, ...]  # one an entry, the one used last first
-    # a loop has come to a turn that needs an entry of its own: `where` says from where on,
+    # a loop has come to an iteration that needs an entry of its own: `where` says from where on,
     # `changes` since the last
-    turn: bool = False
+    for_iteration: bool = False
 
     @property
     def failures(self) -> tuple[str, ...]:
@@ -156,14 +156,14 @@ class Full:
     where: str
     limit: int
     knob: str = "recompile_limit"  # of the options: which limit it is
-    turns: int = 0  # that a loop had left, if these are too many for an entry each
+    iterations_left: int = 0  # that a loop had left, if these are too many for an entry each
 
     @property
     def sentence(self) -> str:
-        each = ", one for each turn of a loop" if self.knob == "unroll_turns" else ""
+        each = ", one for each iteration of a loop" if self.knob == "unroll_iterations" else ""
         long = (
-            f"; {self.turns} more turns of a loop, more than config.unroll_turns, would need one each"
-            if self.turns
+            f"; {self.iterations_left} more iterations of a loop, more than config.unroll_iterations, would need one each"
+            if self.iterations_left
             else ""
         )
         return f"{self.limit} entries (config.{self.knob}{long}){each}"

@@ -127,8 +127,8 @@ class Options:
     capture_dynamic_output_shape_ops: bool = False  # so does nonzero() for its size
     inline_depth: int = 200  # calls
     trace_budget: int = 2_000_000  # instructions interpreted in one capture
-    unroll_turns: int = 256  # turns of a loop that are always unrolled
-    # a loop of more turns stays a loop beyond so many instructions; an operation counts as 200
+    unroll_iterations: int = 256  # iterations of a loop that are always unrolled
+    # a loop of more iterations stays a loop beyond so many instructions; an operation counts as 200
     unroll_budget: int = 250_000
     # threads that meet a compile in progress wait (a minute at most) instead of running eager
     wait_for_compile: bool = False
@@ -150,6 +150,9 @@ class Options:
             if self.suppress_errors is None
             else self.suppress_errors
         )
+
+
+RENAMED = {"unroll_turns": "unroll_iterations"}  # knobs of earlier versions
 
 
 @dataclass
@@ -182,7 +185,7 @@ class Config:
     capture_dynamic_output_shape_ops: bool = False
     inline_depth: int = 200
     trace_budget: int = 2_000_000
-    unroll_turns: int = 256
+    unroll_iterations: int = 256
     unroll_budget: int = 250_000
     wait_for_compile: bool = False
     compile_share: float = 0.05
@@ -199,9 +202,7 @@ class Config:
 
     def __setattr__(self, name: str, value: Any) -> None:
         if name not in self.__dataclass_fields__:
-            raise AttributeError(
-                f"framejit.config has no knob '{name}'; it has: {', '.join(self.__dataclass_fields__)}"
-            )
+            raise unknown_knob(name)
         object.__setattr__(self, name, CHECKS[name](value) if name in CHECKS else value)
 
     def defaults(self) -> dict[str, Any]:
@@ -214,10 +215,17 @@ class Config:
         unknown one."""
         for name in changes:
             if name not in self.__dataclass_fields__:
-                raise AttributeError(
-                    f"framejit.config has no knob '{name}'; it has: {', '.join(self.__dataclass_fields__)}"
-                )
+                raise unknown_knob(name)
         return _Patch(self, changes)
+
+
+def unknown_knob(name: str) -> AttributeError:
+    if name in RENAMED:
+        return AttributeError(
+            f"framejit.config.{name} has a new name: framejit.config.{RENAMED[name]}"
+        )
+    known = ", ".join(Config.__dataclass_fields__)
+    return AttributeError(f"framejit.config has no knob '{name}'; it has: {known}")
 
 
 class _Patch:

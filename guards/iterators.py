@@ -29,7 +29,7 @@ COPIED: tuple[type, ...] = (
 ITERATORS = (*COUNTED, *COPIED, repeat)
 MADE_OF_PARTS = (enumerate, zip, map, filter)
 CHANGED = -1  # no number of items: the next one is an error
-LARGEST = 1 << 10  # items of which a copy is worth making at every turn of a loop
+LARGEST = 1 << 10  # items of which a copy is worth making at every iteration of a loop
 
 
 def peek(iterator: Any, index: int) -> Any:

@@ -93,8 +93,12 @@ def make_report(
             for event in events
             if isinstance(event, Skipped | Full)
         ),
-        misses=tuple(event for event in events if isinstance(event, Miss) and not event.turn),
-        turns=turns_reports(event for event in events if isinstance(event, Miss) and event.turn),
+        misses=tuple(
+            event for event in events if isinstance(event, Miss) and not event.for_iteration
+        ),
+        iterations=iteration_reports(
+            event for event in events if isinstance(event, Miss) and event.for_iteration
+        ),
         times=times(events, probe, wall),
         specialised=tuple(
             dict.fromkeys(event for event in events if isinstance(event, Specialised))
@@ -119,7 +123,7 @@ def full(event: Full) -> Skipped:
     return Skipped(event.function, event.where, reason)
 
 
-def turns_reports(events: Iterable[Miss]) -> tuple[TurnsReport, ...]:
+def iteration_reports(events: Iterable[Miss]) -> tuple[TurnsReport, ...]:
     """One report a place."""
     places: dict[tuple[str, str], list[Change]] = {}
     for event in events:

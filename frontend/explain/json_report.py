@@ -33,8 +33,8 @@ def as_dict(report: Report) -> dict[str, Any]:
         "captures": list(map(capture_of, report.captures)),
         "breaks": list(map(break_of, report.breaks)),
         "recompiles": list(map(recompile_of, report.misses)),
-        "turns": [
-            {"function": one.function, "where": one.where, "what": one.what, "line": one.line, "times": one.times} for one in report.turns
+        "iterations": [
+            {"function": one.function, "where": one.where, "what": one.what, "line": one.line, "times": one.times} for one in report.iterations
         ],
         "skipped": [{"function": one.function, "where": one.where, "reason": one.reason} for one in report.skipped],
         "specialised": [

@@ -44,8 +44,8 @@ def skip_line(event: Skipped, describe: Callable[[Any], str]) -> str:
 def miss_line(event: Miss, describe: Callable[[Any], str]) -> str:
     reasons = "".join(f"\n    {failure}" for failure in event.failures)
     missed = (
-        "another turn of a loop needs code of its own"
-        if event.turn
+        "another iteration of a loop needs code of its own"
+        if event.for_iteration
         else "nothing compiled serves this call"
     )
     return f"{event.function} at {event.where}: {missed}{reasons}"

@@ -124,18 +124,18 @@ class BreakReport:
 
 @dataclass(frozen=True)
 class TurnsReport:
-    """A place in a loop that has compiled code for each turn, as it relies on something that
-    differs from turn to turn."""
+    """A place in a loop that has compiled code for each iteration, as it relies on something that
+    differs from iteration to iteration."""
 
     function: str
     where: str  # file:line behind the break
     what: str  # differed first
     line: str  # file:line of the user's line that relied on it
-    times: int  # compiled so, the first turn aside
+    times: int  # compiled so, the first iteration aside
 
     def __str__(self) -> str:
         line = f" ({self.line})" if self.line else ""
-        return f"{self.function} from {self.where} has code for {self.times} more turns of its loop, as it relies on {self.what}{line}"
+        return f"{self.function} from {self.where} has code for {self.times} more iterations of its loop, as it relies on {self.what}{line}"
 
 
 @dataclass(frozen=True)
@@ -200,9 +200,9 @@ class Report:
     skipped: tuple[Skipped, ...]  # frames left to Python, with the reason
     misses: tuple[Miss, ...]  # calls that no compiled code could serve, with what differed
     times: Times
-    turns: tuple[
+    iterations: tuple[
         TurnsReport, ...
-    ] = ()  # loops around a break whose turns have compiled code of their own
+    ] = ()  # loops around a break whose iterations have compiled code of their own
     specialised: tuple[Specialised, ...] = ()  # numbers that vary and were relied on
     notes: tuple[Note, ...] = ()  # what backends tell of graphs
     recordings: tuple[Recorded, ...] = ()  # of CUDA graphs

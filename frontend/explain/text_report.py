@@ -255,7 +255,7 @@ def other_lines(report: Report) -> Iterator[str]:
         yield f"left to Python: {skipped.function}{at}: {skipped.reason}"
     for number in report.specialised:
         yield number.sentence
-    for unrolled in report.turns:
+    for unrolled in report.iterations:
         yield f"unrolled: {unrolled}"
     for capture in report.captures:
         for one in capture.wrong:

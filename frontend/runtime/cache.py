@@ -49,7 +49,7 @@ from .pipeline import Compilation
 from .probe import Probe, guard_costs
 from .recompile import Misses, RecompileDecision, change, compiling_text, decide, limit_text
 from .surroundings import Onlooker, onlooker
-from .unrolled_turns import UnrolledTurns
+from .unrolled_iterations import UnrolledIterations
 
 # seconds for which a thread waits for another's compile, which may wait for this very thread
 LONGEST_WAIT = 60.0
@@ -410,14 +410,14 @@ class Cache:
             (entry.data, entry.program.first_failure(frame.slots, frame.function))
             for entry in site.entries
         ]
-        another = piece.turns.made_for_another
+        another = piece.iterations.made_for_another
         own = [
             (program, step)
             for program, step in found
             if not another(program.guards, program.guard_of(step), frame)
         ]
-        left = piece.turns.iterations_left(frame) if len(own) < len(found) else 0
-        if left > self.options.unroll_turns:
+        left = piece.iterations.iterations_left(frame) if len(own) < len(found) else 0
+        if left > self.options.unroll_iterations:
             own = found
         failures = [program.failure(step, frame) or UNKNOWN for program, step in own or found[:1]]
         if failures:
@@ -429,13 +429,13 @@ class Cache:
             )
             self.misses.append(miss)
             self.send(miss)
-        turn = not own
+        for_iteration = not own
         return Misses(
             len(found),
             failures,
-            turn,
+            for_iteration,
             left if own is found else 0,
-            not turn or self.account.compiles_all(self.calls) or has_room(site.entries),
+            not for_iteration or self.account.compiles_all(self.calls) or has_room(site.entries),
         )
 
     # what comes after a break
@@ -478,7 +478,7 @@ class Cache:
                 frames[0].decoded,
                 frames,
                 self._loops,
-                turns=UnrolledTurns(frames),
+                iterations=UnrolledIterations(frames),
                 forbidden=forbidden,
             )
             site = Site(make_resume_function(frames), 1, weak_method(self, "on_miss"), piece)

@@ -59,7 +59,7 @@ def report_specialised(
     if not capture.trace.symbols.exist:
         return
     for found in capture.trace.symbols.shapes.specialised_numbers():
-        if not unit.turns.differs(found.source):  # iterations of a loop are reported together
+        if not unit.iterations.differs(found.source):  # iterations of a loop are reported together
             backend = name_of(options.backend) if found.operator else ""
             observer.send(
                 Specialised(

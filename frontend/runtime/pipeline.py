@@ -211,7 +211,7 @@ class Compilation:
         with self.clock.phase("guards"), no_collections():
             report_specialised(self.unit, capture, self.options, self.observer)
             self.unit.variation.note_capture(trace.graph.sizes, trace.symbols.numbers)
-            self.unit.turns.note_changes(trace.effects.changed)
+            self.unit.iterations.note_changes(trace.effects.changed)
             guards = entry_guards(capture, rebuilt.inputs, memory)
             program = GuardProgram.build(guards, rebuilt.lifted)
             program.native()  # made now, while the clock runs

@@ -27,7 +27,7 @@ class RecompileDecision(Enum):
 
     COMPILE = ""
     LIMIT = "recompile_limit"
-    TURNS = "unroll_turns"
+    ITERATIONS = "unroll_iterations"
     LATER = "later"
 
     @property
@@ -38,13 +38,13 @@ class RecompileDecision(Enum):
 @dataclass(frozen=True)
 class Misses:
     """Why the entries of a site do not serve a call. `failures`: of those that were not made for
-    another turn of a loop than this call's; where all were (`turn`), of the one used last. `left`:
-    how many turns there are still, if these are too many for an entry each, so that all entries
-    count. `room`: whether the entries so far have earned another turn's."""
+    another iteration of a loop than this call's; where all were (`for_iteration`), of the one used last. `left`:
+    how many iterations there are still, if these are too many for an entry each, so that all entries
+    count. `room`: whether the entries so far have earned another iteration's."""
 
     entries: int
     failures: Sequence[Failure]
-    turn: bool = False
+    for_iteration: bool = False
     left: int = 0
     room: bool = True
 
@@ -52,11 +52,11 @@ class Misses:
 def decide(
     name: str, options: Options, stance: str, misses: Misses, variation: Variation, frame: FrameView
 ) -> RecompileDecision:
-    """Raises RecompileError or RecompileLimitError where the user asked for it. Each turn of a loop
-    that must have an entry of its own may have as many as another place, and no more turns are
+    """Raises RecompileError or RecompileLimitError where the user asked for it. Each iteration of a loop
+    that must have an entry of its own may have as many as another place, and no more iterations are
     unrolled so than in a graph."""
     reason = f"; last miss: {misses.failures[0]}" if misses.failures else ""
-    own = 0 if misses.turn else len(misses.failures)
+    own = 0 if misses.for_iteration else len(misses.failures)
     if stance == "fail_on_recompile":
         raise RecompileError(
             f"{name} would be compiled under the stance 'fail_on_recompile'{reason}"
@@ -64,10 +64,13 @@ def decide(
     if options.error_on_recompile and own:
         raise RecompileError(f"{name} would be compiled again (config.error_on_recompile){reason}")
     if own < options.recompile_limit:
-        limit, most = RecompileDecision.TURNS, max(options.recompile_limit, options.unroll_turns)
+        limit, most = (
+            RecompileDecision.ITERATIONS,
+            max(options.recompile_limit, options.unroll_iterations),
+        )
     else:
         limit, most = RecompileDecision.LIMIT, options.recompile_limit
-    if misses.turn and not misses.room:
+    if misses.for_iteration and not misses.room:
         return RecompileDecision.LATER
     if misses.entries < most or generalise(misses.failures, variation, options, frame):
         return RecompileDecision.COMPILE

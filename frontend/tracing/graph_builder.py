@@ -98,7 +98,7 @@ class NumberInput:
     value: SymbolicNumber
     source: Source
     real: Any = None
-    mutated: bool = False
+    is_mutated: bool = False
 
     @property
     def node(self) -> torch.fx.Node:

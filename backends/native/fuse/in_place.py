@@ -121,7 +121,7 @@ def operands(kernel: Kernel, store: Store) -> Iterator[str]:
 
 
 def direct(value: Scalar) -> set[int]:
-    """ids of what a value is computed from in the same turn of the loops."""
+    """ids of what a value is computed from in the same iteration of the loops."""
     found: set[int] = set()
     todo = [value]
     while todo:

@@ -92,10 +92,10 @@ def test_functions_of_a_list():
 def test_forty_layers():
     handle = check(by_number, vec(2, 3), 40, graphs=40, breaks=40, ran=80)
     (stats,) = [one for one in framejit.stats().functions if one.function == "by_number" and one.entries == 41]
-    assert not stats.full and not stats.left_to_eager and all(miss.turn for miss in stats.misses) and len(stats.misses) == 39
+    assert not stats.full and not stats.left_to_eager and all(miss.for_iteration for miss in stats.misses) and len(stats.misses) == 39
     report = handle.framejit.explain()
     assert not report.misses and not report.skipped and not report.specialised
-    (turns,) = report.turns
+    (turns,) = report.iterations
     assert turns.times == 39 and turns.what == "next(<range_iterator>)" and f"{turns}" in report.details()
 
 
@@ -145,7 +145,7 @@ def test_a_longer_loop_is_not_begun_and_told():
         assert torch.equal(handle(vec(2), table, 1000), table_of(vec(2), table, 1000))
     assert handle.framejit.compiles <= 10
     (full,) = [event for event in seen if isinstance(event, events.Full)]
-    assert full.turns > 900 and f"{full.turns} more turns of a loop" in handle.framejit.explain().details()
+    assert full.iterations_left > 900 and f"{full.iterations_left} more iterations of a loop" in handle.framejit.explain().details()
 
 
 def test_a_loop_that_does_not_say_how_long_it_is_stops_at_the_limit():
@@ -158,13 +158,13 @@ def test_a_loop_that_does_not_say_how_long_it_is_stops_at_the_limit():
         return x
 
     table = [1.0, 2.0] * 30
-    with framejit.config.patch(unroll_turns=20):
+    with framejit.config.patch(unroll_iterations=20):
         handle = strict_compile(counting)
     seen = capture_events(handle)
     assert torch.equal(handle(vec(2), table, 60), counting(vec(2), table, 60))
     assert max(len(site.entries) for site in handle.framejit.cache.sites()) == 20
     (full,) = [event for event in seen if isinstance(event, events.Full)]
-    assert full.limit == 20 and "unroll_turns" in handle.framejit.explain().details()
+    assert full.limit == 20 and "unroll_iterations" in handle.framejit.explain().details()
 
 
 def test_what_does_not_differ_from_turn_to_turn_counts():
