@@ -162,7 +162,8 @@ class Full:
     def sentence(self) -> str:
         each = ", one for each iteration of a loop" if self.knob == "unroll_iterations" else ""
         long = (
-            f"; {self.iterations_left} more iterations of a loop, more than config.unroll_iterations, would need one each"
+            f"; {self.iterations_left} more iterations of a loop, more than "
+            "config.unroll_iterations, would need one each"
             if self.iterations_left
             else ""
         )
@@ -185,7 +186,10 @@ class Specialised:
     def sentence(self) -> str:
         line = f" ({self.where})" if self.where else ""
         if self.backend:
-            return f"backend {self.backend} pinned {self.source} == {self.number} at {self.operator}{line}"
+            return (
+                f"backend {self.backend} pinned {self.source} == {self.number} at "
+                f"{self.operator}{line}"
+            )
         return f"relied on: {self.source} == {self.number}{line}"
 
 
@@ -266,7 +270,8 @@ class Chosen:
 
 @dataclass(frozen=True)
 class WrongGraph:
-    """A compiled graph differed from eager in a call that was verified, and is not used any more."""
+    """A compiled graph differed from eager in a call that was verified, and is not used any
+    more."""
 
     function: str
     where: str
@@ -278,7 +283,10 @@ class WrongGraph:
     @property
     def sentence(self) -> str:
         shown = f"; reproduce it with {self.script}" if self.script else ""
-        return f"backend '{self.backend}' computed it wrongly: {self.reason}; it runs by torch's operators now{shown}"
+        return (
+            f"backend '{self.backend}' computed it wrongly: {self.reason}; it runs by torch's "
+            f"operators now{shown}"
+        )
 
 
 @dataclass(frozen=True)
@@ -311,14 +319,16 @@ class Balance:
 
 
 Event = (
-    Seen | Break | Given | Captured | Spent | Skipped | Miss | Full | Specialised | Note | Kernels | Recorded | Chosen | WrongGraph
+    Seen | Break | Given | Captured | Spent | Skipped | Miss | Full | Specialised | Note
+    | Kernels | Recorded | Chosen | WrongGraph
     | Working
 )  # fmt: skip
 Sink = Callable[[Event], None]
 
 
 class Reporter:
-    """How a backend tells what became of a graph: called with a sentence, or by one of its methods."""
+    """How a backend tells what became of a graph: called with a sentence, or by one of its
+    methods."""
 
     def __init__(
         self, function: str, where: str, sink: Sink, clock: Clock | None = None, number: int = 0,
@@ -342,7 +352,8 @@ class Reporter:
         self.send(Given(self.function, self.where, backend, inputs, self.number))
 
     def kernels(
-        self, part: str, kernels: tuple[KernelRecord, ...], called: tuple[tuple[str, int], ...], apart: tuple[tuple[str, str, str], ...],
+        self, part: str, kernels: tuple[KernelRecord, ...], called: tuple[tuple[str, int], ...],
+        apart: tuple[tuple[str, str, str], ...],
         host: str,
     ) -> None:  # fmt: skip
         self.send(

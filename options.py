@@ -56,7 +56,8 @@ def log_names(asked: str | Iterable[str], who: str = "config.log") -> tuple[str,
     unknown = [name for name in names if name not in (*LOGS, "all")]
     if unknown:
         raise ValueError(
-            f"{who}: unknown names {', '.join(map(repr, unknown))}; allowed are {', '.join(LOGS)}, or all"
+            f"{who}: unknown names {', '.join(map(repr, unknown))}; allowed are "
+            f"{', '.join(LOGS)}, or all"
         )
     return LOGS if "all" in names else names
 
@@ -73,7 +74,8 @@ def verified_calls(asked: Any, who: str = "config.verify") -> int:
         calls = -1
     if calls < 0:
         raise ValueError(
-            f"{who} must be a number of calls to compare with eager, such as 3 (0: none), not {asked!r}"
+            f"{who} must be a number of calls to compare with eager, such as 3 (0: none), not "
+            f"{asked!r}"
         )
     return calls
 
@@ -132,7 +134,8 @@ class Options:
     unroll_budget: int = 250_000
     # threads that meet a compile in progress wait (a minute at most) instead of running eager
     wait_for_compile: bool = False
-    # with the default backend some whole calls run in eager, to see whether compiled ones are faster
+    # with the default backend some whole calls run in eager, to see whether compiled ones are
+    # faster
     compare_calls: bool = True
     # of the program's time, for compiling code again and again (frontend/runtime/economy.py)
     compile_share: float = 0.05

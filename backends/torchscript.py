@@ -46,7 +46,8 @@ def torchscript(
     strange = next(filter(traces_badly, gm.graph.nodes), None)
     if strange is not None:
         report(
-            f"runs in eager: torch.jit does not trace {name_of(strange)} as eager does it{at(strange)}"
+            f"runs in eager: torch.jit does not trace {name_of(strange)} as eager does "
+            f"it{at(strange)}"
         )
         return gm.forward
     written = [

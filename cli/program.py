@@ -1,4 +1,5 @@
-"""The user's program, run in this process as `python script.py` or `python -m module` would run it."""
+"""The user's program, run in this process as `python script.py` or `python -m module` would run
+it."""
 
 from __future__ import annotations
 
@@ -82,7 +83,8 @@ def script(path: str, args: Sequence[str]) -> UserScript:
         return UserScript((found / "__main__.py").absolute(), str(found.absolute()), [path, *args])
     if not found.is_file():
         raise ProgramError(
-            f"no script {path!r} in {os.getcwd()}; for a module, say -m {path.removesuffix('.py').replace('/', '.')}"
+            f"no script {path!r} in {os.getcwd()}; for a module, say -m "
+            f"{path.removesuffix('.py').replace('/', '.')}"
         )
     return UserScript(found.absolute(), str(found.resolve().parent), [path, *args])
 
@@ -98,7 +100,8 @@ def module(name: str, args: Sequence[str]) -> UserScript:
         raise ProgramError(f"no module {name!r}: {error}") from error
     if spec is None or spec.origin is None or not spec.origin.endswith(".py"):
         raise ProgramError(
-            f"no module {name!r} that can be run; is it on sys.path, and a package with a __main__.py?"
+            f"no module {name!r} that can be run; is it on sys.path, and a package with a "
+            "__main__.py?"
         )
     return UserScript(Path(spec.origin), os.getcwd(), [spec.origin, *args], spec, spec.parent)
 

@@ -166,7 +166,8 @@ class GuardProgram:
         return explain(failed.guard, frame)
 
     def __str__(self) -> str:
-        """A line a step; `=` marks those that are skipped while nothing they looked at has changed."""
+        """A line a step; `=` marks those that are skipped while nothing they looked at has
+        changed."""
         lines = [
             f"{number:4}{'=' if step.phase is Phase.STABLE else ' '} {step}"
             for number, step in enumerate(self.steps)
@@ -184,7 +185,7 @@ class GuardProgram:
 
 
 # ---- merging
-# --------------------------------------------------------------------------------------------------------
+# --------------------------------------------------------------------------------------------------
 
 
 def merge(guards: Iterable[Guard], lifted: Iterable[Source]) -> list[Guard]:
@@ -251,7 +252,7 @@ def prefixes_to_load(guard: Guard, paths: set[Source]) -> bool:
 
 
 # ---- ordering
-# -------------------------------------------------------------------------------------------------------
+# --------------------------------------------------------------------------------------------------
 
 
 def in_phases(guards: Sequence[Guard], phases: Phases) -> list[Guard]:

@@ -26,14 +26,15 @@ MOST_SCALES = 4  # of sizes that a graph is tuned for
 
 @register_backend("autotune", options=option_names)
 def autotune(
-    gm: torch.fx.GraphModule, example_inputs: list[Any], *, mode: str = "default", options: dict[str, Any] | None = None,
+    gm: torch.fx.GraphModule, example_inputs: list[Any], *, mode: str = "default",
+    options: dict[str, Any] | None = None,
     report: Reporter = UNREPORTED,
 ) -> Callable[..., Any]:  # fmt: skip
     """Tries the backends that are for this graph on its real inputs and keeps the fastest that is
     right, eager among them.
 
-    mode: which are tried, see candidates.py. options: see TuningPlan. Raises RequirementError for a graph
-    that cannot be recorded where that is required.
+    mode: which are tried, see candidates.py. options: see TuningPlan. Raises RequirementError for a
+    graph that cannot be recorded where that is required.
     """
     plan = TuningPlan.from_arguments(mode, options)
     picked = choice(gm, plan)
@@ -42,7 +43,8 @@ def autotune(
     ):
         reasons = [reason for name, reason in picked.left_out if records(name)]
         raise RequirementError(
-            f"CUDA graphs are required, but this cannot be recorded: {reasons[0] if reasons else NO_DEVICE}"
+            "CUDA graphs are required, but this cannot be recorded: "
+            f"{reasons[0] if reasons else NO_DEVICE}"
         )
     if not picked.backends:
         return gm.forward

@@ -33,7 +33,8 @@ TUNING = (
 LITTLE = (
     8,
     1 << 18,
-    # on a device so much work is over before its kernels are launched: recording them is all there is
+    # on a device so much work is over before its kernels are launched: recording them is all there
+    # is
     # to win
 )
 TINY = {

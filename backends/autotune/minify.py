@@ -75,8 +75,10 @@ class Repro:
         if not isinstance(result, ast.Return) or not isinstance(result.value, ast.Tuple):
             raise NoReproError("no repro: `forward` does not end in a tuple of results")
         return cls(
-            "\n".join(map(ast.unparse, head)), tuple(zip(names, map(ast.unparse, given.elts), strict=True)),
-            tuple("; ".join(parts) for parts in lines.values()), tuple(map(ast.unparse, result.value.elts)),
+            "\n".join(map(ast.unparse, head)),
+            tuple(zip(names, map(ast.unparse, given.elts), strict=True)),
+            tuple("; ".join(parts) for parts in lines.values()),
+            tuple(map(ast.unparse, result.value.elts)),
         )  # fmt: skip
 
     @property
@@ -85,7 +87,10 @@ class Repro:
         results = f"({', '.join(self.outputs)}{',' if len(self.outputs) == 1 else ''})"
         body = "\n".join(f"    {line}" for line in (*self.lines, f"return {results}"))
         given = "".join(f"    {made},  # {name}\n" for name, made in self.inputs)
-        return f"{self.head}\n\n\ndef forward(self{names}):\n{body}\n\n\ninputs = [\n{given}]\n\n{MAIN}"
+        return (
+            f"{self.head}\n\n\ndef forward(self{names}):\n{body}\n\n\ninputs = "
+            f"[\n{given}]\n\n{MAIN}"
+        )
 
     def without_unused(self) -> Repro:
         """Without inputs that nothing reads."""
@@ -195,7 +200,8 @@ class Minifier:
             return False
         self.best, self.verdict = smaller, verdict
         self.say(
-            f"{len(smaller.lines)} operations, {len(smaller.inputs)} inputs, {len(smaller.outputs)} results"
+            f"{len(smaller.lines)} operations, {len(smaller.inputs)} inputs, "
+            f"{len(smaller.outputs)} results"
         )
         return True
 
@@ -216,7 +222,8 @@ class Minifier:
         )
 
     def cut(self) -> None:
-        """Ends the graph earlier, by bisection: the first of its operations behind which it fails."""
+        """Ends the graph earlier, by bisection: the first of its operations behind which it
+        fails."""
         low, high = 0, len(self.best.lines)
         while low < high:
             middle = (low + high) // 2
@@ -228,7 +235,8 @@ class Minifier:
                 low = middle + 1
 
     def fewer_operations(self) -> None:
-        """Drops operations; what others need of them becomes an input with the layout that it had."""
+        """Drops operations; what others need of them becomes an input with the layout that it
+        had."""
         made = self.layouts()
         lines = list(self.best.lines)
 
@@ -247,7 +255,8 @@ class Minifier:
         reduce_list(lines, keep)
 
     def layouts(self) -> dict[str, str]:
-        """By name: an expression for what each operation makes, where it is a tensor or a number."""
+        """By name: an expression for what each operation makes, where it is a tensor or a
+        number."""
         best = self.best
         with tempfile.TemporaryDirectory() as folder:
             told = Path(folder) / "layouts.json"

@@ -43,7 +43,8 @@ class TuningPlan:
             asked["candidates"] = tuple(asked["candidates"])
         if asked.get("cudagraphs", "allow") not in CUDAGRAPHS:
             raise ValueError(
-                f"option cudagraphs must be one of {', '.join(CUDAGRAPHS)}, not {asked['cudagraphs']!r}"
+                f"option cudagraphs must be one of {', '.join(CUDAGRAPHS)}, not "
+                f"{asked['cudagraphs']!r}"
             )
         patience = asked.get("patience", 0.0)
         if not isinstance(patience, int | float) or patience < 0:

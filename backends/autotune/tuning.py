@@ -235,7 +235,8 @@ class Tuning:
             key=lambda pair: pair[1],
         )
         decision = Decision(
-            who.key, who.graph, who.shapes, who.device, who.versions, who.mode, best, tuple(times), tuple(self.struck.items()),
+            who.key, who.graph, who.shapes, who.device, who.versions, who.mode, best, tuple(times),
+            tuple(self.struck.items()),
             time.perf_counter() - start,
         )  # fmt: skip
         if decisions is not None:

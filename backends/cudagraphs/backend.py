@@ -58,7 +58,8 @@ def over(inner: Backend) -> Backend:
     parameters = inspect.signature(inner.function).parameters
 
     def record_graph(
-        gm: torch.fx.GraphModule, example_inputs: list[Any], *, mode: str = "default", cudagraphs: str = "allow",
+        gm: torch.fx.GraphModule, example_inputs: list[Any], *, mode: str = "default",
+        cudagraphs: str = "allow",
         report: Reporter = UNREPORTED, **asked: Any,
     ) -> Callable[..., Any]:  # fmt: skip
         require = cudagraphs == "require"
@@ -78,7 +79,8 @@ def over(inner: Backend) -> Backend:
 
     by_parts = inner.wants == "aten" or "around" in parameters
     return replace(
-        inner, name=inner.name + GRAPHED, function=record_graph, wants="torch", training=inner.training and by_parts,
+        inner, name=inner.name + GRAPHED, function=record_graph, wants="torch",
+        training=inner.training and by_parts,
         missing=lambda: no_device() or inner.missing(),
     )  # fmt: skip
 

@@ -98,7 +98,8 @@ class Graphed:
             if not self.postponed:
                 self.postponed = True
                 self.report(
-                    "CUDA graphs: recorded later: other threads run, and may draw random numbers, which fails while one records"
+                    "CUDA graphs: recorded later: other threads run, and may draw random numbers, "
+                    "which fails while one records"
                 )
             return self.run(*args)
         else:
@@ -118,7 +119,8 @@ class Graphed:
             if not self.full:
                 self.full = True
                 self.report(
-                    f"CUDA graphs: {len(self.states)} recordings, and no room for more; calls of other sizes run without"
+                    f"CUDA graphs: {len(self.states)} recordings, and no room for more; calls of "
+                    "other sizes run without"
                 )
             return self.run(*args)
         self.states[key] = WarmedUp(list(map(address, args)))
@@ -184,7 +186,8 @@ class Graphed:
         if not self.remade:
             self.report.send_recorded(
                 True,
-                f"CUDA graphs: recorded, {len(made.static)} inputs read in place, {len(made.copied)} copied in",
+                f"CUDA graphs: recorded, {len(made.static)} inputs read in place, "
+                f"{len(made.copied)} copied in",
             )
         return made.replay(args)
 

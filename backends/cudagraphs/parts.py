@@ -28,7 +28,8 @@ def recorded_parts(
     report: Reporter,
     require: bool,
 ) -> Callable[..., Any]:
-    """The graph's parts compiled by a backend that wants ATen graphs, or as they are, and recorded."""
+    """The graph's parts compiled by a backend that wants ATen graphs, or as they are, and
+    recorded."""
     around = GraphRecorder(report, require)
 
     def compile_part(part: GraphPart) -> Callable[..., Any]:

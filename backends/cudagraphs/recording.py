@@ -32,7 +32,8 @@ class Recording:
     """
 
     def __init__(
-        self, run: Callable[..., Any], args: Sequence[Any], copied: Collection[int], written: Collection[int], lent: Collection[int],
+        self, run: Callable[..., Any], args: Sequence[Any], copied: Collection[int],
+        written: Collection[int], lent: Collection[int],
         pool: Pool, device: int,
     ) -> None:  # fmt: skip
         self.pool, self.bytes = pool, 0

@@ -54,9 +54,12 @@ Around = Callable[["GraphPart", Callable[..., Any]], Callable[..., Any]]
 # Called as they are though torch knows how to decompose them: what they become would be slower than
 # they are.
 WHOLE = (
-    "_scaled_dot_product", "upsample_", "grid_sampler", "im2col", "col2im", "unfold_backward", "index_add", "index_copy", "index_fill",
-    "addmm", "baddbmm", "_unsafe_view", "pixel_", "renorm", "bernoulli", "multi_margin", "multilabel", "reflection_pad", "replication_pad",
-    "_unsafe_index", "embedding_dense_backward", "take", "_chunk_cat", "unfold", "max_pool", "avg_pool", "native_dropout",
+    "_scaled_dot_product", "upsample_", "grid_sampler", "im2col", "col2im", "unfold_backward",
+    "index_add", "index_copy", "index_fill",
+    "addmm", "baddbmm", "_unsafe_view", "pixel_", "renorm", "bernoulli", "multi_margin",
+    "multilabel", "reflection_pad", "replication_pad",
+    "_unsafe_index", "embedding_dense_backward", "take", "_chunk_cat", "unfold", "max_pool",
+    "avg_pool", "native_dropout",
     "binary_cross_entropy.default",  # and it refuses some numbers, which what it becomes does not
 )  # fmt: skip
 
@@ -108,7 +111,8 @@ def short(operator: str) -> str:
 def kernel_records(
     language: str, texts: Iterable[tuple[str, AnyKernel]], names: str
 ) -> list[KernelRecord]:
-    """One of each different text, with the operators of the first kernel that it was printed for."""
+    """One of each different text, with the operators of the first kernel that it was printed
+    for."""
     first: dict[str, AnyKernel] = {}
     for text, kernel in texts:
         first.setdefault(text, kernel)
@@ -122,7 +126,8 @@ def kernel_records(
 
 @register_backend("native")
 def native(
-    gm: torch.fx.GraphModule, example_inputs: list[Any], *, mode: str = "default", around: Around | None = None,
+    gm: torch.fx.GraphModule, example_inputs: list[Any], *, mode: str = "default",
+    around: Around | None = None,
     report: Reporter = UNREPORTED, freezing: bool = False, layout_optimization: bool = True,
 ) -> Callable[..., Any]:  # fmt: skip
     """Compiles a captured graph; what has no kernel of ours runs by torch's own operators. mode:
@@ -141,7 +146,8 @@ def native(
         and not fake_transforms_have_the_real_strides()
     ):
         report(
-            "runs torch's operators: this torch does not say beforehand which strides the result of a Fourier transform has"
+            "runs torch's operators: this torch does not say beforehand which strides the result "
+            "of a Fourier transform has"
         )
         return gm.forward
     if "cuda" in usable() and any(
@@ -289,7 +295,8 @@ def usable() -> frozenset[str]:
         found.add("cpu")
     except NoCompiler as error:
         warn_once(
-            f"no C compiler works here, so the CPU runs torch's own operators ({error}); install gcc or clang, or set CC"
+            f"no C compiler works here, so the CPU runs torch's own operators ({error}); install "
+            "gcc or clang, or set CC"
         )
     if torch.cuda.is_available():
         try:
@@ -297,7 +304,8 @@ def usable() -> frozenset[str]:
             found.add("cuda")
         except (ImportError, RuntimeError) as error:
             warn_once(
-                f"Triton cannot be used here, so the GPU runs torch's own operators ({error}); install triton for this version of torch"
+                f"Triton cannot be used here, so the GPU runs torch's own operators ({error}); "
+                "install triton for this version of torch"
             )
     return frozenset(found)
 
@@ -484,7 +492,8 @@ def compile_aten(
 
 
 def make_boxed(call: Callable[..., Any]) -> Callable[..., Any]:
-    """Marks a function that takes a list of its arguments, as aot_autograd's callers look for it."""
+    """Marks a function that takes a list of its arguments, as aot_autograd's callers look for
+    it."""
     call._boxed_call = True  # type: ignore[attr-defined]
     return call
 

@@ -69,7 +69,8 @@ def launches(
     loading = load_triton.Loading(jobs.values(), device)
     called = {one: f"gpu_kernel_{number}" for number, one in enumerate(loading.jobs)}
     calls = {
-        position: Launch(f"{called[jobs[position]]}({one.programs}, stream, ", one.parameters) for position, one in printed.items()
+        position: Launch(f"{called[jobs[position]]}({one.programs}, stream, ",
+        one.parameters) for position, one in printed.items()
     }  # fmt: skip
 
     def finish() -> None:

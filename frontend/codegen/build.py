@@ -43,7 +43,8 @@ class Rebuilt:
     lifted: tuple[Source, ...]
     argument_locations: (
         tuple[int, ...] | None
-        # where the code only calls the graph and returns its one result: its arguments, as an Entry has
+        # where the code only calls the graph and returns its one result: its arguments, as an Entry
+        # has
         # them
     )
 
@@ -174,7 +175,8 @@ class Emission:
             failed,
             0,
             False,
-            # from before the call: 3.13 looks an inlined call's exception up at the instruction before
+            # from before the call: 3.13 looks an inlined call's exception up at the instruction
+            # before
             # it
         ):
             b.push_null_before_callee()

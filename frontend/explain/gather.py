@@ -74,7 +74,8 @@ class Numbered:
 
 
 def make_report(
-    events: Iterable[Event], describe: Describe, result: Any = None, probe: ProbeMeasurements | None = None, wall: float | None = None,
+    events: Iterable[Event], describe: Describe, result: Any = None,
+    probe: ProbeMeasurements | None = None, wall: float | None = None,
     title: str = "", calls: int = 1, account: Balance | None = None,
 ) -> Report:  # fmt: skip
     """A report of records in their order. describe: puts a guard into words. wall: seconds that the
@@ -119,7 +120,10 @@ def make_report(
 
 
 def full(event: Full) -> Skipped:
-    reason = f"calls that its {event.sentence} do not serve run in eager; the misses say what keeps changing"
+    reason = (
+        f"calls that its {event.sentence} do not serve run in eager; the misses say what "
+        "keeps changing"
+    )
     return Skipped(event.function, event.where, reason)
 
 
@@ -185,7 +189,8 @@ def nodes(graph: torch.fx.Graph) -> tuple[Node, ...]:
     """What a report tells of a graph's nodes."""
     return tuple(
         Node(
-            node.name, kind_of(node), target_of(node), tuple(one.name for one in node.all_input_nodes),
+            node.name, kind_of(node), target_of(node),
+            tuple(one.name for one in node.all_input_nodes),
             type_of(node.meta.get("example_value")), node.meta.get("line", ""),
         )
         for node in graph.nodes

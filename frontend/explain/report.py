@@ -135,12 +135,16 @@ class TurnsReport:
 
     def __str__(self) -> str:
         line = f" ({self.line})" if self.line else ""
-        return f"{self.function} from {self.where} has code for {self.times} more iterations of its loop, as it relies on {self.what}{line}"
+        return (
+            f"{self.function} from {self.where} has code for {self.times} more iterations of "
+            f"its loop, as it relies on {self.what}{line}"
+        )
 
 
 @dataclass(frozen=True)
 class TimelineSpan:
-    """Something that took time: `row` is "compile" or "run"; seconds since the report's first span."""
+    """Something that took time: `row` is "compile" or "run"; seconds since the report's first
+    span."""
 
     row: str
     phase: str

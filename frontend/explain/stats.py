@@ -30,7 +30,10 @@ class FunctionStats:
     def __str__(self) -> str:
         each = sum(miss.for_iteration for miss in self.misses)
         iterations = f" ({each} for iterations of a loop)" if each else ""
-        counts = f"{self.entries} entries, {self.hits} hits, {self.compiles} compiles, {len(self.misses)} misses{iterations}"
+        counts = (
+            f"{self.entries} entries, {self.hits} hits, {self.compiles} compiles, "
+            f"{len(self.misses)} misses{iterations}"
+        )
         eager = f", {self.left_to_eager} left to eager" if self.left_to_eager else ""
         full = f", {self.full} full" if self.full else ""
         return "\n".join(

@@ -175,7 +175,10 @@ def time_lines(report: Report) -> Iterator[str]:
     if shares(report):
         yield f"time: {shares(report)}"
     if report.lost is not None:
-        yield f"lost at breaks: {duration(report.lost)} in {sum(one.passes or 0 for one in report.breaks)} passes"
+        yield (
+            f"lost at breaks: {duration(report.lost)} in "
+            f"{sum(one.passes or 0 for one in report.breaks)} passes"
+        )
 
 
 def capture_lines(report: Report) -> Iterator[str]:
@@ -185,7 +188,10 @@ def capture_lines(report: Report) -> Iterator[str]:
         yield from (f"    {line}" for line in capture_details(capture))
         yield from (f"    {guard_line(check)}" for check in capture.checks[:GUARDS_SHOWN])
         if len(capture.checks) > GUARDS_SHOWN:
-            yield f"    ... and {len(capture.checks) - GUARDS_SHOWN} more in report.captures[{number - 1}].checks"
+            yield (
+                f"    ... and {len(capture.checks) - GUARDS_SHOWN} more in "
+                f"report.captures[{number - 1}].checks"
+            )
 
 
 def capture_details(capture: CaptureReport) -> Iterator[str]:
@@ -202,7 +208,10 @@ def capture_details(capture: CaptureReport) -> Iterator[str]:
         yield f"guards take {duration(max(capture.check_seconds, 0.0))} a call"
     for made in capture.kernels:
         for kernel in made.kernels:
-            yield f"{made.part}: {kernel.name} ({kernel.language}) fuses {', '.join(kernel.ops) or 'nothing'}"
+            yield (
+                f"{made.part}: {kernel.name} ({kernel.language}) fuses "
+                f"{', '.join(kernel.ops) or 'nothing'}"
+            )
         if made.called:
             yield f"{made.part}: calls " + ", ".join(
                 f"{name} x{times}" if times > 1 else name for name, times in made.called

@@ -132,7 +132,8 @@ def current() -> Dialect:
     if not is_supported():
         known = ", ".join(f"{major}.{minor}" for major, minor in VERSIONS)
         raise ImportError(
-            f"framejit knows CPython {known}, not {sys.implementation.name} {sys.version.split()[0]}"
+            f"framejit knows CPython {known}, not {sys.implementation.name} "
+            f"{sys.version.split()[0]}"
         )
     module = importlib.import_module(f".py{sys.version_info[0]}{sys.version_info[1]}", __package__)
     dialect: Dialect = module.DIALECT

@@ -31,7 +31,8 @@ class StackExpression:
 
 @dataclass
 class PythonWriter:
-    """Walks instructions, keeps their stack as expressions, and writes a statement where one ends."""
+    """Walks instructions, keeps their stack as expressions, and writes a statement where one
+    ends."""
 
     decoded: DecodedCode
     name: Name
@@ -218,7 +219,7 @@ def store_attr(w: PythonWriter, instr: Instr) -> None:
 
 
 # --- operators and containers
-# -----------------------------------------------------------------------------------------------------
+# --------------------------------------------------------------------------------------------------
 
 
 @writes(Op.UNARY)
@@ -402,7 +403,7 @@ def check_exc_match(w: PythonWriter, instr: Instr) -> None:
 
 
 # --- text
-# -------------------------------------------------------------------------------------------------------------------------
+# --------------------------------------------------------------------------------------------------
 
 
 def words(text: str) -> set[str]:

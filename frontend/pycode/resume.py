@@ -93,7 +93,8 @@ def make_resume_function(
 
 
 def resume_code(
-    decoded: DecodedCode, point: ResumePoint, inner: FunctionType | None = None, completion: CallCompletion = AS_IS,
+    decoded: DecodedCode, point: ResumePoint, inner: FunctionType | None = None,
+    completion: CallCompletion = AS_IS,
     error: BaseException | None = None,
 ) -> CodeType:  # fmt: skip
     """A code object that takes the state tuple and goes on at `point`, if it awaits a result with
@@ -194,7 +195,8 @@ class Prologue:
     error, then jumps."""
 
     def __init__(
-        self, decoded: DecodedCode, point: ResumePoint, shift: int, inner: FunctionType | None = None, completion: CallCompletion = AS_IS,
+        self, decoded: DecodedCode, point: ResumePoint, shift: int,
+        inner: FunctionType | None = None, completion: CallCompletion = AS_IS,
         error: BaseException | None = None, generator: bool = False, started: bool = False,
     ) -> None:  # fmt: skip
         self.shift = shift
@@ -240,7 +242,8 @@ class Prologue:
         self.emit("RESUME", 0 if generator else 2)
 
     def _unpack_state(self, slots: list[int], carried: int) -> None:
-        """Stores the first items of the state tuple in slots, and leaves the others on the stack."""
+        """Stores the first items of the state tuple in slots, and leaves the others on the
+        stack."""
         self.emit("LOAD_FAST", 0)
         if 0 not in slots:
             self.emit("DELETE_FAST", 0)

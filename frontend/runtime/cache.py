@@ -387,7 +387,8 @@ class Cache:
             self._busy.notify_all()
 
     def wait(self) -> None:
-        """Returns when no thread compiles for this handle, and nothing is tried in the background."""
+        """Returns when no thread compiles for this handle, and nothing is tried in the
+        background."""
         with self._busy:
             while self._compiling:
                 self._busy.wait()
@@ -579,8 +580,10 @@ def report_internal_failure(piece: CompileUnit, error: Exception) -> None:
     """One warning a cause: the line of ours that raised, and what it raised."""
     cause = type(error).__name__, *raising_line(error)
     warn_once(
-        f"internal failure on {piece.name} ({type(error).__name__}: {error}); it runs in eager, as will others that fail so, "
-        "without another warning. @framejit.disable on it keeps framejit from trying; FRAMEJIT_STRICT=1 raises here: please "
+        f"internal failure on {piece.name} ({type(error).__name__}: {error}); it runs in eager, "
+        "as will others that fail so, "
+        "without another warning. @framejit.disable on it keeps framejit from trying; "
+        "FRAMEJIT_STRICT=1 raises here: please "
         "report that output.",
         key=cause,
         stacklevel=2,

@@ -37,7 +37,8 @@ OURS = (
 # compiled already.
 GENERATED = ("<framejit native", "<eval_with_key>")
 LIBRARIES = (
-    "numpy", "sympy", "typing_extensions", "networkx", "rich", "IPython", "pytest", "_pytest", "pluggy", "tqdm", "matplotlib", "pandas",
+    "numpy", "sympy", "typing_extensions", "networkx", "rich", "IPython", "pytest", "_pytest",
+    "pluggy", "tqdm", "matplotlib", "pandas",
     "filelock",
 )  # fmt: skip
 

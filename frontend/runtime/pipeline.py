@@ -1,4 +1,5 @@
-"""The pipeline, top to bottom: one request to compile goes through four stages and becomes an Entry.
+"""The pipeline, top to bottom: one request to compile goes through four stages and becomes an
+Entry.
 
     capture         code and arguments -> graph, guards, side effects, how it ended
     generate code   a capture -> a code object

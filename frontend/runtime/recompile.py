@@ -38,9 +38,9 @@ class RecompileDecision(Enum):
 @dataclass(frozen=True)
 class Misses:
     """Why the entries of a site do not serve a call. `failures`: of those that were not made for
-    another iteration of a loop than this call's; where all were (`for_iteration`), of the one used last. `left`:
-    how many iterations there are still, if these are too many for an entry each, so that all entries
-    count. `room`: whether the entries so far have earned another iteration's."""
+    another iteration of a loop than this call's; where all were (`for_iteration`), of the one used
+    last. `left`: how many iterations there are still, if these are too many for an entry each, so
+    that all entries count. `room`: whether the entries so far have earned another iteration's."""
 
     entries: int
     failures: Sequence[Failure]
@@ -52,9 +52,9 @@ class Misses:
 def decide(
     name: str, options: Options, stance: str, misses: Misses, variation: Variation, frame: FrameView
 ) -> RecompileDecision:
-    """Raises RecompileError or RecompileLimitError where the user asked for it. Each iteration of a loop
-    that must have an entry of its own may have as many as another place, and no more iterations are
-    unrolled so than in a graph."""
+    """Raises RecompileError or RecompileLimitError where the user asked for it. Each iteration of a
+    loop that must have an entry of its own may have as many as another place, and no more
+    iterations are unrolled so than in a graph."""
     reason = f"; last miss: {misses.failures[0]}" if misses.failures else ""
     own = 0 if misses.for_iteration else len(misses.failures)
     if stance == "fail_on_recompile":
@@ -85,19 +85,25 @@ REMEDY = "Keep it the same between calls, pass it as a tensor, or raise config.r
 def limit_text(name: str, where: str, entries: int, misses: Iterable[Miss]) -> str:
     """What a user is told once a function runs in eager for want of a compiled version: the guard
     that failed most, and what to do."""
-    text = f"{name} ({where}) was compiled {entries} times; calls that none of these versions serves run in eager from now on"
+    text = (
+        f"{name} ({where}) was compiled {entries} times; calls that none of these versions "
+        "serves run in eager from now on"
+    )
     return f"{text}{most_frequent(miss for miss in misses if miss.function == name)}. {REMEDY}"
 
 
 def compiling_text(name: str, balance: Balance, misses: Iterable[Miss]) -> str:
     """What a user is told of a function that keeps compiling."""
     text = (
-        f"{name} has compiled {balance.compiles} times in {balance.calls} calls, {balance.seconds:.1f} s in all, {balance.again} times "
+        f"{name} has compiled {balance.compiles} times in {balance.calls} calls, "
+        f"{balance.seconds:.1f} s in all, {balance.again} times "
         "code that had been compiled before"
     )
     remedy = (
-        "Keep it the same between calls, pass it as a tensor, put what does not work on tensors into a function with @framejit.disable, "
-        "or bound this by options={'compile_budget': seconds}. framejit.explain and FRAMEJIT_LOG=recompiles say more"
+        "Keep it the same between calls, pass it as a tensor, put what does not work on tensors "
+        "into a function with @framejit.disable, "
+        "or bound this by options={'compile_budget': seconds}. framejit.explain and "
+        "FRAMEJIT_LOG=recompiles say more"
     )
     return f"{text}{most_frequent(misses)}. {remedy}"
 

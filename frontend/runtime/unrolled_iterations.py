@@ -1,5 +1,5 @@
-"""UnrolledIterations: which entries of a break inside a loop were made for another iteration than the
-current one.
+"""UnrolledIterations: which entries of a break inside a loop were made for another iteration than
+the current one.
 
 In: the frames that go on at the place, what its captures change, an entry's guards and a call. Out:
 whether one that relies on where a loop stands fails. Knows no entries and no limits.
@@ -33,8 +33,8 @@ CONTAINERS: tuple[type, ...] = (list, dict, set)
 
 
 class UnrolledIterations:
-    """What differs from iteration to iteration: what a loop's iterator gives, the variables that the loop's
-    body binds, and the containers that captures have changed."""
+    """What differs from iteration to iteration: what a loop's iterator gives, the variables that
+    the loop's body binds, and the containers that captures have changed."""
 
     def __init__(self, frames: tuple[SuspendedFrame, ...] = ()) -> None:
         self.frames = frames

@@ -1,4 +1,5 @@
-"""WorkBudget: limits how many instructions one capture interprets, in all and in one unrolled loop."""
+"""WorkBudget: limits how many instructions one capture interprets, in all and in one unrolled
+loop."""
 
 from __future__ import annotations
 
@@ -71,7 +72,8 @@ class WorkBudget:
             )
 
     def leave_loop_to_python(self, frame: Interpreter, target: int) -> None:
-        """Breaks in front of a loop whose length varies: what it does is compiled for an iteration."""
+        """Breaks in front of a loop whose length varies: what it does is compiled for an
+        iteration."""
         if frame.decoded.instrs[target].op is Op.FOR_ITER:
             self.loops.add((id(frame.decoded.code), target))
             raise GraphBreak("unsupported-value", "range() of a number that varies, in a loop")

@@ -20,8 +20,10 @@ aten = torch.ops.aten
 CONVOLUTION = aten.convolution.default
 CLONE = aten.clone.default
 FOLLOWS = frozenset((
-    *POINTWISE, aten._native_batch_norm_legit_no_training.default, aten.max_pool2d_with_indices.default, aten.avg_pool2d.default,
-    aten._adaptive_avg_pool2d.default, aten.cat.default, aten.mean.dim, aten.constant_pad_nd.default, CLONE, aten._to_copy.default,
+    *POINTWISE, aten._native_batch_norm_legit_no_training.default,
+    aten.max_pool2d_with_indices.default, aten.avg_pool2d.default,
+    aten._adaptive_avg_pool2d.default, aten.cat.default, aten.mean.dim,
+    aten.constant_pad_nd.default, CLONE, aten._to_copy.default,
 ))  # fmt: skip
 FEWEST_CHANNELS = 16
 # how many times as large as the weights the images must be: weights are turned at each call, unless

@@ -34,7 +34,8 @@ aten = torch.ops.aten
 
 # Operators whose results nothing else shows.
 FRESH = frozenset((
-    aten.mm.default, aten.addmm.default, aten.bmm.default, aten.baddbmm.default, aten._addmm_activation.default,
+    aten.mm.default, aten.addmm.default, aten.bmm.default, aten.baddbmm.default,
+    aten._addmm_activation.default,
     aten.convolution.default, aten._convolution.default,
 ))  # fmt: skip
 

@@ -265,7 +265,7 @@ class Program:
 
 
 # --- making Scalars
-# -------------------------------------------------------------------------------------------------------------
+# --------------------------------------------------------------------------------------------------
 
 
 def scalar(name: str, *args: Scalar) -> Scalar:
@@ -296,7 +296,8 @@ TRUE = const(True, torch.bool)
 
 
 def load(
-    buffer: str, place: Index, dtype: torch.dtype, subscripts: tuple[Scalar, ...] = (), mask: Scalar = TRUE, check: Scalar | None = None
+    buffer: str, place: Index, dtype: torch.dtype, subscripts: tuple[Scalar, ...] = (),
+    mask: Scalar = TRUE, check: Scalar | None = None
 ) -> Scalar:  # fmt: skip
     args = (mask, *subscripts) if check is None else (mask, *subscripts, check)
     return Scalar(LOAD, args, dtype, Access(buffer, place, check is not None))
@@ -326,7 +327,7 @@ def reduce(kind: str, value: Scalar) -> Scalar:
 
 
 # --- walking and rewriting
-# ------------------------------------------------------------------------------------------------------
+# --------------------------------------------------------------------------------------------------
 
 
 def topological(roots: Iterable[Scalar]) -> list[Scalar]:

@@ -23,9 +23,9 @@ DEAR = 256
 
 @dataclass(frozen=True)
 class Tiles:
-    """Sizes of a tile, the warps that work on it, and how many iterations of a loop are under way at
-    once. `rblock` may be the whole of a persistent row's width. `yblock`: the second side of a tile
-    of a kernel without reductions, 0 where it has none."""
+    """Sizes of a tile, the warps that work on it, and how many iterations of a loop are under way
+    at once. `rblock` may be the whole of a persistent row's width. `yblock`: the second side of a
+    tile of a kernel without reductions, 0 where it has none."""
 
     xblock: int
     rblock: int

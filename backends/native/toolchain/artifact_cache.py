@@ -42,11 +42,15 @@ def _root(wanted: Path) -> Path:
         if not distrust:
             tempfile.TemporaryFile(dir=wanted).close()
             return wanted
-        problem = f"the cache folder {wanted} is not used, because {distrust} and compiled code would be loaded from it"
+        problem = (
+            f"the cache folder {wanted} is not used, because {distrust} and compiled code "
+            "would be loaded from it"
+        )
     except OSError as error:
         problem = f"the cache folder cannot be written to ({error})"
     warn_user(
-        f"{problem}. What is compiled is kept for this process only; set FRAMEJIT_CACHE_DIR to a folder that you alone can write to",
+        f"{problem}. What is compiled is kept for this process only; set FRAMEJIT_CACHE_DIR to a "
+        "folder that you alone can write to",
         stacklevel=3,
     )
     own = tempfile.mkdtemp(prefix="framejit-")

@@ -178,7 +178,8 @@ class DequeIterator(SequenceIterator):
 
 
 for _name, _handler in {
-    "reverse": list_reverse, "__contains__": sequence_contains, "__iter__": sequence_iter, "__len__": sequence_len,
+    "reverse": list_reverse, "__contains__": sequence_contains, "__iter__": sequence_iter,
+    "__len__": sequence_len,
     "__reversed__": list_reversed,
 }.items():  # fmt: skip
     method(collections.deque, _name)(_handler)

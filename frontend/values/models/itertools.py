@@ -103,7 +103,8 @@ class Pooled(Iterator):
 
 
 class Slice(Iterator):
-    """itertools.islice: `at` items of the inner iterator are read, `wanted` is the next one given."""
+    """itertools.islice: `at` items of the inner iterator are read, `wanted` is the next one
+    given."""
 
     __slots__ = ("inner", "at", "wanted", "stop", "step")
     cls = itertools.islice
