@@ -12,6 +12,7 @@ from torch._subclasses.fake_tensor import FakeTensor
 
 from .graph.mutations import is_data
 from .graph.node_targets import name_of
+from .graph.passes.memory import memory_at
 from .graph.supported import at
 from .registry import register_backend
 
@@ -57,8 +58,11 @@ def torchscript(
         isinstance(item, torch.nn.Parameter) and not wrote
         for item, wrote in zip(example_inputs, written, strict=True)
     ]
+    returned = returned_constants(gm.graph, kept)
     fixed: dict[int, torch.Tensor] = {
-        index: item for index, item in enumerate(example_inputs) if kept[index]
+        index: item
+        for index, item in enumerate(example_inputs)
+        if kept[index] and index not in returned
     }
     given = [index for index in range(len(example_inputs)) if index not in fixed]
     count = len(example_inputs)
@@ -91,7 +95,7 @@ def torchscript(
             report(f"runs in eager: torch.jit cannot trace it: {type(error).__name__}")
             return gm.forward
         frozen = torch.jit.freeze(traced)
-    return FrozenScript(frozen, gm.forward, given, fixed)
+    return FrozenScript(frozen, gm.forward, given, fixed, new_views(gm.graph, given))
 
 
 def traces_badly(node: torch.fx.Node) -> bool:
@@ -102,6 +106,33 @@ def traces_badly(node: torch.fx.Node) -> bool:
     return name_of(node) == "view" and any(
         isinstance(arg, torch.dtype) for arg in (*node.args[1:], *node.kwargs.values())
     )
+
+
+def returned_constants(graph: torch.fx.Graph, kept: list[bool]) -> set[int]:
+    """Positions of the kept inputs on which alone a result depends. Folded, such a result would be
+    one tensor for all calls, into which the program may write."""
+    inputs = {node: index for index, node in enumerate(graph.find_nodes(op="placeholder"))}
+    reached: dict[torch.fx.Node, set[int]] = {}
+    for node in graph.nodes:
+        own = {inputs[node]} if node in inputs else set()
+        reached[node] = own.union(*(reached[other] for other in node.all_input_nodes))
+    results = [reached[node] for node in graph.output_node().all_input_nodes]
+    return set().union(*(found for found in results if all(kept[index] for index in found)))
+
+
+def new_views(graph: torch.fx.Graph, given: list[int]) -> list[int]:
+    """Positions of the results that eager makes anew and torch.jit may replace by an input: it
+    takes `x.t().t()` for x."""
+    inputs = graph.find_nodes(op="placeholder")
+    memory = {memory_at(inputs[index]) for index in given} - {None}
+    results: Any = graph.output_node().args[0]
+    return [
+        place
+        for place, node in enumerate(results)
+        if isinstance(node, torch.fx.Node)
+        and node.op != "placeholder"
+        and memory_at(node) in memory
+    ]
 
 
 def own_memory(tensor: torch.Tensor) -> torch.Tensor:
@@ -122,8 +153,9 @@ class FrozenScript:
         otherwise: Callable[..., Any],
         given: list[int],
         fixed: dict[int, torch.Tensor],
+        views: list[int],
     ) -> None:
-        self.folded, self.otherwise, self.given = folded, otherwise, given
+        self.folded, self.otherwise, self.given, self.views = folded, otherwise, given, views
         self.fixed = {
             index: (item.data_ptr(), item.detach(), item._version) for index, item in fixed.items()
         }
@@ -132,8 +164,18 @@ class FrozenScript:
         for index, (address, held, version) in self.fixed.items():
             if args[index].data_ptr() != address or held._version != version:
                 return self.otherwise(*args)
-        with (
-            torch.no_grad()
-        ):  # traced code knows no modes, and what wants gradients is not given here
-            results = self.folded(*[args[index] for index in self.given])
-        return results if isinstance(results, tuple) else (results,)
+        given = [args[index] for index in self.given]
+        if any(arg.requires_grad for arg in given):
+            with (
+                torch.no_grad()
+            ):  # traced code knows no modes, and what wants gradients comes elsewhere
+                made = self.folded(*given)
+        else:
+            made = self.folded(
+                *given
+            )  # a view made under no_grad could not be written with gradients
+        results = list(made) if isinstance(made, tuple) else [made]
+        for place in self.views:
+            if any(results[place] is arg for arg in given):
+                results[place] = torch.ops.aten.alias.default(results[place])
+        return tuple(results)

@@ -22,10 +22,11 @@ from torch.autograd.graph import GradientEdge, Node, get_gradient_edge
 from ..graph.extracted_calls import Checkpointed
 from ..graph.grad_mode import is_on_at_both_ends, switching, without_switches_at_the_ends
 from ..graph.hidden_writes import hides_writes
-from ..graph.mutations import is_norm, may_write
+from ..graph.mutations import is_norm, may_write, written_by
 from ..graph.node_targets import name_of
 from ..graph.passes.memory import memory_at
 from ..graph.runtime_errors import ENTER_INFERENCE_MODE, draws_random_numbers
+from .data_results import data_results, shows_data_of_inputs, with_own_versions
 from .gradient_layouts import GradientLayouts
 from .split_graph import AUTOGRAD, CannotSplit, Subgraph, SubgraphSequence, split_graph
 
@@ -68,6 +69,17 @@ def ahead_of_time(
     """What `build` compiles of a graph, or of its pieces, with eager's gradients; the graph as it
     is where nobody can say beforehand what eager's autograd would do. random_like_eager: the
     compiled graph draws the numbers that gm itself would draw."""
+    if shows_data_of_inputs(gm):
+        return gm.forward
+    compiled = _ahead_of_time(gm, example_inputs, build, random_like_eager)
+    places = data_results(gm)
+    return with_own_versions(compiled, places) if places and compiled != gm.forward else compiled
+
+
+def _ahead_of_time(
+    gm: torch.fx.GraphModule, example_inputs: list[Any], build: Build, random_like_eager: bool
+) -> Callable[..., Any]:
+    """As ahead_of_time, but for the versions of results."""
     if wants_gradients(gm) and not is_on_at_both_ends(gm):
         found_inside = without_switches_at_the_ends(gm)
         if found_inside is None:
@@ -75,7 +87,7 @@ def ahead_of_time(
         inside, behind = found_inside
         with torch.enable_grad():
             return switching(
-                ahead_of_time(inside, example_inputs, build, random_like_eager=random_like_eager),
+                _ahead_of_time(inside, example_inputs, build, random_like_eager),
                 behind,
             )
     lost = any(
@@ -141,7 +153,17 @@ def runs_as_captured(node: torch.fx.Node) -> bool:
         or keeps_wider_statistics(node)
         or refuses_integers(node)
         or depends_on_layout(node)
+        or writes_a_list_with_gradients(node)
     )
+
+
+def writes_a_list_with_gradients(node: torch.fx.Node) -> bool:
+    """Whether a `_foreach_*_` operator writes tensors that have a history: functional tensors do
+    not count these writes, so that views of what was written keep the history from before, and of a
+    tensor that is in the list twice eager records one of two writes."""
+    if node.op != "call_function" or not name_of(node).startswith("_foreach_"):
+        return False
+    return any(needs_gradient(leaf) for leaf in written_by(node))
 
 
 # Operators of whose backward pass torch has a second formula for fake tensors, the gradients of

@@ -19,25 +19,41 @@ from .runtime_errors import GRAD_MODE
 
 
 def hides_writes(gm: torch.fx.GraphModule) -> bool:
-    """Whether a captured graph writes so into the memory of an input that comes with a history."""
+    """Whether a captured graph writes so into the memory of an input that comes with a history, or
+    through `.data` into that of a value with a history that it computes: what eager keeps of it for
+    the backward pass is overwritten, too, and no version tells."""
     inputs = gm.graph.find_nodes(op="placeholder")
     made = {plain_memory_at(node) for node in inputs if node.meta.get("grad_fn") is not None} - {
         None
     }
-    if not made:
+    computed = {plain_memory_at(node) for node in gm.graph.nodes if has_history(node)} - {
+        plain_memory_at(node) for node in inputs
+    }
+    if not made and not computed:
         return False
-    grad, detached = True, set[torch.fx.Node]()
+    grad, detached, data = True, set[torch.fx.Node](), set[torch.fx.Node]()
     for node in gm.graph.nodes:
         if shows_detached(node, detached):
             detached.add(node)
+            if is_data(node) or not data.isdisjoint(node.all_input_nodes[:1]):
+                data.add(node)
         if name_of(node) == GRAD_MODE:
             grad = bool(node.args[0])
         elif node.op.startswith("call_") and not is_norm(node) and may_write(node):
             for written in written_nodes(node):
                 recorded = grad and written.meta["example_value"].requires_grad
-                if plain_memory_at(written) in made and (written in detached or not recorded):
+                memory = plain_memory_at(written)
+                if memory in made and (written in detached or not recorded):
+                    return True
+                if memory in computed and written in data and name_of(node) != "requires_grad_":
                     return True
     return False
+
+
+def has_history(node: torch.fx.Node) -> bool:
+    """Whether a node computes a tensor with a history."""
+    fake = node.meta.get("example_value")
+    return node.op.startswith("call_") and isinstance(fake, torch.Tensor) and fake.requires_grad
 
 
 def writes_detached(nodes: Sequence[torch.fx.Node]) -> bool:

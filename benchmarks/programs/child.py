@@ -90,18 +90,34 @@ def processor_time() -> float:
     return time.process_time() + children.ru_utime + children.ru_stime
 
 
-WARM = 3  # steps of the second copy, before it is timed
 PAIRS = 20
 CLOCKS = {"wall": time.perf_counter, "processor": processor_time}
 
 
+def seed(number: int) -> None:
+    random.seed(number)
+    torch.manual_seed(number)
+
+
+def prepare(name: str, compile: Compile) -> Step:
+    """The program's step, with parameters and draws that depend on the program alone."""
+    seed(0)
+    step = PROGRAMS[name].make(compile)
+    torch.manual_seed(0)
+    return step
+
+
 def compare(step: Step, eager_step: Step, first: int, now: Callable[[], float]) -> Iterator[tuple[float, float]]:
-    """Seconds of the steps from `first` on, in eager and compiled in turn, so that what else the machine does meets both."""
-    for number in range(WARM):
+    """Seconds of the steps from `first` on, in eager and compiled in turn, so that what else the machine does meets both.
+
+    The eager copy has taken the steps before, and both draw the same random numbers: a solver that adapts, or an optimizer that searches a
+    line, does as much work in a step as the state asks for."""
+    for number in range(first):
         eager_step(number)
     for number in range(first, first + PAIRS):
         times = []
         for one in (eager_step, step):
+            seed(number)
             start = now()
             one(number)
             times.append(now() - start)
@@ -114,13 +130,10 @@ def measure(name: str, system: str, steps: int, clock: str = "wall") -> Measured
     torch.set_num_threads(1)
     compile, compiles, lines = SYSTEMS[system]()
     warm_up(compile)
-    random.seed(0)
-    torch.manual_seed(0)
     measured = Measured()
     before = compiles()
     try:
-        step = PROGRAMS[name].make(compile)
-        torch.manual_seed(0)
+        step = prepare(name, compile)
         for number in range(steps):
             start = now()
             results = step(number)
@@ -128,7 +141,7 @@ def measure(name: str, system: str, steps: int, clock: str = "wall") -> Measured
             measured.results.append([item.tolist() if isinstance(item, torch.Tensor) else item for item in tree_leaves(results)])
             measured.compiles.append(compiles() - before)
         measured.report = lines()
-        measured.pairs = list(compare(step, PROGRAMS[name].make(lambda target: target), steps, now))
+        measured.pairs = list(compare(step, prepare(name, lambda target: target), steps, now))
     except Exception:
         measured.error = traceback.format_exc()[-2000:]
     return measured

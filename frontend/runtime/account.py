@@ -12,7 +12,8 @@ import time
 FIRST_CALLS = 2  # of a function; compiles in these are not charged
 USUAL_VERSIONS = 2  # of a site: with static sizes, and with dynamic ones
 FREE_VERSIONS = 12  # of a handle, beyond the usual ones, before the share of time decides
-TELLING = 100  # versions beyond the usual after which the user is told
+TELLING = 100  # versions beyond the first of a site, after which the user is told
+TELLING_S = 30.0  # seconds of compiling those, after which the user is told too
 
 
 class Account:
@@ -60,7 +61,7 @@ class Account:
 
     def tells_now(self) -> bool:
         """Whether so much has been compiled again that the user ought to know. True once."""
-        tells = not self.told and self.again >= TELLING
+        tells = not self.told and (self.again >= TELLING or self.again_s >= TELLING_S)
         self.told = self.told or tells
         return tells
 

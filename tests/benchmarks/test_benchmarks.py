@@ -7,7 +7,7 @@ import pytest
 import torch
 from framejit.__main__ import main
 from framejit.benchmarks import compiling, graphs, guards, kernels, launches, measure, plots, tables
-from framejit.benchmarks.programs.child import Measured
+from framejit.benchmarks.programs.child import PAIRS, Measured, compare
 from framejit.benchmarks.programs.run import row_of
 from framejit.benchmarks.programs.tables import summary, table
 
@@ -78,6 +78,21 @@ def test_programs_in_whole(run):
 def test_programs_of_unknown_names(run):
     done, _ = run("programs", "--only", "no such thing")
     assert done.returncode == 2 and "GAN with a gradient penalty" in done.stderr
+
+
+def test_steps_in_turn_do_the_same_work():
+    """Each side has taken the same steps before, and draws the same numbers."""
+    took = {"eager": [], "compiled": []}
+
+    def step(side):
+        return lambda number: took[side].append((number, torch.rand(()).item()))
+
+    compiled = step("compiled")
+    for number in range(5):
+        compiled(number)
+    list(compare(compiled, step("eager"), 5, lambda: 0.0))
+    assert [number for number, _ in took["eager"]] == [number for number, _ in took["compiled"]] == list(range(5 + PAIRS))
+    assert took["eager"][5:] == took["compiled"][5:]
 
 
 def test_rows_of_programs():

@@ -34,6 +34,11 @@ BATCH_NORMS = frozenset(
 )
 
 
+# Methods that do the same, of which the functional form has its tensor's layout: that of `zero_` is
+# contiguous in torch 2.11.
+SAME_LAYOUT = {"zero_": ("fill_", (0,))}
+
+
 def keep_layouts(gm: torch.fx.GraphModule) -> torch.fx.GraphModule:
     """A copy of a captured graph without such operators on tensors that are not contiguous; the
     graph itself where it has none."""
@@ -44,7 +49,7 @@ def keep_layouts(gm: torch.fx.GraphModule) -> torch.fx.GraphModule:
     output.meta = dict(gm.graph.output_node().meta)
     for node in list(graph.nodes):
         if lays_out_anew(node):
-            write_by_copy(graph, node)
+            rewrite_in_place(graph, node)
         elif is_norm_of_other_form(node):
             normalise_copy(graph, node)
     changed = torch.fx.GraphModule(gm, graph, class_name=type(gm).__name__)
@@ -55,11 +60,20 @@ def keep_layouts(gm: torch.fx.GraphModule) -> torch.fx.GraphModule:
 def lays_out_anew(node: torch.fx.Node) -> bool:
     if (
         node.op != "call_method"
-        or node.target not in LAYS_OUT_ANEW
+        or (node.target not in LAYS_OUT_ANEW and node.target not in SAME_LAYOUT)
         or not isinstance(node.args[0], torch.fx.Node)
     ):
         return False
     return is_strided(node.args[0]) and not node.args[0].meta["example_value"].is_contiguous()
+
+
+def rewrite_in_place(graph: torch.fx.Graph, node: torch.fx.Node) -> None:
+    """Replaces a node that lays out its tensor anew by one, or two, that keep its layout."""
+    if node.target in SAME_LAYOUT:
+        node.target, arguments = SAME_LAYOUT[str(node.target)]
+        node.args = (node.args[0], *arguments)
+    else:
+        write_by_copy(graph, node)
 
 
 def write_by_copy(graph: torch.fx.Graph, node: torch.fx.Node) -> None:

@@ -182,11 +182,27 @@ class TensorValue(Value):
 
     def set_item(self, tx: TraceContext, key: Value, value: Value) -> None:
         self._check_rows(tx, key)
+        self._check_mask(tx, key)
         found = select_varying(tx, self, key)
         if found is not None:
             found.set_item(tx, Constant(...), value)
             return
         tx.graph.call("call_function", operator.setitem, [self, key, value], {})
+
+    def _check_mask(self, tx: TraceContext, key: Value) -> None:
+        """Checks the sizes of a mask, which fake tensors do not: an assignment to what nobody reads
+        may be dropped, and its error with it."""
+        key = tx.look(key)
+        if not isinstance(key, TensorValue) or key.fake.dtype is not torch.bool:
+            return
+        sizes = zip(key.fake.shape, self.fake.shape, strict=False)
+        fits = key.fake.dim() <= self.fake.dim() and not any(
+            type(one) is type(other) is int and one != other for one, other in sizes
+        )
+        if not fits:
+            raise GraphBreak(
+                "exception-leaves", "IndexError of a mask that does not fit its tensor"
+            )
 
     def _check_rows(self, tx: TraceContext, key: Value) -> None:
         """Checks a list of numbers as index, which fake tensors do not: a graph that raises may

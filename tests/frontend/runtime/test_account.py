@@ -141,6 +141,19 @@ def test_a_first_time_user_is_told_once(monkeypatch):
     assert "test_account.py:" in text and "compile_budget" in text
 
 
+@pytest.mark.parametrize(("seconds", "told"), [
+    ([account.TELLING_S * 2, 1.0], [False, False]),  # a first compile is not compiling again
+    ([1.0, account.TELLING_S / 2, account.TELLING_S / 2, 1.0], [False, False, True, False]),
+])  # fmt: skip
+def test_seconds_of_compiling_again_tell_the_user_too(seconds, told):
+    one = account.Account(0.05)
+    found = []
+    for versions, took in enumerate(seconds):
+        one.charge(versions, versions + 1, took)
+        found.append(one.tells_now())
+    assert found == told
+
+
 def test_what_compiled_code_saves_is_counted_by_the_trials():
     handle = framejit.compile(lambda x: x * 2 + 1, backend="eager")
     handle(X)

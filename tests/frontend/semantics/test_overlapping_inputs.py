@@ -652,3 +652,19 @@ def test_gradients_that_need_what_an_input_with_gaps_held(sizes, backend):
     handle = compiled(program, backend)
     for size in (*sizes, *sizes):
         torch.testing.assert_close(outcome(handle, size), outcome(program, size))
+
+
+@pytest.mark.parametrize("backend", ["eager", "aot_eager", "native", "torchscript"])
+@pytest.mark.parametrize("sizes", [(4,), (2, 3), (2, 4, 1)])
+def test_a_mask_that_does_not_fit_raises_though_nobody_reads_the_result(sizes, backend):
+    def program(x, mask):
+        rows = torch.stack([x, x])
+        rows[mask > 0] = 2
+        return x + 1
+
+    handle = compiled(program, backend)
+    with pytest.raises(IndexError):
+        program(torch.ones(4), torch.ones(sizes))
+    with pytest.raises(IndexError):
+        handle(torch.ones(4), torch.ones(sizes))
+    assert torch.equal(handle(torch.ones(4), torch.ones(2, 4)), torch.full((4,), 2.0))
