@@ -6,7 +6,7 @@ import re
 import pytest
 import torch
 
-from .harness import check, strict_compile, vec
+from ...semantics.harness import check, strict_compile, vec
 
 
 def dense():

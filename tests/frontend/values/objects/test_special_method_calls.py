@@ -10,7 +10,7 @@ from typing import ClassVar
 
 import pytest
 
-from .harness import PYTHON, check, vec
+from ...semantics.harness import PYTHON, check, vec
 
 
 class Sized:

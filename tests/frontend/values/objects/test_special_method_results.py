@@ -8,7 +8,7 @@ import warnings
 import pytest
 import torch
 
-from .harness import check, strict_compile, vec
+from ...semantics.harness import check, strict_compile, vec
 
 
 class Text(str):
