@@ -178,7 +178,7 @@ class FramejitWarning(UserWarning, RuntimeWarning):
 
 def warn_user(text: str, stacklevel: int = 1) -> None:
     """Warns as framejit. Where the filters make exceptions of warnings in general (`python -W
-    error`) the text goes to stderr instead, for what is told is no reason for the program to fail;
+    error`) the text goes to stderr instead, as a message is no reason for the program to fail;
     a filter on FramejitWarning itself does raise.
 
     stacklevel: as for warnings.warn, 1 for who calls this."""

@@ -163,7 +163,7 @@ class Config:
     """Process-wide defaults of Options, as plain attributes; `patch` changes them for a while.
 
     cache_dir: where decisions and what goes with them are kept. progress: whether a terminal shows
-    what is being tried. log: what is told to Python's logging, by names of LOGS ("breaks,guards" is
+    what is being tried. log: what goes to Python's logging, by names of LOGS ("breaks,guards" is
     taken too).
     """
 

@@ -166,7 +166,7 @@ def run_script(text: str) -> str:
 
 
 class Minifier:
-    """Shrinks one repro. `say` is told of each step forward."""
+    """Shrinks one repro. `say` gets a line for each step forward."""
 
     def __init__(self, text: str, limit_s: float, say: Callable[[str], None]) -> None:
         self.limit_s, self.say = limit_s, say
@@ -259,7 +259,7 @@ class Minifier:
         number."""
         best = self.best
         with tempfile.TemporaryDirectory() as folder:
-            told = Path(folder) / "layouts.json"
+            layouts_file = Path(folder) / "layouts.json"
 
             def work() -> str:
                 found: dict[str, Any] = {}
@@ -269,7 +269,7 @@ class Minifier:
                 found["self"] = None
                 for line in best.lines:
                     exec(line, found)
-                told.write_text(
+                layouts_file.write_text(
                     json.dumps(
                         {
                             name: made_like(found[name])
@@ -281,7 +281,7 @@ class Minifier:
                 return ""
 
             run_isolated(work, self.limit_s, ROOM)
-            return json.loads(told.read_text()) if told.exists() else {}
+            return json.loads(layouts_file.read_text()) if layouts_file.exists() else {}
 
     def smaller_inputs(self) -> None:
         """Makes sizes smaller, each in all inputs at once."""

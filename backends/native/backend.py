@@ -224,14 +224,14 @@ def compile_captured(
     report = wanted.report
     if wants_gradients(gm) or needs_wrappers(gm):
         return differentiable(gm, example_inputs, wanted)
-    told = CompileReport(report.clock)
+    compile_report = CompileReport(report.clock)
     try:
         with report.phase("lowering"), no_collections():
-            compiled = compile_inference(gm, example_inputs, wanted, told)
+            compiled = compile_inference(gm, example_inputs, wanted, compile_report)
     except NotImplementedError:
         return differentiable(gm, example_inputs, wanted)
-    report(f"compiled: {told}")
-    told.tell(report, "graph")
+    report(f"compiled: {compile_report}")
+    compile_report.tell(report, "graph")
     return (
         without_gradients(compiled)
         if any(getattr(example, "requires_grad", False) for example in example_inputs)
@@ -243,7 +243,7 @@ def compile_inference(
     gm: torch.fx.GraphModule,
     example_inputs: list[Any],
     wanted: CompileSettings,
-    told: CompileReport,
+    compile_report: CompileReport,
 ) -> Callable[..., Any]:
     """A graph without gradients by way of a functional one."""
     aten_graph = functional(join_attention(gm), decompositions())
@@ -260,7 +260,7 @@ def compile_inference(
     join_epilogues(aten_graph)
     if wanted.freezing:
         divided = take_out_constants(aten_graph, parameters)
-    compiled = compile_aten(aten_graph, told, tune=wanted.tune)
+    compiled = compile_aten(aten_graph, compile_report, tune=wanted.tune)
     if divided is None:
         return compiled
     return FrozenGraph(
@@ -287,8 +287,8 @@ def gpu() -> Any:
 
 @lru_cache(1)
 def usable() -> frozenset[str]:
-    """Types of devices for which kernels can be compiled here; what is missing is told once, in a
-    warning."""
+    """Types of devices for which kernels can be compiled here; a missing tool is reported once, in
+    a warning."""
     found = set()
     try:
         compiler()
@@ -385,12 +385,15 @@ def differentiable(
     waits = PendingKernels(report.clock, together=True)
 
     def compile_part(part: GraphPart) -> Callable[..., Any]:
-        told, direction = CompileReport(report.clock), "backward" if part.backward else "forward"
+        compile_report, direction = (
+            CompileReport(report.clock),
+            "backward" if part.backward else "forward",
+        )
         boxed = part.backward and around is None
         try:
             with report.phase("lowering"), no_collections():
                 compiled = compile_aten(
-                    part.graph, told, boxed=boxed, tune=wanted.tune, waits=waits
+                    part.graph, compile_report, boxed=boxed, tune=wanted.tune, waits=waits
                 )
         except NotImplementedError as error:
             if not part.backward:
@@ -398,8 +401,8 @@ def differentiable(
             compiled = as_it_is(part, boxed)
             report(f"backward runs torch's operators: {error}")
         else:
-            report(f"compiled {direction}: {told}")
-            told.tell(report, direction)
+            report(f"compiled {direction}: {compile_report}")
+            compile_report.tell(report, direction)
         return compiled if around is None else around(part, compiled)
 
     with report.phase("imports"):

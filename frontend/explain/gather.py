@@ -46,7 +46,7 @@ T = TypeVar("T")
 
 
 class ProbeMeasurements(Protocol):
-    """What a probe knows."""
+    """What a probe has measured."""
 
     breaks: dict[Any, Any]
     graphs: dict[int, Any]

@@ -271,6 +271,6 @@ def other_lines(report: Report) -> Iterator[str]:
             yield f"the graph of {one.function} from {one.where}: {one.sentence}"
         for choice in capture.choices:
             yield f"the graph of {choice.function} from {choice.where} {choice.sentence}"
-    told: tuple[Note | Recorded, ...] = (*report.notes, *report.recordings)
-    for note in told:
+    remarks: tuple[Note | Recorded, ...] = (*report.notes, *report.recordings)
+    for note in remarks:
         yield f"the graph of {note.function} from {note.where}: {note.text}"

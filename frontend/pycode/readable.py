@@ -2,7 +2,7 @@
 not meant to be run.
 
 Jumps are written goto("L7") and their targets label("L7"), since rebuilt code has no other
-structure. Exception regions are told where they begin: an error under them goes to a label.
+structure. Exception regions are marked where they begin: an error under them goes to a label.
 """
 
 from __future__ import annotations

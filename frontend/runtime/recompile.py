@@ -83,7 +83,7 @@ REMEDY = "Keep it the same between calls, pass it as a tensor, or raise config.r
 
 
 def limit_text(name: str, where: str, entries: int, misses: Iterable[Miss]) -> str:
-    """What a user is told once a function runs in eager for want of a compiled version: the guard
+    """The text for a function that runs in eager because its limit is reached: the guard
     that failed most, and what to do."""
     text = (
         f"{name} ({where}) was compiled {entries} times; calls that none of these versions "
@@ -93,7 +93,7 @@ def limit_text(name: str, where: str, entries: int, misses: Iterable[Miss]) -> s
 
 
 def compiling_text(name: str, balance: Balance, misses: Iterable[Miss]) -> str:
-    """What a user is told of a function that keeps compiling."""
+    """The text for a function that keeps compiling."""
     text = (
         f"{name} has compiled {balance.compiles} times in {balance.calls} calls, "
         f"{balance.seconds:.1f} s in all, {balance.again} times "

@@ -61,7 +61,7 @@ def functional(
     mode = next(example.fake_mode for example in examples if isinstance(example, FakeTensor))
     try:
         with torch.no_grad(), mode, enable_python_dispatcher():
-            # An interpreter, so that a guard on a size can be told with the node that asks for it.
+            # An interpreter, so that a guard on a size can be reported with the node that adds it.
             return by_operator(gm, trace) or trace(torch.fx.Interpreter(gm).run, examples)
     except RuntimeError as error:
         if not any(said in str(error) for said in OVERLAPPING):

@@ -30,7 +30,7 @@ SIDE = 16  # of a tile over two loops
 PITCH = SIDE + 1  # of a tile's lines: neighbours across them are in different parts of the cache
 SIMD = "#pragma omp simd"
 WORTH_TILES = 1 << 12  # points: all of less stays in the cache
-DEAR = 10  # cost from which on a value is rather kept
+EXPENSIVE = 10  # cost from which on a value is rather kept
 LONG_SUM = 1 << 14  # longer sums of float are added up in double,
 LONG_SUM_ACROSS = 64  # and of rows side by side, where each is added up one element after the other
 
@@ -509,8 +509,8 @@ class CFunction(KernelEmitter):
             )
 
     def kept_along_rows(self) -> dict[int, Scalar]:
-        """Dear values that are needed in several walks along a row: kept in an array instead of
-        computed again."""
+        """Expensive values that are needed in several walks along a row: kept in an array instead
+        of computed again."""
         columns = self.kernel.columns.value
         if columns is None or columns > LONGEST_KEPT:
             return {}
@@ -523,10 +523,13 @@ class CFunction(KernelEmitter):
                 found |= {
                     id(arg): arg
                     for arg in node.args
-                    if fresh and id(arg) in before and id(arg) in walks[later] and self.dear(arg)
+                    if fresh
+                    and id(arg) in before
+                    and id(arg) in walks[later]
+                    and self.is_expensive(arg)
                 }
             for node in self.roots(later):
-                if id(node) in before and self.dear(node):
+                if id(node) in before and self.is_expensive(node):
                     found[id(node)] = node
         return found
 
@@ -549,10 +552,10 @@ class CFunction(KernelEmitter):
                 todo += node.args
         return found
 
-    def dear(self, root: Scalar) -> bool:
+    def is_expensive(self, root: Scalar) -> bool:
         return (
             sum(SCALAR_OPS[node.op].cost for node in topological([root]) if node.op in SCALAR_OPS)
-            >= DEAR
+            >= EXPENSIVE
         )
 
     def row_loop(

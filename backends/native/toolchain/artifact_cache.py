@@ -78,10 +78,10 @@ class ArtifactCache:
             elif own_distrust(path):
                 self.drop(key)
             data = path.read_bytes()
-            told = path.with_suffix(".sha256").read_bytes()
+            recorded = path.with_suffix(".sha256").read_bytes()
         except OSError:
             return None
-        if hashlib.sha256(data).digest() != told:
+        if hashlib.sha256(data).digest() != recorded:
             warn_user(
                 f"a file of the compile cache was damaged and is made again: {path}", stacklevel=2
             )
