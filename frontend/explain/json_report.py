@@ -35,7 +35,8 @@ def as_dict(report: Report) -> dict[str, Any]:
         "captures": list(map(capture_of, report.captures)),
         "breaks": list(map(break_of, report.breaks)),
         "recompiles": list(map(recompile_of, report.misses)),
-        "iterations": [
+        # the name that iterations had in the first version of the schema, which keeps its fields
+        "turns": [
             {"function": one.function, "where": one.where, "what": one.what, "line": one.line,
             "times": one.times} for one in report.iterations
         ],
