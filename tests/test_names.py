@@ -1,5 +1,6 @@
 """Functions are named by a verb phrase or by what they return, never by a bare participle: `walked`, `shown`, `cut`; no two classes in
 different folders have one name."""
+
 from __future__ import annotations
 
 import ast
@@ -10,7 +11,9 @@ import pytest
 
 ROOT = Path(__file__).parent.parent
 FILES = sorted(
-    path for place in ("*.py", "frontend/**/*.py", "guards/**/*.py", "backends/**/*.py", "cli/*.py") for path in ROOT.glob(place)
+    path
+    for place in ("*.py", "frontend/**/*.py", "guards/**/*.py", "backends/**/*.py", "cli/*.py")
+    for path in ROOT.glob(place)
 )
 IRREGULAR = frozenset(
     "begun born broken built done drawn driven fallen fed felt found given gone grown held hid hidden kept known laid led left lent lost "
@@ -22,7 +25,11 @@ VERBS = frozenset({"embed", "feed", "need", "seed"})
 
 def is_bare_participle(name: str) -> bool:
     word = name.strip("_")
-    return bool(re.fullmatch("[a-z]+", word)) and word not in VERBS and (word.endswith("ed") or word in IRREGULAR or word in ADJECTIVES)
+    return (
+        bool(re.fullmatch("[a-z]+", word))
+        and word not in VERBS
+        and (word.endswith("ed") or word in IRREGULAR or word in ADJECTIVES)
+    )
 
 
 # `raise self.unsupported(...)`; the public `handle.framejit.generated()`, `handle.framejit.compiled` and `report.lost`
@@ -34,11 +41,23 @@ def test_functions_and_methods(path):
     """Properties and nested functions too."""
     kinds = ast.FunctionDef | ast.AsyncFunctionDef
     functions = [node for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, kinds)]
-    assert [node.name for node in functions if is_bare_participle(node.name) and node.name not in EXCEPTIONS] == []
+    assert [
+        node.name
+        for node in functions
+        if is_bare_participle(node.name) and node.name not in EXCEPTIONS
+    ] == []
 
 
 @pytest.mark.parametrize(
-    ("name", "bare"), [("walked", True), ("_kept", True), ("_own", True), ("split_graph", False), ("known_size", False), ("embed", False)]
+    ("name", "bare"),
+    [
+        ("walked", True),
+        ("_kept", True),
+        ("_own", True),
+        ("split_graph", False),
+        ("known_size", False),
+        ("embed", False),
+    ],
 )
 def test_the_rule_itself(name, bare):
     assert is_bare_participle(name) is bare
@@ -60,4 +79,8 @@ def test_no_two_classes_of_one_name():
         for node in ast.parse(path.read_text()).body:
             if isinstance(node, ast.ClassDef):
                 found.setdefault(node.name, set()).add(folder_of(path))
-    assert {name: sorted(folders) for name, folders in found.items() if len(folders) > 1 and name not in HOMONYMS} == {}
+    assert {
+        name: sorted(folders)
+        for name, folders in found.items()
+        if len(folders) > 1 and name not in HOMONYMS
+    } == {}

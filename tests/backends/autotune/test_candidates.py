@@ -1,4 +1,5 @@
 """Which backends are tried, and in what order: the budget may end before the last."""
+
 import pytest
 import torch
 from framejit.backends.autotune import candidates
@@ -26,6 +27,8 @@ def test_order_on_a_device(monkeypatch, grad, order):
     monkeypatch.setattr(candidates, "unsafe", lambda gm: "")
     monkeypatch.setattr(candidates, "reason_to_refuse", lambda backend, gm: "")
     with torch.set_grad_enabled(grad):
-        assert [backend.name for backend in candidates.choice(graph(grad), TuningPlan()).backends] == order
+        assert [
+            backend.name for backend in candidates.choice(graph(grad), TuningPlan()).backends
+        ] == order
         plan = TuningPlan(mode="max-autotune-no-cudagraphs")
         assert candidates.choice(graph(grad), plan).backends[0].name == "native"
