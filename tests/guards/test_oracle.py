@@ -14,11 +14,12 @@ from types import FunctionType
 import pytest
 import torch
 from framejit.guards import source as s
+from framejit.guards.failure import Failure
 from framejit.guards.guard import Guard, Kind, ShapeExpr, TensorSpec, TorchState
 from framejit.guards.native import UNBOUND, watching
 from framejit.guards.phase import Phases
 from framejit.guards.program import GuardProgram
-from framejit.guards.reference import check, first_failure
+from framejit.guards.reference import check, explain
 from framejit.guards.source import FrameView, PathEnds
 
 MUTATIONS = int(os.environ.get("FRAMEJIT_ORACLE_MUTATIONS", 12_500))
@@ -432,6 +433,19 @@ def test_native_agrees_with_reference(number):
                 compare(world, seed, program, native, guards, lifted)
         reuses += native.reuses
     assert reuses > 0
+
+
+def first_failure(program, frame):
+    """By the reference: the first guard of the program, in its order, that does not hold."""
+    for guard in program.guards:
+        if not check(guard, frame):
+            return explain(guard, frame)
+    for source in program.lifted:
+        try:
+            source.load(frame)
+        except PathEnds:
+            return Failure(None, source.name, "found", "gone")
+    return None
 
 
 def compare(world, seed, program, native, guards, lifted):
