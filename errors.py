@@ -33,7 +33,8 @@ REASONS = {
         BreakReason(
             "unknown-call",
             "framejit cannot trace the call of {}",
-            "move it out of the compiled function, or declare it with framejit.allow_in_graph if it only does tensor work",
+            "move it out of the compiled function, or declare it with framejit.allow_in_graph if "
+            "it only does tensor work",
         ),
         BreakReason(
             "disabled-call",
@@ -88,7 +89,8 @@ REASONS = {
         BreakReason(
             "fake-tensor",
             "torch cannot run this operator on fake tensors: {}",
-            "register a fake implementation of the operator (torch.library.register_fake), or move it out",
+            "register a fake implementation of the operator (torch.library.register_fake), or "
+            "move it out",
         ),
         BreakReason(
             "exception-leaves",
@@ -107,8 +109,10 @@ REASONS = {
         ),
         BreakReason(
             "long-loop",
-            "unrolling more than {} iterations would make too large a graph, so Python runs this loop and framejit compiles its body",
-            "write it as an operation on a whole tensor, or raise config.unroll_turns or config.unroll_budget",
+            "unrolling more than {} iterations would make too large a graph, so Python runs this "
+            "loop and framejit compiles its body",
+            "write it as an operation on a whole tensor, or raise config.unroll_iterations or "
+            "config.unroll_budget",
         ),
         BreakReason(
             "too-long",
@@ -134,7 +138,8 @@ class GraphBreakError(FramejitError):
 
     def __init__(self, graph_break: GraphBreak, where: str) -> None:
         super().__init__(
-            f"{graph_break.sentence} at {where} (break '{graph_break.reason.id}')\n  hint: {graph_break.reason.hint}"
+            f"{graph_break.sentence} at {where} (break '{graph_break.reason.id}')\n  hint: "
+            f"{graph_break.reason.hint}"
         )
         self.graph_break = graph_break
         self.where = where
@@ -173,7 +178,7 @@ class FramejitWarning(UserWarning, RuntimeWarning):
 
 def warn_user(text: str, stacklevel: int = 1) -> None:
     """Warns as framejit. Where the filters make exceptions of warnings in general (`python -W
-    error`) the text goes to stderr instead, for what is told is no reason for the program to fail;
+    error`) the text goes to stderr instead, as a message is no reason for the program to fail;
     a filter on FramejitWarning itself does raise.
 
     stacklevel: as for warnings.warn, 1 for who calls this."""

@@ -138,9 +138,9 @@ class Miss:
     function: str
     where: str
     changes: tuple[Change, ...]  # one an entry, the one used last first
-    # a loop has come to a turn that needs an entry of its own: `where` says from where on,
+    # a loop has come to an iteration that needs an entry of its own: `where` says from where on,
     # `changes` since the last
-    turn: bool = False
+    for_iteration: bool = False
 
     @property
     def failures(self) -> tuple[str, ...]:
@@ -156,14 +156,15 @@ class Full:
     where: str
     limit: int
     knob: str = "recompile_limit"  # of the options: which limit it is
-    turns: int = 0  # that a loop had left, if these are too many for an entry each
+    iterations_left: int = 0  # that a loop had left, if these are too many for an entry each
 
     @property
     def sentence(self) -> str:
-        each = ", one for each turn of a loop" if self.knob == "unroll_turns" else ""
+        each = ", one for each iteration of a loop" if self.knob == "unroll_iterations" else ""
         long = (
-            f"; {self.turns} more turns of a loop, more than config.unroll_turns, would need one each"
-            if self.turns
+            f"; {self.iterations_left} more iterations of a loop, more than "
+            "config.unroll_iterations, would need one each"
+            if self.iterations_left
             else ""
         )
         return f"{self.limit} entries (config.{self.knob}{long}){each}"
@@ -185,7 +186,10 @@ class Specialised:
     def sentence(self) -> str:
         line = f" ({self.where})" if self.where else ""
         if self.backend:
-            return f"backend {self.backend} pinned {self.source} == {self.number} at {self.operator}{line}"
+            return (
+                f"backend {self.backend} pinned {self.source} == {self.number} at "
+                f"{self.operator}{line}"
+            )
         return f"relied on: {self.source} == {self.number}{line}"
 
 
@@ -200,7 +204,7 @@ class Note:
 
 
 @dataclass(frozen=True)
-class Kernel:
+class KernelRecord:
     """A kernel of the native compiler. `ops`: the operators fused in it."""
 
     name: str
@@ -216,7 +220,7 @@ class Kernels:
     function: str
     where: str
     part: str  # "graph", "forward" or "backward"
-    kernels: tuple[Kernel, ...]
+    kernels: tuple[KernelRecord, ...]
     called: tuple[tuple[str, int], ...]  # torch's own operators, and how often
     apart: tuple[tuple[str, str, str], ...]  # neighbours that were not fused, and why
     host: str  # the Python that launches them
@@ -266,7 +270,8 @@ class Chosen:
 
 @dataclass(frozen=True)
 class WrongGraph:
-    """A compiled graph differed from eager in a call that was verified, and is not used any more."""
+    """A compiled graph differed from eager in a call that was verified, and is not used any
+    more."""
 
     function: str
     where: str
@@ -278,7 +283,10 @@ class WrongGraph:
     @property
     def sentence(self) -> str:
         shown = f"; reproduce it with {self.script}" if self.script else ""
-        return f"backend '{self.backend}' computed it wrongly: {self.reason}; it runs by torch's operators now{shown}"
+        return (
+            f"backend '{self.backend}' computed it wrongly: {self.reason}; it runs by torch's "
+            f"operators now{shown}"
+        )
 
 
 @dataclass(frozen=True)
@@ -311,14 +319,16 @@ class Balance:
 
 
 Event = (
-    Seen | Break | Given | Captured | Spent | Skipped | Miss | Full | Specialised | Note | Kernels | Recorded | Chosen | WrongGraph
+    Seen | Break | Given | Captured | Spent | Skipped | Miss | Full | Specialised | Note
+    | Kernels | Recorded | Chosen | WrongGraph
     | Working
 )  # fmt: skip
 Sink = Callable[[Event], None]
 
 
 class Reporter:
-    """How a backend tells what became of a graph: called with a sentence, or by one of its methods."""
+    """How a backend tells what became of a graph: called with a sentence, or by one of its
+    methods."""
 
     def __init__(
         self, function: str, where: str, sink: Sink, clock: Clock | None = None, number: int = 0,
@@ -342,7 +352,8 @@ class Reporter:
         self.send(Given(self.function, self.where, backend, inputs, self.number))
 
     def kernels(
-        self, part: str, kernels: tuple[Kernel, ...], called: tuple[tuple[str, int], ...], apart: tuple[tuple[str, str, str], ...],
+        self, part: str, kernels: tuple[KernelRecord, ...], called: tuple[tuple[str, int], ...],
+        apart: tuple[tuple[str, str, str], ...],
         host: str,
     ) -> None:  # fmt: skip
         self.send(

@@ -56,7 +56,8 @@ def log_names(asked: str | Iterable[str], who: str = "config.log") -> tuple[str,
     unknown = [name for name in names if name not in (*LOGS, "all")]
     if unknown:
         raise ValueError(
-            f"{who}: unknown names {', '.join(map(repr, unknown))}; allowed are {', '.join(LOGS)}, or all"
+            f"{who}: unknown names {', '.join(map(repr, unknown))}; allowed are "
+            f"{', '.join(LOGS)}, or all"
         )
     return LOGS if "all" in names else names
 
@@ -73,7 +74,8 @@ def verified_calls(asked: Any, who: str = "config.verify") -> int:
         calls = -1
     if calls < 0:
         raise ValueError(
-            f"{who} must be a number of calls to compare with eager, such as 3 (0: none), not {asked!r}"
+            f"{who} must be a number of calls to compare with eager, such as 3 (0: none), not "
+            f"{asked!r}"
         )
     return calls
 
@@ -127,12 +129,13 @@ class Options:
     capture_dynamic_output_shape_ops: bool = False  # so does nonzero() for its size
     inline_depth: int = 200  # calls
     trace_budget: int = 2_000_000  # instructions interpreted in one capture
-    unroll_turns: int = 256  # turns of a loop that are always unrolled
-    # a loop of more turns stays a loop beyond so many instructions; an operation counts as 200
+    unroll_iterations: int = 256  # iterations of a loop that are always unrolled
+    # a loop of more iterations stays a loop beyond so many instructions; an operation counts as 200
     unroll_budget: int = 250_000
     # threads that meet a compile in progress wait (a minute at most) instead of running eager
     wait_for_compile: bool = False
-    # with the default backend some whole calls run in eager, to see whether compiled ones are faster
+    # with the default backend some whole calls run in eager, to see whether compiled ones are
+    # faster
     compare_calls: bool = True
     # of the program's time, for compiling code again and again (frontend/runtime/economy.py)
     compile_share: float = 0.05
@@ -152,12 +155,15 @@ class Options:
         )
 
 
+RENAMED = {"unroll_turns": "unroll_iterations"}  # knobs of earlier versions
+
+
 @dataclass
 class Config:
     """Process-wide defaults of Options, as plain attributes; `patch` changes them for a while.
 
     cache_dir: where decisions and what goes with them are kept. progress: whether a terminal shows
-    what is being tried. log: what is told to Python's logging, by names of LOGS ("breaks,guards" is
+    what is being tried. log: what goes to Python's logging, by names of LOGS ("breaks,guards" is
     taken too).
     """
 
@@ -182,7 +188,7 @@ class Config:
     capture_dynamic_output_shape_ops: bool = False
     inline_depth: int = 200
     trace_budget: int = 2_000_000
-    unroll_turns: int = 256
+    unroll_iterations: int = 256
     unroll_budget: int = 250_000
     wait_for_compile: bool = False
     compile_share: float = 0.05
@@ -199,9 +205,7 @@ class Config:
 
     def __setattr__(self, name: str, value: Any) -> None:
         if name not in self.__dataclass_fields__:
-            raise AttributeError(
-                f"framejit.config has no knob '{name}'; it has: {', '.join(self.__dataclass_fields__)}"
-            )
+            raise unknown_knob(name)
         object.__setattr__(self, name, CHECKS[name](value) if name in CHECKS else value)
 
     def defaults(self) -> dict[str, Any]:
@@ -214,10 +218,17 @@ class Config:
         unknown one."""
         for name in changes:
             if name not in self.__dataclass_fields__:
-                raise AttributeError(
-                    f"framejit.config has no knob '{name}'; it has: {', '.join(self.__dataclass_fields__)}"
-                )
+                raise unknown_knob(name)
         return _Patch(self, changes)
+
+
+def unknown_knob(name: str) -> AttributeError:
+    if name in RENAMED:
+        return AttributeError(
+            f"framejit.config.{name} has a new name: framejit.config.{RENAMED[name]}"
+        )
+    known = ", ".join(Config.__dataclass_fields__)
+    return AttributeError(f"framejit.config has no knob '{name}'; it has: {known}")
 
 
 class _Patch:

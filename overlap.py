@@ -46,7 +46,8 @@ class Window:
 
 
 def window_of(tensor: torch.Tensor, itemsize: int | None = None) -> Window:
-    """The window of a real strided tensor. Raises for one without storage, or with symbolic sizes."""
+    """The window of a real strided tensor. Raises for one without storage, or with symbolic
+    sizes."""
     with torch._C.DisableTorchFunction():
         size = tensor.element_size() if itemsize is None else itemsize
         start = torch._C._data_address(tensor)  # type: ignore[attr-defined]

@@ -89,14 +89,14 @@ def compile_graph(request: GraphRequest) -> Callable[..., Any]:
 
     forward = wrap(gm.forward)
     compiled = wrap(compiled) if uses_backend else forward
-    return with_fallback(request, compiled, forward, backend.described, bool(shared))
+    return with_fallback(request, compiled, forward, backend.description, bool(shared))
 
 
 def finish_graph(request: GraphRequest, results: Sequence[torch.fx.Node]) -> torch.fx.GraphModule:
     """The captured graph as a GraphModule, without unused inputs."""
     graph = request.captured.graph
     for item in request.captured.inputs:
-        item.value.node.meta["mutated"] = item.mutated
+        item.value.node.meta["mutated"] = item.is_mutated
         item.value.node.meta["path"] = item.source.name
     for item in unused_inputs(request):
         graph.erase_node(item.value.node)
@@ -278,10 +278,12 @@ def call_backend(
     if reason:
         if REQUIRED in options.backend_options:
             raise RequirementError(
-                f"CUDA graphs are required, but backend '{backend.described}' {reason}"
+                f"CUDA graphs are required, but backend '{backend.description}' {reason}"
             )
         report(f"runs in eager: backend '{backend.name}' {reason}")
-        warn_once(f"backend '{backend.described}' {reason}: graphs that it is not for run in eager")
+        warn_once(
+            f"backend '{backend.description}' {reason}: graphs that it is not for run in eager"
+        )
         return gm.forward
     compiled = captured_graph_function(backend)(
         gm, private_examples(backend, gm, examples), **arguments(backend, options, report)

@@ -46,7 +46,8 @@ def onnxruntime(
             "ignore"
         )  # this exporter is old, and says so; the other one needs a capture of its own
         torch.onnx.export(
-            FunctionModule(gm.forward), tuple(inputs), file, input_names=names, output_names=outputs, dynamo=False,
+            FunctionModule(gm.forward), tuple(inputs), file, input_names=names,
+            output_names=outputs, dynamo=False,
             export_params=False, do_constant_folding=False, keep_initializers_as_inputs=False,
         )  # fmt: skip
     return Session(
@@ -141,7 +142,8 @@ class Session:
             torch.cuda.current_stream().synchronize()  # the session has a stream of its own
         self.session.run_with_iobinding(binding)
         laid_out = zip(results, self.kinds, strict=True)
-        return tuple(one if dense else torch.empty_strided(shape, stride, dtype=dtype, device=one.device).copy_(one)
+        return tuple(one if dense else torch.empty_strided(shape, stride, dtype=dtype,
+        device=one.device).copy_(one)
                      for one, (dtype, shape, stride, dense) in laid_out)  # fmt: skip
 
 

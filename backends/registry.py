@@ -18,7 +18,8 @@ ENTRY_POINTS = "framejit.backends"
 # name: module here, imported when first used. One whose module this installation lacks is not
 # listed.
 SHIPPED = {
-    "autotune": "autotune.backend", "eager": "eager", "aot_eager": "autograd.aot_eager", "native": "native.backend", "inductor": "inductor",
+    "autotune": "autotune.backend", "eager": "eager", "aot_eager": "autograd.aot_eager",
+    "native": "native.backend", "inductor": "inductor",
     "torchscript": "torchscript", "cudagraphs": "cudagraphs.backend", "onnxruntime": "onnxruntime",
 }  # fmt: skip
 GRAPHED = "+cudagraphs"  # ends the name of a backend whose work is to be recorded as CUDA graphs
@@ -51,7 +52,7 @@ class Backend:
     overlaps: bool = False
 
     @property
-    def described(self) -> str:
+    def description(self) -> str:
         """Its name, and the plugin's where one brought it."""
         return f"{self.name} ({self.origin})" if self.origin else self.name
 
@@ -84,7 +85,8 @@ def register_backend(
             all.
         training: whether gradients flow through its results. If not, graphs that need gradients run
             in eager.
-        wants: "torch": it gets the graph as captured, as torch.compile's backends do. "aten": it gets
+        wants: "torch": it gets the graph as captured, as torch.compile's backends do. "aten": it
+        gets
             functional ATen graphs: the forward graph and, with `training`, the backward graph too.
         options: returns the names of its options, for a function with one parameter `options`;
             otherwise these are its further parameters. A parameter `mode` gets compile()'s mode; a
@@ -99,12 +101,14 @@ def register_backend(
     """
     if callable(name):
         return register_backend(
-            getattr(name, "__name__", "backend"), name, devices=devices, training=training, wants=wants, options=options, missing=missing,
+            getattr(name, "__name__", "backend"), name, devices=devices, training=training,
+            wants=wants, options=options, missing=missing,
             overlaps=overlaps,
         )  # fmt: skip
     if fn is None:
         return lambda function: register_backend(
-            name or function.__name__, function, devices=devices, training=training, wants=wants, options=options, missing=missing,
+            name or function.__name__, function, devices=devices, training=training, wants=wants,
+            options=options, missing=missing,
             overlaps=overlaps,
         )  # fmt: skip
     if not callable(fn):
@@ -132,7 +136,8 @@ def register_backend(
     )
     if _backends.setdefault(name, backend).function is not fn:
         raise ValueError(
-            f"a backend named '{name}' is registered already: {_place(_backends[name].function)}; choose another name"
+            f"a backend named '{name}' is registered already: {_place(_backends[name].function)}; "
+            "choose another name"
         )
     return fn
 
@@ -218,7 +223,8 @@ def _plugin(name: str) -> Backend:
         loaded = point.load()
     except Exception as error:  # whatever a foreign module does when it is imported
         raise PluginError(
-            f"{_owner(point)} could not be imported ({point.value}): {type(error).__name__}: {error}"
+            f"{_owner(point)} could not be imported ({point.value}): {type(error).__name__}: "
+            f"{error}"
         ) from error
     if not callable(loaded):
         raise PluginError(
@@ -228,7 +234,8 @@ def _plugin(name: str) -> Backend:
         (one for one in _backends.values() if one.function is loaded), Backend(name, loaded)
     )
     _plugins[name] = Backend(
-        name, loaded, known.devices, known.training, known.wants, known.options, known.missing, origin=_owner(point),
+        name, loaded, known.devices, known.training, known.wants, known.options, known.missing,
+        origin=_owner(point),
         overlaps=known.overlaps,
     )  # fmt: skip
     return _plugins[name]
@@ -344,5 +351,6 @@ def check_options(backend: str | Function, asked: Collection[str]) -> None:
     if unknown:
         has = f"it has: {', '.join(sorted(takes))}" if takes else "it takes none"
         raise ValueError(
-            f"unknown options {', '.join(map(repr, unknown))} for backend {name_of(backend)!r}; {has}"
+            f"unknown options {', '.join(map(repr, unknown))} for backend {name_of(backend)!r}; "
+            f"{has}"
         )

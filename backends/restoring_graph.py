@@ -1,4 +1,5 @@
-"""A graph that, when it raises, leaves torch's modes, the generators and its inputs as they were."""
+"""A graph that, when it raises, leaves torch's modes, the generators and its inputs as they
+were."""
 
 from __future__ import annotations
 
@@ -82,7 +83,8 @@ class RestoringGraph:
     nobody can foresee (no memory) it raises what it got when something was written already."""
 
     def __init__(
-        self, compiled: Callable[..., Any], forward: Callable[..., Any], backend: str, random: bool, mutated: Sequence[int], keeps: bool,
+        self, compiled: Callable[..., Any], forward: Callable[..., Any], backend: str, random: bool,
+        mutated: Sequence[int], keeps: bool,
         devices: Iterable[str], reaches: bool,
     ) -> None:  # fmt: skip
         self.compiled, self.forward, self.backend = compiled, forward, backend
@@ -166,5 +168,6 @@ def first_of_repeats(tensor: torch.Tensor, like: torch.Tensor | None = None) -> 
 
 
 def version(tensor: torch.Tensor) -> int:
-    """How often a tensor was written to; a new object, equal to none, where torch does not count."""
+    """How often a tensor was written to; a new object, equal to none, where torch does not
+    count."""
     return object() if tensor.is_inference() else tensor._version  # type: ignore[return-value]

@@ -47,7 +47,8 @@ def torchscript(
     strange = next(filter(traces_badly, gm.graph.nodes), None)
     if strange is not None:
         report(
-            f"runs in eager: torch.jit does not trace {name_of(strange)} as eager does it{at(strange)}"
+            f"runs in eager: torch.jit does not trace {name_of(strange)} as eager does "
+            f"it{at(strange)}"
         )
         return gm.forward
     written = [
@@ -85,8 +86,8 @@ def torchscript(
             return gm.forward
         frozen = torch.jit.freeze(traced)
     # Traced code knows no modes: what it computes from a tensor with a gradient, where the graph
-    # switches gradients off, would have a history. Where there is none, no_grad would only mark views
-    # so that they cannot be written with gradients later.
+    # switches gradients off, would have a history. Where there is none, no_grad would only mark
+    # views so that they cannot be written with gradients later.
     records = any(example_inputs[index].requires_grad for index in given)
     folded = torch.no_grad()(frozen) if records else frozen
     return FrozenScript(folded, gm.forward, given, fixed, new_views(gm.graph, given))

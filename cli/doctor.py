@@ -123,7 +123,10 @@ def hook() -> Finding:
             handle(tensor)
         entries = handle.framejit.compiles
     except Exception as error:  # whatever it is, it is what the user wants to know
-        remedy = "install framejit again where a C compiler and Python's headers are: pip install --force-reinstall --no-deps framejit"
+        remedy = (
+            "install framejit again where a C compiler and Python's headers are: pip install "
+            "--force-reinstall --no-deps framejit"
+        )
         return Finding("frame hook", "unusable", one_line(error), remedy, True)
     return Finding("frame hook", "ok", f"{entries} function compiled and called", needed=True)
 
@@ -186,7 +189,10 @@ def gpu() -> Finding:
 
 def cache_folder() -> Finding:
     folder = config.cache_dir
-    remedy = "make it writable, or set FRAMEJIT_CACHE_DIR; without it graphs are measured and compiled again in each process"
+    remedy = (
+        "make it writable, or set FRAMEJIT_CACHE_DIR; without it graphs are measured and "
+        "compiled again in each process"
+    )
     try:
         folder.mkdir(parents=True, exist_ok=True)
         if not os.access(folder, os.W_OK | os.X_OK):

@@ -14,17 +14,19 @@ from rich.console import Console
 
 from ..frontend.support import usable
 from . import program
-from .program import MAIN, Program, ProgramError
+from .program import MAIN, ProgramError, UserScript
 
 USAGE, FINDINGS = 2, 3  # exit statuses beside 0 and the program's own
 EPILOG = f"""\
-Options may stand before the program's name or behind it; what comes after "--" is the program's alone.
+Options may stand before the program's name or behind it; what comes after "--" is
+the program's alone.
 
 exit status:
   0  the program ended well, and nothing was found that --fail-on-break or --max-recompiles forbid
   {USAGE}  wrong usage: an unknown option, no such script, module or function
   {FINDINGS}  the program ended well, but there was a break, or too many recompiles
-  else the program's own status: 1 after an exception, n after sys.exit(n); the report is written all the same"""
+  else the program's own status: 1 after an exception, n after sys.exit(n);
+       the report is written all the same"""
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
@@ -61,7 +63,8 @@ def options(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--function", action="append", default=[], metavar="PKG.MOD:FN", type=function_name,
-        help="compile this function, as if it were decorated; __main__:fn for one of the program itself; may be repeated",
+        help="compile this function, as if it were decorated; __main__:fn for one of the program "
+             "itself; may be repeated",
     )  # fmt: skip
 
 
@@ -119,7 +122,8 @@ def run(args: argparse.Namespace) -> int:
     """Returns the exit status."""
     if not usable():
         return wrong(
-            "framejit runs everything in eager under this Python and torch, so there is nothing to explain; see framejit doctor"
+            "framejit runs everything in eager under this Python and torch, so there is nothing "
+            "to explain; see framejit doctor"
         )
     if not args.module and not args.program:
         return wrong("a script is needed, or -m and a module")
@@ -160,7 +164,7 @@ def explain(args: argparse.Namespace) -> int:
     return status or found_in(report, args)
 
 
-def find(args: argparse.Namespace) -> Program:
+def find(args: argparse.Namespace) -> UserScript:
     if args.module:
         sys.path[:1] = [os.getcwd()]
         return program.module(args.module, args.program)
@@ -187,7 +191,8 @@ def tell(report: Any, args: argparse.Namespace) -> None:
             print(report)
     if not report.seen:
         print(
-            "framejit explain: nothing was compiled: decorate a function with framejit.compile, or say --function",
+            "framejit explain: nothing was compiled: decorate a function with framejit.compile, "
+            "or say --function",
             file=sys.stderr,
         )
 

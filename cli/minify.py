@@ -1,4 +1,5 @@
-"""Shrink a graph that a backend gets wrong: the smallest script that still fails in the same way."""
+"""Shrink a graph that a backend gets wrong: the smallest script that still fails in the same
+way."""
 
 from __future__ import annotations
 
@@ -16,7 +17,10 @@ MADE = ".min.py"
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
-    what = "a script that the autotuner wrote, or a folder of them (default: those in the cache folder)"
+    what = (
+        "a script that the autotuner wrote, or a folder of them (default: those in the cache "
+        "folder)"
+    )
     parser.add_argument("repro", type=Path, nargs="?", help=what)
     parser.add_argument(
         "--out",
@@ -66,7 +70,8 @@ def minify(path: Path, folder: Path, limit: float) -> int:
     finally:
         del sys.path[:2]
     print(
-        f"{target}: {len(before.lines)} operations to {len(after.lines)}, {len(before.inputs)} inputs to {len(after.inputs)}"
+        f"{target}: {len(before.lines)} operations to {len(after.lines)}, {len(before.inputs)} "
+        f"inputs to {len(after.inputs)}"
     )
     print(f"it {minifier.verdict.splitlines()[0]}")
     return 0

@@ -1,4 +1,5 @@
-"""The user's program, run in this process as `python script.py` or `python -m module` would run it."""
+"""The user's program, run in this process as `python script.py` or `python -m module` would run
+it."""
 
 from __future__ import annotations
 
@@ -23,7 +24,7 @@ class ProgramError(Exception):
 
 
 @dataclass(frozen=True)
-class Program:
+class UserScript:
     """A script, or the file of a module. `folder` comes first in sys.path."""
 
     path: Path
@@ -75,19 +76,20 @@ class Program:
         return compile(tree, str(self.path), "exec", dont_inherit=True)
 
 
-def script(path: str, args: Sequence[str]) -> Program:
+def script(path: str, args: Sequence[str]) -> UserScript:
     """Raises ProgramError where there is no such file."""
     found = Path(path)
     if found.is_dir() and (found / "__main__.py").exists():
-        return Program((found / "__main__.py").absolute(), str(found.absolute()), [path, *args])
+        return UserScript((found / "__main__.py").absolute(), str(found.absolute()), [path, *args])
     if not found.is_file():
         raise ProgramError(
-            f"no script {path!r} in {os.getcwd()}; for a module, say -m {path.removesuffix('.py').replace('/', '.')}"
+            f"no script {path!r} in {os.getcwd()}; for a module, say -m "
+            f"{path.removesuffix('.py').replace('/', '.')}"
         )
-    return Program(found.absolute(), str(found.resolve().parent), [path, *args])
+    return UserScript(found.absolute(), str(found.resolve().parent), [path, *args])
 
 
-def module(name: str, args: Sequence[str]) -> Program:
+def module(name: str, args: Sequence[str]) -> UserScript:
     """A module, or a package with a __main__. sys.path must begin with the current folder. Raises
     ProgramError."""
     try:
@@ -98,9 +100,10 @@ def module(name: str, args: Sequence[str]) -> Program:
         raise ProgramError(f"no module {name!r}: {error}") from error
     if spec is None or spec.origin is None or not spec.origin.endswith(".py"):
         raise ProgramError(
-            f"no module {name!r} that can be run; is it on sys.path, and a package with a __main__.py?"
+            f"no module {name!r} that can be run; is it on sys.path, and a package with a "
+            "__main__.py?"
         )
-    return Program(Path(spec.origin), os.getcwd(), [spec.origin, *args], spec, spec.parent)
+    return UserScript(Path(spec.origin), os.getcwd(), [spec.origin, *args], spec, spec.parent)
 
 
 def decorate(tree: ast.Module, name: str, path: Path) -> None:

@@ -37,7 +37,8 @@ from .values.models import torch_policy
 from .values.requests import graph_break, is_compiling
 
 __all__ = [
-    "allow_in_graph", "compile", "debug", "disable", "explain", "graph_break", "is_compiling", "list_backends", "reset",
+    "allow_in_graph", "compile", "debug", "disable", "explain", "graph_break", "is_compiling",
+    "list_backends", "reset",
     "set_stance", "stats",
 ]  # fmt: skip
 
@@ -65,24 +66,25 @@ def compile(  # noqa: A001 - the name users know
     Also a decorator, with and without arguments.
 
     Args:
-        fn_or_module: a Python function: the result is a handle, which is called like it. A module is
-            compiled in place and returned: same object, same type, same state_dict; copies and
-            pickles of it are not compiled. A partial, a builtin or an object with `__call__` gives the
-            handle of a function that calls it.
+        fn_or_module: a Python function: the result is a handle, which is called like it. A module
+            is compiled in place and returned: same object, same type, same state_dict; copies and
+            pickles of it are not compiled. A partial, a builtin or an object with `__call__` gives
+            the handle of a function that calls it.
         backend: a name of list_backends(), or a function (gm, example_inputs) -> callable as for
             torch.compile.
         dynamic: None: sizes, ints and floats are static until they differ between two calls; those
-            that differed are symbols from then on. True: all sizes are symbols from the start, equal
-            sizes the same symbol. False: nothing is ever a symbol.
+            that differed are symbols from then on. True: all sizes are symbols from the start,
+            equal sizes the same symbol. False: nothing is ever a symbol.
         fullgraph: raise GraphBreakError at the first graph break instead of running it in Python.
             Exceptions of the program itself are raised as they are.
         mode: "default", "reduce-overhead", "max-autotune" or "max-autotune-no-cudagraphs", for
             backends that have modes.
         options: options of the backend; together with `mode`, they refine it.
         verify: compare the first `verify` calls of each graph with eager on copies of the inputs:
-            values, written inputs, strides, shared memory and gradients, at a few times the time and
-            memory of a call. A graph that differs runs in eager from then on, with one warning and a
-            script that reproduces the difference. None: config.verify (FRAMEJIT_VERIFY, or 0).
+            values, written inputs, strides, shared memory and gradients, at a few times the time
+            and memory of a call. A graph that differs runs in eager from then on, with one warning
+            and a script that reproduces the difference. None: config.verify (FRAMEJIT_VERIFY, or
+            0).
         disable: compile nothing and return the argument; its `framejit.explain()` says so.
 
     Raises:
@@ -137,12 +139,14 @@ def compile_instance(module: torch.nn.Module, options: Options) -> torch.nn.Modu
     unreached = unreached_call(type(module))
     if unreached is not None:
         warn_user(
-            f"{unreached} does not call nn.Module.__call__, so calls of this module are not compiled. Compile a function that calls "
+            f"{unreached} does not call nn.Module.__call__, so calls of this module are not "
+            "compiled. Compile a function that calls "
             "it: framejit.compile(lambda *args: model(*args))", stacklevel=3,
         )  # fmt: skip
         return answer_for(
             module,
-            f"{unreached} does not call nn.Module.__call__; compile a function that calls the module",
+            f"{unreached} does not call nn.Module.__call__; compile a function that calls the "
+            "module",
         )
     controls = compile_module(module, lambda function: make_handle(function, options))
     module.__dict__["framejit"] = ModuleControl(controls, type(module).__qualname__)
@@ -155,7 +159,8 @@ def refuse_scripted(target: Any) -> None:
         target, torch.jit.ScriptModule | torch.jit.ScriptFunction | torch._C.ScriptMethod
     ):
         raise TypeError(
-            f"framejit.compile got a {type(target).__name__}, compiled by TorchScript already: give it the Python module or function, "
+            f"framejit.compile got a {type(target).__name__}, compiled by TorchScript already: "
+            "give it the Python module or function, "
             "without torch.jit.script or trace"
         )
 
@@ -189,7 +194,8 @@ def make_options(
     calls = config.verify if verify is None else verified_calls(verify, "verify")
     return Options(
         **config.defaults()
-        | dict(backend=chosen, dynamic=dynamic, fullgraph=fullgraph, verify=calls, compile_budget=budget),
+        | dict(backend=chosen, dynamic=dynamic, fullgraph=fullgraph, verify=calls,
+        compile_budget=budget),
         backend_options=tuple(given.items()), mode=mode or "default",
     )  # fmt: skip
 
@@ -269,13 +275,13 @@ def explain(
     """Compiles f anew; `explain(f)(*args, **kwargs)` calls it and returns a Report.
 
     Args:
-        fn_or_module: what compile() takes. A module or a handle that is compiled already keeps its own
-            compiled code.
+        fn_or_module: what compile() takes. A module or a handle that is compiled already keeps its
+            own compiled code.
         backend: as for compile().
         dynamic: as for compile().
         options: as for compile().
-        calls: how often f is called, side effects included. The first passage of a break takes longer
-            than later ones, so with one call the times of breaks are upper bounds.
+        calls: how often f is called, side effects included. The first passage of a break takes
+            longer than later ones, so with one call the times of breaks are upper bounds.
 
     The report has graphs, operations, breaks (reason, file:line, source text, hint, times), guards,
     seconds by phase, and the result of the last call. Exceptions of a call pass through.
@@ -336,7 +342,8 @@ class Observation:
 
 
 def underlying(fn_or_module: Any) -> tuple[types.FunctionType, tuple[Any, ...]]:
-    """The plain function behind something compile() takes, and the arguments that are bound to it."""
+    """The plain function behind something compile() takes, and the arguments that are bound to
+    it."""
     if issubclass(type(fn_or_module), torch.nn.Module):
         refuse_scripted(fn_or_module)
         return class_attribute(type(fn_or_module), "_call_impl"), (fn_or_module,)
@@ -357,7 +364,8 @@ def function_of(target: Any) -> tuple[types.FunctionType, tuple[Any, ...]]:
         return target, ()
     if isinstance(target, type) or not callable(target):
         raise TypeError(
-            "framejit.compile takes a function, a method, a torch.nn.Module or another object that can be called, not "
+            "framejit.compile takes a function, a method, a torch.nn.Module or another object "
+            "that can be called, not "
             + (
                 f"the class {target.__name__}"
                 if isinstance(target, type)

@@ -86,7 +86,10 @@ _failed: list[dict[str, str]] = []  # of this process, once it is known
 
 
 def statement(feature: str, why: str) -> str:
-    return f"{installed_versions()} is newer than framejit and failed its self-check ({feature}: {why})"
+    return (
+        f"{installed_versions()} is newer than framejit and failed its self-check ({feature}: "
+        f"{why})"
+    )
 
 
 def failed_checks(compile_function: Compile) -> dict[str, str]:

@@ -42,7 +42,8 @@ def has_what_is_imported() -> bool:
             raise
         missing = f"{type(error).__name__}: {error}"
         warn_user(
-            f"{installed_versions()} is newer than framejit and lacks what it needs ({missing}), so everything runs in eager",
+            f"{installed_versions()} is newer than framejit and lacks what it needs ({missing}), "
+            "so everything runs in eager",
             2,
         )
         return False
@@ -67,4 +68,7 @@ def support_statement() -> str:
 
 def installed_versions() -> str:
     """This Python and torch, for a sentence."""
-    return f"{sys.implementation.name} {sys.version.split()[0]} with torch {importlib.metadata.version('torch')}"
+    return (
+        f"{sys.implementation.name} {sys.version.split()[0]} with torch "
+        f"{importlib.metadata.version('torch')}"
+    )

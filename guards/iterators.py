@@ -23,13 +23,14 @@ VIEWS: tuple[Callable[[Any], Any], ...] = (dict.keys, dict.values, dict.items)
 FORWARD_DICT = tuple(type(iter(view({}))) for view in VIEWS)
 # Those of which only a copy can tell: they also raise when what they walk has changed.
 COPIED: tuple[type, ...] = (
-    *FORWARD_DICT, *(type(reversed(view({}))) for view in VIEWS), type(iter(set())), type(iter(OrderedDict())),
+    *FORWARD_DICT, *(type(reversed(view({}))) for view in VIEWS), type(iter(set())),
+    type(iter(OrderedDict())),
     type(iter("")), type(iter("\u0100")), type(iter(b"")),
 )  # fmt: skip
 ITERATORS = (*COUNTED, *COPIED, repeat)
 MADE_OF_PARTS = (enumerate, zip, map, filter)
 CHANGED = -1  # no number of items: the next one is an error
-LARGEST = 1 << 10  # items of which a copy is worth making at every turn of a loop
+LARGEST = 1 << 10  # items of which a copy is worth making at every iteration of a loop
 
 
 def peek(iterator: Any, index: int) -> Any:

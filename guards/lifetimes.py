@@ -11,7 +11,7 @@ from typing import Any
 
 from .phase import Phase
 
-Step = Any  # a Load or a Check of program.py
+Step = Any  # a Load or a GuardCheck of program.py
 
 PERMANENT = ("SLOT", "CONSTANT", "GLOBALS", "BUILTINS")  # held by the frame or the program itself
 

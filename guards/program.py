@@ -68,7 +68,7 @@ class Load:
 
 
 @dataclass(frozen=True)
-class Check:
+class GuardCheck:
     """Fail unless op holds for temps[uses]."""
 
     op: str
@@ -88,7 +88,7 @@ class Check:
         )
 
 
-Step = Load | Check
+Step = Load | GuardCheck
 
 
 @dataclass(frozen=True)
@@ -142,12 +142,12 @@ class GuardProgram:
         )
 
     @property
-    def watched(self) -> frozenset[int]:
+    def watched_guards(self) -> frozenset[int]:
         """The positions of the guards that are skipped while nothing they read has changed."""
         seldom = {
             id(step.guard)
             for step in self.steps
-            if isinstance(step, Check) and step.phase is Phase.STABLE
+            if isinstance(step, GuardCheck) and step.phase is Phase.STABLE
         }
         return frozenset(number for number, guard in enumerate(self.guards) if id(guard) in seldom)
 
@@ -166,7 +166,8 @@ class GuardProgram:
         return explain(failed.guard, frame)
 
     def __str__(self) -> str:
-        """A line a step; `=` marks those that are skipped while nothing they looked at has changed."""
+        """A line a step; `=` marks those that are skipped while nothing they looked at has
+        changed."""
         lines = [
             f"{number:4}{'=' if step.phase is Phase.STABLE else ' '} {step}"
             for number, step in enumerate(self.steps)
@@ -184,7 +185,7 @@ class GuardProgram:
 
 
 # ---- merging
-# --------------------------------------------------------------------------------------------------------
+# --------------------------------------------------------------------------------------------------
 
 
 def merge(guards: Iterable[Guard], lifted: Iterable[Source]) -> list[Guard]:
@@ -251,7 +252,7 @@ def prefixes_to_load(guard: Guard, paths: set[Source]) -> bool:
 
 
 # ---- ordering
-# -------------------------------------------------------------------------------------------------------
+# --------------------------------------------------------------------------------------------------
 
 
 def in_phases(guards: Sequence[Guard], phases: Phases) -> list[Guard]:
@@ -361,7 +362,7 @@ class StepWriter:
             return
         uses = tuple(self.load(source, guard, phase) for source in subjects)
         self._lists[phase].append(
-            Check(op, uses, guard, encoded.object, encoded.number, encoded.runs_python, phase)
+            GuardCheck(op, uses, guard, encoded.object, encoded.number, encoded.runs_python, phase)
         )
 
     def _distinct(self, guard: Guard, subjects: Sequence[Source], phase: Phase) -> None:
@@ -372,14 +373,14 @@ class StepWriter:
         if len(stable) > 1:
             uses = tuple(self.load(source, guard, Phase.STABLE) for source in stable)
             self._lists[Phase.STABLE].append(
-                Check("DISTINCT", uses, guard, None, len(stable), False, Phase.STABLE)
+                GuardCheck("DISTINCT", uses, guard, None, len(stable), False, Phase.STABLE)
             )
         specs = [self.phases.tensor_at(source) for source in fresh]
         same = [source for source in stable if may_be_any(self.phases.tensor_at(source), specs)]
         if len(fresh) > 1 or same:
             uses = tuple(self.load(source, guard, phase) for source in (*fresh, *same))
             self._lists[phase].append(
-                Check("DISTINCT", uses, guard, None, len(fresh), False, phase)
+                GuardCheck("DISTINCT", uses, guard, None, len(fresh), False, phase)
             )
 
     def load(self, source: Source, guard: Guard | None, wanted: Phase = Phase.LAST) -> int:

@@ -6,15 +6,10 @@ fails.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from .failure import Failure
 from .guard import Guard
 from .kinds import kind_of
 from .source import FrameView, PathEnds
-
-if TYPE_CHECKING:
-    from .program import GuardProgram
 
 
 def check(guard: Guard, frame: FrameView) -> bool:
@@ -25,19 +20,6 @@ def check(guard: Guard, frame: FrameView) -> bool:
         return bool(kind.holds(guard.expected, *subjects))
     except Exception:  # the meaning of any error in a check is: no
         return False
-
-
-def first_failure(program: GuardProgram, frame: FrameView) -> Failure | None:
-    """The first guard of the program, in its order, that does not hold."""
-    for guard in program.guards:
-        if not check(guard, frame):
-            return explain(guard, frame)
-    for source in program.lifted:
-        try:
-            source.load(frame)
-        except PathEnds:
-            return Failure(None, source.name, "found", "gone")
-    return None
 
 
 def explain(guard: Guard, frame: FrameView) -> Failure:

@@ -1,5 +1,6 @@
 """Every test runs strict: what would be a warning and a fall-back to eager in production raises here. Graphs run as they were
 captured where a test asks for no backend, or on what FRAMEJIT_BACKEND says; decisions of one run of the tests end with it."""
+
 from __future__ import annotations
 
 import gc
@@ -14,7 +15,11 @@ from framejit.options import config, strict
 
 
 def pytest_addoption(parser):
-    parser.addoption("--update-golden", action="store_true", help="write golden files anew instead of comparing with them")
+    parser.addoption(
+        "--update-golden",
+        action="store_true",
+        help="write golden files anew instead of comparing with them",
+    )
 
 
 @pytest.fixture
@@ -26,7 +31,9 @@ def golden(request):
         if request.config.getoption("--update-golden"):
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text(text)
-        assert text == path.read_text(), f"{name} is other text now; if that is meant, run pytest with --update-golden"
+        assert text == path.read_text(), (
+            f"{name} is other text now; if that is meant, run pytest with --update-golden"
+        )
 
     return compare
 
@@ -66,7 +73,9 @@ def _no_exception_goes_on_being_handled():
 @pytest.fixture(autouse=True)
 def _plain_defaults(tmp_path_factory):
     backend = os.environ.get("FRAMEJIT_BACKEND") or "eager"
-    with config.patch(backend=backend, cache_dir=tmp_path_factory.getbasetemp() / "framejit_cache", progress=False):
+    with config.patch(
+        backend=backend, cache_dir=tmp_path_factory.getbasetemp() / "framejit_cache", progress=False
+    ):
         yield
 
 

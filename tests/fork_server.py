@@ -1,4 +1,5 @@
 """Processes of their own for tests, which begin where another process has imported torch: that takes seconds."""
+
 from __future__ import annotations
 
 import importlib
@@ -28,7 +29,9 @@ class ForkServer:
     def __exit__(self, *exc_info: object) -> None:
         self.process.communicate()
 
-    def run(self, program: str, folder: Path, **environment: str) -> subprocess.CompletedProcess[str]:
+    def run(
+        self, program: str, folder: Path, **environment: str
+    ) -> subprocess.CompletedProcess[str]:
         """Runs Python code as `__main__`; its outputs are files in the folder."""
         print(json.dumps([program, str(folder), environment]), file=self.process.stdin, flush=True)
         returned = self.process.stdout.readline()

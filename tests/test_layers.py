@@ -1,4 +1,5 @@
 """The design's layers, held by reading imports: lower may not import higher, siblings on a line not each other."""
+
 from __future__ import annotations
 
 import ast
@@ -16,10 +17,17 @@ LAYERS = (  # lowest first; folders of frontend by their own name
 )  # fmt: skip
 PLACES = ("*.py", "frontend/**/*.py", "guards/**/*.py", "backends/**/*.py", "cli/*.py")
 FILES = [path for place in PLACES for path in ROOT.glob(place) if path.name != "setup.py"]
-PARSED = {path.relative_to(ROOT).with_suffix("").parts: ast.parse(path.read_text()) for path in FILES}
+PARSED = {
+    path.relative_to(ROOT).with_suffix("").parts: ast.parse(path.read_text()) for path in FILES
+}
 MODULES = {parts[:-1] if parts[-1] == "__init__" else parts for parts in PARSED}
 VERSION_TESTS = {"version_info", "hexversion", "python_version", "python_version_tuple"}
-ADAPTERS = {"aot_eager", "cudagraphs", "inductor", "torchscript"}  # files of backends that may know torch's compilers
+ADAPTERS = {
+    "aot_eager",
+    "cudagraphs",
+    "inductor",
+    "torchscript",
+}  # files of backends that may know torch's compilers
 
 
 def imports(parts: tuple[str, ...], tree: ast.AST) -> set[tuple[str, ...]]:
@@ -27,8 +35,13 @@ def imports(parts: tuple[str, ...], tree: ast.AST) -> set[tuple[str, ...]]:
     found = set()
     for node in runtime_nodes(tree):
         if isinstance(node, ast.ImportFrom) and node.level:
-            base = parts[: len(parts) - node.level] + tuple(node.module.split(".") if node.module else ())
-            found |= {base + (name.name,) if base + (name.name,) in MODULES else base for name in node.names}
+            base = parts[: len(parts) - node.level] + tuple(
+                node.module.split(".") if node.module else ()
+            )
+            found |= {
+                base + (name.name,) if base + (name.name,) in MODULES else base
+                for name in node.names
+            }
     return found
 
 
@@ -53,11 +66,19 @@ def level(module: tuple[str, ...]) -> int:
 
 
 def test_lower_layers_do_not_import_higher_ones():
-    assert [f"{'.'.join(a)} imports {'.'.join(b)}" for a, b in sorted(GRAPH.edges) if group(a) != group(b) and level(a) <= level(b)] == []
+    assert [
+        f"{'.'.join(a)} imports {'.'.join(b)}"
+        for a, b in sorted(GRAPH.edges)
+        if group(a) != group(b) and level(a) <= level(b)
+    ] == []
 
 
 def test_imports_have_no_cycles():
-    assert [sorted(map(".".join, cycle)) for cycle in networkx.strongly_connected_components(GRAPH) if len(cycle) > 1] == []
+    assert [
+        sorted(map(".".join, cycle))
+        for cycle in networkx.strongly_connected_components(GRAPH)
+        if len(cycle) > 1
+    ] == []
 
 
 @pytest.mark.parametrize("parts", PARSED, ids="/".join)
@@ -66,9 +87,13 @@ def test_a_file_keeps_the_rules(parts):
     broken = []
     for node in ast.walk(PARSED[parts]):
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda):
-            inside = [inner for inner in ast.walk(node) if isinstance(inner, ast.Import | ast.ImportFrom)]
+            inside = [
+                inner for inner in ast.walk(node) if isinstance(inner, ast.Import | ast.ImportFrom)
+            ]
             broken += [f"import in a function, line {inner.lineno}" for inner in inside]
-        if isinstance(node, ast.Import | ast.ImportFrom) and not (parts[0] == "backends" and parts[-1] in ADAPTERS):
+        if isinstance(node, ast.Import | ast.ImportFrom) and not (
+            parts[0] == "backends" and parts[-1] in ADAPTERS
+        ):
             names = [getattr(node, "module", None) or "", *(alias.name for alias in node.names)]
             if "torch._dynamo" in ast.unparse(node) or ("torch" in names and "_dynamo" in names):
                 broken.append(f"torch._dynamo, line {node.lineno}")
@@ -77,19 +102,33 @@ def test_a_file_keeps_the_rules(parts):
     assert broken == []
 
 
-SWITCHES = {("backends", "autograd", "aot_eager")}  # switches torch by a variable of the environment, as torch reads it
+SWITCHES = {
+    ("backends", "autograd", "aot_eager")
+}  # switches torch by a variable of the environment, as torch reads it
 
 
 @pytest.mark.parametrize("parts", sorted(PARSED.keys() - SWITCHES - {("options",)}), ids="/".join)
 def test_the_environment_is_read_in_one_place(parts):
     """options.py alone asks for variables; others ask options.py."""
-    asked = [node.lineno for node in ast.walk(PARSED[parts]) if isinstance(node, ast.Attribute) and node.attr in ("environ", "getenv")]
+    asked = [
+        node.lineno
+        for node in ast.walk(PARSED[parts])
+        if isinstance(node, ast.Attribute) and node.attr in ("environ", "getenv")
+    ]
     assert asked == []
 
 
-@pytest.mark.parametrize("path", sorted((*ROOT.glob("frontend/**/*.[ch]"), *ROOT.glob("guards/**/*.[ch]"))), ids=lambda path: path.name)
+@pytest.mark.parametrize(
+    "path",
+    sorted((*ROOT.glob("frontend/**/*.[ch]"), *ROOT.glob("guards/**/*.[ch]"))),
+    ids=lambda path: path.name,
+)
 def test_c_files_ask_for_versions_only_in_the_compat_headers(path):
-    lines = [n for n, text in enumerate(path.read_text().splitlines(), 1) if re.search(r"PY_(VERSION_HEX|MINOR_VERSION)", text)]
+    lines = [
+        n
+        for n, text in enumerate(path.read_text().splitlines(), 1)
+        if re.search(r"PY_(VERSION_HEX|MINOR_VERSION)", text)
+    ]
     assert lines == [] or path.name in ("frame_compat.h", "object_compat.h")
 
 
@@ -97,7 +136,10 @@ def test_c_files_ask_for_versions_only_in_the_compat_headers(path):
 # of pure functions; counters number things.
 STATE = {
     "backends/autotune/background.py": {"_worker": "the thread that tunes in the background"},
-    "backends/cudagraphs/pool.py": {"_pools": "memory of each device", "_streams": "side stream of each device"},
+    "backends/cudagraphs/pool.py": {
+        "_pools": "memory of each device",
+        "_streams": "side stream of each device",
+    },
     "backends/graph/extracted_calls.py": {"_numbers": "counter"},
     "backends/native/lower/pointwise.py": {"POINTWISE": "registry"},
     "backends/native/lower/registry.py": {"LOWERINGS": "registry"},
@@ -112,20 +154,29 @@ STATE = {
     "frontend/tracing/fake_rules.py": {"RULES": "registry"},
     "frontend/tracing/opcodes/table.py": {"HANDLERS": "registry"},
     "frontend/values/functions/function.py": {"_renamed_codes": "cache"},
-    "frontend/values/models/torch_policy.py": {"ALLOWED": "registry", "ALLOWED_OBJECTS": "registry"},
+    "frontend/values/models/torch_policy.py": {
+        "ALLOWED": "registry",
+        "ALLOWED_OBJECTS": "registry",
+    },
     "generated.py": {"_numbers": "counter"},
     "guards/kinds/registry.py": {"KINDS": "registry"},
     "guards/native/fingerprint.py": {"_forced_off": "switch for tests"},
     "guards/native/layout.py": {"_forced": "switch for tests"},
     "torch_compat.py": {"SWITCHED_OFF": "features that the self-check switched off"},
 }
-MUTATORS = frozenset("add append appendleft clear discard extend insert pop popitem remove setdefault submit update".split())
+MUTATORS = frozenset(
+    "add append appendleft clear discard extend insert pop popitem remove setdefault submit update".split()
+)
 
 
 def module_state(tree: ast.Module) -> set[str]:
     """Names of a module that its functions change: rebound by `global`, or changed in place."""
     statements = [node for node in tree.body if isinstance(node, ast.Assign | ast.AnnAssign)]
-    targets = [target for node in statements for target in (node.targets if isinstance(node, ast.Assign) else [node.target])]
+    targets = [
+        target
+        for node in statements
+        for target in (node.targets if isinstance(node, ast.Assign) else [node.target])
+    ]
     names = {target.id for target in targets if isinstance(target, ast.Name)}
     return {name for function in ast.walk(tree) if isinstance(function, ast.FunctionDef | ast.Lambda)
             for node in ast.walk(function) for name in changed_names(node) if name in names}  # fmt: skip
@@ -137,7 +188,9 @@ def changed_names(node: ast.AST) -> list[str]:
             return names
         case ast.Subscript(value=ast.Name(id=name), ctx=ast.Store() | ast.Del()):
             return [name]
-        case ast.Call(func=ast.Attribute(value=ast.Name(id=name), attr=method)) if method in MUTATORS:
+        case ast.Call(func=ast.Attribute(value=ast.Name(id=name), attr=method)) if (
+            method in MUTATORS
+        ):
             return [name]
         case ast.Call(func=ast.Name(id="next"), args=[ast.Name(id=name), *_]):
             return [name]
@@ -157,13 +210,22 @@ def test_module_state_is_found():
     assert module_state(ast.parse(code)) == {"a", "b", "d", "e"}
 
 
-@pytest.mark.parametrize("parts", [parts for parts in PARSED if parts[0] in ("frontend", "guards", "backends")], ids="/".join)
+@pytest.mark.parametrize(
+    "parts",
+    [parts for parts in PARSED if parts[0] in ("frontend", "guards", "backends")],
+    ids="/".join,
+)
 def test_broad_handlers_say_why(parts):
     """`except Exception` raises, hands the exception on, or has a comment that says whose exception is dropped."""
     lines = (ROOT / "/".join(parts)).with_suffix(".py").read_text().splitlines()
     for node in ast.walk(PARSED[parts]):
-        if isinstance(node, ast.ExceptHandler) and (node.type is None or ast.unparse(node.type) in ("Exception", "BaseException")):
+        if isinstance(node, ast.ExceptHandler) and (
+            node.type is None or ast.unparse(node.type) in ("Exception", "BaseException")
+        ):
             inner = [part for statement in node.body for part in ast.walk(statement)]
-            keeps = any(isinstance(part, ast.Raise) or isinstance(part, ast.Name) and part.id == node.name for part in inner)
+            keeps = any(
+                isinstance(part, ast.Raise) or isinstance(part, ast.Name) and part.id == node.name
+                for part in inner
+            )
             text = lines[node.lineno - 2 : node.body[0].lineno + 1]
             assert keeps or any("#" in line for line in text), f"line {node.lineno}"

@@ -1,4 +1,5 @@
 """overlap.py against the elements themselves: a tensor's bytes, listed."""
+
 from __future__ import annotations
 
 import itertools
@@ -16,7 +17,10 @@ def addresses(window: Window) -> list[int]:
     """The first byte of each element."""
     if window.is_empty:
         return []
-    ranges = (range(0, size * stride, stride) if stride else (0,) * size for size, stride in zip(window.sizes, window.strides, strict=True))
+    ranges = (
+        range(0, size * stride, stride) if stride else (0,) * size
+        for size, stride in zip(window.sizes, window.strides, strict=True)
+    )
     return [window.address + window.itemsize * sum(at) for at in itertools.product(*ranges)]
 
 
@@ -29,7 +33,10 @@ def random_window(random: Random) -> Window:
     dims = random.randint(0, 3)
     sizes = tuple(random.choice((0, 1, 2, 3, 4)) for _ in range(dims))
     return Window(
-        1000 + random.randint(0, 40), random.choice((1, 2, 4)), sizes, tuple(random.choice((0, 1, 2, 3, 4, 8, 12)) for _ in range(dims))
+        1000 + random.randint(0, 40),
+        random.choice((1, 2, 4)),
+        sizes,
+        tuple(random.choice((0, 1, 2, 3, 4, 8, 12)) for _ in range(dims)),
     )
 
 
@@ -67,9 +74,14 @@ def test_views_of_the_same_elements_overlap(one, other):
 
 def test_two_storages_may_hold_the_same_bytes():
     memory = bytearray(64)
-    one, other = torch.frombuffer(memory, dtype=torch.float32), torch.frombuffer(memory, dtype=torch.float32, offset=32)
+    one, other = (
+        torch.frombuffer(memory, dtype=torch.float32),
+        torch.frombuffer(memory, dtype=torch.float32, offset=32),
+    )
     assert window_of(one).storage != window_of(other).storage
-    assert may_overlap(window_of(one), window_of(other)) and not may_overlap(window_of(one[:8]), window_of(other))
+    assert may_overlap(window_of(one), window_of(other)) and not may_overlap(
+        window_of(one[:8]), window_of(other)
+    )
 
 
 @pytest.mark.parametrize(("tensor", "overlaps"), [

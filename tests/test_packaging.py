@@ -1,4 +1,5 @@
 """What is installed, promised and documented fits together."""
+
 from __future__ import annotations
 
 import ast
@@ -18,18 +19,27 @@ FOLDERS = ("frontend", "guards", "backends", "cli")
 
 def test_every_folder_with_code_is_a_package():
     folders = {path.parent for folder in FOLDERS for path in (ROOT / folder).rglob("*.py")}
-    assert [str(folder) for folder in sorted(folders) if not (folder / "__init__.py").exists()] == []
+    assert [
+        str(folder) for folder in sorted(folders) if not (folder / "__init__.py").exists()
+    ] == []
 
 
 def test_all_c_files_are_built():
     setup = (ROOT / "setup.py").read_text()
     files = [path for folder in FOLDERS for path in (ROOT / folder).rglob("*.[ch]")]
-    assert [path.name for path in files if f'"{path.stem}"' not in setup and path.name not in setup] == []
+    assert [
+        path.name for path in files if f'"{path.stem}"' not in setup and path.name not in setup
+    ] == []
 
 
 def test_the_build_needs_no_torch():
     tree = ast.parse((ROOT / "setup.py").read_text())
-    assert "torch" not in {alias.name for node in ast.walk(tree) if isinstance(node, ast.Import) for alias in node.names}
+    assert "torch" not in {
+        alias.name
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Import)
+        for alias in node.names
+    }
 
 
 @pytest.mark.parametrize("name", [
@@ -41,15 +51,25 @@ def test_what_is_no_code_is_installed_too(name):
 
 
 def test_the_supported_torch_is_said_once():
-    (torch,) = (line for line in importlib.metadata.requires("framejit") if line.startswith("torch") and "extra" not in line)
+    (torch,) = (
+        line
+        for line in importlib.metadata.requires("framejit")
+        if line.startswith("torch") and "extra" not in line
+    )
     low, high = (f"{major}.{minor}" for major, minor in TORCH_VERSIONS)
-    assert re.sub("^torch", "", torch) == f">={low}"  # a newer one than the tests' has to pass the self-check
+    assert (
+        re.sub("^torch", "", torch) == f">={low}"
+    )  # a newer one than the tests' has to pass the self-check
     assert any(f"torch=={high}." in line for line in (ROOT / "tox.ini").read_text().splitlines())
 
 
 def test_each_supported_python_has_a_tox_environment():
-    first, *_ = (line for line in (ROOT / "tox.ini").read_text().splitlines() if line.startswith("env_list"))
-    assert re.findall(r"py(\d)(\d+)", first) == [(str(major), str(minor)) for major, minor in sorted(VERSIONS)]
+    first, *_ = (
+        line for line in (ROOT / "tox.ini").read_text().splitlines() if line.startswith("env_list")
+    )
+    assert re.findall(r"py(\d)(\d+)", first) == [
+        (str(major), str(minor)) for major, minor in sorted(VERSIONS)
+    ]
 
 
 def test_public_names_exist_and_are_documented():
@@ -57,7 +77,9 @@ def test_public_names_exist_and_are_documented():
     assert [name for name in framejit.__all__ if not inspect.getdoc(getattr(framejit, name))] == []
 
 
-@pytest.mark.parametrize("block", re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text(), re.DOTALL))
+@pytest.mark.parametrize(
+    "block", re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text(), re.DOTALL)
+)
 def test_the_readmes_code_runs(block, capsys, tmp_path, monkeypatch):
     path = tmp_path / "readme.py"
     path.write_text(block)

@@ -1,4 +1,5 @@
 """The clock of phases: what is inside another phase is not counted twice."""
+
 from __future__ import annotations
 
 import threading

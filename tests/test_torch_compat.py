@@ -1,4 +1,5 @@
 """Each probe of torch_compat.py, for both answers that torches give."""
+
 from __future__ import annotations
 
 import functools
@@ -52,7 +53,9 @@ by_name = dict.fromkeys
 def modelled_in_c(monkeypatch):
     """A class method written in C that is known: its model tells the class and the argument."""
     known = value_registry._models.handlers
-    monkeypatch.setitem(known, dict.__dict__["fromkeys"], lambda tx, cls, keys: TupleValue([cls, keys]))
+    monkeypatch.setitem(
+        known, dict.__dict__["fromkeys"], lambda tx, cls, keys: TupleValue([cls, keys])
+    )
 
 
 @pytest.mark.parametrize(
@@ -132,7 +135,9 @@ def gradient(function):
 def test_functions_with_gradients_of_their_own(function, breaks):
     handle = framejit.compile(function)
     assert gradient(handle) == gradient(function) == gradient(handle)
-    assert len(handle.framejit.explain().breaks) >= breaks and bool(handle.framejit.explain().breaks) is bool(breaks)
+    assert len(handle.framejit.explain().breaks) >= breaks and bool(
+        handle.framejit.explain().breaks
+    ) is bool(breaks)
 
 
 def test_functions_that_are_switched_off_break(monkeypatch):
@@ -146,7 +151,9 @@ def test_a_backend_that_is_switched_off_says_so_and_its_graphs_run_as_captured(m
     monkeypatch.setitem(SWITCHED_OFF, backend_feature("aot_eager"), "a reason")
     assert "a reason" in registry.info("aot_eager").reason and not registry.info("aot_eager").usable
     with pytest.warns(UserWarning, match="a reason"):
-        assert framejit.compile(lambda x: x.sin() + 1, backend="aot_eager")(torch.zeros(2)).tolist() == [1, 1]
+        assert framejit.compile(lambda x: x.sin() + 1, backend="aot_eager")(
+            torch.zeros(2)
+        ).tolist() == [1, 1]
     assert registry.info("eager").usable
     monkeypatch.setitem(SWITCHED_OFF, backend_feature("cudagraphs"), "another reason")
     assert "another reason" in registry.lookup("native+cudagraphs").missing()
@@ -208,7 +215,10 @@ def with_a_helper(valid, error_message):
     return bool(torch._is_all_true(valid))
 
 
-with_a_helper.__module__, with_a_helper.__qualname__ = "torch.distributions.distribution", "_all_true_or_runtime_assert"
+with_a_helper.__module__, with_a_helper.__qualname__ = (
+    "torch.distributions.distribution",
+    "_all_true_or_runtime_assert",
+)
 
 
 def without_one(valid, error_message):

@@ -61,7 +61,8 @@ def through_aot(
 
     with numbers_kept:
         return aot_module_simplified(
-            gm, example_inputs, fw_compiler=cast(Any, forward), bw_compiler=cast(Any, backward), partition_fn=partition,
+            gm, example_inputs, fw_compiler=cast(Any, forward), bw_compiler=cast(Any, backward),
+            partition_fn=partition,
             keep_inference_input_mutations=keep_writes, decompositions=dict(decompositions),
         )  # fmt: skip
 

@@ -127,7 +127,8 @@ def _ahead_of_time(
 # Operators whose backward pass in torch reads sizes as numbers: a trace of it holds for these
 # alone.
 SIZES_IN_BACKWARD = frozenset(
-    """cumprod cumprod_ vander linalg_vander sgn sgn_ linalg_householder_product orgqr ormqr fractional_max_pool2d
+    """cumprod cumprod_ vander linalg_vander sgn sgn_ linalg_householder_product orgqr ormqr
+    fractional_max_pool2d
     fractional_max_pool2d_with_indices""".split()
 )
 RECURRENT = ("lstm", "gru", "rnn_tanh", "rnn_relu")
@@ -178,14 +179,17 @@ def is_traced_with_other_layouts(node: torch.fx.Node) -> bool:
 # Operators that fill a tensor with random numbers. Of one that is not contiguous, the order in
 # which they do, and the strides of a new one, are others in functional graphs and on fake tensors.
 FILLS = frozenset(
-    """bernoulli_ cauchy_ exponential_ geometric_ log_normal_ normal_ random_ uniform_ dropout_ alpha_dropout alpha_dropout_
-    feature_alpha_dropout feature_alpha_dropout_ rrelu rrelu_ normal poisson _sample_dirichlet _standard_gamma""".split()
+    """bernoulli_ cauchy_ exponential_ geometric_ log_normal_ normal_ random_ uniform_ dropout_
+    alpha_dropout alpha_dropout_
+    feature_alpha_dropout feature_alpha_dropout_ rrelu rrelu_ normal poisson _sample_dirichlet
+    _standard_gamma""".split()
 )
 
 
 # Operators whose functional forms lay out results otherwise, or accept what they refuse.
 OTHER_STRIDES = frozenset(
-    """channel_shuffle native_channel_shuffle native_dropout_backward native_group_norm max_unpool2d resize_ resize_as_""".split()
+    """channel_shuffle native_channel_shuffle native_dropout_backward native_group_norm max_unpool2d
+    resize_ resize_as_""".split()
 )
 
 
@@ -524,8 +528,10 @@ class CompiledNode:
     """Calls a compiled graph and watches its node in the backward pass."""
 
     def __init__(
-        self, compiled: Callable[..., Any], reached: Sequence[frozenset[int] | None], outputs: int, wanted: Sequence[int],
-        again: tuple[Callable[..., Any], frozenset[int]] | None, random: bool, layouts: GradientLayouts,
+        self, compiled: Callable[..., Any], reached: Sequence[frozenset[int] | None], outputs: int,
+        wanted: Sequence[int],
+        again: tuple[Callable[..., Any], frozenset[int]] | None, random: bool,
+        layouts: GradientLayouts,
     ) -> None:  # fmt: skip
         self.compiled, self.reached, self.outputs, self.wanted = compiled, reached, outputs, wanted
         self.again, self.random, self.layouts = again, random, layouts
@@ -660,7 +666,8 @@ class Backward:
         now_at = enumerate(zip(self.versions, versions(self.args), strict=True))
         if any(before != now for position, (before, now) in now_at if position not in copied):
             raise RuntimeError(
-                "an input of a compiled function was modified in place before its backward pass was differentiated"
+                "an input of a compiled function was modified in place before its backward pass "
+                "was differentiated"
             )
         args = [
             arg.detach().clone() if position in copied else arg

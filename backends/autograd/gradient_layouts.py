@@ -1,11 +1,11 @@
 """Eager's strides for the gradients of a compiled graph.
 
 A backward part is compiled for gradients with the strides of the results, by formulas that torch
-decomposes for tracing. Where the incoming ones are laid out otherwise, or anything is not contiguous,
-the captured operators run once under eager's autograd and tell how the outgoing gradients lie in
-memory: on the call's own tensors if the graph makes little, writes nothing and is on the CPU, else
-on fake tensors, which a few operators lay out otherwise than real ones. What agrees already, which
-is the usual case, is never copied.
+decomposes for tracing. Where the incoming ones are laid out otherwise, or anything is not
+contiguous, the captured operators run once under eager's autograd and tell how the outgoing
+gradients lie in memory: on the call's own tensors if the graph makes little, writes nothing and is
+on the CPU, else on fake tensors, which a few operators lay out otherwise than real ones. What
+agrees already, which is the usual case, is never copied.
 """
 
 from __future__ import annotations

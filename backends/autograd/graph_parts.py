@@ -47,7 +47,8 @@ Compile = Callable[[GraphPart], Callable[..., Any]]
 
 
 def compile_forward_and_backward(
-    gm: torch.fx.GraphModule, example_inputs: list[Any], compile_part: Compile, *, random_like_eager: bool, keep_writes: bool = False,
+    gm: torch.fx.GraphModule, example_inputs: list[Any], compile_part: Compile, *,
+    random_like_eager: bool, keep_writes: bool = False,
     decompositions: Mapping[Any, Callable[..., Any]] | None = None,
 ) -> Callable[..., Any]:  # fmt: skip
     """A captured graph, its forward and its backward graph compiled by `compile_part`. What that

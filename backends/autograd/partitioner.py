@@ -25,8 +25,10 @@ from .traced_operators import ATEN
 
 Node = Copy
 CHEAP = frozenset(
-    """sum mean amax amin any var var_mean std argmax to _to_copy clone full_like zeros_like ones_like new_zeros new_full full zeros ones
-    arange scalar_tensor lift_fresh_copy empty empty_like triu tril index gather copy logical_not where masked_fill isinf isnan
+    """sum mean amax amin any var var_mean std argmax to _to_copy clone full_like zeros_like
+    ones_like new_zeros new_full full zeros ones
+    arange scalar_tensor lift_fresh_copy empty empty_like triu tril index gather copy logical_not
+    where masked_fill isinf isnan
     constant_pad_nd broadcast_tensors _unsafe_view""".split()
 )
 Place = tuple[
@@ -93,8 +95,10 @@ def partition(joint: Joint) -> Partition:
     )
     places = {node: place for place, node in enumerate(inputs)}
     return Partition(
-        forward, backward, len(joint.results), tuple(places[node] for node in kept_inputs), tuple(joint.tangents),
-        tuple(places[node] for node in joint.gradients), tuple(number for number, trains in enumerate(joint.trains) if not trains),
+        forward, backward, len(joint.results), tuple(places[node] for node in kept_inputs),
+        tuple(joint.tangents),
+        tuple(places[node] for node in joint.gradients),
+        tuple(number for number, trains in enumerate(joint.trains) if not trains),
     )  # fmt: skip
 
 
@@ -189,8 +193,9 @@ def ancestors(roots: Iterable[Node], ends: set[Node]) -> set[Node]:
 
 
 def compared_values(nodes: Iterable[Any]) -> set[Any]:
-    """What is compared with another tensor: `l == l.amax()` in the backward pass of a maximum. Computed
-    again, in another loop, it may round otherwise, and no element would be the largest one."""
+    """What is compared with another tensor: `l == l.amax()` in the backward pass of a maximum.
+    Computed again, in another loop, it may round otherwise, and no element would be the largest
+    one."""
     todo = [value for node in nodes if node.target in COMPARISONS for value in node.all_input_nodes]
     found = set()
     while todo:

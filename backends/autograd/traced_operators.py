@@ -299,7 +299,8 @@ class TracedOperators:
         return made
 
     def part(
-        self, found: Differentiable, places: Places, counts: tuple[int, int, list[int]], placeholders: Any, results: Any,
+        self, found: Differentiable, places: Places, counts: tuple[int, int, list[int]],
+        placeholders: Any, results: Any,
         order: Mapping[torch.fx.Node, int],
     ) -> OperatorPart:  # fmt: skip
         """Takes one operator's nodes out of the graph."""
@@ -332,7 +333,8 @@ class TracedOperators:
         late: set[torch.fx.Node],
         order: Mapping[torch.fx.Node, int],
     ) -> tuple[list[torch.fx.Node], list[torch.fx.Node]]:
-        """The nodes from which `roots` are made: those that need nothing of `late`, and the others."""
+        """The nodes from which `roots` are made: those that need nothing of `late`, and the
+        others."""
         forward, backward = [], []
         for node in sorted(ancestors_of(roots) - inputs - late, key=order.__getitem__):
             if late.isdisjoint(node.all_input_nodes):

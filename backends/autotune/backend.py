@@ -17,7 +17,7 @@ from .background import in_background, may_wait
 from .candidates import EAGER, Choice, choice, records, tiny
 from .identity import scale
 from .patience import Waiting, forecast
-from .plan import Plan, option_names
+from .plan import TuningPlan, option_names
 from .tuning import Tuning
 
 NO_DEVICE = "nothing of the graph is on a CUDA device"
@@ -26,23 +26,25 @@ MOST_SCALES = 4  # of sizes that a graph is tuned for
 
 @register_backend("autotune", options=option_names)
 def autotune(
-    gm: torch.fx.GraphModule, example_inputs: list[Any], *, mode: str = "default", options: dict[str, Any] | None = None,
+    gm: torch.fx.GraphModule, example_inputs: list[Any], *, mode: str = "default",
+    options: dict[str, Any] | None = None,
     report: Reporter = UNREPORTED,
 ) -> Callable[..., Any]:  # fmt: skip
     """Tries the backends that are for this graph on its real inputs and keeps the fastest that is
     right, eager among them.
 
-    mode: which are tried, see candidates.py. options: see Plan. Raises RequirementError for a graph
-    that cannot be recorded where that is required.
+    mode: which are tried, see candidates.py. options: see TuningPlan. Raises RequirementError for a
+    graph that cannot be recorded where that is required.
     """
-    plan = Plan.from_arguments(mode, options)
+    plan = TuningPlan.from_arguments(mode, options)
     picked = choice(gm, plan)
     if plan.cudagraphs == "require" and not any(
         records(backend.name) for backend in picked.backends
     ):
         reasons = [reason for name, reason in picked.left_out if records(name)]
         raise RequirementError(
-            f"CUDA graphs are required, but this cannot be recorded: {reasons[0] if reasons else NO_DEVICE}"
+            "CUDA graphs are required, but this cannot be recorded: "
+            f"{reasons[0] if reasons else NO_DEVICE}"
         )
     if not picked.backends:
         return gm.forward
@@ -80,7 +82,7 @@ def autotune(
 def remembers(
     gm: torch.fx.GraphModule,
     examples: Sequence[Any],
-    plan: Plan,
+    plan: TuningPlan,
     picked: Choice,
     report: Reporter,
 ) -> bool:

@@ -11,7 +11,7 @@ from ..autograd.compiled_node import wants_gradients
 from ..cudagraphs.unsafe import unsafe
 from ..graph.supported import device_types, reason_to_refuse
 from ..registry import GRAPHED, Backend, check, is_known, lookup
-from .plan import Plan
+from .plan import TuningPlan
 
 EAGER = "eager"
 ALWAYS = (
@@ -33,7 +33,8 @@ TUNING = (
 LITTLE = (
     8,
     1 << 18,
-    # on a device so much work is over before its kernels are launched: recording them is all there is
+    # on a device so much work is over before its kernels are launched: recording them is all there
+    # is
     # to win
 )
 TINY = {
@@ -50,7 +51,7 @@ class Choice:
     left_out: tuple[tuple[str, str], ...]
 
 
-def choice(gm: torch.fx.GraphModule, plan: Plan) -> Choice:
+def choice(gm: torch.fx.GraphModule, plan: TuningPlan) -> Choice:
     """What is to be tried on a graph. Raises ValueError for an unknown candidate."""
     wanted = plan.candidates
     if wanted is None:
@@ -78,7 +79,7 @@ def choice(gm: torch.fx.GraphModule, plan: Plan) -> Choice:
     return Choice(tuple(backends), tuple(left_out))
 
 
-def why_not(name: str, gm: torch.fx.GraphModule, plan: Plan) -> str:
+def why_not(name: str, gm: torch.fx.GraphModule, plan: TuningPlan) -> str:
     """Why a backend is not tried on a graph, "" where it is."""
     if records(name):
         if not plan.graphs_allowed:

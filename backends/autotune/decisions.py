@@ -80,7 +80,8 @@ class Decisions:
         try:
             with self._open() as connection:
                 connection.execute(
-                    f"INSERT OR IGNORE INTO decisions ({COLUMNS}) VALUES ({', '.join('?' * len(row))})",
+                    f"INSERT OR IGNORE INTO decisions ({COLUMNS}) VALUES "
+                    f"({', '.join('?' * len(row))})",
                     row,
                 )
                 stands = connection.execute(

@@ -1,4 +1,5 @@
-"""The cache key of a tuning decision: graph, inputs, device, versions, and torch's global settings."""
+"""The cache key of a tuning decision: graph, inputs, device, versions, and torch's global
+settings."""
 
 from __future__ import annotations
 
@@ -36,7 +37,8 @@ def short_hash(text: str) -> str:
 
 
 def identity(
-    gm: torch.fx.GraphModule, inputs: Sequence[Any], mode: str, candidates: Sequence[str], device: torch.device,
+    gm: torch.fx.GraphModule, inputs: Sequence[Any], mode: str, candidates: Sequence[str],
+    device: torch.device,
     scale: int | None = None,
 ) -> Identity:  # fmt: skip
     """Of a graph and the inputs it is to run on. scale: of a graph whose sizes vary, the class of

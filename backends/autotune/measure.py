@@ -72,7 +72,8 @@ def measure(
 def warm_up(
     timed: Timed, call: Callable[[], object], wait: Callable[[], None], best: float
 ) -> None:
-    """First calls of a candidate, the last one timed; one that fails or is hopelessly slow is out."""
+    """First calls of a candidate, the last one timed; one that fails or is hopelessly slow is
+    out."""
     try:
         spent = 0.0
         for _ in range(WARM_UPS):

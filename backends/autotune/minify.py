@@ -75,8 +75,10 @@ class Repro:
         if not isinstance(result, ast.Return) or not isinstance(result.value, ast.Tuple):
             raise NoReproError("no repro: `forward` does not end in a tuple of results")
         return cls(
-            "\n".join(map(ast.unparse, head)), tuple(zip(names, map(ast.unparse, given.elts), strict=True)),
-            tuple("; ".join(parts) for parts in lines.values()), tuple(map(ast.unparse, result.value.elts)),
+            "\n".join(map(ast.unparse, head)),
+            tuple(zip(names, map(ast.unparse, given.elts), strict=True)),
+            tuple("; ".join(parts) for parts in lines.values()),
+            tuple(map(ast.unparse, result.value.elts)),
         )  # fmt: skip
 
     @property
@@ -85,7 +87,10 @@ class Repro:
         results = f"({', '.join(self.outputs)}{',' if len(self.outputs) == 1 else ''})"
         body = "\n".join(f"    {line}" for line in (*self.lines, f"return {results}"))
         given = "".join(f"    {made},  # {name}\n" for name, made in self.inputs)
-        return f"{self.head}\n\n\ndef forward(self{names}):\n{body}\n\n\ninputs = [\n{given}]\n\n{MAIN}"
+        return (
+            f"{self.head}\n\n\ndef forward(self{names}):\n{body}\n\n\ninputs = "
+            f"[\n{given}]\n\n{MAIN}"
+        )
 
     def without_unused(self) -> Repro:
         """Without inputs that nothing reads."""
@@ -97,17 +102,17 @@ class Repro:
         known = {name for name, _ in self.inputs}
         lost: set[str] = set()
         for line in self.lines:
-            lost |= names_in(line) & self.own - known - assigned_names(line)
+            lost |= names_in(line) & self.own_names - known - assigned_names(line)
             known |= assigned_names(line)
-        return lost | (set().union(*map(names_in, self.outputs)) & self.own) - known
+        return lost | (set().union(*map(names_in, self.outputs)) & self.own_names) - known
 
     @property
-    def own(self) -> set[str]:
-        return set(self._own) or {name for name, _ in self.inputs}.union(
+    def own_names(self) -> set[str]:
+        return set(self._own_names) or {name for name, _ in self.inputs}.union(
             *map(assigned_names, self.lines)
         )
 
-    _own: frozenset[str] = frozenset()  # all names that the graph had at the beginning
+    _own_names: frozenset[str] = frozenset()  # all names that the graph had at the beginning
 
 
 def assigns(node: ast.stmt, name: str) -> bool:
@@ -161,13 +166,13 @@ def run_script(text: str) -> str:
 
 
 class Minifier:
-    """Shrinks one repro. `say` is told of each step forward."""
+    """Shrinks one repro. `say` gets a line for each step forward."""
 
     def __init__(self, text: str, limit_s: float, say: Callable[[str], None]) -> None:
         self.limit_s, self.say = limit_s, say
         self.verdicts: dict[str, str] = {}
         parsed = Repro.parse(text)
-        self.best = replace(parsed, _own=frozenset(parsed.own))
+        self.best = replace(parsed, _own_names=frozenset(parsed.own_names))
         self.verdict = self.run(text)
         self.kind = kind_of(self.verdict)
         if not self.kind:
@@ -195,7 +200,8 @@ class Minifier:
             return False
         self.best, self.verdict = smaller, verdict
         self.say(
-            f"{len(smaller.lines)} operations, {len(smaller.inputs)} inputs, {len(smaller.outputs)} results"
+            f"{len(smaller.lines)} operations, {len(smaller.inputs)} inputs, "
+            f"{len(smaller.outputs)} results"
         )
         return True
 
@@ -216,7 +222,8 @@ class Minifier:
         )
 
     def cut(self) -> None:
-        """Ends the graph earlier, by bisection: the first of its operations behind which it fails."""
+        """Ends the graph earlier, by bisection: the first of its operations behind which it
+        fails."""
         low, high = 0, len(self.best.lines)
         while low < high:
             middle = (low + high) // 2
@@ -228,7 +235,8 @@ class Minifier:
                 low = middle + 1
 
     def fewer_operations(self) -> None:
-        """Drops operations; what others need of them becomes an input with the layout that it had."""
+        """Drops operations; what others need of them becomes an input with the layout that it
+        had."""
         made = self.layouts()
         lines = list(self.best.lines)
 
@@ -247,10 +255,11 @@ class Minifier:
         reduce_list(lines, keep)
 
     def layouts(self) -> dict[str, str]:
-        """By name: an expression for what each operation makes, where it is a tensor or a number."""
+        """By name: an expression for what each operation makes, where it is a tensor or a
+        number."""
         best = self.best
         with tempfile.TemporaryDirectory() as folder:
-            told = Path(folder) / "layouts.json"
+            layouts_file = Path(folder) / "layouts.json"
 
             def work() -> str:
                 found: dict[str, Any] = {}
@@ -260,11 +269,11 @@ class Minifier:
                 found["self"] = None
                 for line in best.lines:
                     exec(line, found)
-                told.write_text(
+                layouts_file.write_text(
                     json.dumps(
                         {
                             name: made_like(found[name])
-                            for name in best.own
+                            for name in best.own_names
                             if can_be_made(found.get(name))
                         }
                     )
@@ -272,7 +281,7 @@ class Minifier:
                 return ""
 
             run_isolated(work, self.limit_s, ROOM)
-            return json.loads(told.read_text()) if told.exists() else {}
+            return json.loads(layouts_file.read_text()) if layouts_file.exists() else {}
 
     def smaller_inputs(self) -> None:
         """Makes sizes smaller, each in all inputs at once."""

@@ -10,7 +10,7 @@ CUDAGRAPHS = ("allow", "require", "never")
 
 
 @dataclass(frozen=True)
-class Plan:
+class TuningPlan:
     """mode: as for compile(). The other fields are the options of the backend `autotune`."""
 
     mode: str = "default"
@@ -36,14 +36,15 @@ class Plan:
     )
 
     @classmethod
-    def from_arguments(cls, mode: str, options: dict[str, Any] | None) -> Plan:
+    def from_arguments(cls, mode: str, options: dict[str, Any] | None) -> TuningPlan:
         """A plan of compile()'s arguments. Raises ValueError for a value that makes no sense."""
         asked = dict(options or {})
         if asked.get("candidates") is not None:
             asked["candidates"] = tuple(asked["candidates"])
         if asked.get("cudagraphs", "allow") not in CUDAGRAPHS:
             raise ValueError(
-                f"option cudagraphs must be one of {', '.join(CUDAGRAPHS)}, not {asked['cudagraphs']!r}"
+                f"option cudagraphs must be one of {', '.join(CUDAGRAPHS)}, not "
+                f"{asked['cudagraphs']!r}"
             )
         patience = asked.get("patience", 0.0)
         if not isinstance(patience, int | float) or patience < 0:
@@ -75,4 +76,4 @@ class Plan:
 
 
 def option_names() -> list[str]:
-    return [one.name for one in fields(Plan) if one.name != "mode"]
+    return [one.name for one in fields(TuningPlan) if one.name != "mode"]

@@ -130,7 +130,8 @@ class SharedStorages:
             return made_like(item)
         made = (
             f"torch.empty(0, dtype={item.dtype}, device={str(item.device)!r})"
-            f".set_({self.names[storage_of(item)]}, {item.storage_offset()}, {tuple(item.shape)}, {item.stride()})"
+            f".set_({self.names[storage_of(item)]}, {item.storage_offset()}, {tuple(item.shape)}, "
+            f"{item.stride()})"
         )
         return made + (".requires_grad_()" if item.requires_grad else "")
 
@@ -154,7 +155,10 @@ def random_storage(tensor: torch.Tensor) -> str:
     """An expression for a storage of the size that a tensor's has."""
     count = tensor.untyped_storage().nbytes() // tensor.element_size()
     make = "randn" if tensor.is_floating_point() or tensor.is_complex() else "zeros"
-    return f"torch.{make}({count}, dtype={tensor.dtype}, device={str(tensor.device)!r}).untyped_storage()"
+    return (
+        f"torch.{make}({count}, dtype={tensor.dtype}, "
+        f"device={str(tensor.device)!r}).untyped_storage()"
+    )
 
 
 def made_like(item: Any) -> str:

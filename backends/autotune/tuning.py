@@ -39,7 +39,7 @@ from .decisions import Decision, Decisions
 from .identity import Identity, identity
 from .isolation import run_isolated
 from .measure import Timed, measure
-from .plan import Plan
+from .plan import TuningPlan
 from .progress import show_progress
 from .repro import save_repro
 from .trial import RunResult, Trial, coarsest_dtype, random_state_kept
@@ -114,7 +114,7 @@ class Tuning:
         self,
         gm: torch.fx.GraphModule,
         examples: Sequence[Any],
-        plan: Plan,
+        plan: TuningPlan,
         picked: Choice,
         report: Reporter,
     ) -> None:
@@ -235,7 +235,8 @@ class Tuning:
             key=lambda pair: pair[1],
         )
         decision = Decision(
-            who.key, who.graph, who.shapes, who.device, who.versions, who.mode, best, tuple(times), tuple(self.struck.items()),
+            who.key, who.graph, who.shapes, who.device, who.versions, who.mode, best, tuple(times),
+            tuple(self.struck.items()),
             time.perf_counter() - start,
         )  # fmt: skip
         if decisions is not None:

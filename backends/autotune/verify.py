@@ -96,7 +96,8 @@ class VerifiedGraph:
         if before.have_moved and not self.draws_like_eager:
             self.left = 0
             self.report(
-                f"not verified: it draws random numbers, and backend '{name_of(self.backend)}' draws others than eager"
+                f"not verified: it draws random numbers, and backend '{name_of(self.backend)}' "
+                "draws others than eager"
             )
             before.restore()
             return self.run(*args)

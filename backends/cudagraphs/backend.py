@@ -15,7 +15,7 @@ import torch.fx
 from ...events import UNREPORTED, Reporter
 from ..autograd.compiled_node import wants_gradients
 from ..registry import GRAPHED, Backend, captured_graph_function, register_backend
-from .graphed import Graphed, Work
+from .graphed import Graphed, RecordingRequest
 from .sizes import device_of, varies
 from .unsafe import recordable
 
@@ -58,7 +58,8 @@ def over(inner: Backend) -> Backend:
     parameters = inspect.signature(inner.function).parameters
 
     def record_graph(
-        gm: torch.fx.GraphModule, example_inputs: list[Any], *, mode: str = "default", cudagraphs: str = "allow",
+        gm: torch.fx.GraphModule, example_inputs: list[Any], *, mode: str = "default",
+        cudagraphs: str = "allow",
         report: Reporter = UNREPORTED, **asked: Any,
     ) -> Callable[..., Any]:  # fmt: skip
         require = cudagraphs == "require"
@@ -78,7 +79,8 @@ def over(inner: Backend) -> Backend:
 
     by_parts = inner.wants == "aten" or "around" in parameters
     return replace(
-        inner, name=inner.name + GRAPHED, function=record_graph, wants="torch", training=inner.training and by_parts,
+        inner, name=inner.name + GRAPHED, function=record_graph, wants="torch",
+        training=inner.training and by_parts,
         missing=lambda: no_device() or inner.missing(),
     )  # fmt: skip
 
@@ -91,4 +93,6 @@ def record_inference(
     written = frozenset(
         index for index, node in enumerate(placeholders) if node.meta.get("mutated")
     )
-    return Graphed(Work(run, device_of(gm), written, varies=varies(gm)), report, require)
+    return Graphed(
+        RecordingRequest(run, device_of(gm), written, varies=varies(gm)), report, require
+    )

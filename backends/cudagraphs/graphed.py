@@ -33,7 +33,7 @@ class WarmedUp:
 
 
 @dataclass(frozen=True)
-class Work:
+class RecordingRequest:
     """What is recorded, and what is known of it.
 
     written: positions of inputs that it writes into. lent: positions of results that its partner
@@ -52,7 +52,7 @@ class Work:
 class Graphed:
     """require: RequirementError instead of running as it is."""
 
-    def __init__(self, work: Work, report: Reporter, require: bool = False) -> None:
+    def __init__(self, work: RecordingRequest, report: Reporter, require: bool = False) -> None:
         self.work, self.report, self.require = work, report, require
         self.run = work.run
         self.copied: set[int] = set()
@@ -98,7 +98,8 @@ class Graphed:
             if not self.postponed:
                 self.postponed = True
                 self.report(
-                    "CUDA graphs: recorded later: other threads run, and may draw random numbers, which fails while one records"
+                    "CUDA graphs: recorded later: other threads run, and may draw random numbers, "
+                    "which fails while one records"
                 )
             return self.run(*args)
         else:
@@ -118,7 +119,8 @@ class Graphed:
             if not self.full:
                 self.full = True
                 self.report(
-                    f"CUDA graphs: {len(self.states)} recordings, and no room for more; calls of other sizes run without"
+                    f"CUDA graphs: {len(self.states)} recordings, and no room for more; calls of "
+                    "other sizes run without"
                 )
             return self.run(*args)
         self.states[key] = WarmedUp(list(map(address, args)))
@@ -184,7 +186,8 @@ class Graphed:
         if not self.remade:
             self.report.send_recorded(
                 True,
-                f"CUDA graphs: recorded, {len(made.static)} inputs read in place, {len(made.copied)} copied in",
+                f"CUDA graphs: recorded, {len(made.static)} inputs read in place, "
+                f"{len(made.copied)} copied in",
             )
         return made.replay(args)
 

@@ -15,7 +15,7 @@ import torch.fx
 from ...events import Reporter
 from ..autograd.graph_parts import GraphPart, compile_forward_and_backward
 from ..registry import Backend
-from .graphed import Graphed, Work
+from .graphed import Graphed, RecordingRequest
 from .sizes import device_of, varies
 from .unsafe import recordable
 
@@ -28,8 +28,9 @@ def recorded_parts(
     report: Reporter,
     require: bool,
 ) -> Callable[..., Any]:
-    """The graph's parts compiled by a backend that wants ATen graphs, or as they are, and recorded."""
-    around = Recorder(report, require)
+    """The graph's parts compiled by a backend that wants ATen graphs, or as they are, and
+    recorded."""
+    around = GraphRecorder(report, require)
 
     def compile_part(part: GraphPart) -> Callable[..., Any]:
         return around(
@@ -44,7 +45,7 @@ def recorded_parts(
     )
 
 
-class Recorder:
+class GraphRecorder:
     """Records the parts of one graph or of its pieces: called with each part and the callable made
     of it, the forward one first."""
 
@@ -60,7 +61,7 @@ class Recorder:
         if part.results is not None and not part.backward:
             outputs: Any = gm.graph.output_node().args[0]
             lent = frozenset(range(part.results, len(outputs)))
-        work = Work(
+        work = RecordingRequest(
             run,
             device_of(gm),
             written_by_copies(gm),

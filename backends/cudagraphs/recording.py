@@ -32,7 +32,8 @@ class Recording:
     """
 
     def __init__(
-        self, run: Callable[..., Any], args: Sequence[Any], copied: Collection[int], written: Collection[int], lent: Collection[int],
+        self, run: Callable[..., Any], args: Sequence[Any], copied: Collection[int],
+        written: Collection[int], lent: Collection[int],
         pool: Pool, device: int,
     ) -> None:  # fmt: skip
         self.pool, self.bytes = pool, 0
@@ -136,7 +137,7 @@ def record(
 
 
 def clear_up(graph: torch.cuda.CUDAGraph, pool: Pool, device: int) -> None:
-    """After a recording that failed: torch's allocator and its generator are told that it is over,
+    """After a recording that failed: ends it for torch's allocator and its generator,
     which capture_end does only where all went well. What ends a recording for the generator is the
     end of a good one."""
     for end in (graph.capture_end, lambda: torch._C._cuda_endAllocateToPool(device, pool.handle)):

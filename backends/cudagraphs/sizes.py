@@ -1,4 +1,5 @@
-"""Facts about a graph's tensors that recording needs: their device, and whether their sizes vary."""
+"""Facts about a graph's tensors that recording needs: their device, and whether their sizes
+vary."""
 
 from __future__ import annotations
 

@@ -26,12 +26,16 @@ from .passes.memory import is_strided
 class BackwardHooks:
     """What a module calls when gradients of its results and its inputs are known; each call of the
     module gets a BackwardHook of its own. Nothing is kept alive: who calls the graph has looked
-    whether they are the same. born: the place in the capture that sets them up."""
+    whether they are the same. created_at: the place in the capture that sets them up."""
 
     def __init__(
-        self, module: torch.nn.Module, hooks: Sequence[Any], pre_hooks: Sequence[Any], born: int
+        self,
+        module: torch.nn.Module,
+        hooks: Sequence[Any],
+        pre_hooks: Sequence[Any],
+        created_at: int,
     ) -> None:
-        self.module, self.born = weakref.ref(module), born
+        self.module, self.created_at = weakref.ref(module), created_at
         self.hooks, self.pre_hooks = (
             tuple(map(weakref.ref, hooks)),
             tuple(map(weakref.ref, pre_hooks)),

@@ -51,7 +51,8 @@ def fall_back_to_eager(
 
 def warn_of_fallback(backend: str, error: BaseException | None) -> None:
     warn_user(
-        f"a graph compiled by backend '{backend}' raised {type(error).__name__}: {error}; torch's own operators do not, "
+        f"a graph compiled by backend '{backend}' raised {type(error).__name__}: {error}; torch's "
+        "own operators do not, "
         "and run it from now on",
         stacklevel=4,
     )

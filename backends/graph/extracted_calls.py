@@ -94,8 +94,10 @@ class CustomFunction:
     """
 
     def __init__(
-        self, name: str, forward: Callable[..., Any], backward: Callable[..., Any] | None, outputs: int, differentiable: int,
-        saved: Sequence[int], fixed: Sequence[int], materialize: bool, strides: Sequence[tuple[int, ...]], once: bool,
+        self, name: str, forward: Callable[..., Any], backward: Callable[..., Any] | None,
+        outputs: int, differentiable: int,
+        saved: Sequence[int], fixed: Sequence[int], materialize: bool,
+        strides: Sequence[tuple[int, ...]], once: bool,
         dirty: Sequence[int],
     ) -> None:  # fmt: skip
         self.__name__ = f"{name}_{next(_numbers)}"
@@ -129,7 +131,8 @@ class CustomFunction:
 
 
 def returned_input(tensor: torch.Tensor) -> torch.Tensor:
-    """What autograd makes of an input that a function returns as it is, while it keeps no history."""
+    """What autograd makes of an input that a function returns as it is, while it keeps no
+    history."""
     return tensor.detach() if tensor.requires_grad else tensor.view_as(tensor)
 
 

@@ -34,7 +34,8 @@ def is_users(node: torch.fx.Node) -> bool:
 
 
 def is_foreign(node: torch.fx.Node) -> bool:
-    """Whether a node calls something that is neither torch's nor Python's: nothing is known of it."""
+    """Whether a node calls something that is neither torch's nor Python's: nothing is known of
+    it."""
     home = (
         "torch"
         if isinstance(node.target, str)

@@ -22,7 +22,8 @@ from .passes.memory import plain_memory_at
 from .supported import at
 
 POINTWISE = frozenset({
-    "iadd", "isub", "imul", "itruediv", "ifloordiv", "imod", "ipow", "iand", "ior", "ixor", "ilshift", "irshift", "copy_",
+    "iadd", "isub", "imul", "itruediv", "ifloordiv", "imod", "ipow", "iand", "ior", "ixor",
+    "ilshift", "irshift", "copy_",
 })  # fmt: skip
 BY_STRIDES = frozenset(
     {
@@ -52,9 +53,15 @@ def reason(nodes: Sequence[torch.fx.Node], overlapping: Sequence[tuple[str, str]
             and may_write(node)
             and writes_what_overlaps(node)
         ):
-            return f"{name_of(node)} writes into memory that overlaps itself or what it reads{at(node)}"
+            return (
+                f"{name_of(node)} writes into memory that overlaps itself or what it "
+                f"reads{at(node)}"
+            )
     for node in asking_for_strides(nodes):
-        return f"{name_of(node)} copies or not by the strides of memory that was written before{at(node)}"
+        return (
+            f"{name_of(node)} copies or not by the strides of memory that was written "
+            f"before{at(node)}"
+        )
     return ""
 
 

@@ -16,13 +16,17 @@ from .passes.memory import memory_at
 # Words in an operator's name. INDEX: it raises for an integer out of range, on the CPU (CUDA tells
 # later, by an assertion).
 INDEX = (
-    "index", "embedding", "gather", "scatter", "take", "put", "one_hot", "nll_loss", "cross_entropy", "bincount", "getitem", "setitem",
-    "repeat_interleave", "ctc_loss", "max_unpool", "div", "remainder", "mod", "pow", "margin_loss", "searchsorted", "tensor_split",
+    "index", "embedding", "gather", "scatter", "take", "put", "one_hot", "nll_loss",
+    "cross_entropy", "bincount", "getitem", "setitem",
+    "repeat_interleave", "ctc_loss", "max_unpool", "div", "remainder", "mod", "pow", "margin_loss",
+    "searchsorted", "tensor_split",
     "narrow",
 )  # fmt: skip
 ALWAYS = (
-    "assert", "bernoulli", "multinomial", "normal", "poisson", "binomial", "cholesky", "inv", "solve", "svd", "eig", "qr", "lstsq", "det",
-    "matrix_rank", "pinv", "grid_sampler", "histc", "linalg", "binary_cross_entropy", "masked_scatter", "segment_reduce", "quantile",
+    "assert", "bernoulli", "multinomial", "normal", "poisson", "binomial", "cholesky", "inv",
+    "solve", "svd", "eig", "qr", "lstsq", "det",
+    "matrix_rank", "pinv", "grid_sampler", "histc", "linalg", "binary_cross_entropy",
+    "masked_scatter", "segment_reduce", "quantile",
     "histogram", "fake_quantize", "istft", "cov", "gaussian_nll", "as_strided",
 )  # fmt: skip
 
@@ -37,8 +41,10 @@ INTEGERS = (
     torch.uint64,
 )
 RANDOM = (
-    "rand", "dropout", "bernoulli", "multinomial", "normal", "rrelu", "gumbel", "poisson", "exponential", "uniform", "scaled_dot_product",
-    "cauchy", "geometric", "binomial", "dirichlet", "gamma", "lowrank", "lobpcg", "fractional_max_pool", "attention", "lstm", "gru", "rnn",
+    "rand", "dropout", "bernoulli", "multinomial", "normal", "rrelu", "gumbel", "poisson",
+    "exponential", "uniform", "scaled_dot_product",
+    "cauchy", "geometric", "binomial", "dirichlet", "gamma", "lowrank", "lobpcg",
+    "fractional_max_pool", "attention", "lstm", "gru", "rnn",
 )  # fmt: skip
 
 
@@ -46,7 +52,8 @@ GRAD_MODE = "_set_grad_enabled"
 ENTER_AUTOCAST, EXIT_AUTOCAST = "_enter_autocast", "_exit_autocast"
 ENTER_INFERENCE_MODE = "_enter_inference_mode"
 MODES = (
-    GRAD_MODE, ENTER_AUTOCAST, ENTER_INFERENCE_MODE, "_vmap_increment_nesting", "_grad_increment_nesting", "_jvp_increment_nesting",
+    GRAD_MODE, ENTER_AUTOCAST, ENTER_INFERENCE_MODE, "_vmap_increment_nesting",
+    "_grad_increment_nesting", "_jvp_increment_nesting",
 )  # fmt: skip
 
 

@@ -40,7 +40,10 @@ def reason_to_refuse(backend: Backend, gm: torch.fx.GraphModule) -> str:
         return f"is not usable here: {lacks}"
     others = device_types(gm) - set(backend.devices) if backend.devices is not None else set()
     if others:
-        return f"is for {' and '.join(backend.devices or ())}, and the graph has tensors on {' and '.join(sorted(others))}"
+        return (
+            f"is for {' and '.join(backend.devices or ())}, and the graph has tensors on "
+            f"{' and '.join(sorted(others))}"
+        )
     if not backend.training and wants_gradients(gm):
         return "has no gradients, and the graph needs them"
     return ""
@@ -62,7 +65,8 @@ def reason_not_to_try(gm: torch.fx.GraphModule) -> str:
 
 
 def is_opaque(node: torch.fx.Node) -> bool:
-    """Whether a node calls a function that is neither torch's nor Python's own: it may do anything."""
+    """Whether a node calls a function that is neither torch's nor Python's own: it may do
+    anything."""
     if node.op != "call_function" or isinstance(node.target, CustomFunction | Checkpointed):
         return False
     return is_foreign(node)

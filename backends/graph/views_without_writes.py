@@ -81,7 +81,10 @@ def reason(results: Sequence[torch.fx.Node]) -> str:
     if views_at_an_offset(results):
         return "a result is a view of an input that is written, and sizes vary"
     if any(map(is_forbidden, views_of_written(results))):
-        return "a result is one of several views that an operator made of an input that was written afterwards"
+        return (
+            "a result is one of several views that an operator made of an input that was "
+            "written afterwards"
+        )
     return ""
 
 

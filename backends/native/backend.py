@@ -18,8 +18,7 @@ from torch._subclasses.fake_tensor import DataDependentOutputException, FakeTens
 
 from ...collector import no_collections
 from ...errors import warn_once
-from ...events import UNREPORTED, Reporter
-from ...events import Kernel as KernelRecord
+from ...events import UNREPORTED, KernelRecord, Reporter
 from ...generated import file_name, keep
 from ...phases import Clock
 from ..autograd.compiled_node import runs_as_captured, wants_gradients
@@ -55,9 +54,12 @@ Around = Callable[["GraphPart", Callable[..., Any]], Callable[..., Any]]
 # Called as they are though torch knows how to decompose them: what they become would be slower than
 # they are.
 WHOLE = (
-    "_scaled_dot_product", "upsample_", "grid_sampler", "im2col", "col2im", "unfold_backward", "index_add", "index_copy", "index_fill",
-    "addmm", "baddbmm", "_unsafe_view", "pixel_", "renorm", "bernoulli", "multi_margin", "multilabel", "reflection_pad", "replication_pad",
-    "_unsafe_index", "embedding_dense_backward", "take", "_chunk_cat", "unfold", "max_pool", "avg_pool", "native_dropout",
+    "_scaled_dot_product", "upsample_", "grid_sampler", "im2col", "col2im", "unfold_backward",
+    "index_add", "index_copy", "index_fill",
+    "addmm", "baddbmm", "_unsafe_view", "pixel_", "renorm", "bernoulli", "multi_margin",
+    "multilabel", "reflection_pad", "replication_pad",
+    "_unsafe_index", "embedding_dense_backward", "take", "_chunk_cat", "unfold", "max_pool",
+    "avg_pool", "native_dropout",
     "binary_cross_entropy.default",  # and it refuses some numbers, which what it becomes does not
 )  # fmt: skip
 
@@ -109,7 +111,8 @@ def short(operator: str) -> str:
 def kernel_records(
     language: str, texts: Iterable[tuple[str, AnyKernel]], names: str
 ) -> list[KernelRecord]:
-    """One of each different text, with the operators of the first kernel that it was printed for."""
+    """One of each different text, with the operators of the first kernel that it was printed
+    for."""
     first: dict[str, AnyKernel] = {}
     for text, kernel in texts:
         first.setdefault(text, kernel)
@@ -123,7 +126,8 @@ def kernel_records(
 
 @register_backend("native")
 def native(
-    gm: torch.fx.GraphModule, example_inputs: list[Any], *, mode: str = "default", around: Around | None = None,
+    gm: torch.fx.GraphModule, example_inputs: list[Any], *, mode: str = "default",
+    around: Around | None = None,
     report: Reporter = UNREPORTED, freezing: bool = False, layout_optimization: bool = True,
 ) -> Callable[..., Any]:  # fmt: skip
     """Compiles a captured graph; what has no kernel of ours runs by torch's own operators. mode:
@@ -142,7 +146,8 @@ def native(
         and not fake_transforms_have_the_real_strides()
     ):
         report(
-            "runs torch's operators: this torch does not say beforehand which strides the result of a Fourier transform has"
+            "runs torch's operators: this torch does not say beforehand which strides the result "
+            "of a Fourier transform has"
         )
         return gm.forward
     if "cuda" in usable() and any(
@@ -219,14 +224,14 @@ def compile_captured(
     report = wanted.report
     if wants_gradients(gm) or needs_wrappers(gm):
         return differentiable(gm, example_inputs, wanted)
-    told = CompileReport(report.clock)
+    compile_report = CompileReport(report.clock)
     try:
         with report.phase("lowering"), no_collections():
-            compiled = compile_inference(gm, example_inputs, wanted, told)
+            compiled = compile_inference(gm, example_inputs, wanted, compile_report)
     except NotImplementedError:
         return differentiable(gm, example_inputs, wanted)
-    report(f"compiled: {told}")
-    told.tell(report, "graph")
+    report(f"compiled: {compile_report}")
+    compile_report.tell(report, "graph")
     return (
         without_gradients(compiled)
         if any(getattr(example, "requires_grad", False) for example in example_inputs)
@@ -238,7 +243,7 @@ def compile_inference(
     gm: torch.fx.GraphModule,
     example_inputs: list[Any],
     wanted: CompileSettings,
-    told: CompileReport,
+    compile_report: CompileReport,
 ) -> Callable[..., Any]:
     """A graph without gradients by way of a functional one."""
     aten_graph = functional(join_attention(gm), decompositions())
@@ -255,7 +260,7 @@ def compile_inference(
     join_epilogues(aten_graph)
     if wanted.freezing:
         divided = take_out_constants(aten_graph, parameters)
-    compiled = compile_aten(aten_graph, told, tune=wanted.tune)
+    compiled = compile_aten(aten_graph, compile_report, tune=wanted.tune)
     if divided is None:
         return compiled
     return FrozenGraph(
@@ -282,15 +287,16 @@ def gpu() -> Any:
 
 @lru_cache(1)
 def usable() -> frozenset[str]:
-    """Types of devices for which kernels can be compiled here; what is missing is told once, in a
-    warning."""
+    """Types of devices for which kernels can be compiled here; a missing tool is reported once, in
+    a warning."""
     found = set()
     try:
         compiler()
         found.add("cpu")
     except NoCompiler as error:
         warn_once(
-            f"no C compiler works here, so the CPU runs torch's own operators ({error}); install gcc or clang, or set CC"
+            f"no C compiler works here, so the CPU runs torch's own operators ({error}); install "
+            "gcc or clang, or set CC"
         )
     if torch.cuda.is_available():
         try:
@@ -298,7 +304,8 @@ def usable() -> frozenset[str]:
             found.add("cuda")
         except (ImportError, RuntimeError) as error:
             warn_once(
-                f"Triton cannot be used here, so the GPU runs torch's own operators ({error}); install triton for this version of torch"
+                f"Triton cannot be used here, so the GPU runs torch's own operators ({error}); "
+                "install triton for this version of torch"
             )
     return frozenset(found)
 
@@ -378,12 +385,15 @@ def differentiable(
     waits = PendingKernels(report.clock, together=True)
 
     def compile_part(part: GraphPart) -> Callable[..., Any]:
-        told, direction = CompileReport(report.clock), "backward" if part.backward else "forward"
+        compile_report, direction = (
+            CompileReport(report.clock),
+            "backward" if part.backward else "forward",
+        )
         boxed = part.backward and around is None
         try:
             with report.phase("lowering"), no_collections():
                 compiled = compile_aten(
-                    part.graph, told, boxed=boxed, tune=wanted.tune, waits=waits
+                    part.graph, compile_report, boxed=boxed, tune=wanted.tune, waits=waits
                 )
         except NotImplementedError as error:
             if not part.backward:
@@ -391,8 +401,8 @@ def differentiable(
             compiled = as_it_is(part, boxed)
             report(f"backward runs torch's operators: {error}")
         else:
-            report(f"compiled {direction}: {told}")
-            told.tell(report, direction)
+            report(f"compiled {direction}: {compile_report}")
+            compile_report.tell(report, direction)
         return compiled if around is None else around(part, compiled)
 
     with report.phase("imports"):
@@ -485,7 +495,8 @@ def compile_aten(
 
 
 def make_boxed(call: Callable[..., Any]) -> Callable[..., Any]:
-    """Marks a function that takes a list of its arguments, as aot_autograd's callers look for it."""
+    """Marks a function that takes a list of its arguments, as aot_autograd's callers look for
+    it."""
     call._boxed_call = True  # type: ignore[attr-defined]
     return call
 

@@ -22,7 +22,8 @@ class FrozenGraph:
     at each call. plain: what to call when they change all the time."""
 
     def __init__(
-        self, once: Callable[..., Sequence[torch.Tensor]], positions: Sequence[int], compiled: Callable[..., Any],
+        self, once: Callable[..., Sequence[torch.Tensor]], positions: Sequence[int],
+        compiled: Callable[..., Any],
         plain: Callable[[], Callable[..., Any]],
     ) -> None:  # fmt: skip
         self.once, self.compiled, self.plain = once, compiled, plain
@@ -61,7 +62,8 @@ class FrozenGraph:
 
     def give_up(self) -> Callable[..., Any]:
         warn_user(
-            f"parameters changed {MOST} times under the option freezing, which is for parameters that stay as they are; "
+            f"parameters changed {MOST} times under the option freezing, which is for parameters "
+            "that stay as they are; "
             "it is not used any more for this graph",
             stacklevel=3,
         )

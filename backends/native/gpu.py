@@ -69,13 +69,16 @@ def launches(
     loading = load_triton.Loading(jobs.values(), device)
     called = {one: f"gpu_kernel_{number}" for number, one in enumerate(loading.jobs)}
     calls = {
-        position: Launch(f"{called[jobs[position]]}({one.programs}, stream, ", one.parameters) for position, one in printed.items()
+        position: Launch(f"{called[jobs[position]]}({one.programs}, stream, ",
+        one.parameters) for position, one in printed.items()
     }  # fmt: skip
 
     def finish() -> None:
         namespace.objects.update((called[one], kernel) for one, kernel in loading.kernels().items())
 
-    return Launches(calls, {position: one.told for position, one in printed.items()}, finish)
+    return Launches(
+        calls, {position: one.annotated_text for position, one in printed.items()}, finish
+    )
 
 
 def what_is_printed(

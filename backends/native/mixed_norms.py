@@ -1,7 +1,7 @@
 """Layer and group norms on the CPU of half precision with parameters in float32, as under autocast.
 
-torch's kernels keep their statistics in float32, FakeTensor promises them in the input's dtype. They
-are decomposed to norms in float32, which the statistics of either agree with.
+torch's kernels keep their statistics in float32, FakeTensor promises them in the input's dtype.
+They are decomposed to norms in float32, which the statistics of either agree with.
 """
 
 from __future__ import annotations

@@ -18,7 +18,7 @@ counted: list[int] = []
 def counting(
     gm: torch.fx.GraphModule, example_inputs: list[Any], *, limit: int = 1000, report: Callable[[str], Any] = print
 ) -> Callable[..., Any]:
-    """limit: an option of compile(); graphs with more operations are told of."""
+    """limit: an option of compile(); graphs with more operations are reported."""
     operations = sum(node.op.startswith("call_") for node in gm.graph.nodes)
     counted.append(operations)
     if operations > limit:

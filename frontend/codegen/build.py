@@ -43,7 +43,8 @@ class Rebuilt:
     lifted: tuple[Source, ...]
     argument_locations: (
         tuple[int, ...] | None
-        # where the code only calls the graph and returns its one result: its arguments, as an Entry has
+        # where the code only calls the graph and returns its one result: its arguments, as an Entry
+        # has
         # them
     )
 
@@ -138,7 +139,7 @@ class Emission:
             not returned
             or self.capture.entry != "args"
             or outputs != [exit_.value.node]  # type: ignore[union-attr]
-            or any(item.mutated for item in used)
+            or any(item.is_mutated for item in used)
         ):
             return None
         argument_locations, cells = (
@@ -174,7 +175,8 @@ class Emission:
             failed,
             0,
             False,
-            # from before the call: 3.13 looks an inlined call's exception up at the instruction before
+            # from before the call: 3.13 looks an inlined call's exception up at the instruction
+            # before
             # it
         ):
             b.push_null_before_callee()
@@ -188,7 +190,8 @@ class Emission:
         b.jump(after)
         b.mark(failed)
         self._rerun(
-            self.continuations.rerun(), Rerun if any(item.mutated for item in used) else Exception
+            self.continuations.rerun(),
+            Rerun if any(item.is_mutated for item in used) else Exception,
         )
         b.mark(after)
         return tuple(item.node for item in used)

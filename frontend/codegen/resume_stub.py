@@ -73,7 +73,8 @@ def emit_break(
 
 
 def make_stub(
-    frame: BrokenFrame, open_: frozenset[int], outer: tuple[SuspendedFrame, ...], inner: InnerStub | None, makers: Makers, quiet: bool,
+    frame: BrokenFrame, open_: frozenset[int], outer: tuple[SuspendedFrame, ...],
+    inner: InnerStub | None, makers: Makers, quiet: bool,
     marks: TimingMarks | None,
 ) -> InnerStub:  # fmt: skip
     """The stub of a frame, and its state, which the code above makes."""

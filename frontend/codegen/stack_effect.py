@@ -9,15 +9,24 @@ from ..pycode.instr import DecodedCode, Instr, Op
 
 V = "value"
 FIXED: dict[Op, tuple[int, int]] = {
-    Op.POP_TOP: (1, 0), Op.LOAD_CONST: (0, 1), Op.LOAD_FAST: (0, 1), Op.STORE_FAST: (1, 0), Op.DELETE_FAST: (0, 0),
-    Op.LOAD_CLOSURE: (0, 1), Op.LOAD_DEREF: (0, 1), Op.STORE_DEREF: (1, 0), Op.DELETE_DEREF: (0, 0), Op.LOAD_GLOBAL: (0, 1),
-    Op.STORE_GLOBAL: (1, 0), Op.DELETE_GLOBAL: (0, 0), Op.LOAD_ATTR: (1, 1), Op.LOAD_SUPER_ATTR: (3, 1), Op.STORE_ATTR: (2, 0),
-    Op.DELETE_ATTR: (1, 0), Op.IMPORT_NAME: (2, 1), Op.IMPORT_FROM: (1, 2), Op.LOAD_BUILD_CLASS: (0, 1), Op.UNARY: (1, 1),
-    Op.BINARY: (2, 1), Op.COMPARE: (2, 1), Op.IS_OP: (2, 1), Op.CONTAINS_OP: (2, 1), Op.SUBSCR: (2, 1), Op.STORE_SUBSCR: (3, 0),
-    Op.DELETE_SUBSCR: (2, 0), Op.LIST_TO_TUPLE: (1, 1), Op.CONVERT: (1, 1), Op.JUMP: (0, 0), Op.JUMP_IF: (1, 0), Op.JUMP_IF_NONE: (1, 0),
-    Op.GET_ITER: (1, 1), Op.GET_LEN: (1, 2), Op.MATCH_MAPPING: (1, 2), Op.MATCH_SEQUENCE: (1, 2), Op.MATCH_KEYS: (2, 3),
-    Op.MATCH_CLASS: (3, 1), Op.CHECK_EXC_MATCH: (2, 2), Op.CHECK_EG_MATCH: (2, 2), Op.BEFORE_WITH: (1, 2), Op.NOP: (0, 0),
-    Op.LOAD_ASSERTION_ERROR: (0, 1), Op.PREP_RERAISE_STAR: (2, 1), Op.RERAISE: (1, 0), Op.GET_YIELD_FROM_ITER: (1, 1),
+    Op.POP_TOP: (1, 0), Op.LOAD_CONST: (0, 1), Op.LOAD_FAST: (0, 1), Op.STORE_FAST: (1, 0),
+    Op.DELETE_FAST: (0, 0),
+    Op.LOAD_CLOSURE: (0, 1), Op.LOAD_DEREF: (0, 1), Op.STORE_DEREF: (1, 0), Op.DELETE_DEREF: (0, 0),
+    Op.LOAD_GLOBAL: (0, 1),
+    Op.STORE_GLOBAL: (1, 0), Op.DELETE_GLOBAL: (0, 0), Op.LOAD_ATTR: (1, 1),
+    Op.LOAD_SUPER_ATTR: (3, 1), Op.STORE_ATTR: (2, 0),
+    Op.DELETE_ATTR: (1, 0), Op.IMPORT_NAME: (2, 1), Op.IMPORT_FROM: (1, 2),
+    Op.LOAD_BUILD_CLASS: (0, 1), Op.UNARY: (1, 1),
+    Op.BINARY: (2, 1), Op.COMPARE: (2, 1), Op.IS_OP: (2, 1), Op.CONTAINS_OP: (2, 1),
+    Op.SUBSCR: (2, 1), Op.STORE_SUBSCR: (3, 0),
+    Op.DELETE_SUBSCR: (2, 0), Op.LIST_TO_TUPLE: (1, 1), Op.CONVERT: (1, 1), Op.JUMP: (0, 0),
+    Op.JUMP_IF: (1, 0), Op.JUMP_IF_NONE: (1, 0),
+    Op.GET_ITER: (1, 1), Op.GET_LEN: (1, 2), Op.MATCH_MAPPING: (1, 2), Op.MATCH_SEQUENCE: (1, 2),
+    Op.MATCH_KEYS: (2, 3),
+    Op.MATCH_CLASS: (3, 1), Op.CHECK_EXC_MATCH: (2, 2), Op.CHECK_EG_MATCH: (2, 2),
+    Op.BEFORE_WITH: (1, 2), Op.NOP: (0, 0),
+    Op.LOAD_ASSERTION_ERROR: (0, 1), Op.PREP_RERAISE_STAR: (2, 1), Op.RERAISE: (1, 0),
+    Op.GET_YIELD_FROM_ITER: (1, 1),
     Op.WITH_EXCEPT_START: (0, 1),  # it reads four items and leaves them
 }  # fmt: skip
 

@@ -31,7 +31,7 @@ from ...events import (
 from .report import (
     BreakReport,
     CaptureReport,
-    Check,
+    GuardReport,
     Node,
     Report,
     TimelineSpan,
@@ -45,8 +45,8 @@ Describe = Callable[[Any], str]
 T = TypeVar("T")
 
 
-class Measured(Protocol):
-    """What a probe knows."""
+class ProbeMeasurements(Protocol):
+    """What a probe has measured."""
 
     breaks: dict[Any, Any]
     graphs: dict[int, Any]
@@ -74,7 +74,8 @@ class Numbered:
 
 
 def make_report(
-    events: Iterable[Event], describe: Describe, result: Any = None, probe: Measured | None = None, wall: float | None = None,
+    events: Iterable[Event], describe: Describe, result: Any = None,
+    probe: ProbeMeasurements | None = None, wall: float | None = None,
     title: str = "", calls: int = 1, account: Balance | None = None,
 ) -> Report:  # fmt: skip
     """A report of records in their order. describe: puts a guard into words. wall: seconds that the
@@ -93,8 +94,12 @@ def make_report(
             for event in events
             if isinstance(event, Skipped | Full)
         ),
-        misses=tuple(event for event in events if isinstance(event, Miss) and not event.turn),
-        turns=turns_reports(event for event in events if isinstance(event, Miss) and event.turn),
+        misses=tuple(
+            event for event in events if isinstance(event, Miss) and not event.for_iteration
+        ),
+        iterations=iteration_reports(
+            event for event in events if isinstance(event, Miss) and event.for_iteration
+        ),
         times=times(events, probe, wall),
         specialised=tuple(
             dict.fromkeys(event for event in events if isinstance(event, Specialised))
@@ -115,11 +120,14 @@ def make_report(
 
 
 def full(event: Full) -> Skipped:
-    reason = f"calls that its {event.sentence} do not serve run in eager; the misses say what keeps changing"
+    reason = (
+        f"calls that its {event.sentence} do not serve run in eager; the misses say what "
+        "keeps changing"
+    )
     return Skipped(event.function, event.where, reason)
 
 
-def turns_reports(events: Iterable[Miss]) -> tuple[TurnsReport, ...]:
+def iteration_reports(events: Iterable[Miss]) -> tuple[TurnsReport, ...]:
     """One report a place."""
     places: dict[tuple[str, str], list[Change]] = {}
     for event in events:
@@ -134,7 +142,7 @@ def turns_reports(events: Iterable[Miss]) -> tuple[TurnsReport, ...]:
 
 
 def capture_report(
-    event: Captured, others: Numbered, describe: Describe, probe: Measured | None
+    event: Captured, others: Numbered, describe: Describe, probe: ProbeMeasurements | None
 ) -> CaptureReport:
     number = event.number
     spent = [one.seconds for one in others.of(Spent, number)]
@@ -165,9 +173,9 @@ def capture_report(
 
 def checks(
     event: Captured, describe: Describe, costs: tuple[float | None, ...]
-) -> tuple[Check, ...]:
+) -> tuple[GuardReport, ...]:
     return tuple(
-        Check(
+        GuardReport(
             describe(guard),
             getattr(guard, "line", ""),
             costs[place] if place < len(costs) else None,
@@ -181,7 +189,8 @@ def nodes(graph: torch.fx.Graph) -> tuple[Node, ...]:
     """What a report tells of a graph's nodes."""
     return tuple(
         Node(
-            node.name, kind_of(node), target_of(node), tuple(one.name for one in node.all_input_nodes),
+            node.name, kind_of(node), target_of(node),
+            tuple(one.name for one in node.all_input_nodes),
             type_of(node.meta.get("example_value")), node.meta.get("line", ""),
         )
         for node in graph.nodes
@@ -218,7 +227,7 @@ def type_of(example: Any) -> str:
 # ---- breaks ----
 
 
-def break_reports(events: list[Break], probe: Measured | None) -> tuple[BreakReport, ...]:
+def break_reports(events: list[Break], probe: ProbeMeasurements | None) -> tuple[BreakReport, ...]:
     """One report a place and reason, in the order first met."""
     times: dict[Break, int] = {}
     for event in events:
@@ -226,7 +235,7 @@ def break_reports(events: list[Break], probe: Measured | None) -> tuple[BreakRep
     return tuple(break_report(event, count, probe) for event, count in times.items())
 
 
-def break_report(event: Break, count: int, probe: Measured | None) -> BreakReport:
+def break_report(event: Break, count: int, probe: ProbeMeasurements | None) -> BreakReport:
     tally = (
         None if probe is None else probe.breaks.get((event.function, event.chain, event.reason_id))
     )
@@ -258,7 +267,7 @@ def sum_seconds(several: Iterable[dict[str, float]]) -> dict[str, float]:
     return total
 
 
-def times(events: tuple[Event, ...], probe: Measured | None, wall: float | None) -> Times:
+def times(events: tuple[Event, ...], probe: ProbeMeasurements | None, wall: float | None) -> Times:
     spent = sum_seconds(event.seconds for event in events if isinstance(event, Spent))
     if not spent:
         spent = sum_seconds(event.seconds for event in events if isinstance(event, Captured))
@@ -268,7 +277,9 @@ def times(events: tuple[Event, ...], probe: Measured | None, wall: float | None)
     return Times(spent, wall, graphs, max(0.0, probe.calls.total - graphs), probe.overhead)
 
 
-def timeline(events: tuple[Event, ...], probe: Measured | None) -> tuple[TimelineSpan, ...]:
+def timeline(
+    events: tuple[Event, ...], probe: ProbeMeasurements | None
+) -> tuple[TimelineSpan, ...]:
     compiling = [
         TimelineSpan("compile", span.phase, event.number, span.start, span.end, span.depth)
         for event in events if isinstance(event, Spent) for span in event.spans

@@ -57,7 +57,8 @@ def svg(nodes: Sequence[Node]) -> str:
     lines = [edge(boxes[first], boxes[second]) for first, second in edges]
     figures = [figure(box) for box in boxes.values() if box.node is not None]
     return (
-        f'<svg class="graph" xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width:.0f} {height:.0f}" width="{width:.0f}" '
+        f'<svg class="graph" xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width:.0f} '
+        f'{height:.0f}" width="{width:.0f}" '
         f'height="{height:.0f}" role="img">{"".join(lines)}{"".join(figures)}</svg>'
     )
 
@@ -138,7 +139,8 @@ def edge(first: Box, second: Box) -> str:
     )
     middle = (start + end) / 2
     return (
-        f'<path class="edge" d="M{first.x:.1f} {start:.1f} C{first.x:.1f} {middle:.1f} {second.x:.1f} {middle:.1f} '
+        f'<path class="edge" d="M{first.x:.1f} {start:.1f} C{first.x:.1f} {middle:.1f} '
+        f"{second.x:.1f} {middle:.1f} "
         f'{second.x:.1f} {end:.1f}"/>'
     )
 
@@ -152,7 +154,9 @@ def figure(box: Box) -> str:
         )
     )
     return (
-        f'<g class="node {node.kind}"><title>{escape(about)}</title><rect x="{box.x - box.width / 2:.1f}" y="{box.y:.1f}" '
-        f'width="{box.width:.1f}" height="{HEIGHT}" rx="6"/><text x="{box.x:.1f}" y="{box.y + HEIGHT / 2 + 4:.1f}">'
+        f'<g class="node {node.kind}"><title>{escape(about)}</title><rect '
+        f'x="{box.x - box.width / 2:.1f}" y="{box.y:.1f}" '
+        f'width="{box.width:.1f}" height="{HEIGHT}" rx="6"/><text x="{box.x:.1f}" '
+        f'y="{box.y + HEIGHT / 2 + 4:.1f}">'
         f"{escape(box.label)}</text></g>"
     )

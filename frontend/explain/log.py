@@ -34,7 +34,10 @@ Line = Callable[
 
 def break_line(event: Break, describe: Callable[[Any], str]) -> str:
     called = "".join(f"\n    called from {where}" for where in event.chain[1:])
-    return f"{event.function} at {event.where}: {event.sentence} [{event.reason_id}]\n    hint: {event.hint}{called}"
+    return (
+        f"{event.function} at {event.where}: {event.sentence} [{event.reason_id}]\n    hint: "
+        f"{event.hint}{called}"
+    )
 
 
 def skip_line(event: Skipped, describe: Callable[[Any], str]) -> str:
@@ -44,8 +47,8 @@ def skip_line(event: Skipped, describe: Callable[[Any], str]) -> str:
 def miss_line(event: Miss, describe: Callable[[Any], str]) -> str:
     reasons = "".join(f"\n    {failure}" for failure in event.failures)
     missed = (
-        "another turn of a loop needs code of its own"
-        if event.turn
+        "another iteration of a loop needs code of its own"
+        if event.for_iteration
         else "nothing compiled serves this call"
     )
     return f"{event.function} at {event.where}: {missed}{reasons}"
@@ -58,7 +61,10 @@ def limit_line(event: Full, describe: Callable[[Any], str]) -> str:
 def specialisation_line(event: Specialised, describe: Callable[[Any], str]) -> str:
     if event.backend:
         return f"{event.function}: {event.sentence}"
-    return f"{event.function}: {event.source} varies, but {event.where or 'the code'} needs it to be {event.number}"
+    return (
+        f"{event.function}: {event.source} varies, but {event.where or 'the code'} needs it to "
+        f"be {event.number}"
+    )
 
 
 def guard_lines(event: Captured, describe: Callable[[Any], str]) -> str:
@@ -83,7 +89,10 @@ def note_line(event: Note | Recorded, describe: Callable[[Any], str]) -> str:
 
 def kernel_lines(event: Kernels, describe: Callable[[Any], str]) -> str:
     texts = "".join(f"\n{kernel.text}" for kernel in event.kernels)
-    return f"kernels of the {event.part} of {event.function} from {event.where}: {len(event.kernels)}{texts}"
+    return (
+        f"kernels of the {event.part} of {event.function} from {event.where}: "
+        f"{len(event.kernels)}{texts}"
+    )
 
 
 def wrong_graph_line(event: WrongGraph, describe: Callable[[Any], str]) -> str:

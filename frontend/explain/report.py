@@ -32,7 +32,7 @@ from .source import SourcePart, is_users
 
 
 @dataclass(frozen=True)
-class Check:
+class GuardReport:
     """A guard: what is checked, in words, and the user's line that relied on it. seconds: of this
     check alone, None where it was not measured. watched: it is checked only after something that it
     looks at has changed."""
@@ -67,7 +67,7 @@ class CaptureReport:
     where: str  # file:line
     ops: int
     graph: str  # the captured graph as Python, "" without tensor work
-    checks: tuple[Check, ...]  # before the compiled code may run, in their order
+    checks: tuple[GuardReport, ...]  # before the compiled code may run, in their order
     seconds: dict[str, float]  # of compiling, by phase
     number: int = 0
     nodes: tuple[Node, ...] = ()
@@ -124,23 +124,27 @@ class BreakReport:
 
 @dataclass(frozen=True)
 class TurnsReport:
-    """A place in a loop that has compiled code for each turn, as it relies on something that
-    differs from turn to turn."""
+    """A place in a loop that has compiled code for each iteration, as it relies on something that
+    differs from iteration to iteration."""
 
     function: str
     where: str  # file:line behind the break
     what: str  # differed first
     line: str  # file:line of the user's line that relied on it
-    times: int  # compiled so, the first turn aside
+    times: int  # compiled so, the first iteration aside
 
     def __str__(self) -> str:
         line = f" ({self.line})" if self.line else ""
-        return f"{self.function} from {self.where} has code for {self.times} more turns of its loop, as it relies on {self.what}{line}"
+        return (
+            f"{self.function} from {self.where} has code for {self.times} more iterations of "
+            f"its loop, as it relies on {self.what}{line}"
+        )
 
 
 @dataclass(frozen=True)
 class TimelineSpan:
-    """Something that took time: `row` is "compile" or "run"; seconds since the report's first span."""
+    """Something that took time: `row` is "compile" or "run"; seconds since the report's first
+    span."""
 
     row: str
     phase: str
@@ -200,9 +204,9 @@ class Report:
     skipped: tuple[Skipped, ...]  # frames left to Python, with the reason
     misses: tuple[Miss, ...]  # calls that no compiled code could serve, with what differed
     times: Times
-    turns: tuple[
+    iterations: tuple[
         TurnsReport, ...
-    ] = ()  # loops around a break whose turns have compiled code of their own
+    ] = ()  # loops around a break whose iterations have compiled code of their own
     specialised: tuple[Specialised, ...] = ()  # numbers that vary and were relied on
     notes: tuple[Note, ...] = ()  # what backends tell of graphs
     recordings: tuple[Recorded, ...] = ()  # of CUDA graphs

@@ -28,9 +28,12 @@ class FunctionStats:
     misses: tuple[Miss, ...]  # the last ones, each with guard, old value, new value and line
 
     def __str__(self) -> str:
-        each = sum(miss.turn for miss in self.misses)
-        turns = f" ({each} for turns of a loop)" if each else ""
-        counts = f"{self.entries} entries, {self.hits} hits, {self.compiles} compiles, {len(self.misses)} misses{turns}"
+        each = sum(miss.for_iteration for miss in self.misses)
+        iterations = f" ({each} for iterations of a loop)" if each else ""
+        counts = (
+            f"{self.entries} entries, {self.hits} hits, {self.compiles} compiles, "
+            f"{len(self.misses)} misses{iterations}"
+        )
         eager = f", {self.left_to_eager} left to eager" if self.left_to_eager else ""
         full = f", {self.full} full" if self.full else ""
         return "\n".join(

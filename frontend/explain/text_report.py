@@ -11,7 +11,7 @@ from .source import source_line
 
 if TYPE_CHECKING:
     from ...events import Miss, Note, Recorded
-    from .report import BreakReport, CaptureReport, Check, Report
+    from .report import BreakReport, CaptureReport, GuardReport, Report
 
 SCREEN = 40  # lines
 WIDTH = 160  # characters of a line in a report that is cut
@@ -175,7 +175,10 @@ def time_lines(report: Report) -> Iterator[str]:
     if shares(report):
         yield f"time: {shares(report)}"
     if report.lost is not None:
-        yield f"lost at breaks: {duration(report.lost)} in {sum(one.passes or 0 for one in report.breaks)} passes"
+        yield (
+            f"lost at breaks: {duration(report.lost)} in "
+            f"{sum(one.passes or 0 for one in report.breaks)} passes"
+        )
 
 
 def capture_lines(report: Report) -> Iterator[str]:
@@ -185,7 +188,10 @@ def capture_lines(report: Report) -> Iterator[str]:
         yield from (f"    {line}" for line in capture_details(capture))
         yield from (f"    {guard_line(check)}" for check in capture.checks[:GUARDS_SHOWN])
         if len(capture.checks) > GUARDS_SHOWN:
-            yield f"    ... and {len(capture.checks) - GUARDS_SHOWN} more in report.captures[{number - 1}].checks"
+            yield (
+                f"    ... and {len(capture.checks) - GUARDS_SHOWN} more in "
+                f"report.captures[{number - 1}].checks"
+            )
 
 
 def capture_details(capture: CaptureReport) -> Iterator[str]:
@@ -202,14 +208,17 @@ def capture_details(capture: CaptureReport) -> Iterator[str]:
         yield f"guards take {duration(max(capture.check_seconds, 0.0))} a call"
     for made in capture.kernels:
         for kernel in made.kernels:
-            yield f"{made.part}: {kernel.name} ({kernel.language}) fuses {', '.join(kernel.ops) or 'nothing'}"
+            yield (
+                f"{made.part}: {kernel.name} ({kernel.language}) fuses "
+                f"{', '.join(kernel.ops) or 'nothing'}"
+            )
         if made.called:
             yield f"{made.part}: calls " + ", ".join(
                 f"{name} x{times}" if times > 1 else name for name, times in made.called
             )
 
 
-def guard_line(check: Check) -> str:
+def guard_line(check: GuardReport) -> str:
     seen = [] if check.seconds is None else [f"{duration(check.seconds)}"]
     seen += ["watched"] if check.watched else []
     return f"{check}" + (f"  ({', '.join(seen)})" if seen else "")
@@ -255,13 +264,13 @@ def other_lines(report: Report) -> Iterator[str]:
         yield f"left to Python: {skipped.function}{at}: {skipped.reason}"
     for number in report.specialised:
         yield number.sentence
-    for unrolled in report.turns:
+    for unrolled in report.iterations:
         yield f"unrolled: {unrolled}"
     for capture in report.captures:
         for one in capture.wrong:
             yield f"the graph of {one.function} from {one.where}: {one.sentence}"
         for choice in capture.choices:
             yield f"the graph of {choice.function} from {choice.where} {choice.sentence}"
-    told: tuple[Note | Recorded, ...] = (*report.notes, *report.recordings)
-    for note in told:
+    remarks: tuple[Note | Recorded, ...] = (*report.notes, *report.recordings)
+    for note in remarks:
         yield f"the graph of {note.function} from {note.where}: {note.text}"

@@ -128,7 +128,8 @@ class CodeBuilder:
     # Slots, constants, names.
 
     def slot(self, index: int) -> int:
-        """The handle of an original slot: its index; `finish` maps it to where the slot lies then."""
+        """The handle of an original slot: its index; `finish` maps it to where the slot lies
+        then."""
         if not 0 <= index < len(self.decoded.slots):
             raise IndexError(f"no slot {index} in {self._code.co_qualname}")
         return index
@@ -155,7 +156,8 @@ class CodeBuilder:
         self._raw.append(Raw(op, arg, location=self._position))
 
     def _emit_local(self, op: str, slot: int) -> None:
-        """Append an instruction that takes what is in a slot, of a cell or free variable the cell."""
+        """Append an instruction that takes what is in a slot, of a cell or free variable the
+        cell."""
         self.emit(op, self._local(slot))
 
     def _emit_variable(self, op: str, slot: int) -> None:

@@ -201,7 +201,8 @@ class Decoder:
                 target = index[target + beyond.get(op, 0)]
             if (
                 group != last
-                # a group lies in the region of its first instruction: the later ones cannot raise alone
+                # a group lies in the region of its first instruction: the later ones cannot raise
+                # alone
             ):
                 while region is not None and start >= region.end:
                     region, handler = next(table, None), None

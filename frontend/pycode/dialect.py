@@ -58,7 +58,9 @@ class Dialect:
     @cached_property
     def table(self) -> tuple[Rule | None, ...]:
         """`rules` by opcode number; a number without a rule refuses."""
-        return tuple(self.rules.get(opcode.opname[number], _unknown) for number in range(256))
+        return tuple(
+            self.rules.get(opcode.opname[number], raise_unknown_opcode) for number in range(256)
+        )
 
     @cached_property
     def caches(self) -> bytes:
@@ -109,7 +111,7 @@ class Dialect:
         }
 
 
-def _unknown(decoder: Any, arg: int) -> None:
+def raise_unknown_opcode(decoder: Any, arg: int) -> None:
     raise ValueError("no rule for an opcode in co_code")
 
 
@@ -130,7 +132,8 @@ def current() -> Dialect:
     if not is_supported():
         known = ", ".join(f"{major}.{minor}" for major, minor in VERSIONS)
         raise ImportError(
-            f"framejit knows CPython {known}, not {sys.implementation.name} {sys.version.split()[0]}"
+            f"framejit knows CPython {known}, not {sys.implementation.name} "
+            f"{sys.version.split()[0]}"
         )
     module = importlib.import_module(f".py{sys.version_info[0]}{sys.version_info[1]}", __package__)
     dialect: Dialect = module.DIALECT

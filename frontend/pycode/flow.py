@@ -28,7 +28,8 @@ ENDS = frozenset({Op.JUMP, Op.RETURN_VALUE, Op.RAISE, Op.RERAISE})
 # Names that let a frame, or how long it keeps things alive, be looked at: code that mentions one
 # keeps all it has.
 FRAME_READERS = frozenset({
-    "locals", "vars", "eval", "exec", "dir", "_getframe", "currentframe", "f_locals", "weakref", "proxy", "ref", "finalize",
+    "locals", "vars", "eval", "exec", "dir", "_getframe", "currentframe", "f_locals", "weakref",
+    "proxy", "ref", "finalize",
 })  # fmt: skip
 
 

@@ -78,7 +78,8 @@ ON_LOCALS = ("_FAST", "_FAST_CHECK")
 
 
 def instruction_at(items: Sequence[Any], at: int) -> Instr | None:
-    """The instruction at an index; None for a label or the end of a protected stretch, and outside."""
+    """The instruction at an index; None for a label or the end of a protected stretch, and
+    outside."""
     item = items[at] if 0 <= at < len(items) else None
     return item if isinstance(item, Instr) else None
 

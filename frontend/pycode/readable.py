@@ -2,7 +2,7 @@
 not meant to be run.
 
 Jumps are written goto("L7") and their targets label("L7"), since rebuilt code has no other
-structure. Exception regions are told where they begin: an error under them goes to a label.
+structure. Exception regions are marked where they begin: an error under them goes to a label.
 """
 
 from __future__ import annotations
@@ -31,7 +31,8 @@ class StackExpression:
 
 @dataclass
 class PythonWriter:
-    """Walks instructions, keeps their stack as expressions, and writes a statement where one ends."""
+    """Walks instructions, keeps their stack as expressions, and writes a statement where one
+    ends."""
 
     decoded: DecodedCode
     name: Name
@@ -218,7 +219,7 @@ def store_attr(w: PythonWriter, instr: Instr) -> None:
 
 
 # --- operators and containers
-# -----------------------------------------------------------------------------------------------------
+# --------------------------------------------------------------------------------------------------
 
 
 @writes(Op.UNARY)
@@ -402,7 +403,7 @@ def check_exc_match(w: PythonWriter, instr: Instr) -> None:
 
 
 # --- text
-# -------------------------------------------------------------------------------------------------------------------------
+# --------------------------------------------------------------------------------------------------
 
 
 def words(text: str) -> set[str]:

@@ -93,7 +93,8 @@ def make_resume_function(
 
 
 def resume_code(
-    decoded: DecodedCode, point: ResumePoint, inner: FunctionType | None = None, completion: CallCompletion = AS_IS,
+    decoded: DecodedCode, point: ResumePoint, inner: FunctionType | None = None,
+    completion: CallCompletion = AS_IS,
     error: BaseException | None = None,
 ) -> CodeType:  # fmt: skip
     """A code object that takes the state tuple and goes on at `point`, if it awaits a result with
@@ -194,7 +195,8 @@ class Prologue:
     error, then jumps."""
 
     def __init__(
-        self, decoded: DecodedCode, point: ResumePoint, shift: int, inner: FunctionType | None = None, completion: CallCompletion = AS_IS,
+        self, decoded: DecodedCode, point: ResumePoint, shift: int,
+        inner: FunctionType | None = None, completion: CallCompletion = AS_IS,
         error: BaseException | None = None, generator: bool = False, started: bool = False,
     ) -> None:  # fmt: skip
         self.shift = shift
@@ -224,7 +226,7 @@ class Prologue:
         elif error is not None:
             self._raise(error, instr)
         elif started:
-            self._yield(decoded, point)
+            self._wait_in_yield(decoded, point)
         elif not generator:
             self._truth(decoded, instr.offset, instr.end, point.stack)
         self._end = self.length  # of what is protected: the jump aside
@@ -240,7 +242,8 @@ class Prologue:
         self.emit("RESUME", 0 if generator else 2)
 
     def _unpack_state(self, slots: list[int], carried: int) -> None:
-        """Stores the first items of the state tuple in slots, and leaves the others on the stack."""
+        """Stores the first items of the state tuple in slots, and leaves the others on the
+        stack."""
         self.emit("LOAD_FAST", 0)
         if 0 not in slots:
             self.emit("DELETE_FAST", 0)
@@ -316,7 +319,7 @@ class Prologue:
         self.emit("RAISE_VARARGS", 1)
         self._position = first
 
-    def _yield(self, decoded: DecodedCode, point: ResumePoint) -> None:
+    def _wait_in_yield(self, decoded: DecodedCode, point: ResumePoint) -> None:
         """Waits as the original does in its yield, RESUME included: gen.throw() looks at it to see
         whether it delegates."""
         instr, first, caches = decoded.instrs[point.index - 1], self._position, current().caches

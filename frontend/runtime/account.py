@@ -74,12 +74,14 @@ class Account:
                 "a larger one brings it back"
             )
         return (
-            f"compiling code again has taken {self._charged_s:.2f} s, more than {self._share:.0%} of the program's "
+            f"compiling code again has taken {self._charged_s:.2f} s, more than {self._share:.0%} "
+            "of the program's "
             "time; goes on as that time grows, or with a larger options={'compile_budget': seconds}"
         )
 
 
 ITERATIONS = (
-    "iterations of its loop had code of their own that no other iteration used; others run in eager with "
+    "iterations of its loop had code of their own that no other iteration used; others run in "
+    "eager with "
     "all that they call. options={'compile_budget': float('inf')} compiles each"
 )

@@ -47,9 +47,9 @@ from .frames import stays_in_python, worth_compiling
 from .observer import Observer
 from .pipeline import Compilation
 from .probe import Probe, guard_costs
-from .recompile import Decision, Misses, change, compiling_text, decide, limit_text
+from .recompile import Misses, RecompileDecision, change, compiling_text, decide, limit_text
 from .surroundings import Onlooker, onlooker
-from .unrolled_turns import UnrolledTurns
+from .unrolled_iterations import UnrolledIterations
 
 # seconds for which a thread waits for another's compile, which may wait for this very thread
 LONGEST_WAIT = 60.0
@@ -71,7 +71,7 @@ class Cache:
         self.compiles = 0
         self.misses: deque[Miss] = deque(maxlen=HISTORY)
         self._loops: Loops = set()
-        self._watched: set[tuple[types.CodeType, Onlooker]] = set()  # told of
+        self._watched: set[tuple[types.CodeType, Onlooker]] = set()  # already reported
         self._busy = threading.Condition()
         self._compiling: dict[
             int, frozenset[threading.Thread]
@@ -87,7 +87,7 @@ class Cache:
         self.handle = Handle(function, self.root, self.on_frame)
         self.account = Account(options.compile_share, options.compile_budget)
         live_caches.add(self)
-        self._refused: set[Site] = set()  # places that were told to get no further version
+        self._refused: set[Site] = set()  # sites that get no further entry
         self._gains: dict[int, float] = {}  # seconds a call, by the number of a compile
         self._numbers: dict[int, int] = {}  # of compiles, by the ids of live entries
         self._compiled_gradients = False
@@ -125,98 +125,96 @@ class Cache:
             or sys.getprofile() is not None
         ):
             return None
-        piece: CompileUnit = site.data
-        if not piece.frames and site is not self.root and not piece.idle.may_capture():
+        unit: CompileUnit = site.data
+        if not unit.frames and site is not self.root and not unit.idle.may_capture():
             return None
         seen_by = onlooker()
         if seen_by is not None:
-            self._tell_of(seen_by, piece)
+            self._report_onlooker(seen_by, unit)
             return Entry(None, None, None, not seen_by.below, None)
-        if stays_in_python(piece.decoded.code):
-            return Entry(None, None, piece.decoded.code, False, None)  # itself, with the hook off
+        if stays_in_python(unit.decoded.code):
+            return Entry(None, None, unit.decoded.code, False, None)  # itself, with the hook off
         if not self._enter(site):
             return Entry(
                 once=True
             )  # in eager with the hook off: what this call calls is part of what is being compiled
         try:
             if self.probe is None:
-                return self._serve(site, piece, function, slots, None)
+                return self._serve(site, unit, function, slots, None)
             with self.probe.standing_still():
-                return self._serve(site, piece, function, slots, self.probe)
+                return self._serve(site, unit, function, slots, self.probe)
         except RecursionError:
             raise
         except BaseException as error:
-            if not piece.frames:
+            if not unit.frames:
                 raise
             return Entry(
-                function=make_resume_function(piece.frames, error), once=True
+                function=make_resume_function(unit.frames, error), once=True
             )  # the program's handlers see it where it has got to
         finally:
             self._leave(site)
 
-    def _tell_of(self, seen_by: Onlooker, piece: CompileUnit) -> None:
-        """Once a piece of code."""
-        if (piece.decoded.code, seen_by) not in self._watched:
-            self._watched.add((piece.decoded.code, seen_by))
-            self.send(Skipped(piece.name, where(piece), seen_by.sentence))
+    def _report_onlooker(self, seen_by: Onlooker, unit: CompileUnit) -> None:
+        """Reports an onlooker once for each code object."""
+        if (unit.decoded.code, seen_by) not in self._watched:
+            self._watched.add((unit.decoded.code, seen_by))
+            self.send(Skipped(unit.name, where(unit), seen_by.sentence))
 
     def _serve(
         self,
         site: Site,
-        piece: CompileUnit,
+        unit: CompileUnit,
         function: types.FunctionType,
         slots: tuple[Any, ...],
         probe: Probe | None,
     ) -> Entry | None:
         """An entry for a call that none serves, in the site's list; None runs it in eager."""
         observer = Observer(
-            piece.name, piece.start, weak_method(self, "send"), probe, bool(piece.frames)
+            unit.name, unit.start, weak_method(self, "send"), probe, bool(unit.frames)
         )
         frame = FrameView(slots, function)
         with observer.clock.phase("guards"):
             entry = self._found_meanwhile(site, function, slots)
             if entry is not None:
                 return entry
-            misses = self._report_miss(site, piece, frame)
-            decision = decide(piece.name, self.options, stance(), misses, piece.variation, frame)
-            compiles = decision is Decision.COMPILE
+            misses = self._report_miss(site, unit, frame)
+            decision = decide(unit.name, self.options, stance(), misses, unit.variation, frame)
+            compiles = decision is RecompileDecision.COMPILE
             had, calls = misses.entries, self.calls
-            if decision is Decision.LATER:
-                self._refuse(site, piece, ITERATIONS)
+            if decision is RecompileDecision.LATER:
+                self._refuse(site, unit, ITERATIONS)
                 return Entry(once=True)
             if compiles and not self.account.may_compile(had, calls):
-                self._refuse(site, piece, self.account.refusal)
+                self._refuse(site, unit, self.account.refusal)
                 return Entry(once=True)
-            if decision is not Decision.COMPILE:
+            if decision is not RecompileDecision.COMPILE:
                 site.full = True
-                site.gave_up = decision is Decision.LIMIT
-                self.send(
-                    Full(piece.name, where(piece), misses.entries, decision.knob, misses.left)
-                )
+                site.gave_up = decision is RecompileDecision.LIMIT
+                self.send(Full(unit.name, where(unit), misses.entries, decision.knob, misses.left))
                 if site.gave_up:
                     warn_user(
-                        limit_text(piece.name, where(piece), misses.entries, self.misses),
+                        limit_text(unit.name, where(unit), misses.entries, self.misses),
                         stacklevel=2,
                     )
                 return None
         started = time.monotonic()
         try:
-            entry = self._compile(site, piece, function, slots, observer)
+            entry = self._compile(site, unit, function, slots, observer)
         finally:
             observer.over()
             self.account.charge(had, calls, time.monotonic() - started)
-            self._tell_of_compiling(piece)
+            self._report_compiling(unit)
         if entry is not None:
             site.add(entry)  # before another thread may look whether there is one
         return entry
 
-    def _refuse(self, site: Site, piece: CompileUnit, reason: str) -> None:
+    def _refuse(self, site: Site, unit: CompileUnit, reason: str) -> None:
         """Tells once why a place gets no further version, until it is cleared."""
         if site not in self._refused:
             self._refused.add(site)
-            self.send(Skipped(piece.name, where(piece), reason))
+            self.send(Skipped(unit.name, where(unit), reason))
 
-    def _tell_of_compiling(self, piece: CompileUnit) -> None:
+    def _report_compiling(self, unit: CompileUnit) -> None:
         """Warns once of a handle that keeps compiling."""
         if self.account.tells_now():
             warn_user(
@@ -238,7 +236,7 @@ class Cache:
     def _compile(
         self,
         site: Site,
-        piece: CompileUnit,
+        unit: CompileUnit,
         function: types.FunctionType,
         slots: tuple[Any, ...],
         observer: Observer,
@@ -247,15 +245,13 @@ class Cache:
             self.compiles += 1
             if self.handle.contest is None:
                 self._start_contest()
-            self.send(Seen(piece.name, observer.where))
+            self.send(Seen(unit.name, observer.where))
             rest = functools.partial(self._continue, site=site, function=function)
-            outdated = functools.partial(weak_method(self, "forget"), weakref.ref(piece))
-            entry = Compilation(
-                piece, function, slots, self.options, observer, rest, outdated
-            ).run()
+            outdated = functools.partial(weak_method(self, "forget"), weakref.ref(unit))
+            entry = Compilation(unit, function, slots, self.options, observer, rest, outdated).run()
             self._numbers[id(entry)] = observer.number
             if entry.function is None and entry.code is None:
-                piece.idle.found_nothing()
+                unit.idle.found_nothing()
             with observer.clock.phase("guards"):
                 self._expect_to_hold(entry, function, slots)
             if observer.probe is not None:
@@ -265,20 +261,20 @@ class Cache:
                     )
             return entry
         except SkipFrame as reason:
-            self.send(Skipped(piece.name, where(piece), str(reason)))
+            self.send(Skipped(unit.name, where(unit), str(reason)))
             if self.options.fullgraph:
                 raise InternalError(
-                    f"{piece.name} cannot be captured in one graph: {reason}"
+                    f"{unit.name} cannot be captured in one graph: {reason}"
                 ) from None
         except BackendError as error:
             if not self.options.suppresses_errors:
                 raise
-            warn_user(f"{error}; {piece.name} runs in eager", stacklevel=2)
+            warn_user(f"{error}; {unit.name} runs in eager", stacklevel=2)
         except RecursionError:
             self.send(
                 Skipped(
-                    piece.name,
-                    where(piece),
+                    unit.name,
+                    where(unit),
                     "this call lies too deep in Python's stack to be compiled",
                 )
             )
@@ -286,13 +282,13 @@ class Cache:
         except FramejitError as error:
             if self.options.strict or not isinstance(error, InternalError):
                 raise
-            report_internal_failure(piece, error)
+            report_internal_failure(unit, error)
         except Exception as error:
             if self.options.strict:
                 raise InternalError(
-                    f"framejit failed on {piece.name}: {type(error).__name__}: {error}"
+                    f"framejit failed on {unit.name}: {type(error).__name__}: {error}"
                 ) from error
-            report_internal_failure(piece, error)
+            report_internal_failure(unit, error)
         site.skip = True
         return None
 
@@ -337,14 +333,14 @@ class Cache:
         return self._compiled_gradients
 
     def say_eager(self, compiled_s: float, eager_s: float, calls: int) -> None:
-        piece: CompileUnit = self.root.data
+        unit: CompileUnit = self.root.data
         text = (
             f"a call takes {compiled_s * 1e3:.3g} ms compiled and {eager_s * 1e3:.3g} ms in eager"
         )
         self.send(
             Skipped(
-                piece.name,
-                where(piece),
+                unit.name,
+                where(unit),
                 f"{text}; calls run in eager, compared again after {calls}",
             )
         )
@@ -387,7 +383,8 @@ class Cache:
             self._busy.notify_all()
 
     def wait(self) -> None:
-        """Returns when no thread compiles for this handle, and nothing is tried in the background."""
+        """Returns when no thread compiles for this handle, and nothing is tried in the
+        background."""
         with self._busy:
             while self._compiling:
                 self._busy.wait()
@@ -404,38 +401,38 @@ class Cache:
 
     # misses and limits
 
-    def _report_miss(self, site: Site, piece: CompileUnit, frame: FrameView) -> Misses:
+    def _report_miss(self, site: Site, unit: CompileUnit, frame: FrameView) -> Misses:
         """Why each of the site's entries, the one used last first, cannot serve this call."""
         found = [
             (entry.data, entry.program.first_failure(frame.slots, frame.function))
             for entry in site.entries
         ]
-        another = piece.turns.made_for_another
+        another = unit.iterations.made_for_another
         own = [
             (program, step)
             for program, step in found
             if not another(program.guards, program.guard_of(step), frame)
         ]
-        left = piece.turns.iterations_left(frame) if len(own) < len(found) else 0
-        if left > self.options.unroll_turns:
+        left = unit.iterations.iterations_left(frame) if len(own) < len(found) else 0
+        if left > self.options.unroll_iterations:
             own = found
         failures = [program.failure(step, frame) or UNKNOWN for program, step in own or found[:1]]
         if failures:
             miss = Miss(
-                piece.name,
-                where(piece) if own else piece.start,
+                unit.name,
+                where(unit) if own else unit.start,
                 tuple(map(change, failures)),
                 not own,
             )
             self.misses.append(miss)
             self.send(miss)
-        turn = not own
+        for_iteration = not own
         return Misses(
             len(found),
             failures,
-            turn,
+            for_iteration,
             left if own is found else 0,
-            not turn or self.account.compiles_all(self.calls) or has_room(site.entries),
+            not for_iteration or self.account.compiles_all(self.calls) or has_room(site.entries),
         )
 
     # what comes after a break
@@ -474,20 +471,21 @@ class Cache:
         key = tuple(frame.key for frame in frames)
         site = self._continuations.get(key)
         if site is None:
-            piece = CompileUnit(
+            unit = CompileUnit(
                 frames[0].decoded,
                 frames,
                 self._loops,
-                turns=UnrolledTurns(frames),
+                iterations=UnrolledIterations(frames),
                 forbidden=forbidden,
             )
-            site = Site(make_resume_function(frames), 1, weak_method(self, "on_miss"), piece)
+            site = Site(make_resume_function(frames), 1, weak_method(self, "on_miss"), unit)
             self._continuations[key] = site
             self._pieces.append(frames)
         return site
 
     def __del__(self) -> None:
-        # A piece of a loop names its own site in its constants, and the garbage collector does not
+        # A unit inside a loop names its own site in its constants, and the garbage collector does
+        # not
         # look into code objects.
         for site in (self.root, *self._continuations.values()):
             site.clear()
@@ -524,7 +522,7 @@ class Cache:
                 site.full, site.gave_up = full, gave_up
 
     def forget(self, outdated: weakref.ref[CompileUnit]) -> None:
-        """Forgets the entries of one piece."""
+        """Forgets the entries of one unit."""
         for site in self.sites():
             if site.data is outdated():
                 site.clear()
@@ -567,20 +565,22 @@ def runs_itself(function: types.FunctionType) -> bool:
     return bool(code.co_flags & GENERATORS) or (is_disabled(function) and not stays_in_python(code))
 
 
-def where(piece: CompileUnit) -> str:
-    return f"{piece.decoded.code.co_filename}:{piece.decoded.code.co_firstlineno}"
+def where(unit: CompileUnit) -> str:
+    return f"{unit.decoded.code.co_filename}:{unit.decoded.code.co_firstlineno}"
 
 
 # A guard that failed when the call came and does not any more.
 UNKNOWN = Failure(None, "something", "so", "otherwise for a moment")
 
 
-def report_internal_failure(piece: CompileUnit, error: Exception) -> None:
+def report_internal_failure(unit: CompileUnit, error: Exception) -> None:
     """One warning a cause: the line of ours that raised, and what it raised."""
     cause = type(error).__name__, *raising_line(error)
     warn_once(
-        f"internal failure on {piece.name} ({type(error).__name__}: {error}); it runs in eager, as will others that fail so, "
-        "without another warning. @framejit.disable on it keeps framejit from trying; FRAMEJIT_STRICT=1 raises here: please "
+        f"internal failure on {unit.name} ({type(error).__name__}: {error}); it runs in eager, "
+        "as will others that fail so, "
+        "without another warning. @framejit.disable on it keeps framejit from trying; "
+        "FRAMEJIT_STRICT=1 raises here: please "
         "report that output.",
         key=cause,
         stacklevel=2,

@@ -16,7 +16,8 @@ from .probe import Marked
 
 # Reasons of breaks at which the instruction is itself an operation on tensors.
 OPERATIONS = frozenset({
-    "data-dependent-branch", "data-dependent-shape", "data-dependent-value", "fake-tensor", "subclass", "unsupported-operator",
+    "data-dependent-branch", "data-dependent-shape", "data-dependent-value", "fake-tensor",
+    "subclass", "unsupported-operator",
 })  # fmt: skip
 
 
@@ -38,7 +39,8 @@ def report_break(
     chain = tuple(reason.chain)
     observer.send(BreakEvent(
         unit.name, capture.exit.where, chain, reason.reason.id, reason.sentence, reason.reason.hint,
-        position_of_group(innermost.decoded, innermost.index), int(reason.reason.id in OPERATIONS), observer.number,
+        position_of_group(innermost.decoded, innermost.index), int(reason.reason.id in OPERATIONS),
+        observer.number,
     ))  # fmt: skip
     if marks is not None:
         marks.broken = unit.name, chain, reason.reason.id
@@ -59,7 +61,7 @@ def report_specialised(
     if not capture.trace.symbols.exist:
         return
     for found in capture.trace.symbols.shapes.specialised_numbers():
-        if not unit.turns.differs(found.source):  # iterations of a loop are reported together
+        if not unit.iterations.differs(found.source):  # iterations of a loop are reported together
             backend = name_of(options.backend) if found.operator else ""
             observer.send(
                 Specialised(
@@ -74,8 +76,10 @@ def report_specialised(
         if found.mark is None or found.mark.kind != "dynamic":
             continue
         message = (
-            f"{found.source.name} was marked dynamic, but {found.line or unit.name} needs it to be {found.number}: other sizes compile "
-            "again. Remove the mark, use maybe_mark_dynamic, or write the line so that it holds for each size"
+            f"{found.source.name} was marked dynamic, but {found.line or unit.name} needs it to "
+            f"be {found.number}: other sizes compile "
+            "again. Remove the mark, use maybe_mark_dynamic, or write the line so that it holds "
+            "for each size"
         )
         if options.strict:
             raise capture.trace.symbols.shapes.refuse(message)
@@ -89,6 +93,7 @@ def captured_event(capture: Capture, program: GuardProgram, observer: Observer) 
         dict.fromkeys(line for node in graph.nodes for line in node.meta.get("lines", ()))
     )
     return Captured(
-        observer.function, observer.where, len(graph.nodes), graph.graph if graph.nodes else None, program.guards,
-        dict(observer.clock.seconds), observer.number, lines, program.watched,
+        observer.function, observer.where, len(graph.nodes), graph.graph if graph.nodes else None,
+        program.guards,
+        dict(observer.clock.seconds), observer.number, lines, program.watched_guards,
     )  # fmt: skip

@@ -11,7 +11,7 @@ from ..pycode.resume import SuspendedFrame
 from ..tracing.variation import Variation
 from ..tracing.work_budget import Loops
 from .economy import IdleFrame
-from .unrolled_turns import UnrolledTurns
+from .unrolled_iterations import UnrolledIterations
 
 
 @dataclass(frozen=True)
@@ -27,7 +27,9 @@ class CompileUnit:
     frames: tuple[SuspendedFrame, ...]
     loops: Loops
     variation: Variation = field(default_factory=Variation)
-    turns: UnrolledTurns = field(default_factory=UnrolledTurns)  # of the loops around it
+    iterations: UnrolledIterations = field(
+        default_factory=UnrolledIterations
+    )  # of the loops around it
     tier: Tier = field(default_factory=Tier)
     idle: IdleFrame = field(default_factory=IdleFrame)
     forbidden: GraphBreak | None = None

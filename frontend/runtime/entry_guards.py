@@ -34,7 +34,7 @@ def entry_guards(
         for item in capture.trace.graph.inputs
         if item.value.node in used and isinstance(item, GraphInput)
     ]
-    mutated = any(item.mutated for item in inputs)
+    mutated = any(item.is_mutated for item in inputs)
     tensors = [
         item.source for item in inputs if mutated or not isinstance(item.real, torch.nn.Parameter)
     ]

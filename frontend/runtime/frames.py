@@ -33,11 +33,12 @@ OURS = (
     *(PACKAGE + name + ".py" for name in FILES),
 )
 # File names of code that a backend or torch.fx wrote, which autograd calls while the program's code
-# runs: a piece that is checkpointed must save the same when it runs again, and a backward pass is
+# runs: a segment that is checkpointed must save the same when it runs again, and a backward pass is
 # compiled already.
 GENERATED = ("<framejit native", "<eval_with_key>")
 LIBRARIES = (
-    "numpy", "sympy", "typing_extensions", "networkx", "rich", "IPython", "pytest", "_pytest", "pluggy", "tqdm", "matplotlib", "pandas",
+    "numpy", "sympy", "typing_extensions", "networkx", "rich", "IPython", "pytest", "_pytest",
+    "pluggy", "tqdm", "matplotlib", "pandas",
     "filelock",
 )  # fmt: skip
 

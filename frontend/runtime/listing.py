@@ -49,8 +49,8 @@ def listing(site: Site, entry: Entry) -> Listing:
 
 
 def arguments(site: Site) -> str:
-    piece = site.data
-    return "state" if piece.frames else ", ".join(piece.decoded.slots[: piece.decoded.nargs])
+    unit = site.data
+    return "state" if unit.frames else ", ".join(unit.decoded.slots[: unit.decoded.nargs])
 
 
 def guards_text(site: Site, program: GuardProgram | None) -> str:

@@ -29,7 +29,7 @@ class Observer:
         return Reporter(self.function, self.where, self.send, self.clock, self.number, tier)
 
     def marks(self) -> Marked | None:
-        return None if self.probe is None else self.probe.piece(self.number, self.continues)
+        return None if self.probe is None else self.probe.segment(self.number, self.continues)
 
     def over(self) -> None:
         """Tells what the compile took."""

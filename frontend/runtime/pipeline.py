@@ -1,4 +1,5 @@
-"""The pipeline, top to bottom: one request to compile goes through four stages and becomes an Entry.
+"""The pipeline, top to bottom: one request to compile goes through four stages and becomes an
+Entry.
 
     capture         code and arguments -> graph, guards, side effects, how it ended
     generate code   a capture -> a code object
@@ -122,7 +123,9 @@ class Compilation:
                 with self.clock.phase("rebuild"):
                     return capture, self._generate_code(capture)
             except CannotReconstruct as error:
-                earlier = error.born if error.born is not None else caller_place(capture)
+                earlier = (
+                    error.created_at if error.created_at is not None else caller_place(capture)
+                )
                 if earlier is None or (stop is not None and earlier >= stop.position):
                     raise SkipFrame(f"cannot rebuild {error}") from error
                 stop = Restart(
@@ -209,7 +212,7 @@ class Compilation:
         with self.clock.phase("guards"), no_collections():
             report_specialised(self.unit, capture, self.options, self.observer)
             self.unit.variation.note_capture(trace.graph.sizes, trace.symbols.numbers)
-            self.unit.turns.note_changes(trace.effects.changed)
+            self.unit.iterations.note_changes(trace.effects.changed)
             guards = entry_guards(capture, rebuilt.inputs, memory)
             program = GuardProgram.build(guards, rebuilt.lifted)
             program.native()  # made now, while the clock runs

@@ -1,10 +1,10 @@
 """Probe: what compiled code takes while it is measured - graphs, the statements at breaks, and what
 lies between them.
 
-Pieces compiled with one tell it the time as they go (rebuild's Marks); other code knows nothing of
-it. Time stands still while framejit compiles, and for what a mark itself takes.
+Segments compiled with one tell it the time as they go (rebuild's Marks); other code knows nothing
+of it. Time stands still while framejit compiles, and for what a mark itself takes.
 
-What a break loses is the time from the end of the graph before it (the start of the piece, if it
+What a break loses is the time from the end of the graph before it (the start of the segment, if it
 has none) to the start of the next one, less that of the statement that breaks: putting Python's
 state together, the dispatch, the guards, loading the state.
 """
@@ -102,13 +102,13 @@ class RunSpan:
 
 
 class Chain:
-    """One call in progress: its pieces run one after the other."""
+    """One call in progress: its segments run one after the other."""
 
-    __slots__ = ("at", "before", "cold", "last", "left", "piece", "since", "start")
+    __slots__ = ("at", "before", "cold", "last", "left", "segment", "since", "start")
 
     def __init__(self, start: float) -> None:
         self.start = self.last = start
-        self.piece: Marked | None = None  # running, or the one whose break was left
+        self.segment: Marked | None = None  # running, or the one whose break was left
         self.at: tuple[int, int] | None = (
             None  # the frame in which a statement runs, and its code, by id: codes may not hash
         )
@@ -132,7 +132,7 @@ class Probe:
     def __init__(self, calibrate: bool = True) -> None:
         self.breaks: dict[BreakKey, BreakTally] = {}
         self.graphs: dict[int, Tally] = {}  # by number of the compile
-        self.calls = Tally()  # of whole calls, from first to last piece, graphs included
+        self.calls = Tally()  # of whole calls, from first to last segment, graphs included
         self.checks: dict[int, GuardCosts] = {}  # by number of the compile
         self.spans: list[RunSpan] = []
         self.overhead = 0.0  # seconds that marks took
@@ -144,8 +144,8 @@ class Probe:
             self.mark_cost = overheads(self.mark_cost, self.graph_cost)[0]
             self.graph_cost = overheads(self.mark_cost, self.graph_cost)[1]
 
-    def piece(self, number: int, continues: bool) -> Marked:
-        """Marks for a piece that is being compiled. continues: it follows a break."""
+    def segment(self, number: int, continues: bool) -> Marked:
+        """Marks for a segment that is being compiled. continues: it follows a break."""
         return Marked(self, number, continues)
 
     @contextmanager
@@ -181,7 +181,7 @@ class Probe:
 
 
 class Marked:
-    """What one piece calls while it runs."""
+    """What one segment calls while it runs."""
 
     def __init__(self, probe: Probe, number: int, continues: bool) -> None:
         self.probe, self.number, self.continues = probe, number, continues
@@ -194,7 +194,7 @@ class Marked:
         )
 
     def time_graph(self, compiled: Callable[..., Any]) -> Callable[..., Any]:
-        """The piece's graph, which tells when it runs."""
+        """The segment's graph, which tells when it runs."""
         self.has_graph = True
         enter, done = (
             self.probe.mark(self._enter_graph),
@@ -227,7 +227,7 @@ class Marked:
                 self._count_lost(chain)
         else:
             chain.cold = first
-        chain.piece, chain.last = self, now
+        chain.segment, chain.last = self, now
 
     def _enter_graph(self, now: float) -> None:
         probe = self.probe
@@ -263,7 +263,7 @@ class Marked:
         probe = self.probe
         chains = probe.thread.chains
         while (
-            chains and chains[-1].piece is not self
+            chains and chains[-1].segment is not self
         ):  # calls inside the statement that an exception has left
             chains.pop()
         if chains:
@@ -284,7 +284,7 @@ class Marked:
                 probe.calls.add(now - chain.start, chain.cold)
 
     def _count_lost(self, chain: Chain) -> None:
-        """The next piece is here: what the break has lost is known."""
+        """The next segment is here: what the break has lost is known."""
         if chain.left is not None and chain.left.broken is not None:
             self.probe.breaks.setdefault(chain.left.broken, BreakTally()).lost.add(
                 chain.before, chain.cold
@@ -311,16 +311,16 @@ def overheads(mark_cost: float, graph_cost: float) -> tuple[float, float]:
     """Seconds measured in a statement, and around it, where nothing happens."""
     probe = Probe(calibrate=False)
     probe.mark_cost, probe.graph_cost = mark_cost, graph_cost
-    piece = probe.piece(0, False)
-    piece.broken = "", (), ""
-    leave, resume, graph = piece.leave, piece.resume, piece.time_graph(int)
-    piece.begin()
-    piece.runs = 2
+    segment = probe.segment(0, False)
+    segment.broken = "", (), ""
+    leave, resume, graph = segment.leave, segment.resume, segment.time_graph(int)
+    segment.begin()
+    segment.runs = 2
     for _ in range(ROUNDS):
         leave()
         resume()
         graph()
-    found = probe.breaks[piece.broken]
+    found = probe.breaks[segment.broken]
     return min(found.work.samples), max(0.0, min(found.lost.samples))
 
 
@@ -335,7 +335,7 @@ def guard_costs(
 
     nothing = 0.0
     nothing = check_of(GuardProgram.build(()))
-    together, watched = max(0.0, check_of(program)), program.watched
+    together, watched = max(0.0, check_of(program)), program.watched_guards
     alone = (
         None if n in watched else max(0.0, check_of(GuardProgram.build((guard,))))
         for n, guard in enumerate(program.guards)

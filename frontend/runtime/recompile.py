@@ -21,13 +21,13 @@ from ...options import Options
 from ..tracing.variation import VARIES, Variation
 
 
-class Decision(Enum):
+class RecompileDecision(Enum):
     """What becomes of the call; where that is eager, from now on, because of which limit. LATER:
     this call is eager, with all that it calls."""
 
     COMPILE = ""
     LIMIT = "recompile_limit"
-    TURNS = "unroll_turns"
+    ITERATIONS = "unroll_iterations"
     LATER = "later"
 
     @property
@@ -38,25 +38,25 @@ class Decision(Enum):
 @dataclass(frozen=True)
 class Misses:
     """Why the entries of a site do not serve a call. `failures`: of those that were not made for
-    another turn of a loop than this call's; where all were (`turn`), of the one used last. `left`:
-    how many turns there are still, if these are too many for an entry each, so that all entries
-    count. `room`: whether the entries so far have earned another turn's."""
+    another iteration of a loop than this call's; where all were (`for_iteration`), of the one used
+    last. `left`: how many iterations there are still, if these are too many for an entry each, so
+    that all entries count. `room`: whether the entries so far have earned another iteration's."""
 
     entries: int
     failures: Sequence[Failure]
-    turn: bool = False
+    for_iteration: bool = False
     left: int = 0
     room: bool = True
 
 
 def decide(
     name: str, options: Options, stance: str, misses: Misses, variation: Variation, frame: FrameView
-) -> Decision:
-    """Raises RecompileError or RecompileLimitError where the user asked for it. Each turn of a loop
-    that must have an entry of its own may have as many as another place, and no more turns are
-    unrolled so than in a graph."""
+) -> RecompileDecision:
+    """Raises RecompileError or RecompileLimitError where the user asked for it. Each iteration of a
+    loop that must have an entry of its own may have as many as another place, and no more
+    iterations are unrolled so than in a graph."""
     reason = f"; last miss: {misses.failures[0]}" if misses.failures else ""
-    own = 0 if misses.turn else len(misses.failures)
+    own = 0 if misses.for_iteration else len(misses.failures)
     if stance == "fail_on_recompile":
         raise RecompileError(
             f"{name} would be compiled under the stance 'fail_on_recompile'{reason}"
@@ -64,13 +64,16 @@ def decide(
     if options.error_on_recompile and own:
         raise RecompileError(f"{name} would be compiled again (config.error_on_recompile){reason}")
     if own < options.recompile_limit:
-        limit, most = Decision.TURNS, max(options.recompile_limit, options.unroll_turns)
+        limit, most = (
+            RecompileDecision.ITERATIONS,
+            max(options.recompile_limit, options.unroll_iterations),
+        )
     else:
-        limit, most = Decision.LIMIT, options.recompile_limit
-    if misses.turn and not misses.room:
-        return Decision.LATER
+        limit, most = RecompileDecision.LIMIT, options.recompile_limit
+    if misses.for_iteration and not misses.room:
+        return RecompileDecision.LATER
     if misses.entries < most or generalise(misses.failures, variation, options, frame):
-        return Decision.COMPILE
+        return RecompileDecision.COMPILE
     if options.fail_on_recompile_limit_hit or options.fullgraph:
         raise limit_error(name, limit.knob, most, reason)
     return limit
@@ -80,21 +83,27 @@ REMEDY = "Keep it the same between calls, pass it as a tensor, or raise config.r
 
 
 def limit_text(name: str, where: str, entries: int, misses: Iterable[Miss]) -> str:
-    """What a user is told once a function runs in eager for want of a compiled version: the guard
+    """The text for a function that runs in eager because its limit is reached: the guard
     that failed most, and what to do."""
-    text = f"{name} ({where}) was compiled {entries} times; calls that none of these versions serves run in eager from now on"
+    text = (
+        f"{name} ({where}) was compiled {entries} times; calls that none of these versions "
+        "serves run in eager from now on"
+    )
     return f"{text}{most_frequent(miss for miss in misses if miss.function == name)}. {REMEDY}"
 
 
 def compiling_text(name: str, balance: Balance, misses: Iterable[Miss]) -> str:
-    """What a user is told of a function that keeps compiling."""
+    """The text for a function that keeps compiling."""
     text = (
-        f"{name} has compiled {balance.compiles} times in {balance.calls} calls, {balance.seconds:.1f} s in all, {balance.again} times "
+        f"{name} has compiled {balance.compiles} times in {balance.calls} calls, "
+        f"{balance.seconds:.1f} s in all, {balance.again} times "
         "code that had been compiled before"
     )
     remedy = (
-        "Keep it the same between calls, pass it as a tensor, put what does not work on tensors into a function with @framejit.disable, "
-        "or bound this by options={'compile_budget': seconds}. framejit.explain and FRAMEJIT_LOG=recompiles say more"
+        "Keep it the same between calls, pass it as a tensor, put what does not work on tensors "
+        "into a function with @framejit.disable, "
+        "or bound this by options={'compile_budget': seconds}. framejit.explain and "
+        "FRAMEJIT_LOG=recompiles say more"
     )
     return f"{text}{most_frequent(misses)}. {remedy}"
 

@@ -1,4 +1,5 @@
-"""set_stance and debug: what calls of compiled functions do from now on, decided in C at each call."""
+"""set_stance and debug: what calls of compiled functions do from now on, decided in C at each
+call."""
 
 from __future__ import annotations
 
@@ -13,12 +14,15 @@ class set_stance:  # a function to its users, as torch's is
     """Sets what calls of compiled functions do.
 
     Called, it holds for the process; as a context manager, for one thread and one block; as a
-    decorator, for the calls of one function. Calls that are running change at their next graph break.
+    decorator, for the calls of one function. Calls that are running change at their next graph
+    break.
 
     Args:
-        stance: "default": compile, and use compiled code. "force_eager": neither use nor make compiled
+        stance: "default": compile, and use compiled code. "force_eager": neither use nor make
+        compiled
             code. "eager_on_recompile": use compiled code where it serves; other calls run in eager.
-            "fail_on_recompile": use compiled code where it serves; other calls raise RecompileError.
+            "fail_on_recompile": use compiled code where it serves; other calls raise
+            RecompileError.
 
     Raises:
         ValueError: unknown stance.
@@ -58,8 +62,8 @@ class set_stance:  # a function to its users, as torch's is
 class debug(set_stance):  # a function to its users
     """Runs everything in eager, so that debuggers, coverage, tracers and profilers see each line.
 
-    `framejit.debug()` holds for the process until `set_stance("default")`; `with framejit.debug():` for
-    one thread and one block; `@framejit.debug()` for the calls of one function.
+    `framejit.debug()` holds for the process until `set_stance("default")`; `with framejit.debug():`
+    for one thread and one block; `@framejit.debug()` for the calls of one function.
     """
 
     def __init__(self) -> None:

@@ -18,11 +18,13 @@ def settle() -> None:
         torch._C._ensureCUDADeviceGuardSet()
         return
     done = threading.Event()
-    threading.Thread(target=_own, args=(done,), name="framejit CUDA guard", daemon=True).start()
+    threading.Thread(
+        target=create_guard_and_wait, args=(done,), name="framejit CUDA guard", daemon=True
+    ).start()
     done.wait()
 
 
-def _own(done: threading.Event) -> None:
+def create_guard_and_wait(done: threading.Event) -> None:
     torch._C._ensureCUDADeviceGuardSet()
     done.set()
     threading.Event().wait()

@@ -26,8 +26,8 @@ Namespace = dict[str, Any] | type
 @dataclass(frozen=True)
 class Expectation:
     """A tensor that has to be true; if it is not, the frame starts over in eager before anything
-    has happened. `position`: where a break could be made instead. `branch`: the branch that is left to
-    Python once the expectation has failed, if there is one."""
+    has happened. `position`: where a break could be made instead. `branch`: the branch that is left
+    to Python once the expectation has failed, if there is one."""
 
     fact: torch.fx.Node
     position: int

@@ -38,15 +38,19 @@ LIKE_ITS_FIRST = frozenset({ATEN._sample_dirichlet.default, ATEN._dirichlet_grad
 # contiguous:
 CONTIGUOUS = frozenset(
     {
-        ATEN._sample_dirichlet.default, ATEN._standard_gamma.default, ATEN.normal.Tensor_Tensor, ATEN.normal.Tensor_float,
-        ATEN.poisson.default, ATEN.rrelu_with_noise.default, ATEN.rrelu_with_noise_functional.default,
+        ATEN._sample_dirichlet.default, ATEN._standard_gamma.default, ATEN.normal.Tensor_Tensor,
+        ATEN.normal.Tensor_float,
+        ATEN.poisson.default, ATEN.rrelu_with_noise.default,
+        ATEN.rrelu_with_noise_functional.default,
     }
 )  # fmt: skip
 # or has the memory format (contiguous, channels-last) that is nearest to the first argument's:
 FORMAT_OF_FIRST = frozenset(
     {
-        ATEN._batch_norm_with_update.default, ATEN._native_batch_norm_legit.default, ATEN._native_batch_norm_legit.no_stats,
-        ATEN.channel_shuffle.default, ATEN.max_unpool2d.default, ATEN.native_batch_norm.default, ATEN.native_channel_shuffle.default,
+        ATEN._batch_norm_with_update.default, ATEN._native_batch_norm_legit.default,
+        ATEN._native_batch_norm_legit.no_stats,
+        ATEN.channel_shuffle.default, ATEN.max_unpool2d.default, ATEN.native_batch_norm.default,
+        ATEN.native_channel_shuffle.default,
         ATEN.replication_pad2d.default,
     }
 )  # fmt: skip

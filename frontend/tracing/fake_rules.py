@@ -136,13 +136,15 @@ def fits(sizes: Sequence[Size], full: Sequence[Size]) -> bool:
 
 
 # ---- the rules
-# ------------------------------------------------------------------------------------------------------
+# --------------------------------------------------------------------------------------------------
 
 
 @rule(
     *(getattr(aten, name).default for name in (
-        "sin", "cos", "tan", "tanh", "exp", "log", "log1p", "sqrt", "rsqrt", "sigmoid", "erf", "neg", "abs", "relu", "gelu", "silu",
-        "reciprocal", "floor", "ceil", "round", "sign", "leaky_relu", "hardtanh", "hardswish", "elu", "mish", "softplus", "hardsigmoid",
+        "sin", "cos", "tan", "tanh", "exp", "log", "log1p", "sqrt", "rsqrt", "sigmoid", "erf",
+        "neg", "abs", "relu", "gelu", "silu",
+        "reciprocal", "floor", "ceil", "round", "sign", "leaky_relu", "hardtanh", "hardswish",
+        "elu", "mish", "softplus", "hardsigmoid",
     )),
 )  # fmt: skip
 def of_one(fakes: FakeRules, x: Any, *numbers: Any, **named: Any) -> Any:
@@ -151,7 +153,8 @@ def of_one(fakes: FakeRules, x: Any, *numbers: Any, **named: Any) -> Any:
 
 
 @rule(
-    aten.add.Tensor, aten.sub.Tensor, aten.mul.Tensor, aten.div.Tensor, aten.maximum.default, aten.minimum.default,
+    aten.add.Tensor, aten.sub.Tensor, aten.mul.Tensor, aten.div.Tensor, aten.maximum.default,
+    aten.minimum.default,
     aten.pow.Tensor_Scalar,
 )  # fmt: skip
 def of_two(fakes: FakeRules, x: Any, y: Any, **named: Any) -> Any:

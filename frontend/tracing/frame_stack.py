@@ -41,7 +41,8 @@ class FrameStack(list["Interpreter"]):
         """The frames in which a break can be made, as they are."""
         return tuple(
             BrokenFrame(
-                frame.decoded, frame.globals, frame.group, frame.position, tuple(frame.stack), tuple(frame.slots),
+                frame.decoded, frame.globals, frame.group, frame.position, tuple(frame.stack),
+                tuple(frame.slots),
                 frame.through, frame.completion,
             )
             for frame in self

@@ -76,7 +76,7 @@ class GraphInput:
         return self.value.node
 
     @property
-    def mutated(self) -> bool:
+    def is_mutated(self) -> bool:
         """Whether the graph writes to it. torch does not count all writes, and none to tensors of
         inference mode."""
         fake = self.value.fake
@@ -98,7 +98,7 @@ class NumberInput:
     value: SymbolicNumber
     source: Source
     real: Any = None
-    mutated: bool = False
+    is_mutated: bool = False
 
     @property
     def node(self) -> torch.fx.Node:
@@ -520,7 +520,8 @@ class GraphBuilder:
 def tensor_spec(real: torch.Tensor) -> TensorSpec:
     """The properties of a tensor that compiled code relies on, all sizes static."""
     return TensorSpec(
-        type(real), real.dtype, real.device, real.requires_grad, real.layout, tuple(real.shape), tuple(real.stride()),
+        type(real), real.dtype, real.device, real.requires_grad, real.layout, tuple(real.shape),
+        tuple(real.stride()),
         torch._C._dispatch_keys(real).raw_repr(),
     )  # fmt: skip
 

@@ -27,7 +27,8 @@ if TYPE_CHECKING:
 
 
 def inline(
-    tx: Trace, function: FunctionValue, args: list[Value], kwargs: dict[str, Value], through: tuple[PassthroughFrame, ...] | None,
+    tx: Trace, function: FunctionValue, args: list[Value], kwargs: dict[str, Value],
+    through: tuple[PassthroughFrame, ...] | None,
     completion: CallCompletion = AS_IS,
 ) -> Value:  # fmt: skip
     """The result of function(*args, **kwargs). With `through`, the functions passed on the way,

@@ -35,7 +35,7 @@ def input_memory(graph: GraphBuilder, used: Collection[torch.fx.Node]) -> InputM
         for item in graph.inputs
         if isinstance(item, GraphInput) and item.value.node in used and has_memory(item.real)
     ]
-    written = [item for item in inputs if item.mutated]
+    written = [item for item in inputs if item.is_mutated]
     if not written:
         return InputMemory()
     history = [item for item in written if gains_history(item.value.node)]

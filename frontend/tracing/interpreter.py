@@ -1,5 +1,5 @@
-"""The symbolic interpreter: the stack and slots of one frame, changed by the opcode handlers. It has
-no rules of Python versions and emits no code."""
+"""The symbolic interpreter: the stack and slots of one frame, changed by the opcode handlers. It
+has no rules of Python versions and emits no code."""
 
 from __future__ import annotations
 
@@ -72,8 +72,8 @@ class Interpreter:
         self.stack.append(value)
 
     def pop(self) -> Value:
-        """Takes the top item, looked at: behind a break it may still be LazyValue. Handlers that only
-        move items use `stack` itself."""
+        """Takes the top item, looked at: behind a break it may still be LazyValue. Handlers that
+        only move items use `stack` itself."""
         return self.tx.look(self.stack.pop())
 
     def peek(self, depth: int = 1) -> Value:
@@ -216,7 +216,7 @@ class Interpreter:
             here = self.tx.frames.break_position() if error.position is None else error.position
             position = self.tx.exceptions.raised_at.setdefault(error.value, here)
             if isinstance(error.value, ExceptionValue):
-                error.value.born = position
+                error.value.created_at = position
         del self.stack[handler.depth :]
         if handler.lasti:
             self.push(Constant(self.decoded.instrs[index].offset // 2))

@@ -10,8 +10,10 @@ from typing import Any
 import torch
 
 PRODUCTS = frozenset({
-    "linear", "bilinear", "matmul", "__matmul__", "imatmul", "mm", "bmm", "mv", "dot", "addmm", "addmm_", "addmv", "addmv_", "addbmm",
-    "addbmm_", "baddbmm", "baddbmm_", "einsum", "tensordot", "conv1d", "conv2d", "conv3d", "conv_transpose1d", "conv_transpose2d",
+    "linear", "bilinear", "matmul", "__matmul__", "imatmul", "mm", "bmm", "mv", "dot", "addmm",
+    "addmm_", "addmv", "addmv_", "addbmm",
+    "addbmm_", "baddbmm", "baddbmm_", "einsum", "tensordot", "conv1d", "conv2d", "conv3d",
+    "conv_transpose1d", "conv_transpose2d",
     "conv_transpose3d", "cdist", "grid_sample",
 })  # fmt: skip
 NORMS = frozenset(

@@ -74,7 +74,8 @@ class RootInterpreter(Interpreter):
         super().start_group(index)
         tx.effects.next_epoch()
         self._mark_state = (
-            list(self.stack), list(self.slots), tx.graph.mark(), tx.modes.mark(), len(tx.guards), tx.exceptions.handled,
+            list(self.stack), list(self.slots), tx.graph.mark(), tx.modes.mark(), len(tx.guards),
+            tx.exceptions.handled,
             tx.generators.mark(),
         )  # fmt: skip
 

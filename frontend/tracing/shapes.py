@@ -418,8 +418,8 @@ class Shapes:
         return self.env.replace(expr)
 
     def _have_homes(self, expr: sympy.Basic) -> bool:
-        """Whether each symbol has a source from which its number is read. The others are checked by the
-        operators themselves."""
+        """Whether each symbol has a source from which its number is read. The others are checked by
+        the operators themselves."""
         return all(
             symbol in self.homes and self.homes[symbol].source is not None
             for symbol in expr.free_symbols
@@ -439,7 +439,8 @@ class Shapes:
         """A tensor's spec, with the numbers that are guarded by now."""
         return TensorSpec(
             spec.type, spec.dtype, spec.device, spec.requires_grad, spec.layout,
-            tuple(map(as_python_number, fake.shape)), tuple(map(as_python_number, fake.stride())), spec.keys,
+            tuple(map(as_python_number, fake.shape)), tuple(map(as_python_number, fake.stride())),
+            spec.keys,
         )  # fmt: skip
 
     def specialised_numbers(self) -> list[SpecialisedNumber]:
@@ -501,5 +502,6 @@ def check_mark(real: torch.Tensor, source: Source, dim: int, mark: Mark | None) 
     size = real.shape[dim]
     if (mark.min is not None and size < mark.min) or (mark.max is not None and size > mark.max):
         raise MarkError(
-            f"dimension {dim} of {source.name} has size {size}, outside of what mark_dynamic said: [{mark.min}, {mark.max}]"
+            f"dimension {dim} of {source.name} has size {size}, outside of what mark_dynamic "
+            f"said: [{mark.min}, {mark.max}]"
         )

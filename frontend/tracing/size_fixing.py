@@ -10,8 +10,10 @@ from typing import Any
 from torch._dispatch.python import enable_python_dispatcher
 
 NAMES = frozenset(
-    """pad constant_pad_nd interpolate upsample upsample_bilinear upsample_nearest _upsample_bilinear2d_aa unfold
-    local_response_norm stft complex polar unsafe_chunk expand_copy permute_copy unbind_copy unfold_copy
+    """pad constant_pad_nd interpolate upsample upsample_bilinear upsample_nearest
+    _upsample_bilinear2d_aa unfold
+    local_response_norm stft complex polar unsafe_chunk expand_copy permute_copy unbind_copy
+    unfold_copy
     scaled_dot_product_attention""".split()
 )
 PREFIX = "fft_"

@@ -8,11 +8,16 @@ from typing import Any
 
 OBLIVIOUS = frozenset(
     (
-        "view reshape flatten unflatten transpose permute t unsqueeze add sub mul div true_divide truediv neg abs exp log log2 log1p sqrt "
-        "rsqrt sin cos tan tanh sigmoid relu gelu silu erf pow clamp where maximum minimum add_ sub_ mul_ div_ relu_ iadd isub imul "
-        "itruediv lt le gt ge eq ne logical_and logical_or logical_not softmax log_softmax layer_norm group_norm rms_norm batch_norm "
-        "linear matmul mm bmm baddbmm addmm embedding dropout sum mean var std amax amin max min argmax argmin cat float half bfloat16 to "
-        "type_as detach clone masked_fill softplus leaky_relu elu selu hardtanh hardswish hardsigmoid mish sign floor ceil round "
+        "view reshape flatten unflatten transpose permute t unsqueeze add sub mul div true_divide "
+        "truediv neg abs exp log log2 log1p sqrt "
+        "rsqrt sin cos tan tanh sigmoid relu gelu silu erf pow clamp where maximum minimum add_ "
+        "sub_ mul_ div_ relu_ iadd isub imul "
+        "itruediv lt le gt ge eq ne logical_and logical_or logical_not softmax log_softmax "
+        "layer_norm group_norm rms_norm batch_norm "
+        "linear matmul mm bmm baddbmm addmm embedding dropout sum mean var std amax amin max min "
+        "argmax argmin cat float half bfloat16 to "
+        "type_as detach clone masked_fill softplus leaky_relu elu selu hardtanh hardswish "
+        "hardsigmoid mish sign floor ceil round "
         "reciprocal square "
     ).split()
 )

@@ -109,7 +109,7 @@ class Trace:
         )
         if listed is not None:
             return Restart(listed, GraphBreak("output", "a warning recorded in a list"))
-        if self.effects.expected and any(item.mutated for item in self.graph.inputs):
+        if self.effects.expected and any(item.is_mutated for item in self.graph.inputs):
             return Restart(
                 self.effects.expected[0].position,
                 GraphBreak("data-dependent-branch", ", in code that writes into its inputs"),
@@ -117,5 +117,5 @@ class Trace:
         if (id(RemovableHandle), "next_id") in self.effects.globals:
             for node in self.graph.nodes:
                 if isinstance(node.target, HookEntry | HookExit):
-                    return Restart(node.target.hooks.born, break_here())
+                    return Restart(node.target.hooks.created_at, break_here())
         return None

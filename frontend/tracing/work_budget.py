@@ -1,4 +1,5 @@
-"""WorkBudget: limits how many instructions one capture interprets, in all and in one unrolled loop."""
+"""WorkBudget: limits how many instructions one capture interprets, in all and in one unrolled
+loop."""
 
 from __future__ import annotations
 
@@ -52,7 +53,7 @@ class WorkBudget:
         tx = frame.tx
         loop = (id(frame.decoded.code), target)
         if loop in self.loops:
-            raise GraphBreak("long-loop", str(self.options.unroll_turns))
+            raise GraphBreak("long-loop", str(self.options.unroll_iterations))
         symbolic_work = tx.symbols.shapes.asked if tx.symbols.exist else 0
         work = self.instructions + OPERATION * (len(tx.graph.nodes) + symbolic_work)
         iterations = self._iterations.get((frame, target))
@@ -62,16 +63,17 @@ class WorkBudget:
             )
         iterations.count += 1
         if (
-            iterations.count > self.options.unroll_turns
+            iterations.count > self.options.unroll_iterations
             and work - iterations.work > self.options.unroll_budget
         ):
             self.loops.add(loop)
             raise Restart(
-                iterations.position, GraphBreak("long-loop", str(self.options.unroll_turns))
+                iterations.position, GraphBreak("long-loop", str(self.options.unroll_iterations))
             )
 
     def leave_loop_to_python(self, frame: Interpreter, target: int) -> None:
-        """Breaks in front of a loop whose length varies: what it does is compiled for an iteration."""
+        """Breaks in front of a loop whose length varies: what it does is compiled for an
+        iteration."""
         if frame.decoded.instrs[target].op is Op.FOR_ITER:
             self.loops.add((id(frame.decoded.code), target))
             raise GraphBreak("unsupported-value", "range() of a number that varies, in a loop")

@@ -1,5 +1,5 @@
-"""Value: the facts that a capture has about one Python object, and the operations that a family of values
-implements.
+"""Value: the facts that a capture has about one Python object, and the operations that a family of
+values implements.
 
 A value uses a TraceContext (see context.py), never the interpreter. The methods here are defaults:
 most of them break the graph.
@@ -226,12 +226,12 @@ class Value:
 
 
 class CannotReconstruct(Exception):
-    """Generated code cannot make the object of a value. `born` is the step of the root frame that
-    made it, None if unknown; `reason` the id of the break that is made there."""
+    """Generated code cannot make the object of a value. `created_at` is the step of the root frame
+    that made it, None if unknown; `reason` the id of the break that is made there."""
 
     def __init__(self, value: Value) -> None:
         super().__init__(value.describe())
-        self.born: int | None = getattr(value, "born", None)
+        self.created_at: int | None = getattr(value, "created_at", None)
         self.reason = value.break_reason
 
 

@@ -43,7 +43,7 @@ def warn_from(
     )
 
 
-def shown_by() -> str:
+def warning_receiver() -> str:
     """Where warnings are written: "python" (the standard library), "list" (one that records them),
     or "others"."""
     if warnings.showwarning is not warnings._showwarning_orig or not written_in_c(sys.stderr):  # type: ignore[attr-defined]

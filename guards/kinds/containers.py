@@ -26,7 +26,8 @@ def builtin_length(container: Any) -> int:
 
 
 def is_constant(key: Any) -> bool:
-    """Is it compared by value? Other keys are compared by identity: their own __eq__ must not run."""
+    """Is it compared by value? Other keys are compared by identity: their own __eq__ must not
+    run."""
     return type(key) in CONSTANT_KEYS or type(key) is tuple and all(map(is_constant, key))
 
 

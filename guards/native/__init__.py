@@ -1,4 +1,4 @@
-"""The C evaluator, and what it must be told about this build of torch."""
+"""The C evaluator, and what it needs from this build of torch."""
 
 from ._guards import UNBOUND, Program, move_index
 

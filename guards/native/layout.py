@@ -150,7 +150,7 @@ def functorch_keys() -> _C.DispatchKeySet:
 
 
 # ---- calibration
-# ----------------------------------------------------------------------------------------------------
+# --------------------------------------------------------------------------------------------------
 
 
 def calibrate() -> Layout:
@@ -306,7 +306,8 @@ def marks(autograd: int) -> Iterator[int]:
 
 
 def inline_dims(sizes: int) -> int:
-    """One more dimension than fits in place must lie behind a pointer; else we have not understood."""
+    """One more dimension than fits in place must lie behind a pointer; else we have not
+    understood."""
     tensor = torch.empty((2,) * MAX_INLINE + (3,))
     numbers = read_bytes(tensor, sizes + 8, "<Q")
     dim = tensor.dim()
@@ -390,7 +391,7 @@ def window_facts(tensor: torch.Tensor) -> tuple[int, int, int, int]:
 
 
 # ---- memory
-# ---------------------------------------------------------------------------------------------------------
+# --------------------------------------------------------------------------------------------------
 
 
 def offsets(size: int, test: Callable[[int], bool], start: int = 0) -> Iterator[int]:

@@ -13,7 +13,7 @@ from . import _guards
 WAYS = ("values", "versions", "events")
 
 
-class Trial:
+class StorageProbe:
     """Its attributes are stored in the object itself until its `__dict__` is read; on 3.13 also
     afterwards."""
 
@@ -22,20 +22,20 @@ class Trial:
         self.b = 2
 
 
-def assign(trial: Trial) -> None:
+def assign(trial: StorageProbe) -> None:
     for _ in range(20):  # often enough for the interpreter to specialise the store
         trial.a = object()  # type: ignore[assignment]
 
 
-def add(trial: Trial) -> None:
+def add(trial: StorageProbe) -> None:
     trial.c = 3  # type: ignore[attr-defined]
 
 
-def delete(trial: Trial) -> None:
+def delete(trial: StorageProbe) -> None:
     del trial.a
 
 
-CHANGES: tuple[Callable[[Trial], None], ...] = (
+CHANGES: tuple[Callable[[StorageProbe], None], ...] = (
     assign,
     add,
     delete,
@@ -50,8 +50,8 @@ def blind_for_attributes() -> bool:
     return not all(shows(change) for change in CHANGES)
 
 
-def shows(change: Callable[[Trial], None]) -> bool:
-    trial = Trial()
+def shows(change: Callable[[StorageProbe], None]) -> bool:
+    trial = StorageProbe()
     return _guards.shows(trial.__dict__, lambda: change(trial))
 
 

@@ -1,4 +1,5 @@
 """A size that varies and that a backend needs to be one number: counted, told with the operator and its line, apart from the program's."""
+
 import inspect
 
 import framejit
@@ -35,7 +36,10 @@ def test_what_a_backend_pins_is_told():
     for size in (3, 4, 5):
         compiled(torch.ones(size))
     line = f"{__file__}:{inspect.getsourcelines(work)[1] + 2}"
-    told = [(event.source, event.number, event.where, event.backend, event.operator) for event in specialised(compiled)]
+    told = [
+        (event.source, event.number, event.where, event.backend, event.operator)
+        for event in specialised(compiled)
+    ]
     assert told == [("x.size(0)", size, line, "pins", "cos") for size in ("4", "5")]
     assert f"backend pins pinned x.size(0) == 4 at cos ({line})" in str(compiled.framejit.explain())
     assert compiled.framejit.compiles == 3
@@ -54,7 +58,9 @@ def test_what_the_program_pins_is_not_the_backends():
 
 def test_a_guard_of_a_backend_has_the_line_of_its_operator():
     def asks(gm, example_inputs):
-        Asking(gm).run(*(node.meta["example_value"] for node in gm.graph.find_nodes(op="placeholder")))
+        Asking(gm).run(
+            *(node.meta["example_value"] for node in gm.graph.find_nodes(op="placeholder"))
+        )
         return gm.forward
 
     class Asking(Interpreter):

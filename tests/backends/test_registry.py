@@ -1,4 +1,5 @@
 """Backends by name, by function, and what goes wrong with them."""
+
 import framejit
 import pytest
 import torch
@@ -42,7 +43,9 @@ def test_registering_by_call_and_by_decorator(register):
         return gm.forward
 
     assert {"mine", "other", "third"} <= set(framejit.list_backends())
-    assert torch.equal(framejit.compile(double, backend="third")(torch.ones(2)), double(torch.ones(2)))
+    assert torch.equal(
+        framejit.compile(double, backend="third")(torch.ones(2)), double(torch.ones(2))
+    )
 
 
 def test_a_taken_name_names_its_owner(register):

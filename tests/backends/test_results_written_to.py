@@ -1,4 +1,5 @@
 """Results of a compiled graph that are windows on memory may be written to where eager's may, and gradients are eager's then."""
+
 from __future__ import annotations
 
 import framejit
@@ -66,7 +67,14 @@ def a_view_by_a_function(x, p):
     return (Flat.apply((x * p).sin().exp()),)
 
 
-ALL = [windows_of_one, written_in_part, by_windows, beside_what_is_detached, an_input_of_a_function, a_view_by_a_function]
+ALL = [
+    windows_of_one,
+    written_in_part,
+    by_windows,
+    beside_what_is_detached,
+    an_input_of_a_function,
+    a_view_by_a_function,
+]
 
 
 def after_writing(f, number):
@@ -89,7 +97,10 @@ def after_writing(f, number):
 @pytest.mark.parametrize("number", [0, 1])
 @pytest.mark.parametrize("f", ALL, ids=lambda f: f.__name__)
 def test_written_to(f, number, backend):
-    eager, compiled = after_writing(f, number), after_writing(framejit.compile(f, backend=backend), number)
+    eager, compiled = (
+        after_writing(f, number),
+        after_writing(framejit.compile(f, backend=backend), number),
+    )
     assert len(eager) == len(compiled), compiled
     for one, other in zip(eager, compiled, strict=True):
         assert one == other if isinstance(one, str) else torch.allclose(one, other)
@@ -115,6 +126,8 @@ def test_results_of_a_graph_without_gradients_may_get_a_history(backend):
         return y, part
 
     p = torch.ones(3, requires_grad=True)
-    y, _ = framejit.compile(f, backend=backend)(torch.ones(4, requires_grad=True) * 1, torch.ones(3), p)
+    y, _ = framejit.compile(f, backend=backend)(
+        torch.ones(4, requires_grad=True) * 1, torch.ones(3), p
+    )
     y.sum().backward()
     assert p.grad.tolist() == [2, 2, 2]

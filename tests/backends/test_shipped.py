@@ -1,4 +1,5 @@
 """Backends that hand graphs to other compilers: equal to eager, parameters that change are seen."""
+
 from __future__ import annotations
 
 import framejit
@@ -8,7 +9,9 @@ import torch
 
 def model() -> torch.nn.Module:
     torch.manual_seed(0)
-    return torch.nn.Sequential(torch.nn.Linear(8, 16), torch.nn.GELU(), torch.nn.LayerNorm(16), torch.nn.Linear(16, 4)).eval()
+    return torch.nn.Sequential(
+        torch.nn.Linear(8, 16), torch.nn.GELU(), torch.nn.LayerNorm(16), torch.nn.Linear(16, 4)
+    ).eval()
 
 
 @pytest.mark.parametrize("backend", ["torchscript", "onnxruntime", "native"])

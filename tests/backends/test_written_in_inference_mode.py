@@ -1,4 +1,5 @@
 """Tensors of inference mode, whose writes torch does not count, are known to be written to like others."""
+
 from __future__ import annotations
 
 import framejit
@@ -43,13 +44,17 @@ def by_out(x, y):
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
-@pytest.mark.parametrize("f", [itself, a_window, beside, by_its_parts, by_an_operator, by_out], ids=lambda f: f.__name__)
+@pytest.mark.parametrize(
+    "f", [itself, a_window, beside, by_its_parts, by_an_operator, by_out], ids=lambda f: f.__name__
+)
 def test_results_share_their_memory(f, backend):
     with torch.inference_mode():
         x, y, expected = vec(4, 3).clone(), vec(4, 3).clone(), vec(4, 3).clone()
         expected_result = f(expected, y)
         result = framejit.compile(f, backend=backend)(x, y)
-        last, expected_last = (r[-1] if isinstance(r, tuple) else r for r in (result, expected_result))
+        last, expected_last = (
+            r[-1] if isinstance(r, tuple) else r for r in (result, expected_result)
+        )
         assert torch.equal(x, expected)
         assert torch.equal(last, expected_last)
         x.zero_()
@@ -83,5 +88,7 @@ def test_what_is_only_read_is_not_written():
         return (x * y).add_(y.t().t()).relu_()
 
     with torch.inference_mode():
-        framejit.compile(f, backend=backend)(vec(3, 3).clone(), vec(3, 3).clone(), vec(3, 3).clone())
+        framejit.compile(f, backend=backend)(
+            vec(3, 3).clone(), vec(3, 3).clone(), vec(3, 3).clone()
+        )
     assert [sorted(flags) for flags in told] == [[False, False, True]]

@@ -1,4 +1,5 @@
 """The one command runs, and its tables and plots hold what they should."""
+
 from __future__ import annotations
 
 import signal
@@ -16,7 +17,9 @@ from ..fork_server import ForkServer
 
 @pytest.fixture(scope="module")
 def server():
-    with ForkServer("framejit.benchmarks.command", "torch._inductor.compile_fx", "matplotlib.pyplot") as server:
+    with ForkServer(
+        "framejit.benchmarks.command", "torch._inductor.compile_fx", "matplotlib.pyplot"
+    ) as server:
         yield server
 
 
@@ -27,7 +30,11 @@ def run(server, tmp_path):
     def bench(*arguments, before=""):
         program = f"{before}\nimport sys\nfrom framejit.__main__ import main\nsys.exit(main({['bench', *arguments]}))"
         done = server.run(program, tmp_path)
-        return done, [[cell.strip() for cell in line.split("|")[1:-1]] for line in done.stdout.splitlines() if line.startswith("|")]
+        return done, [
+            [cell.strip() for cell in line.split("|")[1:-1]]
+            for line in done.stdout.splitlines()
+            if line.startswith("|")
+        ]
 
     return bench
 
@@ -38,7 +45,11 @@ def test_a_model_under_two_systems(run, tmp_path):
     assert done.returncode == 0, done.stderr
     assert (tmp_path / "results.md").read_text().strip() == done.stdout.strip()
     plots = ("speed", "first_call")
-    assert all((tmp_path / f"{name}.svg").read_text().count("<path") > 10 and f"]({name}.svg)" in done.stdout for name in plots)
+    assert all(
+        (tmp_path / f"{name}.svg").read_text().count("<path") > 10
+        and f"]({name}.svg)" in done.stdout
+        for name in plots
+    )
     head, _, mlp, breaks = rows[:4]
     assert head == ["model", "eager ms", "eager-again", "framejit-eager"]
     assert "1 / 3, equal" in mlp[3] and "equal" in breaks[3] and "later" not in breaks[3]
@@ -56,23 +67,58 @@ def test_what_was_measured_before_an_interrupt_is_told(tmp_path, monkeypatch, ca
     monkeypatch.setattr(measure, "measure", measured)
     old = signal.getsignal(signal.SIGTERM)
     try:
-        code = main(["bench", "all", "--models", "syn:mlp-tiny,syn:breaks,hf:bert", "--systems", "eager", "--out", str(tmp_path)])
+        code = main(
+            [
+                "bench",
+                "all",
+                "--models",
+                "syn:mlp-tiny,syn:breaks,hf:bert",
+                "--systems",
+                "eager",
+                "--out",
+                str(tmp_path),
+            ]
+        )
     finally:
         signal.signal(signal.SIGTERM, old)
     text = (tmp_path / "results.md").read_text()
     assert code == 130 and text in capsys.readouterr().out + "\n"
-    assert "| syn:mlp-tiny | 2.00 |" in text and "syn:breaks" not in text and "Interrupted in `models`" in text
+    assert (
+        "| syn:mlp-tiny | 2.00 |" in text
+        and "syn:breaks" not in text
+        and "Interrupted in `models`" in text
+    )
 
 
 def test_programs_in_whole(run):
-    command = ["programs", "--only", "GAN", "--only", "mixture", "--steps", "2", "--systems", "framejit (eager)"]
+    command = [
+        "programs",
+        "--only",
+        "GAN",
+        "--only",
+        "mixture",
+        "--steps",
+        "2",
+        "--systems",
+        "framejit (eager)",
+    ]
     done, rows = run(*command)
     assert done.returncode == 0, done.stderr
-    cells = {(row[0], row[1]): row for row in rows if len(row) == 8 and row[1] in ("eager", "framejit (eager)")}
+    cells = {
+        (row[0], row[1]): row
+        for row in rows
+        if len(row) == 8 and row[1] in ("eager", "framejit (eager)")
+    }
     for name in ("GAN with a gradient penalty", "mixture of experts, routed by value"):
         assert cells[name, "eager"][2] == "" and cells[name, "eager"][5] == "0"
-        assert cells[name, "framejit (eager)"][2] == "yes" and int(cells[name, "framejit (eager)"][5]) > 0
-    assert [row[:4] for row in rows[-2:]] == [["eager", "2", "0", "0"], ["framejit (eager)", "2", "0", "0"]]
+        assert (
+            cells[name, "framejit (eager)"][2] == "yes"
+            and int(cells[name, "framejit (eager)"][5]) > 0
+        )
+    assert [row[:4] for row in rows[-2:]] == [
+        ["eager", "2", "0", "0"],
+        ["framejit (eager)", "2", "0", "0"],
+    ]
 
 
 def test_programs_of_unknown_names(run):
@@ -91,31 +137,53 @@ def test_steps_in_turn_do_the_same_work():
     for number in range(5):
         compiled(number)
     list(compare(compiled, step("eager"), 5, lambda: 0.0))
-    assert [number for number, _ in took["eager"]] == [number for number, _ in took["compiled"]] == list(range(5 + PAIRS))
+    assert (
+        [number for number, _ in took["eager"]]
+        == [number for number, _ in took["compiled"]]
+        == list(range(5 + PAIRS))
+    )
     assert took["eager"][5:] == took["compiled"][5:]
 
 
 def test_rows_of_programs():
     eager = Measured([1.0] * 30, [(1.0, 1.0)] * 3, [[1.0]] * 30, [0] * 30)
     pairs = [(1.0, 4.0), (2.0, 8.0), (9.0, 1.0)]
-    slow = row_of("p", "s", Measured([2.0] * 20 + [4.0] * 10, pairs, [[1.0]] * 29 + [[2.0]], [1] * 29 + [2], 7), eager)
-    assert (slow.equal, slow.seconds, slow.last, slow.compiles, slow.late_compiles, slow.report) == (False, 80.0, 0.25, 2, 1, 7)
+    slow = row_of(
+        "p",
+        "s",
+        Measured([2.0] * 20 + [4.0] * 10, pairs, [[1.0]] * 29 + [[2.0]], [1] * 29 + [2], 7),
+        eager,
+    )
+    assert (
+        slow.equal,
+        slow.seconds,
+        slow.last,
+        slow.compiles,
+        slow.late_compiles,
+        slow.report,
+    ) == (False, 80.0, 0.25, 2, 1, 7)
     nan = Measured([1.0] * 30, [], [[float("nan"), 1.0 + 1e-7]] * 30)
     assert row_of("p", "s", nan, Measured([1.0] * 30, [], [[float("nan"), 1.0]] * 30)).equal
     failed = row_of("p", "s", Measured(error="a\nValueError: b"), eager)
     assert failed.equal is None
-    lines = summary([slow, failed, row_of("p", "torch.compile (aot_eager)", eager, eager)]).splitlines()
+    lines = summary(
+        [slow, failed, row_of("p", "torch.compile (aot_eager)", eager, eager)]
+    ).splitlines()
     assert lines[2] == "| s | 2 | 1 | 1 | 1 | 1 | 80.0 | 1 |"
     assert "failed: ValueError: b" in table([failed])
 
 
-@pytest.mark.parametrize(("calls", "wanted"), [([1, 1, 1, 1], 0), ([9, 4, 1, 1, 1.04, 1], 13), ([2, 1, 5, 1, 1, 1], 2)])
+@pytest.mark.parametrize(
+    ("calls", "wanted"), [([1, 1, 1, 1], 0), ([9, 4, 1, 1, 1.04, 1], 13), ([2, 1, 5, 1, 1, 1], 2)]
+)
 def test_calls_are_counted_until_they_are_steady(calls, wanted):
     assert measure.until_settled(calls) == wanted
 
 
 def test_torchscript_and_lazy_tensors(run):
-    done, rows = run(*"models --models syn:mlp-tiny --systems torchscript,lazy --seconds 0.05".split())
+    done, rows = run(
+        *"models --models syn:mlp-tiny --systems torchscript,lazy --seconds 0.05".split()
+    )
     assert done.returncode == 0, done.stderr
     assert [row[:2] for row in rows[-2:]] == [["torchscript", "1 of 1"], ["lazy", "1 of 1"]]
 
@@ -146,34 +214,50 @@ def test_memory_in_a_process_of_its_own(server, tmp_path):
 
 def test_what_a_graph_does_not_hold_is_counted():
     found = graphs.captured(measure.Plan(("eager",)), "syn:breaks", "framejit-eager")
-    assert found["called"] > found["share"] * found["called"] > found["called"] / 2  # item() stays outside
+    assert (
+        found["called"] > found["share"] * found["called"] > found["called"] / 2
+    )  # item() stays outside
 
 
 def test_what_a_launch_costs(monkeypatch):
     for name, value in (("SHORT", 2), ("LONG", 12), ("ROUNDS", 3)):
         monkeypatch.setattr(launches, name, value)
-    found = {system: launches.measure_system(system, "cpu") for system in ("eager", "framejit-native")}
+    found = {
+        system: launches.measure_system(system, "cpu") for system in ("eager", "framejit-native")
+    }
     assert all(figures["link"] > 0 for figures in found.values())
     assert tables.launches_table(found | {"other": "no | result"}).count(" us a call") == 2
 
 
 def test_kernels_one_by_one(monkeypatch):
-    for name, value in (("SYSTEMS", ("eager", "framejit-native")), ("ROUNDS", 1), ("SECONDS", 0.0), ("ELEMENTS", {"cpu": 1 << 16})):
+    for name, value in (
+        ("SYSTEMS", ("eager", "framejit-native")),
+        ("ROUNDS", 1),
+        ("SECONDS", 0.0),
+        ("ELEMENTS", {"cpu": 1 << 16}),
+    ):
         monkeypatch.setattr(kernels, name, value)
-    found = {name: kernels.measure_case(name, "cpu") for name in ("softmax, 1024", "mean and variance")}
+    found = {
+        name: kernels.measure_case(name, "cpu") for name in ("softmax, 1024", "mean and variance")
+    }
     assert found["softmax, 1024"]["bytes"] == 2 * 4 * (1 << 16)
     table = tables.kernels_table(found | {"other": "no | result"}, kernels.SYSTEMS)
     assert table.count(" GB/s") == 2 and "framejit-native beside eager" in table
 
 
 def test_training(run):
-    done, rows = run(*"models --models syn:mlp-tiny --systems framejit-aot --train --seconds 0.05".split())
+    done, rows = run(
+        *"models --models syn:mlp-tiny --systems framejit-aot --train --seconds 0.05".split()
+    )
     assert done.returncode == 0, done.stderr
     assert rows[-1][:2] == ["framejit-aot", "1 of 1"]
 
 
 def test_what_guards_cost(run):
-    done, rows = run("guards", before="from framejit.benchmarks import guards\nguards.SECONDS, guards.SIZES = 0.01, (2, 12, 22)")
+    done, rows = run(
+        "guards",
+        before="from framejit.benchmarks import guards\nguards.SECONDS, guards.SIZES = 0.01, (2, 12, 22)",
+    )
     assert done.returncode == 0, done.stderr
     counts, hits = rows[2:5], rows[7:]
     assert [row[0] for row in counts] == ["10", "100", "1000"]
@@ -185,7 +269,10 @@ def test_what_guards_cost(run):
 
 
 def test_what_makes_no_sense_is_refused(capsys, monkeypatch):
-    assert main(["bench", "models", "--systems", "eager,other"]) == 2 and "known ones" in capsys.readouterr().err
+    assert (
+        main(["bench", "models", "--systems", "eager,other"]) == 2
+        and "known ones" in capsys.readouterr().err
+    )
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
     assert main(["bench", "--device", "cuda"]) == 2 and "framejit doctor" in capsys.readouterr().err
 

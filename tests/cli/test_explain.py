@@ -1,4 +1,5 @@
 """`framejit explain`: what it runs, writes and returns."""
+
 from __future__ import annotations
 
 import json
@@ -11,7 +12,7 @@ import pytest
 from framejit.__main__ import main
 from framejit.cli.explain import sorted_out
 
-PROGRAM = '''\
+PROGRAM = """\
 import sys
 import framejit
 import torch
@@ -38,7 +39,7 @@ if __name__ == "__main__":
         raise KeyError("mine")
     if "seven" in sys.argv:
         sys.exit(7)
-'''
+"""
 
 
 @pytest.fixture
@@ -50,7 +51,9 @@ def folder(tmp_path):
     package.mkdir()
     (package / "__init__.py").write_text("")
     (package / "inner.py").write_text("def double(x):\n    return x * 2\n\nnumber = 3\n")
-    (package / "__main__.py").write_text("import torch\nfrom .inner import double\n\ndouble(torch.ones(3))\nprint('ran', __package__)\n")
+    (package / "__main__.py").write_text(
+        "import torch\nfrom .inner import double\n\ndouble(torch.ones(3))\nprint('ran', __package__)\n"
+    )
     return tmp_path
 
 
@@ -85,35 +88,81 @@ def explain(folder, monkeypatch, capfd):
 def test_in_a_process_of_its_own(folder):
     environment = os.environ | {"FRAMEJIT_BACKEND": "eager"}
     command = [sys.executable, "-m", "framejit", "explain", "program.py", "fail", "--fail-on-break"]
-    done = subprocess.run(command, capture_output=True, text=True, env=environment, cwd=folder, timeout=120)
-    assert done.returncode == 1 and "KeyError: 'mine'" in done.stderr and "given ['fail']" in done.stdout and "[output]" in done.stdout
+    done = subprocess.run(
+        command, capture_output=True, text=True, env=environment, cwd=folder, timeout=120
+    )
+    assert (
+        done.returncode == 1
+        and "KeyError: 'mine'" in done.stderr
+        and "given ['fail']" in done.stdout
+        and "[output]" in done.stdout
+    )
 
 
 def test_a_script_with_options_before_and_behind_its_name(folder, explain):
-    done = explain("--html", "page.html", "program.py", "one", "--json", "data.json", "--lr", "3", "--", "--json", "mine")
+    done = explain(
+        "--html",
+        "page.html",
+        "program.py",
+        "one",
+        "--json",
+        "data.json",
+        "--lr",
+        "3",
+        "--",
+        "--json",
+        "mine",
+    )
     assert done.returncode == 0, done.stderr
     assert "given ['one', '--lr', '3', '--json', 'mine']" in done.stdout
     assert "4 graphs" in done.stdout and "[output]" in done.stdout and "\x1b[" not in done.stdout
     data = json.loads((folder / "data.json").read_text())
-    assert data["title"] == "program.py" and data["summary"]["breaks"] == 1 and data["breaks"][0]["passes"] == 3
-    assert data["breaks"][0]["caret"].strip() == "^" * len('print("given", sys.argv[1:])') and data["time"]["wall_seconds"] > 0
+    assert (
+        data["title"] == "program.py"
+        and data["summary"]["breaks"] == 1
+        and data["breaks"][0]["passes"] == 3
+    )
+    assert (
+        data["breaks"][0]["caret"].strip() == "^" * len('print("given", sys.argv[1:])')
+        and data["time"]["wall_seconds"] > 0
+    )
     assert "<html" in (folder / "page.html").read_text()
 
 
 def test_what_is_found_and_what_the_program_returns(folder, explain):
     found = explain("--quiet", "--fail-on-break", "--max-recompiles", "0", "program.py")
-    assert found.returncode == 3 and "1 graph breaks (--fail-on-break) and 2 recompiles (--max-recompiles 0)" in found.stderr
+    assert (
+        found.returncode == 3
+        and "1 graph breaks (--fail-on-break) and 2 recompiles (--max-recompiles 0)" in found.stderr
+    )
     assert found.stdout.splitlines() == ["given []"] * 3
     failed = explain("--quiet", "--fail-on-break", "--json", "data.json", "program.py", "fail")
-    assert failed.returncode == 1 and failed.stderr.startswith("Traceback") and "KeyError: 'mine'" in failed.stderr
-    assert "framejit/cli" not in failed.stderr and json.loads((folder / "data.json").read_text())["summary"]["breaks"] == 1
+    assert (
+        failed.returncode == 1
+        and failed.stderr.startswith("Traceback")
+        and "KeyError: 'mine'" in failed.stderr
+    )
+    assert (
+        "framejit/cli" not in failed.stderr
+        and json.loads((folder / "data.json").read_text())["summary"]["breaks"] == 1
+    )
     assert explain("--quiet", "program.py", "seven").returncode == 7
 
 
 def test_functions_that_are_not_decorated(folder, explain):
-    done = explain("--json", "data.json", "--function", "__main__:plain", "--function", "__main__:Net.forward", "program.py")
+    done = explain(
+        "--json",
+        "data.json",
+        "--function",
+        "__main__:plain",
+        "--function",
+        "__main__:Net.forward",
+        "program.py",
+    )
     assert done.returncode == 0, done.stderr
-    assert {"step", "plain", "Net.forward"} == {one["function"] for one in json.loads((folder / "data.json").read_text())["captures"]}
+    assert {"step", "plain", "Net.forward"} == {
+        one["function"] for one in json.loads((folder / "data.json").read_text())["captures"]
+    }
     done = explain("--function", "package.inner:double", "--json", "data.json", "-m", "package")
     assert done.returncode == 0 and "ran package" in done.stdout, done.stderr
     (capture,) = json.loads((folder / "data.json").read_text())["captures"]
@@ -127,8 +176,14 @@ def test_functions_that_are_not_decorated(folder, explain):
         (("broken.py",), "invalid syntax"),
         (("-m", "no.such.module"), "no module 'no.such.module'"),
         (("--function", "nonsense", "program.py"), "'nonsense' is not of the form pkg.mod:fn"),
-        (("--function", "__main__:nobody", "program.py"), "program.py defines no function 'nobody'"),
-        (("--function", "no.such:fn", "program.py"), "--function no.such:fn: cannot import 'no.such'"),
+        (
+            ("--function", "__main__:nobody", "program.py"),
+            "program.py defines no function 'nobody'",
+        ),
+        (
+            ("--function", "no.such:fn", "program.py"),
+            "--function no.such:fn: cannot import 'no.such'",
+        ),
         (("--function", "package.inner:nobody", "-m", "package"), "has no attribute 'nobody'"),
         (("--function", "package.inner:number", "-m", "package"), "not a int"),
         (("--max-recompiles", "-1", "program.py"), "--max-recompiles"),
@@ -150,7 +205,9 @@ def test_a_program_that_compiles_nothing(explain):
 
 def test_help(explain):
     done = explain("--help")
-    assert done.returncode == 0 and "exit status" in done.stdout and "--fail-on-break" in done.stdout
+    assert (
+        done.returncode == 0 and "exit status" in done.stdout and "--fail-on-break" in done.stdout
+    )
 
 
 @pytest.mark.parametrize(
@@ -159,7 +216,10 @@ def test_help(explain):
         (["a.py"], ["--", "a.py"]),
         (["a.py", "-h", "-m", "x"], ["--", "a.py", "-h", "-m", "x"]),
         (["-m", "a.b", "--lr", "3", "--html=x"], ["-m", "a.b", "--html=x", "--", "--lr", "3"]),
-        (["a.py", "--html", "x", "--quiet", "--", "--quiet", "--"], ["--html", "x", "--quiet", "--", "a.py", "--quiet", "--"]),
+        (
+            ["a.py", "--html", "x", "--quiet", "--", "--quiet", "--"],
+            ["--html", "x", "--quiet", "--", "a.py", "--quiet", "--"],
+        ),
         (["--html"], ["--html", "--"]),
     ],
 )

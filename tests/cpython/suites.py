@@ -4,6 +4,7 @@ frame that it reaches is eligible, and captures without tensor work are rebuilt 
 `python tests/cpython/suites.py [--jobs N] [suite ...]` runs each suite in processes of its own, plain and compiled, and fails if a
 test that passes in plain Python does not pass compiled. It needs a Python that comes with Lib/test.
 """
+
 from __future__ import annotations
 
 import argparse
@@ -121,13 +122,21 @@ def hook_everything() -> None:
     def eligible(code: Any, function: Any) -> bool:
         inside, ours = code.co_filename, getattr(function, "_framejit_skip", False)
         plain = not code.co_flags & cache.GENERATORS
-        return plain and not ours and not TESTING.intersection(Path(inside).parts) and not inside.startswith(framejit_files)
+        return (
+            plain
+            and not ours
+            and not TESTING.intersection(Path(inside).parts)
+            and not inside.startswith(framejit_files)
+        )
 
     framejit_files = os.path.dirname(framejit.__file__) + os.sep
     made = Compilation._make_entry
 
     def always_rebuilt(self: Any, capture: Any, *rest: Any) -> Any:
-        had, capture.trace.graph.nodes = capture.trace.graph.nodes, [None]  # as if there were tensor work
+        had, capture.trace.graph.nodes = (
+            capture.trace.graph.nodes,
+            [None],
+        )  # as if there were tensor work
         try:
             return made(self, capture, *rest)
         finally:
@@ -159,9 +168,15 @@ def child(suite: str, compiled: bool, names: list[str], first: int) -> None:
         hook_everything()
     module = importlib.import_module(f"test.{suite}")
     loader = unittest.TestLoader()
-    loaded = loader.loadTestsFromNames(names, module) if names else loader.loadTestsFromModule(module)
+    loaded = (
+        loader.loadTestsFromNames(names, module) if names else loader.loadTestsFromModule(module)
+    )
     left_out = {f"test.{name}" for reason in LEFT_OUT.values() for name in reason}
-    tests = [test for test in flat(loaded) if type(test).__name__ != "_FailedTest" and test.id() not in left_out]
+    tests = [
+        test
+        for test in flat(loaded)
+        if type(test).__name__ != "_FailedTest" and test.id() not in left_out
+    ]
     channel = os.dup(1)
     os.write(channel, (json.dumps([test.id() for test in tests]) + "\n").encode())
     with contextlib.redirect_stdout(io.StringIO()):
@@ -169,7 +184,11 @@ def child(suite: str, compiled: bool, names: list[str], first: int) -> None:
 
 
 def flat(suite: Any) -> list[Any]:
-    return [test for inner in suite for test in flat(inner)] if isinstance(suite, unittest.TestSuite) else [suite]
+    return (
+        [test for inner in suite for test in flat(inner)]
+        if isinstance(suite, unittest.TestSuite)
+        else [suite]
+    )
 
 
 def run_apart(suite: str, compiled: bool, names: tuple[str, ...] = ()) -> dict[str, Any]:
@@ -179,13 +198,27 @@ def run_apart(suite: str, compiled: bool, names: tuple[str, ...] = ()) -> dict[s
     first = 0
     while True:
         how_to_run = ["--compiled"] if compiled else []
-        command = [sys.executable, str(HERE), "--child", suite, "--from", str(first), *how_to_run, "--names", *names]
+        command = [
+            sys.executable,
+            str(HERE),
+            "--child",
+            suite,
+            "--from",
+            str(first),
+            *how_to_run,
+            "--names",
+            *names,
+        ]
         lines, how = watched(command)
         if not lines:
             return {"outcomes": outcomes, "told": told, "unavailable": how}
         for test, outcome, why in lines[1:]:
             outcomes[test], told[test] = outcome, why
-        left = [position for position, test in enumerate(lines[0]) if test not in outcomes and position >= first]
+        left = [
+            position
+            for position, test in enumerate(lines[0])
+            if test not in outcomes and position >= first
+        ]
         if not left:
             return {"outcomes": outcomes, "told": told}
         outcomes[lines[0][left[0]]], told[lines[0][left[0]]] = "crashed", how
@@ -196,7 +229,9 @@ def watched(command: list[str]) -> tuple[list[Any], str]:
     """The lines of a child, and how it ended: one that says nothing for too long is ended."""
     environment = {**os.environ, "PYTHONHASHSEED": "0"}
     with tempfile.TemporaryFile() as errors:
-        child = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=errors, env=environment, text=True)
+        child = subprocess.Popen(
+            command, stdout=subprocess.PIPE, stderr=errors, env=environment, text=True
+        )
         late = threading.Event()
         lines: list[Any] = []
         assert child.stdout is not None
@@ -212,16 +247,30 @@ def watched(command: list[str]) -> tuple[list[Any], str]:
         status = child.wait()
         errors.seek(max(0, errors.seek(0, os.SEEK_END) - 3000))
         said = errors.read().decode(errors="replace")
-    return lines, f"no end within {SECONDS} s" if late.is_set() else f"the process ended with status {status}\n{said}"
+    return (
+        lines,
+        f"no end within {SECONDS} s"
+        if late.is_set()
+        else f"the process ended with status {status}\n{said}",
+    )
 
 
 def compare(suite: str, names: tuple[str, ...] = ()) -> dict[str, Any]:
     """{"tests": how many pass in plain Python, "worse": {test: what compiled says}}"""
     plain, compiled = run_apart(suite, False, names), run_apart(suite, True, names)
-    passing = [test for test, outcome in plain["outcomes"].items() if outcome in ("passed", "failed as expected")]
+    passing = [
+        test
+        for test, outcome in plain["outcomes"].items()
+        if outcome in ("passed", "failed as expected")
+    ]
     worse = [test for test in passing if compiled["outcomes"].get(test) != plain["outcomes"][test]]
     told = {test: compiled["told"].get(test, "did not run") for test in worse}
-    return {"suite": suite, "tests": len(passing), "worse": told, "unavailable": plain.get("unavailable")}
+    return {
+        "suite": suite,
+        "tests": len(passing),
+        "worse": told,
+        "unavailable": plain.get("unavailable"),
+    }
 
 
 def main() -> int:
@@ -239,15 +288,26 @@ def main() -> int:
         return 0
     started, tests, worse = time.perf_counter(), 0, 0
     with ThreadPoolExecutor(chosen.jobs) as pool:
-        for result in pool.map(lambda suite: compare(suite, tuple(chosen.names)), chosen.suites or SUITES):
-            state = "not in this Python" if result["unavailable"] else f"{result['tests']} tests, {len(result['worse'])} worse"
+        for result in pool.map(
+            lambda suite: compare(suite, tuple(chosen.names)), chosen.suites or SUITES
+        ):
+            state = (
+                "not in this Python"
+                if result["unavailable"]
+                else f"{result['tests']} tests, {len(result['worse'])} worse"
+            )
             print(f"{result['suite']}: {state}", flush=True)
             for test, told in result["worse"].items():
-                print(f"  {test}: {told.strip().splitlines()[-1][:160] if told.strip() else '?'}", flush=True)
+                print(
+                    f"  {test}: {told.strip().splitlines()[-1][:160] if told.strip() else '?'}",
+                    flush=True,
+                )
                 if chosen.verbose:
                     print("    " + told.replace("\n", "\n    "), flush=True)
             tests, worse = tests + result["tests"], worse + len(result["worse"])
-    print(f"{tests} tests pass in plain Python, {worse} of them not compiled ({time.perf_counter() - started:.0f} s)")
+    print(
+        f"{tests} tests pass in plain Python, {worse} of them not compiled ({time.perf_counter() - started:.0f} s)"
+    )
     return 1 if worse else 0
 
 

@@ -1,11 +1,16 @@
 """A small part of CPython's regression tests under the frame hook; suites.py runs them all."""
+
 from __future__ import annotations
 
 import pytest
 
 from . import suites
 
-CLEAN = ("test_scope", "test_unpack", "test_keywordonlyarg")  # small ones, in which nothing may become worse
+CLEAN = (
+    "test_scope",
+    "test_unpack",
+    "test_keywordonlyarg",
+)  # small ones, in which nothing may become worse
 
 
 @pytest.mark.parametrize("suite", CLEAN)

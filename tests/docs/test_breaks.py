@@ -1,4 +1,5 @@
 """Every kind of break has a page, and the page's examples do what it says: one breaks so, the other is one graph."""
+
 from __future__ import annotations
 
 import re
@@ -33,15 +34,21 @@ def test_every_break_has_a_page_and_every_page_a_break():
 
 def test_the_index_names_every_break():
     index = (PAGES / "README.md").read_text()
-    rows = re.findall(r"^\| \[`([\w-]+)`\]\(([\w-]+)\.md\) \| (.*?) \| (.*?) \|$", index, re.MULTILINE)
-    assert [(one.id, one.id, one.sentence.format("…").strip(), one.hint) for one in REASONS.values()] == rows
+    rows = re.findall(
+        r"^\| \[`([\w-]+)`\]\(([\w-]+)\.md\) \| (.*?) \| (.*?) \|$", index, re.MULTILINE
+    )
+    assert [
+        (one.id, one.id, one.sentence.format("…").strip(), one.hint) for one in REASONS.values()
+    ] == rows
 
 
 @pytest.mark.parametrize("page", FOUND)
 def test_a_page_says_what_a_report_says(page):
     reason = REASONS[page]
     text = (PAGES / f"{page}.md").read_text()
-    assert text.startswith(f"# `{page}`\n\n> {reason.sentence.format('…').strip()}\n>\n> hint: {reason.hint}\n")
+    assert text.startswith(
+        f"# `{page}`\n\n> {reason.sentence.format('…').strip()}\n>\n> hint: {reason.hint}\n"
+    )
 
 
 @pytest.mark.parametrize("page", FOUND)

@@ -1,4 +1,5 @@
 """Code on the pages runs, commands on them exist, the worked example is what the code does now (on 3.11); links lead somewhere."""
+
 from __future__ import annotations
 
 import importlib.util
@@ -16,16 +17,27 @@ from framejit.__main__ import parse_command_line
 from framejit.backends import registry
 
 ROOT = Path(__file__).parents[2]
-PAGES = [ROOT / "README.md", ROOT / "benchmarks" / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+PAGES = [
+    ROOT / "README.md",
+    ROOT / "benchmarks" / "README.md",
+    *sorted((ROOT / "docs").rglob("*.md")),
+]
 COPY = "# in the changed copy\n"  # begins code that needs the changes which a page shows as diffs
 DIFF = re.compile(r"^```diff\n(.*?)^```", re.DOTALL | re.MULTILINE)
 BLOCK = re.compile(r"(<!-- made: \w+ -->\n)?^```python\n(.*?)^```", re.DOTALL | re.MULTILINE)
-COMMAND = re.compile(r"^    (?:[A-Z_]+=\S+ )*(?:python -m )?framejit ([a-z].*)$|`framejit ([a-z][^`]*)`", re.MULTILINE)
+COMMAND = re.compile(
+    r"^    (?:[A-Z_]+=\S+ )*(?:python -m )?framejit ([a-z].*)$|`framejit ([a-z][^`]*)`",
+    re.MULTILINE,
+)
 
 
 def blocks(page):
     """Its code, but what a script has made."""
-    return [code for made, code in BLOCK.findall(page.read_text()) if not made and not code.startswith(COPY)]
+    return [
+        code
+        for made, code in BLOCK.findall(page.read_text())
+        if not made and not code.startswith(COPY)
+    ]
 
 
 WITH_CODE = [page for page in PAGES if page.parent.name != "breaks" and blocks(page)]
@@ -60,9 +72,17 @@ def test_changes_that_recipes_show(tmp_path):
     programs = [code for _, code in BLOCK.findall(page) if code.startswith(COPY)]
     package = Path(framejit.__file__).parent
     copy = tmp_path / "framejit"
-    shutil.copytree(package, copy, ignore=shutil.ignore_patterns(".*", "build", "tests", "docs", "__pycache__", "*.egg-info"))
+    shutil.copytree(
+        package,
+        copy,
+        ignore=shutil.ignore_patterns(".*", "build", "tests", "docs", "__pycache__", "*.egg-info"),
+    )
     (tmp_path / "changes.diff").write_text("".join(DIFF.findall(page)))
-    subprocess.run(["git", "apply", "--unidiff-zero", "-p1", str(tmp_path / "changes.diff")], cwd=copy, check=True)
+    subprocess.run(
+        ["git", "apply", "--unidiff-zero", "-p1", str(tmp_path / "changes.diff")],
+        cwd=copy,
+        check=True,
+    )
     for program in programs:
         done = subprocess.run(
             [sys.executable, "-c", program], cwd=tmp_path, env={**os.environ, "PYTHONPATH": str(tmp_path)}, capture_output=True, text=True,
@@ -74,7 +94,9 @@ def test_changes_that_recipes_show(tmp_path):
 
 
 def test_pages_with_code_are_found():
-    assert {"README.md", "docs/backends.md", "docs/recipes.md", "docs/dynamic_shapes.md"} <= set(map(name_of, WITH_CODE))
+    assert {"README.md", "docs/backends.md", "docs/recipes.md", "docs/dynamic_shapes.md"} <= set(
+        map(name_of, WITH_CODE)
+    )
 
 
 @pytest.mark.parametrize("page", PAGES, ids=name_of)
@@ -97,11 +119,11 @@ def test_links_lead_somewhere(page):
 
 
 def test_the_worked_example_is_up_to_date(capsys):
-    spec = importlib.util.spec_from_file_location("worked_example", ROOT / "docs" / "worked_example.py")
+    spec = importlib.util.spec_from_file_location(
+        "worked_example", ROOT / "docs" / "worked_example.py"
+    )
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     page = module.PAGE.read_text()
     assert module.updated(page) == page, "python docs/worked_example.py --update"
     assert {name for _, name, _, _ in module.BLOCK.findall(page)} == set(module.listings())
-
-

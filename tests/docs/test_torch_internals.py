@@ -1,4 +1,5 @@
 """docs/torch-internals.md says what the code uses of torch now, and all that it says is needed."""
+
 from __future__ import annotations
 
 import ast
@@ -9,7 +10,9 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
-spec = importlib.util.spec_from_file_location("torch_internals", ROOT / "docs" / "torch_internals.py")
+spec = importlib.util.spec_from_file_location(
+    "torch_internals", ROOT / "docs" / "torch_internals.py"
+)
 internals = sys.modules[spec.name] = importlib.util.module_from_spec(spec)
 spec.loader.exec_module(internals)
 
@@ -19,14 +22,20 @@ def test_the_page_is_what_the_code_does():
 
 
 def test_each_name_has_a_reason():
-    assert sorted({use.name for use in internals.uses() if internals.reason(use.name) is None}) == []
+    assert (
+        sorted({use.name for use in internals.uses() if internals.reason(use.name) is None}) == []
+    )
 
 
 def test_each_reason_and_each_loss_is_needed():
     names, files = ({getattr(use, part) for use in internals.uses()} for part in ("name", "file"))
     used = {max(filter(name.startswith, internals.WHY), key=len) for name in names}
     assert sorted(internals.WHY.keys() - used) == []
-    assert [file for file in internals.LOST if not any((ROOT / place).exists() for place in (file, f"{file}.py"))] == []
+    assert [
+        file
+        for file in internals.LOST
+        if not any((ROOT / place).exists() for place in (file, f"{file}.py"))
+    ] == []
     assert any(file.startswith("guards/native/") for file in files)
 
 
@@ -46,4 +55,6 @@ def test_each_reason_and_each_loss_is_needed():
     ],
 )
 def test_what_counts(code, found):
-    assert sorted(set(internals.without_prefixes(internals.private_names(ast.parse(code))))) == found
+    assert (
+        sorted(set(internals.without_prefixes(internals.private_names(ast.parse(code))))) == found
+    )

@@ -1,4 +1,5 @@
 """The examples run, say what they should, and fail where a result differs from eager's."""
+
 from __future__ import annotations
 
 import importlib.util
@@ -32,7 +33,11 @@ def run(name, monkeypatch, *arguments):
 def test_quickstart(monkeypatch, capsys):
     assert run("quickstart", monkeypatch, "--seconds", "0.1").main() == 0
     printed = capsys.readouterr().out
-    assert "graph breaks     │ 0" in printed and "equal to eager   │ yes, to within" in printed and "runs on          │" in printed
+    assert (
+        "graph breaks     │ 0" in printed
+        and "equal to eager   │ yes, to within" in printed
+        and "runs on          │" in printed
+    )
     assert "3 graphs, " in printed and "2 breaks" in printed and "if largest > 1:" in printed
 
 
@@ -58,7 +63,11 @@ def test_dynamic_shapes(monkeypatch, capsys):
     module = run("dynamic_shapes", monkeypatch)
     monkeypatch.setattr(module, "LENGTHS", (7, 12, 5))
     assert module.main() == 0
-    rows = [line.split("│")[2].strip() for line in capsys.readouterr().out.splitlines() if "│ yes" in line]
+    rows = [
+        line.split("│")[2].strip()
+        for line in capsys.readouterr().out.splitlines()
+        if "│ yes" in line
+    ]
     assert rows == ["2", "1", "3", "3"]
 
 
@@ -71,7 +80,10 @@ def test_graph_breaks(monkeypatch, capsys):
 def test_custom_backend(monkeypatch, capsys, register):
     assert run("custom_backend", monkeypatch).main() == 0
     told = " ".join(capsys.readouterr().out.split())
-    assert "2 operations that do nothing were dropped" in told and "def forward(self, x): sin = x.sin()" in told
+    assert (
+        "2 operations that do nothing were dropped" in told
+        and "def forward(self, x): sin = x.sin()" in told
+    )
 
 
 def test_decode_loop(monkeypatch, capsys):

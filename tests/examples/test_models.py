@@ -1,4 +1,5 @@
 """Models of transformers stay one graph, and equal to eager."""
+
 from __future__ import annotations
 
 import framejit
@@ -10,7 +11,12 @@ SMALL = dict(hidden_size=32, num_hidden_layers=1, vocab_size=128)
 HEADS = dict(num_attention_heads=2, intermediate_size=64)
 MODELS = {
     "bert": ("BertForMaskedLM", "BertConfig", SMALL | HEADS, 40),
-    "llama": ("LlamaForCausalLM", "LlamaConfig", SMALL | HEADS | dict(num_key_value_heads=1, use_cache=False), 80),
+    "llama": (
+        "LlamaForCausalLM",
+        "LlamaConfig",
+        SMALL | HEADS | dict(num_key_value_heads=1, use_cache=False),
+        80,
+    ),
     "mamba": ("MambaForCausalLM", "MambaConfig", SMALL | dict(use_cache=False), 200),
 }
 

@@ -1,4 +1,5 @@
 """The plugin of the examples, installed beside framejit, and plugins that are broken."""
+
 from __future__ import annotations
 
 import os
@@ -48,10 +49,20 @@ assert not info.usable and "more than one plugin" in info.reason and "broken 1.0
 
 
 def run(site, code, tmp_path):
-    environment = os.environ | {"PYTHONPATH": os.pathsep.join([str(site), os.environ.get("PYTHONPATH", "")]), "FRAMEJIT_STRICT": "0"}
+    environment = os.environ | {
+        "PYTHONPATH": os.pathsep.join([str(site), os.environ.get("PYTHONPATH", "")]),
+        "FRAMEJIT_STRICT": "0",
+    }
     script = tmp_path / "use.py"
     script.write_text(code)
-    done = subprocess.run([sys.executable, str(script)], env=environment, capture_output=True, text=True, timeout=120, cwd=tmp_path)
+    done = subprocess.run(
+        [sys.executable, str(script)],
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=120,
+        cwd=tmp_path,
+    )
     assert done.returncode == 0, done.stderr
 
 
@@ -65,8 +76,21 @@ def fake_install(site, name, version, entry):
 def test_an_installed_plugin_is_found(tmp_path):
     source, site = tmp_path / "source", tmp_path / "site"
     shutil.copytree(ROOT / "examples" / "plugin_backend", source)
-    options = ["--quiet", "--no-deps", "--no-index", "--no-build-isolation", "--disable-pip-version-check", "--target", str(site)]
-    made = subprocess.run([sys.executable, "-m", "pip", "install", *options, str(source)], capture_output=True, text=True, timeout=120)
+    options = [
+        "--quiet",
+        "--no-deps",
+        "--no-index",
+        "--no-build-isolation",
+        "--disable-pip-version-check",
+        "--target",
+        str(site),
+    ]
+    made = subprocess.run(
+        [sys.executable, "-m", "pip", "install", *options, str(source)],
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
     assert made.returncode == 0, made.stderr
     run(site, USE, tmp_path)
 

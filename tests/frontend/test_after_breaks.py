@@ -1,4 +1,5 @@
 """Continuations: what goes on after a break, how often it is compiled, and what it is guarded by."""
+
 import gc
 import weakref
 
@@ -42,7 +43,9 @@ def test_a_branch_on_a_number_depends_on_the_way_taken_not_on_the_number():
     assert not any(isinstance(event, events.Skipped) for event in seen)
 
 
-@pytest.mark.parametrize("iterable", [range(3), [5, 6, 7], (1.5, 2.5)], ids=["range", "list", "tuple"])
+@pytest.mark.parametrize(
+    "iterable", [range(3), [5, 6, 7], (1.5, 2.5)], ids=["range", "list", "tuple"]
+)
 def test_a_break_in_a_loop_keeps_every_op(iterable, capsys):
     def f(x, items):
         for item in items:

@@ -1,4 +1,5 @@
 """The cases of programs that kept compiling, by counts: with operators run as they are, with native code, and with default settings."""
+
 from __future__ import annotations
 
 import copy
@@ -42,7 +43,9 @@ class Block(nn.Module):
 
     def forward(self, x):
         batch, length, width = x.shape
-        query, key, value = (part.view(batch, length, 2, 8).transpose(1, 2) for part in self.mix(x).chunk(3, -1))
+        query, key, value = (
+            part.view(batch, length, 2, 8).transpose(1, 2) for part in self.mix(x).chunk(3, -1)
+        )
         seen = F.scaled_dot_product_attention(query, key, value)
         return self.norm(x + self.out(seen.transpose(1, 2).reshape(batch, length, width)))
 
@@ -52,7 +55,9 @@ def test_0_a_transformer_over_many_sizes(backend):
     layer = nn.Sequential(Block(), Block())
     with torch.no_grad():
         sizes = [(2, 5), (3, 5), (2, 7), (4, 9), (5, 11), (6, 8), (3, 12), (7, 6), (2, 13), (8, 4)]
-        assert served(lambda x: layer(x), [(torch.randn(*size, 16),) for size in sizes], backend) <= 4
+        assert (
+            served(lambda x: layer(x), [(torch.randn(*size, 16),) for size in sizes], backend) <= 4
+        )
 
 
 def with_a_default(x, n=None):
@@ -105,7 +110,10 @@ def test_3_behind_the_limit_nothing_inside_is_compiled(backend):
     def by_text(x, text):
         return inner(x) + len(text) if text.startswith("a") else x
 
-    assert served(by_text, [(X, f"a{k}") for k in range(60)], backend) == framejit.config.recompile_limit
+    assert (
+        served(by_text, [(X, f"a{k}") for k in range(60)], backend)
+        == framejit.config.recompile_limit
+    )
 
 
 def test_4_iterations_whose_code_nobody_uses_again(backend):
@@ -122,7 +130,9 @@ def test_4_iterations_whose_code_nobody_uses_again(backend):
         xs = [X + k for k in range(40)]
         same(handle(list(xs)), memoised(list(xs)))
         compiles.append(handle.framejit.compiles)
-    assert compiles[0] <= 45 and compiles[-1] <= compiles[0] + 2  # the first call compiles each, others none
+    assert (
+        compiles[0] <= 45 and compiles[-1] <= compiles[0] + 2
+    )  # the first call compiles each, others none
 
 
 def test_5_framejit_does_not_compile_itself(backend):
@@ -138,7 +148,9 @@ def test_5_framejit_does_not_compile_itself(backend):
     for _ in range(6):
         same(handle(torch.ones(3, 8)), net(torch.ones(3, 8)).square().mean().detach())
     assert handle.framejit.compiles <= 5
-    assert {capture.function.rsplit(".", 1)[-1] for capture in handle.framejit.explain().captures} == {"step"}
+    assert {
+        capture.function.rsplit(".", 1)[-1] for capture in handle.framejit.explain().captures
+    } == {"step"}
 
 
 def test_6_other_threads_wait_for_nothing_and_compile_nothing(backend):
@@ -192,7 +204,12 @@ def test_8_convolution_and_a_recurrent_layer_over_varying_lengths(backend):
     def work(x):
         return gru(conv(x).relu().transpose(1, 2))[0].mean()
 
-    assert served(work, [(torch.randn(2, 4, length),) for length in (20, 21, 25, 9, 30, 12, 17)], backend) <= 4
+    assert (
+        served(
+            work, [(torch.randn(2, 4, length),) for length in (20, 21, 25, 9, 30, 12, 17)], backend
+        )
+        <= 4
+    )
 
 
 def test_9_a_whole_training_step(backend):
@@ -216,7 +233,10 @@ def test_9_a_whole_training_step(backend):
     compiled, eager = framejit.compile(stepping(mine), backend=backend), stepping(its)
     for number in range(12):
         generator = torch.Generator().manual_seed(number)
-        batch = torch.randn(6, 8, generator=generator), torch.randint(0, 4, (6,), generator=generator)
+        batch = (
+            torch.randn(6, 8, generator=generator),
+            torch.randint(0, 4, (6,), generator=generator),
+        )
         same(compiled(*batch), eager(*batch))
     assert compiled.framejit.compiles <= 5 and len(compiled.framejit.explain().breaks) <= 1
     for one, other in zip(mine.parameters(), its.parameters(), strict=True):
@@ -225,7 +245,13 @@ def test_9_a_whole_training_step(backend):
 
 def test_11_generation_with_a_growing_cache(backend):
     transformers = pytest.importorskip("transformers")
-    config = transformers.LlamaConfig(vocab_size=64, hidden_size=32, intermediate_size=32, num_hidden_layers=2, num_attention_heads=2)
+    config = transformers.LlamaConfig(
+        vocab_size=64,
+        hidden_size=32,
+        intermediate_size=32,
+        num_hidden_layers=2,
+        num_attention_heads=2,
+    )
     torch.manual_seed(0)
     model = transformers.LlamaForCausalLM(config).eval()
     model.generation_config.pad_token_id = 0

@@ -1,4 +1,5 @@
 """With a torch or Python that is newer than the tested ones: what works is used, what does not is off, and one line says so."""
+
 from __future__ import annotations
 
 import ast
@@ -96,7 +97,13 @@ def off(told):
 
 def test_a_torch_that_lacks_nothing_works(run):
     told, lines = run(PRETEND.format(missing="", backend="autotune"))
-    assert told == {"equal": "True", "compiles": told["compiles"], "off": "[]", "native": "", "inductor": ""}
+    assert told == {
+        "equal": "True",
+        "compiles": told["compiles"],
+        "off": "[]",
+        "native": "",
+        "inductor": "",
+    }
     assert int(told["compiles"]) >= 2
     assert len(lines) == 1 and "its self-check passed, so it is used" in lines[0]
 
@@ -109,7 +116,9 @@ def test_all_but_what_is_missing_works(run):
         assert off(told) == sorted(WITHOUT)
         assert "torch.gone" in told["native"] and "list_mode_options" in told["inductor"]
         lines = [line for line in lines if "was tested with" in line]
-        assert len(lines) == warned and all(feature in line for feature in WITHOUT if feature != ASKED_FOR for line in lines)
+        assert len(lines) == warned and all(
+            feature in line for feature in WITHOUT if feature != ASKED_FOR for line in lines
+        )
 
 
 def test_without_what_every_capture_needs_everything_runs_in_eager(run):
@@ -119,23 +128,39 @@ def test_without_what_every_capture_needs_everything_runs_in_eager(run):
         "builder.GraphBuilder.call = gone"
     )
     told, lines = run(PRETEND.format(missing=missing, backend="eager"))
-    assert told["equal"] == "True" and told["compiles"] == "0" and len(lines) == 1 and "runs in eager" in lines[0]
+    assert (
+        told["equal"] == "True"
+        and told["compiles"] == "0"
+        and len(lines) == 1
+        and "runs in eager" in lines[0]
+    )
 
 
 def test_what_importing_framejit_needs_leaves_everything_to_eager_and_raises_nothing(run):
-    program = PRETEND.format(missing="import torch.utils.checkpoint; del torch.utils.checkpoint._StopRecomputationError", backend="eager")
+    program = PRETEND.format(
+        missing="import torch.utils.checkpoint; del torch.utils.checkpoint._StopRecomputationError",
+        backend="eager",
+    )
     program = program.replace("for name in (", "sys.exit()\nfor name in (")
     told, lines = run(program)
     assert told == {"equal": "True", "compiles": "0"}
-    assert len(lines) == 1 and "_StopRecomputationError" in lines[0] and "everything runs in eager" in lines[0]
+    assert (
+        len(lines) == 1
+        and "_StopRecomputationError" in lines[0]
+        and "everything runs in eager" in lines[0]
+    )
 
 
 def test_a_check_that_ends_the_process_is_off_in_the_next(run):
-    missing = "import os; from framejit.guards.native import layout; layout.samples = lambda: os._exit(0)"
+    missing = (
+        "import os; from framejit.guards.native import layout; layout.samples = lambda: os._exit(0)"
+    )
     program = PRETEND.format(missing=missing, backend="eager")
     assert run(program) == ({}, [])
     told, lines = run(program)
-    assert told["equal"] == "True" and off(told) == [TENSOR_LAYOUT] and "ended the process" in lines[0]
+    assert (
+        told["equal"] == "True" and off(told) == [TENSOR_LAYOUT] and "ended the process" in lines[0]
+    )
 
 
 @pytest.fixture
@@ -159,13 +184,18 @@ def fails(compile_function):
     raise self_check.Wrong("reason")
 
 
-@pytest.mark.parametrize("patch", [sys.version_info[2] - 1, sys.version_info[2], sys.version_info[2] + 1])
+@pytest.mark.parametrize(
+    "patch", [sys.version_info[2] - 1, sys.version_info[2], sys.version_info[2] + 1]
+)
 def test_a_newer_patch_release_of_python_is_not_tested(patch, monkeypatch):
     monkeypatch.setitem(dialect.NEWEST_TESTED, sys.version_info[:2], patch)
     assert dialect.is_tested() is (patch >= sys.version_info[2])
 
 
-@pytest.mark.parametrize(("check", "needed", "refused"), [(passes, True, ""), (fails, False, ""), (fails, True, "feature: reason")])
+@pytest.mark.parametrize(
+    ("check", "needed", "refused"),
+    [(passes, True, ""), (fails, False, ""), (fails, True, "feature: reason")],
+)
 def test_what_a_check_decides(newer, check, needed, refused, monkeypatch):
     monkeypatch.setattr(self_check, "CHECKS", (self_check.Check("feature", check, needed),))
     with pytest.warns(FramejitWarning, match="newer than what framejit was tested with"):
@@ -196,7 +226,9 @@ def test_threads_check_once(newer, monkeypatch):
     runs = []
     monkeypatch.setattr(self_check, "CHECKS", (self_check.Check("feature", runs.append),))
     monkeypatch.setattr(self_check, "warn_user", lambda *args, **named: None)
-    threads = [threading.Thread(target=self_check.refusal, args=(api.compile_checked,)) for _ in range(4)]
+    threads = [
+        threading.Thread(target=self_check.refusal, args=(api.compile_checked,)) for _ in range(4)
+    ]
     for thread in threads:
         thread.start()
     for thread in threads:

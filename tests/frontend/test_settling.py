@@ -1,4 +1,5 @@
 """Programs as people write them settle: after the first few calls nothing is compiled any more."""
+
 from __future__ import annotations
 
 import io
@@ -70,7 +71,11 @@ def with_a_meter(model, optimizer):
     return round(meter.mean, 5)
 
 
-@pytest.mark.parametrize("epoch", [with_a_progress_bar, with_a_logger, with_prints, with_a_meter], ids=lambda f: f.__name__)
+@pytest.mark.parametrize(
+    "epoch",
+    [with_a_progress_bar, with_a_logger, with_prints, with_a_meter],
+    ids=lambda f: f.__name__,
+)
 def test_an_epoch_settles(epoch):
     handle, mine, its = framejit.compile(epoch, backend="eager"), parts(), parts()
     compiles, printed, expected = [], io.StringIO(), io.StringIO()

@@ -1,4 +1,5 @@
 """Under a Python or torch that framejit is too new for: one warning, and everything runs in eager."""
+
 import functools
 import importlib.metadata
 import inspect
@@ -22,7 +23,9 @@ def old_torch(monkeypatch):
 
 
 def test_one_warning_names_the_supported_ones(old_torch):
-    with pytest.warns(UserWarning, match=r"CPython 3.11, 3.12, 3.13 with torch 2.11 to 2.15") as caught:
+    with pytest.warns(
+        UserWarning, match=r"CPython 3.11, 3.12, 3.13 with torch 2.11 to 2.15"
+    ) as caught:
         assert not support.usable()
     assert len(caught) == 1
     with warnings.catch_warnings():
@@ -41,7 +44,12 @@ def test_the_eager_face_runs_what_it_is_given():
         eager_only.graph_break()
         return x + 1
 
-    assert f(1) == 2 and eager_only.compile(f) is f and eager_only.disable(f) is f and not eager_only.is_compiling()
+    assert (
+        f(1) == 2
+        and eager_only.compile(f) is f
+        and eager_only.disable(f) is f
+        and not eager_only.is_compiling()
+    )
     report = eager_only.explain(f)(1)
     assert report.result == 2 and not report.captures
 
@@ -86,11 +94,17 @@ def test_every_handle_can_be_asked_the_same(kind):
 
 
 def test_a_modules_handle_measures_and_lists():
-    module = framejit.compile(torch.nn.Sequential(torch.nn.Linear(3, 2), torch.nn.ReLU()), backend="eager")
+    module = framejit.compile(
+        torch.nn.Sequential(torch.nn.Linear(3, 2), torch.nn.ReLU()), backend="eager"
+    )
     module(torch.ones(1, 3))
     with module.framejit.measure():
         module(torch.ones(1, 3))
-    assert module.framejit.compiled and module.framejit.generated() and module.framejit.explain().graphs
+    assert (
+        module.framejit.compiled
+        and module.framejit.generated()
+        and module.framejit.explain().graphs
+    )
     module.framejit.reset()
     assert not module.framejit.generated()
 
@@ -159,18 +173,33 @@ print("used all of", len(framejit.__all__))
 
 @pytest.mark.parametrize("pretended", PRETENDED)
 def test_programs_run_where_nothing_is_supported(pretended):
-    done = subprocess.run([sys.executable, "-c", PRETENDED[pretended] + USED], capture_output=True, text=True, cwd="/")
+    done = subprocess.run(
+        [sys.executable, "-c", PRETENDED[pretended] + USED], capture_output=True, text=True, cwd="/"
+    )
     assert done.returncode == 0, done.stderr
-    assert done.stdout.startswith("used all of") and done.stderr.count("so everything runs in eager") == 1
+    assert (
+        done.stdout.startswith("used all of")
+        and done.stderr.count("so everything runs in eager") == 1
+    )
 
 
-EXAMPLES = ("custom_backend", "dynamic_shapes", "graph_breaks", "decode_loop", "train", "quickstart")
+EXAMPLES = (
+    "custom_backend",
+    "dynamic_shapes",
+    "graph_breaks",
+    "decode_loop",
+    "train",
+    "quickstart",
+)
 
 
 @pytest.mark.parametrize("example", EXAMPLES)
 def test_our_own_examples_run_where_nothing_is_supported(example):
     path = Path(__file__).parents[2] / "examples" / f"{example}.py"
-    program = PRETENDED["old torch"].replace("2.4.1", "2.10.0") + f"import runpy; runpy.run_path({str(path)!r}, run_name='__main__')"
+    program = (
+        PRETENDED["old torch"].replace("2.4.1", "2.10.0")
+        + f"import runpy; runpy.run_path({str(path)!r}, run_name='__main__')"
+    )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, cwd="/")
     assert done.returncode == 0, done.stderr
 
@@ -181,6 +210,8 @@ def test_importing_it_raises_nothing_where_warnings_are_errors():
         "import framejit, torch\n"
         "print(framejit.compile(torch.nn.Identity()).framejit.explain())"
     )
-    done = subprocess.run([sys.executable, "-W", "error", "-c", program], capture_output=True, text=True, cwd="/")
+    done = subprocess.run(
+        [sys.executable, "-W", "error", "-c", program], capture_output=True, text=True, cwd="/"
+    )
     assert done.returncode == 0, done.stderr
     assert "so everything runs in eager" in done.stderr and "torch 1.9" in done.stdout

@@ -1,4 +1,5 @@
 """One question to both evaluators: they must agree."""
+
 from __future__ import annotations
 
 from types import FunctionType
@@ -34,7 +35,9 @@ def holds():
 @pytest.fixture(params=["offsets", "python"])
 def level(request):
     """Each way of checking tensors."""
-    assert layout.layout() is not None, "no unique calibration for this torch, which is one of those supported"
+    assert layout.layout() is not None, (
+        "no unique calibration for this torch, which is one of those supported"
+    )
     layout.force(request.param)
     yield request.param
     layout.force(None)

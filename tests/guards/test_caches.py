@@ -1,4 +1,5 @@
 """What functions under functools.lru_cache keep, asked without calling them."""
+
 from __future__ import annotations
 
 import functools
@@ -24,7 +25,9 @@ def test_holds(args, kwargs, maxsize, typed):
     assert not holds(keeping, args, kwargs)
     keeping(*args, **dict(kwargs))
     assert holds(keeping, args, kwargs) and len(called) == 1
-    assert not holds(keeping, (*args, "more"), kwargs) and not holds(keeping, args, (*kwargs, ("more", 1)))
+    assert not holds(keeping, (*args, "more"), kwargs) and not holds(
+        keeping, args, (*kwargs, ("more", 1))
+    )
     keeping.cache_clear()
     assert not holds(keeping, args, kwargs) and len(called) == 1
 

@@ -1,4 +1,5 @@
 """Looking into iterators: C's answers are Python's, and nothing moves."""
+
 from __future__ import annotations
 
 import collections
@@ -39,7 +40,9 @@ def agree(iterator: Any) -> list[bool]:
             said.append(GuardProgram.build([guard]).native().check((iterator,), function))
             assert said[-1] == check(guard, FrameView((iterator,), function)), (count, exactly)
         guard = Guard(s.IteratorItem(X, count), Kind.TYPE, int)
-        assert GuardProgram.build([guard]).native().check((iterator,), function) == check(guard, FrameView((iterator,), function))
+        assert GuardProgram.build([guard]).native().check((iterator,), function) == check(
+            guard, FrameView((iterator,), function)
+        )
     return said
 
 
@@ -50,7 +53,9 @@ def test_items_left(name, steps):
     taken = [next(iterator, None) for _ in range(steps)]
     agree(iterator)
     again = MADE[name]()
-    assert taken + list(itertools.islice(iterator, 9)) == [next(again, None) for _ in range(steps)] + list(itertools.islice(again, 9))
+    assert taken + list(itertools.islice(iterator, 9)) == [
+        next(again, None) for _ in range(steps)
+    ] + list(itertools.islice(again, 9))
 
 
 @pytest.mark.parametrize("view", ["keys", "values", "items"])
@@ -78,7 +83,11 @@ def test_peeking_moves_nothing():
     for name, make in MADE.items():
         if name not in ("endless", "others"):
             iterator, twin = make(), make()
-            assert [peek(iterator, index) for index in range(remaining(iterator))] == list(twin) == list(iterator)
+            assert (
+                [peek(iterator, index) for index in range(remaining(iterator))]
+                == list(twin)
+                == list(iterator)
+            )
 
 
 def test_an_enumerate_gets_another_number():

@@ -1,4 +1,5 @@
 """Every kind of guard but tensors and torch's state: what it takes and what it refuses, in C and in the reference."""
+
 from __future__ import annotations
 
 import enum
@@ -96,10 +97,20 @@ CASES = [
     (Kind.EQUALS, NAN, [NAN, float("nan"), -float("nan")], [0.0, "nan", float("inf")]),
     (Kind.EQUALS, complex(0.0, -0.0), [complex(0.0, -0.0)], [complex(0.0, 0.0), 0.0]),
     (Kind.EQUALS, complex(NAN, 1), [complex(NAN, 1)], [complex(NAN, 2)]),
-    (Kind.EQUALS, (1, ("a", 2.0)), [(1, ("a", 2.0))], [(1, ("a", 2)), (1,), (True, ("a", 2.0)), [1, ("a", 2.0)]]),
+    (
+        Kind.EQUALS,
+        (1, ("a", 2.0)),
+        [(1, ("a", 2.0))],
+        [(1, ("a", 2)), (1,), (True, ("a", 2.0)), [1, ("a", 2.0)]],
+    ),
     (Kind.EQUALS, (0.0, NAN), [(0.0, float("nan"))], [(-0.0, NAN)]),
     (Kind.EQUALS, Pair(1, 2), [Pair(1, 2)], [(1, 2), Pair(1, 2.0)]),
-    (Kind.EQUALS, frozenset({1, "a"}), [frozenset({"a", 1})], [frozenset({True, "a"}), {1, "a"}, frozenset({1})]),
+    (
+        Kind.EQUALS,
+        frozenset({1, "a"}),
+        [frozenset({"a", 1})],
+        [frozenset({True, "a"}), {1, "a"}, frozenset({1})],
+    ),
     (Kind.EQUALS, (frozenset({1}),), [(frozenset({1}),)], [(frozenset({1.0}),)]),
     (Kind.EQUALS, slice(1, None), [slice(1, None)], [slice(True, None), slice(1, 2), 1]),
     (Kind.EQUALS, torch.float32, [torch.float32], [torch.float64, float]),
@@ -108,17 +119,59 @@ CASES = [
     (Kind.EQUALS, Colour.RED, [Colour.RED], [Colour.BLUE, 1]),
     (Kind.EQUALS, Number.ONE, [Number.ONE], [1, True]),
     (Kind.EQUALS, range(3), [range(3)], [range(4), (0, 1, 2)]),
-    (Kind.LENGTH, 2, [[1, 2], (1, 2), {1: 1, 2: 2}, {1, 2}, frozenset({1, 2}), "ab", "€𝄞", b"ab", bytearray(2),
-                      deque([1, 2]), range(2), Liar(a=1, b=2), OrderedDict(a=1, b=2), Str("ab"), Pair(1, 2)],
-     [[], [1], "abc", 2, None, Raising(), Liar()]),
-    (Kind.KEYS, ("a", "b"), [{"a": 1, "b": 2}, Liar(a=1, b=2), {key(["a"]): 1, "b": 2}, OrderedDict(a=1, b=2)],
-     [{"b": 1, "a": 2}, {"a": 1}, {"a": 1, "b": 2, "c": 3}, {}, ["a", "b"], None, moved(), {"a": 1, Str("b"): 2}]),
+    (
+        Kind.LENGTH,
+        2,
+        [
+            [1, 2],
+            (1, 2),
+            {1: 1, 2: 2},
+            {1, 2},
+            frozenset({1, 2}),
+            "ab",
+            "€𝄞",
+            b"ab",
+            bytearray(2),
+            deque([1, 2]),
+            range(2),
+            Liar(a=1, b=2),
+            OrderedDict(a=1, b=2),
+            Str("ab"),
+            Pair(1, 2),
+        ],
+        [[], [1], "abc", 2, None, Raising(), Liar()],
+    ),
+    (
+        Kind.KEYS,
+        ("a", "b"),
+        [{"a": 1, "b": 2}, Liar(a=1, b=2), {key(["a"]): 1, "b": 2}, OrderedDict(a=1, b=2)],
+        [
+            {"b": 1, "a": 2},
+            {"a": 1},
+            {"a": 1, "b": 2, "c": 3},
+            {},
+            ["a", "b"],
+            None,
+            moved(),
+            {"a": 1, Str("b"): 2},
+        ],
+    ),
     (Kind.KEYS, ("b", "a"), [moved()], [OrderedDict(a=1, b=2)]),
     (Kind.KEYS, (), [{}, OrderedDict()], [{1: 1}, None, []]),
-    (Kind.KEYS, (1, None, (2, "x")), [{1: 0, None: 0, (2, "x"): 0}], [{True: 0, None: 0, (2, "x"): 0}]),
+    (
+        Kind.KEYS,
+        (1, None, (2, "x")),
+        [{1: 0, None: 0, (2, "x"): 0}],
+        [{True: 0, None: 0, (2, "x"): 0}],
+    ),
     (Kind.KEYS, (ODD, PAIR_WITH_ODD), [{ODD: 1, PAIR_WITH_ODD: 2}], [{ODD: 1, (1, ODD): 2}]),
     (Kind.KEYS, (THING, int), [{THING: 1, int: 2}], [{OTHER: 1, int: 2}]),
-    (Kind.PRESENT, "a", [{"a": None}, Liar(a=1), {key(["a"]): 1}], [{}, Liar(), {"b": 1}, None, ["a"]]),
+    (
+        Kind.PRESENT,
+        "a",
+        [{"a": None}, Liar(a=1), {key(["a"]): 1}],
+        [{}, Liar(), {"b": 1}, None, ["a"]],
+    ),
     (Kind.ABSENT, "a", [{}, {"b": 1}, None, Liar()], [{"a": None}, ["b"], 3]),
     (Kind.PRESENT, (1, 2), [{(1, 2): 0}], [{}]),
     (Kind.HASATTR, ("real", True), [1, 2.0], ["s", Plain()]),
@@ -191,24 +244,27 @@ def test_many_distinct(count, holds):
     assert holds(guard, *objects)
     for one in {0, 1, count // 2, count - 1}:
         for other in {0, count - 1} - {one}:
-            assert not holds(guard, *objects[:one], objects[other], *objects[one + 1:])
+            assert not holds(guard, *objects[:one], objects[other], *objects[one + 1 :])
 
 
 def size(of, dim):
     return s.TensorProperty(of, "size", dim)
 
 
-@pytest.mark.parametrize(("text", "good", "bad"), [
-    ("s0 == s1", (3, 3), (3, 4)),
-    ("s0 <= 4", (4, 0), (5, 0)),
-    ("2 <= s0 and s0 % 8 == 0", (16, 0), (12, 0)),
-    ("Mod(s0, 8) == 0", (16, 0), (12, 0)),
-    ("Max(s0, s1) < Min(10, s0 + s1)", (3, 4), (0, 4)),
-    ("FloorDiv(s0, 2) == s1", (5, 2), (5, 3)),
-    ("math.floor(s0 / 2) == CeilToInt(IntTrueDiv(s1, 2))", (5, 3), (5, 5)),
-    ("Eq(s0, s1) or Ne(s0, 4)", (4, 4), (4, 5)),
-    ("s0 // s1 == 1", (3, 2), (3, 0)),
-])
+@pytest.mark.parametrize(
+    ("text", "good", "bad"),
+    [
+        ("s0 == s1", (3, 3), (3, 4)),
+        ("s0 <= 4", (4, 0), (5, 0)),
+        ("2 <= s0 and s0 % 8 == 0", (16, 0), (12, 0)),
+        ("Mod(s0, 8) == 0", (16, 0), (12, 0)),
+        ("Max(s0, s1) < Min(10, s0 + s1)", (3, 4), (0, 4)),
+        ("FloorDiv(s0, 2) == s1", (5, 2), (5, 3)),
+        ("math.floor(s0 / 2) == CeilToInt(IntTrueDiv(s1, 2))", (5, 3), (5, 5)),
+        ("Eq(s0, s1) or Ne(s0, 4)", (4, 4), (4, 5)),
+        ("s0 // s1 == 1", (3, 2), (3, 0)),
+    ],
+)
 def test_shape(text, good, bad, holds):
     guard = Guard(X, Kind.SHAPE, ShapeExpr(text, (("s0", size(X, 0)), ("s1", size(Y, 0)))))
     assert holds(guard, torch.empty(good[0]), torch.empty(good[1]))

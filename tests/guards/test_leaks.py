@@ -1,4 +1,5 @@
 """Twenty thousand checks, passing and failing, leave every reference count and the memory as they were."""
+
 from __future__ import annotations
 
 import gc
@@ -57,7 +58,11 @@ def guards_on(thing):
         Guard(X, Kind.PYTHON, ("is there", lambda x: True)),
         Guard(own("text"), Kind.DISTINCT, (own("n"), own("items"))),
         Guard(own("text"), Kind.SAME, s.AttrSource(X, "text")),
-        Guard(X, Kind.SHAPE, ShapeExpr("s0 == 1000", (("s0", s.TensorProperty(own("tensor"), "size", 1)),))),
+        Guard(
+            X,
+            Kind.SHAPE,
+            ShapeExpr("s0 == 1000", (("s0", s.TensorProperty(own("tensor"), "size", 1)),)),
+        ),
         Guard(s.DictItem(s.ClassDict(s.TypeOf(X)), "made"), Kind.IS, Thing.made),
         Guard(s.MroItem(s.TypeOf(X), 1), Kind.IS, object),
         Guard(s.TorchStateSource(), Kind.TORCH_STATE, TorchState.now()),
@@ -72,7 +77,16 @@ def counts(objects):
 
 
 def watched(thing):
-    of = [thing, thing.n, thing.text, thing.items, thing.items[1], thing.items[1][1]["k"], thing.ordered, thing.tensor]
+    of = [
+        thing,
+        thing.n,
+        thing.text,
+        thing.items,
+        thing.items[1],
+        thing.items[1][1]["k"],
+        thing.ordered,
+        thing.tensor,
+    ]
     return [*of, Thing, vars(Thing)["made"], object, type, None, True, "b", function, TensorSpec]
 
 
@@ -97,7 +111,12 @@ def test_checks_leak_nothing(case, method):
         "fails late": [Guard(X, Kind.PYTHON, ("never", lambda x: False))],
         "fails early": [Guard(own("gone"), Kind.IS, 1)],
     }
-    lifted = [own("items"), s.AttrSource(X, "made"), s.TensorProperty(own("tensor"), "size", 1), OWN]
+    lifted = [
+        own("items"),
+        s.AttrSource(X, "made"),
+        s.TensorProperty(own("tensor"), "size", 1),
+        OWN,
+    ]
     native = GuardProgram.build(guards_on(thing) + last.get(case, []), lifted).native()
     call, slots = getattr(native, method), (thing,)
     assert bool(call(slots, function)) is (case == "passes")
@@ -109,7 +128,11 @@ def test_checks_leak_nothing(case, method):
     objects = watched(thing)
     before = counts(objects)
     assert steady(run)
-    assert [after - was for was, after in zip(before, counts(objects), strict=True) if abs(after - was) > 50] == []
+    assert [
+        after - was
+        for was, after in zip(before, counts(objects), strict=True)
+        if abs(after - was) > 50
+    ] == []
 
 
 def test_programs_leak_nothing():
@@ -125,4 +148,8 @@ def test_programs_leak_nothing():
 
     before = counts(objects)
     assert steady(run)
-    assert [after - was for was, after in zip(before, counts(objects), strict=True) if abs(after - was) > 50] == []
+    assert [
+        after - was
+        for was, after in zip(before, counts(objects), strict=True)
+        if abs(after - was) > 50
+    ] == []

@@ -1,4 +1,5 @@
 """Every load: what it finds, and what it cannot walk, in C and in the reference."""
+
 from __future__ import annotations
 
 import functools
@@ -120,12 +121,20 @@ CASES = {
     "own of function": (own("tag"), method, GONE),
     "own of exception": (own("a"), ValueError(), GONE),
     "own of namespace": (own("a"), SimpleNamespace(a=1), 1),
-    "own of nn.Module": (s.DictItem(own("_parameters"), "bias"), torch.nn.Linear(2, 2, bias=False), None),
+    "own of nn.Module": (
+        s.DictItem(own("_parameters"), "bias"),
+        torch.nn.Linear(2, 2, bias=False),
+        None,
+    ),
     "own, key not str": (s.DictItem(s.InstanceDict(X), 3), Plain(a=1), GONE),
     "dictionary of slotted": (s.InstanceDict(X), Slotted(), None),
     "dictionary of class": (s.InstanceDict(X), Plain, GONE),
     "type": (s.TypeOf(X), True, bool),
-    "class dictionary item": (s.DictItem(s.ClassDict(s.TypeOf(X)), "klass"), Plain(), "of the class"),
+    "class dictionary item": (
+        s.DictItem(s.ClassDict(s.TypeOf(X)), "klass"),
+        Plain(),
+        "of the class",
+    ),
     "class dictionary of builtin": (s.DictItem(s.ClassDict(X), "bit_count"), int, int.bit_count),
     "class dictionary of no class": (s.ClassDict(X), 3, GONE),
     "class dictionary lacks a base's": (s.DictItem(s.ClassDict(X), "klass"), Sneaky, GONE),
@@ -161,7 +170,11 @@ CASES = {
     "referent of no reference": (s.Referent(X), 3, GONE),
     "mapping behind a proxy": (s.ProxiedMapping(X), types.MappingProxyType({"a": 1}), {"a": 1}),
     "mapping behind no proxy": (s.ProxiedMapping(X), {"a": 1}, GONE),
-    "cached result": (s.CachedResult(X, (1,), (("b", 2),), (int, int)), functools.lru_cache(lambda a, b: (a, b)), (1, 2)),
+    "cached result": (
+        s.CachedResult(X, (1,), (("b", 2),), (int, int)),
+        functools.lru_cache(lambda a, b: (a, b)),
+        (1, 2),
+    ),
     "cached result of no cache": (s.CachedResult(X, (1,), (), (int,)), str, GONE),
     "address": (s.AddressOf(X), TENSOR, id(TENSOR)),
     "size": (s.TensorProperty(X, "size", 1), TENSOR, 7),
@@ -233,7 +246,11 @@ def test_a_function_has_its_own_builtins(holds):
 def test_ordered_dict_keeps_its_own_order(walk):
     ordered = OrderedDict(a=1, b=2, c=3)
     ordered.move_to_end("a")
-    assert [walk(s.DictKey(X, i), FrameView((ordered,), plain)) for i in range(3)] == ["b", "c", "a"]
+    assert [walk(s.DictKey(X, i), FrameView((ordered,), plain)) for i in range(3)] == [
+        "b",
+        "c",
+        "a",
+    ]
 
 
 def test_own_attributes_are_read_without_making_a_dictionary():
@@ -241,8 +258,11 @@ def test_own_attributes_are_read_without_making_a_dictionary():
     before = sys.getsizeof(subject)
     source = s.InstanceDict(X)
     guards = [
-        Guard(own("a"), Kind.EQUALS, 1), Guard(source, Kind.ABSENT, "z"), Guard(source, Kind.PRESENT, "b"),
-        Guard(source, Kind.KEYS, ("a", "b")), Guard(source, Kind.LENGTH, 2),
+        Guard(own("a"), Kind.EQUALS, 1),
+        Guard(source, Kind.ABSENT, "z"),
+        Guard(source, Kind.PRESENT, "b"),
+        Guard(source, Kind.KEYS, ("a", "b")),
+        Guard(source, Kind.LENGTH, 2),
     ]
     program = GuardProgram.build(guards)
     assert "instance_dict" not in str(program)
@@ -252,11 +272,21 @@ def test_own_attributes_are_read_without_making_a_dictionary():
 
 def test_hints_survive_other_orders():
     program = GuardProgram.build([Guard(own("a"), Kind.EQUALS, 1)]).native()
-    for subject in (Plain(a=1), Plain(b=2, a=1), with_dictionary(c=0, b=2, a=1), SimpleNamespace(a=1), many(3)) * 3:
+    for subject in (
+        Plain(a=1),
+        Plain(b=2, a=1),
+        with_dictionary(c=0, b=2, a=1),
+        SimpleNamespace(a=1),
+        many(3),
+    ) * 3:
         assert program.check((subject,), plain) is (getattr(subject, "a", None) == 1)
 
 
 def test_every_source_says_what_it_means():
-    kinds = {kind for kind in vars(s).values() if isinstance(kind, type) and issubclass(kind, s.Source)} - {s.Source}
+    kinds = {
+        kind for kind in vars(s).values() if isinstance(kind, type) and issubclass(kind, s.Source)
+    } - {s.Source}
     assert len(kinds) > 20
-    assert [kind for kind in kinds if kind.read is s.Source.read or kind.name is s.Source.name] == []
+    assert [
+        kind for kind in kinds if kind.read is s.Source.read or kind.name is s.Source.name
+    ] == []

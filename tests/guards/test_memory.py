@@ -1,4 +1,5 @@
 """MEMORY: which tensors overlap. C and the reference must agree on random views, and on tensors that get other memory."""
+
 from __future__ import annotations
 
 from random import Random
@@ -17,7 +18,9 @@ def relation(tensors, written, history=0, alone=(), expected=None, plain=True):
     """The guard that says how tensors in the first slots overlap now, or that the pairs `expected` do."""
     sources = tuple(s.SlotSource(index, f"x{index}") for index in range(len(tensors)))
     sizes = tuple(tensor.element_size() for tensor in tensors)
-    drawn = MemoryRelation(sources[1:], sizes, written, history, tuple(alone), frozenset(expected or ()), plain)
+    drawn = MemoryRelation(
+        sources[1:], sizes, written, history, tuple(alone), frozenset(expected or ()), plain
+    )
     if expected is None:
         windows = windows_of(drawn, tensors)
         found = frozenset(pair for pair in pairs(drawn) if overlap(drawn, windows, *pair))
@@ -55,7 +58,9 @@ def test_native_agrees_with_reference(seed):
             frame = FrameView(tuple(tensors), view)
             expected = check(guard, frame)
             seen.add(expected)
-            assert native.check(frame.slots, view) is expected, f"{program}\n{windows_of(guard.expected, tensors)}"
+            assert native.check(frame.slots, view) is expected, (
+                f"{program}\n{windows_of(guard.expected, tensors)}"
+            )
             if not expected:
                 assert explain(guard, frame).new
             one, other = random.randrange(len(tensors)), view(random, random.choice(bases))
@@ -92,8 +97,13 @@ def test_many_tensors_of_which_some_move(count):
 def test_what_only_interleaves_is_looked_at_each_time():
     rows = torch.zeros(4, 6)
     native = GuardProgram.build([relation([rows[:, 0], rows[:, 1]], 1)]).native()
-    assert native.check((rows[:, 0], rows[:, 1]), view) and native.check((rows[:, 0], rows[:, 3]), view)
-    wider = rows.as_strided((4, 2), (6, 1)), rows.as_strided((3, 6), (6, 1), 1)  # the same first bytes, and the same last ones
+    assert native.check((rows[:, 0], rows[:, 1]), view) and native.check(
+        (rows[:, 0], rows[:, 3]), view
+    )
+    wider = (
+        rows.as_strided((4, 2), (6, 1)),
+        rows.as_strided((3, 6), (6, 1), 1),
+    )  # the same first bytes, and the same last ones
     assert not native.check(wider, view) and native.check((rows[:, 0], rows[:, 1]), view)
 
 
@@ -102,21 +112,27 @@ def test_one_storage_counts_for_those_that_gain_a_history():
     guard = relation([base[:4], torch.zeros(4)], 1, history=1)
     native = GuardProgram.build([guard]).native()
     assert native.check((base[:4], torch.zeros(4)), view)
-    assert not native.check((base[:4], base[4:]), view) and not check(guard, FrameView((base[:4], base[4:]), view))
+    assert not native.check((base[:4], base[4:]), view) and not check(
+        guard, FrameView((base[:4], base[4:]), view)
+    )
 
 
 def test_what_is_no_plain_tensor_fails():
     guard = relation([torch.zeros(4), torch.zeros(4)], 1)
     for other in (3, torch.zeros(4).to_sparse(), torch.nn.parameter.UninitializedParameter()):
         frame = FrameView((torch.zeros(4), other), view)
-        assert not GuardProgram.build([guard]).native().check(frame.slots, view) and not check(guard, frame)
+        assert not GuardProgram.build([guard]).native().check(frame.slots, view) and not check(
+            guard, frame
+        )
 
 
 @pytest.mark.usefixtures("level")
 def test_both_ways_of_reading_tensors():
     base = torch.arange(8.0)
     native = GuardProgram.build([relation([base[:4], base[4:]], 1)]).native()
-    assert native.check((base[:4], base[4:]), view) and not native.check((base[:4], base[3:7]), view)
+    assert native.check((base[:4], base[4:]), view) and not native.check(
+        (base[:4], base[3:7]), view
+    )
 
 
 class Named(torch.Tensor):
@@ -132,7 +148,10 @@ def test_tensors_that_python_must_read():
 
 def test_expressions_name_what_overlaps():
     base = torch.arange(8.0)
-    assert str(GuardProgram.build([relation([base[:4], base[4:]], 1)]).expression()) == "no_overlap(x0, x1)"
+    assert (
+        str(GuardProgram.build([relation([base[:4], base[4:]], 1)]).expression())
+        == "no_overlap(x0, x1)"
+    )
     overlapping = GuardProgram.build([relation([base[:4], base[3:]], 1)])
     assert "overlap(x0, x1)" in overlapping.expression()
     failure = explain(overlapping.guards[0], FrameView((base[:4], base[4:]), view))

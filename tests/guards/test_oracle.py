@@ -2,6 +2,7 @@
 
 FRAMEJIT_ORACLE_MUTATIONS says how many (12,500; the long run takes 100,000), FRAMEJIT_ORACLE_SEED from where.
 """
+
 from __future__ import annotations
 
 import os
@@ -13,11 +14,12 @@ from types import FunctionType
 import pytest
 import torch
 from framejit.guards import source as s
+from framejit.guards.failure import Failure
 from framejit.guards.guard import Guard, Kind, ShapeExpr, TensorSpec, TorchState
 from framejit.guards.native import UNBOUND, watching
 from framejit.guards.phase import Phases
 from framejit.guards.program import GuardProgram
-from framejit.guards.reference import check, first_failure
+from framejit.guards.reference import check, explain
 from framejit.guards.source import FrameView, PathEnds
 
 MUTATIONS = int(os.environ.get("FRAMEJIT_ORACLE_MUTATIONS", 12_500))
@@ -47,8 +49,34 @@ class Slotted:
     __slots__ = ("a", "b")
 
 
-CONSTANTS = (0, 1, -1, 2, 10**25, True, False, None, 0.0, -0.0, float("nan"), 1.5, "a", "bb", "é", b"x", (), (1, "a"),
-             (1.0, (2,)), 1j, ..., torch.float32, torch.float64, torch.device("cpu"), frozenset({1}), slice(1, 2))
+CONSTANTS = (
+    0,
+    1,
+    -1,
+    2,
+    10**25,
+    True,
+    False,
+    None,
+    0.0,
+    -0.0,
+    float("nan"),
+    1.5,
+    "a",
+    "bb",
+    "é",
+    b"x",
+    (),
+    (1, "a"),
+    (1.0, (2,)),
+    1j,
+    ...,
+    torch.float32,
+    torch.float64,
+    torch.device("cpu"),
+    frozenset({1}),
+    slice(1, 2),
+)
 
 
 def linear():
@@ -80,9 +108,22 @@ class World:
         return FrameView(tuple(self.slots), self.function)
 
     def make(self, depth):
-        makers = (self.constant, self.tensor) if depth <= 0 else (
-            self.constant, self.tensor, self.list, self.tuple, self.dict, self.ordered, self.thing, self.thing,
-            self.module, self.slotted, self.other,
+        makers = (
+            (self.constant, self.tensor)
+            if depth <= 0
+            else (
+                self.constant,
+                self.tensor,
+                self.list,
+                self.tuple,
+                self.dict,
+                self.ordered,
+                self.thing,
+                self.thing,
+                self.module,
+                self.slotted,
+                self.other,
+            )
         )
         return self.random.choice(makers)(depth - 1)
 
@@ -95,10 +136,16 @@ class World:
         made = torch.zeros(shape, dtype=dtype)
         if dtype.is_floating_point and self.random.random() < 0.3:
             made.requires_grad_()
-        forms = (lambda: made, lambda: made.detach(), lambda: made[None][0],
-                 lambda: made.transpose(0, -1) if shape else made,
-                 lambda: torch.nn.Parameter(made.detach(), requires_grad=False), lambda: made.conj(),
-                 lambda: made.to("meta"), lambda: made.to_sparse())
+        forms = (
+            lambda: made,
+            lambda: made.detach(),
+            lambda: made[None][0],
+            lambda: made.transpose(0, -1) if shape else made,
+            lambda: torch.nn.Parameter(made.detach(), requires_grad=False),
+            lambda: made.conj(),
+            lambda: made.to("meta"),
+            lambda: made.to_sparse(),
+        )
         return self.random.choice(forms)()
 
     def items(self, depth):
@@ -117,7 +164,10 @@ class World:
     def dict(self, depth):
         made = self.named(depth)
         if self.random.random() < 0.4:
-            made |= {key: self.make(depth) for key in self.random.sample((1, 2.5, None, (1, "a"), int), 2)}
+            made |= {
+                key: self.make(depth)
+                for key in self.random.sample((1, 2.5, None, (1, "a"), int), 2)
+            }
         return made
 
     def ordered(self, depth):
@@ -137,12 +187,17 @@ class World:
     def module(self, depth):
         made = self.random.choice((linear, sequential, torch.nn.Identity))()
         for name, value in self.named(depth).items():
-            if not isinstance(value, torch.nn.Parameter | torch.nn.Module) and name not in ("weight", "bias"):
+            if not isinstance(value, torch.nn.Parameter | torch.nn.Module) and name not in (
+                "weight",
+                "bias",
+            ):
                 setattr(made, name, value)
         return made
 
     def other(self, depth):
-        return self.random.choice((Thing, Wide, deque(self.items(depth)), {1, 2}, len, torch, range(3), "text"))
+        return self.random.choice(
+            (Thing, Wide, deque(self.items(depth)), {1, 2}, len, torch, range(3), "text")
+        )
 
     # ---- sources, with what they lead to
 
@@ -167,13 +222,19 @@ class World:
 
     def steps(self, source, found):
         if isinstance(found, torch.Tensor):
-            yield from (s.TensorProperty(source, what, dim) for what in ("size", "stride") for dim in range(found.dim())
-                        if found.layout is torch.strided)
+            yield from (
+                s.TensorProperty(source, what, dim)
+                for what in ("size", "stride")
+                for dim in range(found.dim())
+                if found.layout is torch.strided
+            )
             return
         if isinstance(found, list | tuple):
             yield from (s.SequenceItem(source, at) for at in range(-len(found), len(found)))
         if isinstance(found, dict):
-            keys = [key for key in dict.keys(found) if isinstance(key, str | int | float | tuple | None)]
+            keys = [
+                key for key in dict.keys(found) if isinstance(key, str | int | float | tuple | None)
+            ]
             yield from (s.DictItem(source, key) for key in keys[:20])
             yield from (s.DictKey(source, at) for at in range(min(len(found), 20)))
         if isinstance(found, type):
@@ -182,7 +243,9 @@ class World:
         elif isinstance(found, Thing | torch.nn.Module | Slotted):
             yield s.InstanceDict(source)
             yield s.TypeOf(source)
-            yield from (s.DictItem(s.InstanceDict(source), name) for name in getattr(found, "__dict__", ()))
+            yield from (
+                s.DictItem(s.InstanceDict(source), name) for name in getattr(found, "__dict__", ())
+            )
             names = ("a", "b", "klass", "first", "training")
             yield from (s.AttrSource(source, name) for name in names if has(found, name))
 
@@ -201,11 +264,21 @@ class World:
             found = source.load(frame)
         except PathEnds:
             return None
-        kinds = {Kind.TYPE: type(found), Kind.IS: found, Kind.HASATTR: ("a", has(found, "a")),
-                 Kind.PYTHON: ("of this type", lambda x: type(x) is type(found)), Kind.SAME: source}
+        kinds = {
+            Kind.TYPE: type(found),
+            Kind.IS: found,
+            Kind.HASATTR: ("a", has(found, "a")),
+            Kind.PYTHON: ("of this type", lambda x: type(x) is type(found)),
+            Kind.SAME: source,
+        }
         if isinstance(found, torch.Tensor):
             kinds = {Kind.TENSOR: TensorSpec.of(found), Kind.TYPE: type(found)}
-        if any(found is constant for constant in CONSTANTS) or type(found) in (int, str, float, bool):
+        if any(found is constant for constant in CONSTANTS) or type(found) in (
+            int,
+            str,
+            float,
+            bool,
+        ):
             kinds[Kind.EQUALS] = found
         if isinstance(found, dict):
             kinds |= {Kind.LENGTH: len(found), Kind.KEYS: tuple(found), Kind.ABSENT: "absent"}
@@ -223,11 +296,15 @@ class World:
     def relation(self, found, source):
         """Of one number, or of two; in C, or (a true division) in Python."""
         two = (("s0", source), ("s1", self.source()))
-        return self.random.choice((
-            ShapeExpr(f"s0 <= {found}", two[:1]), ShapeExpr(f"s0 % 3 == {found % 3} and s0 // 2 == {found // 2}", two[:1]),
-            ShapeExpr(f"IntTrueDiv(s0, 4) == {found / 4}", two[:1]), ShapeExpr("Min(s0, s1) * 2 <= s0 + s1", two),
-            ShapeExpr("s1 == 0 or s0 % s1 == 0 or not -s1 > Abs(s0)", two),
-        ))
+        return self.random.choice(
+            (
+                ShapeExpr(f"s0 <= {found}", two[:1]),
+                ShapeExpr(f"s0 % 3 == {found % 3} and s0 // 2 == {found // 2}", two[:1]),
+                ShapeExpr(f"IntTrueDiv(s0, 4) == {found / 4}", two[:1]),
+                ShapeExpr("Min(s0, s1) * 2 <= s0 + s1", two),
+                ShapeExpr("s1 == 0 or s0 % s1 == 0 or not -s1 > Abs(s0)", two),
+            )
+        )
 
     # ---- mutations
 
@@ -241,15 +318,25 @@ class World:
                 return
         except (PathEnds, TypeError, AttributeError, RuntimeError, KeyError):
             pass
-        self.slots[self.random.randrange(len(self.slots))] = UNBOUND if self.random.random() < 0.1 else self.make(3)
+        self.slots[self.random.randrange(len(self.slots))] = (
+            UNBOUND if self.random.random() < 0.1 else self.make(3)
+        )
 
     def change(self, found):
         new = self.make(1)
         if isinstance(found, torch.Tensor):
-            found.requires_grad_(not found.requires_grad) if self.random.random() < 0.6 else found.resize_(2, 1)
+            found.requires_grad_(
+                not found.requires_grad
+            ) if self.random.random() < 0.6 else found.resize_(2, 1)
         elif isinstance(found, list):
-            self.random.choice((lambda: found.append(new), found.pop if found else found.clear, found.reverse,
-                                lambda: found.__setitem__(0, new) if found else None))()
+            self.random.choice(
+                (
+                    lambda: found.append(new),
+                    found.pop if found else found.clear,
+                    found.reverse,
+                    lambda: found.__setitem__(0, new) if found else None,
+                )
+            )()
         elif isinstance(found, OrderedDict) and found:
             found.move_to_end(self.random.choice(list(found)), last=self.random.random() < 0.5)
         elif found is self.globals or type(found) is dict and not set(NAMES).isdisjoint(found):
@@ -258,10 +345,18 @@ class World:
             if self.random.random() < 0.1:
                 found.__class__ = Wide if type(found) is Thing else Thing
             elif self.random.random() < 0.1:
-                found.__dict__ = self.random.choice((dict(reversed(found.__dict__.items())), self.named(1)))
+                found.__dict__ = self.random.choice(
+                    (dict(reversed(found.__dict__.items())), self.named(1))
+                )
             else:
-                names = self.random.random() < 0.5 and vars(found) or dict.fromkeys(n for n in NAMES if has(found, n))
-                self.change_names(names, lambda n, v: setattr(found, n, v), lambda n: delattr(found, n), new)
+                names = (
+                    self.random.random() < 0.5
+                    and vars(found)
+                    or dict.fromkeys(n for n in NAMES if has(found, n))
+                )
+                self.change_names(
+                    names, lambda n, v: setattr(found, n, v), lambda n: delattr(found, n), new
+                )
         elif isinstance(found, torch.nn.Module):
             self.change_module(found, new)
         elif found is self.function:
@@ -277,7 +372,11 @@ class World:
         if kind == 0:
             object.__setattr__(module, "__dict__", dict(vars(module), a=new))
         elif kind == 1:
-            object.__setattr__(module, "__class__", torch.nn.Identity if type(module) is torch.nn.ReLU else torch.nn.ReLU)
+            object.__setattr__(
+                module,
+                "__class__",
+                torch.nn.Identity if type(module) is torch.nn.ReLU else torch.nn.ReLU,
+            )
         elif kind == 2:
             vars(module)[self.random.choice(("a", "b", "training"))] = new
         else:
@@ -336,16 +435,35 @@ def test_native_agrees_with_reference(number):
     assert reuses > 0
 
 
+def first_failure(program, frame):
+    """By the reference: the first guard of the program, in its order, that does not hold."""
+    for guard in program.guards:
+        if not check(guard, frame):
+            return explain(guard, frame)
+    for source in program.lifted:
+        try:
+            source.load(frame)
+        except PathEnds:
+            return Failure(None, source.name, "found", "gone")
+    return None
+
+
 def compare(world, seed, program, native, guards, lifted):
     frame = world.frame()
     all_hold = all(check(guard, frame) for guard in guards)
     failure = first_failure(program, frame)
     found = native.first_failure(frame.slots, frame.function)
-    assert (found == -1) is (failure is None), f"seed {seed}: native {found}, reference {failure}\n{program}"
-    assert all_hold or failure is not None, f"seed {seed}: a guard that nothing implies was dropped\n{program}"
+    assert (found == -1) is (failure is None), (
+        f"seed {seed}: native {found}, reference {failure}\n{program}"
+    )
+    assert all_hold or failure is not None, (
+        f"seed {seed}: a guard that nothing implies was dropped\n{program}"
+    )
     if found >= 0:
         assert str(program.failure(found, frame))
     else:
         objects = native.lifted(frame.slots, frame.function)
-        assert all(one is other or one == other
-                   for one, other in zip(objects, (source.load(frame) for source in lifted), strict=True))
+        assert all(
+            one is other or one == other
+            for one, other in zip(objects, (source.load(frame) for source in lifted), strict=True)
+        )

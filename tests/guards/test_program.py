@@ -1,4 +1,5 @@
 """GuardProgram: merging, order, lifetimes, lifted objects, printing."""
+
 from __future__ import annotations
 
 import ctypes
@@ -45,9 +46,13 @@ def test_keys_that_are_compared_by_identity_are_known():
     )  # fmt: skip
     two.size = 3
     assert kinds(program.guards) == [Kind.KEYS, Kind.EQUALS, Kind.EQUALS]
-    assert [step.source for step in program.steps if step.op == "DICT_KEY"] == [s.DictKey(X, 2)]  # a constant may be an equal one
+    assert [step.source for step in program.steps if step.op == "DICT_KEY"] == [
+        s.DictKey(X, 2)
+    ]  # a constant may be an equal one
     check = program.native().check
-    assert check(({one: 1, two: 2, "three": 3},), function) and not check(({two: 1, one: 2, "three": 3},), function)
+    assert check(({one: 1, two: 2, "three": 3},), function) and not check(
+        ({two: 1, one: 2, "three": 3},), function
+    )
     two.size = 4
     assert not check(({one: 1, two: 2, "three": 3},), function)
 
@@ -61,11 +66,17 @@ class Computed:
 def test_functions_of_properties_are_watched():
     path = s.AttrSource(s.ClassAttribute(s.TypeOf(X), "size"), "fget")
     found = vars(Computed)["size"]
-    program = GuardProgram.build([
-        Guard(X, Kind.TYPE, Computed), Guard(path.of, Kind.TYPE, property), Guard(path, Kind.IS, found.fget),
-    ])
+    program = GuardProgram.build(
+        [
+            Guard(X, Kind.TYPE, Computed),
+            Guard(path.of, Kind.TYPE, property),
+            Guard(path, Kind.IS, found.fget),
+        ]
+    )
     native, thing = program.native(), (Computed(),)
-    assert "PROPERTY_FIELD" in [step.op for step in program.steps] and not any(step.runs_python for step in program.steps)
+    assert "PROPERTY_FIELD" in [step.op for step in program.steps] and not any(
+        step.runs_python for step in program.steps
+    )
     assert native.check(thing, function) and native.check(thing, function) and native.reuses == 1
     getter = found.fget
     found.__init__(lambda self: 4)
@@ -78,7 +89,10 @@ def test_functions_of_properties_are_watched():
 
 def test_what_is_asked_of_a_code_object_is_known():
     path = s.AttrSource(X, "__code__")
-    guards = [Guard(path, Kind.IS, function.__code__), Guard(s.AttrSource(path, "co_varnames"), Kind.EQUALS, ())]
+    guards = [
+        Guard(path, Kind.IS, function.__code__),
+        Guard(s.AttrSource(path, "co_varnames"), Kind.EQUALS, ()),
+    ]
     assert GuardProgram.build(guards).guards == (guards[0],)
 
 
@@ -86,7 +100,11 @@ def test_tensors_on_stable_paths_are_checked_in_one_loop():
     module = torch.nn.Linear(2, 3)
     tensors = [s.DictItem(own(X, "_parameters"), name) for name in ("weight", "bias")]
     program = GuardProgram.build(
-        [Guard(X, Kind.TYPE, torch.nn.Linear), *(Guard(at, Kind.TENSOR, TensorSpec.of(getattr(module, at.key))) for at in tensors)], tensors
+        [
+            Guard(X, Kind.TYPE, torch.nn.Linear),
+            *(Guard(at, Kind.TENSOR, TensorSpec.of(getattr(module, at.key))) for at in tensors),
+        ],
+        tensors,
     )
     native = program.native()
     assert [step.op for step in program.steps if step.phase is Phase.HELD] == ["TENSOR", "TENSOR"]
@@ -106,7 +124,9 @@ def test_tensors_on_stable_paths_are_checked_in_one_loop():
 
 def test_tensors_that_are_expected_alike_are_compared_in_one_go():
     """Side by side, whatever order they were asked in; each is still the one whose change is found."""
-    module = torch.nn.Sequential(*(torch.nn.Linear(3, 3) for _ in range(4)), torch.nn.BatchNorm1d(3))
+    module = torch.nn.Sequential(
+        *(torch.nn.Linear(3, 3) for _ in range(4)), torch.nn.BatchNorm1d(3)
+    )
     module[2].requires_grad_(False)
     names = dict(module.named_parameters()) | dict(module.named_buffers())
 
@@ -115,25 +135,40 @@ def test_tensors_that_are_expected_alike_are_compared_in_one_go():
         kind = "_parameters" if last in ("weight", "bias") else "_buffers"
         return s.DictItem(own(s.DictItem(own(X, "_modules"), at), kind), last)
 
-    guards = [Guard(path(name), Kind.TENSOR, TensorSpec.of(tensor)) for name, tensor in names.items()]
+    guards = [
+        Guard(path(name), Kind.TENSOR, TensorSpec.of(tensor)) for name, tensor in names.items()
+    ]
     program = GuardProgram.build([Guard(X, Kind.TYPE, torch.nn.Sequential), *guards])
-    native, held = program.native(), [step.guard.expected for step in program.steps if step.phase is Phase.HELD]
+    native, held = (
+        program.native(),
+        [step.guard.expected for step in program.steps if step.phase is Phase.HELD],
+    )
     assert len(held) == len(names)
-    assert sum(one != other for one, other in zip(held, held[1:], strict=False)) == len(set(held)) - 1
+    assert (
+        sum(one != other for one, other in zip(held, held[1:], strict=False)) == len(set(held)) - 1
+    )
     for _ in range(2):  # before and after its stable steps are watched
         assert native.check((module,), function)
     for name, tensor in names.items():
         before, required = tensor.data, tensor.requires_grad
-        others = (torch.ones((*before.shape, 2))[..., 0], torch.ones((*before.shape, 1)), before.to(torch.float16))
+        others = (
+            torch.ones((*before.shape, 2))[..., 0],
+            torch.ones((*before.shape, 1)),
+            before.to(torch.float16),
+        )
         for other in others:
             if other.dtype == before.dtype and other.stride() == before.stride():
                 continue  # a single number has no strides
             tensor.data = other
-            assert program.steps[native.first_failure((module,), function)].guard.source == path(name)
+            assert program.steps[native.first_failure((module,), function)].guard.source == path(
+                name
+            )
         tensor.data = before
         if before.is_floating_point():
             tensor.requires_grad_(not required)
-            assert program.steps[native.first_failure((module,), function)].guard.source == path(name)
+            assert program.steps[native.first_failure((module,), function)].guard.source == path(
+                name
+            )
             tensor.requires_grad_(required)
         assert native.check((module,), function), name
 
@@ -141,61 +176,92 @@ def test_tensors_that_are_expected_alike_are_compared_in_one_go():
 def test_tensors_that_are_checked_to_be_unlike_are_not_compared():
     module, wanted = torch.nn.Linear(2, 3), torch.ones(2)
     bias = s.DictItem(own(X, "_parameters"), "bias")
-    checked = [Guard(X, Kind.TYPE, torch.nn.Linear), Guard(bias, Kind.TENSOR, TensorSpec.of(module.bias))]
+    checked = [
+        Guard(X, Kind.TYPE, torch.nn.Linear),
+        Guard(bias, Kind.TENSOR, TensorSpec.of(module.bias)),
+    ]
     spec = TensorSpec.of(wanted)
     cases = {  # what is checked of the argument: whether it has to be compared with the parameter
-        spec: False, None: True, TensorSpec.of(module.bias): True, TensorSpec.of(module.bias.detach()): False,
-        replace(TensorSpec.of(module.bias), sizes=(None,), strides=(None,)): True, TensorSpec.of(module.weight): False,
+        spec: False,
+        None: True,
+        TensorSpec.of(module.bias): True,
+        TensorSpec.of(module.bias.detach()): False,
+        replace(TensorSpec.of(module.bias), sizes=(None,), strides=(None,)): True,
+        TensorSpec.of(module.weight): False,
         replace(TensorSpec.of(module.bias), sizes=(None, None), strides=(None, None)): False,
         replace(TensorSpec.of(module.bias), dtype=torch.float64): False,
     }
     for case, compared in cases.items():
-        program = GuardProgram.build([*checked, *([Guard(Y, Kind.TENSOR, case)] if case else []), Guard(Y, Kind.DISTINCT, (bias,))])
+        program = GuardProgram.build(
+            [
+                *checked,
+                *([Guard(Y, Kind.TENSOR, case)] if case else []),
+                Guard(Y, Kind.DISTINCT, (bias,)),
+            ]
+        )
         assert [step.op for step in program.steps].count("DISTINCT") == compared, case
         assert not program.native().check((module, module.bias), function)
-    program = GuardProgram.build([*checked, Guard(Y, Kind.TENSOR, spec), Guard(Y, Kind.DISTINCT, (bias,))])
+    program = GuardProgram.build(
+        [*checked, Guard(Y, Kind.TENSOR, spec), Guard(Y, Kind.DISTINCT, (bias,))]
+    )
     assert program.native().check((module, wanted), function)
 
 
 def test_duplicates_merge_but_not_equal_looking_constants():
-    assert kinds([Guard(X, Kind.EQUALS, 1)] * 3 + [Guard(X, Kind.EQUALS, 1, line="other")]) == [Kind.EQUALS]
+    assert kinds([Guard(X, Kind.EQUALS, 1)] * 3 + [Guard(X, Kind.EQUALS, 1, line="other")]) == [
+        Kind.EQUALS
+    ]
     for one, other in ((1, True), (1, 1.0), (0.0, -0.0), ((1,), (True,)), ("a", b"a")):
         assert len(kinds([Guard(X, Kind.EQUALS, one), Guard(X, Kind.EQUALS, other)])) == 2
-    assert len(kinds([Guard(X, Kind.EQUALS, float("nan")), Guard(X, Kind.EQUALS, float("nan"))])) == 1
+    assert (
+        len(kinds([Guard(X, Kind.EQUALS, float("nan")), Guard(X, Kind.EQUALS, float("nan"))])) == 1
+    )
 
 
-@pytest.mark.parametrize(("strong", "weak"), [
-    (Guard(X, Kind.EQUALS, 1), Guard(X, Kind.TYPE, int)),
-    (Guard(X, Kind.IS, None), Guard(X, Kind.TYPE, type(None))),
-    (Guard(X, Kind.IS, None), Guard(X, Kind.EQUALS, None)),
-    (Guard(X, Kind.IS, len), Guard(X, Kind.TYPE, type(len))),
-    (Guard(X, Kind.TENSOR, TensorSpec.of(torch.ones(2))), Guard(X, Kind.TYPE, torch.Tensor)),
-    (Guard(X, Kind.KEYS, ("a",)), Guard(X, Kind.LENGTH, 1)),
-    (Guard(X, Kind.KEYS, ("a",)), Guard(X, Kind.PRESENT, "a")),
-    (Guard(X, Kind.KEYS, ("a",)), Guard(X, Kind.ABSENT, "b")),
-    (Guard(s.DictItem(X, "a"), Kind.IS, None), Guard(X, Kind.PRESENT, "a")),
-    (Guard(s.AttrSource(X, "a"), Kind.IS, None), Guard(X, Kind.HASATTR, ("a", True))),
-])
+@pytest.mark.parametrize(
+    ("strong", "weak"),
+    [
+        (Guard(X, Kind.EQUALS, 1), Guard(X, Kind.TYPE, int)),
+        (Guard(X, Kind.IS, None), Guard(X, Kind.TYPE, type(None))),
+        (Guard(X, Kind.IS, None), Guard(X, Kind.EQUALS, None)),
+        (Guard(X, Kind.IS, len), Guard(X, Kind.TYPE, type(len))),
+        (Guard(X, Kind.TENSOR, TensorSpec.of(torch.ones(2))), Guard(X, Kind.TYPE, torch.Tensor)),
+        (Guard(X, Kind.KEYS, ("a",)), Guard(X, Kind.LENGTH, 1)),
+        (Guard(X, Kind.KEYS, ("a",)), Guard(X, Kind.PRESENT, "a")),
+        (Guard(X, Kind.KEYS, ("a",)), Guard(X, Kind.ABSENT, "b")),
+        (Guard(s.DictItem(X, "a"), Kind.IS, None), Guard(X, Kind.PRESENT, "a")),
+        (Guard(s.AttrSource(X, "a"), Kind.IS, None), Guard(X, Kind.HASATTR, ("a", True))),
+    ],
+)
 def test_implied_guards_are_dropped(strong, weak):
-    assert GuardProgram.build([weak, strong]).guards == GuardProgram.build([strong, weak]).guards == (strong,)
+    assert (
+        GuardProgram.build([weak, strong]).guards
+        == GuardProgram.build([strong, weak]).guards
+        == (strong,)
+    )
 
 
-@pytest.mark.parametrize(("one", "other"), [
-    (Guard(X, Kind.EQUALS, 1), Guard(X, Kind.TYPE, bool)),
-    (Guard(X, Kind.IS, Plain()), Guard(X, Kind.TYPE, Plain)),  # its __class__ can be assigned
-    (Guard(X, Kind.IS, sys), Guard(X, Kind.TYPE, type(sys))),
-    (Guard(X, Kind.KEYS, ("a",)), Guard(X, Kind.LENGTH, 2)),
-    (Guard(X, Kind.KEYS, ("a",)), Guard(X, Kind.ABSENT, "a")),
-    (Guard(X, Kind.EQUALS, 1), Guard(Y, Kind.TYPE, int)),
-    (Guard(s.AttrSource(X, "a"), Kind.IS, None), Guard(X, Kind.HASATTR, ("a", False))),
-])
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        (Guard(X, Kind.EQUALS, 1), Guard(X, Kind.TYPE, bool)),
+        (Guard(X, Kind.IS, Plain()), Guard(X, Kind.TYPE, Plain)),  # its __class__ can be assigned
+        (Guard(X, Kind.IS, sys), Guard(X, Kind.TYPE, type(sys))),
+        (Guard(X, Kind.KEYS, ("a",)), Guard(X, Kind.LENGTH, 2)),
+        (Guard(X, Kind.KEYS, ("a",)), Guard(X, Kind.ABSENT, "a")),
+        (Guard(X, Kind.EQUALS, 1), Guard(Y, Kind.TYPE, int)),
+        (Guard(s.AttrSource(X, "a"), Kind.IS, None), Guard(X, Kind.HASATTR, ("a", False))),
+    ],
+)
 def test_what_is_not_implied_stays(one, other):
     assert set(kinds([one, other])) == {one.kind, other.kind}
 
 
 def test_common_paths_are_loaded_once():
     deep = own(own(own(X, "a"), "b"), "c")
-    program = GuardProgram.build([Guard(own(deep, str(i)), Kind.EQUALS, i) for i in range(10)], [deep, X])
+    program = GuardProgram.build(
+        [Guard(own(deep, str(i)), Kind.EQUALS, i) for i in range(10)], [deep, X]
+    )
     assert sum(isinstance(step, Load) for step in program.steps) == 4 + 10
     assert program.places.count <= 4
 
@@ -206,24 +272,39 @@ def test_order():
     deep = Guard(own(own(Y, "a"), "b"), Kind.EQUALS, 1)
     tensor = Guard(X, Kind.TENSOR, TensorSpec.of(torch.ones(2)))
     cheap = Guard(Y, Kind.TYPE, Plain)
-    assert GuardProgram.build([slow, deep, tensor, state, cheap]).guards == (state, cheap, tensor, deep, slow)
+    assert GuardProgram.build([slow, deep, tensor, state, cheap]).guards == (
+        state,
+        cheap,
+        tensor,
+        deep,
+        slow,
+    )
 
 
 def test_a_path_is_guarded_before_anything_walks_on():
     """The property must not run on an object of another class."""
-    program = GuardProgram.build([
-        Guard(s.AttrSource(s.SequenceItem(X, 0), "imag"), Kind.EQUALS, 0),
-        Guard(s.SequenceItem(X, 0), Kind.TYPE, int),
-        Guard(s.TypeOf(s.SequenceItem(X, 0)), Kind.IS, int),
-        Guard(X, Kind.TYPE, list),
-    ])
-    assert [guard.source.name for guard in program.guards] == ["x", "x[0]", "type(x[0])", "x[0].imag"]
+    program = GuardProgram.build(
+        [
+            Guard(s.AttrSource(s.SequenceItem(X, 0), "imag"), Kind.EQUALS, 0),
+            Guard(s.SequenceItem(X, 0), Kind.TYPE, int),
+            Guard(s.TypeOf(s.SequenceItem(X, 0)), Kind.IS, int),
+            Guard(X, Kind.TYPE, list),
+        ]
+    )
+    assert [guard.source.name for guard in program.guards] == [
+        "x",
+        "x[0]",
+        "type(x[0])",
+        "x[0].imag",
+    ]
 
 
 def test_lifted_objects_in_order():
     thing = Plain()
     thing.a = [1, 2]
-    program = GuardProgram.build([Guard(Y, Kind.EQUALS, 5)], [own(X, "a"), Y, X, s.SequenceItem(own(X, "a"), 1)])
+    program = GuardProgram.build(
+        [Guard(Y, Kind.EQUALS, 5)], [own(X, "a"), Y, X, s.SequenceItem(own(X, "a"), 1)]
+    )
     assert program.native().lifted((thing, 5), function) == ([1, 2], 5, thing, 2)
     assert program.native().lifted((thing, 6), function) is None
     assert program.native().lifted((5, 5), function) is None
@@ -262,7 +343,8 @@ def test_objects_loaded_before_python_runs_outlive_it():
     victims[0].b = [float("1.5")]
     of = own(s.SequenceItem(X, 0), "b")
     program = GuardProgram.build(
-        [Guard(s.AttrSource(Y, "a"), Kind.EQUALS, 1), Guard(of, Kind.LENGTH, 1)], [of, s.SequenceItem(of, 0)]
+        [Guard(s.AttrSource(Y, "a"), Kind.EQUALS, 1), Guard(of, Kind.LENGTH, 1)],
+        [of, s.SequenceItem(of, 0)],
     )
     assert program.native().lifted((victims, Dropping(victims)), function) == ([1.5], 1.5)
     assert victims == []
@@ -272,9 +354,17 @@ def test_objects_that_drop_themselves_in_their_own_check():
     victims = []
     victims.append(Dropping(victims))
     item = s.SequenceItem(X, 0)
-    assert GuardProgram.build([Guard(s.AttrSource(item, "a"), Kind.EQUALS, 1)]).native().check((victims,), function)
+    assert (
+        GuardProgram.build([Guard(s.AttrSource(item, "a"), Kind.EQUALS, 1)])
+        .native()
+        .check((victims,), function)
+    )
     victims.append(Dropping(victims))
-    assert GuardProgram.build([Guard(item, Kind.EQUALS, Dropping([]))]).native().check((victims,), function)
+    assert (
+        GuardProgram.build([Guard(item, Kind.EQUALS, Dropping([]))])
+        .native()
+        .check((victims,), function)
+    )
 
 
 def test_a_program_may_be_dropped_while_it_runs():
@@ -310,16 +400,19 @@ def test_many_temps_go_to_the_heap():
     assert program.native().lifted(tuple(range(700)), function) == tuple(range(700))
 
 
-@pytest.mark.parametrize("steps", [
-    (("NOPE", 0, (), False, None, 0),),
-    (("SLOT", 5, (), False, None, 0),),
-    (("IS", 0, (9,), False, None, 0),),
-    (("SAME", 0, (0, -1), False, None, 0),),
-    (("TENSOR", 0, (0,), False, None, 0),),
-    (("TENSOR", 0, (0,), False, (int, 1, 2, 3, True, (1,), ()), 0),),
-    (("DICT_ITEM", 0, (0,), False, [], 0),),
-    ("SLOT",),
-])
+@pytest.mark.parametrize(
+    "steps",
+    [
+        (("NOPE", 0, (), False, None, 0),),
+        (("SLOT", 5, (), False, None, 0),),
+        (("IS", 0, (9,), False, None, 0),),
+        (("SAME", 0, (0, -1), False, None, 0),),
+        (("TENSOR", 0, (0,), False, None, 0),),
+        (("TENSOR", 0, (0,), False, (int, 1, 2, 3, True, (1,), ()), 0),),
+        (("DICT_ITEM", 0, (0,), False, [], 0),),
+        ("SLOT",),
+    ],
+)
 def test_malformed_steps_are_refused(steps):
     with pytest.raises((ValueError, TypeError)):
         _guards.Program(steps, (), 1)
@@ -337,7 +430,8 @@ def test_failures_in_words():
     thing = Plain()
     thing.n = 4
     guards = [
-        Guard(own(X, "n"), Kind.EQUALS, 4, "train.py:7"), Guard(X, Kind.TYPE, Plain),
+        Guard(own(X, "n"), Kind.EQUALS, 4, "train.py:7"),
+        Guard(X, Kind.TYPE, Plain),
         Guard(Y, Kind.TENSOR, TensorSpec.of(torch.ones(8, 3))),
     ]
     program = GuardProgram.build(guards)
@@ -350,7 +444,9 @@ def test_failures_in_words():
     fine = torch.ones(8, 3)
     assert words(thing, fine) is None
     assert words(thing, torch.ones(4, 3)) == "y.size(0) is 4, was 8 when compiled"
-    assert words(thing, fine.double()) == "y.dtype is torch.float64, was torch.float32 when compiled"
+    assert (
+        words(thing, fine.double()) == "y.dtype is torch.float64, was torch.float32 when compiled"
+    )
     assert words(thing, fine.t()) == "y.size(0) is 3, was 8 when compiled"
     assert words(3, fine) == "type(x) is int, was Plain when compiled"
     thing.n = 5
@@ -375,11 +471,16 @@ LISTING = """\
 
 def test_printing():
     spec = TensorSpec.of(torch.ones(8, requires_grad=True))
-    program = GuardProgram.build([
-        Guard(own(Y, "scale"), Kind.EQUALS, 2.0, "model.py:12"), Guard(Y, Kind.TYPE, Plain),
-        Guard(X, Kind.TENSOR, spec), Guard(s.AttrSource(Y, "name"), Kind.EQUALS, "net"),
-        Guard(s.InstanceDict(Y), Kind.ABSENT, "forward"),
-    ], [own(Y, "bias")])
+    program = GuardProgram.build(
+        [
+            Guard(own(Y, "scale"), Kind.EQUALS, 2.0, "model.py:12"),
+            Guard(Y, Kind.TYPE, Plain),
+            Guard(X, Kind.TENSOR, spec),
+            Guard(s.AttrSource(Y, "name"), Kind.EQUALS, "net"),
+            Guard(s.InstanceDict(Y), Kind.ABSENT, "forward"),
+        ],
+        [own(Y, "bias")],
+    )
     assert str(program).splitlines() == [line.removeprefix("|") for line in LISTING.split("\n")]
     assert program.expression() == (
         "type(y) is Plain and is_tensor(x, Tensor float32[8] on cpu, requires_grad, strides=[1])"

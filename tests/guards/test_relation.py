@@ -1,4 +1,5 @@
 """Relations between numbers: the stack program in C says what Python's own arithmetic says, for numbers of any size."""
+
 from __future__ import annotations
 
 import random
@@ -14,7 +15,28 @@ from framejit.guards.relation import stack_program
 from framejit.guards.source import FrameView
 
 NAMES = ("a", "b", "c")
-NUMBERS = (0, 1, -1, 2, 3, 7, -7, 12, 2**31, 2**62, 2**63 - 1, -(2**63), 2**63, 10**25, True, False, 0.5, -2.0, float("nan"), float("inf"))
+NUMBERS = (
+    0,
+    1,
+    -1,
+    2,
+    3,
+    7,
+    -7,
+    12,
+    2**31,
+    2**62,
+    2**63 - 1,
+    -(2**63),
+    2**63,
+    10**25,
+    True,
+    False,
+    0.5,
+    -2.0,
+    float("nan"),
+    float("inf"),
+)
 EXPRESSIVE = (
     "a + b == c", "a - b * 2 < c", "a // b == c", "a % b == 0", "Mod(a, b) != 1", "0 <= a <= b < c", "not a == b", "a == b or 10 % a == 0",
     "a != 0 and 10 % a == 1", "Min(a, b) <= Max(b, c)", "Ne(CeilDiv(a, b), 2)", "ModularIndexing(a, 2, 3) == 1", "-a > Abs(b)",
@@ -49,7 +71,9 @@ def agrees(text, numbers):
 
 @pytest.mark.parametrize("text", EXPRESSIVE)
 def test_runs_in_c(text):
-    assert [step.op for step in agrees(text, (1, 2, 3)).steps if step.op in ("SHAPE", "RELATION")] == ["RELATION"]
+    assert [
+        step.op for step in agrees(text, (1, 2, 3)).steps if step.op in ("SHAPE", "RELATION")
+    ] == ["RELATION"]
     choose = random.Random(text)
     for _ in range(300):
         agrees(text, tuple(choose.choice(NUMBERS) for _ in NAMES))
@@ -93,7 +117,9 @@ def relation(choose, depth):
     if depth == 0:
         return f"({expression(choose, 2)} {choose.choice(('==', '!=', '<', '<=', '>', '>='))} {expression(choose, 1)})"
     left, right = (relation(choose, depth - 1) for _ in range(2))
-    return choose.choice((f"({left} and {right})", f"({left} or {right})", f"(not {left})", f"({left} == {right})"))
+    return choose.choice(
+        (f"({left} and {right})", f"({left} or {right})", f"(not {left})", f"({left} == {right})")
+    )
 
 
 @pytest.mark.parametrize("seed", range(4))
@@ -111,4 +137,6 @@ def test_random_relations(seed):
 ])  # fmt: skip
 def test_unsound_code_is_refused(code):
     with pytest.raises((ValueError, TypeError)):
-        _guards.Program((("SLOT", 0, (), False, None, 0), ("RELATION", 0, (0,), False, code, 0)), (), 1)
+        _guards.Program(
+            (("SLOT", 0, (), False, None, 0), ("RELATION", 0, (0,), False, code, 0)), (), 1
+        )

@@ -1,4 +1,5 @@
 """A snapshot of stable state is invalid once an object has another dictionary or class, or a function other code or defaults."""
+
 from __future__ import annotations
 
 import copy
@@ -113,7 +114,19 @@ class Stubborn:
         raise AttributeError(name)
 
 
-KINDS = (Plain, DictOnly, DictInSlots, Mixed, Own, Table, Failure, Restored, Stubborn, nn.Module, torch.nn.Identity)
+KINDS = (
+    Plain,
+    DictOnly,
+    DictInSlots,
+    Mixed,
+    Own,
+    Table,
+    Failure,
+    Restored,
+    Stubborn,
+    nn.Module,
+    torch.nn.Identity,
+)
 SAME_LAYOUT = {DictInSlots: {"__slots__": ()}}
 
 
@@ -122,18 +135,26 @@ def names_of(cls):
 
 
 def descriptor_of(cls, name):
-    return next(names_of(base)[name] for base in type.__dict__["__mro__"].__get__(cls) if name in names_of(base))
+    return next(
+        names_of(base)[name]
+        for base in type.__dict__["__mro__"].__get__(cls)
+        if name in names_of(base)
+    )
 
 
 WAYS_TO_SET = {
     "attribute": lambda thing, name, value: setattr(thing, name, value),
     "object's method": lambda thing, name, value: object.__setattr__(thing, name, value),
     "descriptor": lambda thing, name, value: descriptor_of(type(thing), name).__set__(thing, value),
-    "twice": lambda thing, name, value: [object.__setattr__(thing, name, one) for one in (value, getattr(thing, name), value)],
+    "twice": lambda thing, name, value: [
+        object.__setattr__(thing, name, one) for one in (value, getattr(thing, name), value)
+    ],
 }
 
 
-@pytest.fixture(params=[(None, None), ("versions", None), ("values", None)], ids=["best", "versions", "values"])
+@pytest.fixture(
+    params=[(None, None), ("versions", None), ("values", None)], ids=["best", "versions", "values"]
+)
 def way(request):
     watching.force(*request.param)
     yield
@@ -178,9 +199,13 @@ def test_another_class(cls, how):
 def test_ways_around_attributes():
     """State restored into a live object, its dictionary deleted, emptied, copied over."""
     for change in (
-        lambda thing: thing.__setstate__({"n": 2}), lambda thing: delattr(thing, "__dict__"), lambda thing: vars(thing).clear(),
-        lambda thing: vars(thing).update(pickle.loads(pickle.dumps({"n": 3}))), lambda thing: thing.__init__(4),
-        lambda thing: vars(thing).__init__(n=5), lambda thing: exec("thing.n = 6", {"thing": thing}),
+        lambda thing: thing.__setstate__({"n": 2}),
+        lambda thing: delattr(thing, "__dict__"),
+        lambda thing: vars(thing).clear(),
+        lambda thing: vars(thing).update(pickle.loads(pickle.dumps({"n": 3}))),
+        lambda thing: thing.__init__(4),
+        lambda thing: vars(thing).__init__(n=5),
+        lambda thing: exec("thing.n = 6", {"thing": thing}),
     ):
         thing = type("Thing", (Restored,), {"__init__": lambda self, n=1: setattr(self, "n", n)})()
         guarded = Guarded(thing, Guard(own(THING, "n"), Kind.EQUALS, 1))
@@ -222,15 +247,36 @@ def set_cell(held, value):
 
 
 PLACES = {
-    "attribute": (lambda thing: Holder(thing), lambda of: own(of, "thing"), lambda held, value: vars(held).update(thing=value)),
-    "list": (lambda thing: [thing], lambda of: s.SequenceItem(of, 0), lambda held, value: held.__setitem__(0, value)),
-    "dict": (lambda thing: {"k": thing}, lambda of: s.DictItem(of, "k"), lambda held, value: held.update(k=value)),
-    "tuple": (lambda thing: Holder((1, thing)), lambda of: s.SequenceItem(own(of, "thing"), 1),
-              lambda held, value: vars(held).update(thing=(1, value))),
-    "defaults": (lambda thing: types.FunctionType(function.__code__, {}, argdefs=(thing,)),
-                 lambda of: s.SequenceItem(s.AttrSource(of, "__defaults__"), 0),
-                 lambda held, value: setattr(held, "__defaults__", (value,))),
-    "cell": (in_cell, lambda of: s.CellContents(s.SequenceItem(s.AttrSource(of, "__closure__"), 0)), set_cell),
+    "attribute": (
+        lambda thing: Holder(thing),
+        lambda of: own(of, "thing"),
+        lambda held, value: vars(held).update(thing=value),
+    ),
+    "list": (
+        lambda thing: [thing],
+        lambda of: s.SequenceItem(of, 0),
+        lambda held, value: held.__setitem__(0, value),
+    ),
+    "dict": (
+        lambda thing: {"k": thing},
+        lambda of: s.DictItem(of, "k"),
+        lambda held, value: held.update(k=value),
+    ),
+    "tuple": (
+        lambda thing: Holder((1, thing)),
+        lambda of: s.SequenceItem(own(of, "thing"), 1),
+        lambda held, value: vars(held).update(thing=(1, value)),
+    ),
+    "defaults": (
+        lambda thing: types.FunctionType(function.__code__, {}, argdefs=(thing,)),
+        lambda of: s.SequenceItem(s.AttrSource(of, "__defaults__"), 0),
+        lambda held, value: setattr(held, "__defaults__", (value,)),
+    ),
+    "cell": (
+        in_cell,
+        lambda of: s.CellContents(s.SequenceItem(s.AttrSource(of, "__closure__"), 0)),
+        set_cell,
+    ),
 }
 
 
@@ -243,8 +289,14 @@ def test_another_object_at_the_same_address(place):
     dicts = [vars(thing)]  # they stay, so that none of them says that it dies
     thing.n = 1
     held, path = hold(thing), path_to(THING)
-    more = (Guard(THING, Kind.TYPE, types.FunctionType),) if isinstance(held, types.FunctionType) else ()
-    guarded = Guarded(held, *more, Guard(path, Kind.TYPE, Plain), Guard(own(path, "n"), Kind.EQUALS, 1))
+    more = (
+        (Guard(THING, Kind.TYPE, types.FunctionType),)
+        if isinstance(held, types.FunctionType)
+        else ()
+    )
+    guarded = Guarded(
+        held, *more, Guard(path, Kind.TYPE, Plain), Guard(own(path, "n"), Kind.EQUALS, 1)
+    )
     found = set()
     for cls, n in [(Plain, 1), (other, 1), (Plain, 1), (Plain, 2), (other, 2), (Plain, 1)] * 3:
         address = id(thing)
@@ -270,17 +322,31 @@ def made_at(address, cls):
 
 @pytest.mark.usefixtures("way")
 @pytest.mark.parametrize("part", ["__code__", "__defaults__", "__kwdefaults__"])
-@pytest.mark.parametrize("set_", [setattr, object.__setattr__, lambda f, name, value: vars(types.FunctionType)[name].__set__(f, value)])
+@pytest.mark.parametrize(
+    "set_",
+    [
+        setattr,
+        object.__setattr__,
+        lambda f, name, value: vars(types.FunctionType)[name].__set__(f, value),
+    ],
+)
 def test_parts_of_functions(part, set_):
     def made(a=1, *, b=2):
         return a + b
 
     path = s.AttrSource(THING, part)
     value = getattr(made, part)
-    guards = {"__code__": Guard(path, Kind.IS, value), "__defaults__": Guard(s.SequenceItem(path, 0), Kind.EQUALS, 1),
-              "__kwdefaults__": Guard(s.DictItem(path, "b"), Kind.EQUALS, 2)}
+    guards = {
+        "__code__": Guard(path, Kind.IS, value),
+        "__defaults__": Guard(s.SequenceItem(path, 0), Kind.EQUALS, 1),
+        "__kwdefaults__": Guard(s.DictItem(path, "b"), Kind.EQUALS, 2),
+    }
     guarded = Guarded(made, Guard(THING, Kind.TYPE, types.FunctionType), guards[part])
-    other = {"__code__": (lambda a=1, *, b=2: a).__code__, "__defaults__": (7,), "__kwdefaults__": {"b": 7}}[part]
+    other = {
+        "__code__": (lambda a=1, *, b=2: a).__code__,
+        "__defaults__": (7,),
+        "__kwdefaults__": {"b": 7},
+    }[part]
     for one, expected in ((other, False), (value, True), (other, False), (copy.copy(value), True)):
         set_(made, part, one)
         assert guarded.hold() is expected and guarded.hold() is expected

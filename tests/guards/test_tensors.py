@@ -1,4 +1,5 @@
 """TENSOR: of some forty tensors each meets its own spec and no other's, at each level of reading them."""
+
 from __future__ import annotations
 
 from dataclasses import replace
@@ -119,7 +120,11 @@ TWINS = {
 }
 
 OTHERS = {
-    "none": None, "number": 3, "list": [1], "type": torch.Tensor, "uninitialised": torch.Tensor.__new__(torch.Tensor),
+    "none": None,
+    "number": 3,
+    "list": [1],
+    "type": torch.Tensor,
+    "uninitialised": torch.Tensor.__new__(torch.Tensor),
 }
 
 
@@ -194,11 +199,17 @@ def test_cuda_spec_on_a_cpu_tensor(level, holds):
 @pytest.mark.gpu
 def test_cuda_tensors(level, holds):
     tensors = [torch.ones(4, 6, device=f"cuda:{i}") for i in range(torch.cuda.device_count())]
-    tensors += [torch.ones(4, 6), torch.ones(4, 6, device="meta"), torch.ones(4, 6, device="cuda", requires_grad=True)]
+    tensors += [
+        torch.ones(4, 6),
+        torch.ones(4, 6, device="meta"),
+        torch.ones(4, 6, device="cuda", requires_grad=True),
+    ]
     for one in tensors:
         guard = Guard(X, Kind.TENSOR, TensorSpec.of(one))
         assert [holds(guard, other) for other in tensors] == [one is other for other in tensors]
-        assert GuardProgram.build([guard]).steps[-1].op == ("TENSOR" if level == "offsets" else "PYTHON")
+        assert GuardProgram.build([guard]).steps[-1].op == (
+            "TENSOR" if level == "offsets" else "PYTHON"
+        )
 
 
 class Counting(TorchDispatchMode):
@@ -206,10 +217,17 @@ class Counting(TorchDispatchMode):
         return function(*args, **(kwargs or {}))
 
 
-@pytest.mark.parametrize("mode", [
-    torch.no_grad, torch.inference_mode, lambda: torch.device("meta"), FakeTensorMode, Counting,
-    lambda: torch.autocast("cpu"),
-])
+@pytest.mark.parametrize(
+    "mode",
+    [
+        torch.no_grad,
+        torch.inference_mode,
+        lambda: torch.device("meta"),
+        FakeTensorMode,
+        Counting,
+        lambda: torch.autocast("cpu"),
+    ],
+)
 def test_guards_are_built_and_checked_under_any_mode(mode, level, holds):
     """The probes that tell dtype and device codes must not be caught by the mode."""
     tensor, other = torch.ones(2, dtype=torch.int16), torch.ones(2, dtype=torch.int8)
@@ -247,4 +265,9 @@ def test_the_fast_path_is_taken():
         return GuardProgram.build([Guard(X, Kind.TENSOR, TensorSpec.of(tensor))]).steps[-1].op
 
     assert op(torch.ones(2)) == op(torch.nn.Parameter(torch.ones(2))) == op(inference()) == "TENSOR"
-    assert op(torch.ones(2).to_sparse()) == op(VARIANTS["vmapped"]()) == op(VARIANTS["fake"]()) == "PYTHON"
+    assert (
+        op(torch.ones(2).to_sparse())
+        == op(VARIANTS["vmapped"]())
+        == op(VARIANTS["fake"]())
+        == "PYTHON"
+    )

@@ -1,4 +1,5 @@
 """TORCH_STATE: every mode of torch shows, with and without fingerprints."""
+
 from __future__ import annotations
 
 import threading
@@ -73,11 +74,18 @@ MODES = {
     "autocast, float16": lambda: torch.autocast("cpu", dtype=torch.float16),
     "autocast without cache": lambda: torch.autocast("cpu", cache_enabled=False),
     "autocast dtype": lambda: setting(
-        lambda dtype: torch.set_autocast_dtype("cpu", dtype), lambda: torch.get_autocast_dtype("cpu"), torch.float16),
+        lambda dtype: torch.set_autocast_dtype("cpu", dtype),
+        lambda: torch.get_autocast_dtype("cpu"),
+        torch.float16,
+    ),
     "autocast dtype of cuda": lambda: setting(
-        lambda dtype: torch.set_autocast_dtype("cuda", dtype), lambda: torch.get_autocast_dtype("cuda"),
-        torch.bfloat16),
-    "default dtype": lambda: setting(torch.set_default_dtype, torch.get_default_dtype, torch.float64),
+        lambda dtype: torch.set_autocast_dtype("cuda", dtype),
+        lambda: torch.get_autocast_dtype("cuda"),
+        torch.bfloat16,
+    ),
+    "default dtype": lambda: setting(
+        torch.set_default_dtype, torch.get_default_dtype, torch.float64
+    ),
     "default device": lambda: default_device("meta"),
     "default device cpu": lambda: default_device("cpu"),
     "deterministic": deterministic,
@@ -99,7 +107,9 @@ ALIKE = {"no subclasses": "no functions", "no functions": "no subclasses"}
 @pytest.fixture(params=[True, False], ids=["fingerprints", "python"], autouse=True)
 def fingerprints(request):
     if request.param:
-        assert fingerprint.calibrate(), "this torch hides a mode from the fingerprint: the check will be slow"
+        assert fingerprint.calibrate(), (
+            "this torch hides a mode from the fingerprint: the check will be slow"
+        )
     fingerprint.force(request.param)
     yield request.param
     fingerprint.force(True)

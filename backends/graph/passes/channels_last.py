@@ -20,8 +20,10 @@ aten = torch.ops.aten
 CONVOLUTION = aten.convolution.default
 CLONE = aten.clone.default
 FOLLOWS = frozenset((
-    *POINTWISE, aten._native_batch_norm_legit_no_training.default, aten.max_pool2d_with_indices.default, aten.avg_pool2d.default,
-    aten._adaptive_avg_pool2d.default, aten.cat.default, aten.mean.dim, aten.constant_pad_nd.default, CLONE, aten._to_copy.default,
+    *POINTWISE, aten._native_batch_norm_legit_no_training.default,
+    aten.max_pool2d_with_indices.default, aten.avg_pool2d.default,
+    aten._adaptive_avg_pool2d.default, aten.cat.default, aten.mean.dim,
+    aten.constant_pad_nd.default, CLONE, aten._to_copy.default,
 ))  # fmt: skip
 FEWEST_CHANNELS = 16
 # how many times as large as the weights the images must be: weights are turned at each call, unless
@@ -39,7 +41,7 @@ def to_channels_last(graph: torch.fx.Graph, *, always: bool = False) -> int:
     ]
     if not convolutions or not (always or pays(convolutions)):
         return 0
-    layout = Layout(graph)
+    layout = StrideChange(graph)
     for node in list(graph.nodes):
         layout.add(node, convolutions)
     graph.eliminate_dead_code()
@@ -75,7 +77,7 @@ def pays(convolutions: list[torch.fx.Node]) -> bool:
     return images > WORTH * weights > 0
 
 
-class Layout:
+class StrideChange:
     """A graph while its nodes' fake results get new strides. `before`: meta of nodes whose strides
     changed, as it was."""
 

@@ -36,7 +36,8 @@ def take_out_constants(gm: torch.fx.GraphModule, parameters: Set[torch.fx.Node])
             fixed.add(node)
     results = [
         node for node in gm.graph.nodes
-        if node in fixed and isinstance(node.meta.get("val"), torch.Tensor) and shown.isdisjoint(memories(node))
+        if node in fixed and isinstance(node.meta.get("val"),
+        torch.Tensor) and shown.isdisjoint(memories(node))
         and any(user not in fixed for user in node.users)
     ]  # fmt: skip
     if not results:

@@ -25,7 +25,8 @@ from .in_place_layouts import keep_layouts
 from .memory import memory_at
 
 RESHAPES_IN_PLACE = (
-    "t_", "transpose_", "squeeze_", "unsqueeze_", "resize_", "resize_as_", "swapaxes_", "swapdims_", "as_strided_", "set_", "detach_",
+    "t_", "transpose_", "squeeze_", "unsqueeze_", "resize_", "resize_as_", "swapaxes_", "swapdims_",
+    "as_strided_", "set_", "detach_",
     "requires_grad_", "sparse_resize_",
 )  # fmt: skip
 
@@ -60,7 +61,7 @@ def functional(
     mode = next(example.fake_mode for example in examples if isinstance(example, FakeTensor))
     try:
         with torch.no_grad(), mode, enable_python_dispatcher():
-            # An interpreter, so that a guard on a size can be told with the node that asks for it.
+            # An interpreter, so that a guard on a size can be reported with the node that adds it.
             return by_operator(gm, trace) or trace(torch.fx.Interpreter(gm).run, examples)
     except RuntimeError as error:
         if not any(said in str(error) for said in OVERLAPPING):
@@ -73,7 +74,8 @@ def prepare_for_tracing(gm: torch.fx.GraphModule) -> torch.fx.GraphModule:
     graphs. Raises NotImplementedError where that would drop an operator that may raise."""
     if raises_unread(gm.graph):
         raise NotImplementedError(
-            "a functional graph drops operators whose results nobody reads, and one of them may raise"
+            "a functional graph drops operators whose results nobody reads, and one of them may "
+            "raise"
         )
     return keep_layouts(gm)
 

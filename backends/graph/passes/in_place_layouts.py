@@ -23,7 +23,8 @@ from .memory import is_strided
 # Methods, each with a form without the underscore, whose result does not lie in memory as their
 # tensor does.
 LAYS_OUT_ANEW = frozenset(
-    """masked_fill_ masked_scatter_ index_fill_ index_add_ index_copy_ index_reduce_ scatter_ scatter_add_ scatter_reduce_ cumsum_ cumprod_
+    """masked_fill_ masked_scatter_ index_fill_ index_add_ index_copy_ index_reduce_ scatter_
+    scatter_add_ scatter_reduce_ cumsum_ cumprod_
     renorm_ tril_ triu_ addmm_ addbmm_ mvlgamma_ floor_divide_ xlogy_ copysign_""".split()
 )
 

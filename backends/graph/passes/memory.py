@@ -17,7 +17,8 @@ def memory_of(tensor: torch.Tensor) -> int:
 
 
 def memory_under(fake: torch.Tensor) -> int:
-    """Equal for fake tensors on one storage, seen through the levels of torch.func that wrap them."""
+    """Equal for fake tensors on one storage, seen through the levels of torch.func that wrap
+    them."""
     while is_functorch_wrapped_tensor(fake):
         fake = get_unwrapped(fake)
     return memory_of(fake)
@@ -30,7 +31,8 @@ def is_strided(node: torch.fx.Node) -> bool:
 
 
 def memory_at(node: torch.fx.Node) -> int | None:
-    """Equal for nodes of a captured graph that are strided tensors on one storage; None for others."""
+    """Equal for nodes of a captured graph that are strided tensors on one storage; None for
+    others."""
     return memory_under(node.meta["example_value"]) if is_strided(node) else None
 
 

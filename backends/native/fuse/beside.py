@@ -27,7 +27,8 @@ from .fuse import MOST_BUFFERS, MOST_NODES
 
 SMALL = (
     1 << 16
-    # points of a kernel's loops, elements of what it reads: that these are needed sooner, or longer,
+    # points of a kernel's loops, elements of what it reads: that these are needed sooner, or
+    # longer,
     # does not count
 )
 LITTLE = 1 << 13  # elements that may take up memory sooner than they would

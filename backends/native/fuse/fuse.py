@@ -300,9 +300,10 @@ def merge_or_inline(producer: Kernel, consumer: Kernel, needed: Set[str]) -> Ker
 
 
 def feeds_a_comparison(producer: Kernel, consumer: Kernel) -> bool:
-    """Whether floats that a producer calculates are compared with other floats in its consumer, as in
-    `l == l.max()`. Both sides have to come from memory: calculated in another loop, a number may be
-    rounded otherwise, as vectors and single elements are, and the largest would be found nowhere."""
+    """Whether floats that a producer calculates are compared with other floats in its consumer, as
+    in `l == l.max()`. Both sides have to come from memory: calculated in another loop, a number may
+    be rounded otherwise, as vectors and single elements are, and the largest would be found
+    nowhere."""
     calculated = {
         store.buffer
         for store, root in zip(producer.stores, producer.roots(), strict=True)

@@ -34,7 +34,8 @@ aten = torch.ops.aten
 
 # Operators whose results nothing else shows.
 FRESH = frozenset((
-    aten.mm.default, aten.addmm.default, aten.bmm.default, aten.baddbmm.default, aten._addmm_activation.default,
+    aten.mm.default, aten.addmm.default, aten.bmm.default, aten.baddbmm.default,
+    aten._addmm_activation.default,
     aten.convolution.default, aten._convolution.default,
 ))  # fmt: skip
 
@@ -121,7 +122,7 @@ def operands(kernel: Kernel, store: Store) -> Iterator[str]:
 
 
 def direct(value: Scalar) -> set[int]:
-    """ids of what a value is computed from in the same turn of the loops."""
+    """ids of what a value is computed from in the same iteration of the loops."""
     found: set[int] = set()
     todo = [value]
     while todo:

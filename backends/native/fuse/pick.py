@@ -37,7 +37,8 @@ class NoPick(Exception):
 
 
 def pick(producer: Kernel, consumer: Kernel) -> Kernel | None:
-    """One kernel of both, over the producer's rows; None where the reader's points are not these."""
+    """One kernel of both, over the producer's rows; None where the reader's points are not
+    these."""
     if not producer.inner or consumer.inner or serial(consumer.outer, producer.inner):
         return None
     stored = {store.buffer: store for store in producer.stores}

@@ -13,7 +13,8 @@ FEW_ROWS = 64
 
 
 def coordinates(store: Store, outer: Sequence[Var], place: Index) -> dict[Atom, Index] | None:
-    """The point of the loops `outer` at which an element was stored, given its place in the buffer."""
+    """The point of the loops `outer` at which an element was stored, given its place in the
+    buffer."""
     mapping: dict[Atom, Index] = {}
     for variable in outer:
         stride = store.index.coefficient(variable)

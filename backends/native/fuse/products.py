@@ -47,7 +47,8 @@ DTYPES = (torch.float16, torch.bfloat16, torch.float32)
 
 @dataclass(frozen=True)
 class Joinable:
-    """A call and a kernel, by their positions among a program's steps, and what they are together."""
+    """A call and a kernel, by their positions among a program's steps, and what they are
+    together."""
 
     call: int
     kernel: int

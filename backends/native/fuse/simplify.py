@@ -62,7 +62,7 @@ def rename_variables(
 
 
 # --- constants
-# --------------------------------------------------------------------------------------------------------------------
+# --------------------------------------------------------------------------------------------------
 
 
 def _fold(kernel: Kernel) -> Kernel:
@@ -152,12 +152,13 @@ def bound_condition(name: str) -> Callable[[Scalar, Scalar], Scalar | None]:
 
 
 _RULES: dict[str, Callable[..., Scalar | None]] = {
-    "and": _and, "or": _or, "where": _where, "mul": _mul, "add": _add, **{name: bound_condition(name) for name in ("ge", "gt", "le", "lt")},
+    "and": _and, "or": _or, "where": _where, "mul": _mul, "add": _add,
+    **{name: bound_condition(name) for name in ("ge", "gt", "le", "lt")},
 }  # fmt: skip
 
 
 # --- loops
-# ------------------------------------------------------------------------------------------------------------------------
+# --------------------------------------------------------------------------------------------------
 
 
 def places(kernel: Kernel) -> list[Index]:

@@ -99,11 +99,11 @@ def plain(kernel: Kernel) -> bool:
     outside = rewrite(
         kernel.roots(), lambda node: Scalar(CONST, (), node.dtype, 0) if node.op == REDUCE else node
     )
-    used = {variable for node in topological(outside) for variable in _own(node)}
+    used = {variable for node in topological(outside) for variable in own_variables(node)}
     return not used & inner and not any(store.index.variables() & inner for store in kernel.stores)
 
 
-def _own(node: Scalar) -> frozenset[Var]:
+def own_variables(node: Scalar) -> frozenset[Var]:
     place = node.attr.index if node.op == LOAD else node.attr if node.op == INDEX else index(0)
     return frozenset(place.variables())
 

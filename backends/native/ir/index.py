@@ -84,7 +84,8 @@ class Remainder(Division):
 
 @dataclass(frozen=True)
 class ClaimedBounds:
-    """An expression that is at least 0 and below a size wherever it is used: a mask sees to that."""
+    """An expression that is at least 0 and below a size wherever it is used: a mask sees to
+    that."""
 
     expression: Index
     size: Index

@@ -179,7 +179,7 @@ class Bound:
     names: tuple[str, ...]
 
     @cached_property
-    def stored(self) -> tuple[str, ...]:
+    def stored_names(self) -> tuple[str, ...]:
         return tuple(self.names[number] for number in self.pattern.stored)
 
     @cached_property
@@ -265,7 +265,7 @@ class Program:
 
 
 # --- making Scalars
-# -------------------------------------------------------------------------------------------------------------
+# --------------------------------------------------------------------------------------------------
 
 
 def scalar(name: str, *args: Scalar) -> Scalar:
@@ -296,7 +296,8 @@ TRUE = const(True, torch.bool)
 
 
 def load(
-    buffer: str, place: Index, dtype: torch.dtype, subscripts: tuple[Scalar, ...] = (), mask: Scalar = TRUE, check: Scalar | None = None
+    buffer: str, place: Index, dtype: torch.dtype, subscripts: tuple[Scalar, ...] = (),
+    mask: Scalar = TRUE, check: Scalar | None = None
 ) -> Scalar:  # fmt: skip
     args = (mask, *subscripts) if check is None else (mask, *subscripts, check)
     return Scalar(LOAD, args, dtype, Access(buffer, place, check is not None))
@@ -326,7 +327,7 @@ def reduce(kind: str, value: Scalar) -> Scalar:
 
 
 # --- walking and rewriting
-# ------------------------------------------------------------------------------------------------------
+# --------------------------------------------------------------------------------------------------
 
 
 def topological(roots: Iterable[Scalar]) -> list[Scalar]:
@@ -438,7 +439,7 @@ def on_buffers(kernel: Kernel, mapping: dict[str, str]) -> Kernel:
 
 def writes(step: Step) -> Sequence[str]:
     if isinstance(step, Bound):
-        return step.stored
+        return step.stored_names
     if isinstance(step, Kernel):
         return [store.buffer for store in step.stores]
     return [name for name in step.results if name is not None]

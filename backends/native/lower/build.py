@@ -336,7 +336,8 @@ class Builder:
         return self.reduction(node, like, [], lambda outer, _: body(outer))
 
     def reduction(
-        self, node: AnyNode, like: torch.Tensor, inner: Sequence[Index], body: Callable[[Sequence[Index], Sequence[Index]], Scalar],
+        self, node: AnyNode, like: torch.Tensor, inner: Sequence[Index],
+        body: Callable[[Sequence[Index], Sequence[Index]], Scalar],
         kind: str | None = None,
     ) -> View:  # fmt: skip
         """As pointwise; with `kind`, element [i, ...] reduces body([i, ...], [r, ...]) over r, ...

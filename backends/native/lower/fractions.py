@@ -14,7 +14,8 @@ from ..ir.index import Index
 from ..ir.ir import Scalar, const, position, scalar
 
 OPERATIONS: dict[Any, str] = {
-    operator.truediv: "div", operator.mul: "mul", operator.add: "add", operator.sub: "sub", operator.neg: "neg",
+    operator.truediv: "div", operator.mul: "mul", operator.add: "add", operator.sub: "sub",
+    operator.neg: "neg",
     operator.pow: "pow", torch.sym_sqrt: "sqrt",
 }  # fmt: skip
 

@@ -220,7 +220,7 @@ def read_masked(view: View, place: Sequence[Index], mask: Scalar) -> Scalar:
 
 
 # --- positions from tensors
-# -------------------------------------------------------------------------------------------------------
+# --------------------------------------------------------------------------------------------------
 
 
 def chosen(build: Builder, x: View, place: Sequence[Index], dim: int, row: Scalar) -> Scalar:

@@ -70,7 +70,8 @@ def _affine(
 
 @lowers(aten.native_group_norm.default)
 def group_norm(
-    build: Builder, node: torch.fx.Node, x: View, weight: View | None, bias: View | None, batch: Any, channels: Any, inner: Any,
+    build: Builder, node: torch.fx.Node, x: View, weight: View | None, bias: View | None,
+    batch: Any, channels: Any, inner: Any,
     groups: int, eps: float,
 ) -> tuple[View, View, View]:  # fmt: skip
     like, mean_like, rstd_like = node.meta["val"]

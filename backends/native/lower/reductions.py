@@ -30,7 +30,8 @@ def dimensions(x: View, dims: Any) -> list[int]:
 
 
 def reduce_over(
-    build: Builder, node: torch.fx.Node, like: torch.Tensor, x: View, dims: Sequence[int], kind: str,
+    build: Builder, node: torch.fx.Node, like: torch.Tensor, x: View, dims: Sequence[int],
+    kind: str,
     value: Callable[[Scalar], Scalar],
 ) -> View:  # fmt: skip
     """x reduced over dims, each element as value(element) first; `like` may have kept the
@@ -252,7 +253,7 @@ def all_true(
 
 
 # --- variance and norms
-# -----------------------------------------------------------------------------------------------------------
+# --------------------------------------------------------------------------------------------------
 
 
 def moments(
@@ -423,7 +424,7 @@ def vector_norm(
 
 
 # --- softmax
-# ----------------------------------------------------------------------------------------------------------------------
+# --------------------------------------------------------------------------------------------------
 
 
 @lowers(aten._softmax.default)

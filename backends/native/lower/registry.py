@@ -23,7 +23,8 @@ def lowers(*operators: Any) -> Callable[[Lowering], Lowering]:
         for operator in operators:
             if operator in LOWERINGS:
                 raise ValueError(
-                    f"{operator} is lowered twice: by {LOWERINGS[operator].__name__} and by {function.__name__}"
+                    f"{operator} is lowered twice: by {LOWERINGS[operator].__name__} and by "
+                    f"{function.__name__}"
                 )
             LOWERINGS[operator] = function
         return function

@@ -164,7 +164,7 @@ class Scope:
         return None
 
 
-class Emitter:
+class KernelEmitter:
     """Writes the values of a kernel, each in the outermost block where it can be computed. A
     language says how."""
 

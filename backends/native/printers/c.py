@@ -16,11 +16,13 @@ import torch
 from ..ir.index import Division, Hole, Index, Quotient, Sym, Var, linear, nonnegative, product
 from ..ir.ir import CAST, INDEX, LOAD, REDUCE, TRUE, Access, Buffer, Kernel, Scalar, topological
 from ..ir.scalar_ops import SCALAR_OPS
-from .base import Emitter, Parameters, Scope, second_side
+from .base import KernelEmitter, Parameters, Scope, second_side
 
 TYPES = {
-    torch.float32: "float", torch.float64: "double", torch.float16: "_Float16", torch.bfloat16: "bf16", torch.bool: "bool8",
-    torch.uint8: "uint8_t", torch.int8: "int8_t", torch.int16: "int16_t", torch.int32: "int32_t", torch.int64: "int64_t",
+    torch.float32: "float", torch.float64: "double", torch.float16: "_Float16",
+    torch.bfloat16: "bf16", torch.bool: "bool8",
+    torch.uint8: "uint8_t", torch.int8: "int8_t", torch.int16: "int16_t", torch.int32: "int32_t",
+    torch.int64: "int64_t",
 }  # fmt: skip
 COLUMNS = 64  # of a block of rows that are reduced together
 LONGEST_KEPT = 4096  # elements of a row of which a value is kept
@@ -28,31 +30,38 @@ SIDE = 16  # of a tile over two loops
 PITCH = SIDE + 1  # of a tile's lines: neighbours across them are in different parts of the cache
 SIMD = "#pragma omp simd"
 WORTH_TILES = 1 << 12  # points: all of less stays in the cache
-DEAR = 10  # cost from which on a value is rather kept
+EXPENSIVE = 10  # cost from which on a value is rather kept
 LONG_SUM = 1 << 14  # longer sums of float are added up in double,
 LONG_SUM_ACROSS = 64  # and of rows side by side, where each is added up one element after the other
 
 # Functions with a variant for float and one for double, of which glibc's libmvec has versions for
 # SIMD.
 VECTOR = (
-    "exp", "exp2", "expm1", "log", "log2", "log10", "log1p", "sin", "cos", "tan", "asin", "acos", "atan", "sinh", "cosh", "tanh",
+    "exp", "exp2", "expm1", "log", "log2", "log10", "log1p", "sin", "cos", "tan", "asin", "acos",
+    "atan", "sinh", "cosh", "tanh",
     "asinh", "acosh", "atanh", "erf", "erfc",
 )  # fmt: skip
 VECTOR_PAIRS = ("pow", "atan2", "hypot")
 PLAIN = ("sqrt", "floor", "ceil", "trunc", "lgamma")
 
 SYMBOLS = {
-    "add": "+", "sub": "-", "mul": "*", "div": "/", "truncdiv": "/", "eq": "==", "ne": "!=", "lt": "<", "le": "<=", "gt": ">", "ge": ">=",
-    "and": "&", "or": "|", "xor": "^", "bitand": "&", "bitor": "|", "bitxor": "^", "shl": "<<", "shr": ">>",
+    "add": "+", "sub": "-", "mul": "*", "div": "/", "truncdiv": "/", "eq": "==", "ne": "!=",
+    "lt": "<", "le": "<=", "gt": ">", "ge": ">=",
+    "and": "&", "or": "|", "xor": "^", "bitand": "&", "bitor": "|", "bitxor": "^", "shl": "<<",
+    "shr": ">>",
 }  # fmt: skip
 OTHERS = {
-    "neg": "-{0}", "not": "!{0}", "bitnot": "~{0}", "where": "{0} ? {1} : {2}", "isnan": "{0} != {0}",
-    "maximum": "({0} > {1} || {0} != {0}) ? {0} : {1}", "minimum": "({0} < {1} || {0} != {0}) ? {0} : {1}",
+    "neg": "-{0}", "not": "!{0}", "bitnot": "~{0}", "where": "{0} ? {1} : {2}",
+    "isnan": "{0} != {0}",
+    "maximum": "({0} > {1} || {0} != {0}) ? {0} : {1}",
+    "minimum": "({0} < {1} || {0} != {0}) ? {0} : {1}",
 }  # fmt: skip
 # by kind of type: f or d behind the name, nothing for integers
 CALLS = {
-    "abs": ("fabs", "llabs"), "round": ("rint", ""), "fmod": ("fmod", ""), "copysign": ("copysign", ""), "nextafter": ("nextafter", ""),
+    "abs": ("fabs", "llabs"), "round": ("rint", ""), "fmod": ("fmod", ""),
+    "copysign": ("copysign", ""), "nextafter": ("nextafter", ""),
 }  # fmt: skip
+SUFFIXES = {torch.float32: "f", torch.float64: "d"}  # of helpers; integers have "i"
 HELPERS = {
     "erf": "erf_",
     "floordiv": "floordiv",
@@ -83,7 +92,8 @@ def operation(node: Scalar, args: Sequence[str]) -> str:
         name = floating + letter if dtype.is_floating_point else integer or "fmod_i"
         return f"{name}({', '.join(args)})"
     if node.op in HELPERS:
-        return f"{HELPERS[node.op]}{'f' if dtype == torch.float32 else 'd' if dtype == torch.float64 else 'i'}({', '.join(args)})"
+        suffix = SUFFIXES.get(dtype, "i")
+        return f"{HELPERS[node.op]}{suffix}({', '.join(args)})"
     assert node.op in VECTOR + VECTOR_PAIRS + PLAIN, node.op
     return f"{node.op}{letter}({', '.join(args)})"
 
@@ -111,7 +121,10 @@ _FLOAT_HELPERS = """\
 static inline KIND rsqrt_SUFFIX(KIND x) { return 1 / sqrtLETTER(x); }
 static inline int isinf_SUFFIX(KIND x) { return fabsLETTER(x) == (KIND)__builtin_inf(); }
 static inline int signbit_SUFFIX(KIND x) { return copysignLETTER(1, x) < 0; }
-static inline KIND remainder_SUFFIX(KIND a, KIND b) { KIND m = fmodLETTER(a, b); return m != 0 && (m < 0) != (b < 0) ? m + b : m; }
+static inline KIND remainder_SUFFIX(KIND a, KIND b) {
+    KIND m = fmodLETTER(a, b);
+    return m != 0 && (m < 0) != (b < 0) ? m + b : m;
+}
 static inline KIND floordivSUFFIX(KIND a, KIND b) {
     if (b == 0) return a / b;
     KIND m = fmodLETTER(a, b), q = (a - m) / b;
@@ -144,11 +157,21 @@ static inline float erf_f(float x) { return erff(x); }
 
 _INTEGER_HELPERS = """\
 static inline int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
-static inline int64_t floordivi(int64_t a, int64_t b) { int64_t q = a / b; return q - ((a % b != 0) & ((a < 0) != (b < 0))); }
-static inline int64_t remainder_i(int64_t a, int64_t b) { int64_t m = a % b; return m + (((m != 0) & ((m < 0) != (b < 0))) ? b : 0); }
+static inline int64_t floordivi(int64_t a, int64_t b) {
+    int64_t q = a / b;
+    return q - ((a % b != 0) & ((a < 0) != (b < 0)));
+}
+static inline int64_t remainder_i(int64_t a, int64_t b) {
+    int64_t m = a % b;
+    return m + (((m != 0) & ((m < 0) != (b < 0))) ? b : 0);
+}
 static inline int64_t fmod_i(int64_t a, int64_t b) { return a % b; }
 static inline int64_t llabs(int64_t a) { return a < 0 ? (int64_t)-(uint64_t)a : a; }
-static inline float from_bf16(bf16 x) { union { uint32_t i; float f; } u; u.i = (uint32_t)x << 16; return u.f; }
+static inline float from_bf16(bf16 x) {
+    union { uint32_t i; float f; } u;
+    u.i = (uint32_t)x << 16;
+    return u.f;
+}
 static inline bf16 to_bf16(float x) {
     union { float f; uint32_t i; } u; u.f = x;
     return x != x ? 0x7fc0 : (bf16)((u.i + 0x7fff + ((u.i >> 16) & 1)) >> 16);
@@ -169,7 +192,10 @@ class TransposedTile:
 
     @property
     def place(self) -> str:
-        return f"({self.last.name} - {self.last.name}_from) * {PITCH} + {self.second.name} - {self.second.name}_from"
+        return (
+            f"({self.last.name} - {self.last.name}_from) * {PITCH} + {self.second.name} - "
+            f"{self.second.name}_from"
+        )
 
     def holds(self, index: Index) -> bool:
         return (
@@ -189,7 +215,7 @@ class TransposedTile:
         return f"{name}[{self.place}]"
 
 
-class CFunction(Emitter):
+class CFunction(KernelEmitter):
     """Writes one kernel."""
 
     def __init__(self, kernel: Kernel, buffers: Mapping[str, Buffer], threads: int) -> None:
@@ -265,7 +291,7 @@ class CFunction(Emitter):
         return product([variable.size for variable in self.kernel.variables]).value
 
     @property
-    def divided(self) -> bool:
+    def uses_threads(self) -> bool:
         """Whether there is work for several threads."""
         return self.threads > 1 and (
             self.work is None or self.work * max(1, len(self.plan.nodes) // 4) >= 1 << 15
@@ -273,7 +299,7 @@ class CFunction(Emitter):
 
     def shared_loops(self, variables: Sequence[Var]) -> Sequence[Var]:
         """The leading loops that are divided among threads: as few as keep all threads busy."""
-        if not self.divided:
+        if not self.uses_threads:
             return ()
         taken: list[Var] = []
         count: int | None = 1
@@ -291,7 +317,8 @@ class CFunction(Emitter):
         return tuple(taken)
 
     def parallel(self, top: Scope, shared: Sequence[Var]) -> tuple[Scope, list[str]]:
-        """Opens the loop over the product of `shared`; returns its scope and the lines that end it."""
+        """Opens the loop over the product of `shared`; returns its scope and the lines that end
+        it."""
         inside = Scope(frozenset(shared), top)
         last = len(shared) == len(self.kernel.variables)
         if len(shared) == 1:
@@ -346,7 +373,8 @@ class CFunction(Emitter):
             top.lines += [*header, *indent(scope.lines), "}"]
 
     def tiles(self, top: Scope, second: Var) -> None:
-        """Square tiles over the last loop and another one, along which some buffers are contiguous."""
+        """Square tiles over the last loop and another one, along which some buffers are
+        contiguous."""
         last = self.kernel.outer[-1]
         turned = self.turned = TransposedTile(second, last)
         others = [variable for variable in self.kernel.outer if variable not in (second, last)]
@@ -378,7 +406,10 @@ class CFunction(Emitter):
             *_block(across, [*line.lines, SIMD, *_block(along, inside.lines)]),
             *(_block(along, [SIMD, *_block(across, empty)]) if empty else []),
         ]
-        start = f"for (int64_t {last.name}_from = 0; {last.name}_from < {width}; {last.name}_from += {SIDE}) {{"
+        start = (
+            f"for (int64_t {last.name}_from = 0; {last.name}_from < {width}; {last.name}_from "
+            f"+= {SIDE}) {{"
+        )
         body = [
             *self.of_flat(f"tile / {count}", others),
             *outside.lines,
@@ -386,14 +417,17 @@ class CFunction(Emitter):
             self.end_of_tile(second),
             *_block(start, [*arrays, *tile]),
         ]
-        top.lines += [*(["#pragma omp parallel for schedule(static)"] if self.divided else [])]
+        top.lines += [*(["#pragma omp parallel for schedule(static)"] if self.uses_threads else [])]
         top.lines += _block(f"for (int64_t tile = 0; tile < {total}; tile++) {{", body)
 
     def end_of_tile(self, variable: Var) -> str:
         """Where all tiles are whole, the C compiler knows how long their loops are."""
         end, size = f"{variable.name}_from + {SIDE}", variable.size
         whole = size.value is not None and size.value % SIDE == 0
-        return f"const int64_t {variable.name}_to = {end if whole else f'least({end}, {self.index(size)})'};"
+        return (
+            f"const int64_t {variable.name}_to = "
+            f"{end if whole else f'least({end}, {self.index(size)})'};"
+        )
 
     def plain(self, scope: Scope, variables: Sequence[Var], body: object) -> None:
         """Nested loops over variables around body(scope)."""
@@ -405,7 +439,10 @@ class CFunction(Emitter):
         scope.lines += [self.loop(variables[0]), *indent(inside.lines), "}"]
 
     def loop(self, variable: Var) -> str:
-        return f"for (int64_t {variable.name} = 0; {variable.name} < {self.index(variable.size)}; {variable.name}++) {{"
+        return (
+            f"for (int64_t {variable.name} = 0; {variable.name} < {self.index(variable.size)}; "
+            f"{variable.name}++) {{"
+        )
 
     def innermost(self, scope: Scope, variable: Var) -> None:
         """The last loop of a kernel without reductions."""
@@ -462,7 +499,8 @@ class CFunction(Emitter):
             name = scope.names[id(node)] = f"v{self.counter}"
             self.counter += 1
             scope.lines.append(
-                f"const {TYPES[node.dtype]} {name} = {array}[{self.index(linear(self.kernel.inner))}];"
+                f"const {TYPES[node.dtype]} {name} = "
+                f"{array}[{self.index(linear(self.kernel.inner))}];"
             )
         else:
             super().compute(node, scope)
@@ -471,8 +509,8 @@ class CFunction(Emitter):
             )
 
     def kept_along_rows(self) -> dict[int, Scalar]:
-        """Dear values that are needed in several walks along a row: kept in an array instead of
-        computed again."""
+        """Expensive values that are needed in several walks along a row: kept in an array instead
+        of computed again."""
         columns = self.kernel.columns.value
         if columns is None or columns > LONGEST_KEPT:
             return {}
@@ -485,10 +523,13 @@ class CFunction(Emitter):
                 found |= {
                     id(arg): arg
                     for arg in node.args
-                    if fresh and id(arg) in before and id(arg) in walks[later] and self.dear(arg)
+                    if fresh
+                    and id(arg) in before
+                    and id(arg) in walks[later]
+                    and self.is_expensive(arg)
                 }
             for node in self.roots(later):
-                if id(node) in before and self.dear(node):
+                if id(node) in before and self.is_expensive(node):
                     found[id(node)] = node
         return found
 
@@ -511,10 +552,10 @@ class CFunction(Emitter):
                 todo += node.args
         return found
 
-    def dear(self, root: Scalar) -> bool:
+    def is_expensive(self, root: Scalar) -> bool:
         return (
             sum(SCALAR_OPS[node.op].cost for node in topological([root]) if node.op in SCALAR_OPS)
-            >= DEAR
+            >= EXPENSIVE
         )
 
     def row_loop(
@@ -557,7 +598,8 @@ class CFunction(Emitter):
             scope.lines.append(f"int64_t {name}_at = 0, {name}_any = 0;")
             better = f"{value} {sign} {name} || ({value} != {value} && {name} == {name})"
             inside.lines.append(
-                f"if (!{name}_any || {better}) {{ {name} = {value}; {name}_at = {number}; {name}_any = 1; }}"
+                f"if (!{name}_any || {better}) {{ {name} = {value}; {name}_at = {number}; "
+                f"{name}_any = 1; }}"
             )
             return "", f"{name}_at"
         inside.lines.append(f"{name} = {value} {sign} {name} ? {value} : {name};")
@@ -673,7 +715,10 @@ class CFunction(Emitter):
             bounds = item.numerator.bounds()
             if bounds is not None and nonnegative(bounds[0]):
                 return f"(({numerator}) {'/' if isinstance(item, Quotient) else '%'} ({divisor}))"
-            return f"{'floordivi' if isinstance(item, Quotient) else 'remainder_i'}({numerator}, {divisor})"
+            return (
+                f"{'floordivi' if isinstance(item, Quotient) else 'remainder_i'}({numerator}, "
+                f"{divisor})"
+            )
         assert isinstance(item, (Var, Sym))
         return item.name
 

@@ -93,7 +93,8 @@ class Host:
             "empty_cuda": allocation._empty_strided_cuda,  # type: ignore[attr-defined]
             # no operator has these names, as variables have
             "windowed": torch.as_strided, "restride": restride,
-            "autocasts": torch._C._is_any_autocast_enabled, "no_autocast": torch._C._DisableAutocast,
+            "autocasts": torch._C._is_any_autocast_enabled,
+            "no_autocast": torch._C._DisableAutocast,
         }  # fmt: skip
 
     def text(self) -> str:
@@ -185,14 +186,16 @@ class Host:
         ]
         arguments = [*buffers, *launch.parameters.sizes]
         self.lines.append(
-            f"{launch.call}{', '.join(arguments)}{launch.end}  # {', '.join(dict.fromkeys(step.origins))}"
+            f"{launch.call}{', '.join(arguments)}{launch.end}  # "
+            f"{', '.join(dict.fromkeys(step.origins))}"
         )
 
     def allocate(self, buffer: Buffer) -> None:
         self.ours.add(buffer.name)
         dtype = self.namespace.name(buffer.dtype, "dtype")
         self.lines.append(
-            f"{buffer.name} = empty_{buffer.device.type}({_tuple(buffer.size)}, {_tuple(buffer.stride)}, {dtype})"
+            f"{buffer.name} = empty_{buffer.device.type}({_tuple(buffer.size)}, "
+            f"{_tuple(buffer.stride)}, {dtype})"
         )
 
     def call(self, step: Call) -> None:

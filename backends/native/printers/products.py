@@ -38,7 +38,8 @@ class Blocks:
 
 # rows, columns, depth in bytes, warps, stages
 TRIED = (
-    (16, 128, 256, 4, 4), (32, 64, 256, 4, 4), (64, 64, 128, 4, 4), (64, 128, 128, 4, 4), (128, 64, 128, 4, 4), (128, 128, 128, 8, 3),
+    (16, 128, 256, 4, 4), (32, 64, 256, 4, 4), (64, 64, 128, 4, 4), (64, 128, 128, 4, 4),
+    (128, 64, 128, 4, 4), (128, 128, 128, 8, 3),
     (128, 256, 128, 8, 3), (64, 32, 256, 4, 3),
 )  # fmt: skip
 
@@ -48,7 +49,8 @@ def blocks_to_try(product: Product) -> list[Blocks]:
     *_, rows, columns = (_side(variable.size) for variable in product.outer)
     depth, bytes_each = _side(product.left.size[-1]), product.left.dtype.itemsize
     made = (
-        Blocks(min(m, rows), min(n, columns), min(max(SHORTEST, k // bytes_each), depth), warps, stages)
+        Blocks(min(m, rows), min(n, columns), min(max(SHORTEST, k // bytes_each), depth), warps,
+        stages)
         for m, n, k, warps, stages in TRIED
     )  # fmt: skip
     return list(dict.fromkeys(made))
@@ -174,7 +176,8 @@ class ProductFunction(TritonFunction):
             f"    left = {self.operand(product.left, [*images, m, k], left)}",
             f"    k = (kstart + tl.arange(0, KBLOCK))[:, None]{wide}",
             f"    right = {self.operand(product.right, [*images, k, n], right)}",
-            f"    total = tl.dot(left, right, total, input_precision='{precision(product.left.dtype)}')",
+            "    total = tl.dot(left, right, total, "
+            f"input_precision='{precision(product.left.dtype)}')",
         ]
 
     def operand(self, view: View, point: list[Index], masks: list[str]) -> str:

@@ -18,14 +18,14 @@ TINY, FEW = (
 )  # elements of kernels without reductions: larger tiles would leave processors idle
 MANY_ROWS = 1 << 12
 # cost of an element's operations, in additions, beyond which memory is not what a kernel waits for
-DEAR = 256
+EXPENSIVE = 256
 
 
 @dataclass(frozen=True)
 class Tiles:
-    """Sizes of a tile, the warps that work on it, and how many turns of a loop are under way at
-    once. `rblock` may be the whole of a persistent row's width. `yblock`: the second side of a tile
-    of a kernel without reductions, 0 where it has none."""
+    """Sizes of a tile, the warps that work on it, and how many iterations of a loop are under way
+    at once. `rblock` may be the whole of a persistent row's width. `yblock`: the second side of a
+    tile of a kernel without reductions, 0 where it has none."""
 
     xblock: int
     rblock: int
@@ -91,7 +91,7 @@ def _without_reductions(plan: Plan) -> Tiles:
         return Tiles(32, 1, 4, False, yblock=32) if few else Tiles(64, 1, 8, False, yblock=64)
     if count is not None and count <= TINY:
         return Tiles(256, 1, 4, False)
-    if sum(SCALAR_OPS[node.op].cost for node in plan.nodes if node.op in SCALAR_OPS) >= DEAR:
+    if sum(SCALAR_OPS[node.op].cost for node in plan.nodes if node.op in SCALAR_OPS) >= EXPENSIVE:
         return Tiles(512, 1, 8, False)  # few elements a thread: each needs many registers
     halves = any(node.op == LOAD and node.dtype.itemsize <= 2 for node in plan.nodes)
     return Tiles(1024 if halves else 512, 1, 4, False)  # 16 bytes a thread

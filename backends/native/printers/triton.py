@@ -17,24 +17,30 @@ import torch
 
 from ..ir.index import ClaimedBounds, Hole, Index, Quotient, Remainder, Sym, Var, product
 from ..ir.ir import CAST, INDEX, LOAD, REDUCE, TRUE, Buffer, Kernel, Scalar, Store
-from .base import Emitter, Parameters, Scope, second_side
+from .base import KernelEmitter, Parameters, Scope, second_side
 from .tiles import Tiles, axes, choose_tiles
 
 TYPES = {
-    torch.float32: "tl.float32", torch.float64: "tl.float64", torch.float16: "tl.float16", torch.bfloat16: "tl.bfloat16",
-    torch.bool: "tl.int1", torch.uint8: "tl.uint8", torch.int8: "tl.int8", torch.int16: "tl.int16", torch.int32: "tl.int32",
+    torch.float32: "tl.float32", torch.float64: "tl.float64", torch.float16: "tl.float16",
+    torch.bfloat16: "tl.bfloat16",
+    torch.bool: "tl.int1", torch.uint8: "tl.uint8", torch.int8: "tl.int8", torch.int16: "tl.int16",
+    torch.int32: "tl.int32",
     torch.int64: "tl.int64",
 }  # fmt: skip
 POINTERS = {
-    torch.float32: "*fp32", torch.float64: "*fp64", torch.float16: "*fp16", torch.bfloat16: "*bf16", torch.bool: "*i1",
-    torch.uint8: "*u8", torch.int8: "*i8", torch.int16: "*i16", torch.int32: "*i32", torch.int64: "*i64",
+    torch.float32: "*fp32", torch.float64: "*fp64", torch.float16: "*fp16", torch.bfloat16: "*bf16",
+    torch.bool: "*i1",
+    torch.uint8: "*u8", torch.int8: "*i8", torch.int16: "*i16", torch.int32: "*i32",
+    torch.int64: "*i64",
 }  # fmt: skip
 LONGEST_NAME = 64  # letters
 MOST_ELEMENTS = 1 << 31  # of a buffer that 32-bit addresses reach
 
 SYMBOLS = {
-    "add": "+", "sub": "-", "mul": "*", "div": "/", "eq": "==", "ne": "!=", "lt": "<", "le": "<=", "gt": ">", "ge": ">=", "and": "&",
-    "or": "|", "xor": "^", "bitand": "&", "bitor": "|", "bitxor": "^", "shl": "<<", "shr": ">>", "truncdiv": "//",
+    "add": "+", "sub": "-", "mul": "*", "div": "/", "eq": "==", "ne": "!=", "lt": "<", "le": "<=",
+    "gt": ">", "ge": ">=", "and": "&",
+    "or": "|", "xor": "^", "bitand": "&", "bitor": "|", "bitxor": "^", "shl": "<<", "shr": ">>",
+    "truncdiv": "//",
 }  # fmt: skip
 NATIVE = {
     "exp": "exp",
@@ -49,14 +55,18 @@ NATIVE = {
     "erf": "erf",
 }
 LIBDEVICE = {
-    "expm1": "expm1", "log10": "log10", "log1p": "log1p", "tan": "tan", "asin": "asin", "acos": "acos", "atan": "atan", "sinh": "sinh",
-    "cosh": "cosh", "tanh": "tanh", "asinh": "asinh", "acosh": "acosh", "atanh": "atanh", "erfc": "erfc", "lgamma": "lgamma", "pow": "pow",
-    "atan2": "atan2", "hypot": "hypot", "copysign": "copysign", "nextafter": "nextafter", "trunc": "trunc", "round": "rint",
+    "expm1": "expm1", "log10": "log10", "log1p": "log1p", "tan": "tan", "asin": "asin",
+    "acos": "acos", "atan": "atan", "sinh": "sinh",
+    "cosh": "cosh", "tanh": "tanh", "asinh": "asinh", "acosh": "acosh", "atanh": "atanh",
+    "erfc": "erfc", "lgamma": "lgamma", "pow": "pow",
+    "atan2": "atan2", "hypot": "hypot", "copysign": "copysign", "nextafter": "nextafter",
+    "trunc": "trunc", "round": "rint",
     "sqrt": "sqrt", "rsqrt": "rsqrt",
 }  # fmt: skip
 OTHERS = {
     "neg": "-{0}", "not": "{0} == 0", "where": "tl.where({0}, {1}, {2})", "isnan": "{0} != {0}",
-    "isinf": "tl.abs({0}) == float('inf')", "maximum": "largest({0}, {1})", "minimum": "smallest({0}, {1})",
+    "isinf": "tl.abs({0}) == float('inf')", "maximum": "largest({0}, {1})",
+    "minimum": "smallest({0}, {1})",
     "signbit": "libdevice.signbit({0}) != 0",
 }  # fmt: skip
 BY_TYPE = {
@@ -163,7 +173,7 @@ class PrintedKernel:
     grid: tuple[tuple[Index, int], ...]
 
     @property
-    def told(self) -> str:
+    def annotated_text(self) -> str:
         """The text with how it is cut, for who reads it."""
         sides = ", ".join(f"{name} = {size}" for name, size in self.blocks)
         return f"# {sides}, warps = {self.warps}, stages = {self.stages}\n{self.text}"
@@ -176,7 +186,7 @@ class PrintedKernel:
         return " * ".join(f"(-(-({count}) // {side}))" for count, side in self.grid)
 
 
-class TritonFunction(Emitter):
+class TritonFunction(KernelEmitter):
     """Writes one kernel."""
 
     def __init__(
@@ -229,7 +239,8 @@ class TritonFunction(Emitter):
             tiles = {"x": "(tile % xtiles)", "y": "(tile // xtiles)"}
         for axis in sides:
             lines += [
-                f"{axis.number} = ({tiles[axis.letter]} * {axis.block} + tl.arange(0, {axis.block})){axis.place}",
+                f"{axis.number} = ({tiles[axis.letter]} * {axis.block} + tl.arange(0, "
+                f"{axis.block})){axis.place}",
                 f"{axis.mask} = {axis.number} < {axis.letter}numel",
                 *self.unravel(axis.number, axis.variables),
             ]
@@ -246,9 +257,9 @@ class TritonFunction(Emitter):
         for position, variable in enumerate(variables):
             rest = rest // variable.size
             text = number if rest == 1 else f"{number} // {bracket(self.index(rest))}"
-            lines.append(
-                f"{variable.name} = {text if position == 0 else f'{bracket(text)} % {bracket(self.index(variable.size))}'}"
-            )
+            if position:
+                text = f"{bracket(text)} % {bracket(self.index(variable.size))}"
+            lines.append(f"{variable.name} = {text}")
         return lines
 
     def columns(self, start: str) -> list[str]:
@@ -296,7 +307,8 @@ class TritonFunction(Emitter):
                 if node in beside:
                     top.lines.append(f"{name}_sum = tl.full([XBLOCK, RBLOCK], 0, {kind})")
                     inside.lines.append(
-                        f"{name}, {name}_sum = with_exponential({name}, {name}_sum, {value}, xmask & rmask)"
+                        f"{name}, {name}_sum = with_exponential({name}, {name}_sum, {value}, "
+                        "xmask & rmask)"
                     )
                 else:
                     inside.lines += self.print_accumulation(node, name, value)
@@ -349,7 +361,10 @@ class TritonFunction(Emitter):
         mask = "xmask & rmask"
         if node.attr.startswith("arg"):
             function = "place_of_largest" if node.attr == "argmax" else "place_of_smallest"
-            there = f"tl.broadcast_to({value}, [XBLOCK, RBLOCK]), tl.broadcast_to(rindex, [XBLOCK, RBLOCK]).to(tl.int32)"
+            there = (
+                f"tl.broadcast_to({value}, [XBLOCK, RBLOCK]), tl.broadcast_to(rindex, "
+                "[XBLOCK, RBLOCK]).to(tl.int32)"
+            )
             return [
                 f"{name}_new, {name}_new_at = {function}({name}, {name}_at, {there})",
                 f"{name} = tl.where({mask}, {name}_new, {name})",
@@ -358,7 +373,8 @@ class TritonFunction(Emitter):
         if node.attr == "any":
             value = f"({value}).to(tl.int8)"
         joined = {
-            "sum": f"{name} + {value}", "prod": f"{name} * {value}", "any": f"{name} | {value}", "max": f"largest({name}, {value})",
+            "sum": f"{name} + {value}", "prod": f"{name} * {value}", "any": f"{name} | {value}",
+            "max": f"largest({name}, {value})",
             "min": f"smallest({name}, {value})",
         }[node.attr]  # fmt: skip
         return [f"{name} = tl.where({mask}, {joined}, {name})"]
@@ -458,7 +474,10 @@ class TritonFunction(Emitter):
             return holes[item.number]
         if isinstance(item, (Quotient, Remainder)):
             sign = "//" if isinstance(item, Quotient) else "%"
-            return f"({bracket(self.index(item.numerator, holes))} {sign} {bracket(self.index(item.divisor, holes))})"
+            return (
+                f"({bracket(self.index(item.numerator, holes))} {sign} "
+                f"{bracket(self.index(item.divisor, holes))})"
+            )
         assert isinstance(item, (Var, Sym)) and not isinstance(item, ClaimedBounds)
         return item.name
 

@@ -28,8 +28,14 @@ class OnDevice:
     def __init__(self, number: int) -> None:
         self.device = torch.device("cuda", number)
         properties = torch.cuda.get_device_properties(number)
-        kind = f"{properties.name}, {properties.multi_processor_count} processors, {properties.total_memory} bytes"
-        self.identity = f"{kind}, torch {torch.__version__}, Triton {triton.__version__}, {torch.backends.cuda.matmul.fp32_precision}"
+        kind = (
+            f"{properties.name}, {properties.multi_processor_count} processors, "
+            f"{properties.total_memory} bytes"
+        )
+        self.identity = (
+            f"{kind}, torch {torch.__version__}, Triton {triton.__version__}, "
+            f"{torch.backends.cuda.matmul.fp32_precision}"
+        )
 
     def compile(self, jobs: Iterable[Job]) -> dict[Job, Kernel]:
         """Those that can be compiled, all at once."""

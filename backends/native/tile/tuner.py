@@ -56,7 +56,7 @@ class Way:
 
 
 @dataclass(frozen=True)
-class Work:
+class TuningTask:
     """A piece of work, with the ways that it can be done; the first one is what is done untuned.
     `elements`: of memory, by buffer."""
 
@@ -107,17 +107,17 @@ class Tuner:
 
     # --- what there is to choose from ---
 
-    def tiles(self, program: Program, kernel: Kernel) -> Work | None:
+    def tiles(self, program: Program, kernel: Kernel) -> TuningTask | None:
         """Tiles for a kernel."""
         elements = needed_elements(program, [kernel])
         if elements is None:
             return None
         ways = tuple(self.way(program, kernel, tiles) for tiles in tiles_to_try(Plan(kernel)))
-        return None if ways[0].job.asserts else Work(self.key(ways[0]), ways, elements)
+        return None if ways[0].job.asserts else TuningTask(self.key(ways[0]), ways, elements)
 
     def join_with_reader(
         self, program: Program, found: Joinable, choice: Choice | None
-    ) -> Work | None:
+    ) -> TuningTask | None:
         """A product's call and its reader, or both in one."""
         call, kernel = program.steps[found.call], program.steps[found.kernel]
         assert isinstance(call, Call) and isinstance(kernel, Kernel)
@@ -127,7 +127,9 @@ class Tuner:
         apart = self.way(program, kernel, choice, call)
         ways = [self.way(program, found.product, blocks) for blocks in blocks_to_try(found.product)]
         return (
-            None if apart.job.asserts else Work(self.key(apart, ways[0]), (apart, *ways), elements)
+            None
+            if apart.job.asserts
+            else TuningTask(self.key(apart, ways[0]), (apart, *ways), elements)
         )
 
     def way(
@@ -146,7 +148,7 @@ class Tuner:
 
     # --- choosing ---
 
-    def decide(self, program: Program, works: Mapping[int, Work | None]) -> dict[int, Choice]:
+    def decide(self, program: Program, works: Mapping[int, TuningTask | None]) -> dict[int, Choice]:
         """The way chosen for each piece of work that can be measured, or was measured before; equal
         ones once."""
         different = {work.key: work for work in works.values() if work is not None}
@@ -158,7 +160,7 @@ class Tuner:
         found = {place: known[work.key] for place, work in works.items() if work is not None}
         return {place: choice for place, choice in found.items() if choice is not None}
 
-    def remembered_choice(self, work: Work) -> Choice | None:
+    def remembered_choice(self, work: TuningTask) -> Choice | None:
         """What was chosen before."""
         path = self.cache.get(work.key)
         if path is None:
@@ -168,7 +170,7 @@ class Tuner:
         return choice if any(way.choice == choice for way in work.ways) else None
 
     def measure(
-        self, program: Program, work: Work, kernels: Mapping[Job, Callable[..., None]]
+        self, program: Program, work: TuningTask, kernels: Mapping[Job, Callable[..., None]]
     ) -> Choice | None:
         """The fastest way; None where none could be run."""
         ways = [way for way in work.ways if way.job in kernels]

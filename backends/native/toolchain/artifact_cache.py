@@ -42,11 +42,15 @@ def _root(wanted: Path) -> Path:
         if not distrust:
             tempfile.TemporaryFile(dir=wanted).close()
             return wanted
-        problem = f"the cache folder {wanted} is not used, because {distrust} and compiled code would be loaded from it"
+        problem = (
+            f"the cache folder {wanted} is not used, because {distrust} and compiled code "
+            "would be loaded from it"
+        )
     except OSError as error:
         problem = f"the cache folder cannot be written to ({error})"
     warn_user(
-        f"{problem}. What is compiled is kept for this process only; set FRAMEJIT_CACHE_DIR to a folder that you alone can write to",
+        f"{problem}. What is compiled is kept for this process only; set FRAMEJIT_CACHE_DIR to a "
+        "folder that you alone can write to",
         stacklevel=3,
     )
     own = tempfile.mkdtemp(prefix="framejit-")
@@ -74,10 +78,10 @@ class ArtifactCache:
             elif own_distrust(path):
                 self.drop(key)
             data = path.read_bytes()
-            told = path.with_suffix(".sha256").read_bytes()
+            recorded = path.with_suffix(".sha256").read_bytes()
         except OSError:
             return None
-        if hashlib.sha256(data).digest() != told:
+        if hashlib.sha256(data).digest() != recorded:
             warn_user(
                 f"a file of the compile cache was damaged and is made again: {path}", stacklevel=2
             )

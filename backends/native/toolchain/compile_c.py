@@ -18,7 +18,8 @@ from .artifact_cache import ArtifactCache, key_of
 # No contraction: a*b - a*b must be 0. No errno and no floating-point traps: nobody reads them, and
 # they forbid SIMD. gcc would join sin(x) and cos(x) to a function that has no version for SIMD.
 FLAGS: tuple[str, ...] = (
-    "-O3", "-march=native", "-std=gnu11", "-ffp-contract=off", "-fno-math-errno", "-fno-trapping-math", "-fopenmp", "-fPIC", "-shared",
+    "-O3", "-march=native", "-std=gnu11", "-ffp-contract=off", "-fno-math-errno",
+    "-fno-trapping-math", "-fopenmp", "-fPIC", "-shared",
     "-w",
     *(f"-fno-builtin-{name}" for name in ("sin", "cos", "sinf", "cosf")),
 )  # fmt: skip

@@ -51,7 +51,8 @@ class Workers:
         environment = inherited_environment(TRITON_CACHE_DIR=str(triton.knobs.cache.dir))
         self.idle: queue.Queue[subprocess.Popen[str]] = queue.Queue()
         self.processes = [
-            subprocess.Popen([sys.executable, script], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True,
+            subprocess.Popen([sys.executable, script], stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True,
                              env=environment)
             for _ in range(count)
         ]  # fmt: skip
@@ -100,7 +101,8 @@ def as_message(job: Job, device: int) -> dict[str, Any]:
     return {
         "module": path.stem, "path": str(path), "arguments": list(job.arguments),
         "signature": dict(zip(job.arguments, job.signature, strict=True)),
-        "constants": dict(job.constants), "aligned": list(job.aligned), "target": ["cuda", major * 10 + minor, 32],
+        "constants": dict(job.constants), "aligned": list(job.aligned),
+        "target": ["cuda", major * 10 + minor, 32],
         "options": {"num_warps": job.warps, "num_stages": job.stages} | checks,
     }  # fmt: skip
 

@@ -89,7 +89,10 @@ def load_deref(frame: Interpreter, instr: Instr) -> None:
     if value is None:
         name = frame.decoded.slots[instr.arg]
         if instr.arg in frame.decoded.frees:
-            sentence = f"cannot access free variable '{name}' where it is not associated with a value in enclosing scope"
+            sentence = (
+                f"cannot access free variable '{name}' where it is not associated with a "
+                "value in enclosing scope"
+            )
             raise frame.tx.exceptions.new(NameError, sentence)
         raise _unbound(frame, instr.arg)
     frame.push(value)

@@ -144,14 +144,14 @@ class DequeIterator(SequenceIterator):
     """iter(deque) or reversed(deque). Any change of the deque is an error, except for setting an
     item."""
 
-    __slots__ = ("size", "moves_of_deque", "born")
+    __slots__ = ("size", "moves_of_deque", "created_at")
 
     def __init__(
         self, tx: TraceContext, sequence: DequeValue, index: int = 0, step: int = 1
     ) -> None:
         super().__init__(sequence, index, step)
         self.size, self.moves_of_deque = len(sequence.items), sequence.moves
-        self.born = tx.frames.break_position()
+        self.created_at = tx.frames.break_position()
 
     def python_type(self) -> type:
         return (
@@ -178,7 +178,8 @@ class DequeIterator(SequenceIterator):
 
 
 for _name, _handler in {
-    "reverse": list_reverse, "__contains__": sequence_contains, "__iter__": sequence_iter, "__len__": sequence_len,
+    "reverse": list_reverse, "__contains__": sequence_contains, "__iter__": sequence_iter,
+    "__len__": sequence_len,
     "__reversed__": list_reversed,
 }.items():  # fmt: skip
     method(collections.deque, _name)(_handler)

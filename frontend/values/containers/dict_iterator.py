@@ -21,7 +21,7 @@ class DictIterator(Iterator):
     """An iterator over a dictionary, forward or reversed. Values are read when they are needed; a
     change of the dictionary's size is an error."""
 
-    __slots__ = ("of", "what", "start", "keys", "index", "deletions", "born")
+    __slots__ = ("of", "what", "start", "keys", "index", "deletions", "created_at")
 
     def __init__(
         self, of: DictValue, what: str, tx: TraceContext, start: Callable[[Any], Any] = iter
@@ -34,7 +34,7 @@ class DictIterator(Iterator):
             list(start(of.whole(tx))),
             0,
         )
-        self.deletions, self.born = of.deletions, tx.frames.break_position()
+        self.deletions, self.created_at = of.deletions, tx.frames.break_position()
 
     def python_type(self) -> type:
         made: dict[Any, Any] = OrderedDict() if self.of.cls is OrderedDict else {}

@@ -25,7 +25,8 @@ if TYPE_CHECKING:
 
 
 PLAIN_METHODS = frozenset(
-    "get keys values items pop popitem update setdefault clear move_to_end __setitem__ __getitem__ __len__".split()
+    "get keys values items pop popitem update setdefault clear move_to_end __setitem__ "
+    "__getitem__ __len__".split()
 )
 LARGEST = 1 << 13  # items of a dictionary that are looked at one and all
 

@@ -811,7 +811,8 @@ def compare_sequences(tx: TraceContext, op: Operation, left: Sequence, right: Se
             return Constant(op.sign == "!=")
         raise tx.exceptions.new(
             TypeError,
-            f"'{op.sign}' not supported between instances of '{left.cls.__name__}' and '{right.cls.__name__}'",
+            f"'{op.sign}' not supported between instances of '{left.cls.__name__}' and "
+            f"'{right.cls.__name__}'",
         )
     if op.is_equality and len(left.items) != len(right.items):
         return Constant(op.sign == "!=")

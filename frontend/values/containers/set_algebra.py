@@ -26,8 +26,8 @@ def as_members(tx: TraceContext, other: Value) -> tuple[Any, dict[Any, Value]]:
 
 
 def which(key: Any) -> Any:
-    """A key that distinguishes equal keys by identity. Tuples are compared by their parts, since the items of a
-    dictionary are new tuples each time."""
+    """A key that distinguishes equal keys by identity. Tuples are compared by their parts, since
+    the items of a dictionary are new tuples each time."""
     return tuple(map(which, key)) if type(key) is tuple else id(key)
 
 

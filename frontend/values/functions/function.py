@@ -271,7 +271,8 @@ MADE_ATTRIBUTES: dict[str, Callable[[FunctionValue], Any]] = {
 def existing_function(
     tx: TraceContext, real: types.FunctionType, source: Source | None
 ) -> FunctionValue:
-    """The value of a function that existed before the frame. Its closure and defaults are LazyValue."""
+    """The value of a function that existed before the frame. Its closure and defaults are
+    LazyValue."""
     value = tx.objects.remember(
         real, FunctionValue(real.__code__, real.__globals__, [], [], {}, source, real)
     )  # it may close over itself

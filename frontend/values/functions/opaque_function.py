@@ -6,12 +6,18 @@ from ..disabled import disabled_reason, is_disabled
 from .function import FunctionValue
 
 OPAQUE_MODULES = frozenset(
-    "logging warnings threading subprocess socket asyncio multiprocessing importlib io random time tempfile shutil pickle json "
-    "unittest pdb traceback linecache signal ctypes tokenize ast dis torch._dynamo torch.multiprocessing torch.distributed "
-    "torch.utils.data torch._inductor torch.fx torch._subclasses torch.profiler torch.jit._script torch.jit._trace torch.onnx "
-    "torch.serialization torch.cuda.random torch._ops torch._higher_order_ops.cond torch._higher_order_ops.while_loop "
-    "torch._higher_order_ops.scan torch._higher_order_ops.map torch._higher_order_ops.flex_attention "
-    "torch._higher_order_ops.invoke_subgraph torch._higher_order_ops.wrap rich sympy networkx filelock "
+    "logging warnings threading subprocess socket asyncio multiprocessing importlib io random "
+    "time tempfile shutil pickle json "
+    "unittest pdb traceback linecache signal ctypes tokenize ast dis torch._dynamo "
+    "torch.multiprocessing torch.distributed "
+    "torch.utils.data torch._inductor torch.fx torch._subclasses torch.profiler torch.jit._script "
+    "torch.jit._trace torch.onnx "
+    "torch.serialization torch.cuda.random torch._ops torch._higher_order_ops.cond "
+    "torch._higher_order_ops.while_loop "
+    "torch._higher_order_ops.scan torch._higher_order_ops.map "
+    "torch._higher_order_ops.flex_attention "
+    "torch._higher_order_ops.invoke_subgraph torch._higher_order_ops.wrap rich sympy networkx "
+    "filelock "
     "framejit.frontend framejit.guards framejit.backends framejit.options framejit.events".split()
 )
 

@@ -108,7 +108,8 @@ def wrap_iterator(tx: TraceContext, obj: Any, source: Source | None) -> Value:
     if left == CHANGED or (type(obj) in COPIED and left > LARGEST):
         raise GraphBreak(
             "unsupported-value",
-            f"a {type(obj).__name__} {'over a changed container' if left == CHANGED else f'with {left} items left'}",
+            f"a {type(obj).__name__} "
+            f"{'over a changed container' if left == CHANGED else f'with {left} items left'}",
         )
     return tx.objects.remember(obj, ExistingIterator(obj, source))
 

@@ -33,18 +33,18 @@ def stopped_inside(tx: TraceContext, error: Value) -> ObservedException:
 class GeneratorValue(Iterator):
     """A generator object. `frame` is its interpreter, which runs to the next yield."""
 
-    __slots__ = ("frame", "finished", "started", "born", "names", "made_here", "maker_called")
+    __slots__ = ("frame", "finished", "started", "created_at", "names", "made_here", "maker_called")
     cls = types.GeneratorType
 
     def __init__(
-        self, frame: Interpreter, born: int, names: tuple[str, str], made_here: bool,
+        self, frame: Interpreter, created_at: int, names: tuple[str, str], made_here: bool,
         maker_called: int | None,
     ) -> None:  # fmt: skip
         super().__init__()
         # by an instruction of a frame that runs step by step: nothing in C holds it between two of
         # them
         self.made_here = made_here
-        self.born = born  # the break position at which it was made
+        self.created_at = created_at  # the break position at which it was made
         self.maker_called = maker_called  # the position of the call of the function that made it
         self.names = names  # __name__ and __qualname__: those of its function when it was called
         self.frame, self.finished, self.started = frame, False, False

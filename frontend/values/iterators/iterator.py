@@ -342,14 +342,14 @@ def iterator_at(obj: Any, index: int) -> Any:
 class ReversedItems(ItemIterator):
     """reversed() of an object that has __len__ and __getitem__ only, such as a ModuleList."""
 
-    __slots__ = ("born",)
+    __slots__ = ("created_at",)
     cls = reversed
     step = -1
 
     def __init__(self, tx: TraceContext, of: Value) -> None:
         super().__init__(of)
         self.index = of.length(tx).constant() - 1
-        self.born = tx.frames.break_position()
+        self.created_at = tx.frames.break_position()
 
     def reconstruct(self, emit: Emitter) -> None:
         cls: Any = self.of.python_type()

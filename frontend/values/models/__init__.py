@@ -9,13 +9,17 @@ from ....torch_compat import switch_off
 from .. import registry
 
 FILES = (
-    "autograd", "builtins", "checkpoint", "collections", "contextlib", "copy", "dataclasses", "distributions", "factors", "foreach",
-    "framejit", "functools", "functorch", "higher_order", "inspect", "itertools", "logging", "masked", "math", "operator",
-    "optimizers", "overrides", "profiler", "random", "sys", "tensor_data", "torch", "typing", "warnings",
+    "autograd", "builtins", "checkpoint", "collections", "contextlib", "copy", "dataclasses",
+    "distributions", "factors", "foreach",
+    "framejit", "functools", "functorch", "higher_order", "inspect", "itertools", "logging",
+    "masked", "math", "operator",
+    "optimizers", "overrides", "profiler", "random", "sys", "tensor_data", "torch", "typing",
+    "warnings",
 )  # fmt: skip
 # Of Python's language and library: framejit is wrong without them, whatever torch has.
 NEEDED = frozenset({
-    "builtins", "collections", "contextlib", "copy", "dataclasses", "functools", "inspect", "itertools", "math", "operator", "sys",
+    "builtins", "collections", "contextlib", "copy", "dataclasses", "functools", "inspect",
+    "itertools", "math", "operator", "sys",
     "torch", "typing",
 })  # fmt: skip
 

@@ -202,6 +202,7 @@ class DeepCopy:
 
 
 RULES: tuple[tuple[type, Any], ...] = (
-    (ListValue, DeepCopy.list), (TupleValue, DeepCopy.tuple), (DictValue, DeepCopy.dict), (SetValue, DeepCopy.set),
+    (ListValue, DeepCopy.list), (TupleValue, DeepCopy.tuple), (DictValue, DeepCopy.dict),
+    (SetValue, DeepCopy.set),
     (UserObject, DeepCopy.object),
 )  # fmt: skip

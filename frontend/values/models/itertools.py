@@ -103,7 +103,8 @@ class Pooled(Iterator):
 
 
 class Slice(Iterator):
-    """itertools.islice: `at` items of the inner iterator are read, `wanted` is the next one given."""
+    """itertools.islice: `at` items of the inner iterator are read, `wanted` is the next one
+    given."""
 
     __slots__ = ("inner", "at", "wanted", "stop", "step")
     cls = itertools.islice
@@ -151,14 +152,14 @@ class Slice(Iterator):
 
 class OneFrameIterator(Iterator):
     """An iterator that generated code cannot make again half-way. A break while it is in use is
-    made before `born`, where it was created."""
+    made before `created_at`, where it was created."""
 
-    __slots__ = ("born",)
+    __slots__ = ("created_at",)
     break_reason = "unknown-call"
 
-    def __init__(self, born: int) -> None:
+    def __init__(self, created_at: int) -> None:
         super().__init__()
-        self.born = born
+        self.created_at = created_at
 
 
 class Accumulate(OneFrameIterator):
@@ -169,9 +170,9 @@ class Accumulate(OneFrameIterator):
     moves = ("total", "pending")
 
     def __init__(
-        self, inner: Value, function: Value | None, initial: Value | None, born: int
+        self, inner: Value, function: Value | None, initial: Value | None, created_at: int
     ) -> None:
-        super().__init__(born)
+        super().__init__(created_at)
         self.inner, self.function, self.total, self.pending = (
             inner,
             function,
@@ -207,8 +208,8 @@ class ZipLongest(OneFrameIterator):
     cls = itertools.zip_longest
     moves = ("inners",)
 
-    def __init__(self, inners: Sequence[Value], fill: Value, born: int) -> None:
-        super().__init__(born)
+    def __init__(self, inners: Sequence[Value], fill: Value, created_at: int) -> None:
+        super().__init__(created_at)
         self.inners: list[Value | None] = list(inners)
         self.fill = fill
 
@@ -239,8 +240,8 @@ class Pairwise(OneFrameIterator):
     cls = itertools.pairwise
     moves = ("inner", "old")
 
-    def __init__(self, inner: Value, born: int) -> None:
-        super().__init__(born)
+    def __init__(self, inner: Value, created_at: int) -> None:
+        super().__init__(created_at)
         self.inner: Value | None = inner
         self.old: Value | None = None
         self.busy = False
@@ -427,8 +428,8 @@ class StarMap(OneFrameIterator):
     __slots__ = ("function", "inner")
     cls = itertools.starmap
 
-    def __init__(self, function: Value, inner: Value, born: int) -> None:
-        super().__init__(born)
+    def __init__(self, function: Value, inner: Value, created_at: int) -> None:
+        super().__init__(created_at)
         self.function, self.inner = function, inner
 
     def next(self, tx: TraceContext) -> Value | None:

@@ -21,8 +21,10 @@ if TYPE_CHECKING:
     from ..context import TraceContext
 
 LEVELS = {
-    logging.Logger.debug: logging.DEBUG, logging.Logger.info: logging.INFO, logging.Logger.warning: logging.WARNING,
-    logging.Logger.error: logging.ERROR, logging.Logger.exception: logging.ERROR, logging.Logger.critical: logging.CRITICAL,
+    logging.Logger.debug: logging.DEBUG, logging.Logger.info: logging.INFO,
+    logging.Logger.warning: logging.WARNING,
+    logging.Logger.error: logging.ERROR, logging.Logger.exception: logging.ERROR,
+    logging.Logger.critical: logging.CRITICAL,
 }  # fmt: skip
 
 

@@ -195,7 +195,8 @@ def torch_check(tx: TraceContext, condition: Value, message: Value | None = None
 
 @models(torch.diff)
 def torch_diff(
-    tx: TraceContext, input: Value, n: Value | None = None, dim: Value | None = None, prepend: Value | None = None,
+    tx: TraceContext, input: Value, n: Value | None = None, dim: Value | None = None,
+    prepend: Value | None = None,
     append: Value | None = None,
 ) -> Value:  # fmt: skip
     """torch.diff by slices where sizes vary: some versions of torch read the sizes as numbers."""
@@ -263,7 +264,8 @@ def _query(name: str) -> None:
     def query(tx: TraceContext, self: TensorValue, *args: Value, **kwargs: Value) -> Value:
         if (
             args or kwargs
-            # refused in the words for a method that is looked up to be called: those for a bound one
+            # refused in the words for a method that is looked up to be called: those for a bound
+            # one
             # name the class
         ):
             try:
@@ -395,8 +397,10 @@ def foreach_addcdiv(
     return Constant(None)
 
 
-@method(torch.Tensor, "set_", "resize_", "resize_as_", "t_", "transpose_", "squeeze_", "unsqueeze_", "swapaxes_",
-        "swapdims_", "as_strided_", "swap_tensors", "share_memory_", "rename_", "detach_", "apply_", "map_", "retain_grad")  # fmt: skip
+@method(torch.Tensor, "set_", "resize_", "resize_as_", "t_", "transpose_", "squeeze_", "unsqueeze_",
+"swapaxes_",
+        "swapdims_", "as_strided_", "swap_tensors", "share_memory_", "rename_", "detach_",
+        "apply_", "map_", "retain_grad")  # fmt: skip
 def tensor_metadata(tx: TraceContext, self: TensorValue, *args: Value, **kwargs: Value) -> Value:
     raise GraphBreak("unsupported-mutation", f"of the metadata of {self.describe()}")
 

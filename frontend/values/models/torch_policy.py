@@ -26,20 +26,28 @@ ALLOWED_OBJECTS: list[Any] = []
 # Functions of torch's namespaces that look like operators and are not: they change modes, or answer
 # about the world.
 NOT_OPERATORS = frozenset(
-    """set_grad_enabled _set_grad_enabled is_grad_enabled set_default_dtype get_default_dtype set_num_threads get_num_threads
-    manual_seed seed initial_seed get_rng_state set_rng_state set_printoptions compile load save handle_torch_function
-    has_torch_function has_torch_function_unary has_torch_function_variadic is_inference_mode_enabled boolean_dispatch
-    _overload assert_int_or_pair grad_enabled is_autocast_enabled set_autocast_enabled typename is_tensor is_storage
-    use_deterministic_algorithms are_deterministic_algorithms_enabled from_numpy from_file frombuffer
-    set_flush_denormal is_warn_always_enabled set_warn_always get_device_module set_default_device get_default_device
-    vmap import_ir_module parse_ir parse_schema fork wait triplet_margin_with_distance_loss gaussian_nll_loss""".split()
+    """set_grad_enabled _set_grad_enabled is_grad_enabled set_default_dtype get_default_dtype
+    set_num_threads get_num_threads
+    manual_seed seed initial_seed get_rng_state set_rng_state set_printoptions compile load save
+    handle_torch_function
+    has_torch_function has_torch_function_unary has_torch_function_variadic
+    is_inference_mode_enabled boolean_dispatch
+    _overload assert_int_or_pair grad_enabled is_autocast_enabled set_autocast_enabled typename
+    is_tensor is_storage
+    use_deterministic_algorithms are_deterministic_algorithms_enabled from_numpy from_file
+    frombuffer
+    set_flush_denormal is_warn_always_enabled set_warn_always get_device_module set_default_device
+    get_default_device
+    vmap import_ir_module parse_ir parse_schema fork wait triplet_margin_with_distance_loss
+    gaussian_nll_loss""".split()
 )
 
 
 def _namespaces() -> list[Any]:
     bindings: Any = torch._C
     return [
-        torch, torch.nn.functional, torch.functional, bindings._VariableFunctions, bindings._nn, bindings._fft, bindings._linalg,
+        torch, torch.nn.functional, torch.functional, bindings._VariableFunctions, bindings._nn,
+        bindings._fft, bindings._linalg,
         bindings._special, bindings._sparse, torch.special, torch.fft, torch.linalg,
     ]  # fmt: skip
 
@@ -82,10 +90,13 @@ PURE_MODULES = frozenset({"math", "_operator", "cmath", "_struct", "_bisect"})
 PURE = frozenset(
     id(f)
     for f in (
-        abs, ascii, bin, chr, divmod, format, hash, hex, len, max, min, oct, ord, pow, repr, round, sorted, sum,
-        operator.index, os.fspath, sys.intern, str.join, dict.fromkeys, str.maketrans, bytes.fromhex, float.fromhex,
+        abs, ascii, bin, chr, divmod, format, hash, hex, len, max, min, oct, ord, pow, repr, round,
+        sorted, sum,
+        operator.index, os.fspath, sys.intern, str.join, dict.fromkeys, str.maketrans,
+        bytes.fromhex, float.fromhex,
         int.from_bytes,
-        torch._C._get_privateuse1_backend_name, torch.promote_types, torch.result_type, torch.can_cast,
+        torch._C._get_privateuse1_backend_name, torch.promote_types, torch.result_type,
+        torch.can_cast,
     )
 )  # fmt: skip
 

@@ -13,7 +13,7 @@ from ..base import Value
 from ..constant import Constant
 from ..objects.class_value import ClassValue
 from ..objects.frozen_object import FrozenObject
-from ..program_output import ProgramOutput, raises, shown_by, warn_from
+from ..program_output import ProgramOutput, raises, warn_from, warning_receiver
 from ..registry import models
 
 if TYPE_CHECKING:
@@ -46,22 +46,22 @@ def warn(
         namespace.get("__name__") or "<string>",
         line,
     )
-    shown = shown_by()
-    if shown == "others" or raises(*warning):
+    receiver = warning_receiver()
+    if receiver == "others" or raises(*warning):
         raise GraphBreak("output", "warnings.warn()")
     tx.guards.add(
         ModuleSource("warnings"),
         Kind.PYTHON,
-        (f"shows {warning} by {shown}", shows(warning, shown)),
+        (f"shows {warning} by {receiver}", still_shows(warning, receiver)),
     )
     where = (Constant(code.co_filename), Constant(line), FrozenObject(namespace))
     tx.effects.output(
         ProgramOutput(
-            warn_from, (message, category, *where), tx.frames.break_position(), shown == "list"
+            warn_from, (message, category, *where), tx.frames.break_position(), receiver == "list"
         )
     )
     return Constant(None)
 
 
-def shows(warning: tuple[Any, ...], shown: str) -> Callable[[Any], bool]:
-    return lambda module: shown_by() == shown and not raises(*warning)
+def still_shows(warning: tuple[Any, ...], receiver: str) -> Callable[[Any], bool]:
+    return lambda module: warning_receiver() == receiver and not raises(*warning)

@@ -18,11 +18,11 @@ class ForwardMode(Value):
     """torch.autograd.forward_ad._set_fwd_grad_enabled(mode). It does not survive a break, which is
     made before the level instead."""
 
-    __slots__ = ("born",)
+    __slots__ = ("created_at",)
 
-    def __init__(self, born: int) -> None:
+    def __init__(self, created_at: int) -> None:
         super().__init__()
-        self.born = born
+        self.created_at = created_at
 
     def python_type(self) -> type:
         return forward_ad._set_fwd_grad_enabled
@@ -36,11 +36,11 @@ class ForwardMode(Value):
 class ForwardModeMethod(Value):
     """Its __enter__, which does nothing, or __exit__."""
 
-    __slots__ = ("born", "name", "of")
+    __slots__ = ("created_at", "name", "of")
 
     def __init__(self, of: ForwardMode, name: str) -> None:
         super().__init__()
-        self.of, self.born, self.name = of, of.born, name
+        self.of, self.created_at, self.name = of, of.created_at, name
 
     def python_type(self) -> type:
         return type(self.python_type)

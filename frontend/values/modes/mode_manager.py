@@ -358,16 +358,20 @@ def enter_forward_mode(enabled: bool) -> bool:
 
 
 LEVELS: dict[str, Callable[..., Any]] = {
-    "vmap": predispatch._vmap_increment_nesting, "grad": torch._C._functorch._grad_increment_nesting,
-    "jvp": torch._C._functorch._jvp_increment_nesting, "dual": torch._C._enter_dual_level, "forward": enter_forward_mode,
+    "vmap": predispatch._vmap_increment_nesting,
+    "grad": torch._C._functorch._grad_increment_nesting,
+    "jvp": torch._C._functorch._jvp_increment_nesting, "dual": torch._C._enter_dual_level,
+    "forward": enter_forward_mode,
 }  # fmt: skip
 UNDO = {
-    "inference": grad_mode._exit_inference_mode, "autocast": autocast_mode._exit_autocast, "vmap": _leave_vmap, "grad": _leave_grad,
+    "inference": grad_mode._exit_inference_mode, "autocast": autocast_mode._exit_autocast,
+    "vmap": _leave_vmap, "grad": _leave_grad,
     "jvp": _leave_jvp, "dual": _leave_dual, "forward": torch._C._set_fwd_grad_enabled,
 }  # fmt: skip
 
 MODE_SWITCHES = frozenset({
-    torch._C._set_grad_enabled, grad_mode._enter_inference_mode, grad_mode._exit_inference_mode, autocast_mode._enter_autocast,
+    torch._C._set_grad_enabled, grad_mode._enter_inference_mode, grad_mode._exit_inference_mode,
+    autocast_mode._enter_autocast,
     autocast_mode._exit_autocast,
 })  # fmt: skip
 OUTER = (
@@ -391,7 +395,8 @@ AUTOCASTS = {
 
 # Where a manager that was entered keeps the state it found.
 FOUND: dict[type, tuple[str, ...]] = {
-    **dict.fromkeys(GRAD_MODES, ("prev",)), torch.inference_mode: OUTER, **dict.fromkeys(AUTOCASTS, AUTOCAST_FOUND),
+    **dict.fromkeys(GRAD_MODES, ("prev",)), torch.inference_mode: OUTER,
+    **dict.fromkeys(AUTOCASTS, AUTOCAST_FOUND),
 }  # fmt: skip
 
 
@@ -433,7 +438,8 @@ def set_grad_manager(mode: bool, prev: bool) -> torch.set_grad_enabled:
 
 # The arguments that make managers like an existing one: names of its attributes.
 SETTINGS: dict[type, tuple[str, ...]] = {
-    torch.no_grad: (), torch.enable_grad: (), torch.set_grad_enabled: ("mode",), torch.inference_mode: ("mode",),
+    torch.no_grad: (), torch.enable_grad: (), torch.set_grad_enabled: ("mode",),
+    torch.inference_mode: ("mode",),
     **dict.fromkeys(AUTOCASTS, ("device", "fast_dtype", "_enabled", "_cache_enabled")),
 }  # fmt: skip
 

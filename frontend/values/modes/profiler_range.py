@@ -35,11 +35,11 @@ class DispatchWithoutSubclasses(Value):
     """torch._C.DisableTorchFunctionSubclass(): tensor subclasses are plain tensors inside. It does
     not survive a break, which is made before it instead."""
 
-    __slots__ = ("born",)
+    __slots__ = ("created_at",)
 
-    def __init__(self, born: int) -> None:
+    def __init__(self, created_at: int) -> None:
         super().__init__()
-        self.born = born
+        self.created_at = created_at
 
     def python_type(self) -> type:
         cls: Any = torch._C.DisableTorchFunctionSubclass
@@ -54,11 +54,11 @@ class DispatchWithoutSubclasses(Value):
 class Switch(Value):
     """Its __enter__ or __exit__."""
 
-    __slots__ = ("of", "born", "more")
+    __slots__ = ("of", "created_at", "more")
 
     def __init__(self, of: DispatchWithoutSubclasses, more: int) -> None:
         super().__init__()
-        self.of, self.born, self.more = of, of.born, more
+        self.of, self.created_at, self.more = of, of.created_at, more
 
     def python_type(self) -> type:
         return type(self.python_type)

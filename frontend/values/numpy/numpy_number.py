@@ -22,11 +22,13 @@ if TYPE_CHECKING:
     from ..context import TraceContext
 
 # Functions that do nothing but give a result; numpy.ufuncs are as harmless.
-FUNCTIONS = """abs all amax amin any around ceil clip cumsum dot floor isclose isscalar max mean median min ndim prod round size sqrt std
+FUNCTIONS = """abs all amax amin any around ceil clip cumsum dot floor isclose isscalar max mean
+    median min ndim prod round size sqrt std
     sum var""".split()
 # What torch makes of the type of a number, not only of its value.
 TYPED_BY_DATA = frozenset({
-    torch.tensor, torch.as_tensor, torch.asarray, torch.scalar_tensor, torch.full, torch.full_like, torch.result_type,
+    torch.tensor, torch.as_tensor, torch.asarray, torch.scalar_tensor, torch.full, torch.full_like,
+    torch.result_type,
 })  # fmt: skip
 
 

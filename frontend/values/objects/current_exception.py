@@ -30,11 +30,11 @@ class HandledException(Value):
 class Traceback(Value):
     """The traceback of an exception that no Python frame has raised. Any use of it breaks."""
 
-    __slots__ = ("born",)
+    __slots__ = ("created_at",)
 
-    def __init__(self, born: int) -> None:
+    def __init__(self, created_at: int) -> None:
         super().__init__()
-        self.born = born
+        self.created_at = created_at
 
     def python_type(self) -> type:
         return types.TracebackType

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 class ExceptionValue(UserObject):
     """An exception made while tracing: its class, its arguments, its cause and context."""
 
-    __slots__ = ("args", "born")
+    __slots__ = ("args", "created_at")
     break_reason = "exception-leaves"
 
     def __init__(
@@ -32,7 +32,7 @@ class ExceptionValue(UserObject):
     ) -> None:
         super().__init__(cls, real, source)
         self.args = args
-        self.born: int | None = (
+        self.created_at: int | None = (
             # the break position at which one made here was raised: its traceback is Python's
             # to make
             None
@@ -47,10 +47,10 @@ class ExceptionValue(UserObject):
 
     def generic_attribute(self, tx: TraceContext, name: str) -> Value:
         if name == "__traceback__" and self.real is None:
-            if self.born is None:
+            if self.created_at is None:
                 return Constant(None)
             stop = GraphBreak("exception-leaves", f"the traceback of a {self.cls.__name__}")
-            stop.position = self.born
+            stop.position = self.created_at
             raise stop
         if name == "args" and self.real is None:
             return tx.make.tuple_of(self.args)
@@ -61,7 +61,7 @@ class ExceptionValue(UserObject):
             and name not in self.attrs
         ):
             return self.args[0] if self.args else Constant(None)
-        if name == "__context__" and self.born is not None and name not in self.attrs:
+        if name == "__context__" and self.created_at is not None and name not in self.attrs:
             return tx.exceptions.handled_outside()
         if name in ("__cause__", "__context__", "__suppress_context__") and self.real is None:
             return self.attrs.get(name) or Constant(
@@ -142,7 +142,7 @@ class ExceptionValue(UserObject):
         )
 
     def reconstruct(self, emit: Emitter) -> None:
-        if self.born is not None:
+        if self.created_at is not None:
             raise CannotReconstruct(self)
         builtin: Any = builtin_exception(self.cls)
         emit.call(builtin.__new__, [emit.const(self.cls), *self.args])

@@ -104,7 +104,8 @@ class FrozenObject(Value):
 
 
 FORMS = (
-    typing.Any, typing.List[int], typing.Union[int, str], typing.Callable, typing.Optional, typing.TypeVar("T"),  # noqa: UP006, UP007
+    typing.Any, typing.List[int], typing.Union[int, str], typing.Callable,  # noqa: UP006, UP007
+    typing.Optional, typing.TypeVar("T"),
     collections.abc.Callable[[int], int],
 )  # fmt: skip
 

@@ -522,8 +522,8 @@ class UserObject(Mutable):
                 self.emit_store(emit, name, item)
 
     def emit_store(self, emit: Emitter, name: str, item: Value) -> None:
-        """Emits the store of an attribute past the class's own __setattr__. Behind a descriptor that
-        takes stores for itself it goes into the object's dictionary."""
+        """Emits the store of an attribute past the class's own __setattr__. Behind a descriptor
+        that takes stores for itself it goes into the object's dictionary."""
         in_class = lookup(self.cls, name)[1]
         hidden = not isinstance(in_class, types.MemberDescriptorType) and hasattr(
             type(in_class), "__set__"

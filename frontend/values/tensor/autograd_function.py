@@ -285,7 +285,8 @@ def trace_backward(
     if len(returned) < len(args) or any(not value.is_none() for value in extra):
         raise GraphBreak(
             "exception-leaves",
-            f"{cls.cls.__qualname__}.backward returns {len(returned)} gradients for {len(args)} inputs",
+            f"{cls.cls.__qualname__}.backward returns {len(returned)} gradients for {len(args)} "
+            "inputs",
         )
     return BackwardTrace(
         [grad.node for grad in incoming],
@@ -309,7 +310,8 @@ def gradient_nodes(args: list[Value], returned: list[Value]) -> list[torch.fx.No
 
 
 def call_node(
-    tx: TraceContext, function: type[Function], ctx: ContextValue, tensors: list[TensorValue], forward: TracedCall, results: list[Value],
+    tx: TraceContext, function: type[Function], ctx: ContextValue, tensors: list[TensorValue],
+    forward: TracedCall, results: list[Value],
     backward: BackwardTrace | None, start: int,
 ) -> list[Value]:  # fmt: skip
     """Replaces the nodes of both passes by one node; returns its outputs."""
@@ -334,10 +336,13 @@ def call_node(
     materialize = ctx.attrs.get("materialize_grads")
     run_backward = None if behind is None else behind.run
     target = CustomFunction(
-        function.__name__, front.run, run_backward, len(outputs), len(inputs), [everything.index(node) for node in kept],
-        fixed_outputs, materialize is None or materialize.truth(tx), backward.strides if backward is not None else (),
+        function.__name__, front.run, run_backward, len(outputs), len(inputs),
+        [everything.index(node) for node in kept],
+        fixed_outputs, materialize is None or materialize.truth(tx),
+        backward.strides if backward is not None else (),
         getattr(function.backward, "__code__", None) is ONCE,
-        [inputs.index(value.node) for value in tensors_of(ctx.declared_tensors(tx, "dirty_tensors", []))],
+        [inputs.index(value.node) for value in tensors_of(ctx.declared_tensors(tx, "dirty_tensors",
+        []))],
     )  # fmt: skip
     arguments: list[Value] = [
         *tensors,

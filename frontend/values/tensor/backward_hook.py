@@ -39,8 +39,8 @@ class HookSetUp(Value):
         self.hooks, self.given, self.arguments = hooks, given, arguments
 
     @property
-    def born(self) -> int:
-        return self.hooks.born
+    def created_at(self) -> int:
+        return self.hooks.created_at
 
     def python_type(self) -> type:
         return BackwardHook

@@ -26,7 +26,8 @@ def mark_dynamic(
     min: int | None = None,
     max: int | None = None,
 ) -> None:  # noqa: A002
-    """Declares that the size of a dimension varies between calls, between `min` and `max` inclusive.
+    """Declares that the size of a dimension varies between calls, between `min` and `max`
+    inclusive.
 
     Where the code needs one certain size, there is a warning with the line (with `strict`, torch's
     ConstraintViolationError), and other sizes compile again.
@@ -48,7 +49,8 @@ def mark_dynamic(
 
 
 def maybe_mark_dynamic(tensor: torch.Tensor, dim: int | tuple[int, ...] | list[int]) -> None:
-    """Declares that the size of a dimension may vary; code that specialises it raises no warning."""
+    """Declares that the size of a dimension may vary; code that specialises it raises no
+    warning."""
     for one in _dims("maybe_mark_dynamic", tensor, dim):
         _put(tensor, one, Mark("maybe"))
 
@@ -71,7 +73,8 @@ def _dims(function: str, tensor: torch.Tensor, dim: int | tuple[int, ...] | list
     for one in dims:
         if not -tensor.dim() <= one < tensor.dim():
             raise IndexError(
-                f"{function}: dimension {one} is out of range for a tensor of {tensor.dim()} dimensions"
+                f"{function}: dimension {one} is out of range for a tensor of {tensor.dim()} "
+                "dimensions"
             )
     return [one % tensor.dim() for one in dims]
 

@@ -1,4 +1,5 @@
-"""Tensors that existed before the frame: an input of the graph, an instance of a subclass, or opaque."""
+"""Tensors that existed before the frame: an input of the graph, an instance of a subclass, or
+opaque."""
 
 from __future__ import annotations
 

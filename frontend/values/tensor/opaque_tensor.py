@@ -26,7 +26,10 @@ def why_opaque(real: torch.Tensor) -> str | None:
     if real._is_view() and (base := real._base) is not None and base.layout is not torch.strided:
         return f"{type(real).__name__}, part of a tensor of {base.layout}"
     if real.is_quantized or real.is_nested or torch._is_functional_tensor(real):
-        return f"{type(real).__name__}, {'quantized' if real.is_quantized else 'nested' if real.is_nested else 'functional'}"
+        return (
+            f"{type(real).__name__}, "
+            f"{'quantized' if real.is_quantized else 'nested' if real.is_nested else 'functional'}"
+        )
     return None
 
 

@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 
 class RandomState(Mutable):
     """`seed`: the program seeded it before the graph draws from it. `kept`: the program holds the
-    state that the frame began with. `stored`: the state that it is given behind the graph; `position`
-    the position of that (tracing/outcome.py)."""
+    state that the frame began with. `stored`: the state that it is given behind the graph;
+    `position` the position of that (tracing/outcome.py)."""
 
     __slots__ = ("seed", "kept", "stored", "position")
 
@@ -38,8 +38,8 @@ class RandomState(Mutable):
         self.seed, self.kept, self.stored, self.position = state
 
     def emit_state(self, emit: Emitter, *, seeded_by_graph: bool) -> None:
-        """Emits code that seeds the generator, unless the graph does, and then gives it the state that
-        the program stored."""
+        """Emits code that seeds the generator, unless the graph does, and then gives it the state
+        that the program stored."""
         if self.seed is not None and not seeded_by_graph:
             emit.run(torch.manual_seed, [emit.const(self.seed)])
         if self.stored is not None:

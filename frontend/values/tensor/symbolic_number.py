@@ -56,7 +56,8 @@ class SymbolicNumber(VaryingLiteral):
     __slots__ = ("owner", "sym", "function", "operands", "node")
 
     def __init__(
-        self, owner: Owner, sym: Symbol, source: Source | None = None, function: Callable[..., Any] | None = None,
+        self, owner: Owner, sym: Symbol, source: Source | None = None,
+        function: Callable[..., Any] | None = None,
         operands: tuple[Value, ...] = (), node: torch.fx.Node | None = None,
     ) -> None:  # fmt: skip
         super().__init__(source)

@@ -25,7 +25,8 @@ if TYPE_CHECKING:
     from ..operation import UnaryOperation
 
 CONSTANT_ATTRIBUTES = frozenset(
-    "dtype device layout ndim requires_grad is_cuda is_cpu is_sparse is_quantized is_meta is_mps is_mkldnn is_nested is_xpu "
+    "dtype device layout ndim requires_grad is_cuda is_cpu is_sparse is_quantized is_meta is_mps "
+    "is_mkldnn is_nested is_xpu "
     "itemsize names is_sparse_csr is_mtia is_ipu is_xla is_maia is_vulkan".split()
 )
 GRAPH_ATTRIBUTES = frozenset("T mT H mH real imag data".split())

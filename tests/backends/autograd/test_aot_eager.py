@@ -1,4 +1,5 @@
 """What aot_autograd is told while it traces for us."""
+
 import framejit
 import pytest
 import torch
@@ -24,7 +25,9 @@ def test_the_switch_is_the_users_again_when_the_last_thread_is_out(before, monke
 
 @pytest.mark.parametrize("grad", [False, True])
 def test_results_whose_sizes_vary_carry_no_attribute(grad):
-    handle = framejit.compile(lambda x: (x * 2, x.sum(0), x.t(), x.sin().exp()), backend="aot_eager", dynamic=True)
+    handle = framejit.compile(
+        lambda x: (x * 2, x.sum(0), x.t(), x.sin().exp()), backend="aot_eager", dynamic=True
+    )
     for rows in (3, 5):
         x = torch.ones(rows, 4, requires_grad=grad)
         results = handle(x)
@@ -47,11 +50,15 @@ def test_a_gradient_divided_by_a_size_that_varies(kernels, monkeypatch):
             return y.relu()
 
     def gradients(f):
-        inputs = [torch.arange(4.0 * rows).sin().reshape(rows, 4).requires_grad_() for rows in (2, 3, 5)]
+        inputs = [
+            torch.arange(4.0 * rows).sin().reshape(rows, 4).requires_grad_() for rows in (2, 3, 5)
+        ]
         return [torch.autograd.grad(f(x).sum(), x) for x in inputs]
 
     without = []
-    monkeypatch.setattr(native, "as_it_is", lambda part, boxed: without.append(part) or AS_IT_IS(part, boxed))
+    monkeypatch.setattr(
+        native, "as_it_is", lambda part, boxed: without.append(part) or AS_IT_IS(part, boxed)
+    )
     if not kernels:
         monkeypatch.setattr(fractions, "OPERATIONS", {})
     expected = gradients(Norm())
@@ -64,6 +71,7 @@ def test_a_gradient_divided_by_a_size_that_varies(kernels, monkeypatch):
 @pytest.mark.parametrize("backend", ["aot_eager", "native"])
 def test_a_backward_pass_that_wants_sizes_as_numbers(backend):
     """Where these vary, torch's operators run the graph."""
+
     def warp(x, theta):
         grid = torch.nn.functional.affine_grid(theta, x.size(), align_corners=False)
         return torch.nn.functional.grid_sample(x, grid, align_corners=False)
@@ -74,11 +82,22 @@ def test_a_backward_pass_that_wants_sizes_as_numbers(backend):
             x, theta = torch.randn(rows, 2, 5, 5), torch.randn(rows, 2, 3, requires_grad=True)
             got, wanted = compiled(x, theta), warp(x, theta)
             torch.testing.assert_close(got, wanted)
-            for one, other in zip(torch.autograd.grad(got.sum(), theta), torch.autograd.grad(wanted.sum(), theta), strict=True):
+            for one, other in zip(
+                torch.autograd.grad(got.sum(), theta),
+                torch.autograd.grad(wanted.sum(), theta),
+                strict=True,
+            ):
                 torch.testing.assert_close(one, other)
 
 
-@pytest.mark.parametrize("make", [lambda x: x.new_zeros(x.shape[0]), lambda x: torch.zeros_like(x)[:, 0], lambda x: x.new_full((2,), 3.0)])
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda x: x.new_zeros(x.shape[0]),
+        lambda x: torch.zeros_like(x)[:, 0],
+        lambda x: x.new_full((2,), 3.0),
+    ],
+)
 @pytest.mark.parametrize("backend", ["aot_eager", "native"])
 def test_a_tensor_made_like_one_with_a_gradient_that_gets_a_history_later(make, backend):
     def f(x, s):
@@ -90,5 +109,8 @@ def test_a_tensor_made_like_one_with_a_gradient_that_gets_a_history_later(make, 
     with framejit.config.patch(strict=True):
         compiled = framejit.compile(f, backend=backend)
         leaves = torch.randn(2, 3, requires_grad=True), torch.randn(2, 3, requires_grad=True)
-        runs = [(call(*leaves), torch.autograd.grad([one.sum() for one in call(*leaves)], leaves)) for call in (f, compiled)]
+        runs = [
+            (call(*leaves), torch.autograd.grad([one.sum() for one in call(*leaves)], leaves))
+            for call in (f, compiled)
+        ]
     torch.testing.assert_close(runs[1], runs[0])

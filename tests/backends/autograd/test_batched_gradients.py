@@ -1,4 +1,5 @@
 """Several gradients at once: `is_grads_batched`, `jacobian(vectorize=True)` and what is built on them, through compiled graphs."""
+
 from __future__ import annotations
 
 import framejit
@@ -27,12 +28,16 @@ def transposed(x):
 
 def batched(call, x):
     y = call(x)
-    return torch.autograd.grad(y, x, torch.eye(y.numel()).reshape(-1, *y.shape), is_grads_batched=True)[0]
+    return torch.autograd.grad(
+        y, x, torch.eye(y.numel()).reshape(-1, *y.shape), is_grads_batched=True
+    )[0]
 
 
 def batched_twice(call, x):
     y = call(x)
-    first = torch.autograd.grad(y, x, torch.eye(y.numel()).reshape(-1, *y.shape), is_grads_batched=True, retain_graph=True)[0]
+    first = torch.autograd.grad(
+        y, x, torch.eye(y.numel()).reshape(-1, *y.shape), is_grads_batched=True, retain_graph=True
+    )[0]
     return first, torch.autograd.grad(y, x, torch.ones_like(y))[0]
 
 

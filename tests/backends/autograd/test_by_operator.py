@@ -1,5 +1,6 @@
 """Graphs with gradients put together operator by operator: gradients, writes and random numbers are eager's, equal operators are traced
 once, and backends that are tried on one graph share it."""
+
 from __future__ import annotations
 
 import framejit
@@ -63,7 +64,9 @@ def without_gradients(x, y):
 
 
 def constants(x, y):
-    return torch.where(x > 0, x, torch.tensor(0.5)) + x.new_tensor([1.0] * 6) + torch.full((6,), 2.0)
+    return (
+        torch.where(x > 0, x, torch.tensor(0.5)) + x.new_tensor([1.0] * 6) + torch.full((6,), 2.0)
+    )
 
 
 def reduced(x, y):
@@ -96,7 +99,11 @@ def outcome(function, *, backend=None):
     torch.manual_seed(1)
     results = (function if backend is None else framejit.compile(function, backend=backend))(x, y)
     results = results if isinstance(results, tuple) else (results,)
-    sum((number + 2) * result.square().sum() for number, result in enumerate(results) if result.requires_grad).backward()
+    sum(
+        (number + 2) * result.square().sum()
+        for number, result in enumerate(results)
+        if result.requires_grad
+    ).backward()
     return [*results, x.grad, y.grad], [result.requires_grad for result in results]
 
 
@@ -118,7 +125,13 @@ def test_gradients_are_eagers(function, backend, taken):
 
 class Normed(nn.Sequential):
     def __init__(self):
-        super().__init__(nn.Conv2d(3, 4, 3), nn.BatchNorm2d(4), nn.ReLU(inplace=True), nn.Conv2d(4, 4, 3), nn.BatchNorm2d(4))
+        super().__init__(
+            nn.Conv2d(3, 4, 3),
+            nn.BatchNorm2d(4),
+            nn.ReLU(inplace=True),
+            nn.Conv2d(4, 4, 3),
+            nn.BatchNorm2d(4),
+        )
 
 
 @pytest.mark.parametrize("backend", ["aot_eager", "native"])
@@ -129,8 +142,12 @@ def test_running_statistics_are_written(backend, taken):
         module = Normed()
         run = framejit.compile(module, backend=backend) if compiled else module
         for step in range(2):
-            run(torch.randn(2, 3, 8, 8, generator=torch.Generator().manual_seed(step))).square().mean().backward()
-        states.append({**module.state_dict(), **{name: one.grad for name, one in module.named_parameters()}})
+            run(
+                torch.randn(2, 3, 8, 8, generator=torch.Generator().manual_seed(step))
+            ).square().mean().backward()
+        states.append(
+            {**module.state_dict(), **{name: one.grad for name, one in module.named_parameters()}}
+        )
     assert taken == [True]
     for name, value in states[0].items():
         torch.testing.assert_close(states[1][name], value, rtol=1e-4, atol=1e-6, msg=name)
@@ -153,13 +170,19 @@ def unseen_through_a_window(x, y):
     return z * x
 
 
-@pytest.mark.parametrize("function", [windows, unseen_by_autograd, unseen_through_a_window], ids=lambda function: function.__name__)
+@pytest.mark.parametrize(
+    "function",
+    [windows, unseen_by_autograd, unseen_through_a_window],
+    ids=lambda function: function.__name__,
+)
 def test_what_operators_do_not_say_takes_the_other_way(function, taken):
     got, _ = outcome(function, backend="aot_eager")
     want, _ = outcome(function)
     assert taken == [False]
     for one, other in zip(got, want, strict=True):
-        assert (one is None and other is None) or (torch.equal(one, other) and one._is_view() == other._is_view())
+        assert (one is None and other is None) or (
+            torch.equal(one, other) and one._is_view() == other._is_view()
+        )
 
 
 def test_a_backward_pass_can_be_run_twice_and_be_differentiated(taken):
@@ -179,7 +202,9 @@ def test_a_backward_pass_can_be_run_twice_and_be_differentiated(taken):
 def test_gradients_may_be_missing_or_lie_otherwise(taken):
     def two(x, y):
         inner = (x + 1).exp().sin()
-        product = inner * x.cos() * 2  # what leads to it is one node with two outputs, as the other result takes `inner`, too
+        product = (
+            inner * x.cos() * 2
+        )  # what leads to it is one node with two outputs, as the other result takes `inner`, too
         return product, (product + inner * y[:4]).exp().sum()
 
     found = []
@@ -214,7 +239,9 @@ def test_precision_is_the_callers(backend, taken):
 class Blocks(nn.Module):
     def __init__(self, count):
         super().__init__()
-        self.blocks = nn.ModuleList([nn.Sequential(nn.Linear(8, 8), nn.GELU(), nn.LayerNorm(8)) for _ in range(count)])
+        self.blocks = nn.ModuleList(
+            [nn.Sequential(nn.Linear(8, 8), nn.GELU(), nn.LayerNorm(8)) for _ in range(count)]
+        )
 
     def forward(self, x):
         for block in self.blocks:
@@ -225,15 +252,22 @@ class Blocks(nn.Module):
 def counted(monkeypatch, module, name):
     calls = []
     function = getattr(module, name)
-    monkeypatch.setattr(module, name, lambda *args, **kwargs: calls.append(args) or function(*args, **kwargs))
+    monkeypatch.setattr(
+        module, name, lambda *args, **kwargs: calls.append(args) or function(*args, **kwargs)
+    )
     return calls
 
 
 def test_more_equal_blocks_are_no_more_to_trace_or_to_decide(monkeypatch):
-    traced, decided = counted(monkeypatch, operators, "make_fx"), counted(monkeypatch, divide, "minimum_cut")
+    traced, decided = (
+        counted(monkeypatch, operators, "make_fx"),
+        counted(monkeypatch, divide, "minimum_cut"),
+    )
     numbers = []
     for count in (3, 9):
-        framejit.compile(Blocks(count), backend="native")(torch.randn(4, 8, requires_grad=True)).sum().backward()
+        framejit.compile(Blocks(count), backend="native")(
+            torch.randn(4, 8, requires_grad=True)
+        ).sum().backward()
         numbers.append((len(traced), len(decided)))
         traced.clear()
         decided.clear()
@@ -250,24 +284,37 @@ def test_large_values_are_rather_computed_again_where_that_is_fast(monkeypatch, 
         return (F.silu(gate) * up) @ w
 
     divided = counted(monkeypatch, divide, "backward_graph")
-    inputs = [torch.randn(size, requires_grad=True) for size in ((32, 16), (16, 64), (16, 64), (64, 8))]
+    inputs = [
+        torch.randn(size, requires_grad=True) for size in ((32, 16), (16, 64), (16, 64), (64, 8))
+    ]
     made = framejit.compile(step, backend="native")(*inputs)
     ((_, entering, _),) = divided
     assert [node.meta["val"].numel() for node in entering].count(32 * 64) == (2 if fast else 3)
     weights = torch.randn(32, 8)
     gradients = torch.autograd.grad((made * weights).sum(), inputs)
-    torch.testing.assert_close(gradients, torch.autograd.grad((step(*inputs) * weights).sum(), inputs))
+    torch.testing.assert_close(
+        gradients, torch.autograd.grad((step(*inputs) * weights).sum(), inputs)
+    )
 
 
 def test_backends_that_are_tried_share_one_trace(monkeypatch, tmp_path):
     monkeypatch.setenv("FRAMEJIT_CACHE_DIR", str(tmp_path))
-    traced, compiled = counted(monkeypatch, shared, "trace_and_partition"), counted(monkeypatch, parts, "compile_partition")
+    traced, compiled = (
+        counted(monkeypatch, shared, "trace_and_partition"),
+        counted(monkeypatch, parts, "compile_partition"),
+    )
     graphs = []
-    framejit.register_backend("first_of_two", wants="aten")(lambda gm, examples: graphs.append(gm) or gm.forward)
-    framejit.register_backend("second_of_two", wants="aten")(lambda gm, examples: graphs.append(gm) or gm.forward)
+    framejit.register_backend("first_of_two", wants="aten")(
+        lambda gm, examples: graphs.append(gm) or gm.forward
+    )
+    framejit.register_backend("second_of_two", wants="aten")(
+        lambda gm, examples: graphs.append(gm) or gm.forward
+    )
     options = {"candidates": ("first_of_two", "second_of_two"), "isolate": False, "remember": False}
     module = Blocks(2)
     run = framejit.compile(module, backend="autotune", options=options)
     run(torch.randn(4, 8)).sum().backward()
     assert (len(traced), len(compiled)) == (1, 2)
-    assert len({id(node) for gm in graphs for node in gm.graph.nodes}) == sum(len(gm.graph.nodes) for gm in graphs)
+    assert len({id(node) for gm in graphs for node in gm.graph.nodes}) == sum(
+        len(gm.graph.nodes) for gm in graphs
+    )

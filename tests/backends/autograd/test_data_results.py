@@ -57,7 +57,15 @@ def write_a_list(x, weight):
 
 @pytest.mark.parametrize("backend", BACKENDS)
 @pytest.mark.parametrize(
-    "program", [decay_before_backward, decay_a_row, overwrite_a_copy, fill_a_chunk, overwrite_in_the_graph, write_a_list]
+    "program",
+    [
+        decay_before_backward,
+        decay_a_row,
+        overwrite_a_copy,
+        fill_a_chunk,
+        overwrite_in_the_graph,
+        write_a_list,
+    ],
 )
 def test_backward_pass_behind_a_write_through_data(program, backend):
     def run(fn):

@@ -1,4 +1,5 @@
 """Strides of gradients are eager's, however the incoming gradients lie in memory, and nothing is copied where they agree."""
+
 from __future__ import annotations
 
 import framejit
@@ -25,11 +26,17 @@ def image():
 PROGRAMS = {
     "transposed": (lambda x: x.t() * 2, lambda: [numbers(3, 4)]),
     "transposed used twice": (lambda x: x.t().sin() + x.t() * 2, lambda: [numbers(3, 4)]),
-    "product of transposed": (lambda x, y: (x @ y.t()).t() * 2, lambda: [numbers(3, 4), numbers(5, 4)]),
+    "product of transposed": (
+        lambda x, y: (x @ y.t()).t() * 2,
+        lambda: [numbers(3, 4), numbers(5, 4)],
+    ),
     "channels last": (lambda x: x.to(memory_format=LAST), lambda: [image()]),
     "channels last and a number": (lambda x: x.to(memory_format=LAST) * 2, lambda: [image()]),
     "channels last in": (lambda x: x * 2, lambda: [image().to(memory_format=LAST)]),
-    "channels last to contiguous": (lambda x: (x * 2).contiguous(), lambda: [image().to(memory_format=LAST)]),
+    "channels last to contiguous": (
+        lambda x: (x * 2).contiguous(),
+        lambda: [image().to(memory_format=LAST)],
+    ),
     "permuted": (lambda x: x.permute(2, 0, 1).sin(), lambda: [numbers(3, 4, 5)]),
     "rot90": (lambda x: torch.rot90(x, 1, [0, 1]) * 3, lambda: [numbers(3, 4)]),
     "flipped": (lambda x: x.t().flip(0), lambda: [numbers(3, 4)]),
@@ -38,25 +45,37 @@ PROGRAMS = {
     "broadcast": (lambda x, y: x * y, lambda: [numbers(3, 4).t(), numbers(3)]),
     "gelu": (lambda x: F.gelu(x.t()), lambda: [numbers(3, 4)]),
     "dropout": (lambda x: F.dropout(x.t(), 0.5), lambda: [numbers(3, 4)]),
-    "resized image": (lambda x: F.interpolate(x, scale_factor=2), lambda: [image().to(memory_format=LAST)]),
+    "resized image": (
+        lambda x: F.interpolate(x, scale_factor=2),
+        lambda: [image().to(memory_format=LAST)],
+    ),
     "convolution": (lambda x: CONVOLUTION(x).relu(), lambda: [image().to(memory_format=LAST)]),
     "batch norm": (lambda x: NORM(x), lambda: [image().to(memory_format=LAST)]),
-    "batch norm of rows": (lambda x: F.batch_norm(x, None, None, training=True), lambda: [numbers(3, 5, 4).transpose(1, 2)]),
+    "batch norm of rows": (
+        lambda x: F.batch_norm(x, None, None, training=True),
+        lambda: [numbers(3, 5, 4).transpose(1, 2)],
+    ),
     "hardswish": (F.hardswish, lambda: [numbers(3, 4).t()]),
     "ormqr": (torch.ormqr, lambda: [numbers(4, 3).t().contiguous().t(), numbers(3), numbers(4, 2)]),
     "product of all": (lambda x: x.prod()[None], lambda: [numbers(3, 4, 5).transpose(1, 2)]),
     "maximum of all": (lambda x: x.max()[None], lambda: [numbers(3, 4).t()]),
     "cross entropy of an image": (
-        lambda x: F.cross_entropy(x, torch.zeros(2, 6, 5, dtype=torch.long))[None], lambda: [image().to(memory_format=LAST)],
+        lambda x: F.cross_entropy(x, torch.zeros(2, 6, 5, dtype=torch.long))[None],
+        lambda: [image().to(memory_format=LAST)],
     ),
-    "padding that cuts": (lambda x: F.pad(x, (-1, 1, -1, 1), mode="replicate"), lambda: [image().to(memory_format=LAST)]),
+    "padding that cuts": (
+        lambda x: F.pad(x, (-1, 1, -1, 1), mode="replicate"),
+        lambda: [image().to(memory_format=LAST)],
+    ),
     "two results": (lambda x: (x.t() * 2, x.t().sin().sum(0)), lambda: [numbers(3, 4)]),
     "a written buffer": (lambda x: (COUNT.add_(1), x.t() * 2)[1], lambda: [numbers(3, 4)]),
 }
 INCOMING = {
     "like the result": torch.ones_like,
     "contiguous": lambda result: torch.ones(result.shape, dtype=result.dtype),
-    "last dimension first": lambda result: torch.ones(result.shape[::-1], dtype=result.dtype).permute(*range(result.dim())[::-1]),
+    "last dimension first": lambda result: torch.ones(
+        result.shape[::-1], dtype=result.dtype
+    ).permute(*range(result.dim())[::-1]),
     "with gaps": lambda result: torch.ones((*result.shape, 2), dtype=result.dtype)[..., 0],
 }
 
@@ -79,7 +98,9 @@ def test_strides_are_eagers(name, backend):
             continue  # eager hands on the very gradient, gaps and all
         wanted = gradients(function, make(), incoming)
         got = gradients(compiled, make(), incoming)
-        assert [gradient.stride() for gradient in got] == [gradient.stride() for gradient in wanted], incoming
+        assert [gradient.stride() for gradient in got] == [
+            gradient.stride() for gradient in wanted
+        ], incoming
         torch.testing.assert_close(got, wanted)
 
 
@@ -100,22 +121,30 @@ def test_sizes_that_vary(backend):
         for incoming in INCOMING:
             wanted = gradients(lambda x: x.t() * 2, [numbers(rows, columns)], incoming)
             got = gradients(compiled, [numbers(rows, columns)], incoming)
-            assert [gradient.stride() for gradient in got] == [gradient.stride() for gradient in wanted], (rows, columns, incoming)
+            assert [gradient.stride() for gradient in got] == [
+                gradient.stride() for gradient in wanted
+            ], (rows, columns, incoming)
 
 
 def test_repeated_gradients_of_results_that_are_not_contiguous():
     """The gradient of sum() is one number; eager hands it on as it is."""
+
     def function(x):
         return x.to(memory_format=LAST)
 
     leaves = image().requires_grad_(), image().requires_grad_()
     results = function(leaves[0]), framejit.compile(function, backend="native")(leaves[1])
-    wanted, got = (torch.autograd.grad(result.sum(), leaf)[0] for result, leaf in zip(results, leaves, strict=True))
+    wanted, got = (
+        torch.autograd.grad(result.sum(), leaf)[0]
+        for result, leaf in zip(results, leaves, strict=True)
+    )
     assert wanted.stride() == got.stride() == (0, 0, 0, 0)
 
 
 def test_a_contiguous_graph_is_not_asked_about(monkeypatch):
-    monkeypatch.setattr(gradient_layouts.GradientLayouts, "find", lambda *given: pytest.fail("asked"))
+    monkeypatch.setattr(
+        gradient_layouts.GradientLayouts, "find", lambda *given: pytest.fail("asked")
+    )
     monkeypatch.setattr(gradient_layouts, "laid_out", lambda *given: pytest.fail("copied"))
     compiled = framejit.compile(lambda x, y: (x @ y.t()).sin(), backend="native")
     leaves = numbers(3, 4).requires_grad_(), numbers(5, 4).requires_grad_()

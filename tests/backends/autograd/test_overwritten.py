@@ -1,4 +1,5 @@
 """A backward pass sees inputs without a gradient as the forward pass saw them, however the graph writes into them."""
+
 from __future__ import annotations
 
 import framejit
@@ -52,7 +53,15 @@ def without_autograd(x, y):
     return r + x * y
 
 
-ALL = [the_new_content, the_old_content, both, a_view_of_the_old, a_window, one_into_the_other, without_autograd]
+ALL = [
+    the_new_content,
+    the_old_content,
+    both,
+    a_view_of_the_old,
+    a_window,
+    one_into_the_other,
+    without_autograd,
+]
 
 
 @pytest.mark.parametrize("backend", BACKENDS)

@@ -1,4 +1,5 @@
 """Results of one graph that are differentiated one by one: what eager's autograd allows, hooks see and frees is the same."""
+
 from __future__ import annotations
 
 import copy
@@ -36,12 +37,16 @@ def check(fn, use, *args, backend, cuts):
     counts = []
     real = pieces.make_subgraphs
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(pieces, "make_subgraphs", lambda *given: counts.append(len(given[1])) or real(*given))
+        patch.setattr(
+            pieces, "make_subgraphs", lambda *given: counts.append(len(given[1])) or real(*given)
+        )
         copies = copy.deepcopy(args)
         wanted = outcome(use, fn, args)
         got = outcome(use, framejit.compile(fn, backend=backend), copies)
     torch.testing.assert_close(got, wanted) if not isinstance(wanted[0], type) else None
-    assert isinstance(wanted[0], type) == isinstance(got[0], type) and (not isinstance(wanted[0], type) or got == wanted)
+    assert isinstance(wanted[0], type) == isinstance(got[0], type) and (
+        not isinstance(wanted[0], type) or got == wanted
+    )
     assert counts[:1] == ([cuts] if cuts > 1 else [])
 
 
@@ -61,7 +66,9 @@ def forked(x):
 
 
 def test_a_gradient_ends_at_a_result(backend):
-    check(nested, lambda f, x: torch.autograd.grad(*reversed(f(x))), leaf(), backend=backend, cuts=2)
+    check(
+        nested, lambda f, x: torch.autograd.grad(*reversed(f(x))), leaf(), backend=backend, cuts=2
+    )
 
 
 def test_a_result_retains_its_gradient(backend):
@@ -136,7 +143,10 @@ def test_second_derivatives(backend):
 
 
 def test_second_derivatives_through_inputs_that_are_made_of_each_other(backend):
-    inner, outer = (framejit.compile(fn, backend=backend) for fn in (lambda x: x.sin() * x, lambda h, x: (h.exp() + h * x).sum()))
+    inner, outer = (
+        framejit.compile(fn, backend=backend)
+        for fn in (lambda x: x.sin() * x, lambda h, x: (h.exp() + h * x).sum())
+    )
     x = leaf()
     seen = []
     for loss in (nested(x)[1], outer(inner(x), x)):
@@ -147,7 +157,10 @@ def test_second_derivatives_through_inputs_that_are_made_of_each_other(backend):
 
 def test_an_adversary(backend):
     torch.manual_seed(0)
-    maker, judge = nn.Sequential(nn.Linear(3, 8), nn.BatchNorm1d(8), nn.ReLU(inplace=True), nn.Linear(8, 4)), nn.Linear(4, 1)
+    maker, judge = (
+        nn.Sequential(nn.Linear(3, 8), nn.BatchNorm1d(8), nn.ReLU(inplace=True), nn.Linear(8, 4)),
+        nn.Linear(4, 1),
+    )
 
     def step(maker, judge, real, noise):
         made = maker(noise)
@@ -161,14 +174,23 @@ def test_an_adversary(backend):
             for parameter in judge.parameters():
                 parameter -= parameter.grad
         (-judge(made).mean()).backward()
-        return made, loss, [parameter.grad for parameter in (*maker.parameters(), *judge.parameters())], list(maker.buffers())
+        return (
+            made,
+            loss,
+            [parameter.grad for parameter in (*maker.parameters(), *judge.parameters())],
+            list(maker.buffers()),
+        )
 
     check(step, use, maker, judge, torch.randn(5, 4), torch.randn(5, 3), backend=backend, cuts=2)
 
 
 PENALIZED = {
-    "a new leaf": lambda share, real, made: (share * real + (1 - share) * made.detach()).requires_grad_(),
-    "detached": lambda share, real, made: (share * real + (1 - share) * made).detach().requires_grad_(),
+    "a new leaf": lambda share, real, made: (
+        share * real + (1 - share) * made.detach()
+    ).requires_grad_(),
+    "detached": lambda share, real, made: (
+        (share * real + (1 - share) * made).detach().requires_grad_()
+    ),
     "with a history": lambda share, real, made: share * real.sin() + (1 - share) * made,
 }
 
@@ -190,11 +212,28 @@ def test_an_adversary_with_a_penalty_on_gradients(backend, between):
         made, loss = step(maker, judge, *tensors)
         loss.backward()
         gradients = [parameter.grad.clone() for parameter in judge.parameters()]
-        if between is not PENALIZED["with a history"]:  # there loss.backward() went through the maker, and freed it
+        if (
+            between is not PENALIZED["with a history"]
+        ):  # there loss.backward() went through the maker, and freed it
             (-judge(made).mean()).backward()
-        return made, loss, gradients, [parameter.grad for parameter in (*maker.parameters(), *judge.parameters())]
+        return (
+            made,
+            loss,
+            gradients,
+            [parameter.grad for parameter in (*maker.parameters(), *judge.parameters())],
+        )
 
-    check(step, use, maker, judge, torch.randn(5, 4), torch.randn(5, 3), torch.rand(5, 1), backend=backend, cuts=2)
+    check(
+        step,
+        use,
+        maker,
+        judge,
+        torch.randn(5, 4),
+        torch.randn(5, 3),
+        torch.rand(5, 1),
+        backend=backend,
+        cuts=2,
+    )
 
 
 def test_gradients_taken_inside_stay_with_what_they_are_of(backend):
@@ -255,10 +294,16 @@ def test_autocast_is_what_it_was(backend):
 def test_an_attribute_that_others_are_made_of(backend):
     """A parametrized weight is stored in its module, and so a result."""
     torch.manual_seed(0)
-    model = nn.Sequential(nn.utils.spectral_norm(nn.Linear(4, 8)), nn.LeakyReLU(0.2), nn.Linear(8, 1))
+    model = nn.Sequential(
+        nn.utils.spectral_norm(nn.Linear(4, 8)), nn.LeakyReLU(0.2), nn.Linear(8, 1)
+    )
 
     def loss(model, one, other):
-        return F.softplus(model(one)).mean() + F.softplus(-model(other)).mean() + model(one + other).square().mean()
+        return (
+            F.softplus(model(one)).mean()
+            + F.softplus(-model(other)).mean()
+            + model(one + other).square().mean()
+        )
 
     def use(loss, model, one, other):
         value = loss(model, one, other)
@@ -366,5 +411,8 @@ def test_a_loss_and_what_it_is_made_of():
     framejit.compile(training, backend=backend)(x, target)
     framejit.compile(lambda x, target: training(x, target)[0], backend=backend)(x, target)
     made, results = found[0]
-    assert [len(piece.gives) for piece in made] == [1, 1] and results == [made[1].gives[0], made[0].gives[0]]
+    assert [len(piece.gives) for piece in made] == [1, 1] and results == [
+        made[1].gives[0],
+        made[0].gives[0],
+    ]
     assert found[1] is None

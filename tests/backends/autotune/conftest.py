@@ -1,4 +1,5 @@
 """Candidates that tests register for a while."""
+
 from __future__ import annotations
 
 import framejit
@@ -12,7 +13,13 @@ def tuned(cache_dir):
 
     def compile_with(function, *candidates, **options):
         # a budget that ends nothing on a busy machine
-        compiled = framejit.compile(function, backend="autotune", options={"candidates": candidates, "tune_budget_s": 30.0, **options})
-        return compiled, lambda: [event for event in compiled.framejit.history.events if isinstance(event, Chosen)]
+        compiled = framejit.compile(
+            function,
+            backend="autotune",
+            options={"candidates": candidates, "tune_budget_s": 30.0, **options},
+        )
+        return compiled, lambda: [
+            event for event in compiled.framejit.history.events if isinstance(event, Chosen)
+        ]
 
     return compile_with

@@ -1,8 +1,9 @@
 """Which backends are tried, and in what order: the budget may end before the last."""
+
 import pytest
 import torch
 from framejit.backends.autotune import candidates
-from framejit.backends.autotune.plan import Plan
+from framejit.backends.autotune.plan import TuningPlan
 
 
 def graph(grad):
@@ -26,5 +27,8 @@ def test_order_on_a_device(monkeypatch, grad, order):
     monkeypatch.setattr(candidates, "unsafe", lambda gm: "")
     monkeypatch.setattr(candidates, "reason_to_refuse", lambda backend, gm: "")
     with torch.set_grad_enabled(grad):
-        assert [backend.name for backend in candidates.choice(graph(grad), Plan()).backends] == order
-        assert [backend.name for backend in candidates.choice(graph(grad), Plan(mode="max-autotune-no-cudagraphs")).backends][0] == "native"
+        assert [
+            backend.name for backend in candidates.choice(graph(grad), TuningPlan()).backends
+        ] == order
+        plan = TuningPlan(mode="max-autotune-no-cudagraphs")
+        assert candidates.choice(graph(grad), plan).backends[0].name == "native"

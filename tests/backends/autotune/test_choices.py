@@ -1,4 +1,5 @@
 """What is kept, what is struck out, and that nothing of the trials is seen."""
+
 import ctypes
 import gc
 import os
@@ -73,7 +74,9 @@ def hangs(gm, example_inputs):
 
 def hungry(gm, example_inputs):
     def run(*args):
-        hoard = [torch.empty(1 << 30) for _ in range(64)]  # asked for, not touched: that would take time
+        hoard = [
+            torch.empty(1 << 30) for _ in range(64)
+        ]  # asked for, not touched: that would take time
         return [item + hoard[0].numel() - (1 << 30) for item in gm.forward(*args)]
 
     return run
@@ -87,7 +90,9 @@ OUT = {
 
 
 @pytest.mark.parametrize("candidate", OUT, ids=lambda one: one.__name__)
-def test_a_candidate_that_is_not_as_good_as_eager_is_struck_out(candidate, register, tuned, cache_dir):
+def test_a_candidate_that_is_not_as_good_as_eager_is_struck_out(
+    candidate, register, tuned, cache_dir
+):
     register(candidate.__name__, candidate)
     compiled, told = tuned(work, candidate.__name__, trial_limit_s=3.0)
     args = inputs()
@@ -212,8 +217,12 @@ def test_inputs_that_are_written_to_are_written_to_once(register, tuned):
 
 
 UNCOUNTED = {  # writes into the second argument that its version does not tell of
-    "statistics": lambda x, kept: torch.nn.functional.batch_norm(x, kept[0], kept[1], training=True) * 2,
-    "instance statistics": lambda x, kept: torch.nn.functional.instance_norm(x[None], kept[0], kept[1]) * 2,
+    "statistics": lambda x, kept: (
+        torch.nn.functional.batch_norm(x, kept[0], kept[1], training=True) * 2
+    ),
+    "instance statistics": lambda x, kept: (
+        torch.nn.functional.instance_norm(x[None], kept[0], kept[1]) * 2
+    ),
     "data": lambda x, kept: (kept.data[0].mul_(2) * x).sin(),
     "foreach": lambda x, kept: (torch._foreach_add_([kept[0], kept[1]], 1.0), x.sin() + 1)[1],
     "in a list": lambda x, kept: (torch._foreach_mul_([kept], [x[:2]]), x.sin() + 1)[1],
@@ -236,7 +245,10 @@ def test_writes_that_torch_does_not_count_are_made_once(name, register, tuned):
 @pytest.mark.parametrize("kind", [torch.optim.SGD, torch.optim.Adam])
 def test_steps_of_optimizers_are_made_once(kind, how, tuned):
     parameters = [[torch.nn.Parameter(torch.ones(64, 64)) for _ in range(3)] for _ in range(2)]
-    mine, theirs = (kind(each, 0.1, **{how: True}, **({"momentum": 0.9} if kind is torch.optim.SGD else {})) for each in parameters)
+    mine, theirs = (
+        kind(each, 0.1, **{how: True}, **({"momentum": 0.9} if kind is torch.optim.SGD else {}))
+        for each in parameters
+    )
     step, _ = tuned(mine.step, "native")
     for turn in range(4):
         for parameter in (*parameters[0], *parameters[1]):
@@ -257,7 +269,11 @@ def test_trials_leave_no_memory(register, tuned):
     compiled, _ = tuned(work, "same", "aot_eager", remember=False)
     compiled(*args)
     gc.collect()
-    left = [item for item in gc.get_objects() if isinstance(item, torch.Tensor) and id(item) not in before and type(item) is torch.Tensor]
+    left = [
+        item
+        for item in gc.get_objects()
+        if isinstance(item, torch.Tensor) and id(item) not in before and type(item) is torch.Tensor
+    ]
     assert [item.shape for item in left if item.numel() >= 64 * 64] == []
 
 
@@ -274,7 +290,9 @@ def test_what_talks_to_others_is_never_tried(register, tuned):
     x = torch.randn(128, 128)
     compiled(x)
     (choice,) = told()
-    assert "never tried" in choice.why and "foreign" in choice.why and len(calls) <= 2  # once on fakes, once for real
+    assert (
+        "never tried" in choice.why and "foreign" in choice.why and len(calls) <= 2
+    )  # once on fakes, once for real
 
 
 def test_it_is_the_default():
@@ -339,7 +357,11 @@ def test_explain_tells_the_choice(register, tuned):
 
 
 @pytest.mark.parametrize(
-    ("asked", "message"), [(dict(candidates=("nope",)), "unknown backend 'nope'"), (dict(cudagraphs="maybe"), "allow, require, never")]
+    ("asked", "message"),
+    [
+        (dict(candidates=("nope",)), "unknown backend 'nope'"),
+        (dict(cudagraphs="maybe"), "allow, require, never"),
+    ],
 )
 def test_options_that_make_no_sense(asked, message):
     with pytest.raises((ValueError, framejit.BackendError), match=message):
@@ -381,8 +403,12 @@ def two_in_one_memory():
     return base, (base[1:65], base[66:], torch.randn(64, 64, generator=source))
 
 
-@pytest.mark.parametrize(("candidate", "said"), [(writes_beyond, "memory between inputs"), (runs_while_it_compiles, "")])
-def test_memory_that_is_written_is_looked_at_and_nothing_else_changes(candidate, said, register, tuned):
+@pytest.mark.parametrize(
+    ("candidate", "said"), [(writes_beyond, "memory between inputs"), (runs_while_it_compiles, "")]
+)
+def test_memory_that_is_written_is_looked_at_and_nothing_else_changes(
+    candidate, said, register, tuned
+):
     register(candidate.__name__, candidate)
     compiled, told = tuned(write_two, candidate.__name__, isolate=False)
     base, args = two_in_one_memory()
@@ -396,6 +422,7 @@ def test_memory_that_is_written_is_looked_at_and_nothing_else_changes(candidate,
 
 def at(start, change):
     """A candidate that is right but for what it does to memory that lies `start` elements from the first input's first one."""
+
     def candidate(gm, example_inputs):
         def run(*args):
             results = gm.forward(*args)
@@ -444,7 +471,9 @@ BEHIND_ALIASES = [
 
 @pytest.mark.parametrize("found_by", ["the autotuner", "verify"])
 @pytest.mark.parametrize(("views", "element", "said"), BEHIND_ALIASES)
-def test_a_candidate_that_is_wrong_behind_an_alias(views, element, said, found_by, register, tuned, cache_dir):
+def test_a_candidate_that_is_wrong_behind_an_alias(
+    views, element, said, found_by, register, tuned, cache_dir
+):
     """Its results are right."""
     register("wrong_behind", at(element, lambda memory: memory.add_(1)), overlaps=True)
     base, same = (torch.arange(48.0).view(8, 6) for _ in range(2))
@@ -466,5 +495,11 @@ def test_a_candidate_that_is_wrong_behind_an_alias(views, element, said, found_b
 def test_a_backend_by_name_may_run_the_graph_while_it_compiles():
     base, args = two_in_one_memory()
     same, others = two_in_one_memory()
-    assert all(map(torch.equal, framejit.compile(write_two, backend=runs_while_it_compiles)(*args), write_two(*others)))
+    assert all(
+        map(
+            torch.equal,
+            framejit.compile(write_two, backend=runs_while_it_compiles)(*args),
+            write_two(*others),
+        )
+    )
     assert torch.equal(base, same)

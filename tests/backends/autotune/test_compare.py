@@ -1,4 +1,5 @@
 """When a candidate's numbers are as good as eager's."""
+
 import pytest
 import torch
 from framejit.backends.autotune.compare import difference, rounds_products
@@ -15,7 +16,9 @@ def judge(got, wanted, exact=None):
 
 
 EXACT = torch.linspace(1, 2, 1000, dtype=torch.float64)
-ROUGH = EXACT.float() * (1 + 5e-4 * torch.randn(1000, generator=torch.Generator().manual_seed(0)))  # as products in tf32 are
+ROUGH = EXACT.float() * (
+    1 + 5e-4 * torch.randn(1000, generator=torch.Generator().manual_seed(0))
+)  # as products in tf32 are
 
 
 @pytest.mark.parametrize(
@@ -28,10 +31,20 @@ ROUGH = EXACT.float() * (1 + 5e-4 * torch.randn(1000, generator=torch.Generator(
         (ROUGH.flip(0).flip(0) * (1 + 2e-4), ROUGH, EXACT, ""),  # as far as eager
         (ROUGH * 1.01, ROUGH, EXACT, "away from float64's"),
         (EXACT.float() * 1.001, EXACT.float(), None, "away from eager's"),
-        (EXACT.float() * 1.001, EXACT.float(), EXACT * 7, "away from eager's"),  # float64 calculates something else
+        (
+            EXACT.float() * 1.001,
+            EXACT.float(),
+            EXACT * 7,
+            "away from eager's",
+        ),  # float64 calculates something else
         (EXACT.bfloat16() * 1.01, EXACT.bfloat16(), EXACT, ""),
         (torch.arange(3), torch.arange(3) + 1, None, "other numbers"),
-        (torch.tensor([1.0, float("nan")]), torch.tensor([1.0, 2.0]), None, "infinite or not a number"),
+        (
+            torch.tensor([1.0, float("nan")]),
+            torch.tensor([1.0, 2.0]),
+            None,
+            "infinite or not a number",
+        ),
         (torch.tensor([1.0, float("nan")]), torch.tensor([1.0, float("nan")]), None, ""),
         (torch.ones(3), torch.ones(3).double(), None, "dtype"),
         (torch.ones(3, 4).t(), torch.ones(4, 3), None, "strides"),
@@ -48,7 +61,9 @@ def test_numbers_and_layout(got, wanted, exact, said):
 
 def test_shared_memory():
     x = torch.ones(4)
-    assert "share memory" in difference(ran(x.clone(), inputs=[x]), ran(x, inputs=[x]), lambda: None)
+    assert "share memory" in difference(
+        ran(x.clone(), inputs=[x]), ran(x, inputs=[x]), lambda: None
+    )
     assert difference(ran(x[1:], x, inputs=[x]), ran(x[1:], x, inputs=[x]), lambda: None) == ""
 
 
@@ -61,7 +76,9 @@ def test_each_of_torchs_settings_of_precision_is_seen():
         torch.set_float32_matmul_precision("medium")
         assert rounds_products() and versions() != exact
         torch.set_float32_matmul_precision("highest")
-        torch.backends.cuda.matmul.fp32_precision = "tf32"  # the older setting cannot be asked for from here on
+        torch.backends.cuda.matmul.fp32_precision = (
+            "tf32"  # the older setting cannot be asked for from here on
+        )
         assert rounds_products() and versions() != exact
     finally:
         torch.set_float32_matmul_precision(before)
@@ -70,8 +87,16 @@ def test_each_of_torchs_settings_of_precision_is_seen():
 @pytest.mark.parametrize(
     ("off", "eagers", "said"),
     [
-        (1e-3, 0.0, ""),  # one rounding of float16 in a graph that casts to it, also in its run in float64
-        (1e-3, 1e-4, "away from float64's"),  # the run in float64 is more exact than float16: so has the graph to be
+        (
+            1e-3,
+            0.0,
+            "",
+        ),  # one rounding of float16 in a graph that casts to it, also in its run in float64
+        (
+            1e-3,
+            1e-4,
+            "away from float64's",
+        ),  # the run in float64 is more exact than float16: so has the graph to be
         (5e-2, 0.0, "away from float64's"),
     ],
 )
@@ -88,6 +113,13 @@ def test_a_run_in_float64_that_rounds_as_the_graph_does(off, eagers, said):
 def test_a_gradient_of_nothing_but_rounding(off, said, exact):
     noise = torch.randn(1000, generator=torch.Generator().manual_seed(1))
     large = EXACT.float()
-    wanted, got = RunResult([], [large, 1e-8 * noise], []), RunResult([], [large, off * noise.flip(0)], [])
-    found = difference(got, wanted, lambda: RunResult([], [EXACT, torch.zeros(1000).double()], []) if exact else None)
+    wanted, got = (
+        RunResult([], [large, 1e-8 * noise], []),
+        RunResult([], [large, off * noise.flip(0)], []),
+    )
+    found = difference(
+        got,
+        wanted,
+        lambda: RunResult([], [EXACT, torch.zeros(1000).double()], []) if exact else None,
+    )
     assert said in found and bool(said) == bool(found)

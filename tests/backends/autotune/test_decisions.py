@@ -1,4 +1,5 @@
 """Decisions on disk, and two processes that tune the same graph at once."""
+
 import os
 import subprocess
 import sys
@@ -35,10 +36,15 @@ print(choice.backend, choice.why, choice.timings)
 def test_two_processes_at_once_come_to_one_decision(tmp_path):
     script = tmp_path / "program.py"
     script.write_text(textwrap.dedent(PROGRAM))
-    environment = os.environ | {"FRAMEJIT_CACHE_DIR": str(tmp_path / "cache"), "FRAMEJIT_STRICT": "1"}
+    environment = os.environ | {
+        "FRAMEJIT_CACHE_DIR": str(tmp_path / "cache"),
+        "FRAMEJIT_STRICT": "1",
+    }
 
     def start():
-        pipes = dict(stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        pipes = dict(
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        )
         return subprocess.Popen([sys.executable, str(script)], env=environment, **pipes)
 
     both = [start(), start()]
@@ -52,19 +58,39 @@ def test_two_processes_at_once_come_to_one_decision(tmp_path):
     assert said[0][0] == said[1][0] and "locked" not in said[0][1] + said[1][1]
     (decision,) = Decisions(tmp_path / "cache").all()
     assert said[0][0].startswith(decision.chosen)
-    third = subprocess.run([sys.executable, str(script)], env=environment, input="go\n", capture_output=True, text=True, timeout=120)
+    third = subprocess.run(
+        [sys.executable, str(script)],
+        env=environment,
+        input="go\n",
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
     assert f"{decision.chosen} remembered" in third.stdout
 
 
 def decision(key, chosen):
-    return Decision(key, "graph", "shapes", "device", "versions", "mode", chosen, ((chosen, 1e-3),), (("other", "is wrong"),), 0.5)
+    return Decision(
+        key,
+        "graph",
+        "shapes",
+        "device",
+        "versions",
+        "mode",
+        chosen,
+        ((chosen, 1e-3),),
+        (("other", "is wrong"),),
+        0.5,
+    )
 
 
 def test_the_first_decision_stands(tmp_path):
     decisions = Decisions(tmp_path)
     assert decisions.find("a") is None and decisions.all() == [] and decisions.clear() == 0
     first = decisions.keep(decision("a", "eager"))
-    assert first.chosen == "eager" and decisions.keep(decision("a", "native")) == first == decisions.find("a")
+    assert first.chosen == "eager" and decisions.keep(
+        decision("a", "native")
+    ) == first == decisions.find("a")
     decisions.keep(decision("b", "native"))
     assert [one.key for one in decisions.all()] == ["b", "a"]
     decisions.drop("a")
@@ -75,7 +101,9 @@ def test_a_folder_that_cannot_be_written_costs_a_warning(tmp_path, register):
     register("same", lambda gm, inputs: gm.forward)
     (tmp_path / "cache").write_text("a file where a folder should be")
     with framejit.config.patch(cache_dir=tmp_path / "cache"):
-        compiled = framejit.compile(lambda x: (x @ x).cos().sum(0), backend="autotune", options={"candidates": ["same"]})
+        compiled = framejit.compile(
+            lambda x: (x @ x).cos().sum(0), backend="autotune", options={"candidates": ["same"]}
+        )
         x = torch.randn(16, 16)
         with pytest.warns(UserWarning, match="cannot be kept"):
             assert torch.equal(compiled(x), (x @ x).cos().sum(0))
@@ -86,7 +114,9 @@ def test_what_a_decision_depends_on(cache_dir, register):
     x = torch.randn(16, 16)
 
     def decide(f, x=x, **options):
-        compiled = framejit.compile(f, backend="autotune", options={"candidates": ["same"], **options})
+        compiled = framejit.compile(
+            f, backend="autotune", options={"candidates": ["same"], **options}
+        )
         compiled(x)
         (choice,) = compiled.framejit.explain().choices
         return choice.why

@@ -1,4 +1,5 @@
 """Repros of planted faults get small, go on failing in the same way, and run alone."""
+
 from __future__ import annotations
 
 import os
@@ -63,7 +64,9 @@ def planted(tmp_path, monkeypatch, cache_dir):
     __import__("framejit_planted")
 
     def strike_out(name):
-        compiled = framejit.compile(work, backend="autotune", options={"candidates": [name], "tune_budget_s": 30.0})
+        compiled = framejit.compile(
+            work, backend="autotune", options={"candidates": [name], "tune_budget_s": 30.0}
+        )
         with torch.no_grad():
             compiled(torch.randn(8, 6), torch.randn(8, 6), torch.randn(6))
         (repro,) = (cache_dir / "struck_out").iterdir()
@@ -77,7 +80,9 @@ def planted(tmp_path, monkeypatch, cache_dir):
 def alone(script, folder):
     """Runs a script as a user would."""
     environment = os.environ | {"PYTHONPATH": os.pathsep.join([str(folder), *sys.path])}
-    return subprocess.run([sys.executable, script], capture_output=True, text=True, env=environment, timeout=120)
+    return subprocess.run(
+        [sys.executable, script], capture_output=True, text=True, env=environment, timeout=120
+    )
 
 
 def test_a_wrong_result(planted, tmp_path, capsys):
@@ -85,7 +90,11 @@ def test_a_wrong_result(planted, tmp_path, capsys):
     assert main(["minify", str(script.parent), "--out", str(tmp_path / "small")]) == 0
     (small,) = (tmp_path / "small").iterdir()
     repro = Repro.parse(small.read_text())
-    assert len(repro.lines) == 1 and "tanh" in repro.lines[0] and len(repro.inputs) == len(repro.outputs) == 1
+    assert (
+        len(repro.lines) == 1
+        and "tanh" in repro.lines[0]
+        and len(repro.inputs) == len(repro.outputs) == 1
+    )
     assert "it is wrong: result 0" in capsys.readouterr().out
     done = alone(small, tmp_path)
     assert done.returncode == 1 and done.stderr.startswith("is wrong: result 0"), done.stderr
@@ -96,12 +105,15 @@ def test_a_crash(planted, tmp_path, capsys):
     assert main(["minify"]) == 0
     small = script.with_name(script.stem + ".min.py")
     repro = Repro.parse(small.read_text())
-    assert len(repro.lines) == 2 and all(any(word in line for line in repro.lines) for word in ("cumsum", "*"))
+    assert len(repro.lines) == 2 and all(
+        any(word in line for line in repro.lines) for word in ("cumsum", "*")
+    )
     assert "it crashed: SIGSEGV" in capsys.readouterr().out
     assert alone(small, tmp_path).returncode == -11
 
 
-RIGHT = """
+RIGHT = (
+    """
 import sys
 import torch
 backend = "eager"
@@ -109,7 +121,9 @@ def forward(self, x):
     y = x + 1; x = None
     return (y,)
 inputs = [torch.ones(2)]
-""" + MAIN
+"""
+    + MAIN
+)
 
 
 def test_what_does_not_fail_is_said(tmp_path, capsys, cache_dir):
@@ -117,13 +131,27 @@ def test_what_does_not_fail_is_said(tmp_path, capsys, cache_dir):
     good.write_text(RIGHT)
     none.write_text("print('no repro')")
     assert main(["minify", str(good)]) == 1 and "does not fail here" in capsys.readouterr().err
-    assert main(["minify", str(none)]) == 1 and "has no function `forward`" in capsys.readouterr().err
-    assert main(["minify", str(tmp_path / "empty.py")]) == 1 and "No such file" in capsys.readouterr().err
+    assert (
+        main(["minify", str(none)]) == 1 and "has no function `forward`" in capsys.readouterr().err
+    )
+    assert (
+        main(["minify", str(tmp_path / "empty.py")]) == 1
+        and "No such file" in capsys.readouterr().err
+    )
     assert main(["minify"]) == 1 and "nothing was struck out" in capsys.readouterr().err
 
 
 def test_an_exception_of_another_kind_is_another_failure():
-    kinds = [kind_of(one) for one in ("is wrong: result 0 is off", "is wrong: result 1", "fails: TypeError: x", "fails: ValueError: x", "")]
+    kinds = [
+        kind_of(one)
+        for one in (
+            "is wrong: result 0 is off",
+            "is wrong: result 1",
+            "fails: TypeError: x",
+            "fails: ValueError: x",
+            "",
+        )
+    ]
     assert kinds == ["is wrong", "is wrong", "fails: TypeError", "fails: ValueError", ""]
 
 

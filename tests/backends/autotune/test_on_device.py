@@ -1,4 +1,5 @@
 """The default backend on a CUDA device: what it chooses, what it leaves, what it costs."""
+
 from __future__ import annotations
 
 import gc
@@ -20,12 +21,19 @@ def _default(cache_dir):
 
 def choices(compiled):
     controls = getattr(compiled.framejit, "_controls", [compiled.framejit])
-    return [event for control in controls for event in control.history.events if isinstance(event, Chosen)]
+    return [
+        event
+        for control in controls
+        for event in control.history.events
+        if isinstance(event, Chosen)
+    ]
 
 
 def small():
     torch.manual_seed(0)
-    return nn.Sequential(*(nn.Sequential(nn.Linear(64, 64), nn.LayerNorm(64), nn.GELU()) for _ in range(30))).cuda()
+    return nn.Sequential(
+        *(nn.Sequential(nn.Linear(64, 64), nn.LayerNorm(64), nn.GELU()) for _ in range(30))
+    ).cuda()
 
 
 def off(got, true):
@@ -35,7 +43,11 @@ def off(got, true):
 
 @pytest.mark.parametrize("grad", [False, True])
 def test_many_small_kernels_are_recorded(grad):
-    model, plain, exact = framejit.compile(small(), options={"patience": 0}), small(), small().double()
+    model, plain, exact = (
+        framejit.compile(small(), options={"patience": 0}),
+        small(),
+        small().double(),
+    )
     x = torch.randn(8, 64, device="cuda")
     for _ in range(4):
         with torch.set_grad_enabled(grad):
@@ -45,9 +57,14 @@ def test_many_small_kernels_are_recorded(grad):
             for result in (got, wanted, exact(x.double())):
                 result.sum().backward()
     (choice,) = choices(model)
-    assert "cudagraphs" in choice.backend and dict(choice.timings)[choice.backend] < 0.9 * dict(choice.timings)["eager"]
+    assert (
+        "cudagraphs" in choice.backend
+        and dict(choice.timings)[choice.backend] < 0.9 * dict(choice.timings)["eager"]
+    )
     if grad:
-        for got, wanted, true in zip(model.parameters(), plain.parameters(), exact.parameters(), strict=True):
+        for got, wanted, true in zip(
+            model.parameters(), plain.parameters(), exact.parameters(), strict=True
+        ):
             assert off(got.grad, true.grad) <= 4 * off(wanted.grad, true.grad) + 1e-6
     again = framejit.compile(small(), options={"patience": 0})
     with torch.set_grad_enabled(grad):
@@ -62,7 +79,11 @@ def test_reduce_overhead_forces_it():
     compiled(x)
     (choice,) = choices(compiled)
     assert "cudagraphs" in choice.backend
-    compiled = framejit.compile(lambda x: (x @ x).relu() - 1, mode="max-autotune-no-cudagraphs", options={"candidates": ["cudagraphs"]})
+    compiled = framejit.compile(
+        lambda x: (x @ x).relu() - 1,
+        mode="max-autotune-no-cudagraphs",
+        options={"candidates": ["cudagraphs"]},
+    )
     compiled(x)
     assert choices(compiled) == []
 
@@ -78,7 +99,9 @@ def test_tuning_leaves_no_memory():
     gc.collect()
     torch.cuda.empty_cache()
     before = torch.cuda.memory_allocated()
-    compiled = framejit.compile(f, options={"remember": False, "candidates": ["cudagraphs", "aot_eager"]})
+    compiled = framejit.compile(
+        f, options={"remember": False, "candidates": ["cudagraphs", "aot_eager"]}
+    )
     compiled(x)
     compiled.framejit.reset()
     gc.collect()

@@ -1,4 +1,5 @@
 """A graph runs as captured until that has taken a share of what trying other backends is likely to take; then it is compiled for good."""
+
 from __future__ import annotations
 
 import framejit
@@ -20,7 +21,11 @@ class Network(torch.nn.Module):
 
 def compiled(events, **options):
     with framejit.config.patch(sinks=(events.append,), strict=True):
-        return framejit.compile(Network(), backend="autotune", options={"remember": False, "tune_budget_s": 0.3, **options})
+        return framejit.compile(
+            Network(),
+            backend="autotune",
+            options={"remember": False, "tune_budget_s": 0.3, **options},
+        )
 
 
 def of(kind, events):
@@ -97,4 +102,6 @@ def test_slow_first_calls_are_not_taken_for_all(monkeypatch):
 @pytest.mark.parametrize("wrong", [-1, "long"])
 def test_patience_is_a_number(wrong):
     with pytest.raises((ValueError, framejit.FramejitError), match="patience"):
-        framejit.compile(Network(), backend="autotune", options={"patience": wrong})(torch.randn(4, 16))
+        framejit.compile(Network(), backend="autotune", options={"patience": wrong})(
+            torch.randn(4, 16)
+        )

@@ -1,4 +1,5 @@
 """Graphs whose sizes vary: one compile, and one decision for each scale of sizes."""
+
 import framejit
 import pytest
 import torch
@@ -9,8 +10,9 @@ def work(x, w):
 
 
 def inputs(rows):
-    return torch.linspace(-1, 1, rows * 32).reshape(rows, 32), torch.linspace(-1, 1, 1024).reshape(32, 32)
-
+    return torch.linspace(-1, 1, rows * 32).reshape(rows, 32), torch.linspace(-1, 1, 1024).reshape(
+        32, 32
+    )
 
 
 @pytest.fixture
@@ -40,7 +42,9 @@ def test_one_decision_for_a_scale(tuned, builds):
 
 
 def test_two_equal_decisions_stand_for_all_sizes(tuned, builds):
-    builds("scaled-slow", lambda gm, *args: [torch.stack([item] * 50)[0] for item in gm.forward(*args)])
+    builds(
+        "scaled-slow", lambda gm, *args: [torch.stack([item] * 50)[0] for item in gm.forward(*args)]
+    )
     compiled, choices = tuned(work, "scaled-slow", isolate=False)
     for rows in (8, 9, 64, 512, 4096, 20, 2000):
         compiled(*inputs(rows))
@@ -50,7 +54,10 @@ def test_two_equal_decisions_stand_for_all_sizes(tuned, builds):
 
 def test_what_is_wrong_for_one_scale_is_not_built_again(tuned, builds):
     """Guards on sizes that a compile adds can only be read while the graph is compiled."""
-    counted = builds("scaled-wrong", lambda gm, *args: [item + (len(args[0]) > 100) for item in gm.forward(*args)])
+    counted = builds(
+        "scaled-wrong",
+        lambda gm, *args: [item + (len(args[0]) > 100) for item in gm.forward(*args)],
+    )
     compiled, choices = tuned(work, "scaled-wrong", isolate=False)
     for rows in (8, 9, 4096, 10, 8192, 70000):
         for mine, yours in zip(work(*inputs(rows)), compiled(*inputs(rows)), strict=True):
@@ -71,7 +78,9 @@ def test_a_decision_is_remembered_for_other_sizes_of_its_scale(tuned, builds):
 def test_a_counter_is_no_scale(tuned, builds):
     """A number that no size follows from does not change what is fastest."""
     builds("scaled-counter", lambda gm, *args: gm.forward(*args))
-    compiled, choices = tuned(lambda x, n: (x.sin() * n).cos() + (x * n).tanh(), "scaled-counter", isolate=False)
+    compiled, choices = tuned(
+        lambda x, n: (x.sin() * n).cos() + (x * n).tanh(), "scaled-counter", isolate=False
+    )
     for number in range(1, 2000, 97):
         compiled(inputs(8)[0], number)
     assert compiled.framejit.compiles == 2 and len(choices()) == 2

@@ -1,4 +1,5 @@
 """Copies of inputs keep how these share memory."""
+
 from __future__ import annotations
 
 import torch
@@ -15,7 +16,11 @@ def shares(one, other):
 def test_views_of_one_storage():
     base = torch.arange(1.0, 17.0)
     left, right, inside, other = copy_tensors([base[1:7], base[8:], base[3:5], torch.ones(3)], {0})
-    assert torch.equal(left, base[1:7]) and torch.equal(right, base[8:]) and torch.equal(inside, base[3:5])
+    assert (
+        torch.equal(left, base[1:7])
+        and torch.equal(right, base[8:])
+        and torch.equal(inside, base[3:5])
+    )
     assert not shares(left, base) and shares(base, other) is False
     assert torch.equal(inside, torch.zeros(2)) and torch.equal(right, torch.arange(9.0, 17.0))
     assert left.untyped_storage().data_ptr() == right.untyped_storage().data_ptr()
@@ -23,7 +28,10 @@ def test_views_of_one_storage():
 
 def test_two_storages_of_the_same_bytes():
     memory = bytearray(64)
-    one, other = torch.frombuffer(memory, dtype=torch.float32), torch.frombuffer(memory, dtype=torch.float32, offset=16)[:4]
+    one, other = (
+        torch.frombuffer(memory, dtype=torch.float32),
+        torch.frombuffer(memory, dtype=torch.float32, offset=16)[:4],
+    )
     one.copy_(torch.arange(16.0))
     mine, theirs = copy_tensors([one, other], {1})
     assert torch.equal(mine, one) and torch.equal(theirs, other)
@@ -32,7 +40,13 @@ def test_two_storages_of_the_same_bytes():
 
 def test_views_of_several_dtypes_and_layouts():
     base = torch.arange(16, dtype=torch.int16)
-    made = [base[1:4], base.view(torch.float32)[1:], base.as_strided((3, 2), (1, 0), 2), base[:0], torch.empty(2, device="meta")]
+    made = [
+        base[1:4],
+        base.view(torch.float32)[1:],
+        base.as_strided((3, 2), (1, 0), 2),
+        base[:0],
+        torch.empty(2, device="meta"),
+    ]
     for one, copy in zip(made[:4], copy_tensors(made, set(range(5)))[:4], strict=True):
         assert torch.equal(one, copy) and one.stride() == copy.stride()
 
@@ -68,8 +82,10 @@ def test_conjugated_and_negated_views_share_memory():
     given = [base, base.conj(), base.conj().imag]
     assert given[1].is_conj() and given[2].is_neg()
     copies = copy_tensors(given, {0})
-    assert all(one.is_conj() == two.is_conj() and one.is_neg() == two.is_neg() and torch.equal(one, two)
-               for one, two in zip(given, copies, strict=True))
+    assert all(
+        one.is_conj() == two.is_conj() and one.is_neg() == two.is_neg() and torch.equal(one, two)
+        for one, two in zip(given, copies, strict=True)
+    )
     copies[0].mul_(2)
     assert torch.equal(copies[1], base.conj() * 2) and torch.equal(copies[2], base.conj().imag * 2)
 

@@ -1,4 +1,5 @@
 """What is tried and kept where candidates cannot be recorded or time is over."""
+
 from __future__ import annotations
 
 import time
@@ -7,7 +8,7 @@ import pytest
 import torch
 from framejit.backends.autotune import tuning
 from framejit.backends.autotune.candidates import Choice
-from framejit.backends.autotune.plan import Plan
+from framejit.backends.autotune.plan import TuningPlan
 from framejit.backends.registry import Backend
 from framejit.events import Chosen, Reporter
 
@@ -50,12 +51,17 @@ def decide(monkeypatch):
 
     def decide(backends, **plan):
         backends = [Backend(name, function) for name, function in backends.items()]
-        monkeypatch.setattr(tuning, "lookup", {backend.name: backend for backend in backends}.__getitem__)
+        monkeypatch.setattr(
+            tuning, "lookup", {backend.name: backend for backend in backends}.__getitem__
+        )
         graph, told = torch.fx.Graph(), []
         x = graph.placeholder("x")
         graph.output((graph.call_function(sleeping, (x,)),))
         x.meta["example_value"] = torch.ones(4)
-        gm, plan = torch.fx.GraphModule({}, graph), Plan(isolate=False, remember=False, **plan)
+        gm, plan = (
+            torch.fx.GraphModule({}, graph),
+            TuningPlan(isolate=False, remember=False, **plan),
+        )
         reporter, inputs = Reporter("f", "f.py:1", told.append), [torch.ones(4)]
         call = tuning.Tuning(gm, inputs, plan, Choice(tuple(backends), ()), reporter).decide(inputs)
         (decision,) = (event for event in told if isinstance(event, Chosen))
@@ -73,9 +79,13 @@ def test_what_cannot_be_recorded_runs_without_recording(decide, at_call, below):
         compiled.append(True)
         return below(gm, example_inputs)
 
-    call, decision = decide({"plain+cudagraphs": unrecordable(below, at_call), "plain": plain}, tune_budget_s=0.05)
+    call, decision = decide(
+        {"plain+cudagraphs": unrecordable(below, at_call), "plain": plain}, tune_budget_s=0.05
+    )
     assert decision.backend == "plain" and call(torch.ones(4))[0].tolist() == [2.0] * 4
-    assert "a test" in dict(decision.struck)["plain+cudagraphs"] and "plain" not in dict(decision.struck)
+    assert "a test" in dict(decision.struck)["plain+cudagraphs"] and "plain" not in dict(
+        decision.struck
+    )
     assert compiled == ([True] if below is quick and at_call == 3 else [])
 
 
@@ -85,5 +95,9 @@ def test_eagers_work_that_cannot_be_recorded_is_eager(decide):
 
 
 def test_native_is_tried_however_much_time_others_took(decide):
-    _, decision = decide({"first": slow_to_compile, "other": quick, "native": quick}, tune_budget_s=0.05)
-    assert dict(decision.struck)["other"].startswith("not tried") and "native" in dict(decision.timings)
+    _, decision = decide(
+        {"first": slow_to_compile, "other": quick, "native": quick}, tune_budget_s=0.05
+    )
+    assert dict(decision.struck)["other"].startswith("not tried") and "native" in dict(
+        decision.timings
+    )

@@ -1,4 +1,5 @@
 """`verify=N`: what a backend gets wrong in its first calls is noticed, and the results are eager's all the same."""
+
 from __future__ import annotations
 
 import subprocess
@@ -42,7 +43,10 @@ def shared_result(gm, args):
 
 
 def wrong_gradient(gm, args):
-    return tuple(one.detach() + (one - one.detach()) * 2 if one.requires_grad else one for one in gm.forward(*args))
+    return tuple(
+        one.detach() + (one - one.detach()) * 2 if one.requires_grad else one
+        for one in gm.forward(*args)
+    )
 
 
 def raising(gm, args):
@@ -93,8 +97,12 @@ def given():
     return torch.arange(12.0).view(3, 4), torch.linspace(0, 1, 12).view(3, 4)
 
 
-@pytest.mark.parametrize(("fault", "function", "said"), CASES, ids=lambda item: getattr(item, "__name__", None))
-def test_a_planted_fault_is_found_and_the_call_keeps_eagers_result(fault, function, said, planted, cache_dir):
+@pytest.mark.parametrize(
+    ("fault", "function", "said"), CASES, ids=lambda item: getattr(item, "__name__", None)
+)
+def test_a_planted_fault_is_found_and_the_call_keeps_eagers_result(
+    fault, function, said, planted, cache_dir
+):
     compiled = framejit.compile(function, backend=planted(fault), verify=2)
     ours, eagers = given(), given()
     with pytest.warns(RuntimeWarning, match="computes a graph of .* wrongly") as caught:
@@ -169,7 +177,10 @@ def mixed(x, weight, scale):
 
 def test_a_graph_that_computes_in_bfloat16_may_round_as_that(cache_dir):
     generator = torch.Generator().manual_seed(0)
-    given = [torch.randn(shape, generator=generator).requires_grad_() for shape in ((32, 8), (16, 8), (16,))]
+    given = [
+        torch.randn(shape, generator=generator).requires_grad_()
+        for shape in ((32, 8), (16, 8), (16,))
+    ]
     compiled = framejit.compile(mixed, backend="native", verify=4)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
@@ -200,11 +211,20 @@ def test_the_script_shows_what_was_written_between_inputs(planted, cache_dir):
     base = torch.arange(1.0, 13.0).view(3, 4)
     with pytest.warns(RuntimeWarning, match="memory between inputs") as caught:
         framejit.compile(rows, backend=planted(stray), verify=1)(base[0], base[2])
-    assert torch.equal(base, torch.arange(1.0, 13.0).view(3, 4) + torch.tensor([[1.0], [0.0], [0.0]]))
+    assert torch.equal(
+        base, torch.arange(1.0, 13.0).view(3, 4) + torch.tensor([[1.0], [0.0], [0.0]])
+    )
     script = str(caught[0].message).rpartition(" ")[2]
     made: dict = {}
-    exec(compile(open(script).read().replace("if __name__", "if False and __name__"), script, "exec"), made)
-    compiled = framejit.compile(lambda self, *args: made["forward"](self, *args), backend="planted_stray", verify=0)
+    exec(
+        compile(
+            open(script).read().replace("if __name__", "if False and __name__"), script, "exec"
+        ),
+        made,
+    )
+    compiled = framejit.compile(
+        lambda self, *args: made["forward"](self, *args), backend="planted_stray", verify=0
+    )
     assert "memory between inputs" in judge(made["forward"], compiled, made["inputs"])
 
 
@@ -221,7 +241,10 @@ def test_only_the_first_calls_are_compared(planted):
             compiled(*given())
     assert len(runs) == 5
     with framejit.config.patch(verify=0):
-        assert framejit.compile(sums, backend=planted(wrong_value))(*given()).sum() != sums(*given()).sum()
+        assert (
+            framejit.compile(sums, backend=planted(wrong_value))(*given()).sum()
+            != sums(*given()).sum()
+        )
 
 
 def test_random_numbers_that_are_not_eagers_are_no_fault(planted, cache_dir):
@@ -229,7 +252,9 @@ def test_random_numbers_that_are_not_eagers_are_no_fault(planted, cache_dir):
         torch.rand(3)
         return gm.forward(*args)
 
-    compiled = framejit.compile(lambda x, y: torch.rand_like(x) + y, backend=planted(draws), verify=1)
+    compiled = framejit.compile(
+        lambda x, y: torch.rand_like(x) + y, backend=planted(draws), verify=1
+    )
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         compiled(*given())
@@ -257,7 +282,7 @@ def test_what_is_no_number_of_calls_is_refused(asked):
         framejit.config.verify = asked
 
 
-PROGRAM = '''
+PROGRAM = """
 import framejit
 import torch
 
@@ -279,26 +304,41 @@ expected = base.clone()
 step(expected[:4], expected[4:])
 compiled(base[:4], base[4:])
 assert torch.equal(base, expected)
-'''
-REGISTERED = '''@framejit.register_backend("planted_in_program")
+"""
+REGISTERED = """@framejit.register_backend("planted_in_program")
 def planted(gm, example_inputs):
     if not any("tanh" in str(node.target) for node in gm.graph.nodes):
         return gm.forward
-    return lambda *args: tuple(one + 0.1 for one in gm.forward(*args))'''
+    return lambda *args: tuple(one + 0.1 for one in gm.forward(*args))"""
 
 
 @pytest.mark.parametrize("name", ["'planted_in_program'", "planted"])
-def test_the_script_of_a_backend_in_the_users_program_runs_alone_and_shrinks(name, tmp_path, cache_dir, capsys):
+def test_the_script_of_a_backend_in_the_users_program_runs_alone_and_shrinks(
+    name, tmp_path, cache_dir, capsys
+):
     program = tmp_path / "train.py"
     program.write_text(PROGRAM.format(backend=REGISTERED, name=name))
-    environment = {"FRAMEJIT_VERIFY": "2", "FRAMEJIT_CACHE_DIR": str(cache_dir), "PATH": "/usr/bin:/bin", "PYTHONPATH": ":".join(sys.path)}
-    ran = subprocess.run([sys.executable, program], capture_output=True, text=True, env=environment, timeout=120)
+    environment = {
+        "FRAMEJIT_VERIFY": "2",
+        "FRAMEJIT_CACHE_DIR": str(cache_dir),
+        "PATH": "/usr/bin:/bin",
+        "PYTHONPATH": ":".join(sys.path),
+    }
+    ran = subprocess.run(
+        [sys.executable, program], capture_output=True, text=True, env=environment, timeout=120
+    )
     assert ran.returncode == 0, ran.stderr
     assert ran.stderr.count("computes a graph of step wrongly") == 1
     (script,) = (cache_dir / "struck_out").iterdir()
     assert str(script) in ran.stderr
-    alone = subprocess.run([sys.executable, script], capture_output=True, text=True, env=environment, timeout=120)
-    assert alone.returncode == 1 and "is wrong: " in alone.stderr and alone.stdout.count("started") == 1
+    alone = subprocess.run(
+        [sys.executable, script], capture_output=True, text=True, env=environment, timeout=120
+    )
+    assert (
+        alone.returncode == 1
+        and "is wrong: " in alone.stderr
+        and alone.stdout.count("started") == 1
+    )
     assert main(["minify", str(script), "--out", str(tmp_path / "small")]) == 0
     capsys.readouterr()
     (small,) = (tmp_path / "small").iterdir()

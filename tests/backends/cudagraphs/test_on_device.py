@@ -1,4 +1,5 @@
 """Recorded graphs on a CUDA device: the same as eager in all that a program can see, and told where not recorded."""
+
 from __future__ import annotations
 
 import gc
@@ -15,7 +16,11 @@ pytestmark = pytest.mark.gpu
 
 
 def notes(compiled):
-    return [event.text for event in compiled.framejit.history.events if isinstance(event, Note | Recorded)]
+    return [
+        event.text
+        for event in compiled.framejit.history.events
+        if isinstance(event, Note | Recorded)
+    ]
 
 
 def recorded(compiled):
@@ -56,7 +61,16 @@ def test_results_of_earlier_calls_stay():
 def test_views_and_inputs_among_the_results():
     def f(x, y):
         z = x * y
-        return x, x[2:], z, z[1:3], z.view(-1)[5:], y.t(), z.expand(3, 8, 8), torch.zeros(0, device="cuda")
+        return (
+            x,
+            x[2:],
+            z,
+            z[1:3],
+            z.view(-1)[5:],
+            y.t(),
+            z.expand(3, 8, 8),
+            torch.zeros(0, device="cuda"),
+        )
 
     compiled = check(f, lambda: [rand(8, 8), rand(8, 8)])
     x, y = rand(8, 8), rand(8, 8)
@@ -107,7 +121,11 @@ def test_parameters_are_read_in_place_and_may_be_replaced():
             if step == 9:
                 model[2].weight = nn.Parameter(rand(4, 16))
             x = rand(5, 16)
-            wanted = nn.functional.linear(model[1](nn.functional.linear(x, model[0].weight, model[0].bias)), model[2].weight, model[2].bias)
+            wanted = nn.functional.linear(
+                model[1](nn.functional.linear(x, model[0].weight, model[0].bias)),
+                model[2].weight,
+                model[2].bias,
+            )
             assert torch.equal(compiled(x), wanted)
 
 
@@ -152,7 +170,9 @@ def test_a_recording_that_fails_halfway():
             y = x * 2
             return (y * float(y.sum()),)  # the host waits, which nobody can see beforehand
 
-        return graphed_module.Graphed(graphed_module.Work(run, 0), Reporter("f", "", lambda event: said.append(event.text)))
+        return graphed_module.Graphed(
+            graphed_module.Work(run, 0), Reporter("f", "", lambda event: said.append(event.text))
+        )
 
     said = []
     compiled = framejit.compile(lambda x: x * 2 * (x * 2).sum(), backend=hidden_wait)
@@ -164,7 +184,9 @@ def test_a_recording_that_fails_halfway():
         assert torch.equal(other(x), x.sin().cos())
         torch.cuda.synchronize()
     assert any("not recorded" in text for text in said) and recorded(other)
-    assert torch.rand(3, device="cuda").max() < 1  # the generator does not think that it is still being recorded
+    assert (
+        torch.rand(3, device="cuda").max() < 1
+    )  # the generator does not think that it is still being recorded
 
 
 def test_other_streams_and_threads(monkeypatch):
@@ -173,7 +195,11 @@ def test_other_streams_and_threads(monkeypatch):
     monkeypatch.setattr(threading, "excepthook", failed.append)
 
     def work(number):
-        with torch.cuda.stream(torch.cuda.Stream()) if number % 2 else torch.cuda.stream(torch.cuda.default_stream()):
+        with (
+            torch.cuda.stream(torch.cuda.Stream())
+            if number % 2
+            else torch.cuda.stream(torch.cuda.default_stream())
+        ):
             for _ in range(30):
                 x = rand(64, 64)
                 got = compiled(x)
@@ -211,12 +237,17 @@ def test_inference_mode_and_no_grad():
         with mode():
             x = rand(7)
             got = compiled(x)
-            assert torch.equal(got, x.sin() * 2) and got.is_inference() == torch.is_inference_mode_enabled()
+            assert (
+                torch.equal(got, x.sin() * 2)
+                and got.is_inference() == torch.is_inference_mode_enabled()
+            )
 
 
 def model_for_training():
     torch.manual_seed(0)
-    return nn.Sequential(nn.Linear(16, 32), nn.BatchNorm1d(32), nn.GELU(), nn.Dropout(0.3), nn.Linear(32, 4)).cuda()
+    return nn.Sequential(
+        nn.Linear(16, 32), nn.BatchNorm1d(32), nn.GELU(), nn.Dropout(0.3), nn.Linear(32, 4)
+    ).cuda()
 
 
 def steps(model, count, optimizer=True):
@@ -240,7 +271,11 @@ def test_training_is_eagers():
     got_losses, got_parameters = steps(model, 8)
     for got, wanted in zip((*got_losses, *got_parameters), (*losses, *parameters), strict=True):
         torch.testing.assert_close(got, wanted, rtol=1e-4, atol=1e-5)
-    said = [event.text for event in model.framejit._controls[0].history.events if isinstance(event, Note | Recorded)]
+    said = [
+        event.text
+        for event in model.framejit._controls[0].history.events
+        if isinstance(event, Note | Recorded)
+    ]
     assert sum("recorded," in text for text in said) == 2  # forward and backward
 
 
@@ -253,7 +288,9 @@ def test_two_forward_passes_before_a_backward_one():
         loss = first.sum() if second is None else first.sum() + 2 * second.sum()
         (got,) = torch.autograd.grad(loss, weight, retain_graph=True)
         (again,) = torch.autograd.grad(loss, weight)
-        wanted = (x @ weight).sin().exp().sum() + (0 if second is None else 2 * (y @ weight).sin().exp().sum())
+        wanted = (x @ weight).sin().exp().sum() + (
+            0 if second is None else 2 * (y @ weight).sin().exp().sum()
+        )
         torch.testing.assert_close(got, torch.autograd.grad(wanted, weight)[0])
         assert torch.equal(got, again)
     del loss, wanted, first, second
@@ -275,7 +312,9 @@ def test_over_another_backend():
         got = compiled(x)
         (gradient,) = torch.autograd.grad(got.sum(), weight)
         wanted = (x @ weight).sin()
-        assert torch.equal(got, wanted) and torch.allclose(gradient, torch.autograd.grad(wanted.sum(), weight)[0])
+        assert torch.equal(got, wanted) and torch.allclose(
+            gradient, torch.autograd.grad(wanted.sum(), weight)[0]
+        )
     assert len(made) == 2 and sum("recorded," in text for text in notes(compiled)) == 2
 
 

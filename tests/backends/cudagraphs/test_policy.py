@@ -1,4 +1,5 @@
 """When work is recorded, again, or not at all: the policy alone, with a recording that only says what it was made for."""
+
 from __future__ import annotations
 
 import contextlib
@@ -9,7 +10,7 @@ import framejit
 import pytest
 import torch
 from framejit.backends.cudagraphs import graphed as module
-from framejit.backends.cudagraphs.graphed import Graphed, Work
+from framejit.backends.cudagraphs.graphed import Graphed, RecordingRequest
 from framejit.backends.cudagraphs.recording import Recording, Unrecordable
 from framejit.events import Reporter
 from torch import nn
@@ -49,8 +50,15 @@ def no_device(monkeypatch):
     for name, answer in (("is_current_stream_capturing", lambda: False), ("current_stream", lambda device: stream),
                          ("stream", contextlib.nullcontext), ("device", contextlib.nullcontext)):  # fmt: skip
         monkeypatch.setattr(torch.cuda, name, answer)
-    every_thread, before = threading.enumerate, threading.enumerate()  # a pool that another test left, say
-    monkeypatch.setattr(threading, "enumerate", lambda: [thread for thread in every_thread() if thread not in before])
+    every_thread, before = (
+        threading.enumerate,
+        threading.enumerate(),
+    )  # a pool that another test left, say
+    monkeypatch.setattr(
+        threading,
+        "enumerate",
+        lambda: [thread for thread in every_thread() if thread not in before],
+    )
     monkeypatch.setattr(Recorded, "made", [])
     monkeypatch.setattr(Recorded, "refuse", "")
 
@@ -62,7 +70,9 @@ def graphed(**more):
         runs.append(1)
         return [args[0] + 1]
 
-    return Graphed(Work(run, 0, **more), Reporter("f", "", lambda event: said.append(event.text))), said
+    return Graphed(
+        RecordingRequest(run, 0, **more), Reporter("f", "", lambda event: said.append(event.text))
+    ), said
 
 
 def test_the_second_call_records_and_the_third_replays():
@@ -71,7 +81,11 @@ def test_the_second_call_records_and_the_third_replays():
     for _ in range(4):
         work(x, weight)
     (made,) = Recorded.made
-    assert made.static == (0, 1) and made.replays == 3 and said == ["CUDA graphs: recorded, 2 inputs read in place, 0 copied in"]
+    assert (
+        made.static == (0, 1)
+        and made.replays == 3
+        and said == ["CUDA graphs: recorded, 2 inputs read in place, 0 copied in"]
+    )
 
 
 def test_what_moved_is_copied_in_but_parameters_are_not():
@@ -92,7 +106,11 @@ def test_parameters_that_keep_moving_end_it():
     kept = [nn.Parameter(torch.ones(3)) for _ in range(module.MOST_REMADE + 5)]
     for weight in kept:
         work(weight)
-    assert len(Recorded.made) == module.MOST_REMADE + 1 and "keep moving" in said[-1] and work.states == {}
+    assert (
+        len(Recorded.made) == module.MOST_REMADE + 1
+        and "keep moving" in said[-1]
+        and work.states == {}
+    )
 
 
 def test_what_is_on_loan_is_not_overwritten():
@@ -147,7 +165,9 @@ def test_sizes_have_recordings_of_their_own_up_to_a_number():
     for _ in range(3):
         for x in inputs:
             work(x)
-    assert len(Recorded.made) == module.MOST_SHAPES and any("no room for more" in text for text in said)
+    assert len(Recorded.made) == module.MOST_SHAPES and any(
+        "no room for more" in text for text in said
+    )
 
 
 def test_other_threads_postpone_it():

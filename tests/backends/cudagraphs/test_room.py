@@ -1,4 +1,5 @@
 """Inputs of any layout are copied into memory of the same strides; the logic runs on the CPU."""
+
 from __future__ import annotations
 
 import pytest
@@ -41,5 +42,8 @@ def test_several_at_once():
     one, other = torch.arange(24.0), torch.arange(24.0) * 2
     given = [one.expand(2, 24), other[::3], one.unfold(0, 3, 1)]
     rooms = [Room(item) for item in given]
-    copy_all([room.once for room in rooms], [room.elements(item) for room, item in zip(rooms, given, strict=True)])
+    copy_all(
+        [room.once for room in rooms],
+        [room.elements(item) for room, item in zip(rooms, given, strict=True)],
+    )
     assert all(torch.equal(room.tensor, item) for room, item in zip(rooms, given, strict=True))

@@ -1,4 +1,5 @@
 """Compiled graphs that raise: where the captured one does not it takes over for good, with one warning; what is the user's is raised."""
+
 from __future__ import annotations
 
 import contextlib
@@ -56,7 +57,9 @@ def leaves_a_mode(args):
     torch.set_grad_enabled(False)
 
 
-@pytest.mark.parametrize(("function", "first"), [(pure, None), (random, draws), (writing, None), (modes, leaves_a_mode)])
+@pytest.mark.parametrize(
+    ("function", "first"), [(pure, None), (random, draws), (writing, None), (modes, leaves_a_mode)]
+)
 def test_the_captured_graph_takes_over(function, first):
     backend = Broken(first or (lambda args: None))
     compiled = framejit.compile(function, backend=backend)
@@ -169,9 +172,21 @@ class Fussy(torch.autograd.Function):
     ("operation", "good", "bad"),
     [
         (lambda v: torch.arange(3)[v], torch.tensor(1), torch.tensor(7)),
-        (lambda v: torch.nn.functional.binary_cross_entropy(v, torch.ones(1)), torch.tensor([0.5]), torch.tensor([7.0])),
-        (lambda v: torch.zeros(4).masked_scatter(v > 0, torch.ones(2)), torch.tensor([1, 0, 0, 1]), torch.tensor([1, 1, 1, 1])),
-        (lambda v: torch.nn.functional.multi_margin_loss(torch.ones(2, 3), v), torch.tensor([1, 0]), torch.tensor([1, 9])),
+        (
+            lambda v: torch.nn.functional.binary_cross_entropy(v, torch.ones(1)),
+            torch.tensor([0.5]),
+            torch.tensor([7.0]),
+        ),
+        (
+            lambda v: torch.zeros(4).masked_scatter(v > 0, torch.ones(2)),
+            torch.tensor([1, 0, 0, 1]),
+            torch.tensor([1, 1, 1, 1]),
+        ),
+        (
+            lambda v: torch.nn.functional.multi_margin_loss(torch.ones(2, 3), v),
+            torch.tensor([1, 0]),
+            torch.tensor([1, 9]),
+        ),
         (fussy, torch.ones(2), torch.ones(9)),
         (torch.ops.framejit_tests.fussy, torch.ones(2), torch.ones(9)),
         (Fussy.apply, torch.ones(2), torch.ones(9)),

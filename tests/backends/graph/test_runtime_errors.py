@@ -1,4 +1,5 @@
 """What a node may do: whether it draws random numbers is told from its arguments, and must never be denied where it does."""
+
 from __future__ import annotations
 
 import framejit
@@ -8,13 +9,25 @@ import torch.nn.functional as F
 from framejit.backends.graph.runtime_errors import draws_random_numbers, may_draw
 
 X = torch.ones(2, 3, 4)
-DROPOUTS = [F.dropout, F.alpha_dropout, F.dropout1d, F.feature_alpha_dropout, torch.dropout, torch.alpha_dropout, torch.feature_dropout]
+DROPOUTS = [
+    F.dropout,
+    F.alpha_dropout,
+    F.dropout1d,
+    F.feature_alpha_dropout,
+    torch.dropout,
+    torch.alpha_dropout,
+    torch.feature_dropout,
+]
 
 
 def node_of(target, *args, **kwargs):
     graph = torch.fx.Graph()
-    placeholders = [graph.placeholder(f"layer_attention_dropout_{i}") for i, arg in enumerate(args) if arg is X]
-    return graph.call_function(target, tuple(placeholders) + tuple(arg for arg in args if arg is not X), kwargs)
+    placeholders = [
+        graph.placeholder(f"layer_attention_dropout_{i}") for i, arg in enumerate(args) if arg is X
+    ]
+    return graph.call_function(
+        target, tuple(placeholders) + tuple(arg for arg in args if arg is not X), kwargs
+    )
 
 
 def moves_the_generator(target, *args, **kwargs):
@@ -26,25 +39,35 @@ def moves_the_generator(target, *args, **kwargs):
 @pytest.mark.parametrize("target", DROPOUTS, ids=lambda f: f"{f.__module__}.{f.__name__}")
 @pytest.mark.parametrize(("p", "training"), [(0.5, True), (0.5, False), (0.0, True)])
 def test_dropouts(target, p, training):
-    assert draws_random_numbers([node_of(target, X, p, training)]) == moves_the_generator(target, X, p, training)
+    assert draws_random_numbers([node_of(target, X, p, training)]) == moves_the_generator(
+        target, X, p, training
+    )
 
 
 @pytest.mark.parametrize("drawn", [True, False])
 def test_dropout_by_keywords(drawn):
-    assert draws_random_numbers([node_of(F.dropout, X, training=drawn)]) == moves_the_generator(F.dropout, X, training=drawn)
+    assert draws_random_numbers([node_of(F.dropout, X, training=drawn)]) == moves_the_generator(
+        F.dropout, X, training=drawn
+    )
 
 
 @pytest.mark.parametrize("p", [0.0, 0.5])
 def test_attention(p):
     target = F.scaled_dot_product_attention
-    assert draws_random_numbers([node_of(target, X, X, X, None, p)]) == moves_the_generator(target, X, X, X, None, p)
-    assert draws_random_numbers([node_of(target, X, X, X, dropout_p=p)]) == moves_the_generator(target, X, X, X, dropout_p=p)
+    assert draws_random_numbers([node_of(target, X, X, X, None, p)]) == moves_the_generator(
+        target, X, X, X, None, p
+    )
+    assert draws_random_numbers([node_of(target, X, X, X, dropout_p=p)]) == moves_the_generator(
+        target, X, X, X, dropout_p=p
+    )
 
 
 @pytest.mark.parametrize(("p", "training"), [(0.5, True), (0.0, True), (0.5, False)])
 def test_native_dropout(p, training):
     target = torch.ops.aten.native_dropout.default
-    assert draws_random_numbers([node_of(target, X, p, training)]) == moves_the_generator(target, X, p, training)
+    assert draws_random_numbers([node_of(target, X, p, training)]) == moves_the_generator(
+        target, X, p, training
+    )
 
 
 def test_names_of_inputs_are_not_operators():
@@ -96,7 +119,11 @@ def out_of_range_behind_the_last_read(x):
 
 
 @pytest.mark.parametrize("backend", ["eager", "aot_eager", "native", "torchscript"])
-@pytest.mark.parametrize("f", [out_of_range, out_of_range_and_overwritten, out_of_range_behind_the_last_read], ids=lambda f: f.__name__)
+@pytest.mark.parametrize(
+    "f",
+    [out_of_range, out_of_range_and_overwritten, out_of_range_behind_the_last_read],
+    ids=lambda f: f.__name__,
+)
 @pytest.mark.parametrize("history", [False, True], ids=["", "history"])
 def test_operators_that_nobody_reads_raise(f, history, backend):
     x = torch.arange(4.0, requires_grad=history) * 1
@@ -144,5 +171,8 @@ def test_windows_of_varying_sizes_that_are_written_without_gradients(backend):
     with framejit.config.patch(strict=True):
         compiled = framejit.compile(f, backend=backend, dynamic=True)
     for rows in (2, 3, 4):
-        x, y = torch.arange(-3.0, 2 * rows - 3).view(rows, 2), torch.arange(-3.0, 2 * rows - 3).view(rows, 2)
+        x, y = (
+            torch.arange(-3.0, 2 * rows - 3).view(rows, 2),
+            torch.arange(-3.0, 2 * rows - 3).view(rows, 2),
+        )
         assert torch.equal(compiled(x), f(y)) and torch.equal(x, y)

@@ -1,4 +1,5 @@
 """Views that autograd lets nobody write to stay such, whatever compiles the graph that they come from."""
+
 from __future__ import annotations
 
 import framejit
@@ -45,7 +46,9 @@ def test_python_may_not_write_into_them(f, backend):
     for one, other in pairs:
         assert torch.equal(one, other)
         assert one.stride() == other.stride()
-        assert (one.grad_fn.name() if one._is_view() else None) == (other.grad_fn.name() if other._is_view() else None)
+        assert (one.grad_fn.name() if one._is_view() else None) == (
+            other.grad_fn.name() if other._is_view() else None
+        )
     for one, other in pairs:
         told = []
         for view in (one, other):

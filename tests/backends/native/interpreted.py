@@ -1,5 +1,6 @@
 """Kernels as Triton, run by Triton's interpreter on the CPU, against the meaning of the loop IR. A script: the interpreter is
 chosen before Triton is imported. Prints what differs and how many kernels ran; ends with 1 if any differs."""
+
 from __future__ import annotations
 
 import importlib.util
@@ -25,7 +26,12 @@ sys.path.insert(0, str(Path(__file__).parent))
 import kernels
 import products
 
-TORCH = {**{there: here for here, there in LIBDEVICE.items()}, "fmod": "fmod", "signbit": "signbit", "rint": "round"}
+TORCH = {
+    **{there: here for here, there in LIBDEVICE.items()},
+    "fmod": "fmod",
+    "signbit": "signbit",
+    "rint": "round",
+}
 
 
 class LibDevice:
@@ -36,11 +42,20 @@ class LibDevice:
 
         def call(*args):
             like = next(arg for arg in args if isinstance(arg, tl.tensor))
-            values = [torch.from_numpy(numpy.array(a.handle.data)) if isinstance(a, tl.tensor) else torch.tensor(a) for a in args]
+            values = [
+                torch.from_numpy(numpy.array(a.handle.data))
+                if isinstance(a, tl.tensor)
+                else torch.tensor(a)
+                for a in args
+            ]
             found = function(*torch.broadcast_tensors(*values))
             kind = tl.int32 if found.dtype == torch.bool else like.dtype
-            found = found.to(torch.int32) if found.dtype == torch.bool else found.to(values[0].dtype)
-            return tl.tensor(TensorHandle(found.numpy(), kind), tl.block_type(kind, list(found.shape)))
+            found = (
+                found.to(torch.int32) if found.dtype == torch.bool else found.to(values[0].dtype)
+            )
+            return tl.tensor(
+                TensorHandle(found.numpy(), kind), tl.block_type(kind, list(found.shape))
+            )
 
         return call
 
@@ -50,13 +65,17 @@ def run(folder, printed, memory, sizes):
     text = printed.text
     for size in printed.parameters.sizes:  # the interpreter's range() takes no other numbers
         text = text.replace(f"{size}, ", f"{size}: tl.constexpr, ", 1)
-    path = Path(folder) / f"kernel_{len(os.listdir(folder))}.py"  # a file of its own: Python keeps what it compiled of another
+    path = (
+        Path(folder) / f"kernel_{len(os.listdir(folder))}.py"
+    )  # a file of its own: Python keeps what it compiled of another
     path.write_text(PREAMBLE + text)
     spec = importlib.util.spec_from_file_location(path.stem, path)
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     module.libdevice = LibDevice()
-    arguments = [memory[buffer] for buffer in printed.parameters.buffers] + [sizes[size] for size in printed.parameters.sizes]
+    arguments = [memory[buffer] for buffer in printed.parameters.buffers] + [
+        sizes[size] for size in printed.parameters.sizes
+    ]
     count = eval(printed.programs, dict(sizes))
     if count:
         module.kernel[(count, 1, 1)](*arguments, **dict(printed.blocks))
@@ -64,10 +83,14 @@ def run(folder, printed, memory, sizes):
 
 def run_case(folder, name, case, tiles):
     """How a case's results differ."""
-    want, got = ({buffer: tensor.clone() for buffer, tensor in case.memory.items()} for _ in range(2))
+    want, got = (
+        {buffer: tensor.clone() for buffer, tensor in case.memory.items()} for _ in range(2)
+    )
     evaluate(case.kernel, want, case.sizes)
     run(folder, print_triton(simplify(case.kernel), case.buffers, tiles), got, case.sizes)
-    return [*filter(None, (kernels.told_difference(name, got[buffer], want[buffer]) for buffer in want))]
+    return [
+        *filter(None, (kernels.told_difference(name, got[buffer], want[buffer]) for buffer in want))
+    ]
 
 
 def run_product(folder, name, case):
@@ -75,7 +98,9 @@ def run_product(folder, name, case):
     (found,), memory = products.found(case), products.memory(case)
     printed = print_product(found.product, products.program(case).buffers, products.BLOCKS)
     if case.dtype == torch.bfloat16:  # the interpreter multiplies its bits
-        text = printed.text.replace("tl.dot(left, right,", "tl.dot(left.to(tl.float32), right.to(tl.float32),")
+        text = printed.text.replace(
+            "tl.dot(left, right,", "tl.dot(left.to(tl.float32), right.to(tl.float32),"
+        )
         printed = replace(printed, text=text)
     run(folder, printed, memory, {})
     return [*filter(None, [products.told_difference(name, case, products.result(case, memory))])]
@@ -87,7 +112,9 @@ def main():
         for name, case in kernels.all_cases().items()
         for tiles in kernels.tiles_of(case)
     ]
-    works += [(name, partial(run_product, name=name, case=case)) for name, case in products.JOINED.items()]
+    works += [
+        (name, partial(run_product, name=name, case=case)) for name, case in products.JOINED.items()
+    ]
     told, ran = [], 0
     with tempfile.TemporaryDirectory() as folder:
         for name, work in works:

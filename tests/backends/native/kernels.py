@@ -1,4 +1,5 @@
 """Kernels of the loop IR for the oracle: every scalar operation, cast and reduction, over shapes, masks and computed subscripts."""
+
 from __future__ import annotations
 
 from collections.abc import Iterator
@@ -31,7 +32,22 @@ LOGIC = ("and", "or", "xor", "not")
 BITS = ("bitand", "bitor", "bitxor", "bitnot")
 SHIFTS = ("shl", "shr")
 ALL_TYPES = ("eq", "ne", "where")
-NUMBERS = ("add", "sub", "mul", "maximum", "minimum", "lt", "le", "gt", "ge", "neg", "abs", "remainder", "floordiv", "fmod")
+NUMBERS = (
+    "add",
+    "sub",
+    "mul",
+    "maximum",
+    "minimum",
+    "lt",
+    "le",
+    "gt",
+    "ge",
+    "neg",
+    "abs",
+    "remainder",
+    "floordiv",
+    "fmod",
+)
 
 
 @dataclass
@@ -46,7 +62,9 @@ class Case:
     def buffers(self) -> dict[str, Buffer]:
         found = {}
         for name, tensor in self.memory.items():
-            found[name] = Buffer(name, (index(tensor.numel()),), (index(1),), tensor.dtype, tensor.device)
+            found[name] = Buffer(
+                name, (index(tensor.numel()),), (index(1),), tensor.dtype, tensor.device
+            )
         return found
 
 
@@ -55,12 +73,19 @@ def numbers(count: int, dtype: torch.dtype, seed: int = 0) -> torch.Tensor:
     generator = torch.Generator().manual_seed(seed)
     values = torch.randn(count, generator=generator, dtype=torch.float64) * 3
     if dtype in (torch.float16, torch.bfloat16, *FLOAT):
-        odd = torch.tensor([float("nan"), float("inf"), -float("inf"), 0.0, -0.0, 1.0, -1.0, 0.5], dtype=torch.float64)
+        odd = torch.tensor(
+            [float("nan"), float("inf"), -float("inf"), 0.0, -0.0, 1.0, -1.0, 0.5],
+            dtype=torch.float64,
+        )
         values[: len(odd)] = odd[torch.randperm(len(odd), generator=generator)][:count]
         return values.to(dtype)
     if dtype == torch.bool:
         return values > 0
-    return (values * 5).to(torch.int64).abs().to(dtype) if dtype == torch.uint8 else (values * 5).to(dtype)
+    return (
+        (values * 5).to(torch.int64).abs().to(dtype)
+        if dtype == torch.uint8
+        else (values * 5).to(dtype)
+    )
 
 
 def types_of(name: str) -> tuple[torch.dtype, ...]:
@@ -83,7 +108,10 @@ def operations() -> Iterator[tuple[str, Case]]:
             memory = {f"in{n}": numbers(37, dtype, n) for n in range(op.arity)}
             if name == "where":
                 memory["in0"] = numbers(37, torch.bool)
-            if name in ("truncdiv", "floordiv", "remainder", "fmod") and not dtype.is_floating_point:
+            if (
+                name in ("truncdiv", "floordiv", "remainder", "fmod")
+                and not dtype.is_floating_point
+            ):
                 memory["in1"] = torch.full_like(memory["in1"], 3 if dtype == torch.uint8 else -3)
             if name in SHIFTS:
                 memory = {"in0": memory["in0"].abs(), "in1": memory["in1"].abs() % 8}
@@ -91,7 +119,10 @@ def operations() -> Iterator[tuple[str, Case]]:
                 continue
             value = scalar(name, *(load(b, atom(x), t.dtype) for b, t in memory.items()))
             memory["out"] = torch.zeros(37, dtype=value.dtype)
-            yield f"{name}-{dtype}", Case(Kernel((x,), (), (Store("out", atom(x), value),), (name,)), memory)
+            yield (
+                f"{name}-{dtype}",
+                Case(Kernel((x,), (), (Store("out", atom(x), value),), (name,)), memory),
+            )
 
 
 def casts() -> Iterator[tuple[str, Case]]:
@@ -100,17 +131,31 @@ def casts() -> Iterator[tuple[str, Case]]:
         for target in TYPES:
             values = numbers(37, source)
             if source.is_floating_point and not target.is_floating_point and target != torch.bool:
-                values = values.nan_to_num(1, 2, 3).abs()  # what has no value as an integer may become anything
+                values = values.nan_to_num(
+                    1, 2, 3
+                ).abs()  # what has no value as an integer may become anything
             value = cast(load("in0", atom(x), source), target)
             memory = {"in0": values, "out": torch.zeros(37, dtype=target)}
-            yield f"{source} to {target}", Case(Kernel((x,), (), (Store("out", atom(x), value),), ("cast",)), memory)
+            yield (
+                f"{source} to {target}",
+                Case(Kernel((x,), (), (Store("out", atom(x), value),), ("cast",)), memory),
+            )
 
 
 def reductions() -> Iterator[tuple[str, Case]]:
     """Each reduction along rows, across rows, over everything, and of one element."""
     for kind in REDUCTIONS:
-        for dtype in (torch.bool,) if kind == "any" else (torch.float32, torch.float64, torch.int64, torch.int32):
-            for rows, columns, across in ((5, 70, False), (70, 5, True), (1, 300, False), (130, 3, True)):
+        for dtype in (
+            (torch.bool,)
+            if kind == "any"
+            else (torch.float32, torch.float64, torch.int64, torch.int32)
+        ):
+            for rows, columns, across in (
+                (5, 70, False),
+                (70, 5, True),
+                (1, 300, False),
+                (130, 3, True),
+            ):
                 (x,), (r,) = loops([index(rows)], "x"), loops([index(columns)], "r")
                 place = atom(r) * rows + atom(x) if across else atom(x) * columns + atom(r)
                 value = reduce(kind, load("in0", place, dtype))
@@ -120,7 +165,10 @@ def reductions() -> Iterator[tuple[str, Case]]:
                 elif not kind.startswith("arg"):
                     values[::3] = values.flip(0)[::3]
                 memory = {"in0": values, "out": torch.zeros(rows, dtype=value.dtype)}
-                yield f"{kind}-{dtype}-{rows}x{columns}", Case(Kernel((x,), (r,), (Store("out", atom(x), value),), (kind,)), memory)
+                yield (
+                    f"{kind}-{dtype}-{rows}x{columns}",
+                    Case(Kernel((x,), (r,), (Store("out", atom(x), value),), (kind,)), memory),
+                )
 
 
 def softmax() -> Case:
@@ -131,15 +179,33 @@ def softmax() -> Case:
     shifted = scalar("sub", read, reduce("max", read))
     total = reduce("sum", scalar("exp", shifted))
     value = scalar("div", scalar("exp", shifted), total)
-    memory = {"in0": numbers(1050, torch.float32).nan_to_num(1, 2, 3), "out": torch.zeros(1050), "rows": torch.zeros(15)}
-    return Case(Kernel((x, y), (r,), (Store("out", row * 70 + atom(r), value), Store("rows", row, total)), ("softmax",)), memory)
+    memory = {
+        "in0": numbers(1050, torch.float32).nan_to_num(1, 2, 3),
+        "out": torch.zeros(1050),
+        "rows": torch.zeros(15),
+    }
+    return Case(
+        Kernel(
+            (x, y),
+            (r,),
+            (Store("out", row * 70 + atom(r), value), Store("rows", row, total)),
+            ("softmax",),
+        ),
+        memory,
+    )
 
 
 def extreme_softmax() -> Case:
     """Rows of nothing but -inf, with inf, with NaN, and numbers whose exponentials are too large."""
     case = softmax()
     rows = case.memory["in0"].view(15, 70)
-    rows[0], rows[1, 69], rows[2, 0], rows[3, 30], rows[4, ::2] = -torch.inf, torch.inf, torch.nan, -torch.inf, -torch.inf
+    rows[0], rows[1, 69], rows[2, 0], rows[3, 30], rows[4, ::2] = (
+        -torch.inf,
+        torch.inf,
+        torch.nan,
+        -torch.inf,
+        -torch.inf,
+    )
     rows[5] += 1000
     rows[6, 40:] = torch.inf
     return case
@@ -149,8 +215,15 @@ def masked() -> Case:
     """A pad: nothing is read where the mask is false."""
     x, y = loops([index(6), index(9)], "x")
     column = position(atom(y) - 2)
-    here = scalar("and", scalar("ge", column, position(index(0))), scalar("lt", column, position(index(5))))
-    value = scalar("where", here, load("in0", atom(x) * 5 + atom(y) - 2, torch.float32, mask=here), const(7, torch.float32))
+    here = scalar(
+        "and", scalar("ge", column, position(index(0))), scalar("lt", column, position(index(5)))
+    )
+    value = scalar(
+        "where",
+        here,
+        load("in0", atom(x) * 5 + atom(y) - 2, torch.float32, mask=here),
+        const(7, torch.float32),
+    )
     memory = {"in0": numbers(30, torch.float32), "out": torch.zeros(54)}
     return Case(Kernel((x, y), (), (Store("out", atom(x) * 9 + atom(y), value),), ("pad",)), memory)
 
@@ -162,7 +235,10 @@ def shifted() -> Case:
     front = scalar("lt", position(atom(x)), position(index(1)))
     moved = load("in0", atom(x) - 1, torch.float32, mask=behind)
     value = scalar("where", behind, moved, load("in0", index(3), torch.float32, mask=front))
-    return Case(Kernel((x,), (), (Store("out", atom(x), value),), ("cat",)), {"in0": numbers(8, torch.float32), "out": torch.zeros(9)})
+    return Case(
+        Kernel((x,), (), (Store("out", atom(x), value),), ("cat",)),
+        {"in0": numbers(8, torch.float32), "out": torch.zeros(9)},
+    )
 
 
 def computed() -> Case:
@@ -171,8 +247,14 @@ def computed() -> Case:
     row = load("in1", atom(x), torch.int64)
     check = scalar("lt", row, const(10, torch.int64))
     value = load("in0", atom(Hole(0)) * 9 + atom(y), torch.float32, subscripts=(row,), check=check)
-    memory = {"in0": numbers(90, torch.float32), "in1": torch.tensor([3, 9, 0, 1, 1, 7]), "out": torch.zeros(54)}
-    return Case(Kernel((x, y), (), (Store("out", atom(x) * 9 + atom(y), value),), ("lookup",)), memory)
+    memory = {
+        "in0": numbers(90, torch.float32),
+        "in1": torch.tensor([3, 9, 0, 1, 1, 7]),
+        "out": torch.zeros(54),
+    }
+    return Case(
+        Kernel((x, y), (), (Store("out", atom(x) * 9 + atom(y), value),), ("lookup",)), memory
+    )
 
 
 def divided() -> Case:
@@ -180,7 +262,10 @@ def divided() -> Case:
     (x,) = loops([index(20)], "x")
     place: Index = atom(x) // 4 * 2 + atom(x) % 4
     value = load("in0", place, torch.float32)
-    return Case(Kernel((x,), (), (Store("out", atom(x), value),), ("unfold",)), {"in0": numbers(12, torch.float32), "out": torch.zeros(20)})
+    return Case(
+        Kernel((x,), (), (Store("out", atom(x), value),), ("unfold",)),
+        {"in0": numbers(12, torch.float32), "out": torch.zeros(20)},
+    )
 
 
 def symbolic(rows: int, columns: int) -> Case:
@@ -189,8 +274,15 @@ def symbolic(rows: int, columns: int) -> Case:
     (x,), (r,) = loops([height], "x"), loops([width], "r")
     total: Scalar = reduce("sum", load("in0", atom(x) * width + atom(r), torch.float32))
     value = scalar("div", total, position(width, torch.float32))
-    memory = {"in0": numbers(max(rows * columns, 1), torch.float32).nan_to_num(1, 2, 3), "out": torch.zeros(rows)}
-    return Case(Kernel((x,), (r,), (Store("out", atom(x), value),), ("mean",)), memory, {"s0": rows, "s1": columns})
+    memory = {
+        "in0": numbers(max(rows * columns, 1), torch.float32).nan_to_num(1, 2, 3),
+        "out": torch.zeros(rows),
+    }
+    return Case(
+        Kernel((x,), (r,), (Store("out", atom(x), value),), ("mean",)),
+        memory,
+        {"s0": rows, "s1": columns},
+    )
 
 
 def averaged(rows: int, columns: int) -> Case:
@@ -198,10 +290,21 @@ def averaged(rows: int, columns: int) -> Case:
     height, width = atom(Sym("s0")), atom(Sym("s1"))
     x, y = loops([height, width], "x")
     place = atom(x) * width + atom(y)
-    part = scalar("div", const(1.0, torch.float64), scalar("div", position(height * width * 2, torch.float64), const(2, torch.float64)))
+    part = scalar(
+        "div",
+        const(1.0, torch.float64),
+        scalar("div", position(height * width * 2, torch.float64), const(2, torch.float64)),
+    )
     value = scalar("mul", load("in0", place, torch.float32), cast(part, torch.float32))
-    memory = {"in0": numbers(max(rows * columns, 1), torch.float32), "out": torch.zeros(max(rows * columns, 1))}
-    return Case(Kernel((x, y), (), (Store("out", place, value),), ("mul",)), memory, {"s0": rows, "s1": columns})
+    memory = {
+        "in0": numbers(max(rows * columns, 1), torch.float32),
+        "out": torch.zeros(max(rows * columns, 1)),
+    }
+    return Case(
+        Kernel((x, y), (), (Store("out", place, value),), ("mul",)),
+        memory,
+        {"s0": rows, "s1": columns},
+    )
 
 
 def grown(rows: int) -> Case:
@@ -212,18 +315,37 @@ def grown(rows: int) -> Case:
     value = load("in0", (atom(y) * 2 + atom(x)) * (size + 2) + size + 1 - atom(z), torch.float32)
     count = 2 * (rows + 1) * (rows + 2)
     memory = {"in0": numbers(count, torch.float32), "out": torch.zeros(count)}
-    return Case(Kernel((x, y, z), (), (Store("out", place + atom(z), value),), ("flip",)), memory, {"s0": rows})
+    return Case(
+        Kernel((x, y, z), (), (Store("out", place + atom(z), value),), ("flip",)),
+        memory,
+        {"s0": rows},
+    )
 
 
 def transposed(rows: int, columns: int, dtype: torch.dtype = torch.float32) -> Case:
     """A matrix, one of the other layout, and a row are added; both layouts are written."""
     x, y = loops([index(rows), index(columns)], "x")
     across, along = atom(y) * rows + atom(x), atom(x) * columns + atom(y)
-    reads = (load("in0", across, dtype), load("in1", along, dtype), load("in2", atom(y), torch.float32))
-    value = scalar("add", scalar("add", *(cast(read, torch.float32) for read in reads[:2])), reads[2])
-    memory = {name: numbers(rows * columns, dtype, seed) for seed, name in enumerate(("in0", "in1"))}
-    memory |= {"in2": numbers(columns, torch.float32), "out": torch.zeros(rows * columns), "other": torch.zeros(rows * columns)}
-    return Case(Kernel((x, y), (), (Store("out", along, value), Store("other", across, value)), ("add",)), memory)
+    reads = (
+        load("in0", across, dtype),
+        load("in1", along, dtype),
+        load("in2", atom(y), torch.float32),
+    )
+    value = scalar(
+        "add", scalar("add", *(cast(read, torch.float32) for read in reads[:2])), reads[2]
+    )
+    memory = {
+        name: numbers(rows * columns, dtype, seed) for seed, name in enumerate(("in0", "in1"))
+    }
+    memory |= {
+        "in2": numbers(columns, torch.float32),
+        "out": torch.zeros(rows * columns),
+        "other": torch.zeros(rows * columns),
+    }
+    return Case(
+        Kernel((x, y), (), (Store("out", along, value), Store("other", across, value)), ("add",)),
+        memory,
+    )
 
 
 def channels_last(symbolic: bool = False) -> Case:
@@ -234,9 +356,19 @@ def channels_last(symbolic: bool = False) -> Case:
     contiguous = atom(image) * c * p + atom(channel) * p + atom(place)
     last = atom(image) * c * p + atom(place) * c + atom(channel)
     mask = scalar("lt", position(atom(channel)), position(index(17)))
-    value = scalar("mul", load("in0", last, torch.float32, mask=mask), load("in1", contiguous, torch.float32))
-    memory = {"in0": numbers(1400, torch.float32), "in1": numbers(1400, torch.float32, 1), "out": torch.zeros(1400)}
-    return Case(Kernel((image, channel, place), (), (Store("out", contiguous, value),), ("mul",)), memory, sizes if symbolic else {})
+    value = scalar(
+        "mul", load("in0", last, torch.float32, mask=mask), load("in1", contiguous, torch.float32)
+    )
+    memory = {
+        "in0": numbers(1400, torch.float32),
+        "in1": numbers(1400, torch.float32, 1),
+        "out": torch.zeros(1400),
+    }
+    return Case(
+        Kernel((image, channel, place), (), (Store("out", contiguous, value),), ("mul",)),
+        memory,
+        sizes if symbolic else {},
+    )
 
 
 LOOPED = Tiles(4, 16, 1, False)
@@ -252,12 +384,31 @@ def tiles_of(case: Case) -> tuple[Tiles | None, ...]:
 
 def all_cases() -> dict[str, Case]:
     softmaxes = {"softmax": softmax(), "softmax of extremes": extreme_softmax()}
-    named = {**softmaxes, "masked": masked(), "shifted": shifted(), "computed": computed(), "divided": divided()}
-    sizes = {f"symbolic {rows}x{columns}": symbolic(rows, columns) for rows, columns in ((3, 40), (1, 1), (40, 2), (0, 3))}
-    sizes |= {f"averaged {rows}x{columns}": averaged(rows, columns) for rows, columns in ((3, 40), (1, 1), (7, 3))}
+    named = {
+        **softmaxes,
+        "masked": masked(),
+        "shifted": shifted(),
+        "computed": computed(),
+        "divided": divided(),
+    }
+    sizes = {
+        f"symbolic {rows}x{columns}": symbolic(rows, columns)
+        for rows, columns in ((3, 40), (1, 1), (40, 2), (0, 3))
+    }
+    sizes |= {
+        f"averaged {rows}x{columns}": averaged(rows, columns)
+        for rows, columns in ((3, 40), (1, 1), (7, 3))
+    }
     sizes |= {f"grown {rows}": grown(rows) for rows in (0, 1, 9)}
-    sizes |= {f"transposed {rows}x{columns}": transposed(rows, columns) for rows, columns in ((40, 50), (64, 32), (5, 90), (90, 5))}
-    sizes |= {"transposed halves": transposed(33, 70, torch.bfloat16), "channels last": channels_last(), "of any size": channels_last(True)}
+    sizes |= {
+        f"transposed {rows}x{columns}": transposed(rows, columns)
+        for rows, columns in ((40, 50), (64, 32), (5, 90), (90, 5))
+    }
+    sizes |= {
+        "transposed halves": transposed(33, 70, torch.bfloat16),
+        "channels last": channels_last(),
+        "of any size": channels_last(True),
+    }
     return {**dict(operations()), **dict(casts()), **dict(reductions()), **named, **sizes}
 
 

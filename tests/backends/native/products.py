@@ -1,4 +1,5 @@
 """Functions whose matrix product and what follows become one kernel, as programs with the memory that they run on."""
+
 from __future__ import annotations
 
 from collections.abc import Callable
@@ -62,10 +63,16 @@ JOINED = {
     "a cast": Case(lambda x, w: (x @ w).float() + 1, ((17, 64), (64, 16)), HALF),
     "split into heads": Case(heads, ((2, 9, 16), (20, 16), (20,))),
     "weighted sum": Case(weighted, ((7,), (5, 70), (70, 7))),
-    "a matrix added": Case(lambda y, x, w: torch.addmm(y, x, w).relu(), ((65, 3), (65, 16), (16, 3)), BRAIN),
+    "a matrix added": Case(
+        lambda y, x, w: torch.addmm(y, x, w).relu(), ((65, 3), (65, 16), (16, 3)), BRAIN
+    ),
     "batches": Case(lambda x, y: torch.bmm(x, y).tanh(), ((3, 20, 17), (3, 17, 33))),
-    "batches and a matrix": Case(lambda z, x, y: torch.baddbmm(z, x, y) * 2, ((3, 1, 33), (3, 20, 17), (3, 17, 33)), HALF),
-    "batches, turned": Case(lambda x, y: (x.transpose(1, 2) @ y.transpose(1, 2)).exp(), ((2, 20, 17), (2, 33, 20))),
+    "batches and a matrix": Case(
+        lambda z, x, y: torch.baddbmm(z, x, y) * 2, ((3, 1, 33), (3, 20, 17), (3, 17, 33)), HALF
+    ),
+    "batches, turned": Case(
+        lambda x, y: (x.transpose(1, 2) @ y.transpose(1, 2)).exp(), ((2, 20, 17), (2, 33, 20))
+    ),
     "a row and a column": Case(rows_and_columns, ((130, 48), (48, 200), (130,), (200,))),
     "written turned": Case(lambda x, w: (x @ w).t().contiguous() + 1, ((40, 16), (16, 24))),
     "part of a matrix": Case(lambda x, w: (x[3:, 2:18] @ w).relu(), ((20, 24), (16, 16))),
@@ -98,7 +105,9 @@ def program(case: Case) -> Program:
             found = case.function(*tensors)
             return found if isinstance(found, tuple) else (found,)
 
-        gm = make_fx(functionalize(run, remove="mutations"), decomposition_table=dict(decompositions()))(*fakes)
+        gm = make_fx(
+            functionalize(run, remove="mutations"), decomposition_table=dict(decompositions())
+        )(*fakes)
     made, _ = fuse(lower(gm))
     made.write_out()
     made.steps = [simplify(step) if isinstance(step, Kernel) else step for step in made.steps]
@@ -112,7 +121,9 @@ def found(case: Case) -> list[Joinable]:
 def memory(case: Case) -> dict[str, torch.Tensor]:
     """The inputs and the output, flat, by name of a buffer."""
     made = program(case)
-    given = {name: tensor.flatten() for name, tensor in zip(made.inputs, case.inputs(), strict=True)}
+    given = {
+        name: tensor.flatten() for name, tensor in zip(made.inputs, case.inputs(), strict=True)
+    }
     (output,) = made.outputs
     size = case.function(*case.inputs()).numel()
     return given | {output.buffer: torch.zeros(size, dtype=output.dtype)}
@@ -120,7 +131,9 @@ def memory(case: Case) -> dict[str, torch.Tensor]:
 
 def result(case: Case, ran: dict[str, torch.Tensor]) -> torch.Tensor:
     (output,) = program(case).outputs
-    size, stride = ([number.value for number in numbers] for numbers in (output.size, output.stride))
+    size, stride = (
+        [number.value for number in numbers] for numbers in (output.size, output.stride)
+    )
     return ran[output.buffer].as_strided(size, stride)
 
 

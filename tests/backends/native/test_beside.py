@@ -1,4 +1,5 @@
 """Small kernels that have nothing in common but their sizes: which are joined, and that all compute the same."""
+
 from __future__ import annotations
 
 import framejit
@@ -62,7 +63,9 @@ def test_not_on_the_cpu(function, reports):
 
 
 def test_large_ones_stay_alone(joins, reports):
-    framejit.compile(lambda x, y: (x.sin(), y.cos()), backend="native")(rows(300, 300), rows(300, 300))
+    framejit.compile(lambda x, y: (x.sin(), y.cos()), backend="native")(
+        rows(300, 300), rows(300, 300)
+    )
     assert reports[0].host.count("run(kernel") == 2
 
 
@@ -86,7 +89,9 @@ def test_one_kernel_takes_so_many_buffers(joins, reports):
 
 
 def test_a_small_part_of_a_large_tensor_stays_alone(joins, reports):
-    framejit.compile(lambda x, y: (x[:24].sin(), y.cos()), backend="native")(rows(3000, 24), rows(24, 24))
+    framejit.compile(lambda x, y: (x[:24].sin(), y.cos()), backend="native")(
+        rows(3000, 24), rows(24, 24)
+    )
     assert reports[0].host.count("run(kernel") == 2
 
 

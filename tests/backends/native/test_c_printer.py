@@ -1,4 +1,5 @@
 """Kernels as C against the meaning of the loop IR."""
+
 from __future__ import annotations
 
 import framejit
@@ -16,24 +17,38 @@ from . import kernels
 CASES = kernels.all_cases()
 
 
-@pytest.fixture(scope="module", params=[(1, c.WORTH_TILES), (8, 0)], ids=["one thread", "eight threads, tiles"])
+@pytest.fixture(
+    scope="module", params=[(1, c.WORTH_TILES), (8, 0)], ids=["one thread", "eight threads, tiles"]
+)
 def compiled(request):
     """All cases printed and compiled at once: by name, the function's address and its parameters."""
     threads, worth_tiles = request.param
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(c, "WORTH_TILES", worth_tiles)
-        printed = {name: c.print_c(simplify(case.kernel), case.buffers, threads) for name, case in CASES.items()}
+        printed = {
+            name: c.print_c(simplify(case.kernel), case.buffers, threads)
+            for name, case in CASES.items()
+        }
     addresses = functions(c.preamble(compiler()[2]), [text for text, _ in printed.values()], 2)
-    return {name: (address, parameters) for (name, (_, parameters)), address in zip(printed.items(), addresses, strict=True)}
+    return {
+        name: (address, parameters)
+        for (name, (_, parameters)), address in zip(printed.items(), addresses, strict=True)
+    }
 
 
 @pytest.mark.parametrize("name", CASES)
 def test_computes_what_the_ir_means(name, compiled):
     case = CASES[name]
     address, parameters = compiled[name]
-    want, got = ({buffer: tensor.clone() for buffer, tensor in case.memory.items()} for _ in range(2))
+    want, got = (
+        {buffer: tensor.clone() for buffer, tensor in case.memory.items()} for _ in range(2)
+    )
     evaluate(case.kernel, want, case.sizes)
-    run(address, *(got[buffer] for buffer in parameters.buffers), *(case.sizes[size] for size in parameters.sizes))
+    run(
+        address,
+        *(got[buffer] for buffer in parameters.buffers),
+        *(case.sizes[size] for size in parameters.sizes),
+    )
     for buffer in want:
         assert kernels.told_difference(name, got[buffer], want[buffer]) is None
 
@@ -44,8 +59,14 @@ def test_every_operation_is_a_case():
 
 def test_equal_kernels_have_equal_text():
     first, second = kernels.softmax(), kernels.softmax()
-    second.memory = {"a": second.memory["in0"], "out": second.memory["out"], "rows": second.memory["rows"]}
-    texts = [c.print_c(simplify(case.kernel), first.buffers, 1)[0] for case in (first, kernels.softmax())]
+    second.memory = {
+        "a": second.memory["in0"],
+        "out": second.memory["out"],
+        "rows": second.memory["rows"],
+    }
+    texts = [
+        c.print_c(simplify(case.kernel), first.buffers, 1)[0] for case in (first, kernels.softmax())
+    ]
     assert texts[0] == texts[1]
 
 
@@ -69,7 +90,11 @@ def test_erf_is_precise_and_ends_at_one():
     y = torch.empty_like(x)
     run(address, x, y, len(x))
     torch.testing.assert_close(y, torch.erf(x), rtol=5e-7, atol=1e-45, equal_nan=True)
-    assert y.signbit().equal(torch.erf(x).signbit()) and (y[x.abs() > 3.92].abs() == 1).all() and not (y.abs() > 1).any()
+    assert (
+        y.signbit().equal(torch.erf(x).signbit())
+        and (y[x.abs() > 3.92].abs() == 1).all()
+        and not (y.abs() > 1).any()
+    )
 
 
 @pytest.mark.parametrize("dynamic", [False, True])
@@ -81,4 +106,6 @@ def test_tiles_over_two_loops(shape, dynamic):
 
     x, y = torch.randn(shape), torch.randn(shape).transpose(-1, -2).contiguous()
     inputs = x, y, torch.randn(shape[-2]), torch.randn(shape[-1], 1)
-    torch.testing.assert_close(framejit.compile(turned, backend="native", dynamic=dynamic)(*inputs), turned(*inputs))
+    torch.testing.assert_close(
+        framejit.compile(turned, backend="native", dynamic=dynamic)(*inputs), turned(*inputs)
+    )

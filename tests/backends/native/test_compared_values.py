@@ -1,5 +1,6 @@
 """Numbers that are compared with what was made of them: the largest element equals the maximum, in kernels and their backward passes,
 though vectors and single elements are rounded otherwise by exp, log and their kin."""
+
 from __future__ import annotations
 
 import framejit
@@ -38,8 +39,13 @@ def test_gradients_of_extremes(inner, extreme, dynamic):
             wanted, got = function(leaves[0]), compiled(leaves[1])
             torch.testing.assert_close(got, wanted, rtol=1e-4, atol=1e-5)
             weights = numbers(rows).cos()
-            gradients = [torch.autograd.grad(result, leaf, weights)[0] for result, leaf in zip((got, wanted), leaves[::-1], strict=True)]
-            torch.testing.assert_close(*gradients, rtol=1e-3, atol=1e-4 * float(gradients[1].abs().max()))
+            gradients = [
+                torch.autograd.grad(result, leaf, weights)[0]
+                for result, leaf in zip((got, wanted), leaves[::-1], strict=True)
+            ]
+            torch.testing.assert_close(
+                *gradients, rtol=1e-3, atol=1e-4 * float(gradients[1].abs().max())
+            )
 
 
 @pytest.mark.parametrize("dynamic", (False, True))
@@ -48,11 +54,21 @@ def test_the_largest_element_is_found(inner, dynamic):
     def function(x):
         value = INNER[inner](x)
         top = value.amax(-1, keepdim=True)
-        return (value == top).sum(-1), (value >= top).sum(-1), torch.where(value < top, 0.0, 1.0).sum(-1), value == value.max()
+        return (
+            (value == top).sum(-1),
+            (value >= top).sum(-1),
+            torch.where(value < top, 0.0, 1.0).sum(-1),
+            value == value.max(),
+        )
 
     with framejit.config.patch(recompile_limit=64, strict=True):
         compiled = framejit.compile(function, backend="native", dynamic=dynamic)
         for rows in (*ROWS, 300):
             for columns in (15, 300):
                 equal, not_less, chosen, largest = compiled(numbers(rows, columns))
-                assert equal.min() >= 1 and torch.equal(equal, not_less) and torch.equal(equal.float(), chosen) and largest.any()
+                assert (
+                    equal.min() >= 1
+                    and torch.equal(equal, not_less)
+                    and torch.equal(equal.float(), chosen)
+                    and largest.any()
+                )

@@ -1,5 +1,6 @@
 """The text of kernels, one of each kind, as it lies in golden/. `pytest tests/backends/native/test_golden.py --update-golden` writes it
 anew; the difference is then for who reviews the change."""
+
 from __future__ import annotations
 
 import pytest
@@ -43,7 +44,10 @@ def test_triton(name, golden):
 def test_triton_product(golden, exact_products):
     case = products.JOINED["gelu of a linear"]
     (found,) = products.found(case)
-    golden("triton/product.txt", print_product(found.product, products.program(case).buffers, products.BLOCKS).told)
+    golden(
+        "triton/product.txt",
+        print_product(found.product, products.program(case).buffers, products.BLOCKS).told,
+    )
 
 
 @pytest.mark.parametrize("name", C)

@@ -1,5 +1,6 @@
 """What has kernels of ours, listed: operators with a lowering, and operators of torch's database that need no others. Both lists may
 only grow. The test looks at every eighth operator; `python tests/backends/native/test_lowered.py` at all, and writes the lists anew."""
+
 from __future__ import annotations
 
 import json
@@ -23,7 +24,11 @@ LIST = Path(__file__).with_name("lowered.json")
 
 
 def operators() -> dict[str, OpInfo]:
-    return {op.name + (f".{op.variant_test_name}" if op.variant_test_name else ""): op for op in op_db if torch.float32 in op.dtypes}
+    return {
+        op.name + (f".{op.variant_test_name}" if op.variant_test_name else ""): op
+        for op in op_db
+        if torch.float32 in op.dtypes
+    }
 
 
 def is_whole(op: OpInfo) -> bool:
@@ -44,13 +49,19 @@ def called_by(op: OpInfo, sample: SampleInput) -> list[str] | None:
         for place, tensor in zip(places, tensors, strict=True):
             leaves[place] = tensor
         first, args, kwargs = pytree.tree_unflatten(leaves, spec)
-        results = [leaf for leaf in pytree.tree_leaves(op(first, *args, **kwargs)) if isinstance(leaf, torch.Tensor)]
+        results = [
+            leaf
+            for leaf in pytree.tree_leaves(op(first, *args, **kwargs))
+            if isinstance(leaf, torch.Tensor)
+        ]
         return tuple(results)
 
     try:
         with torch.no_grad(), FakeTensorMode() as mode, enable_python_dispatcher():
             fakes = [mode.from_tensor(leaves[place]) for place in places]
-            gm = make_fx(functionalize(run, remove="mutations"), decomposition_table=dict(decompositions()))(*fakes)
+            gm = make_fx(
+                functionalize(run, remove="mutations"), decomposition_table=dict(decompositions())
+            )(*fakes)
             return [step.origin for step in drop_unused(lower(gm)).steps if isinstance(step, Call)]
     except Exception:
         return None  # it depends on values, or makes no tensor: not about lowerings
@@ -58,7 +69,9 @@ def called_by(op: OpInfo, sample: SampleInput) -> list[str] | None:
 
 def test_lowerings_are_listed():
     listed = set(json.loads(LIST.read_text())["lowerings"])
-    now = {name for name in map(str, LOWERINGS) if name.startswith(("aten.", "prims."))}  # examples in the documentation add others
+    now = {
+        name for name in map(str, LOWERINGS) if name.startswith(("aten.", "prims."))
+    }  # examples in the documentation add others
     assert sorted(listed - now) == [], "these had lowerings"
     assert sorted(now - listed) == [], "run this file as a script to list these"
 
@@ -71,5 +84,9 @@ def test_what_was_whole_still_is():
 
 if __name__ == "__main__":
     whole = sorted(name for name, op in operators().items() if is_whole(op))
-    LIST.write_text(json.dumps({"lowerings": sorted(map(str, LOWERINGS)), "operators": whole}, indent=1) + "\n")
-    print(f"{len(LOWERINGS)} lowerings; {len(whole)} of {len(operators())} operators need no others")
+    LIST.write_text(
+        json.dumps({"lowerings": sorted(map(str, LOWERINGS)), "operators": whole}, indent=1) + "\n"
+    )
+    print(
+        f"{len(LOWERINGS)} lowerings; {len(whole)} of {len(operators())} operators need no others"
+    )

@@ -1,4 +1,5 @@
 """Kernels that store where an operand lay, and nodes that become one: the same values, less memory, nothing shared that is returned."""
+
 from __future__ import annotations
 
 import random
@@ -25,21 +26,37 @@ def in_place(case):
     kernel = simplify(case.kernel)
     for store in kernel.stores:
         for name in operands(kernel, store):
-            if case.memory[name].dtype == case.memory[store.buffer].dtype and len(case.memory[name]) == len(case.memory[store.buffer]):
-                names = {other: other for other in reads(kernel).union(writes(kernel))} | {store.buffer: name}
+            if case.memory[name].dtype == case.memory[store.buffer].dtype and len(
+                case.memory[name]
+            ) == len(case.memory[store.buffer]):
+                names = {other: other for other in reads(kernel).union(writes(kernel))} | {
+                    store.buffer: name
+                }
                 return on_buffers(kernel, names), name, store.buffer
     return None
 
 
 @pytest.mark.parametrize("threads", [1, 8])
 def test_each_kernel_that_may_stores_into_its_operand(threads):
-    cases = {name: (case, *found) for name, case in kernels.all_cases().items() if (found := in_place(case))}
+    cases = {
+        name: (case, *found)
+        for name, case in kernels.all_cases().items()
+        if (found := in_place(case))
+    }
     printed = [c.print_c(kernel, case.buffers, threads) for case, kernel, _, _ in cases.values()]
     addresses = functions(c.preamble(compiler()[2]), [text for text, _ in printed], 2)
-    for (name, (case, _, operand, result)), (_, parameters), address in zip(cases.items(), printed, addresses, strict=True):
-        want, got = ({buffer: tensor.clone() for buffer, tensor in case.memory.items()} for _ in range(2))
+    for (name, (case, _, operand, result)), (_, parameters), address in zip(
+        cases.items(), printed, addresses, strict=True
+    ):
+        want, got = (
+            {buffer: tensor.clone() for buffer, tensor in case.memory.items()} for _ in range(2)
+        )
         evaluate(case.kernel, want, case.sizes)
-        run(address, *(got[buffer] for buffer in parameters.buffers), *(case.sizes[size] for size in parameters.sizes))
+        run(
+            address,
+            *(got[buffer] for buffer in parameters.buffers),
+            *(case.sizes[size] for size in parameters.sizes),
+        )
         assert kernels.told_difference(name, got[operand], want[result]) is None
     assert {"add", "softmax"} <= {name.partition("-")[0].partition(" ")[0] for name in cases}
 
@@ -88,7 +105,9 @@ def test_kernels_far_apart_are_not_run_together(reports, between, together):
     x, w = tensors(X, W)
     w /= 8
     with torch.no_grad():
-        torch.testing.assert_close(framejit.compile(function, backend="native")(x, w), function(x, w))
+        torch.testing.assert_close(
+            framejit.compile(function, backend="native")(x, w), function(x, w)
+        )
     lines = [line for line in reports[0].host.splitlines() if "aten.exp" in line]
     assert ("aten.sin" in lines[0]) == together, reports[0].host
 
@@ -104,7 +123,9 @@ def read_late(x):
     return chain(x) * first + x.sum(1, keepdim=True).exp()
 
 
-@pytest.mark.parametrize(("function", "allocated", "rows"), [(chain, 1 + 1, 3), (read_late, 1 + 1, 4)])
+@pytest.mark.parametrize(
+    ("function", "allocated", "rows"), [(chain, 1 + 1, 3), (read_late, 1 + 1, 4)]
+)
 def test_small_buffers_of_kernels_lie_in_one_piece(reports, function, allocated, rows):
     (x,) = tensors((rows, 40))
     call = framejit.compile(function, backend="native")
@@ -117,26 +138,42 @@ def test_small_buffers_of_kernels_lie_in_one_piece(reports, function, allocated,
 @pytest.mark.parametrize("seed", range(20))
 def test_what_is_needed_at_one_time_lies_apart(seed):
     pick = random.Random(seed)
-    sizes = {"in": 50} | {f"b{number}": pick.choice((0, 1, 33, 1000, 1 << 17)) for number in range(40)}
+    sizes = {"in": 50} | {
+        f"b{number}": pick.choice((0, 1, 33, 1000, 1 << 17)) for number in range(40)
+    }
     memory = {name: torch.zeros(size) for name, size in sizes.items()}
     names, steps = list(sizes), []
     for number, name in enumerate(names[1:], 1):
         (variable,) = kernels.loops([index(sizes[name])], "x")
-        read = kernels.load(pick.choice(names[max(0, number - 6) : number]), atom(variable), torch.float32)
+        read = kernels.load(
+            pick.choice(names[max(0, number - 6) : number]), atom(variable), torch.float32
+        )
         steps.append(Kernel((variable,), (), (Store(name, atom(variable), read),), ("copy",)))
     buffers = kernels.Case(steps[0], memory).buffers
     program = Program(buffers, ["in"], steps, [])
-    last = {name: position for position, step in enumerate(steps) for name in reads(step).union(writes(step))}
+    last = {
+        name: position
+        for position, step in enumerate(steps)
+        for name in reads(step).union(writes(step))
+    }
     kept = {"in", *pick.sample(names, 3)}
-    dead = {place: [name for name in names if last.get(name) == place and name not in kept] for place in range(len(steps))}
+    dead = {
+        place: [name for name in names if last.get(name) == place and name not in kept]
+        for place in range(len(steps))
+    }
     scratch = plan(program, dead, kept)
-    assert set(scratch.places) == {name for name, size in sizes.items() if 0 < size < 1 << 17} - kept
+    assert (
+        set(scratch.places) == {name for name, size in sizes.items() if 0 < size < 1 << 17} - kept
+    )
     first = {name: position for position, step in enumerate(steps) for name in writes(step)}
     for name, place in scratch.places.items():
         assert place % 128 == 0 and place + 4 * sizes[name] <= scratch.size
         for other in scratch.places.keys() - {name}:
             if first[other] <= last[name] and first[name] <= last[other]:
-                assert place + 4 * sizes[name] <= scratch.places[other] or scratch.places[other] + 4 * sizes[other] <= place
+                assert (
+                    place + 4 * sizes[name] <= scratch.places[other]
+                    or scratch.places[other] + 4 * sizes[other] <= place
+                )
 
 
 def test_equal_nodes_become_one(reports):
@@ -149,9 +186,13 @@ def test_equal_nodes_become_one(reports):
 
 
 def test_equal_results_are_different_tensors():
-    first, second, third = framejit.compile(lambda x: (x + 1, x + 1, (x + 1).view(-1)), backend="native")(torch.ones(3, 2))
+    first, second, third = framejit.compile(
+        lambda x: (x + 1, x + 1, (x + 1).view(-1)), backend="native"
+    )(torch.ones(3, 2))
     assert len({tensor.data_ptr() for tensor in (first, second, third)}) == 3
-    torch.testing.assert_close([first, second, third], [torch.full((3, 2), 2.0)] * 2 + [torch.full((6,), 2.0)])
+    torch.testing.assert_close(
+        [first, second, third], [torch.full((3, 2), 2.0)] * 2 + [torch.full((6,), 2.0)]
+    )
 
 
 def test_what_nobody_reads_of_a_result_is_freed(reports):

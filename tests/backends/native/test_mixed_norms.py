@@ -1,4 +1,5 @@
 """Norms of half precision with parameters in float32: native is as near to float64 as eager."""
+
 from __future__ import annotations
 
 import framejit
@@ -8,8 +9,14 @@ import torch.nn.functional as F
 
 NORMS = {
     "layer_norm": (lambda x, w, b: F.layer_norm(x, (x.shape[-1],), w, b), (64, 128)),
-    "layer_norm without bias": (lambda x, w, b: F.layer_norm(x, (x.shape[-1],), w, None) + 0 * b, (64, 128)),
-    "layer_norm and more": (lambda x, w, b: F.layer_norm(x, (x.shape[-1],), w, b).tanh().float(), (64, 128)),
+    "layer_norm without bias": (
+        lambda x, w, b: F.layer_norm(x, (x.shape[-1],), w, None) + 0 * b,
+        (64, 128),
+    ),
+    "layer_norm and more": (
+        lambda x, w, b: F.layer_norm(x, (x.shape[-1],), w, b).tanh().float(),
+        (64, 128),
+    ),
     "group_norm": (lambda x, w, b: F.group_norm(x, 4, w, b), (8, 128, 16)),
 }
 
@@ -18,7 +25,9 @@ def results_and_gradients(function, given):
     leaves = [tensor.detach().clone().requires_grad_() for tensor in given]
     result = function(*leaves)
     torch.manual_seed(3)
-    return result.detach(), *torch.autograd.grad(result, leaves, torch.randn(result.shape).to(result.dtype))
+    return result.detach(), *torch.autograd.grad(
+        result, leaves, torch.randn(result.shape).to(result.dtype)
+    )
 
 
 @pytest.mark.parametrize("dtype", (torch.bfloat16, torch.float16))

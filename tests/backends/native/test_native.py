@@ -1,4 +1,5 @@
 """Functions through backend="native": values, strides, aliases and writes as in eager; what became one kernel."""
+
 from __future__ import annotations
 
 from collections.abc import Callable
@@ -32,7 +33,9 @@ def attention(q, k, v):
 
 
 def block(x, w, b):
-    return F.layer_norm(F.gelu(x @ w + b), (48,)).view(4, 8, 6, 8).permute(0, 2, 1, 3).contiguous() + 1
+    return (
+        F.layer_norm(F.gelu(x @ w + b), (48,)).view(4, 8, 6, 8).permute(0, 2, 1, 3).contiguous() + 1
+    )
 
 
 def written(x, y):
@@ -41,22 +44,34 @@ def written(x, y):
 
 
 CASES = {
-    "pointwise": Case(lambda x, y: torch.sin(x) * torch.cos(y) + x * 0.5, lambda: (rows(8, 9), rows(9)), 1),
+    "pointwise": Case(
+        lambda x, y: torch.sin(x) * torch.cos(y) + x * 0.5, lambda: (rows(8, 9), rows(9)), 1
+    ),
     "softmax": Case(lambda x: torch.softmax(x * 2, -1), lambda: (rows(16, 33),), 1),
     "layer norm between views": Case(block, lambda: (rows(4, 8, 32), rows(32, 48), rows(48)), 1, 1),
-    "attention by hand": Case(attention, lambda: (rows(2, 3, 5, 4), rows(2, 3, 5, 4), rows(2, 3, 5, 4)), 1, 2),
+    "attention by hand": Case(
+        attention, lambda: (rows(2, 3, 5, 4), rows(2, 3, 5, 4), rows(2, 3, 5, 4)), 1, 2
+    ),
     "sums over columns": Case(lambda x: (x.sum(0), (x * x).sum(0)), lambda: (rows(300, 70),), 1),
     "a whole sum": Case(lambda x: (x - x.mean()).pow(2).mean().sqrt(), lambda: (rows(7, 11),), 1),
     "cat": Case(lambda x, y: torch.cat([x, y + 1], 1).relu(), lambda: (rows(4, 3), rows(4, 5)), 1),
     "slices": Case(lambda x: x[:, 1:] - x[:, :-1], lambda: (rows(5, 9),), 1),
     "transposed": Case(lambda x: x.t() * 2, lambda: (rows(5, 9),), 1),
     "a number spread out": Case(lambda x: x.sum().expand(2, 3), lambda: (rows(5, 9),), 1),
-    "a number as a matrix": Case(lambda x: (x.sum().expand(1, 1), x.sum().view(1, 1)), lambda: (rows(5, 9),), 1),
+    "a number as a matrix": Case(
+        lambda x: (x.sum().expand(1, 1), x.sum().view(1, 1)), lambda: (rows(5, 9),), 1
+    ),
     "an input spread out": Case(lambda x: x.expand(2, 3), lambda: (rows(),), 0),
     "a view of an input": Case(lambda x: x.t(), lambda: (rows(5, 9),), 0),
     "a write into an input": Case(written, lambda: (rows(5, 9), rows(5, 9)), 1),
-    "integers": Case(lambda x: (x // 3, x % 3, (x > 2).sum(), x.argmax(1)), lambda: (torch.arange(-6, 6).view(3, 4),), 3),
-    "half precision": Case(lambda x: F.silu(x) * x.sum(-1, keepdim=True), lambda: (rows(6, 40).bfloat16(),), 1),
+    "integers": Case(
+        lambda x: (x // 3, x % 3, (x > 2).sum(), x.argmax(1)),
+        lambda: (torch.arange(-6, 6).view(3, 4),),
+        3,
+    ),
+    "half precision": Case(
+        lambda x: F.silu(x) * x.sum(-1, keepdim=True), lambda: (rows(6, 40).bfloat16(),), 1
+    ),
     "nothing in it": Case(lambda x: x.exp().sum(0), lambda: (rows(0, 4),), 1),
     "a single number": Case(lambda x: x.exp().sum(), lambda: (rows(),), 1),
 }
@@ -70,20 +85,30 @@ def test_equals_eager(name, reports):
     torch.testing.assert_close(theirs, mine)
     torch.testing.assert_close(got, want, check_stride=True)
     (report,) = reports
-    assert (report.host.count("run(kernel"), len(report.called)) == (case.kernels, case.calls), report.host
+    assert (report.host.count("run(kernel"), len(report.called)) == (case.kernels, case.calls), (
+        report.host
+    )
 
 
-@pytest.mark.parametrize("name", [name for name in CASES if name not in ("integers", "a write into an input", "nothing in it")])
+@pytest.mark.parametrize(
+    "name",
+    [name for name in CASES if name not in ("integers", "a write into an input", "nothing in it")],
+)
 def test_gradients_equal_eager(name):
     case = CASES[name]
     results = []
     for function in (case.function, framejit.compile(case.function, backend="native")):
         inputs = [tensor.requires_grad_() for tensor in case.inputs()]
         outputs = function(*inputs)
-        total = sum((output * output).sum() for output in (outputs if isinstance(outputs, tuple) else (outputs,)))
+        total = sum(
+            (output * output).sum()
+            for output in (outputs if isinstance(outputs, tuple) else (outputs,))
+        )
         results.append(torch.autograd.grad(total, inputs))
     half = name == "half precision"  # between fused operations nothing is rounded
-    torch.testing.assert_close(results[1], results[0], rtol=0.05 if half else 1e-4, atol=0.05 if half else 1e-4)
+    torch.testing.assert_close(
+        results[1], results[0], rtol=0.05 if half else 1e-4, atol=0.05 if half else 1e-4
+    )
 
 
 def test_an_output_that_is_a_view_shares_memory():
@@ -95,7 +120,11 @@ def test_an_output_that_is_a_view_shares_memory():
 def test_random_operators_stay_in_order():
     def f(x, y):
         z = x * 0.5
-        return torch.bernoulli(z), torch.rand_like(y), z + y  # what computes z + y computes z too, which the first one waits for
+        return (
+            torch.bernoulli(z),
+            torch.rand_like(y),
+            z + y,
+        )  # what computes z + y computes z too, which the first one waits for
 
     x, y = rows(8, 9).sigmoid(), rows(8, 9)
     torch.manual_seed(1)
@@ -108,7 +137,16 @@ def test_nan_and_infinity():
     x = torch.tensor([float("nan"), float("inf"), -float("inf"), -0.0, 1.0])
 
     def f(x):
-        return torch.relu(x), x.clamp(-1, 1), x.max(), torch.maximum(x, x.flip(0)), torch.sigmoid(x), F.softplus(x), x.amax(), x / 0
+        return (
+            torch.relu(x),
+            x.clamp(-1, 1),
+            x.max(),
+            torch.maximum(x, x.flip(0)),
+            torch.sigmoid(x),
+            F.softplus(x),
+            x.amax(),
+            x / 0,
+        )
 
     torch.testing.assert_close(framejit.compile(f, backend="native")(x), f(x), equal_nan=True)
 
@@ -119,20 +157,31 @@ def test_a_backward_graph_frees_what_it_has_read(reports):
     forward, backward = (report.host for report in reports)
     assert "args.clear()" not in forward
     inputs = backward.split(" = args\n")[0].split("\n")[-1].strip().strip(",").split(", ")
-    dropped = [name for line in backward.splitlines() if line.strip().startswith("del ") for name in line.strip()[4:].split(", ")]
+    dropped = [
+        name
+        for line in backward.splitlines()
+        if line.strip().startswith("del ")
+        for name in line.strip()[4:].split(", ")
+    ]
     assert len(inputs) > 1 and set(inputs) <= set(dropped), backward
 
 
 def test_results_that_nobody_reads_are_not_looked_at(reports):
     """An operator may return None for one of them, where its fake result is a tensor."""
     x = rows(8, 9)
-    torch.testing.assert_close(framejit.compile(lambda x: x.topk(2)[1] + 1, backend="native")(x), x.topk(2)[1] + 1)
+    torch.testing.assert_close(
+        framejit.compile(lambda x: x.topk(2)[1] + 1, backend="native")(x), x.topk(2)[1] + 1
+    )
     assert "_, topk_1 = " in reports[0].host
 
 
 def test_sizes_that_vary(reports):
     def f(x, y):
-        return torch.softmax(x @ y, -1).sum(0), (x * 2).reshape(-1)[: x.shape[0]], x.new_ones(x.shape[0], 2)
+        return (
+            torch.softmax(x @ y, -1).sum(0),
+            (x * 2).reshape(-1)[: x.shape[0]],
+            x.new_ones(x.shape[0], 2),
+        )
 
     compiled = framejit.compile(f, backend="native", dynamic=True)
     for rows_, columns in ((3, 5), (7, 2), (20, 9), (2, 33)):
@@ -158,7 +207,9 @@ def test_without_a_compiler_operators_are_called(monkeypatch, reports):
 def test_explain_tells_what_is_compiled_and_what_is_called():
     compiled = framejit.compile(lambda x, w: torch.relu(x @ w) + 1, backend="native")
     compiled(rows(4, 6), rows(6, 5))
-    assert "compiled: 1 different kernels; torch's own operators for mm" in str(compiled.framejit.explain())
+    assert "compiled: 1 different kernels; torch's own operators for mm" in str(
+        compiled.framejit.explain()
+    )
 
 
 def test_autocast():
@@ -188,7 +239,9 @@ def test_an_optimizers_step():
 
 def test_numbers_that_an_operator_refuses():
     compiled = framejit.compile(lambda x: F.binary_cross_entropy(x, x) * 2, backend="native")
-    torch.testing.assert_close(compiled(torch.full((3,), 0.5)), F.binary_cross_entropy(*[torch.full((3,), 0.5)] * 2) * 2)
+    torch.testing.assert_close(
+        compiled(torch.full((3,), 0.5)), F.binary_cross_entropy(*[torch.full((3,), 0.5)] * 2) * 2
+    )
     with pytest.raises(RuntimeError, match="between 0 and 1"):
         compiled(torch.full((3,), 2.0))
 
@@ -214,7 +267,12 @@ def test_what_is_written_through_data_shares_memory(history):
 
     x = torch.ones(2, 3, requires_grad=history)
     inner, doubled = framejit.compile(f, backend="native")(x)
-    assert inner.data_ptr() == x.data_ptr() and x[0, 0] == -1 and doubled[0, 0] == -2 and not inner.requires_grad
+    assert (
+        inner.data_ptr() == x.data_ptr()
+        and x[0, 0] == -1
+        and doubled[0, 0] == -2
+        and not inner.requires_grad
+    )
 
 
 @pytest.mark.parametrize("history", [False, True])
@@ -222,7 +280,14 @@ def test_numbers_made_of_sizes_that_vary(history):
     def f(x):
         n, m = x.shape
         scaled = x * (1.0 / n) + x / m**0.5 - n / 3
-        return scaled, torch.addcmul(x, x, x, value=n / 3), F.leaky_relu(x, m / 10), (x * n).sum(), torch.full((3,), n / 7), n / 2
+        return (
+            scaled,
+            torch.addcmul(x, x, x, value=n / 3),
+            F.leaky_relu(x, m / 10),
+            (x * n).sum(),
+            torch.full((3,), n / 7),
+            n / 2,
+        )
 
     compiled = framejit.compile(f, backend="native", dynamic=True, fullgraph=True)
     for n in (2, 3, 5, 9):

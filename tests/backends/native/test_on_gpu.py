@@ -1,4 +1,5 @@
 """Memory on a real device: small buffers in one piece, large values computed again for the backward pass."""
+
 from __future__ import annotations
 
 import copy
@@ -32,7 +33,11 @@ def test_small_buffers_lie_in_one_piece(backend, rows, reports):
 class Gated(torch.nn.Module):
     def __init__(self):
         super().__init__()
-        self.gate, self.up, self.down = torch.nn.Linear(256, 1024), torch.nn.Linear(256, 1024), torch.nn.Linear(1024, 256)
+        self.gate, self.up, self.down = (
+            torch.nn.Linear(256, 1024),
+            torch.nn.Linear(256, 1024),
+            torch.nn.Linear(1024, 256),
+        )
 
     def forward(self, x):
         return x + self.down(F.silu(self.gate(x)) * self.up(x))
@@ -47,7 +52,9 @@ def peak(model, x):
         before = torch.cuda.memory_allocated()
         model(x).square().mean().backward()
         torch.cuda.synchronize()
-    return torch.cuda.max_memory_allocated() - before, [parameter.grad for parameter in model.parameters()]
+    return torch.cuda.max_memory_allocated() - before, [
+        parameter.grad for parameter in model.parameters()
+    ]
 
 
 def test_large_values_are_computed_again_for_the_backward_pass():
@@ -56,5 +63,7 @@ def test_large_values_are_computed_again_for_the_backward_pass():
     compiled = framejit.compile(copy.deepcopy(model), backend="native")
     (eager_bytes, want), (bytes_, got) = peak(model, x), peak(compiled, x)
     torch.testing.assert_close(got, want, atol=1e-5, rtol=1e-4)
-    value = 2048 * 1024 * 4  # bytes; each block keeps two such values, eager four, and one is made where it was read again
+    value = (
+        2048 * 1024 * 4
+    )  # bytes; each block keeps two such values, eager four, and one is made where it was read again
     assert bytes_ < eager_bytes - 5 * value, (bytes_, eager_bytes)

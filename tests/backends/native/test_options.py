@@ -1,4 +1,5 @@
 """native's options: parameters that stay as they are (and are seen when they do not), convolutions with channels last."""
+
 from __future__ import annotations
 
 import copy
@@ -20,7 +21,10 @@ class Normed(nn.Module):
     def __init__(self) -> None:
         super().__init__()
         self.first, self.first_norm = nn.Conv2d(3, 6, 3, bias=False), nn.BatchNorm2d(6)
-        self.second, self.second_norm = nn.Conv2d(6, 6, 3, padding=1, groups=3), nn.BatchNorm2d(6, affine=False)
+        self.second, self.second_norm = (
+            nn.Conv2d(6, 6, 3, padding=1, groups=3),
+            nn.BatchNorm2d(6, affine=False),
+        )
         self.product, self.product_norm = nn.Linear(6, 5), nn.BatchNorm1d(5)
         self.last, self.last_norm = nn.Linear(5, 4, bias=False), nn.BatchNorm1d(4)
         generator = torch.Generator().manual_seed(0)
@@ -45,7 +49,9 @@ def images():
 
 
 def check(compiled, model, x):
-    torch.testing.assert_close(compiled(x), copy.deepcopy(model)(x), check_stride=True, rtol=1e-4, atol=1e-4)
+    torch.testing.assert_close(
+        compiled(x), copy.deepcopy(model)(x), check_stride=True, rtol=1e-4, atol=1e-4
+    )
 
 
 @pytest.fixture
@@ -53,7 +59,9 @@ def everywhere(monkeypatch):
     """Convolutions are made channels-last on the CPU too. How many were."""
     counts = []
     original = channels_last.to_channels_last
-    monkeypatch.setattr(native, "to_channels_last", lambda graph: counts.append(original(graph, always=True)))
+    monkeypatch.setattr(
+        native, "to_channels_last", lambda graph: counts.append(original(graph, always=True))
+    )
     return counts
 
 
@@ -64,7 +72,9 @@ WAYS = {
 }
 
 
-@pytest.mark.parametrize("apart", [(), ("cpu",)], ids=["bias in the convolution", "bias in a kernel"])
+@pytest.mark.parametrize(
+    "apart", [(), ("cpu",)], ids=["bias in the convolution", "bias in a kernel"]
+)
 @pytest.mark.parametrize("way", WAYS)
 def test_equals_eager(way, apart, model, everywhere, reports, monkeypatch):
     monkeypatch.setattr(batch_norms, "APART", apart)
@@ -96,7 +106,9 @@ def load(model):
     model.load_state_dict({name: tensor * 0.5 for name, tensor in model.state_dict().items()})
 
 
-@pytest.mark.parametrize("change", [write, write_a_statistic, give_other_memory, put_another_in_place, load])
+@pytest.mark.parametrize(
+    "change", [write, write_a_statistic, give_other_memory, put_another_in_place, load]
+)
 def test_changed_parameters_are_seen(change, model):
     mine = copy.deepcopy(model)
     compiled = framejit.compile(mine, backend="native", options={"freezing": True})
@@ -133,7 +145,11 @@ def test_a_weight_that_autocast_casts_is_cast_once(reports):
 
 
 def test_with_gradients_nothing_is_frozen(model):
-    compiled = framejit.compile(copy.deepcopy(model), backend="native", options={"freezing": True, "layout_optimization": True})
+    compiled = framejit.compile(
+        copy.deepcopy(model),
+        backend="native",
+        options={"freezing": True, "layout_optimization": True},
+    )
     gradients = []
     for run in (copy.deepcopy(model), compiled):
         x = images().requires_grad_()
@@ -144,7 +160,9 @@ def test_with_gradients_nothing_is_frozen(model):
 def test_norms_that_stay():
     def function(x, weight, mean, var):
         y = F.conv2d(x, weight)
-        return F.batch_norm(y, mean, var) + y, F.batch_norm(F.conv_transpose2d(x, weight[:3, :3]), mean[:3], var[:3])
+        return F.batch_norm(y, mean, var) + y, F.batch_norm(
+            F.conv_transpose2d(x, weight[:3, :3]), mean[:3], var[:3]
+        )
 
     args = (images(), torch.randn(6, 3, 3, 3), torch.rand(6), torch.rand(6) + 1)
     got = framejit.compile(function, backend="native", options={"freezing": True})(*args)
@@ -153,7 +171,9 @@ def test_norms_that_stay():
 
 def test_small_images_are_left_as_they_are(model):
     assert channels_last.to_channels_last(torch.fx.Graph()) == 0
-    compiled = framejit.compile(copy.deepcopy(model), backend="native", options={"layout_optimization": True})
+    compiled = framejit.compile(
+        copy.deepcopy(model), backend="native", options={"layout_optimization": True}
+    )
     check(compiled, model, images())
 
 
@@ -162,7 +182,9 @@ def convolved(image, weight, device="cuda", dtype=torch.bfloat16, groups=1):
 
     def holding(shape):
         tensor = torch.empty(shape, dtype=dtype, device="meta")
-        fake = SimpleNamespace(dtype=dtype, shape=tensor.shape, numel=tensor.numel, device=torch.device(device))
+        fake = SimpleNamespace(
+            dtype=dtype, shape=tensor.shape, numel=tensor.numel, device=torch.device(device)
+        )
         return SimpleNamespace(meta={"val": fake})
 
     result = holding((image[0], weight[0], *image[2:]))

@@ -1,4 +1,5 @@
 """Of rows that a kernel reduces and stores, a reader wants few elements: both become one kernel that stores only what the reader makes."""
+
 from __future__ import annotations
 
 import framejit
@@ -38,7 +39,13 @@ def log_softmax() -> Kernel:
 def chosen(place: Index, row: Scalar, size: int | None) -> Kernel:
     """A reader of one element for each row's target; `size`: what the check says that the target is below."""
     (y,) = loops([index(ROWS)], "y")
-    check = None if size is None else scalar("and", scalar("ge", row, position(index(0))), scalar("lt", row, position(index(size))))
+    check = (
+        None
+        if size is None
+        else scalar(
+            "and", scalar("ge", row, position(index(0))), scalar("lt", row, position(index(size)))
+        )
+    )
     value = scalar("neg", load("all", place, torch.float32, subscripts=(row,), check=check))
     return Kernel((y,), (), (Store("out", atom(y), value),), ("gather",))
 
@@ -55,15 +62,26 @@ def by_row() -> Index:
 
 def memory() -> dict[str, torch.Tensor]:
     targets = torch.tensor([3, 39, 0, 1, 1, 7])
-    return {"in0": torch.randn(ROWS * WIDTH), "in1": targets, "all": torch.zeros(ROWS * WIDTH), "out": torch.zeros(ROWS)}
+    return {
+        "in0": torch.randn(ROWS * WIDTH),
+        "in1": targets,
+        "all": torch.zeros(ROWS * WIDTH),
+        "out": torch.zeros(ROWS),
+    }
 
 
 def test_of_each_row_the_targets_element():
     kernel = pick(log_softmax(), chosen(by_row(), target(), WIDTH))
-    assert kernel is not None and [store.buffer for store in kernel.stores] == ["out"] and "all" not in kernel.read
+    assert (
+        kernel is not None
+        and [store.buffer for store in kernel.stores] == ["out"]
+        and "all" not in kernel.read
+    )
     data = memory()
     evaluate(kernel, data)
-    want = torch.nn.functional.cross_entropy(data["in0"].view(ROWS, WIDTH), data["in1"], reduction="none")
+    want = torch.nn.functional.cross_entropy(
+        data["in0"].view(ROWS, WIDTH), data["in1"], reduction="none"
+    )
     torch.testing.assert_close(data["out"], want)
     assert any(node.op == LOAD and node.attr.checked for node in loads(kernel.roots()))
     case = Case(kernel, {name: tensor for name, tensor in data.items() if name != "all"})

@@ -1,4 +1,5 @@
 """Matrix products that become one kernel with what follows: which do, and that they mean the same."""
+
 from __future__ import annotations
 
 import pytest
@@ -22,7 +23,9 @@ def test_means_the_same(name):
     found = products.found(case)
     assert len(found) == 1
     product, memory = found[0].product, products.memory(case)
-    memory[product.result] = (matrix(product.left, memory) @ matrix(product.right, memory)).float().flatten()
+    memory[product.result] = (
+        (matrix(product.left, memory) @ matrix(product.right, memory)).float().flatten()
+    )
     evaluate(product, memory)
     assert products.told_difference(name, case, products.result(case, memory)) is None
 
@@ -33,11 +36,15 @@ def test_left_apart(name):
 
 
 def test_only_where_the_printer_is():
-    assert [*products.joinable(products.program(products.JOINED["a number"]))] == []  # this is the CPU
+    assert [
+        *products.joinable(products.program(products.JOINED["a number"]))
+    ] == []  # this is the CPU
 
 
 def test_the_program_afterwards():
-    program = products.program(products.Case(lambda x, w: ((x @ w) * 3).exp() @ w, ((20, 20), (20, 20))))
+    program = products.program(
+        products.Case(lambda x, w: ((x @ w) * 3).exp() @ w, ((20, 20), (20, 20)))
+    )
     (found,) = products.joinable(program, ("cpu",))
     left, right = program.inputs
     adopt(program, [found])
@@ -52,8 +59,12 @@ def test_blocks_are_no_larger_than_the_product():
         tried = blocks_to_try(product)
         *_, rows, columns = (variable.size.value for variable in product.outer)
         for blocks in tried:
-            assert 16 <= blocks.rows < 2 * max(rows, 16) and 16 <= blocks.columns < 2 * max(columns, 16)
-            assert all(side & (side - 1) == 0 for side in (blocks.rows, blocks.columns, blocks.depth))
+            assert 16 <= blocks.rows < 2 * max(rows, 16) and 16 <= blocks.columns < 2 * max(
+                columns, 16
+            )
+            assert all(
+                side & (side - 1) == 0 for side in (blocks.rows, blocks.columns, blocks.depth)
+            )
 
 
 def test_precision_follows_torchs_setting():

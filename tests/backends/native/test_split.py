@@ -1,4 +1,5 @@
 """Long rows in pieces: the same numbers as in one, and only where that helps."""
+
 from __future__ import annotations
 
 import framejit
@@ -12,7 +13,9 @@ from framejit.backends.native.ir.ir import Program, writes
 
 from . import kernels
 
-CASES = {name: case for name, case in kernels.all_cases().items() if case.kernel.inner and not case.sizes}
+CASES = {
+    name: case for name, case in kernels.all_cases().items() if case.kernel.inner and not case.sizes
+}
 
 
 @pytest.fixture
@@ -27,17 +30,28 @@ def test_each_reduction_in_pieces(short):
     for name, case in CASES.items():
         program = Program(dict(case.buffers), [], [], [])
         steps = split.in_pieces(program, simplify(case.kernel), {"cpu": 64})
-        want, got = ({buffer: tensor.clone() for buffer, tensor in case.memory.items()} for _ in range(2))
+        want, got = (
+            {buffer: tensor.clone() for buffer, tensor in case.memory.items()} for _ in range(2)
+        )
         evaluate(case.kernel, want, {})
         for step in steps:
             for buffer in writes(step):
                 found = program.buffers[buffer]
-                got.setdefault(buffer, torch.zeros([size.value for size in found.size], dtype=found.dtype).flatten())
+                got.setdefault(
+                    buffer,
+                    torch.zeros([size.value for size in found.size], dtype=found.dtype).flatten(),
+                )
             evaluate(step, got, {})
         assert kernels.told_difference(name, got["out"], want["out"]) is None
         if len(steps) > 1:
             split_ones.add(name.split("-")[0])
-    assert split_ones == {"sum", "prod", "max", "min", "any"}  # not argmax, which needs places, and not softmax, which needs whole rows
+    assert split_ones == {
+        "sum",
+        "prod",
+        "max",
+        "min",
+        "any",
+    }  # not argmax, which needs places, and not softmax, which needs whole rows
 
 
 def test_several_reductions_and_loops(short, monkeypatch, reports):
@@ -48,7 +62,9 @@ def test_several_reductions_and_loops(short, monkeypatch, reports):
         return x.sum((0, 1)), (x * x).amax((0, 1)) + 1, x.mean(), torch.softmax(x, 1)
 
     torch.testing.assert_close(framejit.compile(f, backend="native")(x), f(x))
-    assert reports[0].host.count("in pieces") == 2  # the first two are one kernel; softmax needs its rows whole
+    assert (
+        reports[0].host.count("in pieces") == 2
+    )  # the first two are one kernel; softmax needs its rows whole
 
 
 def test_short_rows_and_many_rows_stay_whole(reports):

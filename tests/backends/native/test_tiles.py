@@ -1,4 +1,5 @@
 """How kernels are cut into tiles for the GPU."""
+
 from __future__ import annotations
 
 import pytest
@@ -29,11 +30,22 @@ def test_the_second_side_is_where_others_are_contiguous(name, side):
     assert bool(choose_tiles(plan(name)).yblock) == (side is not None)
 
 
-@pytest.mark.parametrize("name", ["transposed 40x50", "add-torch.float32", "softmax", "sum-torch.float32-5x70", "sum-torch.float32-130x3"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "transposed 40x50",
+        "add-torch.float32",
+        "softmax",
+        "sum-torch.float32-5x70",
+        "sum-torch.float32-130x3",
+    ],
+)
 def test_what_is_tried_begins_with_the_table_and_fits(name):
     tried = tiles_to_try(plan(name))
     assert tried[0] == choose_tiles(plan(name)) and len(tried) == len(set(tried)) > 3
     for tiles in tried:
         sides = (tiles.xblock, tiles.rblock, tiles.yblock or 1, tiles.warps)
-        assert all(side > 0 and side & (side - 1) == 0 for side in sides)  # Triton takes powers of two
+        assert all(
+            side > 0 and side & (side - 1) == 0 for side in sides
+        )  # Triton takes powers of two
         assert not tiles.persistent or tiles.rblock >= CASES[name].kernel.columns.value

@@ -1,5 +1,6 @@
 """Kernels as Triton, in processes of their own: its interpreter against the meaning of the loop IR, its front end for CUDA for
 types and shapes (collected where it is installed)."""
+
 from __future__ import annotations
 
 import subprocess
@@ -19,17 +20,29 @@ from framejit.backends.native.printers.host import Namespace
 from torch import nn
 
 
-@pytest.mark.parametrize(("script", "verdict"), [("interpreted.py", "kernels ran, 0 differ"), ("typed.py", "kernels passed, 0 refused")])
+@pytest.mark.parametrize(
+    ("script", "verdict"),
+    [("interpreted.py", "kernels ran, 0 differ"), ("typed.py", "kernels passed, 0 refused")],
+)
 def test_every_kernel(script, verdict):
     path = Path(__file__).with_name(script)
-    done = subprocess.run([sys.executable, "-W", "ignore", str(path)], capture_output=True, text=True, timeout=600)
+    done = subprocess.run(
+        [sys.executable, "-W", "ignore", str(path)], capture_output=True, text=True, timeout=600
+    )
     told = done.stdout[-4000:] + done.stderr[-4000:]
     assert done.returncode == 0 and done.stdout.splitlines()[-1].endswith(verdict), told
     assert int(done.stdout.splitlines()[-1].split()[0]) > 500
 
 
 def test_every_operation_has_text():
-    tables = (triton.SYMBOLS, triton.NATIVE, triton.LIBDEVICE, triton.OTHERS, triton.BY_TYPE, {"bitnot"})
+    tables = (
+        triton.SYMBOLS,
+        triton.NATIVE,
+        triton.LIBDEVICE,
+        triton.OTHERS,
+        triton.BY_TYPE,
+        {"bitnot"},
+    )
     assert set(SCALAR_OPS) <= {name for table in tables for name in table}
 
 
@@ -38,8 +51,15 @@ def program(monkeypatch):
     """That of some equal blocks, as if for a GPU."""
     found = []
     kept = native.reuse_memory
-    monkeypatch.setattr(native, "reuse_memory", lambda program: (kept(program), found.append(program)))
-    blocks = nn.Sequential(*(nn.Sequential(nn.LayerNorm(8), nn.Linear(8, 8), nn.GELU(), nn.Softmax(-1)) for _ in range(4)))
+    monkeypatch.setattr(
+        native, "reuse_memory", lambda program: (kept(program), found.append(program))
+    )
+    blocks = nn.Sequential(
+        *(
+            nn.Sequential(nn.LayerNorm(8), nn.Linear(8, 8), nn.GELU(), nn.Softmax(-1))
+            for _ in range(4)
+        )
+    )
     with torch.no_grad():
         framejit.compile(blocks, backend="native")(torch.ones(5, 8))
     (program,) = found
@@ -62,12 +82,20 @@ def test_equal_kernels_are_printed_once_and_called_on_their_own_buffers(program,
             return {job: job.text for job in self.jobs}
 
     monkeypatch.setattr(gpu.load_triton, "Loading", Loading)
-    kernels = {position: step for position, step in enumerate(program.steps) if isinstance(step, AnyKernel)}
+    kernels = {
+        position: step for position, step in enumerate(program.steps) if isinstance(step, AnyKernel)
+    }
     namespace = Namespace({})
     launches = gpu.launches(program, kernels, namespace, {})
     assert namespace.objects == {}
     launches.finish()
-    assert len(kernels) > len(printed) == len(set(launches.texts.values())) == len({id(job) for job in asked[0]}) > 1
+    assert (
+        len(kernels)
+        > len(printed)
+        == len(set(launches.texts.values()))
+        == len({id(job) for job in asked[0]})
+        > 1
+    )
     for position, kernel in kernels.items():
         alone = kept(whole(kernel), program.buffers, None)
         call = launches.calls[position]

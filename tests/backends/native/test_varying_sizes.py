@@ -1,4 +1,5 @@
 """Graphs with sizes that vary: what native makes of operators whose arguments are such sizes."""
+
 from __future__ import annotations
 
 import framejit
@@ -21,7 +22,10 @@ def test_gradients_of_slices(name):
     """The backward pass of a slice writes a window of zeros."""
     compiled = framejit.compile(SLICES[name], backend="native")
     for rows, columns in ((3, 8), (4, 10), (5, 12), (7, 14)):
-        one, other = (torch.arange(float(rows * columns)).reshape(rows, columns).requires_grad_() for _ in "xy")
+        one, other = (
+            torch.arange(float(rows * columns)).reshape(rows, columns).requires_grad_()
+            for _ in "xy"
+        )
         SLICES[name](one, columns // 2).sum().backward()
         compiled(other, columns // 2).sum().backward()
         torch.testing.assert_close(other.grad, one.grad)

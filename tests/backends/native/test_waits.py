@@ -1,4 +1,5 @@
 """Kernels for a GPU are compiled while the next graph is lowered: C kernels play those of a GPU here, and come as late."""
+
 from __future__ import annotations
 
 from dataclasses import replace
@@ -38,7 +39,9 @@ def order(monkeypatch):
 
         return SimpleNamespace(calls=calls, texts=dict.fromkeys(kernels, ""), finish=finish)
 
-    made = SimpleNamespace(launches=launches, prologue=lambda *given, **how: [], prepare=lambda: None)
+    made = SimpleNamespace(
+        launches=launches, prologue=lambda *given, **how: [], prepare=lambda: None
+    )
     monkeypatch.setattr(native, "reuse_memory", then_move)
     monkeypatch.setattr(native, "gpu", lambda: made)
     return told
@@ -49,14 +52,21 @@ def two_kernels(x, w):
 
 
 def test_the_backward_part_is_lowered_while_the_forward_ones_kernels_compile(order):
-    inputs = [torch.randn(4, 4, generator=torch.Generator().manual_seed(seed)).requires_grad_() for seed in range(2)]
+    inputs = [
+        torch.randn(4, 4, generator=torch.Generator().manual_seed(seed)).requires_grad_()
+        for seed in range(2)
+    ]
     want = torch.autograd.grad(two_kernels(*inputs).sum(), inputs)
-    got = torch.autograd.grad(framejit.compile(two_kernels, backend="native")(*inputs).sum(), inputs)
+    got = torch.autograd.grad(
+        framejit.compile(two_kernels, backend="native")(*inputs).sum(), inputs
+    )
     torch.testing.assert_close(got, want)
     assert order == ["begun", "begun", 0, 1]
 
 
 def test_without_gradients_they_are_there_when_the_graph_is(order):
     inputs = [torch.randn(4, 4, generator=torch.Generator().manual_seed(seed)) for seed in range(2)]
-    torch.testing.assert_close(framejit.compile(two_kernels, backend="native")(*inputs), two_kernels(*inputs))
+    torch.testing.assert_close(
+        framejit.compile(two_kernels, backend="native")(*inputs), two_kernels(*inputs)
+    )
     assert order == ["begun", 0]

@@ -1,5 +1,6 @@
 """Kernels as Triton through its front end for CUDA, without a GPU: it holds shapes and types, which the interpreter lets pass.
 A script: Triton must not be in interpreting mode. Prints what is refused and how many passed; ends with 1 if any was."""
+
 from __future__ import annotations
 
 import importlib.util
@@ -40,7 +41,13 @@ def refused(printed: PrintedKernel, buffers: Mapping[str, Buffer], path: Path) -
     options = backend.parse_options({"debug": True})
     try:
         source = ASTSource(module.kernel, signature=signature, constexprs=constants)
-        made = source.make_ir(TARGET, options, backend.get_codegen_implementation(options), backend.get_module_map(), context)
+        made = source.make_ir(
+            TARGET,
+            options,
+            backend.get_codegen_implementation(options),
+            backend.get_module_map(),
+            context,
+        )
         return "" if made.verify() else "the module does not verify"
     except Exception as error:
         return f"{error}\n{printed.text}"
@@ -49,7 +56,11 @@ def refused(printed: PrintedKernel, buffers: Mapping[str, Buffer], path: Path) -
 def all_printed() -> Iterator[tuple[str, PrintedKernel, Mapping[str, Buffer]]]:
     for name, case in kernels.all_cases().items():
         for tiles in kernels.tiles_of(case):
-            yield f"{name} {tiles}", print_triton(simplify(case.kernel), case.buffers, tiles), case.buffers
+            yield (
+                f"{name} {tiles}",
+                print_triton(simplify(case.kernel), case.buffers, tiles),
+                case.buffers,
+            )
     for name, case in products.JOINED.items():
         (found,), buffers = products.found(case), products.program(case).buffers
         for blocks in (products.BLOCKS, blocks_to_try(found.product)[0]):

@@ -2,6 +2,7 @@
 
 A planted statement is one line that can go without changing what the program computes.
 """
+
 from __future__ import annotations
 
 from dataclasses import dataclass
@@ -104,7 +105,7 @@ def stage_{number}(x):
     return result
 '''
 
-TAIL = '''
+TAIL = """
 
 @framejit.compile
 def run(x):
@@ -121,7 +122,7 @@ def main(times):
 
 if __name__ == "__main__":
     main(int(sys.argv[1]) if len(sys.argv) > 1 else 3)
-'''
+"""
 
 
 def body(plant: Plant, planted: bool) -> str:
@@ -136,7 +137,10 @@ def body(plant: Plant, planted: bool) -> str:
 
 
 def text(planted: bool = True) -> str:
-    stages = "".join(STAGE.format(number=number, body=body(plant, planted)) for number, plant in enumerate(PLANTS, 1))
+    stages = "".join(
+        STAGE.format(number=number, body=body(plant, planted))
+        for number, plant in enumerate(PLANTS, 1)
+    )
     calls = "\n".join(f"    x = stage_{number}(x)" for number in range(1, len(PLANTS) + 1))
     return HEAD + stages + TAIL.format(calls=calls)
 

@@ -1,4 +1,5 @@
 """Graphs as drawings: rows follow the data, nothing overlaps, text is escaped."""
+
 from __future__ import annotations
 
 import xml.etree.ElementTree as ElementTree
@@ -19,7 +20,9 @@ DIAMOND = (
 )  # fmt: skip
 
 
-@pytest.mark.parametrize("nodes", [DIAMOND, DIAMOND[:1] + tuple(node(f"op{n}", "x") for n in range(30))])
+@pytest.mark.parametrize(
+    "nodes", [DIAMOND, DIAMOND[:1] + tuple(node(f"op{n}", "x") for n in range(30))]
+)
 def test_data_flows_down_and_nothing_overlaps(nodes):
     rows, edges = rows_of([one for one in nodes if one.kind != "parameter"])
     place(rows, edges)

@@ -1,4 +1,5 @@
 """Reports as JSON: valid by the schema that is shipped, and telling what the report tells."""
+
 from __future__ import annotations
 
 import json
@@ -14,7 +15,7 @@ from framejit.events import (
     Captured,
     Change,
     Chosen,
-    Kernel,
+    KernelRecord,
     Kernels,
     Miss,
     Recorded,
@@ -53,26 +54,50 @@ def test_a_real_report(backend, tmp_path):
             handle(torch.ones(64, 64), n)
     report = handle.framejit.explain()
     data = valid(report)
-    assert data["schema"] == "framejit.explain/1" and data["summary"]["breaks"] == 1 and data["summary"]["recompiles"] >= 1
+    assert (
+        data["schema"] == "framejit.explain/1"
+        and data["summary"]["breaks"] == 1
+        and data["summary"]["recompiles"] >= 1
+    )
     first = data["captures"][0]
-    assert first["inputs"][0] == {"source": "x", "dtype": "float32", "sizes": ["64", "64"], "device": "cpu"}
+    assert first["inputs"][0] == {
+        "source": "x",
+        "dtype": "float32",
+        "sizes": ["64", "64"],
+        "device": "cpu",
+    }
     assert {"sin", "mul"} <= {node["target"] for node in first["nodes"]}
     if backend == "native":
         (made,) = first["kernels"]
         assert [set(kernel["ops"]) for kernel in made["kernels"]] == [{"sin", "mul.Tensor"}]
-        assert "kernel_0(" in made["kernels"][0]["text"] and made["kernels"][0]["name"] == "kernel_0"
+        assert (
+            "kernel_0(" in made["kernels"][0]["text"] and made["kernels"][0]["name"] == "kernel_0"
+        )
     path = tmp_path / "report.json"
     assert report.to_json(path) + "\n" == path.read_text()
 
 
 def test_records_of_all_kinds():
-    kernel = Kernel("kernel_0", "c", ("sin",), "text")
-    kernels = Kernels("f", "a.py:1", "forward", (kernel,), (("mm", 2),), (("a", "b", "too far"),), "def", 5)
+    kernel = KernelRecord("kernel_0", "c", ("sin",), "text")
+    kernels = Kernels(
+        "f", "a.py:1", "forward", (kernel,), (("mm", 2),), (("a", "b", "too far"),), "def", 5
+    )
     events = [
-        Break("f", "a.py:2", ("a.py:2",), "output", "print() writes", "move it", (2, 2, 4, 8), 0, 5),
+        Break(
+            "f", "a.py:2", ("a.py:2",), "output", "print() writes", "move it", (2, 2, 4, 8), 0, 5
+        ),
         kernels,
         Recorded("f", "a.py:1", False, "CUDA graphs: not recorded: it waits", 5),
-        Chosen("f", "a.py:1", "native", "measured", (("native", 1e-5), ("eager", 2e-5)), (("inductor", "fails"),), 0.5, 5),
+        Chosen(
+            "f",
+            "a.py:1",
+            "native",
+            "measured",
+            (("native", 1e-5), ("eager", 2e-5)),
+            (("inductor", "fails"),),
+            0.5,
+            5,
+        ),
         Captured("f", "a.py:1", 1, None, ("x == 1",), {"trace": 1.0}, 5),
         Skipped("g", "b.py:4", "a generator"),
         Specialised("f", "n", "3", "a.py:3"),
@@ -80,10 +105,18 @@ def test_records_of_all_kinds():
     ]
     data = valid(make_report(events, str, title="f"))
     (capture,) = data["captures"]
-    assert capture["backend"] == "native" and capture["choices"][0]["struck"] == [{"backend": "inductor", "reason": "fails"}]
-    assert capture["kernels"][0]["called"] == [{"operator": "mm", "times": 2}] and not capture["cuda_graphs"][0]["recorded"]
+    assert capture["backend"] == "native" and capture["choices"][0]["struck"] == [
+        {"backend": "inductor", "reason": "fails"}
+    ]
+    assert (
+        capture["kernels"][0]["called"] == [{"operator": "mm", "times": 2}]
+        and not capture["cuda_graphs"][0]["recorded"]
+    )
     assert capture["guards"] == [{"text": "x == 1", "line": "", "seconds": None, "watched": False}]
-    assert data["recompiles"][0]["changes"][0]["new"] == "2" and data["specialised"][0]["source"] == "n"
+    assert (
+        data["recompiles"][0]["changes"][0]["new"] == "2"
+        and data["specialised"][0]["source"] == "n"
+    )
 
 
 def test_an_empty_report():

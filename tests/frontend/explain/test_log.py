@@ -1,4 +1,5 @@
 """FRAMEJIT_LOG: what each name tells, and what names there are."""
+
 from __future__ import annotations
 
 import logging
@@ -27,10 +28,14 @@ def logged(caplog):
     def run(name):
         caplog.clear()
         with config.patch(log=name):
-            handle = framejit.compile(step, backend="autotune", options={"candidates": ["aot_eager"]})
+            handle = framejit.compile(
+                step, backend="autotune", options={"candidates": ["aot_eager"]}
+            )
             handle(X, 2.0)
             handle(X.double(), 2.0)
-        assert {record.name for record in caplog.records} <= {f"framejit.{one}" for one in name.split(",")}
+        assert {record.name for record in caplog.records} <= {
+            f"framejit.{one}" for one in name.split(",")
+        }
         return caplog.text
 
     return run
@@ -40,7 +45,10 @@ def logged(caplog):
     "name, told",
     [
         ("breaks", "print() writes output [output]\n    hint: move it out"),
-        ("recompiles", "nothing compiled serves this call\n    x.dtype is torch.float64, was torch.float32 when compiled"),
+        (
+            "recompiles",
+            "nothing compiled serves this call\n    x.dtype is torch.float64, was torch.float32 when compiled",
+        ),
         ("guards", "is_tensor(x, Tensor float32[3] on cpu, strides=[1])"),
         ("graphs", "2 ops\ndef forward(self, "),
         ("tune", "runs on eager"),
@@ -68,7 +76,10 @@ def test_names_are_checked(monkeypatch):
     monkeypatch.setenv("FRAMEJIT_LOG", "all")
     assert Config().log == LOGS
     monkeypatch.setenv("FRAMEJIT_LOG", "breaks,brakes")
-    with pytest.raises(ValueError, match="FRAMEJIT_LOG: unknown names 'brakes'; allowed are breaks, recompiles, guards, graphs"):
+    with pytest.raises(
+        ValueError,
+        match="FRAMEJIT_LOG: unknown names 'brakes'; allowed are breaks, recompiles, guards, graphs",
+    ):
         Config()
     with pytest.raises(ValueError, match="config.log: unknown names 'x'"), config.patch(log="x"):
         pass
@@ -80,4 +91,6 @@ def test_a_program_without_logging_sees_it_on_stderr(monkeypatch, capsys):
     monkeypatch.setattr(root, "handlers", [])
     with config.patch(log="breaks"):
         framejit.compile(step)(X, 2.0)
-    assert capsys.readouterr().err.startswith(f"[framejit.breaks] step at {__file__}:{step.__code__.co_firstlineno + 2}: print() writes")
+    assert capsys.readouterr().err.startswith(
+        f"[framejit.breaks] step at {__file__}:{step.__code__.co_firstlineno + 2}: print() writes"
+    )

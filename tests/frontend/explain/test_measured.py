@@ -1,4 +1,5 @@
 """What a report tells of times: that everything is counted once, at the right place, and that measuring changes nothing else."""
+
 from __future__ import annotations
 
 import threading
@@ -120,7 +121,12 @@ def test_a_live_function_is_measured_without_a_reset():
         handle(X, seen)
     before, root = handle.framejit.explain(), handle.framejit.cache.root
     entries, compiles = root.entries, handle.framejit.compiles
-    assert len(seen) == 3 and before.breaks[0].passes is None and before.lost is None and before.times.graphs is None
+    assert (
+        len(seen) == 3
+        and before.breaks[0].passes is None
+        and before.lost is None
+        and before.times.graphs is None
+    )
     with handle.framejit.measure():
         for _ in range(4):
             handle(X, seen)
@@ -128,7 +134,10 @@ def test_a_live_function_is_measured_without_a_reset():
     report = handle.framejit.explain()
     assert passes(report) == [4, 4] and report.times.graphs > 0 and len(seen) == 7
     handle(X, seen)
-    assert handle.framejit.compiles == compiles + 3 and passes(handle.framejit.explain()) == [4, 4], "not measured any more"
+    assert handle.framejit.compiles == compiles + 3 and passes(handle.framejit.explain()) == [
+        4,
+        4,
+    ], "not measured any more"
 
 
 def test_code_that_nobody_measures_calls_no_marks():
@@ -139,16 +148,31 @@ def test_code_that_nobody_measures_calls_no_marks():
         sites = handle.framejit.cache.sites()
         return [const for site in sites for entry in site.entries for const in entry.code.co_consts]
 
-    assert not any(isinstance(const, _hook.Quiet) and "Probe" in repr(const.wrapped) for const in constants(handle))
+    assert not any(
+        isinstance(const, _hook.Quiet) and "Probe" in repr(const.wrapped)
+        for const in constants(handle)
+    )
     with handle.framejit.measure():
         handle(X, [])
-        assert any(isinstance(const, _hook.Quiet) and "Probe" in repr(const.wrapped) for const in constants(handle))
+        assert any(
+            isinstance(const, _hook.Quiet) and "Probe" in repr(const.wrapped)
+            for const in constants(handle)
+        )
 
 
 def test_phases_and_running_are_all_of_the_call():
     report = framejit.explain(two_breaks)(X, [])
     parts = report.times.parts
-    assert {"trace", "fake_tensors", "rebuild", "backend", "guards", "graphs", "python", "measuring"} <= set(parts)
+    assert {
+        "trace",
+        "fake_tensors",
+        "rebuild",
+        "backend",
+        "guards",
+        "graphs",
+        "python",
+        "measuring",
+    } <= set(parts)
     assert all(spent >= 0 for spent in parts.values()) and sum(parts.values()) <= report.times.wall
     assert sum(report.times.shares.values()) == pytest.approx(1)
     assert set(report.times.shares) == {"compiling", "compiled code", "Python", "measuring"}
@@ -167,7 +191,10 @@ def test_threads_have_chains_of_their_own():
         compiled = framejit.compile(two_breaks)
     compiled(X, [])
     results = []
-    threads = [threading.Thread(target=lambda: results.extend(compiled(X, []) for _ in range(20))) for _ in range(4)]
+    threads = [
+        threading.Thread(target=lambda: results.extend(compiled(X, []) for _ in range(20)))
+        for _ in range(4)
+    ]
     for thread in threads:
         thread.start()
     for thread in threads:

@@ -1,4 +1,5 @@
 """Twenty planted breaks of different kinds in a program of 500 lines: all are found, at their lines, and nothing else."""
+
 from __future__ import annotations
 
 import importlib.util
@@ -26,7 +27,9 @@ def test_all_are_found(program):
         result = module.main(3)
     report = observation.report("planted")
     assert len(path.read_text().splitlines()) > 500
-    assert [(one.place, one.id) for one in report.breaks] == [(f"{path}:{line}", id_) for line, id_ in planted.places()]
+    assert [(one.place, one.id) for one in report.breaks] == [
+        (f"{path}:{line}", id_) for line, id_ in planted.places()
+    ]
     assert len({one.id for one in report.breaks}) >= 10
     lines = path.read_text().splitlines()
     for one, plant in zip(report.breaks, planted.PLANTS, strict=True):
@@ -34,7 +37,15 @@ def test_all_are_found(program):
         name, _, line = one.place.rpartition(":")
         assert lines[int(line) - 1].strip() == plant.statement
         if one.where == one.place:
-            assert one.caret.strip("^ ") == "" and one.source[one.caret.index("^") : len(one.caret)] in plant.statement
+            assert (
+                one.caret.strip("^ ") == ""
+                and one.source[one.caret.index("^") : len(one.caret)] in plant.statement
+            )
     namespace = {"__name__": "without"}
-    exec(compile(planted.text(planted=False).replace("planted::", "unplanted::"), "without.py", "exec"), namespace)
+    exec(
+        compile(
+            planted.text(planted=False).replace("planted::", "unplanted::"), "without.py", "exec"
+        ),
+        namespace,
+    )
     assert torch.equal(result, namespace["main"](3))

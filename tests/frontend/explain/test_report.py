@@ -1,4 +1,5 @@
 """Reports of captures and breaks: what they hold, and how they read."""
+
 from __future__ import annotations
 
 import io
@@ -135,8 +136,22 @@ def test_without_framejit_only_the_result_is_there():
 
 def test_records_of_all_kinds_have_words():
     events = [
-        Break("f", f"{__file__}:1", (f"{__file__}:1", f"{__file__}:2"), "output", "print() writes", "move it"),
-        Break("f", f"{__file__}:1", (f"{__file__}:1", f"{__file__}:2"), "output", "print() writes", "move it"),
+        Break(
+            "f",
+            f"{__file__}:1",
+            (f"{__file__}:1", f"{__file__}:2"),
+            "output",
+            "print() writes",
+            "move it",
+        ),
+        Break(
+            "f",
+            f"{__file__}:1",
+            (f"{__file__}:1", f"{__file__}:2"),
+            "output",
+            "print() writes",
+            "move it",
+        ),
         Captured("f", "a.py:3", 0, None, tuple(range(20)), {"trace": 1.0}),
         Skipped("g", "b.py:4", "a generator"),
         Miss("f", "a.py:3", (Change("x == 1", "x", "1", "2", "a.py:4"),)),
@@ -145,29 +160,51 @@ def test_records_of_all_kinds_have_words():
     text = str(report)
     assert report.graphs == () and report.breaks[0].times == 2
     assert "0 graphs, 0 ops, 1 break;" in text and "12 more in report.captures[0].checks" in text
-    assert "(2 times)" in text and "called from" in text and "left to Python: g" in text and "x is 2" in text
+    assert (
+        "(2 times)" in text
+        and "called from" in text
+        and "left to Python: g" in text
+        and "x is 2" in text
+    )
     assert "left to Python: g" in rich_text(report)
 
 
 def test_a_long_report_fits_a_screen_and_begins_with_what_costs_most():
     lines = [f"{__file__}:{number}" for number in range(1, 30)]
     events = [
-        *(Break("f", line, (line,), "output", f"print() number {place} writes", "move it") for place, line in enumerate(lines)),
-        *[Break("f", lines[7], (lines[7],), "output", "print() number 7 writes", "move it")] * 3,
         *(
-            Captured("f", line, 4, None, tuple(range(20)), {"trace": float(place == 5)}, number=place + 1)
+            Break("f", line, (line,), "output", f"print() number {place} writes", "move it")
             for place, line in enumerate(lines)
         ),
-        *(Miss("g", "b.py:1", (Change("n == 1", "n", "1", str(place), "b.py:2"),)) for place in range(12)),
-        *(Miss("f", lines[0], (Change("m == 1", "m", "1", str(place), lines[3]),)) for place in range(3)),
+        *[Break("f", lines[7], (lines[7],), "output", "print() number 7 writes", "move it")] * 3,
+        *(
+            Captured(
+                "f", line, 4, None, tuple(range(20)), {"trace": float(place == 5)}, number=place + 1
+            )
+            for place, line in enumerate(lines)
+        ),
+        *(
+            Miss("g", "b.py:1", (Change("n == 1", "n", "1", str(place), "b.py:2"),))
+            for place in range(12)
+        ),
+        *(
+            Miss("f", lines[0], (Change("m == 1", "m", "1", str(place), lines[3]),))
+            for place in range(3)
+        ),
         *(Skipped(f"skipped_{place}", "c.py:1", "a generator") for place in range(12)),
     ]
     report = make_report(events, lambda guard: f"guard {guard}", wall=1.0, calls=12)
     text = str(report).splitlines()
     assert len(text) <= 40 and text[0].startswith("29 graphs") and text[1] == "12 calls took 1 s"
-    assert next(line for line in text if line.startswith("break:")) == "break: print() number 7 writes [output] (4 times)"
+    assert (
+        next(line for line in text if line.startswith("break:"))
+        == "break: print() number 7 writes [output] (4 times)"
+    )
     again = [line for line in text if line.startswith("compiled again")]
-    assert [line.split(":")[0] for line in again] == ["compiled again 3 times", "compiled again 12 times"]  # f took a second
+    assert [line.split(":")[0] for line in again] == [
+        "compiled again 3 times",
+        "compiled again 12 times",
+    ]  # f took a second
     captured = next(line for line in text if line.startswith("captured:"))
     assert captured.startswith(f"captured: f from {lines[5]}: 4 ops, 20 guards, compiled in 1 s")
     assert "report.details()" in text[-1] and "... and 8 more in report.details()" in text
@@ -179,7 +216,11 @@ def test_a_long_report_fits_a_screen_and_begins_with_what_costs_most():
 
 def test_an_excerpt_that_begins_inside_a_docstring_is_highlighted_as_text(tmp_path):
     file = tmp_path / "documented.py"
-    file.write_text('def f(x):\n    """Words.\n' + "\n    for all of it, if not less\n" * 20 + '    """\n    return x\n')
+    file.write_text(
+        'def f(x):\n    """Words.\n'
+        + "\n    for all of it, if not less\n" * 20
+        + '    """\n    return x\n'
+    )
     (part,) = parts([(f"{file}:30", 1)], [])
     assert part.lines[0].number > 10
     marked = [line for line in lines_of(part) if "for all" in line]

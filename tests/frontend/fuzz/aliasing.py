@@ -6,6 +6,7 @@ overlap, interleave, are one memory, are one object. They are arguments, attribu
 of them tied: one parameter under two names, a buffer that is a view of a parameter. A long run: `python tests/frontend/fuzz/aliasing.py --programs 20000 [--first SEED]
 [--backend native] [--seconds N]`. `--show` prints the program of the first seed.
 """
+
 from __future__ import annotations
 
 import argparse
@@ -33,7 +34,17 @@ LAYOUTS = {  # sizes and strides of an input
     "strided": ((2, 3), (1, 1)), "spread": ((2, 2), (12, 3)),
 }  # fmt: skip
 COMMON = ("rows", "columns", "transposed", "row", "steps", "column", "cube", "number", "spread")
-PATTERNS = ("separate", "disjoint", "near", "same", "one object", "interleaved", "detached", "other storage", "any")
+PATTERNS = (
+    "separate",
+    "disjoint",
+    "near",
+    "same",
+    "one object",
+    "interleaved",
+    "detached",
+    "other storage",
+    "any",
+)
 DTYPES = (torch.float32,) * 6 + (torch.float64, torch.int32, torch.int64)
 NAMES = "abcd"
 
@@ -63,7 +74,15 @@ LOADS = tuple(f"{name} = m.{name}" for name in NAMES)
 # Backends with options. The default tries nothing on graphs as small as these; `tuned` always does.
 VARIANTS = {
     "default": ("autotune", None),
-    "tuned": ("autotune", {"candidates": ("native", "torchscript", "aot_eager"), "remember": False, "isolate": False, "tune_budget_s": 0.2}),
+    "tuned": (
+        "autotune",
+        {
+            "candidates": ("native", "torchscript", "aot_eager"),
+            "remember": False,
+            "isolate": False,
+            "tune_budget_s": 0.2,
+        },
+    ),
 }
 
 
@@ -92,7 +111,11 @@ class Program:
         To torch a view whose base got a history after it was made is a leaf until somebody asks, and writing into it an error."""
         head, *lines = self.source.splitlines()
         looks = "    [tensor.is_leaf for tensor in locals().values() if isinstance(tensor, torch.Tensor)]"
-        body = [looks] + [part for line in lines for part in ((line, looks) if line.strip() in (BREAK, *LOADS) else (line,))]
+        body = [looks] + [
+            part
+            for line in lines
+            for part in ((line, looks) if line.strip() in (BREAK, *LOADS) else (line,))
+        ]
         return replace(self, source="\n".join([head, *body]) + "\n")
 
     @property
@@ -126,7 +149,9 @@ def span(layout: str) -> int:
 def offsets(pattern: str, layouts: list[str], random: Random) -> list[tuple[int, int]]:
     """(base, offset) of each input."""
     if pattern == "separate":
-        return [(index, random.randrange(SIZE - span(layout))) for index, layout in enumerate(layouts)]
+        return [
+            (index, random.randrange(SIZE - span(layout))) for index, layout in enumerate(layouts)
+        ]
     places, start = [], random.randrange(4)
     if pattern == "disjoint":
         order = random.sample(range(len(layouts)), len(layouts))
@@ -153,7 +178,14 @@ class Inputs:
     def __init__(self, program: Program, pattern: str, seed: int) -> None:
         random = Random(seed)
         count = len(program.layouts)
-        numbers = [torch.arange(SIZE, dtype=torch.int64).add(7 * number).remainder(9).sub(3).to(program.dtype) for number in range(count)]
+        numbers = [
+            torch.arange(SIZE, dtype=torch.int64)
+            .add(7 * number)
+            .remainder(9)
+            .sub(3)
+            .to(program.dtype)
+            for number in range(count)
+        ]
         self.leaves: list[torch.Tensor] = []
         bases = [self.base(made, program.mode) for made in numbers]
         places = offsets(pattern, program.layouts, random)
@@ -174,11 +206,15 @@ class Inputs:
         self.leaves.append(numbers.requires_grad_())
         return numbers * 1
 
-    def view(self, base: torch.Tensor, layout: str, offset: int, pattern: str, index: int, random: Random) -> torch.Tensor:
+    def view(
+        self, base: torch.Tensor, layout: str, offset: int, pattern: str, index: int, random: Random
+    ) -> torch.Tensor:
         sizes, strides = LAYOUTS[layout]
         if pattern == "other storage":
             memory = base.detach().numpy()
-            made = torch.from_numpy(memory[offset:] if index % 2 else memory).as_strided(sizes, strides, 0 if index % 2 else offset)
+            made = torch.from_numpy(memory[offset:] if index % 2 else memory).as_strided(
+                sizes, strides, 0 if index % 2 else offset
+            )
         else:
             made = base.as_strided(sizes, strides, offset)
             if pattern == "detached" and index % 2:
@@ -197,15 +233,24 @@ class Inputs:
 
 def write(random: Random) -> Program:
     count = random.choice((2, 2, 2, 3, 4))
-    usual = [random.choice(COMMON if random.random() < 0.85 else tuple(LAYOUTS)) for _ in range(count)]
+    usual = [
+        random.choice(COMMON if random.random() < 0.85 else tuple(LAYOUTS)) for _ in range(count)
+    ]
     layouts = [usual[0] if random.random() < 0.5 else layout for layout in usual]
     dtype = random.choice(DTYPES)
-    mode = random.choice(("inference", "inference", "leaves", "history")) if dtype.is_floating_point else "inference"
+    mode = (
+        random.choice(("inference", "inference", "leaves", "history"))
+        if dtype.is_floating_point
+        else "inference"
+    )
     program = Program("", layouts, dtype, mode, random.random() < 0.25)
     names = list(NAMES[:count])
     lines = [f"{name} = m.{name}" for name in names] if program.by_attribute else []
     sample = Inputs(program, random.choice(("separate", "disjoint")), 0)
-    known: dict[str, Any] = {"torch": torch, "m": SimpleNamespace(**dict(zip(names, sample.views, strict=True)))}
+    known: dict[str, Any] = {
+        "torch": torch,
+        "m": SimpleNamespace(**dict(zip(names, sample.views, strict=True))),
+    }
     known.update(zip(names, sample.views, strict=True))
     frozen = False
     for _ in range(random.randint(2, 7)):
@@ -221,8 +266,14 @@ def write(random: Random) -> Program:
             names.append(target)
         lines.append(line)
         frozen = frozen or line == BREAK
-    results = [random.choice(names) if random.random() < 0.6 else expression(random, VIEWS + VALUES, names) for _ in range(random.randint(1, 3))]
-    results = [result if result in names or tried(f"_ = {result}", known) else names[0] for result in results]
+    results = [
+        random.choice(names) if random.random() < 0.6 else expression(random, VIEWS + VALUES, names)
+        for _ in range(random.randint(1, 3))
+    ]
+    results = [
+        result if result in names or tried(f"_ = {result}", known) else names[0]
+        for result in results
+    ]
     lines.append(f"return {', '.join(results)},")
     parameters = "m" if program.by_attribute else ", ".join(NAMES[:count])
     program.source = f"def program({parameters}):\n" + "".join(f"    {line}\n" for line in lines)
@@ -245,7 +296,9 @@ def statement(random: Random, names: list[str], mode: str, writes: bool) -> str:
 
 
 def expression(random: Random, forms: tuple[str, ...], names: list[str]) -> str:
-    return random.choice(forms).format(v=random.choice(names), w=random.choice(names), k=random.choice((1, 2, 3, -1)))
+    return random.choice(forms).format(
+        v=random.choice(names), w=random.choice(names), k=random.choice((1, 2, 3, -1))
+    )
 
 
 def tried(line: str, known: dict[str, Any]) -> bool:
@@ -290,9 +343,13 @@ def outcome(fn: Callable[..., Any], program: Program, pattern: str, seed: int) -
         results = fn(*given)
     except Exception as error:
         return Outcome(type(error).__name__, [], inputs.snapshot())
-    kinds = [kind(item, inputs.views) for item in results] + [kind(item, inputs.views) for item in inputs.views]
+    kinds = [kind(item, inputs.views) for item in results] + [
+        kind(item, inputs.views) for item in inputs.views
+    ]
     values = inputs.snapshot() + [item.detach().clone() for item in results]
-    grads = gradients(results, inputs.leaves) if program.mode != "inference" and inputs.leaves else []
+    grads = (
+        gradients(results, inputs.leaves) if program.mode != "inference" and inputs.leaves else []
+    )
     with torch.no_grad():
         for item in results:
             try:
@@ -304,7 +361,11 @@ def outcome(fn: Callable[..., Any], program: Program, pattern: str, seed: int) -
 
 
 def kind(item: torch.Tensor, views: list[torch.Tensor]) -> Any:
-    strides = tuple(stride for stride, size in zip(item.stride(), item.shape, strict=True) if size > 1) if item.numel() else ()
+    strides = (
+        tuple(stride for stride, size in zip(item.stride(), item.shape, strict=True) if size > 1)
+        if item.numel()
+        else ()
+    )
     same = next((number for number, view in enumerate(views) if view is item), -1)
     return item.dtype, tuple(item.shape), strides, item.requires_grad, same
 
@@ -314,9 +375,16 @@ def gradients(results: Any, leaves: list[torch.Tensor]) -> list[torch.Tensor | N
     if not ends:
         return []
     try:
-        weights = [torch.arange(1, item.numel() + 1, dtype=item.dtype).reshape(item.shape) for item in ends]
-        total = sum((item * weight).sum().double() for item, weight in zip(ends, weights, strict=True))
-        return [None if grad is None else grad.clone() for grad in torch.autograd.grad(total, leaves, allow_unused=True)]
+        weights = [
+            torch.arange(1, item.numel() + 1, dtype=item.dtype).reshape(item.shape) for item in ends
+        ]
+        total = sum(
+            (item * weight).sum().double() for item, weight in zip(ends, weights, strict=True)
+        )
+        return [
+            None if grad is None else grad.clone()
+            for grad in torch.autograd.grad(total, leaves, allow_unused=True)
+        ]
     except RuntimeError:
         return None
 
@@ -337,7 +405,9 @@ def difference(one: Outcome, other: Outcome, exact: bool) -> str | None:
         mine += [grad for grad in one.gradients if grad is not None]
         eagers += [grad for grad in other.gradients if grad is not None]
     for number, (left, right) in enumerate(zip(mine, eagers, strict=True)):
-        if not torch.equal(left, right) and not torch.allclose(left.double(), right.double(), 0.0 if exact else 1e-5, 0.0, equal_nan=True):
+        if not torch.equal(left, right) and not torch.allclose(
+            left.double(), right.double(), 0.0 if exact else 1e-5, 0.0, equal_nan=True
+        ):
             apart = (left != right).reshape(-1).nonzero().reshape(-1)[:8].tolist()
             return f"value {number} at {apart}: {left.reshape(-1)[apart].tolist()}, eager {right.reshape(-1)[apart].tolist()}"
     return None
@@ -346,8 +416,15 @@ def difference(one: Outcome, other: Outcome, exact: bool) -> str | None:
 def examine(program: Program, backend: str, dynamic: bool | None = None) -> str | None:
     """A difference between eager and the backend, in words."""
     name = f"<aliasing {hash(program.source)}>"
-    linecache.cache[name] = (len(program.source), None, program.source.splitlines(keepends=True), name)
-    function, looking = (function_of(source, name) for source in (program.source, program.looking().source))
+    linecache.cache[name] = (
+        len(program.source),
+        None,
+        program.source.splitlines(keepends=True),
+        name,
+    )
+    function, looking = (
+        function_of(source, name) for source in (program.source, program.looking().source)
+    )
     try:
         with framejit.config.patch(strict=True, recompile_limit=64):
             name, options = VARIANTS.get(backend, (backend, None))
@@ -355,13 +432,17 @@ def examine(program: Program, backend: str, dynamic: bool | None = None) -> str 
         for pattern, seed in program.calls:
             expected = outcome(function, program, pattern, seed)
             actual = outcome(handle, program, pattern, seed)
-            if expected.error is not None and actual.error == "BackendError":  # raised in the course of compiling, as `strict` asks
+            if (
+                expected.error is not None and actual.error == "BackendError"
+            ):  # raised in the course of compiling, as `strict` asks
                 actual.error = expected.error
             if expected.error == "RuntimeError" and actual.error is None:
                 expected = outcome(looking, program, pattern, seed)
             if program.shows_bits and expected.has_nan and backend != "eager":
                 actual.values = expected.values
-            if program.hides_writes and backend != "eager":  # what a compiled backward pass keeps is its choice
+            if (
+                program.hides_writes and backend != "eager"
+            ):  # what a compiled backward pass keeps is its choice
                 actual.gradients = expected.gradients
             found = difference(actual, expected, backend == "eager")
             if found is not None:
@@ -405,7 +486,9 @@ def reduced(program: Program, backend: str) -> Program:
     def smaller(now: Program) -> Iterator[Program]:
         head, *lines = now.source.splitlines()
         for number in range(len(lines) - 1):
-            yield replace(now, source="\n".join([head, *lines[:number], *lines[number + 1 :]]) + "\n")
+            yield replace(
+                now, source="\n".join([head, *lines[:number], *lines[number + 1 :]]) + "\n"
+            )
         for number in range(len(now.calls)):
             if len(now.calls) > 1:
                 yield replace(now, calls=now.calls[:number] + now.calls[number + 1 :])
@@ -423,7 +506,9 @@ def main() -> int:
     parser.add_argument("--first", type=int, default=0, help="the first seed")
     parser.add_argument("--backend", default="eager")
     parser.add_argument("--seconds", type=float, default=float("inf"), help="stop after so long")
-    parser.add_argument("--dynamic", action="store_true", default=None, help="sizes are symbols from the first call")
+    parser.add_argument(
+        "--dynamic", action="store_true", default=None, help="sizes are symbols from the first call"
+    )
     parser.add_argument("--show", action="store_true", help="print the program of the first seed")
     parser.add_argument("--reduce", action="store_true", help="make programs that differ smaller")
     chosen = parser.parse_args()
@@ -437,13 +522,22 @@ def main() -> int:
         if found is not None:
             different += 1
             shown = reduced(program, chosen.backend) if chosen.reduce else program
-            print(f"seed {seed}: {found[-900:]}\n{shown.layouts} {shown.dtype} {shown.mode} {shown.calls}\n{shown.source}", flush=True)
+            print(
+                f"seed {seed}: {found[-900:]}\n{shown.layouts} {shown.dtype} {shown.mode} {shown.calls}\n{shown.source}",
+                flush=True,
+            )
         if done % 200 == 0:
-            print(f"{done} programs, {different} different, {time.perf_counter() - started:.0f} s", flush=True)
+            print(
+                f"{done} programs, {different} different, {time.perf_counter() - started:.0f} s",
+                flush=True,
+            )
             framejit.reset()
         if time.perf_counter() - started > chosen.seconds:
             break
-    print(f"end: {chosen.backend}: {done} programs from seed {chosen.first}, {different} different", flush=True)
+    print(
+        f"end: {chosen.backend}: {done} programs from seed {chosen.first}, {different} different",
+        flush=True,
+    )
     return 1 if different else 0
 
 

@@ -2,6 +2,7 @@
 
 In: a Writer, whose `some(kind)` gives a name in scope or an expression that makes one. Out: lines, and new names in its scope.
 """
+
 from __future__ import annotations
 
 from collections.abc import Callable
@@ -26,7 +27,9 @@ def construct(*sections: str) -> Callable[[Callable[[Any], None]], Callable[[Any
 @construct("Key")
 def keyed(w: Any) -> None:
     """A dictionary or a set of objects that say what they are equal to."""
-    some = [f"{w.pick(('Key', 'Key', 'Parity', 'Own'))}({w.integer()})" for _ in range(2)] + [w.some("keys")]
+    some = [f"{w.pick(('Key', 'Key', 'Parity', 'Own'))}({w.integer()})" for _ in range(2)] + [
+        w.some("keys")
+    ]
     w.random.shuffle(some)
     roll = w.random.random()
     if roll < 0.5:
@@ -35,7 +38,9 @@ def keyed(w: Any) -> None:
         if w.chance(0.4):
             w.line(f"{w.name('keys')} = next(iter({name}))")
     elif roll < 0.8:
-        w.line(f"{w.name('sets')} = {w.pick(('{{{}}}', 'set([{}])', '{{*[{}]}}')).format(', '.join(some))}")
+        w.line(
+            f"{w.name('sets')} = {w.pick(('{{{}}}', 'set([{}])', '{{*[{}]}}')).format(', '.join(some))}"
+        )
     else:
         w.line(f"{w.name('keys')} = {some[0]}")
 
@@ -80,7 +85,9 @@ def closures(w: Any) -> None:
     table = w.lines[-1].endswith("{}")
     w.line(f"for {i} in range({w.random.randint(1, 3)}):")
     with w.indented():
-        w.line(f"def {f}(arg, {w.pick(('scale=1', f'scale={i}', '*, scale=2', f'*rest, scale={i}'))}):")
+        w.line(
+            f"def {f}(arg, {w.pick(('scale=1', f'scale={i}', '*, scale=2', f'*rest, scale={i}'))}):"
+        )
         with w.function_body(total, i):
             if w.chance(0.6):
                 w.line(f"nonlocal {total}")
@@ -117,14 +124,24 @@ def shared_cells(w: Any) -> None:
     pair = w.new("fs")
     w.line(f"{pair} = {make}({w.integer()})")
     for _ in range(w.random.randint(1, 3)):
-        w.line(w.pick((f"{pair}[0]()", f"LOG.append({pair}[0](2))", f"{w.name('tensors')} = {pair}[1]({w.tensor(1)})")))
+        w.line(
+            w.pick(
+                (
+                    f"{pair}[0]()",
+                    f"LOG.append({pair}[0](2))",
+                    f"{w.name('tensors')} = {pair}[1]({w.tensor(1)})",
+                )
+            )
+        )
     w.names["closures"].append(f"{pair}[1:]")
 
 
 @construct("calls")
 def lambdas(w: Any) -> None:
     i, name = w.new("i"), w.new("fs")
-    w.line(f"{name} = {w.pick(('[lambda t: t + {i} for {i} in range(2)]', '[lambda t, k={i}: t * k for {i} in (1, 2)]', '[torch.sin, Box.shift, len]', '[functools.partial(torch.add, alpha=2, other={t}), torch.tanh]', '[raising, lambda t, *a: t]')).replace('{i}', i).replace('{t}', w.tensor(2))}")
+    w.line(
+        f"{name} = {w.pick(('[lambda t: t + {i} for {i} in range(2)]', '[lambda t, k={i}: t * k for {i} in (1, 2)]', '[torch.sin, Box.shift, len]', '[functools.partial(torch.add, alpha=2, other={t}), torch.tanh]', '[raising, lambda t, *a: t]')).replace('{i}', i).replace('{t}', w.tensor(2))}"
+    )
     w.names["closures"].append(name)
 
 
@@ -218,7 +235,9 @@ def resume(w: Any) -> None:
                 f"{t} = next({name})", f"{t} = next({name})", f"{t} = {name}.send({w.tensor(1)})", f"{t} = {name}.send(None)",
                 f"{t} = {name}.throw(Problem('sent'))", f"{name}.throw(ValueError)", f"{name}.close()", f"print({w.integer()})", "framejit.graph_break()",
             )))  # fmt: skip
-    w.line(f"except {w.pick(('StopIteration', '(StopIteration, TypeError)', 'Exception'))} as stop:")
+    w.line(
+        f"except {w.pick(('StopIteration', '(StopIteration, TypeError)', 'Exception'))} as stop:"
+    )
     with w.indented():
         w.line("LOG.append(type(stop).__name__)")
         w.noise()
@@ -236,9 +255,13 @@ def resume(w: Any) -> None:
 def things(w: Any) -> None:
     roll = w.random.random()
     if roll < 0.75:
-        w.line(f"{w.name('things')} = {w.pick(('Thing', 'Child', 'Watching'))}({w.tensor(1)}, {w.integer()})")
+        w.line(
+            f"{w.name('things')} = {w.pick(('Thing', 'Child', 'Watching'))}({w.tensor(1)}, {w.integer()})"
+        )
     elif roll < 0.9:
-        w.line(f"{w.name('things')} = {w.pick(('{} + {}', '{1} + {0}', '-{}', '{0} + {0}')).format(w.some('things'), w.tensor(1))}")
+        w.line(
+            f"{w.name('things')} = {w.pick(('{} + {}', '{1} + {0}', '-{}', '{0} + {0}')).format(w.some('things'), w.tensor(1))}"
+        )
     else:
         name = w.new("C")
         w.line(f"class {name}({w.pick(('Thing', 'Child'))}):")
@@ -351,7 +374,9 @@ def attempts(w: Any) -> None:
                 w.statement()
             kind = w.pick(("except", "except as", "finally", "both", "else"))
             if kind != "finally":
-                w.line(f"except {w.pick(('Problem', '(KeyError, ValueError)', 'LookupError'))}{' as inner' if kind == 'except as' else ''}:")
+                w.line(
+                    f"except {w.pick(('Problem', '(KeyError, ValueError)', 'LookupError'))}{' as inner' if kind == 'except as' else ''}:"
+                )
                 with w.indented():
                     w.noise()
                     w.line(w.pick(("LOG.append(1)", "raise", "raise ValueError(2)", "raise ValueError(2) from None",
@@ -369,7 +394,9 @@ def attempts(w: Any) -> None:
                         w.way_out(loop)
         w.line(f"except {w.pick(('Exception', '(ValueError, KeyError)', 'Problem'))} as outer:")
         with w.indented():
-            w.line("LOG.append((type(outer).__name__, outer.args, type(outer.__cause__).__name__, type(outer.__context__).__name__))")
+            w.line(
+                "LOG.append((type(outer).__name__, outer.args, type(outer.__cause__).__name__, type(outer.__context__).__name__))"
+            )
             w.noise()
             w.way_out(loop)
         if w.chance(0.3):
@@ -387,14 +414,29 @@ def groups(w: Any) -> None:
         w.line("try:")
         with w.indented():
             w.statement()
-            w.line(w.pick((f"raise ExceptionGroup('group', [{members}])", "raise Problem('alone')", f"raising({w.pick(w.tensors)}, Problem, 1)", "pass")))
-        for kinds in w.random.sample(("Problem", "(ValueError, KeyError)", "TypeError", "Exception"), w.random.randint(1, 2)):
+            w.line(
+                w.pick(
+                    (
+                        f"raise ExceptionGroup('group', [{members}])",
+                        "raise Problem('alone')",
+                        f"raising({w.pick(w.tensors)}, Problem, 1)",
+                        "pass",
+                    )
+                )
+            )
+        for kinds in w.random.sample(
+            ("Problem", "(ValueError, KeyError)", "TypeError", "Exception"), w.random.randint(1, 2)
+        ):
             w.line(f"except* {kinds} as some:")
             with w.indented():
                 w.line("LOG.append((str(some), [type(e).__name__ for e in some.exceptions]))")
                 w.noise()
                 if w.chance(0.15):
-                    w.line(w.pick(("raise", "raise ValueError('again')", "raise KeyError(1) from some")))
+                    w.line(
+                        w.pick(
+                            ("raise", "raise ValueError('again')", "raise KeyError(1) from some")
+                        )
+                    )
     w.line("except Exception as left:")
     with w.indented():
         w.line("LOG.append((type(left).__name__, str(left)))")
@@ -402,7 +444,9 @@ def groups(w: Any) -> None:
 
 @construct("calls")
 def raised(w: Any) -> None:
-    w.line(f"{w.name('tensors')} = raising({w.tensor(1)}, {w.pick(('None', 'None', 'None', f'Problem if {w.condition()} else None'))}, {w.integer()})")
+    w.line(
+        f"{w.name('tensors')} = raising({w.tensor(1)}, {w.pick(('None', 'None', 'None', f'Problem if {w.condition()} else None'))}, {w.integer()})"
+    )
 
 
 @construct("contexts")
@@ -415,10 +459,20 @@ def contexts(w: Any) -> None:
     )) for _ in range(2))  # fmt: skip
     first, second = (manager.replace("Closes()", "pieces(x, 2)") for manager in (first, second))
     name = w.new("g")
-    w.line(w.pick((f"with {first} as {name}:", f"with {first} as {name}, {second}:", f"with ({first}, {second} as {name}):")))
+    w.line(
+        w.pick(
+            (
+                f"with {first} as {name}:",
+                f"with {first} as {name}, {second}:",
+                f"with ({first}, {second} as {name}):",
+            )
+        )
+    )
     with w.scoped(), w.indented():
         if "ExitStack() as" in w.lines[-1] and w.chance(0.8):
-            w.line(f"{name}.enter_context({w.pick(('Swallowing(Problem)', repr('stack').join(('swallowing(', ', KeyError)'))))})")
+            w.line(
+                f"{name}.enter_context({w.pick(('Swallowing(Problem)', repr('stack').join(('swallowing(', ', KeyError)'))))})"
+            )
             w.line(f"{name}.callback(LOG.append, {w.integer()})")
         w.noise()
         w.statement()

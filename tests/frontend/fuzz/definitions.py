@@ -2,6 +2,7 @@
 
 A line `NOISE` becomes a statement chosen by the program, mostly nothing: something printed, logged, a break. `HASH` becomes a number.
 """
+
 from __future__ import annotations
 
 SECTIONS = {
@@ -340,7 +341,7 @@ class Slotted:
         NOISE
         return Slotted(other - self.tensor, -self.n)
 ''',
-    "records": '''
+    "records": """
 @dataclasses.dataclass
 class Record:
     tensor: object
@@ -393,8 +394,8 @@ class Flags(enum.Flag):
     A = enum.auto()
     B = enum.auto()
     AB = A | B
-''',
-    "contexts": '''
+""",
+    "contexts": """
 class Swallowing:
     def __init__(self, *kinds, again=None):
         self.kinds = kinds
@@ -438,7 +439,7 @@ def translated():
     except Problem as problem:
         NOISE
         raise ValueError(*problem.args) from problem
-''',
+""",
     "calls": '''
 def many(a, b=2, /, c=3, *rest, d=4, **named):
     NOISE

@@ -3,6 +3,7 @@
 A long run: `python tests/frontend/fuzz/differential.py --programs 10000 [--first SEED] [--backend aot_eager] [--dynamic]`; each difference
 is written out as a program that can be run by itself.
 """
+
 from __future__ import annotations
 
 import argparse
@@ -95,12 +96,23 @@ class World(harness.World):
 
     def __init__(self, namespace: dict[str, Any], inputs: tuple[Any, ...]) -> None:
         super().__init__(namespace["program"], inputs, {}, CHANGED)
-        self.classes = [cls for cls in namespace.values() if isinstance(cls, type) and cls.__module__ == "fuzzed"]
+        self.classes = [
+            cls
+            for cls in namespace.values()
+            if isinstance(cls, type) and cls.__module__ == "fuzzed"
+        ]
         self.attributes = self.of_classes()
         self.fn.__globals__["LOG"] = []  # what copying writes must not go to the one that is copied
 
     def of_classes(self) -> list[dict[str, Any]]:
-        return [{k: list(v) if type(v) is list else v for k, v in vars(cls).items() if not k.startswith("_")} for cls in self.classes]
+        return [
+            {
+                k: list(v) if type(v) is list else v
+                for k, v in vars(cls).items()
+                if not k.startswith("_")
+            }
+            for cls in self.classes
+        ]
 
     def fresh(self) -> Any:
         self.restore_classes()
@@ -136,7 +148,14 @@ def run(fn: Any, world: World, *before: Any) -> Any:
         happen(inputs)
         outcomes.append(harness.one_call(fn, inputs, {}))
     assert sys.exc_info() == (None, None, None), "an exception is still being handled"
-    return harness.Run(outcomes, inputs, {}, world.now(), (torch.get_rng_state(), pythons_random.getstate()), harness.modes())
+    return harness.Run(
+        outcomes,
+        inputs,
+        {},
+        world.now(),
+        (torch.get_rng_state(), pythons_random.getstate()),
+        harness.modes(),
+    )
 
 
 @contextlib.contextmanager
@@ -158,13 +177,17 @@ def framejits_errors() -> Iterator[list[framejit.errors.FramejitError]]:
         del cls.__new__
 
 
-def examine(source: str, random: Random, backend: str = "eager", dynamic: bool | None = None) -> Verdict:
+def examine(
+    source: str, random: Random, backend: str = "eager", dynamic: bool | None = None
+) -> Verdict:
     """Runs one program both ways: on its arguments, on others, and twice on the same, which change in between."""
     name = f"<fuzz {abs(hash(source))}>"
     namespace = module_of(source, name)
     program, chosen = namespace["program"], random.getrandbits(32)
     with contextlib.redirect_stdout(io.StringIO()):
-        arguments, others = (programs.inputs(namespace, Random(chosen), changed) for changed in (None, random))
+        arguments, others = (
+            programs.inputs(namespace, Random(chosen), changed) for changed in (None, random)
+        )
     world, other = (World(namespace, given) for given in (arguments, others))
     changed = random.getrandbits(32)
 
@@ -180,10 +203,16 @@ def examine(source: str, random: Random, backend: str = "eager", dynamic: bool |
     try:
         with Operations() as operations, contextlib.redirect_stdout(io.StringIO()):
             ran = run(program, world, nothing)
-        plan = (("first call", world, (nothing,)), ("other arguments", other, (nothing,)), ("two calls", world, (nothing, happens)))
+        plan = (
+            ("first call", world, (nothing,)),
+            ("other arguments", other, (nothing,)),
+            ("two calls", world, (nothing, happens)),
+        )
         expected = [run(program, place, *before) for _, place, before in plan]
         with framejit.config.patch(strict=True, recompile_limit=64):
-            handle = framejit.compile(program, backend=counter if backend == "eager" else backend, dynamic=dynamic)
+            handle = framejit.compile(
+                program, backend=counter if backend == "eager" else backend, dynamic=dynamic
+            )
         handle.framejit.cache.sinks.append(seen.append)
         difference, captured = None, 0
         try:
@@ -191,7 +220,9 @@ def examine(source: str, random: Random, backend: str = "eager", dynamic: bool |
                 with framejits_errors() as made:
                     left = run(handle, place, *before)
                 assert not made, f"{what}: framejit raises {made[0]!r}"
-                with contextlib.redirect_stdout(io.StringIO()):  # an __eq__ of the program's may print
+                with contextlib.redirect_stdout(
+                    io.StringIO()
+                ):  # an __eq__ of the program's may print
                     harness.compare(eager, left, what, True)
                 captured = captured or counter.ran
         except AssertionError as error:
@@ -200,7 +231,14 @@ def examine(source: str, random: Random, backend: str = "eager", dynamic: bool |
         world.restore()
         linecache.cache.pop(name, None)
     broken = tuple(event.reason_id for event in seen if isinstance(event, framejit.events.Break))
-    return Verdict(source, difference, operations.count, min(captured, operations.count), broken, ran.outcomes[0].error is not None)
+    return Verdict(
+        source,
+        difference,
+        operations.count,
+        min(captured, operations.count),
+        broken,
+        ran.outcomes[0].error is not None,
+    )
 
 
 def one(seed: int, backend: str = "eager", dynamic: bool | None = None) -> Verdict:
@@ -210,6 +248,7 @@ def one(seed: int, backend: str = "eager", dynamic: bool | None = None) -> Verdi
 
 def reduced(source: str, seed: int, backend: str, dynamic: bool | None) -> str:
     """A smaller program that still differs: statements go as long as a difference of this kind stays."""
+
     def kind(text: str) -> str:
         try:
             difference = examine(text, Random(seed + 1), backend, dynamic).difference or ""
@@ -261,9 +300,16 @@ def main() -> int:
     parser.add_argument("--programs", type=int, default=300)
     parser.add_argument("--first", type=int, default=0, help="the first seed")
     parser.add_argument("--backend", default="eager")
-    parser.add_argument("--dynamic", action="store_true", default=None, help="sizes and numbers are symbols from the first call")
+    parser.add_argument(
+        "--dynamic",
+        action="store_true",
+        default=None,
+        help="sizes and numbers are symbols from the first call",
+    )
     parser.add_argument("--show", action="store_true", help="print the program of the first seed")
-    parser.add_argument("--reduce", action="store_true", help="make programs that differ smaller, and print them")
+    parser.add_argument(
+        "--reduce", action="store_true", help="make programs that differ smaller, and print them"
+    )
     parser.add_argument("--keep", type=Path, help="a folder for programs that differ")
     chosen = parser.parse_args()
     if chosen.show:
@@ -274,8 +320,14 @@ def main() -> int:
         try:
             verdict = one(seed, chosen.backend, chosen.dynamic)
         except Exception:
-            verdict = Verdict(programs.write(Random(seed)), traceback.format_exc()[-1500:], 0, 0, (), False)
-        ops, captured, raised = ops + verdict.ops, captured + verdict.captured, raised + verdict.raised
+            verdict = Verdict(
+                programs.write(Random(seed)), traceback.format_exc()[-1500:], 0, 0, (), False
+            )
+        ops, captured, raised = (
+            ops + verdict.ops,
+            captured + verdict.captured,
+            raised + verdict.raised,
+        )
         if verdict.difference is not None:
             different += 1
             print(f"seed {seed}: {verdict.difference[:1500]}", flush=True)
@@ -285,7 +337,9 @@ def main() -> int:
                 chosen.keep.mkdir(exist_ok=True)
                 (chosen.keep / f"{seed}.py").write_text(verdict.source)
         if done % 100 == 0:
-            share = f"{captured / max(1, ops):.1%}" if chosen.backend == "eager" else "an unknown share"  # others' graphs are not counted
+            share = (
+                f"{captured / max(1, ops):.1%}" if chosen.backend == "eager" else "an unknown share"
+            )  # others' graphs are not counted
             print(f"{done} programs, {different} different, {raised} raise, {share} of {ops} operations captured, "
                   f"{time.perf_counter() - started:.0f} s", flush=True)  # fmt: skip
             framejit.reset()

@@ -1,4 +1,5 @@
 """torch.nn modules in programs: what they are, as text, and producers of statements about them (see constructs.py)."""
+
 from __future__ import annotations
 
 from typing import Any
@@ -6,7 +7,7 @@ from typing import Any
 from .constructs import CONSTRUCTS, construct  # noqa: F401  the producers below join the others
 from .definitions import SECTIONS
 
-SECTIONS["modules"] = '''
+SECTIONS["modules"] = """
 class Scale(torch.nn.Module):
     def __init__(self, scale):
         super().__init__()
@@ -66,7 +67,7 @@ class Wide(Net):
         if name.startswith("late"):
             return len(name)
         return super().__getattr__(name)
-'''
+"""
 
 
 def ask(w: Any, net: str) -> None:

@@ -2,6 +2,7 @@
 
 Every tensor of a call has one shape, so that all of them fit together; every loop ends; anything may raise, break or change what it was given.
 """
+
 from __future__ import annotations
 
 import collections
@@ -150,7 +151,15 @@ UNARY = ("{}.sin()", "torch.tanh({})", "{}.relu()", "{}.abs()", "-{}", "{}.cos()
          "{}.roll(1)", "torch.stack(list({})).tanh()", "torch.cat([{}[:1], {}[1:]])", "{}[[1, 0]]", "{}.mul(0.5)")  # fmt: skip
 BINARY = ("{} + {}", "{} - {}", "({} * {}).tanh()", "torch.minimum({}, {})", "torch.where({} > 0, {}, 0.5)", "{}.add({}, alpha=2).tanh()",
           "torch.stack([{}, {}]).mean(0)", "{} / ({}.abs() + 1)")  # fmt: skip
-IN_PLACE = ("{}.add_({})", "{}.mul_({}.tanh())", "{} += {}", "{}[0] = {}[1]", "{}.copy_({})", "{}.clamp_(max={}.shape[1])", "{}[:, 1:] *= {}[:, 1:]")
+IN_PLACE = (
+    "{}.add_({})",
+    "{}.mul_({}.tanh())",
+    "{} += {}",
+    "{}[0] = {}[1]",
+    "{}.copy_({})",
+    "{}.clamp_(max={}.shape[1])",
+    "{}[:, 1:] *= {}[:, 1:]",
+)
 
 KINDS = {  # what names may hold: the section that it needs, an expression that makes one, and where the arguments have one
     "tensors": ("", "x", "x"), "ints": ("", "n", "n"), "lists": ("", "[x]", "items"), "dicts": ("", "{'a': x}", "table"), "boxes": ("", "Box(x)", "box"),
@@ -160,7 +169,13 @@ KINDS = {  # what names may hold: the section that it needs, an expression that 
     "orders": ("", "collections.OrderedDict(b=x, a=x)", "extra.order"), "defaults": ("", "collections.defaultdict(list)", "extra.default"),
     "counters": ("", "collections.Counter([1, n, 2])", "extra.counter"), "nets": ("modules", "extra.net", "extra.net"),
 }  # fmt: skip
-NOISE = ("LOG.append('{}')", "print('{}')", "framejit.graph_break()", "LOG.append(COUNT)", "LOG.append('{}')")
+NOISE = (
+    "LOG.append('{}')",
+    "print('{}')",
+    "framejit.graph_break()",
+    "LOG.append(COUNT)",
+    "LOG.append('{}')",
+)
 
 
 class Writer:
@@ -173,7 +188,9 @@ class Writer:
         self.names = {kind: [given] if given else [] for kind, (_, _, given) in KINDS.items()}
         self.tensors.append("y")
         self.uses: set[str] = set()  # sections of definitions
-        self.pending: dict[str, str] = {}  # names that the line written next may make, and their kinds
+        self.pending: dict[
+            str, str
+        ] = {}  # names that the line written next may make, and their kinds
         self.numbers = iter(range(10**6))
         self.budget = random.randint(4, 22)
         self.loops = 0
@@ -199,7 +216,8 @@ class Writer:
         self.pending.clear()
 
     tensors, ints, lists, dicts, boxes, callables = (
-        property(lambda self, kind=kind: self.names[kind]) for kind in ("tensors", "ints", "lists", "dicts", "boxes", "callables")
+        property(lambda self, kind=kind: self.names[kind])
+        for kind in ("tensors", "ints", "lists", "dicts", "boxes", "callables")
     )
 
     def name(self, kind: str) -> str:
@@ -212,7 +230,11 @@ class Writer:
         """A name in scope, or what makes such an object."""
         section, made, _ = KINDS[kind]
         self.uses.add(section)
-        return self.pick(self.names[kind]) if self.names[kind] and self.chance(0.7) else made.replace("n)", f"{self.integer()})")
+        return (
+            self.pick(self.names[kind])
+            if self.names[kind] and self.chance(0.7)
+            else made.replace("n)", f"{self.integer()})")
+        )
 
     def held(self, kind: str) -> str:
         """A name in scope; a line makes one where there is none."""
@@ -262,7 +284,10 @@ class Writer:
 
     def way_out(self, loop: bool) -> None:
         self.line(f"if {self.condition()}:")
-        self.line("    " + (self.pick(("break", "continue")) if loop and self.chance(0.5) else self.leave()))
+        self.line(
+            "    "
+            + (self.pick(("break", "continue")) if loop and self.chance(0.5) else self.leave())
+        )
 
     # expressions
 
@@ -300,7 +325,9 @@ class Writer:
         return self.tensor(depth + 1)
 
     def number(self) -> str:
-        return self.pick((self.integer(), "0.5", "1.5", "-2", "len(items)", "Box.limit", "float(n)"))
+        return self.pick(
+            (self.integer(), "0.5", "1.5", "-2", "len(items)", "Box.limit", "float(n)")
+        )
 
     def integer(self) -> str:
         return self.pick((self.pick(self.ints), "2", "3", f"({self.pick(self.ints)} % 3)", f"len({self.pick(self.lists)})",
@@ -332,8 +359,26 @@ class Writer:
 
     def statement(self) -> None:
         self.budget -= 1
-        simple = (self.assign, self.assign, self.assign, self.number_assign, self.change, self.change, self.in_place, self.disturb)
-        nested = (self.branch, self.loop, self.attempt, self.context, self.function, self.consume, self.comprehension, self.match)
+        simple = (
+            self.assign,
+            self.assign,
+            self.assign,
+            self.number_assign,
+            self.change,
+            self.change,
+            self.in_place,
+            self.disturb,
+        )
+        nested = (
+            self.branch,
+            self.loop,
+            self.attempt,
+            self.context,
+            self.function,
+            self.consume,
+            self.comprehension,
+            self.match,
+        )
         roll = self.random.random()
         if self.budget <= 0 or self.indent > 4 or roll < 0.35:
             self.pick(simple)()
@@ -355,16 +400,23 @@ class Writer:
             self.line(f"{name}, {other} = {a}, {b}")
             self.tensors.extend([name, other])
         elif roll < 0.8:
-            items, name = ", ".join(self.tensor(1) for _ in range(self.random.randint(1, 3))), self.new("l")
+            items, name = (
+                ", ".join(self.tensor(1) for _ in range(self.random.randint(1, 3))),
+                self.new("l"),
+            )
             self.line(f"{name} = [{items}]")
             self.lists.append(name)
         elif roll < 0.87:
             name = self.new("d")
-            self.line(f"{name} = {{'a': {self.tensor(1)}, 'b': {self.tensor(1)}, **{self.pick(self.dicts)}}}")
+            self.line(
+                f"{name} = {{'a': {self.tensor(1)}, 'b': {self.tensor(1)}, **{self.pick(self.dicts)}}}"
+            )
             self.dicts.append(name)
         elif roll < 0.94:
             name = self.new("b")
-            self.line(f"{name} = {self.pick(('Box', 'Deep'))}{self.pick(('', '.of'))}({self.tensor(1)})")
+            self.line(
+                f"{name} = {self.pick(('Box', 'Deep'))}{self.pick(('', '.of'))}({self.tensor(1)})"
+            )
             self.boxes.append(name)
         else:
             name, rest = self.new("t"), self.new("l")
@@ -397,7 +449,11 @@ class Writer:
         name = self.pick(self.tensors)
         self.line(f"{name} = {name}.clone()" if self.chance(0.5) else f"{name}.shape")
         template = self.pick(IN_PLACE)
-        self.line(template.format(name, self.tensor(1)) if "[1]" not in template and "[:, " not in template else template.format(name, self.pick(self.tensors)))
+        self.line(
+            template.format(name, self.tensor(1))
+            if "[1]" not in template and "[:, " not in template
+            else template.format(name, self.pick(self.tensors))
+        )
 
     def disturb(self) -> None:
         """Something that no graph can hold, or that leaves."""
@@ -426,7 +482,11 @@ class Writer:
     def leave(self) -> str:
         if self.chance(0.5):
             return f"raise {self.pick(('Problem', 'ValueError', 'KeyError'))}({self.integer()})"
-        return f"return {self.tensor(1)}" if self.level else f"return {self.tensor(1)}, {self.integer()}"
+        return (
+            f"return {self.tensor(1)}"
+            if self.level
+            else f"return {self.tensor(1)}, {self.integer()}"
+        )
 
     def branch(self) -> None:
         self.line(f"if {self.condition()}:")
@@ -456,7 +516,11 @@ class Writer:
         self.line(header)
         outer, self.in_loop = self.in_loop, True
         self.loops += 1
-        self.tensors.extend([name] if f" {name} in" in header or f", {name} in" in header or f"{name}," in header else [])
+        self.tensors.extend(
+            [name]
+            if f" {name} in" in header or f", {name} in" in header or f"{name}," in header
+            else []
+        )
         self.ints.extend([i] if f"for {i}" in header or f", {i} in" in header else [])
         self.block(self.random.randint(1, 3))
         self.loops -= 1
@@ -477,7 +541,11 @@ class Writer:
             self.indent += 1
             self.line("LOG.append(type(error).__name__ + str(error))")
             if self.chance(0.2):
-                self.line(self.pick(("raise", "raise Problem('again') from error", "raise Problem('more')")))
+                self.line(
+                    self.pick(
+                        ("raise", "raise Problem('again') from error", "raise Problem('more')")
+                    )
+                )
             self.indent -= 1
             if self.chance(0.3):
                 self.line("else:")
@@ -515,7 +583,9 @@ class Writer:
             self.tensors.append(made)
             local.add(made)
         if self.chance(0.3):
-            self.line(self.pick(("print('inner')", "LOG.append('inner')", "framejit.graph_break()")))
+            self.line(
+                self.pick(("print('inner')", "LOG.append('inner')", "framejit.graph_break()"))
+            )
         self.line(f"return {self.tensor(1)} + arg")
         self.indent -= 1
         self.level -= 1
@@ -559,10 +629,20 @@ class Writer:
         self.lists.append(name)
 
     def match(self) -> None:
-        subject = self.pick((self.integer(), f"({self.integer()}, {self.pick(self.tensors)})", self.pick(self.dicts), self.pick(self.boxes)))
+        subject = self.pick(
+            (
+                self.integer(),
+                f"({self.integer()}, {self.pick(self.tensors)})",
+                self.pick(self.dicts),
+                self.pick(self.boxes),
+            )
+        )
         self.line(f"match {subject}:")
         self.indent += 1
-        for pattern in self.random.sample(("0 | 1", "[2, t]", "{'c': t}", "Box(n=1)", "Deep()", "int() as k if k > 2", "(a, _)"), 2):
+        for pattern in self.random.sample(
+            ("0 | 1", "[2, t]", "{'c': t}", "Box(n=1)", "Deep()", "int() as k if k > 2", "(a, _)"),
+            2,
+        ):
             self.line(f"case {pattern}:")
             self.block(1)
         self.line("case _:")
@@ -574,7 +654,10 @@ class Writer:
     def helper(self, number: int) -> list[str]:
         """A module-level function of a tensor and a number."""
         self.lines, before = [], self.scope()
-        self.names = {kind: [given] if given and "." not in given else [] for kind, (_, _, given) in KINDS.items()}
+        self.names = {
+            kind: [given] if given and "." not in given else []
+            for kind, (_, _, given) in KINDS.items()
+        }
         self.level, outer = 1, self.budget
         self.line("items, table, box = [x], {'a': x}, Box(x)")
         self.budget = 3
@@ -590,9 +673,19 @@ class Writer:
         """The sections that the program uses, each `NOISE` in them chosen anew."""
         number = self.pick(("hash(self.number)", "self.number % 2", "7", "hash(self.number)"))
         meta = self.pick(("type", "type", "type", "type", "Registered"))
-        lines = "".join(text for section, text in SECTIONS.items() if section in self.uses).replace("HASH", number).replace("META", meta).splitlines()
+        lines = (
+            "".join(text for section, text in SECTIONS.items() if section in self.uses)
+            .replace("HASH", number)
+            .replace("META", meta)
+            .splitlines()
+        )
         return "\n".join(
-            line.replace("NOISE", self.pick(NOISE).format(self.new("e")) if self.chance(0.15) else "pass") if line.endswith(" NOISE") else line for line in lines
+            line.replace(
+                "NOISE", self.pick(NOISE).format(self.new("e")) if self.chance(0.15) else "pass"
+            )
+            if line.endswith(" NOISE")
+            else line
+            for line in lines
         )
 
     def program(self) -> str:
@@ -600,11 +693,28 @@ class Writer:
         self.line("global COUNT")
         while self.budget > 0:
             self.statement()
-        kinds = self.random.sample([kind for kind in KINDS if self.names[kind] and kind not in ("callables", "boxes")], 3)
-        results = [self.tensor(1), *self.random.sample(self.tensors, min(2, len(self.tensors))), self.integer(), self.pick(self.lists)]
+        kinds = self.random.sample(
+            [kind for kind in KINDS if self.names[kind] and kind not in ("callables", "boxes")], 3
+        )
+        results = [
+            self.tensor(1),
+            *self.random.sample(self.tensors, min(2, len(self.tensors))),
+            self.integer(),
+            self.pick(self.lists),
+        ]
         results += [self.some(kind) for kind in kinds]
         self.line(f"return {', '.join(results)}")
-        return "\n".join([PRELUDE, self.definitions(), "", *helpers, "def program(x, y, n, items, table, box, extra):", *self.lines, ""])
+        return "\n".join(
+            [
+                PRELUDE,
+                self.definitions(),
+                "",
+                *helpers,
+                "def program(x, y, n, items, table, box, extra):",
+                *self.lines,
+                "",
+            ]
+        )
 
 
 def write(random: Random) -> str:
@@ -612,22 +722,59 @@ def write(random: Random) -> str:
     return Writer(random).program()
 
 
-def inputs(namespace: dict[str, Any], random: Random, changed: Random | None = None) -> tuple[Any, ...]:
+def inputs(
+    namespace: dict[str, Any], random: Random, changed: Random | None = None
+) -> tuple[Any, ...]:
     """Arguments for `program`; sometimes tensors want gradients, sometimes two arguments share. `changed`: other ones than without."""
     rolls = [random.random() for _ in range(5)]
     number, count = random.randint(0, 3), random.randint(0, 2)
     shape, dtype, turned = (2, 3), torch.float32, False
-    for what in changed.sample(("shape", "shape", "dtype", "turned", "grad", "same", "items", "deep", "number", "count", "key"), 2) if changed else ():
-        rolls = [1 - roll if what == name else roll for roll, name in zip(rolls, ("grad", "same", "items", "deep", "key"), strict=True)]
+    for what in (
+        changed.sample(
+            (
+                "shape",
+                "shape",
+                "dtype",
+                "turned",
+                "grad",
+                "same",
+                "items",
+                "deep",
+                "number",
+                "count",
+                "key",
+            ),
+            2,
+        )
+        if changed
+        else ()
+    ):
+        rolls = [
+            1 - roll if what == name else roll
+            for roll, name in zip(rolls, ("grad", "same", "items", "deep", "key"), strict=True)
+        ]
         shape = changed.choice(((4, 3), (1, 3), (3, 3), (2, 1))) if what == "shape" else shape
-        dtype = changed.choice((torch.float64, torch.float64, torch.bfloat16)) if what == "dtype" else dtype
+        dtype = (
+            changed.choice((torch.float64, torch.float64, torch.bfloat16))
+            if what == "dtype"
+            else dtype
+        )
         turned = turned or what == "turned"
         number = changed.choice((-1, 5, 2.0, True)) if what == "number" else number
         count += what == "count"
-    grad, same, more, deep, alike = rolls[0] < 0.3, rolls[1] < 0.1, rolls[2] < 0.3, rolls[3] < 0.5, rolls[4] < 0.3
+    grad, same, more, deep, alike = (
+        rolls[0] < 0.3,
+        rolls[1] < 0.1,
+        rolls[2] < 0.3,
+        rolls[3] < 0.5,
+        rolls[4] < 0.3,
+    )
 
     def tensor(offset: float) -> torch.Tensor:
-        made = (torch.arange(float(shape[0] * shape[1])).reshape(shape[::-1] if turned else shape) - offset) / 4
+        made = (
+            torch.arange(float(shape[0] * shape[1])).reshape(shape[::-1] if turned else shape)
+            - offset
+        ) / 4
         return (made.t() if turned else made).to(dtype).requires_grad_(grad)
 
     x = tensor(2.0)

@@ -1,4 +1,5 @@
 """Random programs over tensors that share memory: the part that runs each time. aliasing.py is the long run."""
+
 from __future__ import annotations
 
 import os
@@ -13,7 +14,13 @@ import torch
 from . import aliasing
 
 PROGRAMS = int(os.environ.get("FRAMEJIT_ALIASING_PROGRAMS", 150))
-BACKENDS = {"eager": 1.0, "aot_eager": 0.5, "native": 0.3, "torchscript": 0.5, "tuned": 0.2}  # and the share of the programs
+BACKENDS = {
+    "eager": 1.0,
+    "aot_eager": 0.5,
+    "native": 0.3,
+    "torchscript": 0.5,
+    "tuned": 0.2,
+}  # and the share of the programs
 OTHERS = 10**6 * sys.version_info.minor  # each Python has programs of its own
 
 
@@ -25,7 +32,9 @@ def test_programs_over_shared_memory_do_compiled_what_they_do_in_eager(backend):
         for seed in range(OTHERS, OTHERS + int(PROGRAMS * BACKENDS[backend])):
             program, found = aliasing.one(seed, backend)
             assert found is None, f"seed {seed}: {found}\n{program}"
-            overlapping += any(pattern in ("near", "same", "detached") for pattern, _ in program.calls)
+            overlapping += any(
+                pattern in ("near", "same", "detached") for pattern, _ in program.calls
+            )
     assert overlapping > 0
 
 
@@ -44,7 +53,9 @@ def test_patterns_are_what_they_are_called():
     program = aliasing.Program("", ["rows", "rows"], aliasing.DTYPES[0], "inference", False)
     for pattern in aliasing.PATTERNS:
         one, other = aliasing.Inputs(program, pattern, 3).views
-        share = {number.data_ptr() for number in one.flatten().unbind()} & {number.data_ptr() for number in other.flatten().unbind()}
+        share = {number.data_ptr() for number in one.flatten().unbind()} & {
+            number.data_ptr() for number in other.flatten().unbind()
+        }
         assert (one is other) is (pattern == "one object")
         if pattern in ("separate", "disjoint"):
             assert not share
@@ -60,15 +71,25 @@ def test_modules_hold_parameters_and_buffers_some_of_them_tied(pattern, mode):
     inputs = aliasing.Inputs(program, pattern, 3)
     (module,) = program.arguments(inputs.views)
     tied = pattern == "one object"
-    assert [name for name, _ in module.named_parameters(remove_duplicate=False)] == (["a", "b"] if tied else ["a"])
-    assert (module.a is module.b) is tied and module.a is inputs.views[0] and module.a.requires_grad is (mode == "leaves")
+    assert [name for name, _ in module.named_parameters(remove_duplicate=False)] == (
+        ["a", "b"] if tied else ["a"]
+    )
+    assert (
+        (module.a is module.b) is tied
+        and module.a is inputs.views[0]
+        and module.a.requires_grad is (mode == "leaves")
+    )
     module.a.data.fill_(9)
     assert bool((module.b == 9).all()) is (pattern != "disjoint")
 
 
 def test_some_programs_are_of_modules():
     made = [aliasing.write(Random(seed)) for seed in range(60)]
-    assert {(program.by_attribute, program.by_module) for program in made} == {(False, False), (True, False), (True, True)}
+    assert {(program.by_attribute, program.by_module) for program in made} == {
+        (False, False),
+        (True, False),
+        (True, True),
+    }
 
 
 STALE = """def program(a, b):
@@ -91,7 +112,10 @@ def test_only_the_error_that_a_look_at_the_history_takes_away_is_no_difference(s
     """Eager raises in both. Of the first, that depends on whether anything has asked a view for its history."""
     program = aliasing.Program(source, ["row", "row"], aliasing.DTYPES[0], "history", False)
     seen = aliasing.function_of(program.looking().source, "<looking>")
-    assert aliasing.outcome(aliasing.function_of(source, "<plain>"), program, "separate", 3).error == "RuntimeError"
+    assert (
+        aliasing.outcome(aliasing.function_of(source, "<plain>"), program, "separate", 3).error
+        == "RuntimeError"
+    )
     assert (aliasing.outcome(seen, program, "separate", 3).error == "RuntimeError") is raises
     program.calls = [("separate", 3)]
     assert aliasing.examine(program, "eager") is None
@@ -99,10 +123,19 @@ def test_only_the_error_that_a_look_at_the_history_takes_away_is_no_difference(s
 
 def test_bits_of_floats_that_are_no_number_are_not_compared_and_all_others_are():
     def negates(gm, examples):
-        return lambda *args: [item ^ -(2**31) if item.dtype is torch.int32 else item for item in gm.forward(*args)]
+        return lambda *args: [
+            item ^ -(2**31) if item.dtype is torch.int32 else item for item in gm.forward(*args)
+        ]
 
     framejit.register_backend("negates_bits", negates, overlaps=True)
     source = "def program(a, b):\n    c = a * {factor}\n    return c, c.view(torch.int32) + 0,\n"
     for factor, differs in (("float('nan')", False), ("2", True)):
-        program = aliasing.Program(source.format(factor=factor), ["row", "row"], torch.float32, "inference", False, [("separate", 3)])
+        program = aliasing.Program(
+            source.format(factor=factor),
+            ["row", "row"],
+            torch.float32,
+            "inference",
+            False,
+            [("separate", 3)],
+        )
         assert (aliasing.examine(program, "negates_bits") is not None) is differs

@@ -1,4 +1,5 @@
 """What the generated programs and a look at the code found: each once gave a wrong value or a lost effect."""
+
 from __future__ import annotations
 
 import collections
@@ -64,7 +65,10 @@ def branch_then_branch(x, b):
 
 
 def test_branch_on_a_tensor_then_on_a_local():
-    same_as_eager(branch_then_branch, *(lambda s=s, b=b: (ones() * s, b) for s in (1, -1) for b in (True, False)))
+    same_as_eager(
+        branch_then_branch,
+        *(lambda s=s, b=b: (ones() * s, b) for s in (1, -1) for b in (True, False)),
+    )
 
 
 # which object it is
@@ -118,7 +122,12 @@ def both(f, g, x):
 
 
 def test_one_closure_that_becomes_two():
-    same_as_eager(both, lambda: twice(adder(1)), lambda: (adder(1), adder(2), ones()), lambda: (adder(3), adder(2), ones()))
+    same_as_eager(
+        both,
+        lambda: twice(adder(1)),
+        lambda: (adder(1), adder(2), ones()),
+        lambda: (adder(3), adder(2), ones()),
+    )
 
 
 def counter():
@@ -212,9 +221,16 @@ def compare_tuples(x, items, other):
 
 
 def test_which_tuple_it_is():
-    same_as_eager(same_tuple_after_a_break, lambda: (ones(), (1, 2)), lambda: (ones(), ([], ones())))
+    same_as_eager(
+        same_tuple_after_a_break, lambda: (ones(), (1, 2)), lambda: (ones(), ([], ones()))
+    )
     one, two = (tuple([1, []]) for _ in range(2))
-    same_as_eager(compare_tuples, lambda: (ones(), one, one), lambda: (ones(), one, two), lambda: (ones(), two, two))
+    same_as_eager(
+        compare_tuples,
+        lambda: (ones(), one, one),
+        lambda: (ones(), one, two),
+        lambda: (ones(), two, two),
+    )
 
 
 def keyword_self(x):
@@ -245,7 +261,10 @@ def test_a_number_that_varies_and_breaks_in_a_callee_of_a_loop():
     scaler, twin = Scaler(0), Scaler(0)
     compiled = framejit.compile(varying_default)
     for _ in range(4):
-        assert compiled(ones(), ones(), scaler).tolist() == varying_default(ones(), ones(), twin).tolist()
+        assert (
+            compiled(ones(), ones(), scaler).tolist()
+            == varying_default(ones(), ones(), twin).tolist()
+        )
 
 
 def walk_a_deque(x, items):
@@ -291,7 +310,14 @@ def test_writes_that_torch_refuses_for_where_they_lie_in_memory():
         return x
 
     for function in (into_itself, into_a_part, stored, fine):
-        same_as_eager(function, lambda: (torch.arange(9.0).reshape(3, 3), []) if function is not into_itself else (torch.ones(2, 3), []))  # noqa: B023
+        same_as_eager(
+            function,
+            lambda: (
+                (torch.arange(9.0).reshape(3, 3), [])
+                if function is not into_itself
+                else (torch.ones(2, 3), [])
+            ),
+        )  # noqa: B023
 
 
 def test_handlers_behind_a_break_ask_for_the_class_of_the_exception():
@@ -310,11 +336,15 @@ def test_handlers_behind_a_break_ask_for_the_class_of_the_exception():
             return x + 1
 
     x = torch.ones(2)
-    same_as_eager(first, lambda: (x, []), lambda: (x, Items(IndexError)), lambda: (x, Items(ValueError)))
+    same_as_eager(
+        first, lambda: (x, []), lambda: (x, Items(IndexError)), lambda: (x, Items(ValueError))
+    )
 
 
 def test_what_is_callable():
     def f(x, thing):
-        return [callable(c) for c in (None, 1, thing, int, len, f, x, x.sin, "a", [], Exception())], x + 1
+        return [
+            callable(c) for c in (None, 1, thing, int, len, f, x, x.sin, "a", [], Exception())
+        ], x + 1
 
     same_as_eager(f, lambda: (torch.ones(2), Thing(1)))

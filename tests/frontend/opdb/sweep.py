@@ -3,6 +3,7 @@
 In: OpInfos. Out: one Row an operator and a setting - captured in one graph or why not, and what differed from eager. The
 whole database takes minutes: `python tests/frontend/opdb/sweep.py [--update] [name ...]`; CI runs a slice (test_opdb.py).
 """
+
 from __future__ import annotations
 
 import argparse
@@ -24,15 +25,32 @@ from torch.utils import _pytree as pytree
 
 SAMPLES = 3
 # backend, whether gradients are taken, and whether sizes and numbers are symbols from the first call
-SETTINGS = ("eager", "aot_eager", "native", "eager+grad", "aot_eager+grad", "native+grad", "eager+dynamic", "aot_eager+grad+dynamic")
-TORCH_COMPILE = "torch.compile"  # the peer of `eager`: it is only counted, and only where it is asked for
+SETTINGS = (
+    "eager",
+    "aot_eager",
+    "native",
+    "eager+grad",
+    "aot_eager+grad",
+    "native+grad",
+    "eager+dynamic",
+    "aot_eager+grad+dynamic",
+)
+TORCH_COMPILE = (
+    "torch.compile"  # the peer of `eager`: it is only counted, and only where it is asked for
+)
 # inputs laid out otherwise than the database does; counted where it is asked for
 LAID_OUT = tuple(
-    f"{backend}+{layout}" for backend in ("native", "aot_eager+grad", "native+grad") for layout in ("transposed", "channels_last")
+    f"{backend}+{layout}"
+    for backend in ("native", "aot_eager+grad", "native+grad")
+    for layout in ("transposed", "channels_last")
 )
 PEERS = (TORCH_COMPILE, f"{TORCH_COMPILE}+grad")
-TOLERANCE = {"native": 5e-5}  # relative and absolute, where sums run in another order than eager's; others 1e-5
-OPEN = Path(__file__).with_name("not_captured.json")  # by setting: operators of which a sample is not one graph
+TOLERANCE = {
+    "native": 5e-5
+}  # relative and absolute, where sums run in another order than eager's; others 1e-5
+OPEN = Path(__file__).with_name(
+    "not_captured.json"
+)  # by setting: operators of which a sample is not one graph
 
 
 @dataclass
@@ -51,7 +69,11 @@ class Row:
 
 def operators() -> dict[str, OpInfo]:
     """The operators of the database that take float32, by name."""
-    return {op.name + (f".{op.variant_test_name}" if op.variant_test_name else ""): op for op in op_db if torch.float32 in op.dtypes}
+    return {
+        op.name + (f".{op.variant_test_name}" if op.variant_test_name else ""): op
+        for op in op_db
+        if torch.float32 in op.dtypes
+    }
 
 
 def applies(op: OpInfo, setting: str) -> bool:
@@ -63,15 +85,26 @@ def samples(op: OpInfo, grad: bool, layout: str = "") -> list[SampleInput]:
     torch.manual_seed(0)
     made: Iterator[SampleInput] = op.sample_inputs("cpu", torch.float32, requires_grad=grad)
     given = [sample for _, sample in zip(range(SAMPLES), made, strict=False)]
-    return [sample.transform(lambda item: laid_out(item, layout)) for sample in given] if layout else given
+    return (
+        [sample.transform(lambda item: laid_out(item, layout)) for sample in given]
+        if layout
+        else given
+    )
 
 
 def laid_out(item: Any, layout: str) -> Any:
     """A tensor with other strides: channels-last where it has four dimensions or five, else, or for "transposed", the last two swapped."""
-    if not isinstance(item, torch.Tensor) or item.layout is not torch.strided or item.dim() < 2 or not item.is_contiguous():
+    if (
+        not isinstance(item, torch.Tensor)
+        or item.layout is not torch.strided
+        or item.dim() < 2
+        or not item.is_contiguous()
+    ):
         return item
     if layout == "channels_last" and item.dim() in (4, 5):
-        made = item.detach().clone(memory_format=torch.channels_last if item.dim() == 4 else torch.channels_last_3d)
+        made = item.detach().clone(
+            memory_format=torch.channels_last if item.dim() == 4 else torch.channels_last_3d
+        )
     else:
         made = item.detach().mT.contiguous().mT
     return made.requires_grad_(item.requires_grad)
@@ -102,11 +135,20 @@ def run(function: Callable[..., Any], sample: SampleInput, grad: bool) -> Result
 
 def gradients(output: Any, arguments: Any) -> list[torch.Tensor | None] | None:
     """Gradients of a weighted sum of all outputs; None where there is nothing to differentiate."""
-    leaves = [t for t in pytree.tree_leaves(arguments) if isinstance(t, torch.Tensor) and t.requires_grad and t.is_leaf]
-    outputs = [t for t in pytree.tree_leaves(output) if isinstance(t, torch.Tensor) and t.requires_grad]
+    leaves = [
+        t
+        for t in pytree.tree_leaves(arguments)
+        if isinstance(t, torch.Tensor) and t.requires_grad and t.is_leaf
+    ]
+    outputs = [
+        t for t in pytree.tree_leaves(output) if isinstance(t, torch.Tensor) and t.requires_grad
+    ]
     if not leaves or not outputs:
         return None
-    weights = [torch.linspace(0.5, 1.5, max(t.numel(), 1))[: t.numel()].reshape(t.shape).to(t.dtype) for t in outputs]
+    weights = [
+        torch.linspace(0.5, 1.5, max(t.numel(), 1))[: t.numel()].reshape(t.shape).to(t.dtype)
+        for t in outputs
+    ]
     return list(torch.autograd.grad(outputs, leaves, weights, allow_unused=True))
 
 
@@ -139,7 +181,10 @@ def leaf_difference(a: Any, b: Any, again: Any, tolerance: float) -> str | None:
             return f"{fact} {getattr(a, fact)} in eager, {getattr(b, fact)} compiled"
     if a.layout is torch.strided and a.numel() and a.stride() != b.stride():
         return f"stride {a.stride()} in eager, {b.stride()} compiled"
-    a, b, again = (t.detach().to_dense() if t.layout is not torch.strided else t.detach() for t in (a, b, again))
+    a, b, again = (
+        t.detach().to_dense() if t.layout is not torch.strided else t.detach()
+        for t in (a, b, again)
+    )
     if not close(a, again, tolerance):
         return None  # its numbers are not reproducible
     if close(a, b, tolerance):
@@ -174,7 +219,15 @@ def measure(name: str, op: OpInfo, setting: str) -> Row:
             for index, (one, two) in enumerate(zip(eager, compiled, strict=True)):
                 if run(call, one, grad).error is None:
                     reason = reason or prefixed(index, why_not_captured_by_torch(call, two, grad))
-            return Row(name, setting, len(eager), reason is None, reason, None, round(time.perf_counter() - started, 3))
+            return Row(
+                name,
+                setting,
+                len(eager),
+                reason is None,
+                reason,
+                None,
+                round(time.perf_counter() - started, 3),
+            )
         for index, (one, two, three) in enumerate(zip(eager, repeat, compiled, strict=True)):
             with framejit.config.patch(strict=True):
                 handle = framejit.compile(call, backend=backend, dynamic=dynamic)
@@ -182,12 +235,22 @@ def measure(name: str, op: OpInfo, setting: str) -> Row:
             handle.framejit.cache.sinks.append(recorder)
             left, again = run(call, one, grad), run(call, two, grad)
             right = run(handle, three, grad)
-            told = told or prefixed(index, difference(left, right, again, TOLERANCE.get(backend, 1e-5)))
+            told = told or prefixed(
+                index, difference(left, right, again, TOLERANCE.get(backend, 1e-5))
+            )
             if left.error is None:
                 reason = reason or prefixed(index, why_not_captured(recorder.events))
     if told and "numbers differ" in told and "empty" in name:
         told = None  # their numbers are whatever lies in memory
-    return Row(name, setting, len(eager), reason is None, reason, told, round(time.perf_counter() - started, 3))
+    return Row(
+        name,
+        setting,
+        len(eager),
+        reason is None,
+        reason,
+        told,
+        round(time.perf_counter() - started, 3),
+    )
 
 
 def prefixed(sample: int, told: str | None) -> str | None:
@@ -201,11 +264,15 @@ def why_not_captured(seen: list[Any]) -> str | None:
             return f"{event.reason_id}: {event.sentence}"
         if isinstance(event, events.Skipped):
             return f"left to Python: {event.reason}"
-    graphs = [event for event in seen if isinstance(event, events.Captured) and event.graph is not None]
+    graphs = [
+        event for event in seen if isinstance(event, events.Captured) and event.graph is not None
+    ]
     return None if len(graphs) == 1 else f"{len(graphs)} graphs"
 
 
-def why_not_captured_by_torch(function: Callable[..., Any], sample: SampleInput, grad: bool) -> str | None:
+def why_not_captured_by_torch(
+    function: Callable[..., Any], sample: SampleInput, grad: bool
+) -> str | None:
     """None when torch.compile makes one graph of a call, and nothing else."""
     graphs = []
 
@@ -226,23 +293,37 @@ def known_open() -> dict[str, list[str]]:
 
 def table(rows: list[Row]) -> str:
     """Counts by setting."""
-    lines = ["| setting | operators | in one graph | differ from eager | seconds |", "|--|--|--|--|--|"]
+    lines = [
+        "| setting | operators | in one graph | differ from eager | seconds |",
+        "|--|--|--|--|--|",
+    ]
     for setting in (*SETTINGS, *LAID_OUT, *PEERS):
         mine = [row for row in rows if row.setting == setting]
         if not mine:
             continue
-        captured, differ = sum(row.captured for row in mine), sum(row.difference is not None for row in mine)
-        lines.append(f"| {setting} | {len(mine)} | {captured} | {differ} | {sum(row.seconds for row in mine):.0f} |")
+        captured, differ = (
+            sum(row.captured for row in mine),
+            sum(row.difference is not None for row in mine),
+        )
+        lines.append(
+            f"| {setting} | {len(mine)} | {captured} | {differ} | {sum(row.seconds for row in mine):.0f} |"
+        )
     return "\n".join(lines)
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("names", nargs="*", help="operators; none: all")
-    parser.add_argument("--settings", nargs="*", default=SETTINGS, choices=(*SETTINGS, *LAID_OUT, *PEERS))
+    parser.add_argument(
+        "--settings", nargs="*", default=SETTINGS, choices=(*SETTINGS, *LAID_OUT, *PEERS)
+    )
     parser.add_argument("--out", type=Path, help="a file for the rows, one JSON object a line")
-    parser.add_argument("--resume", action="store_true", help="keep the rows that the file has already")
-    parser.add_argument("--update", action="store_true", help=f"write {OPEN.name} anew (with all operators)")
+    parser.add_argument(
+        "--resume", action="store_true", help="keep the rows that the file has already"
+    )
+    parser.add_argument(
+        "--update", action="store_true", help=f"write {OPEN.name} anew (with all operators)"
+    )
     chosen = parser.parse_args()
     kept = chosen.out.read_text().splitlines() if chosen.resume and chosen.out.exists() else []
     rows = [Row(**json.loads(line)) for line in kept]
@@ -262,7 +343,10 @@ def main() -> int:
                 print(f"{name} [{setting}]: {row.difference or ''} {row.reason or ''}", flush=True)
     print(table(rows))
     if chosen.update and not chosen.names:
-        missed = {setting: sorted(row.name for row in rows if row.setting == setting and not row.captured) for setting in SETTINGS}
+        missed = {
+            setting: sorted(row.name for row in rows if row.setting == setting and not row.captured)
+            for setting in SETTINGS
+        }
         OPEN.write_text(json.dumps(missed, indent=1) + "\n")
     return 1 if any(row.difference for row in rows) else 0
 

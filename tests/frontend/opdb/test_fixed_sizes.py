@@ -1,4 +1,5 @@
 """Sizes that vary stay open in operators whose implementation in C++ would fix them."""
+
 from __future__ import annotations
 
 import contextlib
@@ -59,7 +60,10 @@ def fixed(op, sample, dispatcher):
     def fake(item):
         if not isinstance(item, torch.Tensor) or item.layout is not torch.strided:
             return item
-        return mode.from_tensor(item.detach(), symbolic_context=StatelessSymbolicContext([DimDynamic.DYNAMIC] * item.dim()))
+        return mode.from_tensor(
+            item.detach(),
+            symbolic_context=StatelessSymbolicContext([DimDynamic.DYNAMIC] * item.dim()),
+        )
 
     first, args, kwargs = pytree.tree_map(fake, (sample.input, sample.args, sample.kwargs))
     try:
@@ -75,7 +79,11 @@ def test_the_names_are_those_that_the_python_dispatcher_helps():
     logging.disable(logging.CRITICAL)
     try:
         for op in op_db:
-            sample = next(iter(op.sample_inputs("cpu", torch.float32)), None) if torch.float32 in op.dtypes else None
+            sample = (
+                next(iter(op.sample_inputs("cpu", torch.float32)), None)
+                if torch.float32 in op.dtypes
+                else None
+            )
             plainly = None if sample is None else fixed(op, sample, contextlib.nullcontext())
             if plainly and (fixed(op, sample, enable_python_dispatcher()) or 0) < plainly:
                 missing.add(op.name.removeprefix("nn.functional.").replace("fft.", PREFIX))

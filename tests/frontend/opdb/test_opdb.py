@@ -1,4 +1,5 @@
 """A slice of torch's operator database, compiled against eager. sweep.py runs the whole."""
+
 from __future__ import annotations
 
 import pytest
@@ -6,7 +7,11 @@ import pytest
 from . import sweep
 
 EVERY = 24  # how many operators one of the slice stands for
-SLICE = [(name, setting) for name in list(sweep.operators())[::EVERY] for setting in ("eager", "aot_eager+grad")]
+SLICE = [
+    (name, setting)
+    for name in list(sweep.operators())[::EVERY]
+    for setting in ("eager", "aot_eager+grad")
+]
 # torch.compile(fullgraph=True), counted by the same script with torch 2.13: operators of which each sample is one graph.
 TORCH_COMPILE = {"eager": (630, 677), "eager+grad": (511, 540)}
 
@@ -24,7 +29,18 @@ def test_operator(name, setting):
 # Operators whose gradients were laid out otherwise than eager's: the incoming ones are contiguous, the results are not, or
 # torch has another formula for fake tensors.
 @pytest.mark.parametrize("setting", ("native+grad", "aot_eager+grad"))
-@pytest.mark.parametrize("name", ("to", "ormqr", "rot90", "linalg.householder_product", "T", "movedim", "nn.functional.layer_norm"))
+@pytest.mark.parametrize(
+    "name",
+    (
+        "to",
+        "ormqr",
+        "rot90",
+        "linalg.householder_product",
+        "T",
+        "movedim",
+        "nn.functional.layer_norm",
+    ),
+)
 def test_layout_of_gradients(name, setting):
     assert sweep.measure(name, sweep.operators()[name], setting).difference is None
 

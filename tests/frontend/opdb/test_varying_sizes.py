@@ -1,4 +1,5 @@
 """A slice of torch's operator database with sizes that vary, on framejit's own compiler. varying_sizes.py runs the whole."""
+
 from __future__ import annotations
 
 import pytest
@@ -6,7 +7,11 @@ import pytest
 from . import sweep, varying_sizes
 
 EVERY = 16  # how many operators one of the slice stands for
-SLICE = [(name, setting) for name in list(sweep.operators())[5::EVERY] for setting in varying_sizes.SETTINGS]
+SLICE = [
+    (name, setting)
+    for name in list(sweep.operators())[5::EVERY]
+    for setting in varying_sizes.SETTINGS
+]
 
 
 @pytest.mark.parametrize(("name", "setting"), SLICE, ids=lambda value: str(value))

@@ -6,6 +6,7 @@ sizes, the second for sizes that vary; the third must find code.
 
 The whole database: `python tests/frontend/opdb/varying_sizes.py [name ...]`; CI runs a slice (test_varying_sizes.py).
 """
+
 from __future__ import annotations
 
 import argparse
@@ -52,7 +53,9 @@ class Row:
 @contextmanager
 def sizes(numbers: tuple[int, int, int]) -> Iterator[None]:
     """Other numbers for the sizes of which torch makes samples."""
-    ours = (module for name, module in sys.modules.items() if name.startswith("torch.testing._internal"))
+    ours = (
+        module for name, module in sys.modules.items() if name.startswith("torch.testing._internal")
+    )
     modules = [module for module in ours if isinstance(getattr(module, "S", None), int)]
     before = [[getattr(module, name, None) for name in NAMES] for module in modules]
     try:
@@ -93,7 +96,9 @@ def varies(several: tuple[SampleInput, ...]) -> bool:
 def same_kind(a: Any, b: Any) -> bool:
     """Whether two leaves differ in sizes and numbers only."""
     if isinstance(a, torch.Tensor) and isinstance(b, torch.Tensor):
-        return a.dim() == b.dim() and all((m in (0, 1)) == (n in (0, 1)) for m, n in zip(a.shape, b.shape, strict=True))
+        return a.dim() == b.dim() and all(
+            (m in (0, 1)) == (n in (0, 1)) for m, n in zip(a.shape, b.shape, strict=True)
+        )
     return type(a) is type(b)
 
 
@@ -122,15 +127,24 @@ def measure(name: str, op: OpInfo, setting: str) -> Row:
             row.samples += 1
             for index, (one, two, three) in enumerate(zip(*several, strict=True)):
                 left, repeat = sweep.run(call, one, grad), sweep.run(call, two, grad)
-                told = sweep.difference(left, sweep.run(handle, three, grad), repeat, sweep.TOLERANCE.get(backend, 1e-5))
+                told = sweep.difference(
+                    left, sweep.run(handle, three, grad), repeat, sweep.TOLERANCE.get(backend, 1e-5)
+                )
                 if told and not ("numbers differ" in told and "empty" in name):
                     row.difference = row.difference or f"sample {number}, sizes {index}: {told}"
             compiles = handle.framejit.compiles
             if compiles > row.compiles:
-                row.compiles, row.needed = compiles, 2 if compiles <= 2 else captures(call, several[0], grad)
+                row.compiles, row.needed = (
+                    compiles,
+                    2 if compiles <= 2 else captures(call, several[0], grad),
+                )
             if row.needed > 2:
                 continue  # the program itself needs some of the sizes
-            pins = [event.sentence for event in recorder.events if isinstance(event, events.Specialised) and event.backend]
+            pins = [
+                event.sentence
+                for event in recorder.events
+                if isinstance(event, events.Specialised) and event.backend
+            ]
             row.pinned = row.pinned or "; ".join(pins)
     row.seconds = round(time.perf_counter() - started, 3)
     return row
@@ -158,11 +172,20 @@ def main() -> int:
             if sweep.applies(op, setting):
                 rows.append(row := measure(name, op, setting))
                 if row.pinned or row.difference or row.compiles > row.needed:
-                    print(f"{name} [{setting}]: {row.compiles} compiles; {row.pinned} {row.difference}", flush=True)
+                    print(
+                        f"{name} [{setting}]: {row.compiles} compiles; {row.pinned} {row.difference}",
+                        flush=True,
+                    )
     for setting in chosen.settings:
         mine = [row for row in rows if row.setting == setting and row.samples]
-        more, pinned = sum(row.compiles > row.needed for row in mine), sum(bool(row.pinned) for row in mine)
-        differ, seconds = sum(bool(row.difference) for row in mine), sum(row.seconds for row in mine)
+        more, pinned = (
+            sum(row.compiles > row.needed for row in mine),
+            sum(bool(row.pinned) for row in mine),
+        )
+        differ, seconds = (
+            sum(bool(row.difference) for row in mine),
+            sum(row.seconds for row in mine),
+        )
         print(f"{setting}: {len(mine)} operators, {sum(row.samples for row in mine)} samples with sizes that vary; "
               f"{more} compiled more often than needed, {pinned} pinned, {differ} differ, {seconds:.0f} s")  # fmt: skip
     return 1 if any(row.pinned or row.difference for row in rows) else 0

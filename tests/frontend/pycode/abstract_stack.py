@@ -2,6 +2,7 @@
 
 Kinds are those of ResumePoint, and "maybe": a value or NULL (LOAD_FAST_AND_CLEAR).
 """
+
 from __future__ import annotations
 
 from framejit.frontend.pycode.instr import DecodedCode, Instr, Op
@@ -55,7 +56,9 @@ def step(stack: Stack, instr: Instr) -> tuple[Stack, Stack]:
         return tuple(items), ()
     if op is Op.COPY:
         copied = items[-arg]
-        if copied == "exc":  # the copy is what POP_EXCEPT takes: the original is an object like any other from here on
+        if (
+            copied == "exc"
+        ):  # the copy is what POP_EXCEPT takes: the original is an object like any other from here on
             items[-arg] = V
         return (*items, copied), ()
     if op is Op.STORE_FAST and stack[-1] in ("maybe", "null"):
@@ -118,7 +121,9 @@ def stacks(decoded: DecodedCode) -> list[Stack | None]:
         instr, handler = decoded.instrs[index], decoded.handlers[index]
         if handler is not None:
             if len(stack) < handler.depth:
-                raise Inconsistent(f"{decoded.code.co_qualname}: handler of {index} keeps {handler.depth} of {stack}")
+                raise Inconsistent(
+                    f"{decoded.code.co_qualname}: handler of {index} keeps {handler.depth} of {stack}"
+                )
             reach(handler.target, (*stack[: handler.depth], *("lasti",) * handler.lasti, V))
         if instr.op is Op.UNSUPPORTED:
             continue

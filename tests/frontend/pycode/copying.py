@@ -1,4 +1,5 @@
 """Copies of functions made group by group, whole or up to a cut where they hand over their state."""
+
 from __future__ import annotations
 
 import sys
@@ -34,7 +35,9 @@ class Copier:
 
     def copy_all(self, cut: int = -1, hand_over: Callable[[], None] = lambda: None) -> None:
         decoded, b = self.decoded, self.builder
-        starts = [i for i in range(decoded.start, len(decoded.instrs)) if decoded.instrs[i].starts_group]
+        starts = [
+            i for i in range(decoded.start, len(decoded.instrs)) if decoded.instrs[i].starts_group
+        ]
         for i, end in zip(starts, [*starts[1:], len(decoded.instrs)], strict=True):
             b.mark(self.label(i))
             if i == cut:
@@ -60,7 +63,9 @@ class HandedOver(Exception):
     """Never raised: marks the tuple a cut copy returns."""
 
 
-def cut_copy(function: FunctionType, decoded: DecodedCode, cut: int, stack: Stack, arrival: int) -> FunctionType:
+def cut_copy(
+    function: FunctionType, decoded: DecodedCode, cut: int, stack: Stack, arrival: int
+) -> FunctionType:
     """A copy that at its n-th arrival at `cut` returns (HandedOver, slots, stack values), NOTHING where none is."""
     copier = Copier(decoded)
     b = copier.builder
@@ -120,7 +125,14 @@ def load_or_nothing(b: CodeBuilder, slot: int, depth: int) -> None:
     b.mark(done)
 
 
-def resume(function: FunctionType, copied: CodeType, decoded: DecodedCode, cut: int, stack: Stack, state: Any) -> Any:
+def resume(
+    function: FunctionType,
+    copied: CodeType,
+    decoded: DecodedCode,
+    cut: int,
+    stack: Stack,
+    state: Any,
+) -> Any:
     """What the original does from `cut` on with what a cut copy handed over."""
     _, slots, items = state
     kinds, carried = [], []
@@ -128,11 +140,15 @@ def resume(function: FunctionType, copied: CodeType, decoded: DecodedCode, cut: 
         if item is NOTHING:
             kinds.append("null")
             continue
-        kinds.append("value" if kind in ("maybe", "null") else kind)  # a copied LOAD_METHOD leaves function and self
+        kinds.append(
+            "value" if kind in ("maybe", "null") else kind
+        )  # a copied LOAD_METHOD leaves function and self
         carried.append(original_index(item, copied, function.__code__) if kind == "lasti" else item)
     bound = frozenset(slot for slot, item in enumerate(slots) if item is not NOTHING)
     code = resume_code(decoded, ResumePoint(cut, tuple(kinds), bound))
-    return function_with(code, function, dummy_closure(code))((*(slots[slot] for slot in sorted(bound)), *carried))
+    return function_with(code, function, dummy_closure(code))(
+        (*(slots[slot] for slot in sorted(bound)), *carried)
+    )
 
 
 def original_index(lasti: int, copied: CodeType, original: CodeType) -> int:

@@ -1,4 +1,5 @@
 """Functions that between them use what decode, assembly and resumption must get right, with arguments to call them."""
+
 # ruff: noqa: B018, B023, F821, F841, PLC0415, UP008, UP031, UP032  (odd code is what it is for)
 from __future__ import annotations
 
@@ -72,9 +73,7 @@ def raises(kind):
     try:
         x = [1, 2, 3]
         if kind == "index":
-            return x[
-                5
-            ]
+            return x[5]
         if kind == "chain":
             try:
                 1 / 0
@@ -164,7 +163,13 @@ def comprehensions(xs):
     squares = [x * x for x in xs if x % 2]
     pairs = {(x, y) for x in xs for y in xs if x < y}
     table = {x: [lambda: x + k for _ in "ab"] for x in xs}
-    return squares, sorted(pairs), [f() for fs in table.values() for f in fs], sum(x for x in xs), [*xs, *squares]
+    return (
+        squares,
+        sorted(pairs),
+        [f() for fs in table.values() for f in fs],
+        sum(x for x in xs),
+        [*xs, *squares],
+    )
 
 
 def comprehension_raises(xs):
@@ -396,7 +401,10 @@ SAMPLES: list[tuple[Callable[..., Any], Callable[[], tuple]]] = [
     (unpacking, lambda: ([1, 2, 3, 4],)),
     (unpacking, lambda: ([1],)),
     *((short_circuit, lambda a=a, b=b: (a, b)) for a in (None, 0, 1) for b in (None, 1)),
-    *((matching, lambda s=s: (s,)) for s in ({"k": 1, "l": 2}, [1, 2, 3], 4 + 0j, "abc", "a", None, 5)),
+    *(
+        (matching, lambda s=s: (s,))
+        for s in ({"k": 1, "l": 2}, [1, 2, 3], 4 + 0j, "abc", "a", None, 5)
+    ),
     *((groups, lambda k=k: (k,)) for k in range(3)),
     (nested_finally, lambda: ()),
     (imports, lambda: ()),
@@ -437,4 +445,10 @@ def chain(error: BaseException | None) -> Any:
         if code.co_filename == __file__ and code.co_name not in ("outcome", "<lambda>"):
             lines.append((code.co_name, entry.tb_lineno))
         entry = entry.tb_next
-    return type(error).__name__, describe(error.args), lines, chain(error.__cause__), chain(error.__context__)
+    return (
+        type(error).__name__,
+        describe(error.args),
+        lines,
+        chain(error.__cause__),
+        chain(error.__context__),
+    )

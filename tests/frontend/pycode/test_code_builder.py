@@ -1,4 +1,5 @@
 """Functions copied group by group behave as the originals; glue means the same on every version."""
+
 from __future__ import annotations
 
 import itertools
@@ -78,7 +79,24 @@ def made(b, closure=None):
 
 
 def test_constants_are_kept_apart():
-    values = [1, 1.0, True, 0, 0.0, -0.0, False, [], {}, "a", ("a", 1), ("a", True), None, object(), build, ...]
+    values = [
+        1,
+        1.0,
+        True,
+        0,
+        0.0,
+        -0.0,
+        False,
+        [],
+        {},
+        "a",
+        ("a", 1),
+        ("a", True),
+        None,
+        object(),
+        build,
+        ...,
+    ]
     b = build()
     for value in values:
         b.load_const(value)
@@ -225,7 +243,9 @@ def test_make_function():
 
 
 @pytest.mark.parametrize("lifted", [False, True])
-@pytest.mark.parametrize("function", [plain, closures, lambda: None, lambda a: None, Derived.cell_self])
+@pytest.mark.parametrize(
+    "function", [plain, closures, lambda: None, lambda a: None, Derived.cell_self]
+)
 def test_state_entry(function, lifted):
     b = build(function, "state", lifted=lifted)
     n = len(b.decoded.slots)
@@ -282,9 +302,15 @@ def test_super_and_locals_in_state_entered_code(lifted):
     self = Derived()
     values = {"self": self, "x": 1, "f": 2, "__class__": Derived}
     cells = {*b.decoded.cells, *b.decoded.frees}
-    state = tuple(CellType(values[n]) if i in cells else values[n] for i, n in enumerate(b.decoded.slots))
+    state = tuple(
+        CellType(values[n]) if i in cells else values[n] for i, n in enumerate(b.decoded.slots)
+    )
     found, seen = made(state, *((),) * lifted)
-    assert found.__self__ is self and found.__thisclass__ is Derived and found.method(1) == Base().method(1)
+    assert (
+        found.__self__ is self
+        and found.__thisclass__ is Derived
+        and found.method(1) == Base().method(1)
+    )
     assert seen == values
 
 

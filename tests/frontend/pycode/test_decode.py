@@ -1,4 +1,5 @@
 """Every opcode is mapped; the standard library decodes, and its stack depths agree on every way."""
+
 from __future__ import annotations
 
 import dis
@@ -19,7 +20,17 @@ from framejit.frontend.pycode.instr import Op
 from . import samples
 from .abstract_stack import stacks
 
-FOLDERS = (".", "json", "asyncio", "concurrent/futures", "collections", "logging", "importlib", "email", "unittest")
+FOLDERS = (
+    ".",
+    "json",
+    "asyncio",
+    "concurrent/futures",
+    "collections",
+    "logging",
+    "importlib",
+    "email",
+    "unittest",
+)
 
 
 def modules() -> list[Path]:
@@ -47,13 +58,25 @@ def test_version():
 
 
 def test_every_opcode_is_mapped():
-    visible = {name for name, number in opcode.opmap.items() if number < 256 and not name.startswith("INSTRUMENTED_")}
+    visible = {
+        name
+        for name, number in opcode.opmap.items()
+        if number < 256 and not name.startswith("INSTRUMENTED_")
+    }
     dialect = current()
-    assert visible == (set(dialect.rules) | dialect.internal) & visible, visible - set(dialect.rules) - dialect.internal
+    assert visible == (set(dialect.rules) | dialect.internal) & visible, (
+        visible - set(dialect.rules) - dialect.internal
+    )
     assert not set(dialect.rules) & dialect.internal
-    assert all(name in visible for name in dialect.rules if name != "CACHE" and name not in known_elsewhere())
+    assert all(
+        name in visible
+        for name in dialect.rules
+        if name != "CACHE" and name not in known_elsewhere()
+    )
     table = dialect.table
-    assert all(table[opcode.opmap[name]] is dialect.rules[name] for name in visible - dialect.internal)
+    assert all(
+        table[opcode.opmap[name]] is dialect.rules[name] for name in visible - dialect.internal
+    )
 
 
 def known_elsewhere() -> set[str]:
@@ -103,7 +126,11 @@ def test_lines_and_targets_are_dis_s():
             assert instr.line in lines[instr.offset // 2 : instr.end // 2]
         targets = {i.argval for i in dis.get_instructions(code) if i.opcode in dis.hasjrel}
         beyond = {i.target for i in decoded.instrs if i.op is Op.FOR_ITER}
-        plain = {decoded.instrs[i.target].offset for i in decoded.instrs if i.target >= 0 and i.target not in beyond}
+        plain = {
+            decoded.instrs[i.target].offset
+            for i in decoded.instrs
+            if i.target >= 0 and i.target not in beyond
+        }
         dropped = {i.offset: i.opname for i in dis.get_instructions(code)}
         assert all(t in plain or dropped[t] in ("NOP", "END_FOR", "RESUME") or t in
                    {decoded.instrs[b].offset for b in beyond} for t in targets)  # fmt: skip
@@ -145,7 +172,9 @@ def test_liveness():
     decoded = decode(sample.__code__)
     slot = {name: i for i, name in enumerate(decoded.slots)}
     live = {
-        (instr.op, decoded.slots[instr.arg]): {name for name, s in slot.items() if s in decoded.live_in[i]}
+        (instr.op, decoded.slots[instr.arg]): {
+            name for name, s in slot.items() if s in decoded.live_in[i]
+        }
         for i, instr in enumerate(decoded.instrs)
         if instr.op in (Op.LOAD_FAST, Op.STORE_FAST)
     }

@@ -1,4 +1,5 @@
 """Functions cut at every group boundary: a copied prefix, then the original from there on, equal the original."""
+
 from __future__ import annotations
 
 import itertools
@@ -51,7 +52,9 @@ def all_arguments(function, given):
     values = list(given[:n])
     defaults = function.__defaults__ or ()
     values += defaults[len(defaults) - (n - len(values)) :] if len(values) < n else ()
-    values += [function.__kwdefaults__[name] for name in code.co_varnames[n : n + code.co_kwonlyargcount]]
+    values += [
+        function.__kwdefaults__[name] for name in code.co_varnames[n : n + code.co_kwonlyargcount]
+    ]
     if code.co_flags & 4:
         values.append(tuple(given[n:]))
     if code.co_flags & 8:
@@ -127,7 +130,9 @@ def test_what_cannot_be_entered():
 def test_positions_are_the_originals(function):
     decoded = decode(function.__code__)
     original = list(function.__code__.co_positions())
-    for cut in itertools.islice((i for i, x in enumerate(decoded.instrs) if x.starts_group), 1, None, 7):
+    for cut in itertools.islice(
+        (i for i, x in enumerate(decoded.instrs) if x.starts_group), 1, None, 7
+    ):
         code = resume_code(decoded, ResumePoint(cut, (), frozenset({0})))
         assert list(code.co_positions())[-len(original) :] == original
         assert code.co_firstlineno == function.__code__.co_firstlineno
@@ -151,7 +156,9 @@ def test_traced():
     decoded = decode(loops.__code__)
     kinds = stacks(decoded)
     cut = next(i for i, instr in enumerate(decoded.instrs) if instr.op is Op.FOR_ITER)
-    code = resume_code(decoded, ResumePoint(cut, kinds[cut], frozenset({0, decoded.slots.index("total")})))
+    code = resume_code(
+        decoded, ResumePoint(cut, kinds[cut], frozenset({0, decoded.slots.index("total")}))
+    )
     again = function_with(code, loops, None)
     seen = []
 

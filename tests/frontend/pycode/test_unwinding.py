@@ -1,4 +1,5 @@
 """Which code an exception runs before it leaves a frame: a generator says, which is closed at each of its `yield`s."""
+
 from __future__ import annotations
 
 import pytest
@@ -19,7 +20,7 @@ def delegating(items):
 def catches_others(items, index):
     try:
         yield items[index]
-    except (IndexError):
+    except IndexError:
         index = 0
     except KeyError as error:
         yield error
@@ -93,7 +94,8 @@ def test_it_leaves_by_handlers_of_other_exceptions():
 
 
 @pytest.mark.parametrize(
-    "function", [catches_it, catches_a_base, catches_any, catches_a_variable, at_last, within, outer_at_last]
+    "function",
+    [catches_it, catches_a_base, catches_any, catches_a_variable, at_last, within, outer_at_last],
 )
 def test_code_runs(function):
     assert leaves(function) and not any(leaves(function))

@@ -1,4 +1,5 @@
 """The state that tests of the hook need, and leave."""
+
 from __future__ import annotations
 
 import sys

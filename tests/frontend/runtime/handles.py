@@ -2,6 +2,7 @@
 
 Compiled code is any function whose arguments are the slots of the original; it says that it ran by its result.
 """
+
 from __future__ import annotations
 
 import resource
@@ -14,7 +15,12 @@ from framejit.frontend.runtime import _hook as hook
 
 def slot_count(function):
     code = function.__code__
-    return code.co_argcount + code.co_kwonlyargcount + bool(code.co_flags & 4) + bool(code.co_flags & 8)
+    return (
+        code.co_argcount
+        + code.co_kwonlyargcount
+        + bool(code.co_flags & 4)
+        + bool(code.co_flags & 8)
+    )
 
 
 def compiled(function, *entries, on_miss=None, on_frame=None):

@@ -1,4 +1,5 @@
 """What a handle may spend on compiling code again, and what it tells of that."""
+
 from __future__ import annotations
 
 import math
@@ -45,7 +46,11 @@ def test_the_first_calls_cost_nothing(clock):
     spender = Account(0.0)
     for _ in range(FREE_VERSIONS + 5):
         spender.charge(5, FIRST_CALLS, 1.0)
-    assert spender.may_compile(5, FIRST_CALLS) and spender.may_compile(5, LATER) and spender.again == FREE_VERSIONS + 5
+    assert (
+        spender.may_compile(5, FIRST_CALLS)
+        and spender.may_compile(5, LATER)
+        and spender.again == FREE_VERSIONS + 5
+    )
 
 
 @pytest.mark.parametrize(("budget", "versions"), [(0, 2), (0.5, 3), (2.5, 5), (math.inf, 40)])
@@ -64,12 +69,20 @@ def by_text(x, text):
 @pytest.mark.parametrize(("budget", "compiles"), [(0, 2), (math.inf, 8), (None, 8)])
 @pytest.mark.filterwarnings("ignore:framejit")
 def test_a_handle_keeps_to_its_budget(budget, compiles):
-    handle = framejit.compile(lambda x, text: x * 2 if text.startswith("a") else x, backend="eager", options={"compile_budget": budget})
+    handle = framejit.compile(
+        lambda x, text: x * 2 if text.startswith("a") else x,
+        backend="eager",
+        options={"compile_budget": budget},
+    )
     for k in range(12):
         assert torch.equal(handle(X, f"a{k}"), X * 2)
     assert handle.framejit.compiles == compiles
     balance = handle.framejit.explain().account
-    assert (balance.calls, balance.compiles, balance.again) == (12, compiles, compiles - 1) and balance.again_s <= balance.seconds
+    assert (balance.calls, balance.compiles, balance.again) == (
+        12,
+        compiles,
+        compiles - 1,
+    ) and balance.again_s <= balance.seconds
     text = str(handle.framejit.explain())
     assert f"account: {compiles} compiles took" in text
     assert ("compile_budget for compiling code again are spent" in text) == (budget == 0)
@@ -78,7 +91,9 @@ def test_a_handle_keeps_to_its_budget(budget, compiles):
 def test_what_is_given_up_is_told_once_and_again_after_a_reset():
     told = []
     with framejit.config.patch(sinks=(told.append,), compile_budget=0.0):
-        handle = framejit.compile(lambda x, text: x * 2 if text.startswith("a") else x, backend="eager")
+        handle = framejit.compile(
+            lambda x, text: x * 2 if text.startswith("a") else x, backend="eager"
+        )
     for reset in (False, True):
         for k in range(6):
             handle(X, f"a{k}")
@@ -125,7 +140,12 @@ def test_a_backend_gets_its_own_options_only():
         got["depth"] = depth
         return gm.forward
 
-    assert torch.equal(framejit.compile(by_text, backend=backend, options={"depth": 3, "compile_budget": 1.0})(X, "ab"), by_text(X, "ab"))
+    assert torch.equal(
+        framejit.compile(by_text, backend=backend, options={"depth": 3, "compile_budget": 1.0})(
+            X, "ab"
+        ),
+        by_text(X, "ab"),
+    )
     assert got == {"depth": 3}
 
 
@@ -137,7 +157,10 @@ def test_a_first_time_user_is_told_once(monkeypatch):
             handle(X, f"a{k}")
     (warning,) = told
     text = str(warning.message)
-    assert "5 times code that had been compiled before" in text and "`text` differed (last 'a5', compiled for 'a4') at " in text
+    assert (
+        "5 times code that had been compiled before" in text
+        and "`text` differed (last 'a5', compiled for 'a4') at " in text
+    )
     assert "test_account.py:" in text and "compile_budget" in text
 
 
@@ -158,7 +181,11 @@ def test_what_compiled_code_saves_is_counted_by_the_trials():
     handle = framejit.compile(lambda x: x * 2 + 1, backend="eager")
     handle(X)
     (number,) = {capture.number for capture in handle.framejit.explain().captures}
-    handle.framejit.cache.send(Chosen("f", "f.py:1", "native", "measured", (("native", 0.25), ("eager", 1.25)), number=number))
+    handle.framejit.cache.send(
+        Chosen(
+            "f", "f.py:1", "native", "measured", (("native", 0.25), ("eager", 1.25)), number=number
+        )
+    )
     for _ in range(3):
         handle(X)
     assert handle.framejit.explain().account.saved_s == 4.0

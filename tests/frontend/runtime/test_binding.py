@@ -1,4 +1,5 @@
 """Arguments are bound as Python binds them."""
+
 from __future__ import annotations
 
 import traceback

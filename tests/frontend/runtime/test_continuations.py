@@ -1,4 +1,5 @@
 """Continuations: what is run when a frame has returned one."""
+
 from __future__ import annotations
 
 import traceback
@@ -51,7 +52,9 @@ def test_continuations_out_of_frames():
     site, again = counting_site(1000)
     handle, _ = hooked(calls_inner, hook.Entry(None, lambda x: again((0, x))))
     assert handle(5) == 5 + sum(range(1000))
-    in_place = hook.Entry(code=with_constant("def rebuilt(x): again = 'K'; return again((0, x))", again))
+    in_place = hook.Entry(
+        code=with_constant("def rebuilt(x): again = 'K'; return again((0, x))", again)
+    )
     handle, _ = hooked(calls_inner, in_place)
     assert handle(5) == 5 + sum(range(1000)) and in_place.hits == 1
 
@@ -71,8 +74,14 @@ def test_continuations_miss_and_compile():
 
     site = hook.Site(lambda state: ("eager", state), 1, on_miss)
     lazy, eager = hook.ContinuationMaker(site), hook.ContinuationMaker(site, eager=True)
-    assert compiled(inner, hook.Entry(None, lambda x: eager((x,))))(1) == ("eager", (1,)) and site.misses == 0
-    assert compiled(inner, hook.Entry(None, lambda x: lazy((x,))))(1) == ("compiled", (1,)) and site.misses == 1
+    assert (
+        compiled(inner, hook.Entry(None, lambda x: eager((x,))))(1) == ("eager", (1,))
+        and site.misses == 0
+    )
+    assert (
+        compiled(inner, hook.Entry(None, lambda x: lazy((x,))))(1) == ("compiled", (1,))
+        and site.misses == 1
+    )
     site.on_miss, _ = None, site.clear()
     assert compiled(inner, hook.Entry(None, lambda x: lazy((x,))))(1) == ("eager", (1,))
     site.on_miss = lambda *a: 1 / 0
@@ -89,7 +98,10 @@ def test_continuations_run_at_the_callers_depth():
 
     names = hook.ContinuationMaker(hook.Site(last, 1), eager=True)
     error = hook.ContinuationMaker(hook.Site(fails, 1))
-    assert compiled(inner, hook.Entry(None, lambda x: names(x)))(1)[:2] == ["last", stack_names()[0]]
+    assert compiled(inner, hook.Entry(None, lambda x: names(x)))(1)[:2] == [
+        "last",
+        stack_names()[0],
+    ]
     rebuilt = with_constant("def rebuilt(x): names = 'K'; return names(x)", names)
     nested, _ = hooked(calls_inner, hook.Entry(code=rebuilt))
     assert nested(1)[:3] == ["last", "calls_inner", stack_names()[0]]
@@ -103,7 +115,9 @@ def test_continuations_keep_the_hook_on():
         return inner(state)
 
     maker = hook.ContinuationMaker(hook.Site(last, 1))
-    on_frame, _ = frame_sites({inner.__code__: site_of(inner, hook.Entry(code=inner_compiled.__code__))})
+    on_frame, _ = frame_sites(
+        {inner.__code__: site_of(inner, hook.Entry(code=inner_compiled.__code__))}
+    )
     handle = compiled(calls_inner, hook.Entry(None, lambda x: maker(x)), on_frame=on_frame)
     assert handle(1) == ("compiled", 1)
 
@@ -118,7 +132,11 @@ def test_a_frames_variables_go_before_its_continuation_runs():
         return [ref() for ref in alive]
 
     source = "def rebuilt(x):\n    tools = 'K'\n    big = tools[0]()\n    tools[1](big)\n    return tools[2](None)"
-    tools = (Big, lambda big: alive.append(weakref.ref(big)), hook.ContinuationMaker(hook.Site(last, 1)))
+    tools = (
+        Big,
+        lambda big: alive.append(weakref.ref(big)),
+        hook.ContinuationMaker(hook.Site(last, 1)),
+    )
     handle, _ = hooked(calls_inner, hook.Entry(code=with_constant(source, tools)))
     assert handle(1) == [None]
 
@@ -147,7 +165,12 @@ def test_a_piece_may_let_its_state_go(eager):
 def test_continuation_makers_take_the_state_only():
     maker = hook.ContinuationMaker(hook.Site(inner, 1))
     made = maker((1,))
-    assert type(made) is hook.Continuation and made.state == (1,) and made.site is maker.site and not made.eager
+    assert (
+        type(made) is hook.Continuation
+        and made.state == (1,)
+        and made.site is maker.site
+        and not made.eager
+    )
     for args, kwargs in (((), {}), ((1, 2), {}), ((), {"state": 1})):
         with pytest.raises(TypeError):
             maker(*args, **kwargs)

@@ -1,4 +1,5 @@
 """framejit.debug(): tracers, profilers, debuggers and coverage see what they see without framejit; and generated text is found."""
+
 from __future__ import annotations
 
 import ast
@@ -27,7 +28,9 @@ def outer(x):
     return y * 2
 
 
-LINES = [outer.__code__.co_firstlineno + number for number in (1, 2, 3)] + [inner.__code__.co_firstlineno + 1]
+LINES = [outer.__code__.co_firstlineno + number for number in (1, 2, 3)] + [
+    inner.__code__.co_firstlineno + 1
+]
 
 
 @pytest.fixture(autouse=True)
@@ -62,7 +65,9 @@ def traced_lines(call):
 def monitored_lines(call):
     tool, seen = 4, []
     sys.monitoring.use_tool_id(tool, "test")
-    sys.monitoring.register_callback(tool, sys.monitoring.events.LINE, lambda code, line: seen.append((code, line)))
+    sys.monitoring.register_callback(
+        tool, sys.monitoring.events.LINE, lambda code, line: seen.append((code, line))
+    )
     sys.monitoring.set_events(tool, sys.monitoring.events.LINE)
     try:
         call()
@@ -75,7 +80,11 @@ def monitored_lines(call):
 def profiled_functions(call):
     profile = cProfile.Profile()
     profile.runcall(call)
-    return sorted(name for file, _, name in pstats.Stats(profile).stats if name in ("inner", "outer") and file == __file__)
+    return sorted(
+        name
+        for file, _, name in pstats.Stats(profile).stats
+        if name in ("inner", "outer") and file == __file__
+    )
 
 
 WATCHERS = [(traced_lines, sorted(LINES)), (profiled_functions, ["inner", "outer"])]
@@ -93,7 +102,9 @@ def test_watchers_see_everything(watch, whole):
 def test_a_debugger_stops_in_an_inlined_function(capsys):
     handle = warmed()
     line = inner.__code__.co_firstlineno + 1
-    commands = io.StringIO(f"break {__file__}:{line}\ncontinue\nprint('x is', x.tolist())\nclear 1\ncontinue\n")
+    commands = io.StringIO(
+        f"break {__file__}:{line}\ncontinue\nprint('x is', x.tolist())\nclear 1\ncontinue\n"
+    )
     told = io.StringIO()
     debugger = pdb.Pdb(stdin=commands, stdout=told, nosigint=True, readrc=False)
     before = sys.gettrace()
@@ -139,8 +150,15 @@ def test_live_entries_read_as_python():
     for one in (first, second):
         ast.parse(one.text)
         assert "".join(linecache.getlines(one.file)) == one.text
-    assert first.text.startswith("def may_run(x, items):") and "type(items) is list and  # " in first.text
-    assert "list.extend(items, [" in first.text and "print('a break')" in first.text and "return rest(" in first.text
+    assert (
+        first.text.startswith("def may_run(x, items):")
+        and "type(items) is list and  # " in first.text
+    )
+    assert (
+        "list.extend(items, [" in first.text
+        and "print('a break')" in first.text
+        and "return rest(" in first.text
+    )
     assert second.text.startswith("def may_run(state):") and "graph(" in second.text
     assert [one.file for one in handle.framejit.generated()] == [first.file, second.file]
     linecache.checkcache()
@@ -160,5 +178,9 @@ def test_a_traceback_shows_the_line_of_a_host_program():
     handle = framejit.compile(lambda x, y: (x @ y).sin() + 1, backend="native")
     with torch.no_grad():
         handle(torch.ones(2, 2), torch.ones(2, 2))
-    texts = ["".join(linecache.getlines(name)) for name in list(linecache.cache) if name.startswith("<framejit native")]
+    texts = [
+        "".join(linecache.getlines(name))
+        for name in list(linecache.cache)
+        if name.startswith("<framejit native")
+    ]
     assert any("def call(" in text and "mm" in text for text in texts)

@@ -1,4 +1,5 @@
 """What compiling is worth: whole calls against eager's, entries against the program's time, frames without tensor work."""
+
 from __future__ import annotations
 
 import framejit
@@ -74,7 +75,9 @@ def test_calls_rest_in_eager_where_that_is_faster_and_are_compared_again_ever_mo
     contest = Contest(lambda: cache)
     calls(contest, clock, WHOLE, 2.0, 1.0)
     calls(contest, clock, 2 * economy.PAIRS, 2.0, 1.0)
-    assert cache.rests == [economy.REST, 2 * economy.REST] and len(cache.said) == 1 and not cache.ended
+    assert (
+        cache.rests == [economy.REST, 2 * economy.REST] and len(cache.said) == 1 and not cache.ended
+    )
 
 
 def test_a_call_that_compiles_begins_anew(clock):
@@ -144,7 +147,9 @@ def test_a_function_of_breaks_ends_in_eager_and_says_so():
     for _ in range(WHOLE + 30):
         assert torch.equal(handle(x), with_breaks(x))
     if handle.unmeasured:  # else compiled calls were as fast on this machine
-        assert any("calls run in eager" in event.reason for event in events if isinstance(event, Skipped))
+        assert any(
+            "calls run in eager" in event.reason for event in events if isinstance(event, Skipped)
+        )
 
 
 @pytest.mark.parametrize("how", [

@@ -1,4 +1,5 @@
 """Entries and sites: which entry serves a call, and what happens where none does."""
+
 from __future__ import annotations
 
 import weakref
@@ -143,7 +144,9 @@ def test_an_entry_of_code_takes_the_sites_closure():
 
 @pytest.mark.parametrize("make", [tuple, list, iter])
 def test_a_graph_of_one_result_is_called_instead_of_the_code(make):
-    entry = hook.Entry(None, lambda a, b: "code", direct=(lambda *args: make([("graph", *args)]), (1, 0, 1), ()))
+    entry = hook.Entry(
+        None, lambda a, b: "code", direct=(lambda *args: make([("graph", *args)]), (1, 0, 1), ())
+    )
     assert compiled(plain, entry)("x", "y") == ("graph", "y", "x", "y")
 
 
@@ -151,11 +154,18 @@ def test_such_a_graph_may_fail():
     def graph(a):
         raise {"value": ValueError, "passed on": LookupError, "exit": KeyboardInterrupt}[a](a)
 
-    handle = compiled(inner, hook.Entry(None, lambda a: "code", direct=(graph, (0,), (LookupError,))))
+    handle = compiled(
+        inner, hook.Entry(None, lambda a: "code", direct=(graph, (0,), (LookupError,)))
+    )
     assert handle("value") == "code"
     for error in (KeyError, LookupError, KeyboardInterrupt):
         with pytest.raises(error):
-            handle({KeyError: "unknown", LookupError: "passed on", KeyboardInterrupt: "exit"}[error])
+            handle(
+                {KeyError: "unknown", LookupError: "passed on", KeyboardInterrupt: "exit"}[error]
+            )
     for wrong in ((), (1, 2), 3):
-        handle = compiled(inner, hook.Entry(None, lambda a: "code", direct=(lambda a, wrong=wrong: wrong, (0,), ())))
+        handle = compiled(
+            inner,
+            hook.Entry(None, lambda a: "code", direct=(lambda a, wrong=wrong: wrong, (0,), ())),
+        )
         assert handle(1) == "code"

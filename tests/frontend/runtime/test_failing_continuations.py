@@ -1,4 +1,5 @@
 """What follows a break and cannot be compiled: the error is raised where the program has got to, whose handlers see it."""
+
 from __future__ import annotations
 
 import gc
@@ -27,7 +28,12 @@ class Noted:
 
 
 def modes():
-    return torch.is_grad_enabled(), torch.is_inference_mode_enabled(), torch.is_autocast_enabled("cpu"), torch.get_autocast_dtype("cpu")
+    return (
+        torch.is_grad_enabled(),
+        torch.is_inference_mode_enabled(),
+        torch.is_autocast_enabled("cpu"),
+        torch.get_autocast_dtype("cpu"),
+    )
 
 
 def pause(log):
@@ -154,7 +160,11 @@ def outcome(fn, step):
     try:
         fn(x, step, log)
     except Stop as error:
-        here = [frame.name for frame in traceback.extract_tb(error.__traceback__) if frame.filename == __file__]
+        here = [
+            frame.name
+            for frame in traceback.extract_tb(error.__traceback__)
+            if frame.filename == __file__
+        ]
         log += [name for name in here if name not in ("refuse", "backend", "pause")]
         log.append(type(error.__context__))
     return log, modes()
@@ -171,7 +181,10 @@ def test_an_error_at_a_continuation_unwinds_the_program(program):
         return gm.forward
 
     before = modes()
-    wanted, got = outcome(program, refuse), outcome(framejit.compile(program, backend=backend), torch.cos)
+    wanted, got = (
+        outcome(program, refuse),
+        outcome(framejit.compile(program, backend=backend), torch.cos),
+    )
     assert got == wanted and modes() == before
 
 
@@ -188,7 +201,10 @@ def test_the_same_call_can_be_compiled_afterwards():
     with pytest.raises(Stop):
         handle(torch.ones(2), torch.cos, log)
     assert torch.equal(handle(torch.ones(2), torch.cos, log), torch.ones(2).sin().cos())
-    assert not fails and log[-2:] == ["not reached", ("left", None, (False, False, True, torch.float16))]
+    assert not fails and log[-2:] == [
+        "not reached",
+        ("left", None, (False, False, True, torch.float16)),
+    ]
 
 
 def test_a_forbidden_recompile_unwinds_the_program():

@@ -1,4 +1,5 @@
 """Frames met while the hook is on."""
+
 from __future__ import annotations
 
 import asyncio
@@ -64,7 +65,9 @@ def test_frame_miss_compiles_with_slots_and_function():
 
     on_frame, _ = frame_sites({inner.__code__: site_of(inner, on_miss=on_miss)})
     handle = compiled(calls_inner, on_frame=on_frame)
-    assert handle(0) == ("eager", 0) and handle(1) == ("compiled", 1) and handle(2) == ("compiled", 2)
+    assert (
+        handle(0) == ("eager", 0) and handle(1) == ("compiled", 1) and handle(2) == ("compiled", 2)
+    )
     assert made == [(inner, (0,)), (inner, (1,))]
 
 
@@ -85,14 +88,18 @@ def test_frames_with_cells_closures_and_variadics(in_place):
         def g(x, *rest, a=1, **kw):
             big = [x, rest, a, kw, k, (lambda: x)()]
             one, two, three = 1, 2, 3
-            return ("compiled", (lambda: x)(), rest, a, kw, k) if big and one + two == three else None
+            return (
+                ("compiled", (lambda: x)(), rest, a, kw, k) if big and one + two == three else None
+            )
 
         return f, g
 
     f, _ = outer("mine")
     f2, _ = outer("other")
     flat_code = outer(0)[1].__code__
-    flat_code = flat_code.replace(co_argcount=4, co_kwonlyargcount=0, co_flags=flat_code.co_flags & ~12)
+    flat_code = flat_code.replace(
+        co_argcount=4, co_kwonlyargcount=0, co_flags=flat_code.co_flags & ~12
+    )
     function = types.FunctionType(flat_code, globals(), closure=outer("mine")[1].__closure__)
     entry = hook.Entry(code=outer(0)[1].__code__) if in_place else hook.Entry(None, function)
     on_frame, _ = frame_sites({f.__code__: site_of(f, entry)})
@@ -101,7 +108,10 @@ def test_frames_with_cells_closures_and_variadics(in_place):
         return h(1), h(2, 3, 4, a=5, b=6)
 
     handle = compiled(nested, on_frame=on_frame)
-    assert handle(f) == (("compiled", 1, (), 1, {}, "mine"), ("compiled", 2, (3, 4), 5, {"b": 6}, "mine"))
+    assert handle(f) == (
+        ("compiled", 1, (), 1, {}, "mine"),
+        ("compiled", 2, (3, 4), 5, {"b": 6}, "mine"),
+    )
     if in_place:
         assert handle(f2)[0][-1] == "other"
     assert entry.hits >= 2
@@ -154,7 +164,9 @@ def test_generators_coroutines_and_class_bodies_are_untouched():
     handle = compiled(body, on_frame=lambda handle, code, function: seen.append(code))
     assert handle() == body()
     flags = inspect.CO_GENERATOR | inspect.CO_COROUTINE | inspect.CO_ASYNC_GENERATOR
-    assert seen and not [code for code in seen if code.co_flags & flags or not code.co_flags & inspect.CO_OPTIMIZED]
+    assert seen and not [
+        code for code in seen if code.co_flags & flags or not code.co_flags & inspect.CO_OPTIMIZED
+    ]
 
 
 def test_the_root_code_met_again_uses_the_root_site():
@@ -202,7 +214,9 @@ def test_f_back_and_frame_objects():
 
 @pytest.mark.parametrize("needs_hook, expected", [(True, "compiled"), (False, "eager")])
 def test_needs_hook_decides_whether_nested_frames_are_met(needs_hook, expected):
-    on_frame, _ = frame_sites({inner.__code__: site_of(inner, hook.Entry(code=inner_compiled.__code__))})
+    on_frame, _ = frame_sites(
+        {inner.__code__: site_of(inner, hook.Entry(code=inner_compiled.__code__))}
+    )
     seen = []
 
     def body(x):
@@ -250,7 +264,13 @@ def test_disable_call_and_quiet_put_the_hook_to_sleep():
     graph = hook.Quiet(lambda x: (hook.installed(), hook.is_quiet(), inner(x)), rng="r")
 
     def body(x):
-        return inner(x), hook.disable_call(inner, (x,), {}), hook.quiet_call(inner, x), graph(x), inner(x)
+        return (
+            inner(x),
+            hook.disable_call(inner, (x,), {}),
+            hook.quiet_call(inner, x),
+            graph(x),
+            inner(x),
+        )
 
     handle = compiled(body, on_frame=frame_sites({inner.__code__: site})[0])
     e, c = ("eager", 1), ("compiled", 1)
@@ -260,7 +280,11 @@ def test_disable_call_and_quiet_put_the_hook_to_sleep():
     def fails():
         raise KeyError
 
-    for call in (hook.Quiet(fails), lambda: hook.quiet_call(fails), lambda: hook.disable_call(fails, ())):
+    for call in (
+        hook.Quiet(fails),
+        lambda: hook.quiet_call(fails),
+        lambda: hook.disable_call(fails, ()),
+    ):
         with pytest.raises(KeyError):
             compiled(lambda call: call())(call)
 
@@ -298,7 +322,9 @@ def test_growing_frames_survive_the_end_of_a_chunk():
     cell = down.__closure__
     rebuilt = types.FunctionType(rebuilt.__code__, globals(), closure=cell)
     entry = hook.Entry(code=rebuilt.__code__, needs_hook=True)
-    handle = compiled(lambda n: down(n), on_frame=frame_sites({down.__code__: site_of(down, entry)})[0])
+    handle = compiled(
+        lambda n: down(n), on_frame=frame_sites({down.__code__: site_of(down, entry)})[0]
+    )
     for n in (*range(0, 400, 3), 700):
         assert handle(n) == n
     assert entry.hits > 700

@@ -1,4 +1,5 @@
 """Behind the recompile limit a call runs in eager with all that it calls: inner frames do not start to compile one by one."""
+
 from __future__ import annotations
 
 import framejit
@@ -36,12 +37,17 @@ def test_inner_frames_stay_in_python(f):
 
 def test_the_user_is_told_once_and_what_to_do():
     handle = framejit.compile(by_text, backend="eager")
-    with pytest.warns(framejit.errors.FramejitWarning, match="by_text .* was compiled 8 times") as told:
+    with pytest.warns(
+        framejit.errors.FramejitWarning, match="by_text .* was compiled 8 times"
+    ) as told:
         for k in range(framejit.config.recompile_limit + 12):
             handle(torch.ones(2), f"a{k}")
     (warning,) = told
     text = str(warning.message)
-    assert "`text` differed (last 'a8', compiled for 'a7') at " in text and "test_giving_up.py:" in text
+    assert (
+        "`text` differed (last 'a8', compiled for 'a7') at " in text
+        and "test_giving_up.py:" in text
+    )
     assert "raise config.recompile_limit" in text
 
 
@@ -74,7 +80,10 @@ def test_the_hook_comes_back_behind_it():
         print(end="")
         return by_text(x, text)
 
-    handle, other = framejit.compile(by_text, backend="eager"), framejit.compile(outer, backend="eager")
+    handle, other = (
+        framejit.compile(by_text, backend="eager"),
+        framejit.compile(outer, backend="eager"),
+    )
     for k in range(framejit.config.recompile_limit + 4):
         handle(torch.ones(2), f"a{k}")
     assert other(torch.ones(2), "ab").equal(by_text(torch.ones(2), "ab"))

@@ -1,4 +1,5 @@
 """The handle as an object: a method, a name, when it steps aside."""
+
 from __future__ import annotations
 
 import functools
@@ -37,7 +38,9 @@ def test_handle_wears_the_functions_name():
     assert inspect.signature(handle) == inspect.signature(f)
     assert handle.function is f and weakref.ref(handle)() is handle
     handle.anything = 1
-    assert "anything" in handle.__dict__ and repr(handle).startswith("<framejit handle of test_handle")
+    assert "anything" in handle.__dict__ and repr(handle).startswith(
+        "<framejit handle of test_handle"
+    )
     with pytest.raises(AttributeError):
         _ = handle.missing
 

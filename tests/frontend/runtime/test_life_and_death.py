@@ -1,4 +1,5 @@
 """What dies with a handle, a code object, an entry."""
+
 from __future__ import annotations
 
 import gc
@@ -63,7 +64,9 @@ def test_dead_codes_leave_their_handle():
     sites = []
 
     def on_frame(handle, code, function):
-        if code.co_name != "fresh":  # an audit hook that hears of exec, as the filelock library's does
+        if (
+            code.co_name != "fresh"
+        ):  # an audit hook that hears of exec, as the filelock library's does
             return None
         site = hook.Site(None, 0)
         sites.append(weakref.ref(site))
@@ -105,7 +108,10 @@ def test_hits_and_compiles_leak_nothing():
         return [sys.getrefcount(o) for o in watched]
 
     def rounds(hits, compiles):
-        nested, _ = hooked(lambda a, n: [inner(a) for _ in range(n)] and None, hook.Entry(code=inner_compiled.__code__))
+        nested, _ = hooked(
+            lambda a, n: [inner(a) for _ in range(n)] and None,
+            hook.Entry(code=inner_compiled.__code__),
+        )
         nested(marker, hits)
         bound = compiled(everything, hook.Entry(None, flat(everything)))
         direct = compiled(inner, hook.Entry(None, inner_compiled, needs_hook=True))
@@ -113,7 +119,9 @@ def test_hits_and_compiles_leak_nothing():
             direct(marker)
             bound(marker, other, other, marker, k=other, z=marker)
         for _ in range(compiles):
-            fresh = compiled(inner, on_miss=lambda *a: hook.Entry(None, inner_compiled, inner_compiled.__code__))
+            fresh = compiled(
+                inner, on_miss=lambda *a: hook.Entry(None, inner_compiled, inner_compiled.__code__)
+            )
             assert fresh(marker) == ("compiled", marker)
             nested, _ = hooked(calls_inner, hook.Entry(code=inner_compiled.__code__))
             assert nested(other) == ("compiled", other)

@@ -1,4 +1,5 @@
 """What a handle made goes with it; handles of one function are independent; nothing that guards saw is kept alive."""
+
 from __future__ import annotations
 
 import gc
@@ -69,11 +70,17 @@ def test_a_module_that_was_passed_in_is_not_kept(way):
         model = torch.nn.Sequential(torch.nn.Linear(3, 3), torch.nn.ReLU(), torch.nn.Linear(3, 3))
         for _ in range(3):
             handle(model, X)
-        references = [weakref.ref(model), *map(weakref.ref, model.modules()), *map(weakref.ref, model.parameters())]
+        references = [
+            weakref.ref(model),
+            *map(weakref.ref, model.modules()),
+            *map(weakref.ref, model.parameters()),
+        ]
         del model
         assert alive(references) == []
         for _ in range(3):  # others, some of them at the addresses of those that are gone
-            model = torch.nn.Sequential(torch.nn.Linear(3, 3), torch.nn.ReLU(), torch.nn.Linear(3, 3))
+            model = torch.nn.Sequential(
+                torch.nn.Linear(3, 3), torch.nn.ReLU(), torch.nn.Linear(3, 3)
+            )
             assert torch.equal(handle(model, X), model(X))
     finally:
         watching.force(None)

@@ -1,4 +1,5 @@
 """Checks that need a process of their own (see `test_in_child`)."""
+
 from __future__ import annotations
 
 import ctypes
@@ -49,7 +50,9 @@ def check_deep_recursion_is_pythons():
         threading.stack_size(size)
         for function, enough in ((compiled(descend), limit - 100), (handle, 300)):
             results = []
-            thread = threading.Thread(target=lambda f=function, r=results: r.append(depth_reached(f)))
+            thread = threading.Thread(
+                target=lambda f=function, r=results: r.append(depth_reached(f))
+            )
             thread.start()
             thread.join()
             assert results[0] > enough, (size, results)
@@ -113,7 +116,9 @@ def build_evaluator(folder):
     with open(source, "w") as file:
         file.write(EVALUATOR)
     include = sysconfig.get_path("include")
-    subprocess.run(["cc", "-shared", "-fPIC", "-O1", f"-I{include}", source, "-o", library], check=True)
+    subprocess.run(
+        ["cc", "-shared", "-fPIC", "-O1", f"-I{include}", source, "-o", library], check=True
+    )
     loaded = ctypes.PyDLL(library)
     loaded.seen.restype = ctypes.c_long
     return loaded
@@ -153,7 +158,10 @@ def install_guards():
     api = GuardApi(Program, ctypes.cast(callback, ctypes.c_void_p))
     name = b"framejit.guards.native._guards.api"
     new = ctypes.pythonapi.PyCapsule_New
-    new.restype, new.argtypes = ctypes.py_object, [ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p]
+    new.restype, new.argtypes = (
+        ctypes.py_object,
+        [ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p],
+    )
     module = types.ModuleType("framejit.guards.native._guards")
     module.api, module.keep = new(ctypes.addressof(api), name, None), (api, callback, name)
     sys.modules["framejit.guards.native._guards"] = module
@@ -167,9 +175,14 @@ def install_guards():
 
 def check_guards_choose_the_entry():
     install_guards()
-    numbers = [hook.Entry(Program(lambda s, f, n=n: s[0] == n), lambda x, n=n: ("compiled for", n)) for n in range(4)]
+    numbers = [
+        hook.Entry(Program(lambda s, f, n=n: s[0] == n), lambda x, n=n: ("compiled for", n))
+        for n in range(4)
+    ]
     handle = compiled(inner, *numbers)
-    assert [handle(n) for n in (2, 2, 0, 3, 9)] == [("compiled for", n) for n in (2, 2, 0, 3)] + [("eager", 9)]
+    assert [handle(n) for n in (2, 2, 0, 3, 9)] == [("compiled for", n) for n in (2, 2, 0, 3)] + [
+        ("eager", 9)
+    ]
     assert [entry.hits for entry in numbers] == [1, 0, 2, 1] and handle.root.misses == 1
     assert handle.root.entries == tuple(numbers[i] for i in (3, 0, 2, 1))
 
@@ -189,7 +202,9 @@ def check_guards_see_the_function_and_lift():
     assert compiled(inner, entry)(1) == (1, lifted) and seen == [([1], inner)]
     wide = hook.Entry(program, lambda *a: a)
     assert compiled(many, wide)(*range(20)) == (*range(20), lifted)
-    in_place = hook.Entry(program, code=(lambda x, extra: (x, extra, [x, x, extra, extra, x])[:2]).__code__)
+    in_place = hook.Entry(
+        program, code=(lambda x, extra: (x, extra, [x, x, extra, extra, x])[:2]).__code__
+    )
     handle, _ = hooked(calls_inner, in_place)
     assert handle(5) == (5, lifted) and seen[-1] == ([5], inner)
     by_call, _ = hooked(calls_inner, entry)
@@ -202,7 +217,9 @@ def check_guards_see_the_function_and_lift():
 
 def check_new_entries_are_checked_too():
     install_guards()
-    handle = compiled(inner, on_miss=lambda *a: hook.Entry(Program(lambda s, f: False), inner_compiled))
+    handle = compiled(
+        inner, on_miss=lambda *a: hook.Entry(Program(lambda s, f: False), inner_compiled)
+    )
     assert handle(1) == ("eager", 1) and handle.root.rejected == 1 and len(handle.root.entries) == 1
 
 
@@ -228,7 +245,9 @@ def check_forked_children_start_with_the_hook_off():
     def body():
         child = os.fork()
         if child == 0:
-            wrong = hook.installed() or hook.current_handle() is not None or inner(1) != ("eager", 1)
+            wrong = (
+                hook.installed() or hook.current_handle() is not None or inner(1) != ("eager", 1)
+            )
             os._exit(wrong or handle_of_inner() != ("compiled", 1))
         return os.waitpid(child, 0)[1], inner(1)
 
@@ -242,8 +261,13 @@ def check_forked_children_start_with_the_hook_off():
 
 def check_the_standard_librarys_tests_pass_when_every_frame_is_swapped():
     """Each code object met is "compiled" to a copy of itself that needs a larger frame."""
-    signal.signal(signal.SIGINT, signal.default_int_handler)  # one of them sends it; background jobs start without
-    names = [f"test.test_{name}" for name in ("scope", "generators", "contextlib", "call", "raise", "with", "json")]
+    signal.signal(
+        signal.SIGINT, signal.default_int_handler
+    )  # one of them sends it; background jobs start without
+    names = [
+        f"test.test_{name}"
+        for name in ("scope", "generators", "contextlib", "call", "raise", "with", "json")
+    ]
     swapped = 0
 
     def on_miss(site, function, slots):
@@ -253,7 +277,12 @@ def check_the_standard_librarys_tests_pass_when_every_frame_is_swapped():
         return hook.Entry(code=code.replace(co_stacksize=code.co_stacksize + 7), needs_hook=True)
 
     def on_frame(handle, code, function):
-        arguments = code.co_argcount + code.co_kwonlyargcount + bool(code.co_flags & 4) + bool(code.co_flags & 8)
+        arguments = (
+            code.co_argcount
+            + code.co_kwonlyargcount
+            + bool(code.co_flags & 4)
+            + bool(code.co_flags & 8)
+        )
         return hook.Site(None, arguments, on_miss, code.replace())
 
     def run():
@@ -261,11 +290,17 @@ def check_the_standard_librarys_tests_pass_when_every_frame_is_swapped():
         return unittest.TextTestRunner(verbosity=0).run(suite)
 
     handle = compiled(run, on_frame=on_frame)
-    if importlib.util.find_spec("test") is None or importlib.util.find_spec("test.test_scope") is None:
+    if (
+        importlib.util.find_spec("test") is None
+        or importlib.util.find_spec("test.test_scope") is None
+    ):
         return  # a Python without its tests
     result = handle()
     assert result.wasSuccessful() and result.testsRun > 400, result
-    assert swapped > 500 and sum(entry.hits for _, site in handle.sites() for entry in site.entries) > 100_000
+    assert (
+        swapped > 500
+        and sum(entry.hits for _, site in handle.sites() for entry in site.entries) > 100_000
+    )
 
 
 def check_a_failing_on_frame_is_reported_with_the_hook_off():
@@ -284,7 +319,9 @@ def check_a_failing_on_frame_is_reported_with_the_hook_off():
 
 def check_sub_interpreters_are_refused():
     """In a child: once another interpreter was made, PyGILState_Check is off, which torch's autograd engine takes for a bug."""
-    interpreters = importlib.import_module("_xxsubinterpreters" if sys.version_info < (3, 13) else "_interpreters")
+    interpreters = importlib.import_module(
+        "_xxsubinterpreters" if sys.version_info < (3, 13) else "_interpreters"
+    )
     script = f"""if True:
         from importlib.machinery import ExtensionFileLoader
         from importlib.util import module_from_spec, spec_from_loader

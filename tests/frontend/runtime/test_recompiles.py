@@ -1,4 +1,5 @@
 """Misses: what they record, what happens at the limit, and that nothing compiles for ever."""
+
 from __future__ import annotations
 
 import types
@@ -30,11 +31,22 @@ def test_a_miss_tells_guard_old_value_new_value_and_line():
     handle("bb")
     (miss,) = handle.framejit.cache.misses
     (change,) = miss.changes
-    assert (change.what, change.old, change.new) == ("text", "'a'", "'bb'") and change.guard == "text == 'a'"
+    assert (change.what, change.old, change.new) == (
+        "text",
+        "'a'",
+        "'bb'",
+    ) and change.guard == "text == 'a'"
     name, _, line = change.line.rpartition(":")
-    assert name == __file__ and int(line) in range(named.__code__.co_firstlineno, named.__code__.co_firstlineno + 3)
-    assert miss.failures == (change.sentence,) and "text is 'bb', was 'a' when compiled" in change.sentence
-    assert change.sentence in str(handle.framejit.explain()) and change.sentence in str(framejit.stats())
+    assert name == __file__ and int(line) in range(
+        named.__code__.co_firstlineno, named.__code__.co_firstlineno + 3
+    )
+    assert (
+        miss.failures == (change.sentence,)
+        and "text is 'bb', was 'a' when compiled" in change.sentence
+    )
+    assert change.sentence in str(handle.framejit.explain()) and change.sentence in str(
+        framejit.stats()
+    )
 
 
 def test_a_miss_of_a_specialised_number_tells_the_line():
@@ -57,10 +69,18 @@ def test_eager_after_the_limit_and_counted():
         assert torch.equal(handle(text), named(text))
     assert handle.framejit.compiles == 3
     (stats,) = [one for one in framejit.stats().functions if one.full and one.function == "named"]
-    assert stats.entries == 3 and stats.left_to_eager == 6 and stats.compiles == 3 and len(stats.misses) == 3
+    assert (
+        stats.entries == 3
+        and stats.left_to_eager == 6
+        and stats.compiles == 3
+        and len(stats.misses) == 3
+    )
     for text in texts(3):  # what was compiled is still used
         handle(text)
-    assert handle.framejit.compiles == 3 and sum(entry.hits for entry in handle.framejit.cache.root.entries) == 6
+    assert (
+        handle.framejit.compiles == 3
+        and sum(entry.hits for entry in handle.framejit.cache.root.entries) == 6
+    )
     assert "run in eager" in str(handle.framejit.explain())
     handle.framejit.reset()
     handle("a")
@@ -74,7 +94,10 @@ def test_raise_at_the_limit():
         handle("a")
         handle("bb")
         for _ in range(2):
-            with pytest.raises(framejit.RecompileLimitError, match="more than 2 entries.*last miss: text is 'ccc', was 'bb'"):
+            with pytest.raises(
+                framejit.RecompileLimitError,
+                match="more than 2 entries.*last miss: text is 'ccc', was 'bb'",
+            ):
                 handle("ccc")
         handle("a")
 
@@ -101,21 +124,25 @@ def test_suppressed_errors_of_a_backend():
         assert torch.equal(handle("a"), named("a"))
 
 
-MODULE = '''
+MODULE = """
 step = {first}
 def f(x):
     return x * {read}
-'''
+"""
 
 
-@pytest.mark.parametrize("first, read, values", [
-    ("0", "step", range(40)),
-    ("0.5", "step", [number / 2 for number in range(40)]),
-    ("''", "len(step)", texts(40)),
-    ("[0]", "step[0]", [[number] for number in range(40)]),
-    ("(0,)", "step[0]", [(number,) for number in range(40)]),
-    ("{'n': 0}", "step['n']", [{"n": number} for number in range(40)]),
-], ids=["int", "float", "str", "list", "tuple", "dict"])
+@pytest.mark.parametrize(
+    "first, read, values",
+    [
+        ("0", "step", range(40)),
+        ("0.5", "step", [number / 2 for number in range(40)]),
+        ("''", "len(step)", texts(40)),
+        ("[0]", "step[0]", [[number] for number in range(40)]),
+        ("(0,)", "step[0]", [(number,) for number in range(40)]),
+        ("{'n': 0}", "step['n']", [{"n": number} for number in range(40)]),
+    ],
+    ids=["int", "float", "str", "list", "tuple", "dict"],
+)
 def test_a_module_level_variable_that_changes_in_every_iteration(first, read, values):
     module = types.ModuleType("module_of_test_recompiles")
     exec(MODULE.format(first=first, read=read), vars(module))

@@ -1,4 +1,5 @@
 """Recursion is as deep as Python's."""
+
 from __future__ import annotations
 
 import sys
@@ -21,7 +22,11 @@ def test_recursion_is_as_deep_as_pythons():
         note(n)
         return handle(note, n + 1)
 
-    for entry in (hook.Entry(None, through_handle), hook.Entry(None, through_handle, needs_hook=True), hook.Entry()):
+    for entry in (
+        hook.Entry(None, through_handle),
+        hook.Entry(None, through_handle, needs_hook=True),
+        hook.Entry(),
+    ):
         handle = compiled(through_handle, entry)
         assert depth_reached(handle) > plain_depth - 20
 
@@ -35,7 +40,9 @@ def test_a_compile_that_finds_no_room_leaves_the_call_to_python(monkeypatch):
 
     site = hook.Site(inner, 1, too_deep)
     assert hook.Handle(inner, site)(3) == ("eager", 3)
-    handle = compiled(calls_inner, hook.Entry(None, calls_inner, needs_hook=True), on_frame=too_deep)
+    handle = compiled(
+        calls_inner, hook.Entry(None, calls_inner, needs_hook=True), on_frame=too_deep
+    )
     assert handle(3) == ("eager", 3)
     assert not told
 

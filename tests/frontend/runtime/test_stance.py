@@ -1,4 +1,5 @@
 """set_stance: as a call, a context manager and a decorator; between threads; at breaks."""
+
 from __future__ import annotations
 
 import threading
@@ -62,7 +63,9 @@ def test_fail_on_recompile_says_what_differs():
     handle(X, 1)
     with framejit.set_stance("fail_on_recompile"):
         handle(X, 1)
-        with pytest.raises(framejit.RecompileError, match="x.dtype is torch.float64, was torch.float32"):
+        with pytest.raises(
+            framejit.RecompileError, match="x.dtype is torch.float64, was torch.float32"
+        ):
             handle(X.double(), 1)
         fresh = make()
         with pytest.raises(framejit.RecompileError, match="f would be compiled"):

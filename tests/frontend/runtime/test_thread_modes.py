@@ -1,4 +1,5 @@
 """Each thread has a mode of its own; all share a handle."""
+
 from __future__ import annotations
 
 import sys

@@ -1,4 +1,5 @@
 """Many threads and one handle: one compile, nobody waits for ever, nobody gets a wrong answer."""
+
 from __future__ import annotations
 
 import subprocess
@@ -137,7 +138,9 @@ def test_compiles_in_threads_that_end():
             thread.join()
         print("fine")
     """)
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=120)
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, timeout=120
+    )
     assert done.returncode == 0 and "fine" in done.stdout, done.stderr
 
 
@@ -161,12 +164,15 @@ def test_collections_at_any_moment_of_a_compile():
             handle.framejit.cache._leave(site)
         print("fine")
     """)
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=120)
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, timeout=120
+    )
     assert done.returncode == 0 and "fine" in done.stdout, done.stderr
 
 
 def test_arguments_of_many_threads_do_not_mix():
     """One entry, armed for one module at a time, called with many modules at once."""
+
     def call(module, x):
         return module(x)
 

@@ -1,4 +1,5 @@
 """With the garbage collector off, what a program gave to compiled code dies when the program lets go of it."""
+
 from __future__ import annotations
 
 import contextlib
@@ -175,7 +176,10 @@ def test_a_backend_that_fails(no_collector):
     def broken(graph, inputs):
         raise RuntimeError("no such kernel")
 
-    with framejit.config.patch(strict=False), pytest.warns(framejit.errors.FramejitWarning, match="no such kernel"):
+    with (
+        framejit.config.patch(strict=False),
+        pytest.warns(framejit.errors.FramejitWarning, match="no such kernel"),
+    ):
         handle = framejit.compile(one_graph, backend=broken)
         found = call(handle, 4, False)
     assert [reference() for reference in found] == [None, None]

@@ -2,6 +2,7 @@
 
 In: a function, its inputs, the expected graphs and breaks. Out: an AssertionError that names the first difference.
 """
+
 from __future__ import annotations
 
 import collections
@@ -29,16 +30,26 @@ ATOMS = (type(None), bool, int, float, complex, str, bytes, type, types.ModuleTy
 class World:
     """All that one run may touch: inputs, cells and named globals, copied together so that what they share stays shared."""
 
-    def __init__(self, fn: types.FunctionType, inputs: tuple[Any, ...], kwargs: dict[str, Any], global_names: tuple[str, ...]) -> None:
+    def __init__(
+        self,
+        fn: types.FunctionType,
+        inputs: tuple[Any, ...],
+        kwargs: dict[str, Any],
+        global_names: tuple[str, ...],
+    ) -> None:
         self.fn, self.inputs, self.kwargs = fn, inputs, kwargs
         self.cells = reachable_cells(fn)
-        self.globals = {name: fn.__globals__[name] for name in global_names if name in fn.__globals__}
+        self.globals = {
+            name: fn.__globals__[name] for name in global_names if name in fn.__globals__
+        }
         self.names = global_names
         self.contents = [cell.cell_contents for cell in self.cells]
 
     def fresh(self) -> tuple[tuple[Any, ...], dict[str, Any]]:
         """New copies of everything; cells and globals are set to theirs, the inputs come back."""
-        inputs, kwargs, contents, globals_ = copy.deepcopy((self.inputs, self.kwargs, self.contents, self.globals))
+        inputs, kwargs, contents, globals_ = copy.deepcopy(
+            (self.inputs, self.kwargs, self.contents, self.globals)
+        )
         for cell, obj in zip(self.cells, contents, strict=True):
             cell.cell_contents = obj
         for name in self.names:
@@ -92,7 +103,9 @@ class Outcome:
 
     value: Any = None
     error: BaseException | None = None
-    lines: list[tuple[str, int, str]] = field(default_factory=list)  # file, line, function: the user's frames, outermost first
+    lines: list[tuple[str, int, str]] = field(
+        default_factory=list
+    )  # file, line, function: the user's frames, outermost first
     printed: str = ""
 
 
@@ -117,14 +130,23 @@ def one_call(fn: Callable[..., Any], inputs: tuple[Any, ...], kwargs: dict[str, 
             outcome.value = fn(*inputs, **kwargs)
         except Exception as error:
             outcome.error = error
-            frames = [frame for frame in traceback.extract_tb(error.__traceback__) if frame.filename != __file__]
+            frames = [
+                frame
+                for frame in traceback.extract_tb(error.__traceback__)
+                if frame.filename != __file__
+            ]
             outcome.lines = [(frame.filename, frame.lineno, frame.name) for frame in frames]
     outcome.printed = printed.getvalue()
     return outcome
 
 
 def modes() -> tuple[Any, ...]:
-    return torch.is_grad_enabled(), torch.is_inference_mode_enabled(), torch.is_autocast_enabled("cpu"), torch.get_autocast_dtype("cpu")
+    return (
+        torch.is_grad_enabled(),
+        torch.is_inference_mode_enabled(),
+        torch.is_autocast_enabled("cpu"),
+        torch.get_autocast_dtype("cpu"),
+    )
 
 
 def run(fn: Callable[..., Any], world: World, calls: int, backward: bool) -> Run:
@@ -133,7 +155,9 @@ def run(fn: Callable[..., Any], world: World, calls: int, backward: bool) -> Run
     random.seed(0)
     outcomes = [one_call(fn, inputs, kwargs) for _ in range(calls)]
     assert sys.exc_info() == (None, None, None), "an exception is still being handled"
-    left = Run(outcomes, inputs, kwargs, world.now(), (torch.get_rng_state(), random.getstate()), modes())
+    left = Run(
+        outcomes, inputs, kwargs, world.now(), (torch.get_rng_state(), random.getstate()), modes()
+    )
     if backward:
         left.grads = gradients(left)
     return left
@@ -145,7 +169,15 @@ def gradients(left: Run) -> Any:
     leaves = [t for t in tensors if t.requires_grad and t.is_leaf]
     outputs = [t for t in tensors_in([o.value for o in left.outcomes], set()) if t.requires_grad]
     assert leaves and outputs, "a test of gradients without any"
-    total = sum((t.double() * torch.linspace(0.5, 1.5, max(1, t.numel()), dtype=torch.double)[: t.numel()].reshape(t.shape)).sum() for t in outputs)
+    total = sum(
+        (
+            t.double()
+            * torch.linspace(0.5, 1.5, max(1, t.numel()), dtype=torch.double)[: t.numel()].reshape(
+                t.shape
+            )
+        ).sum()
+        for t in outputs
+    )
     return torch.autograd.grad(total, leaves, allow_unused=True)
 
 
@@ -223,35 +255,55 @@ class Comparison:
         """Records that two objects correspond; False when that was known. Fails when either has another partner."""
         self.keep += [left, right]
         known = self.pairs.setdefault(id(left), id(right))
-        assert known == id(right), f"{path}: eager has one object where compiled has two ({type(left).__name__})"
+        assert known == id(right), (
+            f"{path}: eager has one object where compiled has two ({type(left).__name__})"
+        )
         known = self.back.setdefault(id(right), id(left))
-        assert known == id(left), f"{path}: compiled has one object where eager has two ({type(left).__name__})"
+        assert known == id(left), (
+            f"{path}: compiled has one object where eager has two ({type(left).__name__})"
+        )
         return True
 
     def same(self, left: Any, right: Any, path: str) -> None:
         same_type = type(left) is type(right) or self.made_alike(type(left), type(right))
-        assert same_type, f"{path}: {type(left)} in eager, {type(right)} compiled ({left!r} / {right!r})"
+        assert same_type, (
+            f"{path}: {type(left)} in eager, {type(right)} compiled ({left!r} / {right!r})"
+        )
         if isinstance(left, type) and self.made_alike(left, right):
             return
         if isinstance(left, float):
-            assert left == right or (left != left and right != right), f"{path}: {left!r} != {right!r}"
+            assert left == right or (left != left and right != right), (
+                f"{path}: {left!r} != {right!r}"
+            )
             return
         if isinstance(left, ATOMS) or isinstance(left, frozenset):
             assert left == right, f"{path}: {left!r} in eager, {right!r} compiled"
             return
         if id(left) in self.pairs and self.pairs[id(left)] == id(right):
             return
-        if not isinstance(left, tuple):  # whether equal tuples are one object is the implementation's affair
+        if not isinstance(
+            left, tuple
+        ):  # whether equal tuples are one object is the implementation's affair
             self.pair(left, right, path)
         self.contents(left, right, path)
 
     def made_alike(self, left: type, right: type) -> bool:
         """Whether two classes come of one class statement in a function, each of another call."""
-        if left is right or "<locals>" not in left.__qualname__ or left.__qualname__ != right.__qualname__:
+        if (
+            left is right
+            or "<locals>" not in left.__qualname__
+            or left.__qualname__ != right.__qualname__
+        ):
             return False
         bases = zip(left.__bases__, right.__bases__, strict=True)
-        alike = len(left.__bases__) == len(right.__bases__) and all(a is b or self.made_alike(a, b) for a, b in bases)
-        return alike and self.pair(left, right, left.__qualname__) and list(vars(left)) == list(vars(right))
+        alike = len(left.__bases__) == len(right.__bases__) and all(
+            a is b or self.made_alike(a, b) for a, b in bases
+        )
+        return (
+            alike
+            and self.pair(left, right, left.__qualname__)
+            and list(vars(left)) == list(vars(right))
+        )
 
     def contents(self, left: Any, right: Any, path: str) -> None:
         if isinstance(left, torch.Tensor):
@@ -260,15 +312,27 @@ class Comparison:
             self.mappings(left, right, path)
             self.attributes(left, right, path)
         elif isinstance(left, list | tuple | collections.deque):
-            assert len(left) == len(right), f"{path}: {len(left)} items in eager, {len(right)} compiled"
-            for index, (a, b) in enumerate(zip(list.__iter__(left) if isinstance(left, list) else iter(left), right, strict=True)):
+            assert len(left) == len(right), (
+                f"{path}: {len(left)} items in eager, {len(right)} compiled"
+            )
+            for index, (a, b) in enumerate(
+                zip(
+                    list.__iter__(left) if isinstance(left, list) else iter(left),
+                    right,
+                    strict=True,
+                )
+            ):
                 self.same(a, b, f"{path}[{index}]")
-            assert getattr(left, "maxlen", None) == getattr(right, "maxlen", None), f"{path}.maxlen differs"
+            assert getattr(left, "maxlen", None) == getattr(right, "maxlen", None), (
+                f"{path}.maxlen differs"
+            )
             self.attributes(left, right, path)
         elif isinstance(left, set):
             if all(isinstance(item, (*ATOMS, tuple)) for item in left):
                 assert left == right, f"{path}: {left!r} in eager, {right!r} compiled"
-                assert {(type(item), item) for item in left} == {(type(item), item) for item in right}, f"{path}: {left!r} / {right!r}"
+                assert {(type(item), item) for item in left} == {
+                    (type(item), item) for item in right
+                }, f"{path}: {left!r} / {right!r}"
             else:
                 self.same(list(left), list(right), f"list({path})")
         elif isinstance(left, types.FunctionType):
@@ -277,7 +341,11 @@ class Comparison:
             self.same(left.__func__, right.__func__, f"{path}.__func__")
             self.same(left.__self__, right.__self__, f"{path}.__self__")
         elif isinstance(left, types.CellType):
-            self.same(contents_of(left, "(unbound)"), contents_of(right, "(unbound)"), f"{path}.cell_contents")
+            self.same(
+                contents_of(left, "(unbound)"),
+                contents_of(right, "(unbound)"),
+                f"{path}.cell_contents",
+            )
         elif isinstance(left, BaseException):
             self.errors(left, right, path)
         elif isinstance(left, Iterator) and type(left).__module__ in ("builtins", "itertools"):
@@ -287,26 +355,51 @@ class Comparison:
 
     def attributes(self, left: Any, right: Any, path: str) -> None:
         slots = [vars(cls).get("__slots__", ()) for cls in type(left).__mro__]
-        for name in (name for names in slots for name in ([names] if isinstance(names, str) else names)):
+        for name in (
+            name for names in slots for name in ([names] if isinstance(names, str) else names)
+        ):
             if not name.startswith("__"):
-                self.same(getattr(left, name, "(unset)"), getattr(right, name, "(unset)"), f"{path}.{name}")
-        if getattr(left, "__dict__", None) is not None and type(left).__module__ not in ("builtins", "collections"):
+                self.same(
+                    getattr(left, name, "(unset)"),
+                    getattr(right, name, "(unset)"),
+                    f"{path}.{name}",
+                )
+        if getattr(left, "__dict__", None) is not None and type(left).__module__ not in (
+            "builtins",
+            "collections",
+        ):
             skip = ("_compiled_call_impl", "framejit")
-            mine, yours = ({k: v for k, v in object.__getattribute__(obj, "__dict__").items() if k not in skip} for obj in (left, right))
+            mine, yours = (
+                {k: v for k, v in object.__getattribute__(obj, "__dict__").items() if k not in skip}
+                for obj in (left, right)
+            )
             self.mappings(mine, yours, f"vars({path})")
 
     def mappings(self, left: Any, right: Any, path: str) -> None:
         if isinstance(left, dict):
-            base = collections.OrderedDict if isinstance(left, collections.OrderedDict) else dict  # past a subclass's own items()
+            base = (
+                collections.OrderedDict if isinstance(left, collections.OrderedDict) else dict
+            )  # past a subclass's own items()
             left, right = dict(base.items(left)), dict(base.items(right))
-        assert len(left) == len(right), f"{path}: keys {list(left)} in eager, {list(right)} compiled"
-        for index, ((a, mine), (b, yours)) in enumerate(zip(left.items(), right.items(), strict=True)):
+        assert len(left) == len(right), (
+            f"{path}: keys {list(left)} in eager, {list(right)} compiled"
+        )
+        for index, ((a, mine), (b, yours)) in enumerate(
+            zip(left.items(), right.items(), strict=True)
+        ):
             self.same(a, b, f"{path}: key number {index}")
             self.same(mine, yours, f"{path}[{a!r}]")
 
     def functions(self, left: Any, right: Any, path: str) -> None:
         assert left.__code__ is right.__code__, f"{path}: {left} in eager, {right} compiled"
-        for name in ("__name__", "__qualname__", "__defaults__", "__kwdefaults__", "__closure__", "__dict__"):
+        for name in (
+            "__name__",
+            "__qualname__",
+            "__defaults__",
+            "__kwdefaults__",
+            "__closure__",
+            "__dict__",
+        ):
             self.same(getattr(left, name), getattr(right, name), f"{path}.{name}")
 
     def tensors(self, left: Any, right: Any, path: str) -> None:
@@ -314,18 +407,31 @@ class Comparison:
             mine, yours = asked(left, name), asked(right, name)
             assert mine == yours, f"{path}.{name}: {mine} in eager, {yours} compiled"
         assert left.is_inference() == right.is_inference(), f"{path}: is_inference() differs"
-        assert left.shape == right.shape, f"{path}: shape {tuple(left.shape)} in eager, {tuple(right.shape)} compiled"
-        mine, yours = (tensor.stride() if self.exact else significant_strides(tensor) for tensor in (left, right))
+        assert left.shape == right.shape, (
+            f"{path}: shape {tuple(left.shape)} in eager, {tuple(right.shape)} compiled"
+        )
+        mine, yours = (
+            tensor.stride() if self.exact else significant_strides(tensor)
+            for tensor in (left, right)
+        )
         assert mine == yours, f"{path}: stride {left.stride()} in eager, {right.stride()} compiled"
         assert left.storage_offset() == right.storage_offset(), f"{path}: storage_offset differs"
         mine, yours = asked(left, "grad_fn"), asked(right, "grad_fn")
         assert history(mine) == history(yours), f"{path}.grad_fn: {mine} in eager, {yours} compiled"
         a, b = left.untyped_storage().data_ptr(), right.untyped_storage().data_ptr()
         if a and b:
-            assert self.storages.setdefault(a, b) == b, f"{path}: shares memory with something in eager, not compiled"
-            assert self.storages_back.setdefault(b, a) == a, f"{path}: shares memory with something compiled, not in eager"
+            assert self.storages.setdefault(a, b) == b, (
+                f"{path}: shares memory with something in eager, not compiled"
+            )
+            assert self.storages_back.setdefault(b, a) == a, (
+                f"{path}: shares memory with something compiled, not in eager"
+            )
         torch.testing.assert_close(
-            right.detach(), left.detach(), **(EXACT if self.exact else ROUNDED), equal_nan=True, msg=lambda text: f"{path}: {text}"
+            right.detach(),
+            left.detach(),
+            **(EXACT if self.exact else ROUNDED),
+            equal_nan=True,
+            msg=lambda text: f"{path}: {text}",
         )
         if asked(left, "is_leaf") is True:
             self.same(left.grad, right.grad, f"{path}.grad")
@@ -342,15 +448,23 @@ class Comparison:
         if (left.error is None) != (right.error is None):
             error = left.error or right.error
             shown = "".join(traceback.format_exception(error))
-            raise AssertionError(f"{path}: {'eager' if left.error else 'compiled'} raises, the other does not:\n{shown}")
+            raise AssertionError(
+                f"{path}: {'eager' if left.error else 'compiled'} raises, the other does not:\n{shown}"
+            )
         if right.error is not None:
             shown = "".join(traceback.format_exception(right.error))
-            assert type(left.error) is type(right.error), f"{path}: {left.error!r} in eager; compiled:\n{shown}"
+            assert type(left.error) is type(right.error), (
+                f"{path}: {left.error!r} in eager; compiled:\n{shown}"
+            )
             self.same(left.error, right.error, f"{path} raised")
             if lines:
-                assert left.lines == right.lines, f"{path}: traceback\n{left.lines} in eager\n{right.lines} compiled"
+                assert left.lines == right.lines, (
+                    f"{path}: traceback\n{left.lines} in eager\n{right.lines} compiled"
+                )
         self.same(left.value, right.value, f"{path} returned")
-        assert left.printed == right.printed, f"{path}: printed {left.printed!r} in eager, {right.printed!r} compiled"
+        assert left.printed == right.printed, (
+            f"{path}: printed {left.printed!r} in eager, {right.printed!r} compiled"
+        )
 
 
 def compare(left: Run, right: Run, what: str, lines: bool, exact: bool = True) -> None:
@@ -362,13 +476,19 @@ def compare(left: Run, right: Run, what: str, lines: bool, exact: bool = True) -
         comparison.outcomes(a, b, f"{what}: call {number}", lines)
     assert torch.equal(left.rng[0], right.rng[0]), f"{what}: torch's random state differs"
     assert left.rng[1] == right.rng[1], f"{what}: random's state differs"
-    assert left.modes == right.modes, f"{what}: modes {left.modes} after eager, {right.modes} after compiled"
+    assert left.modes == right.modes, (
+        f"{what}: modes {left.modes} after eager, {right.modes} after compiled"
+    )
     if left.grads is not None:
         for number, (a, b) in enumerate(zip(left.grads, right.grads, strict=True)):
-            assert (a is None) == (b is None), f"{what}: gradient {number} is {a} in eager, {b} compiled"
+            assert (a is None) == (b is None), (
+                f"{what}: gradient {number} is {a} in eager, {b} compiled"
+            )
             if a is not None:
                 tolerance = {"rtol": 1e-5, "atol": 1e-6} if exact else {"rtol": 5e-4, "atol": 1e-5}
-                torch.testing.assert_close(b, a, **tolerance, msg=lambda text: f"{what}: gradient {number}: {text}")  # noqa: B023
+                torch.testing.assert_close(
+                    b, a, **tolerance, msg=lambda text: f"{what}: gradient {number}: {text}"
+                )  # noqa: B023
 
 
 class Counting:
@@ -377,7 +497,9 @@ class Counting:
     def __init__(self) -> None:
         self.ran = 0
 
-    def __call__(self, gm: torch.fx.GraphModule, example_inputs: list[torch.Tensor]) -> Callable[..., Any]:
+    def __call__(
+        self, gm: torch.fx.GraphModule, example_inputs: list[torch.Tensor]
+    ) -> Callable[..., Any]:
         size = sum(node.op.startswith("call_") for node in gm.graph.nodes)
 
         def run_graph(*args: Any) -> Any:
@@ -416,7 +538,9 @@ def check(
     try:
         eager, twice = run(fn, world, 1, backward), run(fn, world, 2, False)
         with framejit.config.patch(strict=True):
-            handle = framejit.compile(fn, backend=counter if backend == "eager" else backend, fullgraph=fullgraph)
+            handle = framejit.compile(
+                fn, backend=counter if backend == "eager" else backend, fullgraph=fullgraph
+            )
         recorder = events.Recorder()
         handle.framejit.cache.sinks.append(recorder)
         compare(eager, run(handle, world, 1, backward), "first call", lines, exact)
@@ -429,19 +553,27 @@ def check(
     finally:
         world.restore()
     expect(seen, graphs, breaks, skipped)
-    assert ran is None or backend != "eager" or ran_first == ran, f"{ran_first} operations ran in graphs, expected {ran}"
+    assert ran is None or backend != "eager" or ran_first == ran, (
+        f"{ran_first} operations ran in graphs, expected {ran}"
+    )
     return handle
 
 
-def expect(seen: list[Any], graphs: int | None, breaks: tuple[str, ...] | int | None, skipped: bool) -> None:
-    left_out = [f"{event.function}: {event.reason}" for event in seen if isinstance(event, events.Skipped)]
+def expect(
+    seen: list[Any], graphs: int | None, breaks: tuple[str, ...] | int | None, skipped: bool
+) -> None:
+    left_out = [
+        f"{event.function}: {event.reason}" for event in seen if isinstance(event, events.Skipped)
+    ]
     assert skipped or not left_out, f"left to Python: {left_out}"
     captured = [event for event in seen if isinstance(event, events.Captured)]
     broken = [event for event in seen if isinstance(event, events.Break)]
     if breaks is not None:
         reasons = tuple(event.reason_id for event in broken)
         told = [f"{event.sentence} ({event.where.rpartition('/')[2]})" for event in broken]
-        assert (reasons if isinstance(breaks, tuple) else len(reasons)) == breaks, f"breaks {reasons}, expected {breaks}: {told}"
+        assert (reasons if isinstance(breaks, tuple) else len(reasons)) == breaks, (
+            f"breaks {reasons}, expected {breaks}: {told}"
+        )
     if graphs is not None:
         made = [event.where.rpartition("/")[2] for event in captured if event.graph is not None]
         assert len(made) == graphs, f"{len(made)} graphs ({made}), expected {graphs}"

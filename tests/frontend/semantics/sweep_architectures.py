@@ -1,5 +1,6 @@
 """Parts of published architectures, written as their repositories write them. Each is made without arguments and called with
 an x of (batch, 4, 6), or of the shape (batch, *`takes`)."""
+
 from __future__ import annotations
 
 import itertools
@@ -28,8 +29,14 @@ def part(*takes):
 
 
 def double_conv(i, o):
-    return nn.Sequential(nn.Conv2d(i, o, 3, padding=1, bias=False), nn.BatchNorm2d(o), nn.ReLU(inplace=True),
-                         nn.Conv2d(o, o, 3, padding=1, bias=False), nn.BatchNorm2d(o), nn.ReLU(inplace=True))
+    return nn.Sequential(
+        nn.Conv2d(i, o, 3, padding=1, bias=False),
+        nn.BatchNorm2d(o),
+        nn.ReLU(inplace=True),
+        nn.Conv2d(o, o, 3, padding=1, bias=False),
+        nn.BatchNorm2d(o),
+        nn.ReLU(inplace=True),
+    )
 
 
 @part(3, 12, 12)
@@ -44,7 +51,10 @@ class UNet(nn.Module):
         for feature in reversed(features):
             self.ups.append(nn.ConvTranspose2d(feature * 2, feature, 2, 2))
             self.ups.append(double_conv(feature * 2, feature))
-        self.bottleneck, self.final = double_conv(features[-1], features[-1] * 2), nn.Conv2d(features[0], 1, 1)
+        self.bottleneck, self.final = (
+            double_conv(features[-1], features[-1] * 2),
+            nn.Conv2d(features[0], 1, 1),
+        )
 
     def forward(self, x):
         skips = []
@@ -67,7 +77,11 @@ class UNet(nn.Module):
 class UNetOddSizes(nn.Module):
     def __init__(self):
         super().__init__()
-        self.down, self.up, self.out = nn.Conv2d(3, 4, 3, 2, 1), nn.Upsample(scale_factor=2, mode="bilinear", align_corners=True), nn.Conv2d(7, 2, 1)
+        self.down, self.up, self.out = (
+            nn.Conv2d(3, 4, 3, 2, 1),
+            nn.Upsample(scale_factor=2, mode="bilinear", align_corners=True),
+            nn.Conv2d(7, 2, 1),
+        )
 
     def forward(self, x):
         y = self.up(self.down(x))
@@ -80,7 +94,9 @@ class UNetOddSizes(nn.Module):
 class FeaturePyramid(nn.Module):
     def __init__(self):
         super().__init__()
-        self.body = nn.ModuleDict(OrderedDict(c2=nn.Conv2d(4, 6, 3, 2, 1), c3=nn.Conv2d(6, 8, 3, 2, 1)))
+        self.body = nn.ModuleDict(
+            OrderedDict(c2=nn.Conv2d(4, 6, 3, 2, 1), c3=nn.Conv2d(6, 8, 3, 2, 1))
+        )
         self.inner = nn.ModuleList([nn.Conv2d(6, 4, 1), nn.Conv2d(8, 4, 1)])
         self.layer = nn.ModuleList([nn.Conv2d(4, 4, 3, padding=1) for _ in range(2)])
 
@@ -138,7 +154,10 @@ class YoloHead(nn.Module):
 class DetrMatching(nn.Module):
     def __init__(self):
         super().__init__()
-        self.class_embed, self.bbox = nn.Linear(6, 3), nn.Sequential(nn.Linear(6, 6), nn.ReLU(), nn.Linear(6, 4))
+        self.class_embed, self.bbox = (
+            nn.Linear(6, 3),
+            nn.Sequential(nn.Linear(6, 6), nn.ReLU(), nn.Linear(6, 4)),
+        )
         self.query = nn.Embedding(4, 6)
 
     @torch.no_grad()
@@ -164,8 +183,18 @@ class DenseBlock(nn.Module):
     def __init__(self):
         super().__init__()
         for i in range(3):
-            self.add_module(f"denselayer{i + 1}", nn.Sequential(OrderedDict([("norm", nn.BatchNorm2d(3 + 2 * i)), ("relu", nn.ReLU()),
-                                                                             ("conv", nn.Conv2d(3 + 2 * i, 2, 3, padding=1))])))
+            self.add_module(
+                f"denselayer{i + 1}",
+                nn.Sequential(
+                    OrderedDict(
+                        [
+                            ("norm", nn.BatchNorm2d(3 + 2 * i)),
+                            ("relu", nn.ReLU()),
+                            ("conv", nn.Conv2d(3 + 2 * i, 2, 3, padding=1)),
+                        ]
+                    )
+                ),
+            )
 
     def forward(self, init):
         features = [init]
@@ -178,7 +207,10 @@ class DenseBlock(nn.Module):
 class Inception(nn.Module):
     def __init__(self):
         super().__init__()
-        self.b1, self.b2 = nn.Conv2d(4, 2, 1), nn.Sequential(nn.Conv2d(4, 2, 1), nn.Conv2d(2, 2, 3, padding=1))
+        self.b1, self.b2 = (
+            nn.Conv2d(4, 2, 1),
+            nn.Sequential(nn.Conv2d(4, 2, 1), nn.Conv2d(2, 2, 3, padding=1)),
+        )
         self.b3 = lambda x, conv=nn.Conv2d(4, 2, 1): conv(F.avg_pool2d(x, 3, 1, 1))
 
     def _forward(self, x):
@@ -192,26 +224,41 @@ class Inception(nn.Module):
 class ShuffleUnit(nn.Module):
     def __init__(self):
         super().__init__()
-        self.branch = nn.Sequential(nn.Conv2d(2, 2, 1, bias=False), nn.BatchNorm2d(2), nn.Hardswish(inplace=True), nn.Conv2d(2, 2, 3, 1, 1, groups=2))
+        self.branch = nn.Sequential(
+            nn.Conv2d(2, 2, 1, bias=False),
+            nn.BatchNorm2d(2),
+            nn.Hardswish(inplace=True),
+            nn.Conv2d(2, 2, 3, 1, 1, groups=2),
+        )
 
     def forward(self, x):
         x1, x2 = x.chunk(2, dim=1)
         out = torch.cat((x1, self.branch(x2)), dim=1)
         batch, channels, height, width = out.data.size()
-        return out.view(batch, 2, channels // 2, height, width).transpose(1, 2).contiguous().view(batch, -1, height, width)
+        return (
+            out.view(batch, 2, channels // 2, height, width)
+            .transpose(1, 2)
+            .contiguous()
+            .view(batch, -1, height, width)
+        )
 
 
 @part(4, 6, 6)
 class CBAM(nn.Module):
     def __init__(self):
         super().__init__()
-        self.mlp, self.conv = nn.Sequential(nn.Linear(4, 2), nn.ReLU(), nn.Linear(2, 4)), nn.Conv2d(2, 1, 3, padding=1)
+        self.mlp, self.conv = (
+            nn.Sequential(nn.Linear(4, 2), nn.ReLU(), nn.Linear(2, 4)),
+            nn.Conv2d(2, 1, 3, padding=1),
+        )
 
     def forward(self, x):
         b, c, _, _ = x.size()
         y = self.mlp(x.mean((2, 3))) + self.mlp(x.amax((2, 3)))
         x = x * y.view(b, c, 1, 1).sigmoid().expand_as(x)
-        return x * torch.sigmoid(self.conv(torch.cat([x.max(1)[0].unsqueeze(1), x.mean(1).unsqueeze(1)], 1)))
+        return x * torch.sigmoid(
+            self.conv(torch.cat([x.max(1)[0].unsqueeze(1), x.mean(1).unsqueeze(1)], 1))
+        )
 
 
 @part(4, 6, 6)
@@ -237,7 +284,9 @@ class SpatialTransformer(nn.Module):
 
     def forward(self, x):
         theta = self.loc(x.flatten(1)).view(-1, 2, 3)
-        return F.grid_sample(x, F.affine_grid(theta, x.size(), align_corners=False), align_corners=False)
+        return F.grid_sample(
+            x, F.affine_grid(theta, x.size(), align_corners=False), align_corners=False
+        )
 
 
 @part(4, 6, 6)
@@ -252,7 +301,12 @@ class NonLocal(nn.Module):
         b, _, h, w = x.shape
         q = self.theta(x).view(b, 2, -1).permute(0, 2, 1)
         attention = torch.softmax(torch.bmm(q, self.phi(x).view(b, 2, -1)), dim=-1)
-        y = torch.bmm(attention, self.g(x).view(b, 2, -1).permute(0, 2, 1)).permute(0, 2, 1).contiguous().view(b, 2, h, w)
+        y = (
+            torch.bmm(attention, self.g(x).view(b, 2, -1).permute(0, 2, 1))
+            .permute(0, 2, 1)
+            .contiguous()
+            .view(b, 2, h, w)
+        )
         return x + self.gamma * self.out(y)
 
 
@@ -260,7 +314,11 @@ class NonLocal(nn.Module):
 class PatchEmbed(nn.Module):
     def __init__(self):
         super().__init__()
-        self.proj, self.cls, self.pos = nn.Conv2d(3, 6, 4, 4), nn.Parameter(torch.zeros(1, 1, 6)), nn.Parameter(torch.randn(1, 5, 6))
+        self.proj, self.cls, self.pos = (
+            nn.Conv2d(3, 6, 4, 4),
+            nn.Parameter(torch.zeros(1, 1, 6)),
+            nn.Parameter(torch.randn(1, 5, 6)),
+        )
 
     def forward(self, x):
         B, C, H, W = x.shape  # noqa: N806
@@ -272,12 +330,22 @@ class PatchEmbed(nn.Module):
 
 def window_partition(x, size):
     B, H, W, C = x.shape  # noqa: N806
-    return x.view(B, H // size, size, W // size, size, C).permute(0, 1, 3, 2, 4, 5).contiguous().view(-1, size, size, C)
+    return (
+        x.view(B, H // size, size, W // size, size, C)
+        .permute(0, 1, 3, 2, 4, 5)
+        .contiguous()
+        .view(-1, size, size, C)
+    )
 
 
 def window_reverse(windows, size, H, W):  # noqa: N803
     B = int(windows.shape[0] / (H * W / size / size))  # noqa: N806
-    return windows.view(B, H // size, W // size, size, size, -1).permute(0, 1, 3, 2, 4, 5).contiguous().view(B, H, W, -1)
+    return (
+        windows.view(B, H // size, W // size, size, size, -1)
+        .permute(0, 1, 3, 2, 4, 5)
+        .contiguous()
+        .view(B, H, W, -1)
+    )
 
 
 @part(16, 4)
@@ -292,14 +360,22 @@ class ShiftedWindows(nn.Module):
                 count += 1
         windows = window_partition(mask, 2).view(-1, 4)
         diff = windows.unsqueeze(1) - windows.unsqueeze(2)
-        self.register_buffer("attn_mask", diff.masked_fill(diff != 0, -100.0).masked_fill(diff == 0, 0.0))
+        self.register_buffer(
+            "attn_mask", diff.masked_fill(diff != 0, -100.0).masked_fill(diff == 0, 0.0)
+        )
 
     def forward(self, x):
         B, L, C = x.shape  # noqa: N806
         H = W = int(L**0.5)  # noqa: N806
         shortcut = x
-        x = torch.roll(self.norm(x).view(B, H, W, C), shifts=(-self.shift, -self.shift), dims=(1, 2))
-        q, k, v = self.qkv(window_partition(x, self.size).view(-1, 4, C)).reshape(-1, 4, 3, 2, 2).permute(2, 0, 3, 1, 4)
+        x = torch.roll(
+            self.norm(x).view(B, H, W, C), shifts=(-self.shift, -self.shift), dims=(1, 2)
+        )
+        q, k, v = (
+            self.qkv(window_partition(x, self.size).view(-1, 4, C))
+            .reshape(-1, 4, 3, 2, 2)
+            .permute(2, 0, 3, 1, 4)
+        )
         attn = q * 0.7 @ k.transpose(-2, -1)
         attn = attn.view(-1, 4, 2, 4, 4) + self.attn_mask.unsqueeze(1).unsqueeze(0)
         attn = attn.view(-1, 2, 4, 4).softmax(-1)
@@ -316,7 +392,9 @@ class DeformableOffsets(nn.Module):
 
     def forward(self, x):
         b, _, h, w = x.shape
-        ref = torch.stack(torch.meshgrid(torch.linspace(-1, 1, h), torch.linspace(-1, 1, w), indexing="ij"), -1)[None].repeat(b, 1, 1, 1)
+        ref = torch.stack(
+            torch.meshgrid(torch.linspace(-1, 1, h), torch.linspace(-1, 1, w), indexing="ij"), -1
+        )[None].repeat(b, 1, 1, 1)
         pos = (self.offset(x).permute(0, 2, 3, 1).tanh() * 0.1 + ref).clamp(-1, 1)
         return F.grid_sample(x, pos[..., (1, 0)], mode="bilinear", align_corners=True)
 
@@ -341,7 +419,9 @@ class CapsuleRouting(nn.Module):
             if it == 2:
                 v = self.squash((c * u_hat).sum(1))
             else:
-                b = b + (detached * self.squash((c * detached).sum(1)).unsqueeze(1)).sum(-1, keepdim=True)
+                b = b + (detached * self.squash((c * detached).sum(1)).unsqueeze(1)).sum(
+                    -1, keepdim=True
+                )
         return v.norm(dim=-1), v
 
 
@@ -349,19 +429,28 @@ class CapsuleRouting(nn.Module):
 class PixelNormUpsample(nn.Module):
     def __init__(self):
         super().__init__()
-        self.weight, self.noise = nn.Parameter(torch.randn(4, 4, 3, 3)), nn.Parameter(torch.zeros(1))
-        self.register_buffer("kernel", torch.outer(torch.tensor([1.0, 3, 3, 1]), torch.tensor([1.0, 3, 3, 1])) / 64)
+        self.weight, self.noise = (
+            nn.Parameter(torch.randn(4, 4, 3, 3)),
+            nn.Parameter(torch.zeros(1)),
+        )
+        self.register_buffer(
+            "kernel", torch.outer(torch.tensor([1.0, 3, 3, 1]), torch.tensor([1.0, 3, 3, 1])) / 64
+        )
 
     def forward(self, x):
         b, c, h, w = x.shape
         style = x.mean((2, 3))
         weight = self.weight[None] * style[:, None, :, None, None]
         weight = weight * torch.rsqrt(weight.pow(2).sum([2, 3, 4]) + 1e-8)[:, :, None, None, None]
-        x = F.conv2d(x.reshape(1, b * c, h, w), weight.view(b * 4, c, 3, 3), padding=1, groups=b).view(b, 4, h, w)
+        x = F.conv2d(
+            x.reshape(1, b * c, h, w), weight.view(b * 4, c, 3, 3), padding=1, groups=b
+        ).view(b, 4, h, w)
         x = x.view(b, 4, h, 1, w, 1)
         x = F.pad(x, [0, 1, 0, 0, 0, 1]).reshape(b, 4, h * 2, w * 2)
         x = F.conv2d(F.pad(x, [2, 1, 2, 1]), self.kernel[None, None].repeat(4, 1, 1, 1), groups=4)
-        return F.leaky_relu(x * x.square().mean(1, keepdim=True).add(1e-8).rsqrt(), 0.2) + self.noise * torch.randn(b, 1, h * 2, w * 2)
+        return F.leaky_relu(
+            x * x.square().mean(1, keepdim=True).add(1e-8).rsqrt(), 0.2
+        ) + self.noise * torch.randn(b, 1, h * 2, w * 2)
 
 
 @part(4, 6, 6)
@@ -381,12 +470,18 @@ class RepVGG(nn.Module):
 
     def __init__(self):
         super().__init__()
-        self.dense, self.point, self.norm = nn.Conv2d(4, 4, 3, padding=1), nn.Conv2d(4, 4, 1), nn.BatchNorm2d(4)
+        self.dense, self.point, self.norm = (
+            nn.Conv2d(4, 4, 3, padding=1),
+            nn.Conv2d(4, 4, 1),
+            nn.BatchNorm2d(4),
+        )
         self.merged = None
 
     def merge(self):
         with torch.no_grad():
-            return self.dense.weight + F.pad(self.point.weight, [1, 1, 1, 1]), self.dense.bias + self.point.bias
+            return self.dense.weight + F.pad(
+                self.point.weight, [1, 1, 1, 1]
+            ), self.dense.bias + self.point.bias
 
     def forward(self, x):
         if self.training:
@@ -409,7 +504,9 @@ class SinusoidalPositions(nn.Module):
 
     @staticmethod
     def get(count, dim):
-        emb = torch.exp(torch.arange(dim // 2, dtype=torch.float) * -(math.log(10000) / (dim // 2 - 1)))
+        emb = torch.exp(
+            torch.arange(dim // 2, dtype=torch.float) * -(math.log(10000) / (dim // 2 - 1))
+        )
         emb = torch.arange(count, dtype=torch.float).unsqueeze(1) * emb.unsqueeze(0)
         return torch.cat([torch.sin(emb), torch.cos(emb)], dim=1).view(count, -1)
 
@@ -419,14 +516,20 @@ class SinusoidalPositions(nn.Module):
             self.weights = self.get(length, 4)
         self.weights = self.weights.to(self._float_tensor)
         positions = torch.arange(length).expand(bsz, -1)
-        return x + self.weights.index_select(0, positions.reshape(-1)).view(bsz, length, -1).detach()
+        return (
+            x + self.weights.index_select(0, positions.reshape(-1)).view(bsz, length, -1).detach()
+        )
 
 
 @part(5, 4)
 class CausalSelfAttention(nn.Module):
     def __init__(self):
         super().__init__()
-        self.c_attn, self.c_proj, self.drop = nn.Linear(4, 12, bias=False), nn.Linear(4, 4), nn.Dropout(0.1)
+        self.c_attn, self.c_proj, self.drop = (
+            nn.Linear(4, 12, bias=False),
+            nn.Linear(4, 4),
+            nn.Dropout(0.1),
+        )
         self.register_buffer("bias", torch.tril(torch.ones(8, 8)).view(1, 1, 8, 8))
         self.n_head = 2
 
@@ -458,7 +561,11 @@ class AlibiAttention(nn.Module):
 
     def forward(self, x):
         q, k, v = self.qkv(x).unflatten(-1, (3, 2, 2)).permute(2, 0, 3, 1, 4)
-        return F.scaled_dot_product_attention(q, k, v, attn_mask=self.mask(x.shape[1])).transpose(1, 2).flatten(2)
+        return (
+            F.scaled_dot_product_attention(q, k, v, attn_mask=self.mask(x.shape[1]))
+            .transpose(1, 2)
+            .flatten(2)
+        )
 
 
 @part(6, 4)
@@ -471,13 +578,22 @@ class PerformerAttention(nn.Module):
         ratio = self.projection.shape[0] ** -0.5
         dash = torch.einsum("...id,jd->...ij", data, self.projection)
         diag = (data**2).sum(-1, keepdim=True) / 2.0
-        top = torch.amax(dash, dim=-1, keepdim=True).detach() if query else torch.amax(dash, dim=(-1, -2), keepdim=True).detach()
+        top = (
+            torch.amax(dash, dim=-1, keepdim=True).detach()
+            if query
+            else torch.amax(dash, dim=(-1, -2), keepdim=True).detach()
+        )
         return ratio * (torch.exp(dash - diag - top) + 1e-4)
 
     def forward(self, x):
         q, k = self.features(x, True), self.features(x, False)
         context = torch.einsum("...nd,...ne->...de", k, x)
-        return torch.einsum("...de,...nd,...n->...ne", context, q, 1.0 / torch.einsum("...nd,...d->...n", q, k.sum(dim=-2)))
+        return torch.einsum(
+            "...de,...nd,...n->...ne",
+            context,
+            q,
+            1.0 / torch.einsum("...nd,...d->...n", q, k.sum(dim=-2)),
+        )
 
 
 @part(6, 4)
@@ -527,15 +643,28 @@ class LocalAttention(nn.Module):
 class LstmCellLoop(nn.Module):
     def __init__(self):
         super().__init__()
-        self.W, self.U, self.bias = nn.Parameter(torch.randn(4, 16) * 0.3), nn.Parameter(torch.randn(4, 16) * 0.3), nn.Parameter(torch.zeros(16))
+        self.W, self.U, self.bias = (
+            nn.Parameter(torch.randn(4, 16) * 0.3),
+            nn.Parameter(torch.randn(4, 16) * 0.3),
+            nn.Parameter(torch.zeros(16)),
+        )
 
     def forward(self, x, init_states=None):
         bs, seq_sz, _ = x.size()
         hidden_seq, HS = [], 4  # noqa: N806
-        h_t, c_t = (torch.zeros(bs, 4).to(x.device), torch.zeros(bs, 4).to(x.device)) if init_states is None else init_states
+        h_t, c_t = (
+            (torch.zeros(bs, 4).to(x.device), torch.zeros(bs, 4).to(x.device))
+            if init_states is None
+            else init_states
+        )
         for t in range(seq_sz):
             gates = x[:, t, :] @ self.W + h_t @ self.U + self.bias
-            i_t, f_t, g_t, o_t = torch.sigmoid(gates[:, :HS]), torch.sigmoid(gates[:, HS : HS * 2]), torch.tanh(gates[:, HS * 2 : HS * 3]), torch.sigmoid(gates[:, HS * 3 :])
+            i_t, f_t, g_t, o_t = (
+                torch.sigmoid(gates[:, :HS]),
+                torch.sigmoid(gates[:, HS : HS * 2]),
+                torch.tanh(gates[:, HS * 2 : HS * 3]),
+                torch.sigmoid(gates[:, HS * 3 :]),
+            )
             c_t = f_t * c_t + i_t * g_t
             h_t = o_t * torch.tanh(c_t)
             hidden_seq.append(h_t.unsqueeze(0))
@@ -565,7 +694,9 @@ class BidirectionalPacked(nn.Module):
 
     def forward(self, x):
         lengths = torch.tensor([x.size(1) - i % 2 for i in range(x.size(0))])
-        packed = nn.utils.rnn.pack_padded_sequence(x, lengths, batch_first=True, enforce_sorted=False)
+        packed = nn.utils.rnn.pack_padded_sequence(
+            x, lengths, batch_first=True, enforce_sorted=False
+        )
         out, hidden = self.rnn(packed)
         out, _ = nn.utils.rnn.pad_packed_sequence(out, batch_first=True)
         return out, torch.cat([hidden[-2], hidden[-1]], 1)
@@ -622,7 +753,9 @@ class S4Convolution(nn.Module):
         dtA = A * torch.exp(self.log_dt).unsqueeze(-1)  # noqa: N806
         C = torch.view_as_complex(self.C) * (torch.exp(dtA) - 1.0) / A  # noqa: N806
         K = 2 * torch.einsum("hn,hnl->hl", C, torch.exp(dtA.unsqueeze(-1) * torch.arange(L))).real  # noqa: N806
-        y = torch.fft.irfft(torch.fft.rfft(u, n=2 * L) * torch.fft.rfft(K, n=2 * L), n=2 * L)[..., :L]
+        y = torch.fft.irfft(torch.fft.rfft(u, n=2 * L) * torch.fft.rfft(K, n=2 * L), n=2 * L)[
+            ..., :L
+        ]
         return y.transpose(-1, -2)
 
 
@@ -631,7 +764,11 @@ class RwkvTimeMix(nn.Module):
     def __init__(self):
         super().__init__()
         self.time_shift = nn.ZeroPad2d((0, 0, 1, -1))
-        self.mix, self.decay, self.first = nn.Parameter(torch.rand(1, 1, 4)), nn.Parameter(torch.rand(4)), nn.Parameter(torch.rand(4))
+        self.mix, self.decay, self.first = (
+            nn.Parameter(torch.rand(1, 1, 4)),
+            nn.Parameter(torch.rand(4)),
+            nn.Parameter(torch.rand(4)),
+        )
         self.key, self.value, self.receptance = (nn.Linear(4, 4, bias=False) for _ in range(3))
 
     def forward(self, x):
@@ -663,7 +800,9 @@ class HighwayCnnText(nn.Module):
         self.gates = nn.ModuleList(nn.Linear(6, 12) for _ in range(2))
 
     def forward(self, x):
-        x = torch.cat([F.relu(conv(x.transpose(1, 2))).max(dim=2)[0] for conv in self.convs], dim=-1)
+        x = torch.cat(
+            [F.relu(conv(x.transpose(1, 2))).max(dim=2)[0] for conv in self.convs], dim=-1
+        )
         for gate in self.gates:
             nonlinear, g = gate(x).chunk(2, dim=-1)
             g = torch.sigmoid(g)
@@ -685,7 +824,12 @@ class TemporalBlock(nn.Module):
         super().__init__()
         layers = []
         for i in range(2):
-            layers += [parametrizations.weight_norm(nn.Conv1d(6, 6, 2, padding=2**i, dilation=2**i)), self.Chomp1d(2**i), nn.ReLU(), nn.Dropout(0.2)]
+            layers += [
+                parametrizations.weight_norm(nn.Conv1d(6, 6, 2, padding=2**i, dilation=2**i)),
+                self.Chomp1d(2**i),
+                nn.ReLU(),
+                nn.Dropout(0.2),
+            ]
         self.network = nn.Sequential(*layers)
 
     def forward(self, x):
@@ -735,7 +879,12 @@ class BeamStep(nn.Module):
 class PointerDecoder(nn.Module):
     def __init__(self):
         super().__init__()
-        self.w1, self.w2, self.v, self.cell = nn.Linear(4, 4, bias=False), nn.Linear(4, 4, bias=False), nn.Linear(4, 1), nn.LSTMCell(4, 4)
+        self.w1, self.w2, self.v, self.cell = (
+            nn.Linear(4, 4, bias=False),
+            nn.Linear(4, 4, bias=False),
+            nn.Linear(4, 1),
+            nn.LSTMCell(4, 4),
+        )
 
     def forward(self, x):
         hx = cx = x.new_zeros(x.size(0), 4)
@@ -782,7 +931,9 @@ class GraphAttention(nn.Module):
     def softmax(self, src, index, n):
         top = torch.full((src.shape[0], n, 2), -torch.inf).scatter_reduce(1, index, src, "amax")
         out = (src - top.gather(1, index)).exp()
-        return out / (torch.zeros(src.shape[0], n, 2).scatter_add(1, index, out).gather(1, index) + 1e-16)
+        return out / (
+            torch.zeros(src.shape[0], n, 2).scatter_add(1, index, out).gather(1, index) + 1e-16
+        )
 
     def forward(self, x):
         b, n, _ = x.shape
@@ -804,11 +955,14 @@ class MessagePassing(nn.Module):
                 data[name] = kwargs[name[:-2]].index_select(1, edge_index[int(name[-1] == "i")])
             else:
                 data[name] = kwargs.get(name)
-        return self.update(self.aggregate(self.message(**data), edge_index[1], kwargs["x"].size(1)), **kwargs)
+        return self.update(
+            self.aggregate(self.message(**data), edge_index[1], kwargs["x"].size(1)), **kwargs
+        )
 
     def aggregate(self, inputs, index, size):
         return inputs.new_zeros(inputs.size(0), size, inputs.size(2)).scatter_reduce_(
-            1, index.view(1, -1, 1).expand_as(inputs), inputs, reduce="mean", include_self=False)
+            1, index.view(1, -1, 1).expand_as(inputs), inputs, reduce="mean", include_self=False
+        )
 
     def update(self, out, **kwargs):
         return out
@@ -862,15 +1016,21 @@ class FarthestPoints(nn.Module):
         index = self.sample(x, 3)
         chosen = x[torch.arange(x.size(0)).view(-1, 1), index]
         _, near = torch.cdist(chosen, x).topk(2, largest=False)
-        return x.unsqueeze(1).expand(-1, 3, -1, -1).gather(2, near[..., None].expand(-1, -1, -1, 3)) - chosen.unsqueeze(2)
+        return x.unsqueeze(1).expand(-1, 3, -1, -1).gather(
+            2, near[..., None].expand(-1, -1, -1, 3)
+        ) - chosen.unsqueeze(2)
 
 
 @part(4, 3)
 class NerfEncoding(nn.Module):
     def __init__(self):
         super().__init__()
-        self.funcs = [lambda x: x] + [lambda x, f=f, p=p: p(x * f) for f in (1.0, 2.0, 4.0) for p in (torch.sin, torch.cos)]
-        self.layers = nn.ModuleList([nn.Linear(21, 8)] + [nn.Linear(8, 8) if i != 1 else nn.Linear(29, 8) for i in range(3)])
+        self.funcs = [lambda x: x] + [
+            lambda x, f=f, p=p: p(x * f) for f in (1.0, 2.0, 4.0) for p in (torch.sin, torch.cos)
+        ]
+        self.layers = nn.ModuleList(
+            [nn.Linear(21, 8)] + [nn.Linear(8, 8) if i != 1 else nn.Linear(29, 8) for i in range(3)]
+        )
 
     def forward(self, x):
         embedded = torch.cat([fn(x) for fn in self.funcs], -1)
@@ -880,7 +1040,12 @@ class NerfEncoding(nn.Module):
             if i == 1:
                 h = torch.cat([embedded, h], -1)
         alpha = 1.0 - torch.exp(-F.relu(h[..., 0]))
-        return alpha * torch.cumprod(torch.cat([torch.ones(alpha.shape[0], 1), 1.0 - alpha + 1e-10], -1), -1)[:, :-1]
+        return (
+            alpha
+            * torch.cumprod(
+                torch.cat([torch.ones(alpha.shape[0], 1), 1.0 - alpha + 1e-10], -1), -1
+            )[:, :-1]
+        )
 
 
 # generative models
@@ -927,7 +1092,10 @@ class RealNvp(nn.Module):
 class Glow(nn.Module):
     def __init__(self):
         super().__init__()
-        self.loc, self.scale = nn.Parameter(torch.zeros(1, 4, 1, 1)), nn.Parameter(torch.ones(1, 4, 1, 1))
+        self.loc, self.scale = (
+            nn.Parameter(torch.zeros(1, 4, 1, 1)),
+            nn.Parameter(torch.ones(1, 4, 1, 1)),
+        )
         self.weight = nn.Parameter(torch.linalg.qr(torch.randn(4, 4))[0])
         self.register_buffer("initialized", torch.tensor(0, dtype=torch.uint8))
 
@@ -943,9 +1111,15 @@ class Glow(nn.Module):
             self.initialize(x)
             self.initialized.fill_(1)
         x = F.conv2d(self.scale * (x + self.loc), self.weight[..., None, None])
-        log_det = x.shape[2] * x.shape[3] * (torch.log(torch.abs(self.scale)).sum() + torch.slogdet(self.weight)[1])
+        log_det = (
+            x.shape[2]
+            * x.shape[3]
+            * (torch.log(torch.abs(self.scale)).sum() + torch.slogdet(self.weight)[1])
+        )
         b, c, h, w = x.shape
-        return x.view(b, c, h // 2, 2, w // 2, 2).permute(0, 1, 3, 5, 2, 4).contiguous().view(b, c * 4, h // 2, w // 2), log_det
+        return x.view(b, c, h // 2, 2, w // 2, 2).permute(0, 1, 3, 5, 2, 4).contiguous().view(
+            b, c * 4, h // 2, w // 2
+        ), log_det
 
 
 @part(4, 6, 6)
@@ -955,7 +1129,11 @@ class DiffusionStep(nn.Module):
         betas = torch.linspace(1e-3, 0.2, 10)
         for name, value in {"alphas": (1 - betas).cumprod(0), "betas": betas}.items():
             self.register_buffer(name, value)
-        self.time, self.net, self.norm = nn.Sequential(nn.Linear(8, 8), nn.SiLU()), nn.Conv2d(4, 4, 3, padding=1), nn.GroupNorm(2, 4)
+        self.time, self.net, self.norm = (
+            nn.Sequential(nn.Linear(8, 8), nn.SiLU()),
+            nn.Conv2d(4, 4, 3, padding=1),
+            nn.GroupNorm(2, 4),
+        )
         self.film = nn.Linear(8, 8)
 
     @staticmethod
@@ -971,9 +1149,14 @@ class DiffusionStep(nn.Module):
     def forward(self, x):
         t = torch.randint(0, 10, (x.shape[0],)).long()
         noise = torch.randn_like(x)
-        noisy = self.extract(self.alphas, t, x.shape).sqrt() * x + (1 - self.extract(self.alphas, t, x.shape)).sqrt() * noise
+        noisy = (
+            self.extract(self.alphas, t, x.shape).sqrt() * x
+            + (1 - self.extract(self.alphas, t, x.shape)).sqrt() * noise
+        )
         scale, shift = self.film(self.time(self.embedding(t)))[..., None, None].chunk(2, dim=1)
-        return F.mse_loss(self.net(self.norm(noisy) * (scale + 1) + shift), noise, reduction="none").mean((1, 2, 3))
+        return F.mse_loss(
+            self.net(self.norm(noisy) * (scale + 1) + shift), noise, reduction="none"
+        ).mean((1, 2, 3))
 
 
 @part(6)
@@ -1004,8 +1187,12 @@ class MaskedAutoregressive(nn.Module):
     def __init__(self):
         super().__init__()
         degrees = [torch.arange(6), torch.arange(8) % 5, torch.arange(6) % 6 - 1]
-        masks = [(b.unsqueeze(-1) >= a.unsqueeze(0)).float() for a, b in itertools.pairwise(degrees)]
-        self.net = nn.Sequential(self.MaskedLinear(masks[0]), nn.ReLU(), self.MaskedLinear(masks[1]))
+        masks = [
+            (b.unsqueeze(-1) >= a.unsqueeze(0)).float() for a, b in itertools.pairwise(degrees)
+        ]
+        self.net = nn.Sequential(
+            self.MaskedLinear(masks[0]), nn.ReLU(), self.MaskedLinear(masks[1])
+        )
 
     def forward(self, x):
         return self.net(x)
@@ -1020,7 +1207,11 @@ class VectorQuantiserEma(nn.Module):
         self.register_buffer("embed_avg", self.embed.clone())
 
     def forward(self, x):
-        dist = x.pow(2).sum(1, keepdim=True) - 2 * x @ self.embed + self.embed.pow(2).sum(0, keepdim=True)
+        dist = (
+            x.pow(2).sum(1, keepdim=True)
+            - 2 * x @ self.embed
+            + self.embed.pow(2).sum(0, keepdim=True)
+        )
         index = (-dist).max(1)[1]
         onehot = F.one_hot(index, 5).type(x.dtype)
         quantize = F.embedding(index, self.embed.transpose(0, 1))
@@ -1129,12 +1320,19 @@ class ReverseGradient(torch.autograd.Function):
 class DomainAdversarial(nn.Module):
     def __init__(self):
         super().__init__()
-        self.features, self.label, self.domain, self.p = nn.Linear(6, 4), nn.Linear(4, 3), nn.Linear(4, 2), 0.0
+        self.features, self.label, self.domain, self.p = (
+            nn.Linear(6, 4),
+            nn.Linear(4, 3),
+            nn.Linear(4, 2),
+            0.0,
+        )
 
     def forward(self, x):
         self.p += 0.1
         h = F.relu(self.features(x))
-        return self.label(h), self.domain(ReverseGradient.apply(h, 2.0 / (1.0 + math.exp(-10 * self.p)) - 1))
+        return self.label(h), self.domain(
+            ReverseGradient.apply(h, 2.0 / (1.0 + math.exp(-10 * self.p)) - 1)
+        )
 
 
 @part(6)
@@ -1180,9 +1378,14 @@ class CenterLoss(nn.Module):
 
     def forward(self, x):
         labels = torch.arange(x.size(0)) % 3
-        distmat = torch.pow(x, 2).sum(dim=1, keepdim=True).expand(x.size(0), 3) + torch.pow(self.centers, 2).sum(dim=1, keepdim=True).expand(3, x.size(0)).t()
+        distmat = (
+            torch.pow(x, 2).sum(dim=1, keepdim=True).expand(x.size(0), 3)
+            + torch.pow(self.centers, 2).sum(dim=1, keepdim=True).expand(3, x.size(0)).t()
+        )
         distmat = torch.addmm(distmat, x, self.centers.t(), beta=1, alpha=-2)
-        mask = labels.unsqueeze(1).expand(x.size(0), 3).eq(torch.arange(3).long().expand(x.size(0), 3))
+        mask = (
+            labels.unsqueeze(1).expand(x.size(0), 3).eq(torch.arange(3).long().expand(x.size(0), 3))
+        )
         return (distmat * mask.float()).clamp(min=1e-12, max=1e12).sum() / x.size(0)
 
 
@@ -1224,7 +1427,10 @@ class SupervisedContrast(nn.Module):
 class TopKExperts(nn.Module):
     def __init__(self):
         super().__init__()
-        self.gate, self.experts = nn.Linear(6, 3, bias=False), nn.ModuleList(nn.Linear(6, 6) for _ in range(3))
+        self.gate, self.experts = (
+            nn.Linear(6, 3, bias=False),
+            nn.ModuleList(nn.Linear(6, 6) for _ in range(3)),
+        )
 
     def forward(self, x):
         flat = x.view(-1, 6)
@@ -1236,7 +1442,12 @@ class TopKExperts(nn.Module):
             position, top_x = torch.where(mask[idx])
             if top_x.shape[0] == 0:
                 continue
-            final.index_add_(0, top_x, self.experts[idx](flat[None, top_x].reshape(-1, 6)) * weights[top_x, position, None])
+            final.index_add_(
+                0,
+                top_x,
+                self.experts[idx](flat[None, top_x].reshape(-1, 6))
+                * weights[top_x, position, None],
+            )
         return final.view_as(x), chosen
 
 
@@ -1254,7 +1465,9 @@ class SoftExperts(nn.Module):
         top, index = logits.topk(2, -1)
         gates = torch.full_like(logits, float("-inf")).scatter(-1, index, top).softmax(-1)
         load = (gates > 0).sum((0, 1))
-        return torch.einsum("bse,eio,bsi->bso", gates, self.w, x), load.float().var() / (load.float().mean() ** 2 + 1e-10)
+        return torch.einsum("bse,eio,bsi->bso", gates, self.w, x), load.float().var() / (
+            load.float().mean() ** 2 + 1e-10
+        )
 
 
 @part(4, 6)
@@ -1287,7 +1500,10 @@ class LoraLinear(nn.Linear, LoraLayer):
     def __init__(self):
         nn.Linear.__init__(self, 6, 6)
         LoraLayer.__init__(self, r=2, alpha=4)
-        self.lora_A, self.lora_B = nn.Parameter(self.weight.new_zeros((2, 6)).normal_()), nn.Parameter(torch.randn(6, 2))
+        self.lora_A, self.lora_B = (
+            nn.Parameter(self.weight.new_zeros((2, 6)).normal_()),
+            nn.Parameter(torch.randn(6, 2)),
+        )
         self.weight.requires_grad = False
 
     def train(self, mode: bool = True):
@@ -1333,7 +1549,10 @@ class AdapterByWrapping(nn.Module):
 class PrefixTuning(nn.Module):
     def __init__(self):
         super().__init__()
-        self.prefix, self.attention = nn.Parameter(torch.randn(2, 6)), nn.MultiheadAttention(6, 2, batch_first=True)
+        self.prefix, self.attention = (
+            nn.Parameter(torch.randn(2, 6)),
+            nn.MultiheadAttention(6, 2, batch_first=True),
+        )
 
     def forward(self, x):
         extended = torch.cat([self.prefix.unsqueeze(0).expand(x.size(0), -1, -1), x], 1)
@@ -1370,15 +1589,25 @@ class GradNormBalancer(nn.Module):
         losses = {name: head(x).pow(2).mean() for name, head in self.heads.items()}
         for name, loss in losses.items():
             self.history[name].append(loss.detach())
-        total = sum(torch.exp(-v) * loss + v for v, loss in zip(self.log_vars, losses.values(), strict=True))
-        return {"total": total, **losses, "mean": {k: torch.stack(list(v)).mean() for k, v in self.history.items()}}
+        total = sum(
+            torch.exp(-v) * loss + v for v, loss in zip(self.log_vars, losses.values(), strict=True)
+        )
+        return {
+            "total": total,
+            **losses,
+            "mean": {k: torch.stack(list(v)).mean() for k, v in self.history.items()},
+        }
 
 
 @part(4, 6)
 class SpectralDiscriminator(nn.Module):
     def __init__(self):
         super().__init__()
-        self.net = nn.Sequential(parametrizations.spectral_norm(nn.Linear(6, 6)), nn.LeakyReLU(0.2), nn.utils.spectral_norm(nn.Linear(6, 2)))
+        self.net = nn.Sequential(
+            parametrizations.spectral_norm(nn.Linear(6, 6)),
+            nn.LeakyReLU(0.2),
+            nn.utils.spectral_norm(nn.Linear(6, 2)),
+        )
 
     def forward(self, x):
         return self.net(x)
@@ -1388,7 +1617,9 @@ class SpectralDiscriminator(nn.Module):
 class OrthogonalRecurrence(nn.Module):
     def __init__(self):
         super().__init__()
-        self.cell = parametrizations.orthogonal(nn.Linear(6, 6, bias=False), orthogonal_map="householder")
+        self.cell = parametrizations.orthogonal(
+            nn.Linear(6, 6, bias=False), orthogonal_map="householder"
+        )
 
     def forward(self, x):
         with parametrize.cached():
@@ -1416,7 +1647,9 @@ class HyperNetwork(nn.Module):
 class MamlInnerLoop(nn.Module):
     def __init__(self):
         super().__init__()
-        self.weights = nn.ParameterList([nn.Parameter(torch.randn(3, 6)), nn.Parameter(torch.zeros(3))])
+        self.weights = nn.ParameterList(
+            [nn.Parameter(torch.randn(3, 6)), nn.Parameter(torch.zeros(3))]
+        )
 
     def forward(self, x):
         fast = list(self.weights)
@@ -1468,7 +1701,11 @@ class NeuralOde(nn.Module):
 class ActorCritic(nn.Module):
     def __init__(self):
         super().__init__()
-        self.actor, self.critic, self.log_std = nn.Linear(4, 2), nn.Linear(4, 1), nn.Parameter(torch.zeros(2))
+        self.actor, self.critic, self.log_std = (
+            nn.Linear(4, 2),
+            nn.Linear(4, 1),
+            nn.Parameter(torch.zeros(2)),
+        )
         self.saved = []
 
     def forward(self, x):
@@ -1485,7 +1722,10 @@ class DuelingNoisy(nn.Module):
     class NoisyLinear(nn.Module):
         def __init__(self, i, o):
             super().__init__()
-            self.mu, self.sigma = nn.Parameter(torch.randn(o, i)), nn.Parameter(torch.full((o, i), 0.1))
+            self.mu, self.sigma = (
+                nn.Parameter(torch.randn(o, i)),
+                nn.Parameter(torch.full((o, i), 0.1)),
+            )
             self.register_buffer("eps", torch.empty(o, i))
             self.reset_noise()
 
@@ -1538,7 +1778,9 @@ class RunningNormaliser(nn.Module):
 class CrossNetwork(nn.Module):
     def __init__(self):
         super().__init__()
-        self.kernels = nn.ParameterList([nn.Parameter(nn.init.xavier_normal_(torch.empty(6, 1))) for _ in range(2)])
+        self.kernels = nn.ParameterList(
+            [nn.Parameter(nn.init.xavier_normal_(torch.empty(6, 1))) for _ in range(2)]
+        )
 
     def forward(self, x):
         x_0 = x[:, 0].unsqueeze(2)
@@ -1559,15 +1801,22 @@ class FactorisationMachine(nn.Module):
 class EmbeddingBags(nn.Module):
     def __init__(self):
         super().__init__()
-        self.tables = nn.ModuleList([nn.EmbeddingBag(5, 4, mode=mode) for mode in ("sum", "mean", "max")])
+        self.tables = nn.ModuleList(
+            [nn.EmbeddingBag(5, 4, mode=mode) for mode in ("sum", "mean", "max")]
+        )
         self.hashes = [3, 5, 7]
 
     def forward(self, x):
         ids = (x.detach() * 100).long().abs()
         out = [table(ids * h % 5, None) for table, h in zip(self.tables, self.hashes, strict=True)]
-        t = torch.cat([x.unsqueeze(1).expand(-1, 1, -1).repeat(1, 1, 2)[..., :4], torch.stack(out, 1)], 1)
+        t = torch.cat(
+            [x.unsqueeze(1).expand(-1, 1, -1).repeat(1, 1, 2)[..., :4], torch.stack(out, 1)], 1
+        )
         z = torch.bmm(t, t.transpose(1, 2))
-        li, lj = torch.tensor([i for i in range(4) for j in range(i)]), torch.tensor([j for i in range(4) for j in range(i)])
+        li, lj = (
+            torch.tensor([i for i in range(4) for j in range(i)]),
+            torch.tensor([j for i in range(4) for j in range(i)]),
+        )
         return z[:, li, lj]
 
 
@@ -1587,18 +1836,26 @@ class GhostBatchNormSparsemax(nn.Module):
 
     def forward(self, x):
         chunks = x.chunk(int(math.ceil(x.shape[0] / 2)), 0)
-        return torch.cat([self.sparsemax(self.bn(c) if c.shape[0] > 1 else c) for c in chunks], dim=0)
+        return torch.cat(
+            [self.sparsemax(self.bn(c) if c.shape[0] > 1 else c) for c in chunks], dim=0
+        )
 
 
 @part(4, 6)
 class SetPooling(nn.Module):
     def __init__(self):
         super().__init__()
-        self.seeds, self.mab = nn.Parameter(torch.randn(1, 2, 6)), nn.MultiheadAttention(6, 3, batch_first=True)
+        self.seeds, self.mab = (
+            nn.Parameter(torch.randn(1, 2, 6)),
+            nn.MultiheadAttention(6, 3, batch_first=True),
+        )
         self.ln = nn.LayerNorm(6)
 
     def forward(self, x):
-        return self.ln(self.seeds.expand(len(x), -1, -1) + self.mab(self.seeds.repeat(x.size(0), 1, 1), x, x, need_weights=False)[0])
+        return self.ln(
+            self.seeds.expand(len(x), -1, -1)
+            + self.mab(self.seeds.repeat(x.size(0), 1, 1), x, x, need_weights=False)[0]
+        )
 
 
 @part(5, 3)
@@ -1611,8 +1868,12 @@ class CrfDecoder(nn.Module):
         score, backs = self.start + emissions[:, 0], []
         alpha = score
         for i in range(1, emissions.size(1)):
-            best, back = (score.unsqueeze(2) + self.transitions + emissions[:, i].unsqueeze(1)).max(dim=1)
-            alpha = torch.logsumexp(alpha.unsqueeze(2) + self.transitions + emissions[:, i].unsqueeze(1), dim=1)
+            best, back = (score.unsqueeze(2) + self.transitions + emissions[:, i].unsqueeze(1)).max(
+                dim=1
+            )
+            alpha = torch.logsumexp(
+                alpha.unsqueeze(2) + self.transitions + emissions[:, i].unsqueeze(1), dim=1
+            )
             score = best
             backs.append(back)
         tags = [score.argmax(1)]
@@ -1631,7 +1892,13 @@ class CtcHead(nn.Module):
         log_probs = self.head(x).log_softmax(2).transpose(0, 1)
         targets = torch.ones(x.size(0), 2, dtype=torch.long) + torch.tensor([0, 1])
         size = torch.full((x.size(0),), log_probs.size(0), dtype=torch.long)
-        return F.ctc_loss(log_probs, targets, size, torch.full((x.size(0),), 2, dtype=torch.long), zero_infinity=True)
+        return F.ctc_loss(
+            log_probs,
+            targets,
+            size,
+            torch.full((x.size(0),), 2, dtype=torch.long),
+            zero_infinity=True,
+        )
 
 
 @part(4, 6)
@@ -1675,7 +1942,9 @@ class LogMelFrontend(nn.Module):
 class LazyHeads(nn.Module):
     def __init__(self):
         super().__init__()
-        self.net = nn.Sequential(nn.LazyConv1d(3, 3), nn.LazyBatchNorm1d(), nn.Flatten(), nn.LazyLinear(2))
+        self.net = nn.Sequential(
+            nn.LazyConv1d(3, 3), nn.LazyBatchNorm1d(), nn.Flatten(), nn.LazyLinear(2)
+        )
 
     def forward(self, x):
         return self.net(x)
@@ -1713,7 +1982,9 @@ class Siamese(nn.Module):
     def forward(self, x):
         one, two = map(self.forward_once, (x, x.flip(0)))
         distance = F.pairwise_distance(one, two)
-        return torch.mean(distance.pow(2) * 0.5 + 0.5 * torch.clamp(1.0 - distance, min=0.0).pow(2)), F.cosine_similarity(one, two)
+        return torch.mean(
+            distance.pow(2) * 0.5 + 0.5 * torch.clamp(1.0 - distance, min=0.0).pow(2)
+        ), F.cosine_similarity(one, two)
 
 
 @part(4, 6)
@@ -1739,5 +2010,7 @@ class MixtureDensity(nn.Module):
 
     def forward(self, x):
         mixture = torch.distributions.MixtureSameFamily(
-            torch.distributions.Categorical(logits=self.pi(x)), torch.distributions.Normal(self.mu(x), F.softplus(self.sigma(x)) + 1e-3))
+            torch.distributions.Categorical(logits=self.pi(x)),
+            torch.distributions.Normal(self.mu(x), F.softplus(self.sigma(x)) + 1e-3),
+        )
         return -mixture.log_prob(x[..., 0]).mean(), mixture.mean

@@ -1,4 +1,5 @@
 """What modules compute, as people write it: each class has `compute(self, x)` for x of (batch, 4, 6), and any state it likes."""
+
 from __future__ import annotations
 
 import collections
@@ -151,7 +152,13 @@ class BufferInPlace(Body):
 @body
 class ConvNorm(Body):
     def build(self):
-        self.net = nn.Sequential(collections.OrderedDict(conv=nn.Conv1d(4, 4, 3, padding=1), norm=nn.BatchNorm1d(4), act=nn.ReLU(inplace=True)))
+        self.net = nn.Sequential(
+            collections.OrderedDict(
+                conv=nn.Conv1d(4, 4, 3, padding=1),
+                norm=nn.BatchNorm1d(4),
+                act=nn.ReLU(inplace=True),
+            )
+        )
 
     def compute(self, x):
         return self.net(x) + self.net.conv(x)
@@ -231,7 +238,12 @@ class Heads(Body):
 
     def compute(self, x):
         b, n, c = x.shape
-        q, k, v = self.qkv(x).reshape(b, n, 3, self.config.heads, c // self.config.heads).permute(2, 0, 3, 1, 4).unbind(0)
+        q, k, v = (
+            self.qkv(x)
+            .reshape(b, n, 3, self.config.heads, c // self.config.heads)
+            .permute(2, 0, 3, 1, 4)
+            .unbind(0)
+        )
         weights = (q @ k.transpose(-2, -1) / math.sqrt(q.size(-1))).softmax(-1)
         return (weights @ v).transpose(1, 2).reshape(b, n, c)
 
@@ -248,7 +260,10 @@ class Einsum(Body):
 def rearrange(x, pattern, **sizes):
     left, right = (side.split() for side in pattern.split("->"))
     known = dict(zip(left, x.shape, strict=True)) | sizes
-    order = [left.index(name) for name in "".join(" " + r for r in right).replace("(", "").replace(")", "").split()]
+    order = [
+        left.index(name)
+        for name in "".join(" " + r for r in right).replace("(", "").replace(")", "").split()
+    ]
     x = x.permute(order)
     shape, inside = [], None
     for token in "".join(f" {r} " for r in right).replace("(", " ( ").replace(")", " ) ").split():
@@ -541,7 +556,9 @@ class Sizes(Body):
     def compute(self, x):
         *lead, last = x.shape
         flat = x.view(math.prod(lead), last)
-        return F.pad(flat, (0, -last % 4)).unflatten(0, lead).mean(-1, keepdim=True).expand(*lead, 2)
+        return (
+            F.pad(flat, (0, -last % 4)).unflatten(0, lead).mean(-1, keepdim=True).expand(*lead, 2)
+        )
 
 
 @body

@@ -1,5 +1,6 @@
 """Modules that define their forward, and hold what they know, each in a way of its own, as public code does it: each class is made
 without arguments and called with an x of (batch, 4, 6)."""
+
 from __future__ import annotations
 
 import abc
@@ -133,7 +134,9 @@ def WrappedInstance():  # noqa: N802
 def PartialForward():  # noqa: N802
     made = nn.Module()
     made.scale = nn.Parameter(torch.tensor(2.0))
-    made.forward = functools.partial(lambda x, module, shift: x * module.scale + shift, module=made, shift=1)
+    made.forward = functools.partial(
+        lambda x, module, shift: x * module.scale + shift, module=made, shift=1
+    )
     return made
 
 
@@ -316,7 +319,11 @@ class Unrolled(nn.Module):
 class CheckpointedBlocks(Named):
     def forward(self, x):
         for layer in (self.a, self.b):
-            x = checkpoint(layer, x, use_reentrant=False) if self.training and x.requires_grad else layer(x)
+            x = (
+                checkpoint(layer, x, use_reentrant=False)
+                if self.training and x.requires_grad
+                else layer(x)
+            )
         return x
 
 
@@ -380,7 +387,9 @@ class DictionaryOfModules(nn.Module):
         self.heads = nn.ModuleDict({"box": nn.Linear(6, 4), "class": nn.Linear(6, 3)})
 
     def forward(self, x):
-        out = collections.OrderedDict((name, head(x)) for name, head in self.heads.items() if name in self.heads)
+        out = collections.OrderedDict(
+            (name, head(x)) for name, head in self.heads.items() if name in self.heads
+        )
         out["count"] = len(self.heads)
         return out
 
@@ -389,7 +398,9 @@ class DictionaryOfModules(nn.Module):
 class SlicedSequence(nn.Module):
     def __init__(self):
         super().__init__()
-        self.features = nn.Sequential(nn.Linear(6, 6), nn.Sequential(nn.ReLU(), nn.Linear(6, 6)), nn.Tanh())
+        self.features = nn.Sequential(
+            nn.Linear(6, 6), nn.Sequential(nn.ReLU(), nn.Linear(6, 6)), nn.Tanh()
+        )
 
     def forward(self, x):
         low = self.features[:2](x)
@@ -740,7 +751,9 @@ class LayerScale(nn.Module):
 class Rotary(nn.Module):
     def __init__(self):
         super().__init__()
-        self.register_buffer("inverse", 1.0 / 100 ** (torch.arange(0, 6, 2).float() / 6), persistent=False)
+        self.register_buffer(
+            "inverse", 1.0 / 100 ** (torch.arange(0, 6, 2).float() / 6), persistent=False
+        )
         self.cached_length, self.cos, self.sin = 0, None, None
 
     def forward(self, x):
@@ -748,7 +761,9 @@ class Rotary(nn.Module):
             angles = torch.outer(torch.arange(x.shape[1]), self.inverse)
             self.cached_length, self.cos, self.sin = x.shape[1], angles.cos(), angles.sin()
         first, second = x[..., ::2], x[..., 1::2]
-        return torch.stack([first * self.cos - second * self.sin, first * self.sin + second * self.cos], -1).flatten(-2)
+        return torch.stack(
+            [first * self.cos - second * self.sin, first * self.sin + second * self.cos], -1
+        ).flatten(-2)
 
 
 @module
@@ -760,7 +775,9 @@ class RelativeBias(nn.Module):
         self.register_buffer("index", places[:, None] - places[None] + 3)
 
     def forward(self, x):
-        scores = x @ x.transpose(-2, -1) / math.sqrt(x.size(-1)) + self.table[self.index.view(-1)].view(4, 4)
+        scores = x @ x.transpose(-2, -1) / math.sqrt(x.size(-1)) + self.table[
+            self.index.view(-1)
+        ].view(4, 4)
         causal = torch.triu(torch.ones(4, 4, dtype=torch.bool), 1)
         return scores.masked_fill(causal, float("-inf")).softmax(-1) @ x
 
@@ -817,7 +834,13 @@ class SqueezeExcite(nn.Module):
         super().__init__()
         self.conv = nn.Conv1d(4, 4, 3, padding=1, groups=2)
         self.norm = nn.BatchNorm1d(4)
-        self.gate = nn.Sequential(nn.AdaptiveAvgPool1d(1), nn.Conv1d(4, 2, 1), nn.ReLU(inplace=True), nn.Conv1d(2, 4, 1), nn.Sigmoid())
+        self.gate = nn.Sequential(
+            nn.AdaptiveAvgPool1d(1),
+            nn.Conv1d(4, 2, 1),
+            nn.ReLU(inplace=True),
+            nn.Conv1d(2, 4, 1),
+            nn.Sigmoid(),
+        )
 
     def forward(self, x):
         x = self.norm(self.conv(x))
@@ -853,7 +876,9 @@ class Suppressing(Named):
 @module
 class RegularisedByName(Named):
     def forward(self, x):
-        penalty = sum(p.pow(2).sum() for name, p in self.named_parameters() if name.endswith("weight"))
+        penalty = sum(
+            p.pow(2).sum() for name, p in self.named_parameters() if name.endswith("weight")
+        )
         return self.b(self.a(x)), penalty
 
 
@@ -890,7 +915,9 @@ class Spectrum(nn.Module):
 
     def forward(self, x):
         spectrum = torch.fft.rfft(x, dim=-1, norm="ortho")
-        return torch.fft.irfft(spectrum * torch.view_as_complex(self.weight), n=6, dim=-1, norm="ortho")
+        return torch.fft.irfft(
+            spectrum * torch.view_as_complex(self.weight), n=6, dim=-1, norm="ortho"
+        )
 
 
 @module

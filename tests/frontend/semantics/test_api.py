@@ -1,4 +1,5 @@
 """framejit.compile as a decorator, on methods; handles and their independence; nesting, recursion, threads, leaks."""
+
 from __future__ import annotations
 
 import copy
@@ -28,7 +29,11 @@ def test_decorator_without_and_with_arguments():
 
     x = vec(2)
     assert torch.equal(plain(x), x + 1) and torch.equal(given(x, k=5), x * 5)
-    assert plain.__name__ == "plain" and plain.__doc__ == "Doc." and inspect.signature(given).parameters["k"].default == 2
+    assert (
+        plain.__name__ == "plain"
+        and plain.__doc__ == "Doc."
+        and inspect.signature(given).parameters["k"].default == 2
+    )
     assert plain.__wrapped__(x).equal(x + 1)
     assert plain.framejit.compiles == given.framejit.compiles == 1
 
@@ -54,7 +59,11 @@ def test_methods():
 
     x = vec(2)
     one, two = Thing(2), Thing(3)
-    assert torch.equal(one.go(x), x * 2) and torch.equal(two.go(x), x * 3) and torch.equal(Thing.go(one, x), x * 2)
+    assert (
+        torch.equal(one.go(x), x * 2)
+        and torch.equal(two.go(x), x * 3)
+        and torch.equal(Thing.go(one, x), x * 2)
+    )
     assert Thing.of_class(x)[1] is Thing and torch.equal(Thing.static(x), x - 1)
     bound = framejit.compile(two.go)
     assert torch.equal(bound(x), x * 3) and bound.__self__ is two
@@ -156,7 +165,13 @@ def test_handle_passed_and_returned_and_stored():
 
     h, items = strict_compile(f), []
     y, g, (i,), p = h(vec(2), inner, items)
-    assert torch.equal(y, vec(2) * 2) and g is inner and i is inner and items == [inner] and torch.equal(p(), vec(2) * 2)
+    assert (
+        torch.equal(y, vec(2) * 2)
+        and g is inner
+        and i is inner
+        and items == [inner]
+        and torch.equal(p(), vec(2) * 2)
+    )
 
 
 def test_recursion():
@@ -218,7 +233,10 @@ def test_allow_in_graph():
     def f(x):
         return opaque(x + 1, 3) - 1
 
-    for backend, again in (("eager", 1), ("aot_eager", 0)):  # a node of the graph; what goes on to ATen looks through it
+    for backend, again in (
+        ("eager", 1),
+        ("aot_eager", 0),
+    ):  # a node of the graph; what goes on to ATen looks through it
         g = strict_compile(f, fullgraph=True, backend=backend)
         assert torch.equal(g(vec(2)), (vec(2) + 1) * 3 - 1)
         n = len(calls)
@@ -329,7 +347,9 @@ def test_recompile_limit():
     for n in range(5):
         assert torch.equal(g(vec(2), n), vec(2) + n)
     assert g.framejit.compiles == 2
-    with framejit.config.patch(recompile_limit=2, specialize_int=True, fail_on_recompile_limit_hit=True):
+    with framejit.config.patch(
+        recompile_limit=2, specialize_int=True, fail_on_recompile_limit_hit=True
+    ):
         h = strict_compile(f)
     h(vec(2), 0), h(vec(2), 1)
     with pytest.raises(framejit.RecompileLimitError):
@@ -372,6 +392,7 @@ def test_an_internal_failure_is_told_once_a_cause(monkeypatch):
     with framejit.config.patch(strict=False), warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         for _ in range(3):  # functions of their own
+
             def step(x):
                 return x + 1
 
@@ -379,7 +400,12 @@ def test_an_internal_failure_is_told_once_a_cause(monkeypatch):
         monkeypatch.setattr(pipeline.Compilation, "run", lambda self: 1 / 0)
         framejit.compile(lambda x: x * 2)(vec(2))
     told = [str(one.message) for one in caught if "internal failure" in str(one.message)]
-    assert len(told) == 2 and "LookupError: planted" in told[0] and "framejit.disable" in told[0] and "ZeroDivisionError" in told[1]
+    assert (
+        len(told) == 2
+        and "LookupError: planted" in told[0]
+        and "framejit.disable" in told[0]
+        and "ZeroDivisionError" in told[1]
+    )
 
 
 def test_failing_backend():

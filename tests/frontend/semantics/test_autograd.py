@@ -1,4 +1,5 @@
 """Autograd inside compiled code: custom functions, gradients taken in the frame, checkpoints, transforms; and around it."""
+
 from __future__ import annotations
 
 import pytest
@@ -227,7 +228,9 @@ def func_grad(x, w):
 
 
 def func_grad_and_value(x, w):
-    (g, h), value = torch.func.grad_and_value(lambda a, b: (a.sin() * b).sum(), argnums=(0, 1))(x, w)
+    (g, h), value = torch.func.grad_and_value(lambda a, b: (a.sin() * b).sum(), argnums=(0, 1))(
+        x, w
+    )
     return g, h, value
 
 
@@ -289,7 +292,11 @@ CAPTURED = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize("program", [one, other_arguments, setup_context, nested, returns_its_input], ids=lambda p: p.__name__)
+@pytest.mark.parametrize(
+    "program",
+    [one, other_arguments, setup_context, nested, returns_its_input],
+    ids=lambda p: p.__name__,
+)
 @pytest.mark.parametrize("backend", [*BACKENDS, "native"])
 def test_inference(program, backend):
     check(program, vec(2, 2), vec(2, 2), backend=backend)
@@ -372,12 +379,30 @@ BROKEN = [
 @pytest.mark.parametrize("program", BROKEN, ids=lambda p: p.__name__)
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_a_clean_break(program, backend):
-    check(program, vec(2, 2, grad=True), vec(2, 2, grad=True), graphs=None, breaks=None, globals=("LOG",), backend=backend, backward=True)
+    check(
+        program,
+        vec(2, 2, grad=True),
+        vec(2, 2, grad=True),
+        graphs=None,
+        breaks=None,
+        globals=("LOG",),
+        backend=backend,
+        backward=True,
+    )
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_cond(backend):
-    check(branches, vec(2, 2, grad=True), vec(2, 2, grad=True), graphs=None, breaks=None, backend=backend, backward=True, again=False)
+    check(
+        branches,
+        vec(2, 2, grad=True),
+        vec(2, 2, grad=True),
+        graphs=None,
+        breaks=None,
+        backend=backend,
+        backward=True,
+        again=False,
+    )
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
@@ -404,7 +429,15 @@ def test_errors_are_raised_where_eager_raises_them(backend):
         return torch.autograd.grad(y.sum(), x)[0]
 
     for program in (not_used, freed):
-        check(program, vec(2, grad=True), vec(2, grad=True), graphs=None, breaks=None, backend=backend, again=False)
+        check(
+            program,
+            vec(2, grad=True),
+            vec(2, grad=True),
+            graphs=None,
+            breaks=None,
+            backend=backend,
+            again=False,
+        )
 
 
 @pytest.mark.parametrize("program", [one, setup_context, nested])
@@ -435,6 +468,7 @@ def test_a_function_that_is_differentiated_once(backend):
 
 
 # compiled frames inside of what eager does with them
+
 
 def inner(a):
     return (a.sin() * 2).cos()
@@ -470,7 +504,9 @@ def test_transforms_around_frames_after_a_break():
 def test_hooks_on_saved_tensors_do_not_see_the_compiler():
     def count(callee):
         seen = []
-        with torch.autograd.graph.saved_tensors_hooks(lambda t: seen.append(type(t)) or t, lambda t: t):
+        with torch.autograd.graph.saved_tensors_hooks(
+            lambda t: seen.append(type(t)) or t, lambda t: t
+        ):
             callee(vec(3, grad=True))
         return seen
 
@@ -480,7 +516,9 @@ def test_hooks_on_saved_tensors_do_not_see_the_compiler():
 
 def test_jacobians():
     def f(x):
-        return torch.func.jacrev(lambda y: y.sin().sum(0))(x), torch.func.jacrev(lambda y: (y * y).sum())(x)
+        return torch.func.jacrev(lambda y: y.sin().sum(0))(x), torch.func.jacrev(
+            lambda y: (y * y).sum()
+        )(x)
 
     check(f, vec(2, 3))
 
@@ -499,18 +537,41 @@ TRANSFORMS = {
     "vjp": (lambda x: torch.func.vjp(torch.sin, x)[1](x), 0),
     "hessian": (lambda x: torch.func.hessian(cubed)(x), 0),
     "jvp of two": (lambda x: torch.func.jvp(torch.mul, (x, x * 2), (x, x)), 0),
-    "jvp with more": (lambda x: torch.func.jvp(lambda y: (y.sin(), {"more": y + x}), (x,), (x,), has_aux=True), 0),
+    "jvp with more": (
+        lambda x: torch.func.jvp(lambda y: (y.sin(), {"more": y + x}), (x,), (x,), has_aux=True),
+        0,
+    ),
     "jvp of what does not depend": (lambda x: torch.func.jvp(lambda y: x * 2, (x,), (x,)), 0),
-    "jvp of jvp": (lambda x: torch.func.jvp(lambda y: torch.func.jvp(torch.sin, (y,), (y,))[1], (x,), (x,)), 0),
+    "jvp of jvp": (
+        lambda x: torch.func.jvp(lambda y: torch.func.jvp(torch.sin, (y,), (y,))[1], (x,), (x,)),
+        0,
+    ),
     "jvp of grad": (lambda x: torch.func.jvp(torch.func.grad(cubed), (x,), (x,)), 0),
-    "grad of jvp": (lambda x: torch.func.grad(lambda y: torch.func.jvp(cubed, (y,), (y,))[1])(x), 0),
-    "jvp that writes": (lambda x: torch.func.jvp(lambda y: y.clone().mul_(y).add_(x), (x,), (x,)), 0),
+    "grad of jvp": (
+        lambda x: torch.func.grad(lambda y: torch.func.jvp(cubed, (y,), (y,))[1])(x),
+        0,
+    ),
+    "jvp that writes": (
+        lambda x: torch.func.jvp(lambda y: y.clone().mul_(y).add_(x), (x,), (x,)),
+        0,
+    ),
     "jvp of a view": (lambda x: torch.func.jvp(lambda y: y[1:].exp(), (x,), (x,)), 0),
-    "jvp of a matrix product": (lambda x: torch.func.jvp(lambda y: torch.outer(y, x) @ y, (x,), (x,)), 0),
-    "jvp of a layer": (lambda x: torch.func.jvp(lambda y: torch.nn.functional.layer_norm(y, (3,)).softmax(0), (x,), (x,)), 0),
+    "jvp of a matrix product": (
+        lambda x: torch.func.jvp(lambda y: torch.outer(y, x) @ y, (x,), (x,)),
+        0,
+    ),
+    "jvp of a layer": (
+        lambda x: torch.func.jvp(
+            lambda y: torch.nn.functional.layer_norm(y, (3,)).softmax(0), (x,), (x,)
+        ),
+        0,
+    ),
     "jacfwd with more": (lambda x: torch.func.jacfwd(lambda y: (y.sin(), y), has_aux=True)(x), 0),
     "jacfwd of jacfwd": (lambda x: torch.func.jacfwd(torch.func.jacfwd(cubed))(x), 0),
-    "without gradients": (lambda x: torch.no_grad()(lambda y: torch.func.jvp(torch.sin, (y,), (y,)))(x), 0),
+    "without gradients": (
+        lambda x: torch.no_grad()(lambda y: torch.func.jvp(torch.sin, (y,), (y,)))(x),
+        0,
+    ),
     "functionalize": (lambda x: torch.func.functionalize(lambda y: y.clone().add_(1))(x), 1),
     "vmap of jacfwd": (lambda x: torch.func.vmap(torch.func.jacfwd(torch.sin))(x.expand(2, 3)), 0),
     "jacfwd of jacrev": (lambda x: torch.func.jacfwd(torch.func.jacrev(cubed))(x), 0),
@@ -559,7 +620,9 @@ def test_an_error_in_a_graph_with_a_forward_derivative_leaves_no_level():
     assert torch._C._functorch.maybe_current_level() is None and torch._C._is_fwd_grad_enabled()
     assert torch._C._enter_dual_level() == 0
     torch._C._exit_dual_level(level=0)
-    for mine, its in zip(handle(vec(3), torch.tensor([0, 2])), f(vec(3), torch.tensor([0, 2])), strict=True):
+    for mine, its in zip(
+        handle(vec(3), torch.tensor([0, 2])), f(vec(3), torch.tensor([0, 2])), strict=True
+    ):
         assert torch.equal(mine, its)
 
 
@@ -583,7 +646,9 @@ def test_a_forward_derivative_strict_or_refused():
 
 def test_forward_derivatives_that_torch_has_to_see_numbers_for():
     def f(x):
-        return torch.func.jacfwd(torch.mul, argnums=(0, 1))(x, x + 1), torch.func.vmap(torch.func.hessian(cubed))(x.expand(2, 3))
+        return torch.func.jacfwd(torch.mul, argnums=(0, 1))(x, x + 1), torch.func.vmap(
+            torch.func.hessian(cubed)
+        )(x.expand(2, 3))
 
     check(f, vec(3), graphs=None, breaks=None)
 
@@ -604,11 +669,18 @@ def test_a_checkpointed_call_that_draws_and_is_differentiated_in_the_frame(backe
 def test_what_a_checkpointed_call_writes_is_written_again_by_the_backward_pass(backend):
     def train(f):
         torch.manual_seed(0)
-        model = torch.nn.Sequential(torch.nn.Linear(4, 8), torch.nn.BatchNorm1d(8), torch.nn.ReLU(inplace=True))
-        f(lambda x: checkpoint(model, x * 2, use_reentrant=False) + 1)(torch.randn(6, 4, requires_grad=True)).square().sum().backward()
+        model = torch.nn.Sequential(
+            torch.nn.Linear(4, 8), torch.nn.BatchNorm1d(8), torch.nn.ReLU(inplace=True)
+        )
+        f(lambda x: checkpoint(model, x * 2, use_reentrant=False) + 1)(
+            torch.randn(6, 4, requires_grad=True)
+        ).square().sum().backward()
         return model.state_dict(), [p.grad for p in model.parameters()]
 
-    (state, grads), (compiled_state, compiled_grads) = train(lambda f: f), train(lambda f: strict_compile(f, backend=backend, fullgraph=True))
+    (state, grads), (compiled_state, compiled_grads) = (
+        train(lambda f: f),
+        train(lambda f: strict_compile(f, backend=backend, fullgraph=True)),
+    )
     assert state["1.num_batches_tracked"] == 2
     torch.testing.assert_close(compiled_state, state)
     torch.testing.assert_close(compiled_grads, grads)
@@ -618,6 +690,7 @@ def test_what_a_checkpointed_call_writes_is_written_again_by_the_backward_pass(b
 def test_tensors_given_to_checkpoint_must_stay_as_they_are_others_need_not(position):
     """A compiled backward pass keeps what a checkpointed function takes from around it, too: it raises instead of computing again with
     what was written since."""
+
     def f(x, w):
         return checkpoint(lambda a: (a @ w).sin(), x, use_reentrant=False)
 

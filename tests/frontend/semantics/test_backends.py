@@ -1,4 +1,5 @@
 """The same programs through aot_eager: values, mutations, aliases and gradients stay eager's."""
+
 from __future__ import annotations
 
 import weakref
@@ -116,7 +117,15 @@ PROGRAMS = [
 @pytest.mark.parametrize("program", PROGRAMS, ids=lambda p: p.__name__)
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_program(program, backend):
-    check(program, vec(2, 2, grad=True), vec(2, 2, grad=True), graphs=None, breaks=None, backend=backend, backward=True)
+    check(
+        program,
+        vec(2, 2, grad=True),
+        vec(2, 2, grad=True),
+        graphs=None,
+        breaks=None,
+        backend=backend,
+        backward=True,
+    )
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
@@ -136,7 +145,9 @@ def test_module_training(backend):
         return m(x)
 
     torch.manual_seed(0)
-    m = nn.Sequential(nn.Linear(2, 4), nn.BatchNorm1d(4), nn.ReLU(), nn.Dropout(0.3), nn.Linear(4, 1))
+    m = nn.Sequential(
+        nn.Linear(2, 4), nn.BatchNorm1d(4), nn.ReLU(), nn.Dropout(0.3), nn.Linear(4, 1)
+    )
     check(f, m, vec(6, 2), backend=backend, backward=True)
     check(f, m.eval(), vec(6, 2), backend=backend, backward=True)
 
@@ -186,7 +197,9 @@ def writes_statistics(x, w):
     return (y**3).sum(), w * 2, seen
 
 
-@pytest.mark.parametrize("program", [two_losses, writes_statistics, views_of_inputs, in_place_on_input])
+@pytest.mark.parametrize(
+    "program", [two_losses, writes_statistics, views_of_inputs, in_place_on_input]
+)
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_what_no_gradient_reaches_stays_none(program, backend):
     handle = strict_compile(program, backend=backend)
@@ -231,7 +244,12 @@ def test_double_backward(make, backend):
         leaf, w = vec(2, 2, grad=True), vec(2, 2, grad=True)
         result = callee(leaf * 2, w)
         grads = torch.autograd.grad(result[0].sum(), [leaf, w], create_graph=True)
-        return [*grads, *torch.autograd.grad(sum(g.pow(2).sum() for g in grads), [leaf, w]), *result, torch.get_rng_state()]
+        return [
+            *grads,
+            *torch.autograd.grad(sum(g.pow(2).sum() for g in grads), [leaf, w]),
+            *result,
+            torch.get_rng_state(),
+        ]
 
     program, handle = make(), strict_compile(make(), backend=backend)
     for _ in range(2):
@@ -316,7 +334,11 @@ def test_a_view_of_a_result_in_its_own_shape_is_a_tensor_of_its_own(backend, gra
 
     check(f, vec(2, 3, grad=grad), backend=backend, backward=grad)
     view, y, detached = strict_compile(f, backend=backend)(vec(2, 3, grad=grad))
-    assert view is not y and view is not detached and view.data_ptr() == y.data_ptr() == detached.data_ptr()
+    assert (
+        view is not y
+        and view is not detached
+        and view.data_ptr() == y.data_ptr() == detached.data_ptr()
+    )
     assert detached.requires_grad is False and view.requires_grad is y.requires_grad is grad
 
 
@@ -343,7 +365,11 @@ def test_a_view_of_which_no_history_is_kept(backend):
 
     x = vec(2, 3, grad=True)
     (mine, _), (view, _) = f(x), strict_compile(f, backend=backend)(x)
-    assert (view.is_leaf, view.requires_grad, view.grad_fn) == (mine.is_leaf, mine.requires_grad, mine.grad_fn)
+    assert (view.is_leaf, view.requires_grad, view.grad_fn) == (
+        mine.is_leaf,
+        mine.requires_grad,
+        mine.grad_fn,
+    )
 
 
 @pytest.mark.parametrize("grad", [True, False])

@@ -1,4 +1,5 @@
 """Graph breaks: what is captured around them, in every kind of place; nothing lost, nothing doubled, in order."""
+
 from __future__ import annotations
 
 import functools
@@ -73,7 +74,10 @@ def test_data_dependent_if_both_sides():
 @pytest.mark.parametrize("text", ["x.sum() > 1 and x.max() > 0", "x.sum() > 100 or x.max() > 0", "not x.sum() > 1", "bool(x.sum() > 1)", "1 if x.sum() > 1 else 2", "(x > 0).all()", "0 < x.sum() < 5"])  # fmt: skip
 def test_data_dependent_conditions(text):
     scope = {}
-    exec(f"def f(x):\n    x = x + 1\n    if {text}:\n        y = x * 2\n    else:\n        y = x * 3\n    return y + 1", scope)
+    exec(
+        f"def f(x):\n    x = x + 1\n    if {text}:\n        y = x * 2\n    else:\n        y = x * 3\n    return y + 1",
+        scope,
+    )
     check(scope["f"], vec(2), graphs=None, breaks=None)
     check(scope["f"], -vec(2) * 5, graphs=None, breaks=None)
 
@@ -400,7 +404,12 @@ def test_break_in_constructor():
 
 def test_break_with_much_on_the_stack():
     def f(x, items):
-        return [x + 1, {"a": outside(x), "b": (1, outside(x, log=items))}, *items, f"{outside(3)}"], x * outside(2) + outside(x) * (x - outside(1))
+        return [
+            x + 1,
+            {"a": outside(x), "b": (1, outside(x, log=items))},
+            *items,
+            f"{outside(3)}",
+        ], x * outside(2) + outside(x) * (x - outside(1))
 
     check(f, vec(2), [1], graphs=None, breaks=None)
 
@@ -411,7 +420,9 @@ def test_break_with_keyword_calls_and_methods():
             return args, kwargs
 
     def f(x, t):
-        return t.go(x + 1, outside(x), k=outside(x) + 1, **{"z": outside(2)}), t.go(*[outside(1), x])
+        return t.go(x + 1, outside(x), k=outside(x) + 1, **{"z": outside(2)}), t.go(
+            *[outside(1), x]
+        )
 
     check(f, vec(2), T(), graphs=None, breaks=None)
 
@@ -688,7 +699,9 @@ def test_disable_forms():
     g = strict_compile(f)
     events = capture_events(g)
     g(vec(2))
-    captured = {event.function.rpartition(".")[2] for event in events if type(event).__name__ == "Captured"}
+    captured = {
+        event.function.rpartition(".")[2] for event in events if type(event).__name__ == "Captured"
+    }
     assert "helper" in captured and "shallow" not in captured
 
 
@@ -706,7 +719,9 @@ def test_disabled_function_and_what_it_calls_are_not_captured():
     g = strict_compile(f)
     events = capture_events(g)
     assert torch.equal(g(vec(2)), f(vec(2)))
-    assert "helper" not in {event.function.rpartition(".")[2] for event in events if type(event).__name__ == "Captured"}
+    assert "helper" not in {
+        event.function.rpartition(".")[2] for event in events if type(event).__name__ == "Captured"
+    }
 
 
 def test_fullgraph_raises():
@@ -843,7 +858,10 @@ def test_in_place_on_an_input_before_a_break_happens_once():
 @pytest.mark.parametrize("line", ["n = y[0].item()", "n = y.tolist()[0]", "n = (y > 1).nonzero().shape[0]", "n = y[y > 1].shape[0]", "n = float(y.sum())", "n = int(y.max())", "n = y.numpy().shape[0]", "n = y.unique().shape[0]", "n = len(y.nonzero())"])  # fmt: skip
 def test_values_of_tensors_break_at_their_expression(line):
     scope = {}
-    exec(f"def g(x):\n    y = x + 1\n    {line}\n    return y * n\ndef f(x):\n    return g(x * 2) + 1", scope)
+    exec(
+        f"def g(x):\n    y = x + 1\n    {line}\n    return y * n\ndef f(x):\n    return g(x * 2) + 1",
+        scope,
+    )
     check(scope["f"], vec(3), graphs=None, breaks=None, again=False)
     h = strict_compile(scope["f"])
     events = capture_events(h)

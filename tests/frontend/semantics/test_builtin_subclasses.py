@@ -1,4 +1,5 @@
 """Instances of subclasses of str, int, float, set and frozenset, with methods and operators of their own."""
+
 from __future__ import annotations
 
 import pytest
@@ -59,7 +60,17 @@ class Frozen(frozenset):
 
 
 def words(x, word):
-    return x + len(word), word.shout(), word + "c", word == "AB", f"{word}?", {word: 1}["ab"], word[0], "a" in word, word
+    return (
+        x + len(word),
+        word.shout(),
+        word + "c",
+        word == "AB",
+        f"{word}?",
+        {word: 1}["ab"],
+        word[0],
+        "a" in word,
+        word,
+    )
 
 
 def numbers(x, n):
@@ -72,11 +83,26 @@ def floats(x, share):
 
 def sets(x, items):
     items.add(5)
-    return x + 1, items.total(), sorted(items), len(items), 5 in items, items | {7}, [n for n in sorted(items)]
+    return (
+        x + 1,
+        items.total(),
+        sorted(items),
+        len(items),
+        5 in items,
+        items | {7},
+        [n for n in sorted(items)],
+    )
 
 
 def frozen_sets(x, items):
-    return x + 1, items.total(), sorted(items), 1 in items, items & {1}, hash(items) == hash(frozenset(items))
+    return (
+        x + 1,
+        items.total(),
+        sorted(items),
+        1 in items,
+        items & {1},
+        hash(items) == hash(frozenset(items)),
+    )
 
 
 CASES = [(words, Word("ab")), (words, Bracketed("ab")), (numbers, Number(3)), (numbers, Odd(3)), (floats, Share(1.5)),
@@ -108,6 +134,10 @@ class Pair(tuple):
 def test_only_an_exact_tuple_is_its_own_copy(pair):
     def copies(x, pair):
         made = type(pair)([2, 3])
-        return x * 2, [each is copy for each in (pair, made) for copy in (each * 1, each + (), () + each, each[:])]
+        return x * 2, [
+            each is copy
+            for each in (pair, made)
+            for copy in (each * 1, each + (), () + each, each[:])
+        ]
 
     check(copies, vec(2), pair)

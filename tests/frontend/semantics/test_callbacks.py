@@ -1,4 +1,5 @@
 """Breaks in what builtins call back: what the callback did before and does after is neither lost nor done twice."""
+
 from __future__ import annotations
 
 import functools
@@ -17,7 +18,11 @@ def loud(log, item):
 
 
 def sorted_by(x, log):
-    return sorted([3, 1, 2], key=lambda n: loud(log, n)), sorted([3, 1], key=lambda n: -loud(log, n), reverse=True), x + 1
+    return (
+        sorted([3, 1, 2], key=lambda n: loud(log, n)),
+        sorted([3, 1], key=lambda n: -loud(log, n), reverse=True),
+        x + 1,
+    )
 
 
 def sorted_in_place(x, log):
@@ -27,7 +32,9 @@ def sorted_in_place(x, log):
 
 
 def mapped(x, log):
-    return list(map(lambda n: x + loud(log, n), [1, 2, 3])), tuple(map(lambda a, b: loud(log, a) * b, [1, 2], [3, 4]))
+    return list(map(lambda n: x + loud(log, n), [1, 2, 3])), tuple(
+        map(lambda a, b: loud(log, a) * b, [1, 2], [3, 4])
+    )
 
 
 def reduced(x, log):
@@ -39,7 +46,12 @@ def extremes(x, log):
 
 
 def filtered(x, log):
-    return list(filter(lambda n: loud(log, n) > 1, [1, 2, 3])), any(loud(log, n) for n in [0, 4, 5]), all(loud(log, n) for n in [1, 0, 2]), x + 1
+    return (
+        list(filter(lambda n: loud(log, n) > 1, [1, 2, 3])),
+        any(loud(log, n) for n in [0, 4, 5]),
+        all(loud(log, n) for n in [1, 0, 2]),
+        x + 1,
+    )
 
 
 def summed(x, log):
@@ -61,11 +73,15 @@ def raises(x, log):
 
 
 def grouped(x, log):
-    return [(key, list(group)) for key, group in itertools.groupby([1, 1, 2], lambda n: loud(log, n))], x + 1
+    return [
+        (key, list(group)) for key, group in itertools.groupby([1, 1, 2], lambda n: loud(log, n))
+    ], x + 1
 
 
 def accumulated(x, log):
-    return list(itertools.accumulate([x, x * 2, x * 3], lambda a, b: (loud(log, len(log)), a + b)[1]))
+    return list(
+        itertools.accumulate([x, x * 2, x * 3], lambda a, b: (loud(log, len(log)), a + b)[1])
+    )
 
 
 def substituted(x, log):

@@ -1,4 +1,5 @@
 """User classes: attributes, descriptors, operators, protocols, construction, enumerations."""
+
 from __future__ import annotations
 
 import abc
@@ -58,7 +59,11 @@ class Point:
         return x * k
 
     def __add__(self, other):
-        return Point(self.x + other.x, self.y + other.y) if isinstance(other, Point) else NotImplemented
+        return (
+            Point(self.x + other.x, self.y + other.y)
+            if isinstance(other, Point)
+            else NotImplemented
+        )
 
     def __radd__(self, other):
         return Point(self.x + other, self.y)
@@ -153,7 +158,13 @@ def test_properties():
 
 def test_class_and_static_methods():
     def f(x, p):
-        return Point.origin(x).y, p.origin(x).x, p.scale(x, 2), Point.scale(x, k=3), type(p).origin(x).y
+        return (
+            Point.origin(x).y,
+            p.origin(x).x,
+            p.scale(x, 2),
+            Point.scale(x, k=3),
+            type(p).origin(x).y,
+        )
 
     check(f, vec(2), Point(vec(2)))
 
@@ -514,7 +525,17 @@ def test_enums():
             x = x + 1
         if c == Color.BLUE:
             x = x * 5
-        return x * Level.HIGH, c.name, c.value, Color("b"), Color["RED"], [m.name for m in Color], c.low, isinstance(c, Color), Level.LOW < 3
+        return (
+            x * Level.HIGH,
+            c.name,
+            c.value,
+            Color("b"),
+            Color["RED"],
+            [m.name for m in Color],
+            c.low,
+            isinstance(c, Color),
+            Level.LOW < 3,
+        )
 
     check(f, vec(2), Color.RED)
     check(f, vec(2), Color.BLUE)
@@ -770,7 +791,16 @@ def own_attributes_come_first(x):
     return counted.made, Counted().made, x + 1
 
 
-@pytest.mark.parametrize("function", [stores_and_reads, stores_a_new_name, deletes_what_it_stored, counts_in_a_loop, own_attributes_come_first])
+@pytest.mark.parametrize(
+    "function",
+    [
+        stores_and_reads,
+        stores_a_new_name,
+        deletes_what_it_stored,
+        counts_in_a_loop,
+        own_attributes_come_first,
+    ],
+)
 def test_attributes_of_classes_are_stored(function, counted):
     compiled = strict_compile(function, fullgraph=function is not deletes_what_it_stored)
     outcomes = []
@@ -781,7 +811,13 @@ def test_attributes_of_classes_are_stored(function, counted):
         if "made" in vars(Counted):
             del Counted.made
         Counted.n, Counted.held = 1, None
-        outcomes.append([do(vec(2)) for _ in range(3)] + [{k: v for k, v in vars(cls).items() if k in ("n", "held", "made")} for cls in (Counted, Heir)])
+        outcomes.append(
+            [do(vec(2)) for _ in range(3)]
+            + [
+                {k: v for k, v in vars(cls).items() if k in ("n", "held", "made")}
+                for cls in (Counted, Heir)
+            ]
+        )
     torch.testing.assert_close(outcomes[1], outcomes[0], rtol=0, atol=0)
 
 
@@ -867,8 +903,11 @@ def test_what_properties_lack():
     def f(x):
         texts = []
         for use in (
-            lambda: WithProperties.Inner().write_only, lambda: setattr(WithProperties.Inner(), "read_only", 1), lambda: WithProperties().nothing,
-            lambda: delattr(WithProperties.Inner(), "read_only"), lambda: setattr(WithProperties(), "nothing", 1),
+            lambda: WithProperties.Inner().write_only,
+            lambda: setattr(WithProperties.Inner(), "read_only", 1),
+            lambda: WithProperties().nothing,
+            lambda: delattr(WithProperties.Inner(), "read_only"),
+            lambda: setattr(WithProperties(), "nothing", 1),
         ):
             try:
                 use()
@@ -901,7 +940,16 @@ def test_tuples_of_a_class_are_made():
         pair = Pair((x, x + 1))
         pair.tag = "t"
         summed = Vector(x, 1) + Vector(2, 3)
-        return pair.total(), pair, pair.first, [*pair], len(pair), bool(Pair()), summed, type(summed).__name__
+        return (
+            pair.total(),
+            pair,
+            pair.first,
+            [*pair],
+            len(pair),
+            bool(Pair()),
+            summed,
+            type(summed).__name__,
+        )
 
     def broken(x):
         pair = Pair((x, 2))
@@ -918,13 +966,34 @@ def test_tuples_and_lists_of_a_class_are_compared():
         pass
 
     def f(x, pair, items):
-        compared = [pair == (1, 2), pair != (1, 2), pair < (1, 3), (1, 2) == pair, pair == Pair((1, 2)), pair == 3, pair == [1, 2]]
-        return x + 1, compared, pair + (3,), pair[:1], 2 in pair, items == [1], items + [2], [1] == items, items < [3], items == (1,)
+        compared = [
+            pair == (1, 2),
+            pair != (1, 2),
+            pair < (1, 3),
+            (1, 2) == pair,
+            pair == Pair((1, 2)),
+            pair == 3,
+            pair == [1, 2],
+        ]
+        return (
+            x + 1,
+            compared,
+            pair + (3,),
+            pair[:1],
+            2 in pair,
+            items == [1],
+            items + [2],
+            [1] == items,
+            items < [3],
+            items == (1,),
+        )
 
     check(f, vec(2), Pair((1, 2)), Items([1]), fullgraph=True)
 
 
-@pytest.mark.parametrize("what", ["method", "set", "get", "delete", "length", "made", "attribute", "property"])
+@pytest.mark.parametrize(
+    "what", ["method", "set", "get", "delete", "length", "made", "attribute", "property"]
+)
 def test_methods_of_local_classes_change_what_they_close_over(what):
     log = []
 
@@ -1033,7 +1102,10 @@ def test_annotations_are_a_classs_own():
         return x + 1, cls.__annotations__, Annotated.__annotations__
 
     for call in (f, strict_compile(f)):
-        assert call(vec(2), type("Inheriting", (Annotated,), {}))[1:] == ({}, Annotated.__annotations__)
+        assert call(vec(2), type("Inheriting", (Annotated,), {}))[1:] == (
+            {},
+            Annotated.__annotations__,
+        )
 
 
 def test_a_property_of_the_metaclass_goes_before_what_the_class_holds():
@@ -1058,7 +1130,12 @@ def test_the_hooks_of_abstract_classes_are_asked_by_python_and_once():
 
     def f(x, hooked):
         y = x + len(HOOKED)
-        return y + 1, issubclass(Annotated, hooked), isinstance(Annotated(), hooked), isinstance(3, (str, hooked))
+        return (
+            y + 1,
+            issubclass(Annotated, hooked),
+            isinstance(Annotated(), hooked),
+            isinstance(3, (str, hooked)),
+        )
 
     for call in (f, strict_compile(f)):
         HOOKED.clear()
@@ -1122,6 +1199,7 @@ def test_attributes_that_a_property_asks_its_function_for(name):
         pass
 
     undecided.__isabstractmethod__ = Undecided()
+
     def renamed(x, p):
         try:
             p.__name__ = "other"
@@ -1169,7 +1247,12 @@ def test_classmethods_of_descriptors():
     def f(x):
         told = []
         for owner in (Wrapping, Below, Below()):
-            for ask in (lambda: owner.own, lambda: owner.bound(), lambda: owner.bound(scale=4), lambda: owner.kept(2)):  # noqa: B023
+            for ask in (
+                lambda: owner.own,
+                lambda: owner.bound(),
+                lambda: owner.bound(scale=4),
+                lambda: owner.kept(2),
+            ):  # noqa: B023
                 try:
                     told.append(ask() if not isinstance(ask(), types.MethodType) else "a method")
                 except TypeError as error:
@@ -1237,17 +1320,25 @@ def name_deleted_again_and_again(x, s):
 
 
 @pytest.mark.parametrize("cls", [Slotted, Answering], ids=["", "with __getattr__"])
-@pytest.mark.parametrize("f", [asked_for_slots, slot_set_and_deleted, slot_deleted, slot_deleted_again_and_again], ids=lambda f: f.__name__)
+@pytest.mark.parametrize(
+    "f",
+    [asked_for_slots, slot_set_and_deleted, slot_deleted, slot_deleted_again_and_again],
+    ids=lambda f: f.__name__,
+)
 def test_whether_a_slot_holds_something_is_guarded(f, cls):
     handle = strict_compile(f, backend="eager")
     for given in ({}, {"a": 1}, {"b": 2}, {"a": 1, "b": 2}, {}):
         mine, yours = cls(**given), cls(**given)
         for _ in range(2):
             assert str(handle(vec(2), yours)) == str(f(vec(2), mine))
-            assert [getattr(mine, name, None) for name in "ab"] == [getattr(yours, name, None) for name in "ab"]
+            assert [getattr(mine, name, None) for name in "ab"] == [
+                getattr(yours, name, None) for name in "ab"
+            ]
 
 
-@pytest.mark.parametrize("f", [name_set_and_deleted, name_deleted_again_and_again], ids=lambda f: f.__name__)
+@pytest.mark.parametrize(
+    "f", [name_set_and_deleted, name_deleted_again_and_again], ids=lambda f: f.__name__
+)
 def test_whether_a_name_was_there_before_it_was_set_and_deleted_is_guarded(f):
     class Plain:
         pass
@@ -1288,6 +1379,8 @@ def test_what_a_class_has_itself_hides_what_is_stored_in_its_base(cls):
             owner.count = 0
             if owner is not Tallied:
                 del owner.count
-        return [str(run(vec(2), n, given)) for n in (2, 5, 5) for given in (Tallied(), Third())] + [vars(o).get("count") for o in cls.__mro__[:-1]]
+        return [str(run(vec(2), n, given)) for n in (2, 5, 5) for given in (Tallied(), Third())] + [
+            vars(o).get("count") for o in cls.__mro__[:-1]
+        ]
 
     assert asked(strict_compile(f, backend="eager")) == asked(f)

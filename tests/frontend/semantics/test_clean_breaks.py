@@ -1,4 +1,5 @@
 """What is not captured yet costs one break with a reason, and is right: effects of C code on objects, odd subclasses, autograd inside."""
+
 from __future__ import annotations
 
 import copy
@@ -116,7 +117,11 @@ def generator(x):
 
 def distribution(x):
     normal = torch.distributions.Normal(x, torch.ones(2))
-    return normal.log_prob(x + 1), normal.sample().shape, torch.distributions.Categorical(logits=x).entropy()
+    return (
+        normal.log_prob(x + 1),
+        normal.sample().shape,
+        torch.distributions.Categorical(logits=x).entropy(),
+    )
 
 
 CASES = [
@@ -128,7 +133,9 @@ CASES = [
 
 @pytest.mark.parametrize("f, inputs", CASES, ids=lambda value: getattr(value, "__name__", ""))
 def test_right_with_breaks(f, inputs):
-    check(f, vec(2), *inputs, graphs=None, breaks=None, again=f is not identity)  # an id is another one for each new object
+    check(
+        f, vec(2), *inputs, graphs=None, breaks=None, again=f is not identity
+    )  # an id is another one for each new object
 
 
 @pytest.mark.parametrize("f", [hooked, differentiated])
@@ -166,7 +173,9 @@ def test_a_tensor_subclass_with_torch_function():
     for call in (f, strict_compile(f)):
         Logged.calls.clear()
         result = call(vec(2), vec(2).as_subclass(Logged))
-        outcomes.append((type(result), result.as_subclass(torch.Tensor).tolist(), list(Logged.calls)))
+        outcomes.append(
+            (type(result), result.as_subclass(torch.Tensor).tolist(), list(Logged.calls))
+        )
     assert outcomes[0] == outcomes[1]
 
 
@@ -207,7 +216,11 @@ def test_weak_references():
         return x * found.scale if gone() is None else x, found is there(), bool(gone)
 
     compiled = strict_compile(f)
-    assert compiled(vec(2))[1:] == (True, True) and len(compiled.framejit.explain().captures) == 1 and torch.equal(compiled(vec(2))[0], vec(2) * 2)
+    assert (
+        compiled(vec(2))[1:] == (True, True)
+        and len(compiled.framejit.explain().captures) == 1
+        and torch.equal(compiled(vec(2))[0], vec(2) * 2)
+    )
     thing.scale = 3.0
     assert torch.equal(compiled(vec(2))[0], vec(2) * 3)
     del thing

@@ -911,7 +911,9 @@ def blocks(table: str) -> dict[str, str]:
 
 BLOCKS = blocks(TABLE)
 # Rows with a use that Python runs at a break.
-BROKEN = frozenset("f_sdm f_sd for_everything iter_sentinel exc_groups exc_group_plain exc_notes dataclass_ str_of_obj metaclass protocol del_global".split())
+BROKEN = frozenset(
+    "f_sdm f_sd for_everything iter_sentinel exc_groups exc_group_plain exc_notes dataclass_ str_of_obj metaclass protocol del_global".split()
+)
 PYTHONS = blocks(LEFT_TO_PYTHON)
 
 
@@ -921,7 +923,14 @@ def test_construct(name, tmp_path):
     file.write_text(f"def f(x, log):\n{BLOCKS[name]}\n")
     exec(compile(file.read_text(), str(file), "exec"), globals())
     broken = name in BROKEN
-    check(globals()["f"], vec(2), [], globals=("G", "GL", "GD", "GX"), graphs=None if broken else 1, breaks=None if broken else ())
+    check(
+        globals()["f"],
+        vec(2),
+        [],
+        globals=("G", "GL", "GD", "GX"),
+        graphs=None if broken else 1,
+        breaks=None if broken else (),
+    )
 
 
 @pytest.mark.parametrize("name", PYTHONS)

@@ -1,4 +1,5 @@
 """Lists, tuples, dictionaries, sets and their kin: made, read, changed, returned, shared."""
+
 from __future__ import annotations
 
 import collections
@@ -66,7 +67,15 @@ def test_list_methods():
         del other[0]
         other[0] = 5
         other[1:2] = [7, 8]
-        return items, other, last, other.index(7), other.count(8), len(items), sorted([3, 1, 2], reverse=True)
+        return (
+            items,
+            other,
+            last,
+            other.index(7),
+            other.count(8),
+            len(items),
+            sorted([3, 1, 2], reverse=True),
+        )
 
     check(f, vec(3))
 
@@ -173,8 +182,25 @@ def test_tuple_unpacking_and_slices():
 def test_tuples_that_are_not_made_again(numbers):
     def f(x, t):
         for s in t, tuple(n for n in t):
-            same = [s is s * 1, s is 1 * s, s is s + (), s is () + s, s is s[:], s is s[0::1], s is s[:9], s is tuple(s), s is s * 2]
-            other = [s is s[::-1], s is s[1:], s * 0 is s[7:], s is list(s), s[:1] is s[:1][::-1], torch.Size(s) is torch.Size(s)[:]]
+            same = [
+                s is s * 1,
+                s is 1 * s,
+                s is s + (),
+                s is () + s,
+                s is s[:],
+                s is s[0::1],
+                s is s[:9],
+                s is tuple(s),
+                s is s * 2,
+            ]
+            other = [
+                s is s[::-1],
+                s is s[1:],
+                s * 0 is s[7:],
+                s is list(s),
+                s[:1] is s[:1][::-1],
+                torch.Size(s) is torch.Size(s)[:],
+            ]
             x = x + sum(same) * 10 + sum(other)
         return x, same, other
 
@@ -196,7 +222,17 @@ def test_dict_methods():
         d.setdefault("q", []).append(1)
         popped = d.pop("a")
         gone = d.pop("nothing", None)
-        return d, popped, gone, list(d), list(d.values()), list(d.items()), d.get("no", 7), "b" in d, len(d)
+        return (
+            d,
+            popped,
+            gone,
+            list(d),
+            list(d.values()),
+            list(d.items()),
+            d.get("no", 7),
+            "b" in d,
+            len(d),
+        )
 
     check(f, vec(2))
 
@@ -416,7 +452,10 @@ ODD_SLICES = ["slice(0, 9, 0).indices(5)", "[1, 2][::k]", "(1, 2)[slice(0, 2, k)
 @pytest.mark.parametrize("expression", ODD_SLICES)
 def test_slices_and_ranges_that_raise(expression):
     names = {}
-    exec(f"def f(x, k):\n    try:\n        {expression}\n    except Exception as e:\n        return x + 1, type(e), str(e)\n", names)
+    exec(
+        f"def f(x, k):\n    try:\n        {expression}\n    except Exception as e:\n        return x + 1, type(e), str(e)\n",
+        names,
+    )
     check(names["f"], vec(2), 0)
 
 
@@ -634,10 +673,20 @@ def test_itertools_read_as_late_as_pythons():
 def test_itertools_outlive_a_break():
     def f(x, items):
         made = [
-            itertools.islice(iter(items), 0, None, 1), itertools.pairwise(items), itertools.accumulate(items), itertools.cycle(items),
-            itertools.zip_longest(items, "ab", fillvalue=1), itertools.repeat(3, 4), itertools.repeat(5), itertools.product(items, "ab"),
-            itertools.combinations(items, 2), itertools.permutations(items, 2), itertools.chain(items, "xy"),
-            itertools.chain.from_iterable([items, "xy"]), itertools.combinations_with_replacement("ab", 2), itertools.count(1, 2.5),
+            itertools.islice(iter(items), 0, None, 1),
+            itertools.pairwise(items),
+            itertools.accumulate(items),
+            itertools.cycle(items),
+            itertools.zip_longest(items, "ab", fillvalue=1),
+            itertools.repeat(3, 4),
+            itertools.repeat(5),
+            itertools.product(items, "ab"),
+            itertools.combinations(items, 2),
+            itertools.permutations(items, 2),
+            itertools.chain(items, "xy"),
+            itertools.chain.from_iterable([items, "xy"]),
+            itertools.combinations_with_replacement("ab", 2),
+            itertools.count(1, 2.5),
         ]
         taken = [next(one) for one in made] + [next(one) for one in made]
         y = x + 1
@@ -669,7 +718,9 @@ def test_sorting_asks_what_python_asks(ranks, backwards):
         made = [Ranked(rank, asked, x * rank) for rank in ranks]
         made.sort(reverse=backwards)
         pairs = sorted([(1, Ranked(rank, asked)) for rank in ranks])
-        compared = sorted(ranks, key=functools.cmp_to_key(lambda a, b: asked.append((a, b)) or b - a))
+        compared = sorted(
+            ranks, key=functools.cmp_to_key(lambda a, b: asked.append((a, b)) or b - a)
+        )
         return [one.tensor for one in made], x + 1, asked, [one.rank for _, one in pairs], compared
 
     check(f, vec(2), graphs=None, breaks=None)
@@ -727,7 +778,15 @@ def test_a_comparison_that_fails():
 def test_zip_strict():
     def f(x):
         told = []
-        for parts in (([1], [1, 2]), ([1, 2], [1]), ([1, 2], [1, 2], [1]), ([], [1]), ([1], [1], [1, 2]), ([], [], [2]), ([1], [2])):
+        for parts in (
+            ([1], [1, 2]),
+            ([1, 2], [1]),
+            ([1, 2], [1, 2], [1]),
+            ([], [1]),
+            ([1], [1], [1, 2]),
+            ([], [], [2]),
+            ([1], [2]),
+        ):
             try:
                 told.append(list(zip(*parts, strict=True)))
             except ValueError as error:

@@ -1,4 +1,5 @@
 """torch's modes: as managers, decorators and functions; with breaks, exceptions and returns inside."""
+
 from __future__ import annotations
 
 import contextlib
@@ -98,7 +99,11 @@ def test_nested_modes():
 
 def test_several_managers_in_one_with():
     def f(x, p):
-        with torch.no_grad(), torch.autocast("cpu", dtype=torch.bfloat16), contextlib.nullcontext(3) as n:
+        with (
+            torch.no_grad(),
+            torch.autocast("cpu", dtype=torch.bfloat16),
+            contextlib.nullcontext(3) as n,
+        ):
             y = x @ p * n
         return y
 
@@ -421,7 +426,11 @@ def test_an_exception_through_a_generators_manager_stays_what_it_is():
 
 
 def modes():
-    return torch.is_grad_enabled(), torch.is_inference_mode_enabled(), torch.is_autocast_enabled("cpu")
+    return (
+        torch.is_grad_enabled(),
+        torch.is_inference_mode_enabled(),
+        torch.is_autocast_enabled("cpu"),
+    )
 
 
 def inference_left_behind_a_break(x):
@@ -482,12 +491,19 @@ def test_grad_mode_behind_managers_that_change_it(fn, outer):
             results = f(x)
             found = modes()
         torch.set_grad_enabled(True)
-        return [(item.requires_grad, item.is_inference()) if isinstance(item, torch.Tensor) else item for item in results], found
+        return [
+            (item.requires_grad, item.is_inference()) if isinstance(item, torch.Tensor) else item
+            for item in results
+        ], found
 
     assert seen(strict_compile(fn)) == seen(fn)
 
 
-@pytest.mark.parametrize("make", [torch.no_grad, torch.inference_mode, lambda: torch.autocast("cpu")], ids=["no_grad", "inference", "autocast"])
+@pytest.mark.parametrize(
+    "make",
+    [torch.no_grad, torch.inference_mode, lambda: torch.autocast("cpu")],
+    ids=["no_grad", "inference", "autocast"],
+)
 def test_a_manager_that_the_frame_leaves_open(make):
     def fn(x):
         manager = make()

@@ -1,4 +1,5 @@
 """Loops, conditions, generators."""
+
 from __future__ import annotations
 
 import pytest
@@ -131,7 +132,16 @@ def test_iterators_returned():
         z = zip(items, [x, x + 1])
         e = enumerate(items, 3)
         next(e)
-        return it, r, z, e, reversed(items), map(str, items), filter(None, items), iter({"a": 1}.items())
+        return (
+            it,
+            r,
+            z,
+            e,
+            reversed(items),
+            map(str, items),
+            filter(None, items),
+            iter({"a": 1}.items()),
+        )
 
     check(f, vec(2), [1, 2, 3])
 
@@ -239,7 +249,9 @@ def test_generator_argument():
 
     h = strict_compile(f)
     for _ in range(2):
-        assert [v.tolist() for v in h(vec(1), (i for i in range(3)))] == [v.tolist() for v in f(vec(1), iter(range(3)))]
+        assert [v.tolist() for v in h(vec(1), (i for i in range(3)))] == [
+            v.tolist() for v in f(vec(1), iter(range(3)))
+        ]
 
 
 def test_generator_function_compiled():

@@ -1,4 +1,5 @@
 """Greedy decoding with a cache that grows by a token a step: sizes are symbols from the third step on."""
+
 import copy
 
 import framejit
@@ -17,7 +18,16 @@ TOKENS = 128
 
 
 def gpt2():
-    config = GPT2Config(n_layer=2, n_embd=32, n_head=2, vocab_size=97, n_positions=160, initializer_range=0.8, bos_token_id=0, eos_token_id=0)
+    config = GPT2Config(
+        n_layer=2,
+        n_embd=32,
+        n_head=2,
+        vocab_size=97,
+        n_positions=160,
+        initializer_range=0.8,
+        bos_token_id=0,
+        eos_token_id=0,
+    )
     model, prompt = GPT2LMHeadModel(config).eval(), torch.randint(0, 97, (1, 5))
 
     def decode(model):
@@ -31,14 +41,30 @@ def gpt2():
 
 
 def t5():
-    config = T5Config(num_layers=2, d_model=32, num_heads=2, d_kv=16, d_ff=64, vocab_size=97, initializer_factor=8.0)
+    config = T5Config(
+        num_layers=2,
+        d_model=32,
+        num_heads=2,
+        d_kv=16,
+        d_ff=64,
+        vocab_size=97,
+        initializer_factor=8.0,
+    )
     model, prompt = T5ForConditionalGeneration(config).eval(), torch.randint(0, 97, (1, 7))
 
     def decode(model):
         encoded = model.get_encoder()(input_ids=prompt)
-        cache, tokens = EncoderDecoderCache(DynamicCache(config=config), DynamicCache(config=config)), torch.zeros(1, 1, dtype=torch.long)
+        cache, tokens = (
+            EncoderDecoderCache(DynamicCache(config=config), DynamicCache(config=config)),
+            torch.zeros(1, 1, dtype=torch.long),
+        )
         for _ in range(TOKENS):
-            out = model(encoder_outputs=encoded, decoder_input_ids=tokens, past_key_values=cache, use_cache=True)
+            out = model(
+                encoder_outputs=encoded,
+                decoder_input_ids=tokens,
+                past_key_values=cache,
+                use_cache=True,
+            )
             tokens = out.logits[:, -1:].argmax(-1)
             yield tokens.item()
 

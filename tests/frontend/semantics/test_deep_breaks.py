@@ -1,5 +1,6 @@
 """Breaks in functions that the compiled one calls: what was captured in every frame of the chain is kept, and capture goes on in
 the innermost frame."""
+
 from __future__ import annotations
 
 import functools
@@ -365,9 +366,7 @@ def test_call_stack_and_lines_are_eagers():
         )
 
     def f(x):
-        return b(x - 1), [
-            c(x) for _ in range(2)
-        ]
+        return b(x - 1), [c(x) for _ in range(2)]
 
     check(f, vec(2), graphs=None, breaks=None)
 
@@ -485,7 +484,11 @@ def test_fullgraph_names_the_whole_chain():
     with pytest.raises(framejit.GraphBreakError) as caught:
         strict_compile(f, fullgraph=True)(vec(2))
     text = str(caught.value)
-    lines = [c.__code__.co_firstlineno + 2, b.__code__.co_firstlineno + 1, f.__code__.co_firstlineno + 1]
+    lines = [
+        c.__code__.co_firstlineno + 2,
+        b.__code__.co_firstlineno + 1,
+        f.__code__.co_firstlineno + 1,
+    ]
     assert " called from ".join(f"{__file__}:{line}" for line in lines) in text
 
 
@@ -504,7 +507,9 @@ def test_events_name_the_line_and_the_chain():
     (broken,) = [event for event in events if type(event).__name__ == "Break"]
     line = b.__code__.co_firstlineno + 2
     assert broken.where.endswith(f":{line}") and len(broken.chain) == 2
-    captured = [event.where.rpartition(":")[2] for event in events if type(event).__name__ == "Captured"]
+    captured = [
+        event.where.rpartition(":")[2] for event in events if type(event).__name__ == "Captured"
+    ]
     assert captured == [str(f.__code__.co_firstlineno), str(line)]
 
 

@@ -2,6 +2,7 @@
 
 PYTEST_DONT_REWRITE: `assert` in a compiled function must be Python's own.
 """
+
 from __future__ import annotations
 
 import contextlib
@@ -139,7 +140,11 @@ def test_exception_made_and_returned():
 
 
 @pytest.mark.parametrize("depth", [0, 3])
-@pytest.mark.parametrize("error", [ValueError("v"), Custom(7), KeyError("k"), StopIteration(3)], ids=lambda e: type(e).__name__)
+@pytest.mark.parametrize(
+    "error",
+    [ValueError("v"), Custom(7), KeyError("k"), StopIteration(3)],
+    ids=lambda e: type(e).__name__,
+)
 def test_leaving(depth, error):
     def f(x, error):
         y = x + 1
@@ -637,7 +642,9 @@ def handles_one_of_its_own(x):
     return x + 1, inside, sys.exc_info()[1] is before
 
 
-@pytest.mark.parametrize("function", [asks_for_it, sees_it_as_context, raises_it_again, handles_one_of_its_own])
+@pytest.mark.parametrize(
+    "function", [asks_for_it, sees_it_as_context, raises_it_again, handles_one_of_its_own]
+)
 def test_called_while_an_exception_is_handled(function):
     def outside(do):
         found = [do(vec(2))]
@@ -670,7 +677,10 @@ def test_what_is_handled_while_something_is_compiled_keeps_its_traceback():
                 1 / 0  # noqa: B018 - it raises
         except ZeroDivisionError as error:
             caught = error
-        return x + 1, caught.__traceback__.tb_lineno - caught.__traceback__.tb_frame.f_code.co_firstlineno
+        return (
+            x + 1,
+            caught.__traceback__.tb_lineno - caught.__traceback__.tb_frame.f_code.co_firstlineno,
+        )
 
     check(f, vec(2), [], graphs=None, breaks=None, again=False)
 
@@ -692,7 +702,9 @@ def test_except_star_asks_no_metaclass():
     def f(x):
         taken = []
         try:
-            raise ExceptionGroup("g", [ValueError(1), ExceptionGroup("h", [TypeError(3), KeyError(4)])])
+            raise ExceptionGroup(
+                "g", [ValueError(1), ExceptionGroup("h", [TypeError(3), KeyError(4)])]
+            )
         except* Asked:
             taken.append("asked")
         except* (TypeError, ValueError, KeyError) as group:
@@ -787,7 +799,9 @@ def test_an_exception_alone_that_except_star_takes():
             return x + 1, repr(error), repr(error.__context__)
 
     for function in (raised_again, another_raised):
-        assert check(function, vec(2), graphs=None, breaks=None)(vec(2))[1].startswith("Ex" if function is raised_again else "KeyError")
+        assert check(function, vec(2), graphs=None, breaks=None)(vec(2))[1].startswith(
+            "Ex" if function is raised_again else "KeyError"
+        )
 
 
 def test_a_part_of_a_group_leaves_the_frame():
@@ -805,12 +819,18 @@ def test_a_part_of_a_group_leaves_the_frame():
 def test_parts_of_a_group_that_are_kept():
     def f(x, log):
         try:
-            raise ExceptionGroup("g", [ValueError(1), ExceptionGroup("h", [ValueError(2), TypeError(3)])])
+            raise ExceptionGroup(
+                "g", [ValueError(1), ExceptionGroup("h", [ValueError(2), TypeError(3)])]
+            )
         except* ValueError as some:
             log.append(some)
         except* TypeError as some:
             log.append(some)
-        return x + 1, [error.__suppress_context__ for error in log], [error.__traceback__.tb_lineno for error in log]
+        return (
+            x + 1,
+            [error.__suppress_context__ for error in log],
+            [error.__traceback__.tb_lineno for error in log],
+        )
 
     check(f, vec(2), [], graphs=None, breaks=None)
 
@@ -849,13 +869,19 @@ def test_notes_of_a_group_are_those_of_its_parts():
 
 
 def nested_group():
-    raise ExceptionGroup("g", [ValueError(1), ExceptionGroup("h", [ValueError(2), TypeError(3)]), OSError(4)])
+    raise ExceptionGroup(
+        "g", [ValueError(1), ExceptionGroup("h", [ValueError(2), TypeError(3)]), OSError(4)]
+    )
 
 
 def shape_of(error):
     if not isinstance(error, BaseExceptionGroup):
         return type(error), error.args
-    return error.message, error.__suppress_context__, [shape_of(inner) for inner in error.exceptions]
+    return (
+        error.message,
+        error.__suppress_context__,
+        [shape_of(inner) for inner in error.exceptions],
+    )
 
 
 def test_what_an_except_star_takes_leaves_and_raises_again():

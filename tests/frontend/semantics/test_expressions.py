@@ -2,6 +2,7 @@
 
 PYTEST_DONT_REWRITE: `assert` in a compiled function must be Python's own.
 """
+
 from __future__ import annotations
 
 import importlib
@@ -27,7 +28,22 @@ class Shape:
 
 def test_constants():
     def f(x):
-        return 1, 2.5, 1j, "s", b"b", None, ..., True, (1, (2, "a")), frozenset([1]), -0.0, float("inf"), 10**30, x + 1
+        return (
+            1,
+            2.5,
+            1j,
+            "s",
+            b"b",
+            None,
+            ...,
+            True,
+            (1, (2, "a")),
+            frozenset([1]),
+            -0.0,
+            float("inf"),
+            10**30,
+            x + 1,
+        )
 
     check(f, vec(2))
 
@@ -40,7 +56,17 @@ def test_comprehensions():
         d = sum(x * i for i in range(n))
         e = [(i, j) for i in range(2) for j in range(i)]
         g = [[k * 2 for k in range(m)] for m in range(3)]
-        return a, b, c, d, e, g, tuple(i for i in range(2)), any(i > 1 for i in range(n)), max(i for i in range(3))
+        return (
+            a,
+            b,
+            c,
+            d,
+            e,
+            g,
+            tuple(i for i in range(2)),
+            any(i > 1 for i in range(n)),
+            max(i for i in range(3)),
+        )
 
     check(f, vec(2), 4)
 
@@ -97,7 +123,15 @@ def test_unpacking_errors_caught():
 
 def test_f_strings():
     def f(x, name, n):
-        return f"{name}", f"{name!r:>10}", f"{n:05d} {n=} {n + 1:x}", f"{3.14159:.{n}f}", f"{[1, 'a']} {(1,)} {None}", f"{x.shape} {x.dtype}", x + 1
+        return (
+            f"{name}",
+            f"{name!r:>10}",
+            f"{n:05d} {n=} {n + 1:x}",
+            f"{3.14159:.{n}f}",
+            f"{[1, 'a']} {(1,)} {None}",
+            f"{x.shape} {x.dtype}",
+            x + 1,
+        )
 
     check(f, vec(2), "bob", 3)
 
@@ -124,7 +158,18 @@ def test_number_methods_and_builtins():
 
 def test_chained_comparisons_and_boolean_operators():
     def f(x, n):
-        return 0 < n < 5, 0 < n > 10 < 3, n and "yes", n or "no", not n, None or [], n == 3 or x, "a" if n else "b", (n > 1) is True, x + 1
+        return (
+            0 < n < 5,
+            0 < n > 10 < 3,
+            n and "yes",
+            n or "no",
+            not n,
+            None or [],
+            n == 3 or x,
+            "a" if n else "b",
+            (n > 1) is True,
+            x + 1,
+        )
 
     check(f, vec(2), 3)
     check(f, vec(2), 0)
@@ -142,7 +187,21 @@ def test_slices():
 
 @pytest.mark.parametrize(
     "subject",
-    [1, "a", [1, 2], [1, 2, 3], {"k": 1, "z": 2}, (), None, 2.5, True, Shape("circle", 3), Shape("square", 1), {"other": 1}, b"x"],
+    [
+        1,
+        "a",
+        [1, 2],
+        [1, 2, 3],
+        {"k": 1, "z": 2},
+        (),
+        None,
+        2.5,
+        True,
+        Shape("circle", 3),
+        Shape("square", 1),
+        {"other": 1},
+        b"x",
+    ],
     ids=repr,
 )
 def test_match(subject):
@@ -220,7 +279,14 @@ def test_delete_statements():
 def test_operator_module():
     def f(x, d):
         get = operator.itemgetter("a")
-        return operator.add(x, 1), operator.getitem(d, "a"), operator.mul(2, 3), operator.attrgetter("shape")(x), get(d), operator.contains(d, "a")
+        return (
+            operator.add(x, 1),
+            operator.getitem(d, "a"),
+            operator.mul(2, 3),
+            operator.attrgetter("shape")(x),
+            get(d),
+            operator.contains(d, "a"),
+        )
 
     check(f, vec(2), {"a": 1}, graphs=None, breaks=None)
 
@@ -268,7 +334,15 @@ def test_iteration_order_of_string_sets():
 
 def test_integer_identity_and_equality_of_types():
     def f(x, a, b):
-        return a == b, a is b, hash(a) == hash(b), 1 == 1.0, True == 1, {1: "a", True: "b", 1.0: "c"}, x + 1
+        return (
+            a == b,
+            a is b,
+            hash(a) == hash(b),
+            1 == 1.0,
+            True == 1,
+            {1: "a", True: "b", 1.0: "c"},
+            x + 1,
+        )
 
     check(f, vec(2), 1, 1)
 

@@ -2,6 +2,7 @@
 
 PYTEST_DONT_REWRITE: `assert` in a compiled function must be Python's own.
 """
+
 from __future__ import annotations
 
 import framejit

@@ -1,4 +1,5 @@
 """Functions: arguments of every kind, closures, nested functions, methods, decorators, recursion."""
+
 from __future__ import annotations
 
 import collections
@@ -94,7 +95,18 @@ def test_multiple_values_caught():
     check(f, vec(2), graphs=None, breaks=("exception-leaves",))
 
 
-@pytest.mark.parametrize("call", ["few(x)", "few(x, 1, 2, 3)", "few(x, 1, z=2)", "none(1)", "kw(x)", "few(1, 2, b=3)", "posonly(a=1)"])
+@pytest.mark.parametrize(
+    "call",
+    [
+        "few(x)",
+        "few(x, 1, 2, 3)",
+        "few(x, 1, z=2)",
+        "none(1)",
+        "kw(x)",
+        "few(1, 2, b=3)",
+        "posonly(a=1)",
+    ],
+)
 def test_texts_of_argument_errors(call):
     def few(a, b):
         return a
@@ -109,7 +121,10 @@ def test_texts_of_argument_errors(call):
         return a
 
     scope = {"few": few, "none": none, "kw": kw, "posonly": posonly}
-    exec(f"def f(x, few, none, kw, posonly):\n    try:\n        return {call}\n    except TypeError as e:\n        return str(e), x + 1", scope)
+    exec(
+        f"def f(x, few, none, kw, posonly):\n    try:\n        return {call}\n    except TypeError as e:\n        return str(e), x + 1",
+        scope,
+    )
     check(scope["f"], vec(2), few, none, kw, posonly, graphs=None, breaks=("exception-leaves",))
 
 
@@ -335,7 +350,15 @@ def test_a_bound_method_wrapped():
         made = []
         for method in (Named().scaled, Named.made):
             wrapped = functools.wraps(method)(wrapper)
-            made += [wrapped(x), wrapped.__name__, wrapped.__qualname__, wrapped.__doc__, wrapped.__module__, wrapped.__wrapped__(x), vars(wrapped).keys()]
+            made += [
+                wrapped(x),
+                wrapped.__name__,
+                wrapped.__qualname__,
+                wrapped.__doc__,
+                wrapped.__module__,
+                wrapped.__wrapped__(x),
+                vars(wrapped).keys(),
+            ]
         return made[:6], made[7:13], "tag" in made[6], wrapper.__annotations__
 
     check(f, vec(2))
@@ -380,7 +403,11 @@ def test_partial_returned():
 
 def test_reduce_map_filter():
     def f(x):
-        return functools.reduce(lambda a, b: a + b, [x, x, x]), list(map(lambda v: v * 2, [x, 1])), list(filter(None, [0, 1, 2]))
+        return (
+            functools.reduce(lambda a, b: a + b, [x, x, x]),
+            list(map(lambda v: v * 2, [x, 1])),
+            list(filter(None, [0, 1, 2])),
+        )
 
     check(f, vec(2))
 
@@ -477,7 +504,15 @@ def test_unused_arguments_are_not_guarded():
 
 def test_type_queries():
     def f(x, obj):
-        return isinstance(x, torch.Tensor), isinstance(obj, int | str), issubclass(bool, int), callable(f), type(obj).__name__, hasattr(obj, "real"), x + 1
+        return (
+            isinstance(x, torch.Tensor),
+            isinstance(obj, int | str),
+            issubclass(bool, int),
+            callable(f),
+            type(obj).__name__,
+            hasattr(obj, "real"),
+            x + 1,
+        )
 
     f_ = f
     del f_
@@ -496,7 +531,15 @@ def test_the_dictionary_of_a_function_made_inside():
         seen = dict(held)
         del held["a"]
         made.__dict__.update(c=3)
-        return made(x), seen, hasattr(made, "a"), made.__dict__ is held, len(held), "b" in vars(made), made
+        return (
+            made(x),
+            seen,
+            hasattr(made, "a"),
+            made.__dict__ is held,
+            len(held),
+            "b" in vars(made),
+            made,
+        )
 
     check(f, vec(2))
 
@@ -506,9 +549,19 @@ def test_builtins_made_of_equal_parts_are_equal():
         pass
 
     def f(x, code, twin):
-        equal = Alone.__init_subclass__ == Alone.__init_subclass__, code == twin, Alone.__init_subclass__ != Alone.__subclasshook__
+        equal = (
+            Alone.__init_subclass__ == Alone.__init_subclass__,
+            code == twin,
+            Alone.__init_subclass__ != Alone.__subclasshook__,
+        )
         same = Alone.__init_subclass__ is Alone.__init_subclass__, code is twin
-        return x + 1, equal, same, {Alone.__init_subclass__: 1}.get(Alone.__init_subclass__), len({code, twin})
+        return (
+            x + 1,
+            equal,
+            same,
+            {Alone.__init_subclass__: 1}.get(Alone.__init_subclass__),
+            len({code, twin}),
+        )
 
     check(f, vec(2), f.__code__, f.__code__.replace())
 
@@ -678,7 +731,12 @@ def recipe_of(pattern, axes, ndim):
 @functools.lru_cache(1024)
 def applied(recipe, shape, axes):
     sizes = {name: shape[index] for name, index in recipe.axes.items()}
-    return [sizes[name] for name in recipe.left], [recipe.axes[name] for name in recipe.right], {name: sizes[name] for name in recipe.right}, None
+    return (
+        [sizes[name] for name in recipe.left],
+        [recipe.axes[name] for name in recipe.right],
+        {name: sizes[name] for name in recipe.right},
+        None,
+    )
 
 
 def rearranged(x, pattern):
@@ -704,7 +762,11 @@ def test_a_cached_recipe_is_applied_to_sizes_that_vary_beside_changes(before):
     for rows in (2, 3, 4, 5, 3):
         x = torch.arange(3.0 * rows).reshape(rows, 3)
         torch.testing.assert_close(handle(model, x), own.forward(x))
-    assert model.calls == own.calls and not handle.framejit.explain().breaks and handle.framejit.compiles <= 3
+    assert (
+        model.calls == own.calls
+        and not handle.framejit.explain().breaks
+        and handle.framejit.compiles <= 3
+    )
 
 
 @pytest.mark.parametrize("use", [
@@ -724,7 +786,14 @@ def test_what_a_cache_keeps_of_varying_sizes_is_one_object(use):
         applied.cache_clear(), recipe_of.cache_clear()
         outcomes = [run(torch.ones(rows, 3)) for rows in (2, 3, 4, 4, 2)]
         kept = applied(recipe_of("h b -> b h", (), 2), (4, 3), ())
-        return repr(outcomes), repr(kept), [used is kept[0] or (isinstance(used, dict) and used["in"] is kept[2]) for _, used in outcomes]
+        return (
+            repr(outcomes),
+            repr(kept),
+            [
+                used is kept[0] or (isinstance(used, dict) and used["in"] is kept[2])
+                for _, used in outcomes
+            ],
+        )
 
     assert asked(f) == asked(strict_compile(f, backend="eager"))
 
@@ -773,7 +842,11 @@ def test_a_cached_function_sees_a_variable_that_was_there():
 
         return f
 
-    assert strict_compile(outer(None), backend="eager")(vec(2))[1:] == outer(None)(vec(2))[1:] == (6, 2)
+    assert (
+        strict_compile(outer(None), backend="eager")(vec(2))[1:]
+        == outer(None)(vec(2))[1:]
+        == (6, 2)
+    )
 
 
 def test_a_cache_made_inside():
@@ -836,7 +909,15 @@ def test_partial_of_a_partial():
     def f(x, p):
         inner = functools.partial(taking, 1, k=2)
         outer = functools.partial(inner, x, k=3, z=4)
-        return x + 1, outer.func is taking, outer.args, outer.keywords, outer(5), functools.partial(p, 7).args, functools.partial(p, 7)
+        return (
+            x + 1,
+            outer.func is taking,
+            outer.args,
+            outer.keywords,
+            outer(5),
+            functools.partial(p, 7).args,
+            functools.partial(p, 7),
+        )
 
     check(f, vec(2), functools.partial(taking, 1, k=2))
 

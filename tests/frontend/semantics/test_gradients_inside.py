@@ -1,4 +1,5 @@
 """Programs that take gradients themselves: penalties, forces, inner loops, steps on leaves made inside."""
+
 from __future__ import annotations
 
 import warnings
@@ -14,7 +15,9 @@ from .harness import capture_events, strict_compile
 
 torch.manual_seed(0)
 LAYER = nn.Linear(3, 3)
-CRITIC = nn.Sequential(nn.Conv2d(1, 2, 3, padding=1), nn.LeakyReLU(), nn.AdaptiveAvgPool2d(1), nn.Flatten())
+CRITIC = nn.Sequential(
+    nn.Conv2d(1, 2, 3, padding=1), nn.LeakyReLU(), nn.AdaptiveAvgPool2d(1), nn.Flatten()
+)
 
 
 def gradient_penalty(x):
@@ -114,7 +117,9 @@ def test_as_in_eager_and_without_a_warning(program, backend, dynamic):
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         for rows in (2, 2, 4, 5):
-            torch.testing.assert_close(outcome(handle, rows), outcome(program, rows), rtol=1e-5, atol=1e-6)
+            torch.testing.assert_close(
+                outcome(handle, rows), outcome(program, rows), rtol=1e-5, atol=1e-6
+            )
 
 
 def trains_itself(x):

@@ -1,4 +1,5 @@
 """torch.fx.GraphModule inside compiled code: what its generated forward does is captured, and a failure is told as in eager."""
+
 from __future__ import annotations
 
 import operator
@@ -96,7 +97,9 @@ def test_a_traced_part_that_counts_its_batches():
     def f(m, x):
         return m(x), m(x)
 
-    check(f, Model(), vec(3, 4), again=False, backward=True)  # a copy of a GraphModule is of a class of its own
+    check(
+        f, Model(), vec(3, 4), again=False, backward=True
+    )  # a copy of a GraphModule is of a class of its own
 
 
 def test_a_class_of_graph_modules_with_a_call_of_its_own():
@@ -154,15 +157,25 @@ def gives_too_much(x):
     return SQUARE(x, 2)
 
 
-@pytest.mark.parametrize("fn", [raises_outside, raises_and_catches, raises_in_an_operation, gives_too_much], ids=lambda fn: fn.__name__)
+@pytest.mark.parametrize(
+    "fn",
+    [raises_outside, raises_and_catches, raises_in_an_operation, gives_too_much],
+    ids=lambda fn: fn.__name__,
+)
 def test_a_failure_is_told_as_in_eager(fn, capfd):
     def told(run):
-        with pytest.raises((AssertionError, RuntimeError, TypeError)) if fn is not raises_and_catches else pytest.MonkeyPatch.context():
+        with (
+            pytest.raises((AssertionError, RuntimeError, TypeError))
+            if fn is not raises_and_catches
+            else pytest.MonkeyPatch.context()
+        ):
             run(vec(2, 4))
         return capfd.readouterr().err
 
     expected = told(fn)
-    assert (fn is raises_in_an_operation) == bool(expected)  # torch tells of what fails in the generated code itself
+    assert (fn is raises_in_an_operation) == bool(
+        expected
+    )  # torch tells of what fails in the generated code itself
     assert told(strict_compile(fn)) == expected
     check(fn, vec(2, 4), graphs=None, breaks=None)
 

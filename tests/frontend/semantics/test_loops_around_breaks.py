@@ -1,4 +1,5 @@
 """A break in a loop whose body must know which turn it is: each turn is compiled, none is left to Python, and none is compiled twice."""
+
 from __future__ import annotations
 
 from typing import Any
@@ -11,7 +12,12 @@ from framejit import events
 from .harness import capture_events, check, strict_compile, vec
 
 LAYERS = torch.nn.ModuleList(torch.nn.Linear(3, 3) for _ in range(40))
-SCALES: list[Any] = [lambda x: x + 1, lambda x: x * 2, lambda x: x - 3, *(eval(f"lambda x: x * 0.5 + {i}") for i in range(9))]
+SCALES: list[Any] = [
+    lambda x: x + 1,
+    lambda x: x * 2,
+    lambda x: x - 3,
+    *(eval(f"lambda x: x * 0.5 + {i}") for i in range(9)),
+]
 
 
 def by_number(x, turns):
@@ -74,9 +80,18 @@ def collecting(x, turns):
     return torch.stack(found)
 
 
-@pytest.mark.parametrize("loop", [by_number, while_counting, by_name, nested, in_a_callee, from_a_worklist, collecting])
+@pytest.mark.parametrize(
+    "loop", [by_number, while_counting, by_name, nested, in_a_callee, from_a_worklist, collecting]
+)
 def test_each_turn_is_captured(loop):
-    check(loop, vec(2, 3), 12, graphs=13 if loop is collecting else 12, breaks=12, ran=25 if loop is collecting else 24)
+    check(
+        loop,
+        vec(2, 3),
+        12,
+        graphs=13 if loop is collecting else 12,
+        breaks=12,
+        ran=25 if loop is collecting else 24,
+    )
 
 
 def test_functions_of_a_list():
@@ -91,12 +106,25 @@ def test_functions_of_a_list():
 
 def test_forty_layers():
     handle = check(by_number, vec(2, 3), 40, graphs=40, breaks=40, ran=80)
-    (stats,) = [one for one in framejit.stats().functions if one.function == "by_number" and one.entries == 41]
-    assert not stats.full and not stats.left_to_eager and all(miss.turn for miss in stats.misses) and len(stats.misses) == 39
+    (stats,) = [
+        one
+        for one in framejit.stats().functions
+        if one.function == "by_number" and one.entries == 41
+    ]
+    assert (
+        not stats.full
+        and not stats.left_to_eager
+        and all(miss.for_iteration for miss in stats.misses)
+        and len(stats.misses) == 39
+    )
     report = handle.framejit.explain()
     assert not report.misses and not report.skipped and not report.specialised
-    (turns,) = report.turns
-    assert turns.times == 39 and turns.what == "next(<range_iterator>)" and f"{turns}" in report.details()
+    (turns,) = report.iterations
+    assert (
+        turns.times == 39
+        and turns.what == "next(<range_iterator>)"
+        and f"{turns}" in report.details()
+    )
 
 
 def test_entries_are_found_in_the_order_of_the_turns():
@@ -145,7 +173,11 @@ def test_a_longer_loop_is_not_begun_and_told():
         assert torch.equal(handle(vec(2), table, 1000), table_of(vec(2), table, 1000))
     assert handle.framejit.compiles <= 10
     (full,) = [event for event in seen if isinstance(event, events.Full)]
-    assert full.turns > 900 and f"{full.turns} more turns of a loop" in handle.framejit.explain().details()
+    assert (
+        full.iterations_left > 900
+        and f"{full.iterations_left} more iterations of a loop"
+        in handle.framejit.explain().details()
+    )
 
 
 def test_a_loop_that_does_not_say_how_long_it_is_stops_at_the_limit():
@@ -158,13 +190,13 @@ def test_a_loop_that_does_not_say_how_long_it_is_stops_at_the_limit():
         return x
 
     table = [1.0, 2.0] * 30
-    with framejit.config.patch(unroll_turns=20):
+    with framejit.config.patch(unroll_iterations=20):
         handle = strict_compile(counting)
     seen = capture_events(handle)
     assert torch.equal(handle(vec(2), table, 60), counting(vec(2), table, 60))
     assert max(len(site.entries) for site in handle.framejit.cache.sites()) == 20
     (full,) = [event for event in seen if isinstance(event, events.Full)]
-    assert full.limit == 20 and "unroll_turns" in handle.framejit.explain().details()
+    assert full.limit == 20 and "unroll_iterations" in handle.framejit.explain().details()
 
 
 def test_what_does_not_differ_from_turn_to_turn_counts():
@@ -179,7 +211,9 @@ def test_what_does_not_differ_from_turn_to_turn_counts():
         handle = strict_compile(scaled)
     for key in names:
         assert torch.equal(handle(vec(2), names, key), scaled(vec(2), names, key))
-    assert max(len(site.entries) for site in handle.framejit.cache.sites()) == 4 + 1  # the loop's end
+    assert (
+        max(len(site.entries) for site in handle.framejit.cache.sites()) == 4 + 1
+    )  # the loop's end
 
 
 def test_a_long_loop_over_numbers_that_vary_stays_a_loop():
@@ -193,6 +227,8 @@ def test_a_long_loop_over_numbers_that_vary_stays_a_loop():
     handle = strict_compile(f, backend="eager")
     for first in (2, 3, 4):
         mine, yours = [], []
-        torch.testing.assert_close(handle(torch.ones(2), first, yours), f(torch.ones(2), first, mine))
+        torch.testing.assert_close(
+            handle(torch.ones(2), first, yours), f(torch.ones(2), first, mine)
+        )
         assert mine == yours
     assert "long-loop" in {b.id for b in handle.framejit.explain().breaks}

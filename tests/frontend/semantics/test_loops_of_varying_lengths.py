@@ -1,4 +1,5 @@
 """A loop over range(n) with an n that varies is unrolled for a few lengths; then its iterations are compiled for any length."""
+
 from __future__ import annotations
 
 import framejit
@@ -57,14 +58,18 @@ def called(x, n):
 
 
 @pytest.mark.parametrize("backend", ["eager", "native"])
-@pytest.mark.parametrize("f", [plain, nested, collected, with_else, over_rows, called], ids=lambda f: f.__name__)
+@pytest.mark.parametrize(
+    "f", [plain, nested, collected, with_else, over_rows, called], ids=lambda f: f.__name__
+)
 def test_lengths_that_vary(f, backend):
     handle, settled = framejit.compile(f, backend=backend), 0
     for n in (1, 2, 3, 4, 5, 9, 7, 0, 12, 30, 5, 12, 9):
         torch.testing.assert_close(handle(X, n), f(X, n))
         settled = handle.framejit.compiles if n == 30 else settled
     assert handle.framejit.compiles == settled <= 20
-    assert not any("run in eager" in skipped.reason for skipped in handle.framejit.explain().skipped)
+    assert not any(
+        "run in eager" in skipped.reason for skipped in handle.framejit.explain().skipped
+    )
 
 
 def test_a_few_lengths_are_unrolled():

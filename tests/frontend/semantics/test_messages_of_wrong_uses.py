@@ -1,4 +1,5 @@
 """What Python says of a wrong use is said compiled, word for word, where the program may catch it."""
+
 from __future__ import annotations
 
 import collections
@@ -79,7 +80,14 @@ def cached(n: int) -> int:
     return n + 1
 
 
-NAMES = {"deque": deque, "collections": collections, "functools": functools, "itertools": itertools, "operator": operator, "cached": cached}
+NAMES = {
+    "deque": deque,
+    "collections": collections,
+    "functools": functools,
+    "itertools": itertools,
+    "operator": operator,
+    "cached": cached,
+}
 
 
 @pytest.mark.parametrize("use", USES)
@@ -101,7 +109,15 @@ def test_deques_in_place_keep_to_their_length():
     check(f, vec(2), deque([1, 2, 3], 4), graphs=None, breaks=None)
 
 
-@pytest.mark.parametrize("ask", [lambda x: x.dim(3), lambda x: x.numel(1), lambda x: x.element_size(2), lambda x: x.get_device(1)])
+@pytest.mark.parametrize(
+    "ask",
+    [
+        lambda x: x.dim(3),
+        lambda x: x.numel(1),
+        lambda x: x.element_size(2),
+        lambda x: x.get_device(1),
+    ],
+)
 def test_arguments_for_a_query_of_a_tensor(ask):
     def f(x):
         y = x + 1

@@ -6,6 +6,7 @@ their own to define forward and to hold state (sweep_modules.py) run on both. Pa
 `eager`, and some of them on `native`; all of them there with FRAMEJIT_SWEEP=all in the environment. Where FRAMEJIT_SWEEP_EVERY is a
 number, one of so many combinations runs: each way still, and each body.
 """
+
 from __future__ import annotations
 
 import copy
@@ -106,7 +107,11 @@ def a_partial_of_the_instance(cls):
 
 @way
 def a_partial_method(cls):
-    return made(cls, run=lambda self, x, flag: self.compute(x), forward=functools.partialmethod(lambda self, x, flag: self.run(x, flag), flag=1))
+    return made(
+        cls,
+        run=lambda self, x, flag: self.compute(x),
+        forward=functools.partialmethod(lambda self, x, flag: self.run(x, flag), flag=1),
+    )
 
 
 @way
@@ -212,12 +217,17 @@ def run(module, inputs):
         tensors = [leaf for leaf in found if isinstance(leaf, torch.Tensor) and leaf.requires_grad]
         targets = [x, *(p for p in module.parameters() if p.requires_grad)]
         if tensors:
-            seen += torch.autograd.grad([t.float().square().mean() for t in tensors], targets, allow_unused=True)
+            seen += torch.autograd.grad(
+                [t.float().square().mean() for t in tensors], targets, allow_unused=True
+            )
     return seen, dict(module.state_dict()), torch.get_rng_state()
 
 
 def inputs_of(*shape):
-    return [torch.randn(rows, *shape, generator=torch.Generator().manual_seed(rows)) for rows in (2, 2, 3)]
+    return [
+        torch.randn(rows, *shape, generator=torch.Generator().manual_seed(rows))
+        for rows in (2, 2, 3)
+    ]
 
 
 def compare(make, training, backend, tolerance=0.0, inputs=None, strides=True):
@@ -228,10 +238,14 @@ def compare(make, training, backend, tolerance=0.0, inputs=None, strides=True):
         for compiled in (False, True):
             torch.manual_seed(0)
             module = make().train(training)
-            runs.append(run(framejit.compile(module, backend=backend) if compiled else module, inputs))
+            runs.append(
+                run(framejit.compile(module, backend=backend) if compiled else module, inputs)
+            )
     (expected, state, random), (found, other_state, other_random) = runs
     assert list(state) == list(other_state) and random.equal(other_random)
-    for one, other in zip([*expected, *state.values()], [*found, *other_state.values()], strict=True):
+    for one, other in zip(
+        [*expected, *state.values()], [*found, *other_state.values()], strict=True
+    ):
         if isinstance(one, torch.Tensor):
             torch.testing.assert_close(other, one, equal_nan=True, rtol=tolerance, atol=tolerance)
             assert (one.dtype, type(one)) == (other.dtype, type(other))
@@ -241,7 +255,12 @@ def compare(make, training, backend, tolerance=0.0, inputs=None, strides=True):
     assert module.framejit.compiles > 0
 
 
-COMBINATIONS = [(way, body) for row, way in enumerate(WAYS) for column, body in enumerate(BODIES) if (row + column) % EVERY == FIRST]
+COMBINATIONS = [
+    (way, body)
+    for row, way in enumerate(WAYS)
+    for column, body in enumerate(BODIES)
+    if (row + column) % EVERY == FIRST
+]
 
 
 @pytest.mark.parametrize(("way", "body"), COMBINATIONS)
@@ -250,8 +269,12 @@ def test_modules_as_people_write_them(way, body):
         compare(lambda: WAYS[way](BODIES[body]), training, "eager")
 
 
-TOLERANCES = {"WithAutocast": 1e-2}  # of what is calculated in bfloat16, which kernels round less often
-ON_NATIVE = [(list(WAYS)[number % len(WAYS)], name) for number, name in enumerate(BODIES)][FIRST::EVERY]
+TOLERANCES = {
+    "WithAutocast": 1e-2
+}  # of what is calculated in bfloat16, which kernels round less often
+ON_NATIVE = [(list(WAYS)[number % len(WAYS)], name) for number, name in enumerate(BODIES)][
+    FIRST::EVERY
+]
 
 
 @pytest.mark.parametrize(("way", "body"), ON_NATIVE)
@@ -270,18 +293,30 @@ def test_modules_with_ways_of_their_own_on_the_native_compiler(name):
     compare(MODULES[name], True, "native", 1e-5)
 
 
-OTHER_STRIDES = {"Glow"}  # slogdet's gradient, by a column-major weight, has other strides on fake tensors than on real ones
-ON_NATIVE_EVERY = 1 if os.environ.get("FRAMEJIT_SWEEP") == "all" else 8  # how many architectures one on native stands for
-ARCHITECTURES_ON_NATIVE = [(name, training) for name in list(ARCHITECTURES)[::ON_NATIVE_EVERY] for training in ((True, False) if ON_NATIVE_EVERY == 1 else (True,))]
+OTHER_STRIDES = {
+    "Glow"
+}  # slogdet's gradient, by a column-major weight, has other strides on fake tensors than on real ones
+ON_NATIVE_EVERY = (
+    1 if os.environ.get("FRAMEJIT_SWEEP") == "all" else 8
+)  # how many architectures one on native stands for
+ARCHITECTURES_ON_NATIVE = [
+    (name, training)
+    for name in list(ARCHITECTURES)[::ON_NATIVE_EVERY]
+    for training in ((True, False) if ON_NATIVE_EVERY == 1 else (True,))
+]
 
 
 @pytest.mark.parametrize("name", ARCHITECTURES)
 def test_architectures(name):
     for training in (True, False):
-        compare(ARCHITECTURES[name], training, "eager", inputs=inputs_of(*ARCHITECTURES[name].takes))
+        compare(
+            ARCHITECTURES[name], training, "eager", inputs=inputs_of(*ARCHITECTURES[name].takes)
+        )
 
 
 @pytest.mark.parametrize(("name", "training"), ARCHITECTURES_ON_NATIVE)
 def test_architectures_on_the_native_compiler(name, training):
     inputs = inputs_of(*ARCHITECTURES[name].takes)
-    compare(ARCHITECTURES[name], training, "native", 1e-4, inputs, strides=name not in OTHER_STRIDES)
+    compare(
+        ARCHITECTURES[name], training, "native", 1e-4, inputs, strides=name not in OTHER_STRIDES
+    )

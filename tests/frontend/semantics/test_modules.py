@@ -1,4 +1,5 @@
 """nn.Module: trees, hooks, modes, and every edit after compile seen on the very next call."""
+
 from __future__ import annotations
 
 import copy
@@ -85,7 +86,13 @@ def test_parameters_and_buffers_enumerated():
         for name, b in m.named_buffers():
             total = total + b.sum() + len(name)
         names = [n for n, _ in m.named_parameters()]
-        return total, names, len(list(m.children())), [n for n, _ in m.named_modules()], sorted(m.state_dict().keys())
+        return (
+            total,
+            names,
+            len(list(m.children())),
+            [n for n, _ in m.named_modules()],
+            sorted(m.state_dict().keys()),
+        )
 
     check(f, net(), vec(2), graphs=None, breaks=None)
 
@@ -157,7 +164,9 @@ def test_train_and_eval_switch():
 EDITS = {
     "attribute": lambda m: setattr(m, "scale", 5),
     "submodule": lambda m: setattr(m, "a", nn.Linear(2, 3, bias=False)),
-    "submodule of another class": lambda m: setattr(m, "a", nn.Sequential(nn.Linear(2, 3), nn.Tanh())),
+    "submodule of another class": lambda m: setattr(
+        m, "a", nn.Sequential(nn.Linear(2, 3), nn.Tanh())
+    ),
     "nested submodule": lambda m: m.b.__setitem__(0, nn.Tanh()),
     "appended submodule": lambda m: m.b.append(nn.Tanh()),
     "parameter": lambda m: setattr(m.a, "weight", nn.Parameter(torch.ones(3, 2))),
@@ -166,17 +175,27 @@ EDITS = {
     "parameter data replaced": lambda m: setattr(m.a.weight, "data", torch.full((3, 2), 3.0)),
     "parameter frozen": lambda m: m.requires_grad_(False),
     "bias removed": lambda m: setattr(m.a, "bias", None),
-    "forward on the instance": lambda m: setattr(m.a, "forward", lambda x: torch.ones(x.shape[0], 3)),
+    "forward on the instance": lambda m: setattr(
+        m.a, "forward", lambda x: torch.ones(x.shape[0], 3)
+    ),
     "root forward on the instance": lambda m: setattr(m, "forward", lambda x: x * 7),
     "forward hook": lambda m: m.a.register_forward_hook(lambda mod, args, out: out + 1),
     "forward hook on the root": lambda m: m.register_forward_hook(lambda mod, args, out: out * 3),
     "forward pre hook": lambda m: m.a.register_forward_pre_hook(lambda mod, args: (args[0] + 1,)),
-    "forward pre hook with keywords": lambda m: m.register_forward_pre_hook(lambda mod, args, kwargs: (args, {"extra": 3}), with_kwargs=True),
-    "forward hook with keywords": lambda m: m.a.register_forward_hook(lambda mod, args, kwargs, out: out * 2, with_kwargs=True),
+    "forward pre hook with keywords": lambda m: m.register_forward_pre_hook(
+        lambda mod, args, kwargs: (args, {"extra": 3}), with_kwargs=True
+    ),
+    "forward hook with keywords": lambda m: m.a.register_forward_hook(
+        lambda mod, args, kwargs, out: out * 2, with_kwargs=True
+    ),
     "load_state_dict": lambda m: m.load_state_dict({k: v + 1 for k, v in m.state_dict().items()}),
-    "load_state_dict assigned": lambda m: m.load_state_dict({k: v + 1 for k, v in m.state_dict().items()}, assign=True),
+    "load_state_dict assigned": lambda m: m.load_state_dict(
+        {k: v + 1 for k, v in m.state_dict().items()}, assign=True
+    ),
     "weights tied": lambda m: setattr(m.b[1], "bias", nn.Parameter(m.b[1].bias.detach() + 1)),
-    "half of the weights": lambda m: setattr(m.a, "weight", nn.Parameter(m.a.weight[:, :1].repeat(1, 2))),
+    "half of the weights": lambda m: setattr(
+        m.a, "weight", nn.Parameter(m.a.weight[:, :1].repeat(1, 2))
+    ),
     "method on the class": lambda m: setattr(type(m.b[0]), "forward", nn.Tanh.forward),
     "class changed": lambda m: setattr(m.b[0], "__class__", nn.Tanh),
 }
@@ -220,7 +239,11 @@ def test_edit_after_compile_is_seen(name, way):
             assert not torch.equal(expected, before), "an edit that changes nothing"
         for _ in range(2):
             found = run(x)
-            assert torch.equal(found, expected) and found.requires_grad == expected.requires_grad and found.dtype == expected.dtype
+            assert (
+                torch.equal(found, expected)
+                and found.requires_grad == expected.requires_grad
+                and found.dtype == expected.dtype
+            )
     finally:
         Act.forward = saved
 
@@ -238,7 +261,9 @@ def test_hook_removed_after_compile():
 def test_global_hooks():
     m, g, x = net(), strict_compile(call), vec(4, 2)
     assert torch.equal(g(m, x), m(x))
-    hook = nn.modules.module.register_module_forward_hook(lambda mod, args, out: out * 2 if isinstance(mod, nn.Linear) else None)
+    hook = nn.modules.module.register_module_forward_hook(
+        lambda mod, args, out: out * 2 if isinstance(mod, nn.Linear) else None
+    )
     try:
         expected = m(x)
         assert torch.equal(g(m, x), expected)
@@ -262,7 +287,11 @@ def test_backward_hooks():
 
     def make():
         m = net()
-        m.a.register_full_backward_hook(lambda mod, gin, gout: seen.append((gin[0].shape if gin[0] is not None else None, gout[0].sum().item())))
+        m.a.register_full_backward_hook(
+            lambda mod, gin, gout: seen.append(
+                (gin[0].shape if gin[0] is not None else None, gout[0].sum().item())
+            )
+        )
         return m
 
     x = vec(4, 2, grad=True)
@@ -614,15 +643,23 @@ def test_hooks_that_are_always_called_are_called_where_a_module_raises(everywher
     log: list[Any] = []
     module = Failing()
     if everywhere:
-        handle = torch.nn.modules.module.register_module_forward_hook(lambda m, args, out: log.append((len(args), out)), always_call=True)
+        handle = torch.nn.modules.module.register_module_forward_hook(
+            lambda m, args, out: log.append((len(args), out)), always_call=True
+        )
     else:
-        handle = module.register_forward_hook(lambda m, args, named, out: log.append((len(args), named, out)), always_call=True, with_kwargs=True)
+        handle = module.register_forward_hook(
+            lambda m, args, named, out: log.append((len(args), named, out)),
+            always_call=True,
+            with_kwargs=True,
+        )
         module.register_forward_hook(lambda m, args, out: log.append("never"))
     try:
         f(vec(3), module, log)
         expected = list(log)
         log.clear()
-        assert torch.equal(strict_compile(f, backend="eager", fullgraph=True)(vec(3), module, log), vec(3) * 2)
+        assert torch.equal(
+            strict_compile(f, backend="eager", fullgraph=True)(vec(3), module, log), vec(3) * 2
+        )
         assert log == expected and len(log) == 2
     finally:
         handle.remove()
@@ -665,7 +702,11 @@ def made_once(x, m):
     return m.cache * 2, list(m.state_dict())
 
 
-@pytest.mark.parametrize("f", [registered_and_set, put_and_set, popped_and_set, deleted_and_set, made_once], ids=lambda f: f.__name__)
+@pytest.mark.parametrize(
+    "f",
+    [registered_and_set, put_and_set, popped_and_set, deleted_and_set, made_once],
+    ids=lambda f: f.__name__,
+)
 def test_what_is_a_buffer_is_what_the_program_has_left(f):
     check(f, vec(2), Buffered(), graphs=None, breaks=None)
 

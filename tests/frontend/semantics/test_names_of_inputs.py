@@ -1,4 +1,5 @@
 """The inputs of a graph may be called as anything: code that is generated for it has names of its own."""
+
 from __future__ import annotations
 
 import itertools
@@ -29,7 +30,9 @@ def no_letters(_, _1, __2):
 
 
 @pytest.mark.parametrize("backend", ["eager", "native", "aot_eager"])
-@pytest.mark.parametrize("f", [builtins, operations, constants, no_letters], ids=lambda f: f.__name__)
+@pytest.mark.parametrize(
+    "f", [builtins, operations, constants, no_letters], ids=lambda f: f.__name__
+)
 def test_names(f, backend):
     given = [torch.arange(4.0).view(2, 2) + 10 * place for place in range(f.__code__.co_argcount)]
     with torch.no_grad():
@@ -45,6 +48,14 @@ def pairs(items):
 def test_the_variable_of_a_comprehension():
     """Where comprehensions have frames, it is called .0."""
     inner = [const for const in pairs.__code__.co_consts if isinstance(const, types.CodeType)]
-    handle = strict_compile(types.FunctionType(inner[0], globals()) if inner else pairs, backend="eager")
+    handle = strict_compile(
+        types.FunctionType(inner[0], globals()) if inner else pairs, backend="eager"
+    )
     tensors = [torch.full((2,), float(place)) for place in range(4)]
-    assert all(map(torch.equal, handle(itertools.combinations(tensors, 2)), pairs(itertools.combinations(tensors, 2))))
+    assert all(
+        map(
+            torch.equal,
+            handle(itertools.combinations(tensors, 2)),
+            pairs(itertools.combinations(tensors, 2)),
+        )
+    )

@@ -1,4 +1,5 @@
 """id() of objects that existed before, members of flags in turn, and named tuples that hold more than their fields."""
+
 from __future__ import annotations
 
 import collections
@@ -91,13 +92,26 @@ def test_a_named_tuple_with_attributes():
             seen = NOTED.note
         except AttributeError:
             seen = None
-        return x + NOTED.a, seen, hasattr(NOTED, "note"), getattr(NOTED, "other", 3), NOTED[1], [*NOTED], NOTED._asdict()
+        return (
+            x + NOTED.a,
+            seen,
+            hasattr(NOTED, "note"),
+            getattr(NOTED, "other", 3),
+            NOTED[1],
+            [*NOTED],
+            NOTED._asdict(),
+        )
 
     check(f, vec(2), graphs=1)
 
 
 def test_a_class_below_a_named_tuple():
     def f(x):
-        return x + Slim(1, b=2).total(), Slim(5, 6), Slim(5, 6)._replace(a=7), Slim(1, 2) == Slim(1, 2)
+        return (
+            x + Slim(1, b=2).total(),
+            Slim(5, 6),
+            Slim(5, 6)._replace(a=7),
+            Slim(1, 2) == Slim(1, 2),
+        )
 
     check(f, vec(2), graphs=1)

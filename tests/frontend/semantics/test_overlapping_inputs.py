@@ -1,4 +1,5 @@
 """Inputs that share memory: each way in which they do is compiled for itself, and whatever a graph writes is eager's, on each backend."""
+
 from __future__ import annotations
 
 import copy
@@ -9,7 +10,9 @@ import torch
 from framejit.events import Captured
 
 BACKENDS = ("eager", "aot_eager", "native", "torchscript", "inductor", "autotune")
-TRIED = {"autotune": {"candidates": ("native", "torchscript"), "remember": False, "isolate": False}}  # more than the default tries
+TRIED = {
+    "autotune": {"candidates": ("native", "torchscript"), "remember": False, "isolate": False}
+}  # more than the default tries
 
 
 def compiled(fn, backend, **kwargs):
@@ -62,7 +65,15 @@ def set_items(a, b):
     return a + b
 
 
-PROGRAMS = (write_both, write_one, write_first_read_second, return_a_view, return_an_input, break_between, set_items)
+PROGRAMS = (
+    write_both,
+    write_one,
+    write_first_read_second,
+    return_a_view,
+    return_an_input,
+    break_between,
+    set_items,
+)
 PATTERNS = {  # of a matrix of 4 by 4: two views of one shape
     "apart": lambda q: (q[:2], torch.arange(8.0).view(2, 4)),
     "disjoint": lambda q: (q[:2], q[2:]),
@@ -161,14 +172,22 @@ def test_views_made_before_a_break(backend):
 @pytest.mark.parametrize("backend", ["eager", "native"])
 def test_memory_that_two_storages_know(backend):
     def both(memory):
-        return torch.frombuffer(memory, dtype=torch.float32), torch.frombuffer(memory, dtype=torch.float32)[1:5]
+        return torch.frombuffer(memory, dtype=torch.float32), torch.frombuffer(
+            memory, dtype=torch.float32
+        )[1:5]
 
     handle = compiled(write_first_read_second, backend)
     for memory in (bytearray(32), bytearray(32)):
         a, b = both(memory)
         expected = [one.clone() for one in write_first_read_second(*both(bytearray(32)))]
         assert all(map(torch.equal, handle(a, b), expected))
-    assert all(map(torch.equal, handle(torch.zeros(8), torch.zeros(4)), write_first_read_second(torch.zeros(8), torch.zeros(4))))
+    assert all(
+        map(
+            torch.equal,
+            handle(torch.zeros(8), torch.zeros(4)),
+            write_first_read_second(torch.zeros(8), torch.zeros(4)),
+        )
+    )
 
 
 @pytest.mark.parametrize("backend", ["eager", "aot_eager", "native"])
@@ -178,7 +197,10 @@ def test_memory_given_to_a_parameter_later(backend):
         return a * b
 
     handle = compiled(step, backend)
-    a, b = torch.nn.Parameter(torch.ones(4), requires_grad=False), torch.nn.Parameter(torch.ones(4), requires_grad=False)
+    a, b = (
+        torch.nn.Parameter(torch.ones(4), requires_grad=False),
+        torch.nn.Parameter(torch.ones(4), requires_grad=False),
+    )
     assert torch.equal(handle(a, b), torch.full((4,), 2.0))
     b.data = a.data
     assert torch.equal(handle(a, b), torch.full((4,), 9.0))
@@ -197,7 +219,12 @@ def entries(fn, *calls):
 def test_disjoint_views_do_not_compile_again():
     """Fresh tensors, chunks, columns, interleaved rows: none of them overlap, whatever their places."""
     q = torch.zeros(8, 4)
-    rows = [(torch.zeros(4), torch.zeros(4)), (q[0], q[1]), (q[3], q[2]), tuple(torch.zeros(8).chunk(2))]
+    rows = [
+        (torch.zeros(4), torch.zeros(4)),
+        (q[0], q[1]),
+        (q[3], q[2]),
+        tuple(torch.zeros(8).chunk(2)),
+    ]
     assert entries(write_both, *rows) == 1
     columns = [(q[:, one], q[:, other]) for one in range(4) for other in range(4) if one != other]
     assert entries(write_both, *columns) == 1
@@ -205,7 +232,15 @@ def test_disjoint_views_do_not_compile_again():
 
 def test_overlapping_views_compile_once_more():
     q = torch.zeros(64)
-    assert entries(write_both, (q[:8], q[8:16]), *((q[at : at + 8], q[at + 1 : at + 9]) for at in range(20)), (q[:8], q[30:38])) == 2
+    assert (
+        entries(
+            write_both,
+            (q[:8], q[8:16]),
+            *((q[at : at + 8], q[at + 1 : at + 9]) for at in range(20)),
+            (q[:8], q[30:38]),
+        )
+        == 2
+    )
 
 
 def test_graphs_that_write_nothing_do_not_ask():
@@ -303,8 +338,12 @@ def test_a_backend_may_say_that_it_takes_overlapping_inputs():
     framejit.register_backend("noting_overlaps", noting, overlaps=True)
     framejit.compile(copy.copy(write_both), backend="noting_overlaps")(q[:2], q[1:3])
     assert len(given) == 1
-    with pytest.raises(framejit.errors.RequirementError, match="a, which is written, shares memory with b"):
-        framejit.compile(write_both, backend="autotune", options={"cudagraphs": "require"})(q[:2], q[1:3])
+    with pytest.raises(
+        framejit.errors.RequirementError, match="a, which is written, shares memory with b"
+    ):
+        framejit.compile(write_both, backend="autotune", options={"cudagraphs": "require"})(
+            q[:2], q[1:3]
+        )
 
 
 def both_with_histories(c, a):
@@ -355,7 +394,11 @@ def test_gradients_through_a_view_that_was_written(view, program, backend):
         base = leaf * 1
         given = view(base)
         result = fn(given)
-        found.append(torch.autograd.grad((result * result).sum() + (given * 3).sum() + (base * 5).sum(), leaf)[0])
+        found.append(
+            torch.autograd.grad(
+                (result * result).sum() + (given * 3).sum() + (base * 5).sum(), leaf
+            )[0]
+        )
     assert torch.equal(*found)
 
 
@@ -390,7 +433,9 @@ def test_a_view_that_is_written_and_used_again(view, backend):
     handle = compiled(offset_and_reused, backend)
     for _ in range(2):
         bases = torch.arange(24.0), torch.arange(24.0)
-        one, other = (fn(view(base)) for fn, base in zip((offset_and_reused, handle), bases, strict=True))
+        one, other = (
+            fn(view(base)) for fn, base in zip((offset_and_reused, handle), bases, strict=True)
+        )
         assert all(map(torch.equal, one, other)) and torch.equal(*bases)
 
 
@@ -403,7 +448,9 @@ def test_a_write_before_an_operator_that_refuses_is_undone():
     for places in ((0, 0), (0, 1)):
         bases = torch.arange(24.0), torch.arange(24.0)
         views = [[base[place : place + 8] for place in places] for base in bases]
-        assert attempt(lambda given: run(*given), views[0]) == attempt(lambda given: handle(*given), views[1])
+        assert attempt(lambda given: run(*given), views[0]) == attempt(
+            lambda given: handle(*given), views[1]
+        )
         assert torch.equal(*bases)
 
 
@@ -416,7 +463,10 @@ def test_as_strided_reaches_beyond_a_tensor_that_was_written(view, backend):
 
     for _ in range(2):
         ours, eagers = matrix(), matrix()
-        got, wanted = compiled(f, backend)(view(ours), torch.arange(4.0)), f(view(eagers), torch.arange(4.0))
+        got, wanted = (
+            compiled(f, backend)(view(ours), torch.arange(4.0)),
+            f(view(eagers), torch.arange(4.0)),
+        )
         assert torch.equal(ours, eagers) and all(map(torch.equal, got, wanted))
 
 
@@ -524,7 +574,9 @@ def viewed_before_and_unbound_behind(x):
 
 
 @pytest.mark.parametrize("backend", ["eager", "aot_eager", "native"])
-@pytest.mark.parametrize("program", [unbound_behind_a_write, unbound_before_a_write, viewed_before_and_unbound_behind])
+@pytest.mark.parametrize(
+    "program", [unbound_behind_a_write, unbound_before_a_write, viewed_before_and_unbound_behind]
+)
 def test_one_of_several_views_of_what_is_written(program, backend):
     found = []
     for fn in (program, compiled(program, backend)):
@@ -553,7 +605,9 @@ def test_gradients_through_a_view_of_what_the_piece_before_wrote(backend):
         for fn in (written_and_looked_at, handle):
             leaves = [torch.arange(9.0, requires_grad=True) for _ in range(2)]
             bases = [leaf * 1 for leaf in leaves]
-            views = [bases[index][start : start + 4] for index, start in places or ()] or [bases[0][:4]] * 2
+            views = [bases[index][start : start + 4] for index, start in places or ()] or [
+                bases[0][:4]
+            ] * 2
             total = sum((item * item).sum() for item in fn(*views))
             found.append(torch.autograd.grad(total, leaves, allow_unused=True))
         assert [grad if grad is None else grad.tolist() for grad in found[0]] == [
@@ -582,7 +636,9 @@ def read_before_it_gained_a_history(a, b):
 
 
 @pytest.mark.parametrize("backend", ["eager", "aot_eager", "native"])
-@pytest.mark.parametrize("program", [written_through_data, written_through_detach, read_before_it_gained_a_history])
+@pytest.mark.parametrize(
+    "program", [written_through_data, written_through_detach, read_before_it_gained_a_history]
+)
 def test_what_has_a_history_behind_a_write(program, backend):
     def outcome(fn):
         leaf = torch.ones(3, requires_grad=True)
@@ -610,7 +666,9 @@ def beyond_its_input_before_a_refusal(a):
 
 
 @pytest.mark.parametrize("backend", ["eager", "aot_eager", "native", "torchscript"])
-@pytest.mark.parametrize("program", [through_data_before_a_refusal, beyond_its_input_before_a_refusal])
+@pytest.mark.parametrize(
+    "program", [through_data_before_a_refusal, beyond_its_input_before_a_refusal]
+)
 def test_what_was_written_before_an_operator_refused_is_written_once(program, backend):
     def outcome(fn):
         base = torch.arange(12)
@@ -644,10 +702,16 @@ def test_gradients_that_need_what_an_input_with_gaps_held(sizes, backend):
         return x
 
     def outcome(fn, size):
-        one, other = torch.arange(96.0).remainder(9).requires_grad_(), torch.arange(8.0).requires_grad_()
+        one, other = (
+            torch.arange(96.0).remainder(9).requires_grad_(),
+            torch.arange(8.0).requires_grad_(),
+        )
         result = fn((one * 1).as_strided((size, 2, 2), (8, 2, 1), 5), (other * 1)[:4].view(2, 2))
         weights = torch.arange(result.numel()).reshape(result.shape)
-        return [result.detach().clone(), *torch.autograd.grad((result * weights).sum(), (one, other))]
+        return [
+            result.detach().clone(),
+            *torch.autograd.grad((result * weights).sum(), (one, other)),
+        ]
 
     handle = compiled(program, backend)
     for size in (*sizes, *sizes):

@@ -1,4 +1,5 @@
 """What happens to programs that are too much for one graph: long loops, deep recursion, long functions, endless ones."""
+
 from __future__ import annotations
 
 import sys
@@ -32,7 +33,10 @@ def test_a_loop_of_ten_thousand_turns_stays_a_loop_around_a_compiled_one():
     assert reasons_of(events) == {"long-loop"} and h.framejit.compiles <= 4
     assert max(ops_of(events)) <= 3
     compiles = h.framejit.compiles
-    assert torch.equal(h(vec(2) * 2, 10_000), turns(vec(2) * 2, 10_000)) and h.framejit.compiles == compiles
+    assert (
+        torch.equal(h(vec(2) * 2, 10_000), turns(vec(2) * 2, 10_000))
+        and h.framejit.compiles == compiles
+    )
 
 
 def test_the_same_loop_with_few_turns_is_unrolled():
@@ -40,7 +44,7 @@ def test_the_same_loop_with_few_turns_is_unrolled():
 
 
 def test_what_is_unrolled_is_a_knob():
-    with framejit.config.patch(unroll_turns=3, unroll_budget=100):
+    with framejit.config.patch(unroll_iterations=3, unroll_budget=100):
         h = strict_compile(turns)
     events = capture_events(h)
     assert torch.equal(h(vec(2), 20), turns(vec(2), 20))
@@ -96,7 +100,9 @@ def test_a_long_loop_where_no_break_can_be_made():
 def test_a_long_loop_under_fullgraph_says_so():
     with pytest.raises(framejit.GraphBreakError) as caught:
         strict_compile(turns, fullgraph=True)(vec(2), 10_000)
-    assert caught.value.graph_break.reason.id == "long-loop" and "unroll_turns" in str(caught.value)
+    assert caught.value.graph_break.reason.id == "long-loop" and "unroll_iterations" in str(
+        caught.value
+    )
 
 
 def test_recursion_within_the_limit_is_one_graph():
@@ -197,7 +203,10 @@ def test_whether_there_is_a_process_group_is_asked_without_a_break():
             return x * 3
         return x + 1, torch.get_default_device()
 
-    handle, member = strict_compile(f, backend="eager"), torch.distributed.distributed_c10d.GroupMember
+    handle, member = (
+        strict_compile(f, backend="eager"),
+        torch.distributed.distributed_c10d.GroupMember,
+    )
     assert handle(torch.ones(2))[1] == torch.device("cpu")
     member.WORLD = object()
     try:
@@ -209,4 +218,18 @@ def test_whether_there_is_a_process_group_is_asked_without_a_break():
         assert handle(torch.ones(2))[1] == torch.device("meta")
     finally:
         torch.set_default_device(None)
-    assert handle(torch.ones(2))[1] == torch.device("cpu") and handle.framejit.compiles == 3 and not handle.framejit.explain().breaks
+    assert (
+        handle(torch.ones(2))[1] == torch.device("cpu")
+        and handle.framejit.compiles == 3
+        and not handle.framejit.explain().breaks
+    )
+
+
+def test_the_former_name_of_an_option_is_refused_with_the_new_one():
+    with pytest.raises(
+        AttributeError,
+        match="config.unroll_turns has a new name: framejit.config.unroll_iterations",
+    ):
+        framejit.config.unroll_turns = 3
+    with pytest.raises(AttributeError, match="unroll_iterations"):
+        framejit.config.patch(unroll_turns=3)

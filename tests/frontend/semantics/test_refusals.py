@@ -1,4 +1,5 @@
 """What Python refuses, compiled code refuses too: found by CPython's own tests, which expect these errors."""
+
 from __future__ import annotations
 
 import collections
@@ -122,6 +123,14 @@ def test_not_refused():
             case Pair(1):
                 found.append("a")
         made = items.append
-        return x + d["y"], d.y, p.__class__ is Point, repr(p), found, made == items.append, AttrDict.fromkeys("ab")
+        return (
+            x + d["y"],
+            d.y,
+            p.__class__ is Point,
+            repr(p),
+            found,
+            made == items.append,
+            AttrDict.fromkeys("ab"),
+        )
 
     check(f, vec(2), [], graphs=None, breaks=None)

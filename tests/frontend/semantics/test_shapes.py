@@ -1,4 +1,5 @@
 """Numbers that vary: what differs between two calls becomes a symbol, only that, and every result is eager's."""
+
 import copy
 import logging
 import math
@@ -98,14 +99,21 @@ def test_a_product_with_a_vector():
 
 def test_what_torch_does_with_symbols_in_python_only(caplog):
     calls = [(torch.randn(8, 1, n), torch.randn(8, n, 4), torch.randn(8, 4, n)) for n in (7, 12, 5)]
-    assert compiles(lambda x, y, z: x.baddbmm(y, z, alpha=0.5), calls, dynamic=True, fullgraph=True) == 1
+    assert (
+        compiles(lambda x, y, z: x.baddbmm(y, z, alpha=0.5), calls, dynamic=True, fullgraph=True)
+        == 1
+    )
     assert not [record for record in caplog.records if record.levelno >= logging.WARNING]
 
 
 def test_two_tensors_of_one_size():
     calls = [(torch.randn(n, 4), torch.randn(n, 4)) for n in (2, 3, 7, 1, 5)]
     assert compiles(lambda x, y: x + y, calls) == 2
-    broadcast = [*calls, (torch.randn(6, 4), torch.randn(1, 4)), (torch.randn(1, 4), torch.randn(6, 4))]
+    broadcast = [
+        *calls,
+        (torch.randn(6, 4), torch.randn(1, 4)),
+        (torch.randn(1, 4), torch.randn(6, 4)),
+    ]
     assert compiles(lambda x, y: x + y, broadcast) <= 4
 
 
@@ -114,7 +122,18 @@ def test_only_the_dimension_that_differs():
         return x.view(-1), x.shape
 
     assert compiles(f, [(torch.randn(2, 3),), (torch.randn(4, 3),), (torch.randn(9, 3),)]) == 2
-    assert compiles(f, [(torch.randn(2, 3),), (torch.randn(4, 3),), (torch.randn(4, 5),), (torch.randn(6, 6),)]) == 3
+    assert (
+        compiles(
+            f,
+            [
+                (torch.randn(2, 3),),
+                (torch.randn(4, 3),),
+                (torch.randn(4, 5),),
+                (torch.randn(6, 6),),
+            ],
+        )
+        == 3
+    )
 
 
 @pytest.mark.parametrize(
@@ -150,7 +169,9 @@ def test_a_loop_over_a_size_is_made_for_that_size():
         compiled = framejit.compile(f)
     for n in (2, 3, 4):
         same(compiled(torch.ones(n)), f(torch.ones(n)))
-    events = [e for e in compiled.framejit.history.events if isinstance(e, framejit.events.Specialised)]
+    events = [
+        e for e in compiled.framejit.history.events if isinstance(e, framejit.events.Specialised)
+    ]
     assert [(e.source, e.number) for e in events] == [("x.size(0)", "3"), ("x.size(0)", "4")]
     assert all(e.where.startswith(__file__) for e in events)
 
@@ -201,7 +222,9 @@ def test_an_int_compared_with_a_float():
 def test_numbers_of_any_size_are_exact():
     f = lambda x, n: (x + 1, n + 1, n * n)  # noqa: E731
     assert compiles(f, [(torch.ones(2), n) for n in (1, 2, 2**31, 2**63, 2**70, -(2**64))]) == 2
-    assert compiles(f, [(torch.ones(2), n) for n in (0.1, 0.2, 0.30000000000000004, 1e300, -0.0)]) == 2
+    assert (
+        compiles(f, [(torch.ones(2), n) for n in (0.1, 0.2, 0.30000000000000004, 1e300, -0.0)]) == 2
+    )
 
 
 def test_division_by_zero_is_eagers():
@@ -346,7 +369,9 @@ def test_a_mark_that_does_not_hold():
         same(framejit.compile(f)(x), f(x))
     with framejit.config.patch(strict=True):
         compiled = framejit.compile(f)
-    with pytest.raises(torch.fx.experimental.symbolic_shapes.ConstraintViolationError, match="needs it to be 5"):
+    with pytest.raises(
+        torch.fx.experimental.symbolic_shapes.ConstraintViolationError, match="needs it to be 5"
+    ):
         compiled(x)
 
 
@@ -354,7 +379,9 @@ def test_a_size_that_left_its_marked_range():
     x = torch.randn(5, 4)
     framejit.mark_dynamic(x, 0, min=2, max=8)
     x.resize_(9, 4)
-    with pytest.raises(torch.fx.experimental.symbolic_shapes.ConstraintViolationError, match="has size 9"):
+    with pytest.raises(
+        torch.fx.experimental.symbolic_shapes.ConstraintViolationError, match="has size 9"
+    ):
         framejit.compile(lambda x: x + 1)(x)
 
 
@@ -391,14 +418,20 @@ FROM_VALUES = {
     "nonzero": lambda x: torch.zeros(x.nonzero().shape[0]) + x.nonzero().sum(),
     "a mask": lambda x: x[x > 1] * 2,
     "unique": lambda x: torch.unique(x) * 2,
-    "a checked size": lambda x: (torch._check(x[0].int().item() > 0), torch.zeros(x[0].int().item()))[1],
+    "a checked size": lambda x: (
+        torch._check(x[0].int().item() > 0),
+        torch.zeros(x[0].int().item()),
+    )[1],
 }
 
 
 @pytest.mark.parametrize("function", FROM_VALUES.values(), ids=FROM_VALUES)
 @pytest.mark.parametrize("backend", ["eager", "aot_eager", "native"])
 def test_backends_take_what_depends_on_values(function, backend):
-    calls = [(torch.tensor(numbers),) for numbers in ([1.0, 2.0], [3.0, 4.0], [3.0, 4.0, 0.0], [2.0, 2.0])]
+    calls = [
+        (torch.tensor(numbers),)
+        for numbers in ([1.0, 2.0], [3.0, 4.0], [3.0, 4.0, 0.0], [2.0, 2.0])
+    ]
     with framejit.config.patch(capture_scalar_outputs=True, capture_dynamic_output_shape_ops=True):
         assert compiles(function, calls, backend) <= 4
 
@@ -412,14 +445,29 @@ def test_a_branch_on_such_a_number_breaks():
         assert compiles(f, [(torch.ones(n),) for n in (2, 3, 7)]) <= 8
 
 
-FUNCTIONS = [math.sqrt, math.cos, math.sin, math.tan, math.tanh, math.atan, math.cosh, math.sinh, math.acos, math.asin, math.log2]
+FUNCTIONS = [
+    math.sqrt,
+    math.cos,
+    math.sin,
+    math.tan,
+    math.tanh,
+    math.atan,
+    math.cosh,
+    math.sinh,
+    math.acos,
+    math.asin,
+    math.log2,
+]
 
 
 @pytest.mark.parametrize("function", FUNCTIONS, ids=lambda function: function.__name__)
 @pytest.mark.parametrize("backend", ["eager", "aot_eager"])
 def test_functions_of_numbers_that_vary(function, backend):
     numbers = [(torch.ones(3), number) for number in (0.25, 0.5, 0.75, 0.125, 0.625)]
-    assert compiles(lambda x, number: (x * function(number), function(number) + 1), numbers, backend) == 2
+    assert (
+        compiles(lambda x, number: (x * function(number), function(number) + 1), numbers, backend)
+        == 2
+    )
 
 
 @pytest.mark.parametrize("function", FUNCTIONS, ids=lambda function: function.__name__)
@@ -437,7 +485,13 @@ def test_functions_where_they_are_not_defined(function):
         except (ValueError, OverflowError) as error:
             return x, str(error)
 
-    compiles(f, [(torch.ones(3), number) for number in (0.25, 0.5, math.inf, -math.inf, 2.0, -1.0, 800.0, 0.0, 0.75)])
+    compiles(
+        f,
+        [
+            (torch.ones(3), number)
+            for number in (0.25, 0.5, math.inf, -math.inf, 2.0, -1.0, 800.0, 0.0, 0.75)
+        ],
+    )
 
 
 @pytest.mark.parametrize("backend", ["eager", "aot_eager"])
@@ -451,14 +505,25 @@ OPTIMIZERS = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("name, backend", [*((name, None) for name in OPTIMIZERS), ("SGD", "aot_eager"), ("AdamW, many at once", "aot_eager")])
+@pytest.mark.parametrize(
+    "name, backend",
+    [
+        *((name, None) for name in OPTIMIZERS),
+        ("SGD", "aot_eager"),
+        ("AdamW, many at once", "aot_eager"),
+    ],
+)
 def test_an_optimizer_with_a_scheduler(name, backend):
     """torch.optim asks torch.compiler.is_compiling() and then keeps its bias correction in tensors, which rounds otherwise."""
-    models = [torch.nn.Sequential(copy.deepcopy(LINEAR), *(torch.nn.Linear(4, 4) for _ in range(4)))]
+    models = [
+        torch.nn.Sequential(copy.deepcopy(LINEAR), *(torch.nn.Linear(4, 4) for _ in range(4)))
+    ]
     models.append(copy.deepcopy(models[0]))
     made: list = []
     for model in models:
-        optimizer = getattr(torch.optim, name.partition(",")[0])(model.parameters(), lr=0.01, **OPTIMIZERS[name])
+        optimizer = getattr(torch.optim, name.partition(",")[0])(
+            model.parameters(), lr=0.01, **OPTIMIZERS[name]
+        )
         made.append((model, optimizer, torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, 50)))
 
     def step(optimizer, scheduler):
@@ -483,7 +548,9 @@ def test_an_optimizer_with_a_scheduler(name, backend):
 def test_an_optimizers_step_is_one_graph(wrapped, monkeypatch):
     """Also where torch.compile ran in this process before: it then wraps a method of torch's optimizers."""
     if wrapped:
-        monkeypatch.setattr(torch.optim.Adam, "_init_group", torch._dynamo.disable(torch.optim.Adam._init_group))
+        monkeypatch.setattr(
+            torch.optim.Adam, "_init_group", torch._dynamo.disable(torch.optim.Adam._init_group)
+        )
     model = copy.deepcopy(LINEAR)
     optimizer = torch.optim.AdamW(model.parameters())
     model(torch.ones(4)).sum().backward()
@@ -507,7 +574,11 @@ def test_what_the_last_operation_asks_of_sizes_is_told_with_its_line():
 @pytest.mark.parametrize("dynamic", [None, True])
 @pytest.mark.parametrize(
     "function",
-    [lambda x: (x.shape[0] > 0, x + 1), lambda x: (x.shape[0] >= 1, len(x) == 0, x.sum(0)), lambda x: (min(1, x.shape[0] * 2), x + 1)],
+    [
+        lambda x: (x.shape[0] > 0, x + 1),
+        lambda x: (x.shape[0] >= 1, len(x) == 0, x.sum(0)),
+        lambda x: (min(1, x.shape[0] * 2), x + 1),
+    ],
 )
 def test_no_rows(function, dynamic):
     compiles(function, rows(3, 4, 0, 5, 1), dynamic=dynamic)
@@ -517,7 +588,11 @@ def test_no_rows(function, dynamic):
 def test_where_a_storage_begins(dynamic):
     base = torch.arange(12.0)
     parts = [(base[at : at + 4],) for at in (0, 3, 0, 1, 5)]
-    compiles(lambda x: (x.storage_offset(), x.storage_offset() > 0, min(1, x.storage_offset()), x + 1), parts, dynamic=dynamic)
+    compiles(
+        lambda x: (x.storage_offset(), x.storage_offset() > 0, min(1, x.storage_offset()), x + 1),
+        parts,
+        dynamic=dynamic,
+    )
     compiles(lambda x: (x[1:].storage_offset(), x + 1), parts, dynamic=dynamic)
 
 
@@ -574,7 +649,9 @@ def test_a_refused_write_into_a_tensor_of_varying_size_loses_nothing_before_it()
     for rows in (2, 3, 4):
         mine, yours, x, y = [], [], torch.ones(rows, 3), torch.ones(rows, 3)
         for run, items, given in ((f, mine, x), (handle, yours, y)):
-            with pytest.raises(RuntimeError, match="more than one element of the written-to tensor"):
+            with pytest.raises(
+                RuntimeError, match="more than one element of the written-to tensor"
+            ):
                 run(given, items)
         assert torch.equal(x, y) and len(mine) == len(yours) == 1 and torch.equal(mine[0], yours[0])
     assert torch.equal(handle(torch.ones(1, 3), []), f(torch.ones(1, 3), []))
@@ -646,11 +723,13 @@ def test_strides_of_dimensions_of_one_element(asked):
     compiles(lambda x: (x + 1, asked(x)), rows(5, 6, 1, 7), dynamic=True)
 
 
-@pytest.mark.parametrize("more", [{}, {"n": 2}, {"dim": 0}, {"prepend": 1}, {"append": 2, "prepend": 1}])
+@pytest.mark.parametrize(
+    "more", [{}, {"n": 2}, {"dim": 0}, {"prepend": 1}, {"append": 2, "prepend": 1}]
+)
 @pytest.mark.parametrize("dtype", [torch.float32, torch.int64, torch.bool])
 def test_differences_of_sizes_that_vary(more, dtype):
     def f(x):
-        ends = {name: x[:, :more[name]] for name in ("prepend", "append") if name in more}
+        ends = {name: x[:, : more[name]] for name in ("prepend", "append") if name in more}
         return torch.diff(x, **{name: more[name] for name in ("n", "dim") if name in more}, **ends)
 
     def cases():

@@ -1,4 +1,5 @@
 """Tensors: views, aliasing, in-place work, attributes, identities, torch's functions, dtypes and devices."""
+
 from __future__ import annotations
 
 import math
@@ -33,7 +34,15 @@ def test_input_returned_untouched():
 
 def test_no_op_methods_return_self():
     def f(x):
-        return x.contiguous() is x, x.to(torch.float32) is x, x.float() is x, x.view(2) is x, x.detach() is x, x.cpu() is x, x + 1
+        return (
+            x.contiguous() is x,
+            x.to(torch.float32) is x,
+            x.float() is x,
+            x.view(2) is x,
+            x.detach() is x,
+            x.cpu() is x,
+            x + 1,
+        )
 
     check(f, vec(2))
 
@@ -113,7 +122,18 @@ def test_item_assignment_with_index_tensor():
 
 def test_indexing_forms():
     def f(x, i):
-        return x[0], x[-1], x[1:3], x[:, None], x[..., 0], x[i], x[[0, 1]], x[0, 1], x[:, [1, 0]], x[::2]
+        return (
+            x[0],
+            x[-1],
+            x[1:3],
+            x[:, None],
+            x[..., 0],
+            x[i],
+            x[[0, 1]],
+            x[0, 1],
+            x[:, [1, 0]],
+            x[::2],
+        )
 
     check(f, vec(4, 2), torch.tensor([1, 0]))
 
@@ -138,21 +158,51 @@ def test_out_of_a_wrong_size_is_resized():
 def test_shape_queries():
     def f(x):
         b, c = x.shape
-        return x.size(), x.size(0), x.dim(), x.ndim, x.numel(), len(x), x.stride(), x.view(c, b), x.shape[-1] * 2, x.is_contiguous()
+        return (
+            x.size(),
+            x.size(0),
+            x.dim(),
+            x.ndim,
+            x.numel(),
+            len(x),
+            x.stride(),
+            x.view(c, b),
+            x.shape[-1] * 2,
+            x.is_contiguous(),
+        )
 
     check(f, vec(2, 3))
 
 
 def test_attribute_queries():
     def f(x):
-        return x.dtype, x.device, x.requires_grad, x.is_leaf, x.layout, x.is_cuda, x.element_size(), x.grad, x.itemsize, x + 1
+        return (
+            x.dtype,
+            x.device,
+            x.requires_grad,
+            x.is_leaf,
+            x.layout,
+            x.is_cuda,
+            x.element_size(),
+            x.grad,
+            x.itemsize,
+            x + 1,
+        )
 
     check(f, vec(2))
 
 
 def test_type_of_tensor():
     def f(x, p):
-        return type(x) is torch.Tensor, type(p) is torch.nn.Parameter, x.__class__, p.__class__, type(x + 1), isinstance(p, torch.nn.Parameter), p + 1
+        return (
+            type(x) is torch.Tensor,
+            type(p) is torch.nn.Parameter,
+            x.__class__,
+            p.__class__,
+            type(x + 1),
+            isinstance(p, torch.nn.Parameter),
+            p + 1,
+        )
 
     check(f, vec(2), torch.nn.Parameter(vec(2)))
 
@@ -160,7 +210,14 @@ def test_type_of_tensor():
 def test_isinstance_of_intermediates():
     def f(x, p):
         y = p + 1
-        return isinstance(y, torch.Tensor), isinstance(y, torch.nn.Parameter), isinstance(y, (int, torch.nn.Parameter)), torch.is_tensor(y), isinstance(x, torch.FloatTensor), y
+        return (
+            isinstance(y, torch.Tensor),
+            isinstance(y, torch.nn.Parameter),
+            isinstance(y, (int, torch.nn.Parameter)),
+            torch.is_tensor(y),
+            isinstance(x, torch.FloatTensor),
+            y,
+        )
 
     check(f, vec(2), torch.nn.Parameter(vec(2)))
 
@@ -330,7 +387,21 @@ def test_tensors_compared_to_none_and_numbers():
 
 def test_python_numbers_and_tensors():
     def f(x):
-        return 1 + x, 2 - x, 3 * x, 1 / x, 2**x, x % 2, 7 // x, -x, +x, abs(x), ~(x > 0.5), x @ x, pow(x, 2)
+        return (
+            1 + x,
+            2 - x,
+            3 * x,
+            1 / x,
+            2**x,
+            x % 2,
+            7 // x,
+            -x,
+            +x,
+            abs(x),
+            ~(x > 0.5),
+            x @ x,
+            pow(x, 2),
+        )
 
     check(f, vec(2))
 
@@ -362,7 +433,15 @@ def test_tensor_from_values_made_inside():
 
 def test_torch_functions_in_many_spellings():
     def f(x):
-        return torch.add(x, 1), x.add(1), torch.Tensor.add(x, 1), torch.ops.aten.add(x, 1), F.relu(x), torch.nn.functional.softmax(x, dim=-1), torch.sin(input=x)
+        return (
+            torch.add(x, 1),
+            x.add(1),
+            torch.Tensor.add(x, 1),
+            torch.ops.aten.add(x, 1),
+            F.relu(x),
+            torch.nn.functional.softmax(x, dim=-1),
+            torch.sin(input=x),
+        )
 
     check(f, vec(2))
 
@@ -372,21 +451,48 @@ def test_multiple_results():
         values, indices = x.max(dim=0)
         top = torch.topk(x, 1)
         a, b = x.chunk(2)
-        return values, indices, top.values, top, a, b, x.split(1), torch.sort(x)[0], x.min(0).indices, torch.unbind(x)
+        return (
+            values,
+            indices,
+            top.values,
+            top,
+            a,
+            b,
+            x.split(1),
+            torch.sort(x)[0],
+            x.min(0).indices,
+            torch.unbind(x),
+        )
 
     check(f, vec(2, 2))
 
 
 def test_list_arguments():
     def f(x, items):
-        return torch.cat([x, x + 1]), torch.stack(items), torch.cat(tuple(items), dim=0), torch.einsum("i,i->", x, x)
+        return (
+            torch.cat([x, x + 1]),
+            torch.stack(items),
+            torch.cat(tuple(items), dim=0),
+            torch.einsum("i,i->", x, x),
+        )
 
     check(f, vec(2), [vec(2), vec(2)])
 
 
 def test_dtypes_and_devices():
     def f(x, dtype, device):
-        return x.to(dtype), x.to(device), x.to(device, dtype), x.type(torch.int64), x.dtype == torch.float32, torch.zeros(1, dtype=dtype, device=device), x.double().dtype, dtype.is_floating_point, str(device), torch.finfo(x.dtype).max
+        return (
+            x.to(dtype),
+            x.to(device),
+            x.to(device, dtype),
+            x.type(torch.int64),
+            x.dtype == torch.float32,
+            torch.zeros(1, dtype=dtype, device=device),
+            x.double().dtype,
+            dtype.is_floating_point,
+            str(device),
+            torch.finfo(x.dtype).max,
+        )
 
     check(f, vec(2), torch.float64, torch.device("cpu"))
 
@@ -510,7 +616,12 @@ def test_zero_size_and_scalar_tensors():
 def test_where_and_masks():
     def f(x):
         mask = x > 0.4
-        return torch.where(mask, x, -x), x.masked_fill(mask, 0), x.clamp(min=0.3), (mask & ~mask).sum()
+        return (
+            torch.where(mask, x, -x),
+            x.masked_fill(mask, 0),
+            x.clamp(min=0.3),
+            (mask & ~mask).sum(),
+        )
 
     check(f, vec(4))
 

@@ -1,4 +1,5 @@
 """Exceptions raised by Python behind a break: on their way out of inlined functions, each adds its entry to the traceback."""
+
 from __future__ import annotations
 
 import contextlib
@@ -161,7 +162,14 @@ def in_a_comprehension(x, step):
         x = x.cos()
 
 
-STEPS = (leaves_a_with, leaves_a_generators_with, leaves_a_finally, is_not_caught, is_raised_again, leaves_a_generator)
+STEPS = (
+    leaves_a_with,
+    leaves_a_generators_with,
+    leaves_a_finally,
+    is_not_caught,
+    is_raised_again,
+    leaves_a_generator,
+)
 CALLERS = (caught, caught_and_kept, passed_on, passed_on_by_a_generators_manager, not_caught, behind_a_builtin, while_an_object_is_made,
            raised_again_elsewhere, in_a_comprehension)  # fmt: skip
 

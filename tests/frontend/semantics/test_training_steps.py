@@ -1,4 +1,5 @@
 """Whole training steps compiled: gradients stored and reset, clipped and scaled, optimizers' methods."""
+
 from __future__ import annotations
 
 import copy
@@ -170,11 +171,16 @@ def test_zero_grad_of_a_module(to_none):
     check(f, model, vec(3, 4))
 
 
-@pytest.mark.parametrize(("name", "backend"), [*((name, "eager") for name in OPTIMIZERS), ("SGD", "aot_eager"), ("AdamW", "native")])
+@pytest.mark.parametrize(
+    ("name", "backend"),
+    [*((name, "eager") for name in OPTIMIZERS), ("SGD", "aot_eager"), ("AdamW", "native")],
+)
 def test_a_training_step_breaks_at_backward_only(name, backend):
     def train(compile_it):
         model = net()
-        optimizer = getattr(torch.optim, name.partition(",")[0])(model.parameters(), **OPTIMIZERS[name])
+        optimizer = getattr(torch.optim, name.partition(",")[0])(
+            model.parameters(), **OPTIMIZERS[name]
+        )
 
         def step(x):
             optimizer.zero_grad()
@@ -186,7 +192,12 @@ def test_a_training_step_breaks_at_backward_only(name, backend):
 
         function = strict_compile(step, backend=backend) if compile_it else step
         results = [function(vec(3, 4) + i) for i in range(4)]
-        return results, [p.detach() for p in model.parameters()], [p.grad for p in model.parameters()], function
+        return (
+            results,
+            [p.detach() for p in model.parameters()],
+            [p.grad for p in model.parameters()],
+            function,
+        )
 
     eager, mine = train(False), train(True)
     torch.testing.assert_close(mine[:3], eager[:3], rtol=1e-4, atol=1e-5)
@@ -221,7 +232,16 @@ def test_gradients_clipped(how):
     def f(ps):
         return clip(ps), [p.grad for p in ps]
 
-    check(f, [leaf(3), leaf(2, grad=False), leaf(2, 2, dtype=torch.float64), leaf(4), leaf(1, dtype=torch.bfloat16)])
+    check(
+        f,
+        [
+            leaf(3),
+            leaf(2, grad=False),
+            leaf(2, 2, dtype=torch.float64),
+            leaf(4),
+            leaf(1, dtype=torch.bfloat16),
+        ],
+    )
 
 
 def test_tensors_in_groups_as_torch_orders_them():
@@ -230,9 +250,19 @@ def test_tensors_in_groups_as_torch_orders_them():
     def f(a, b):
         found = group([a, b, []], with_indices=True)
         bare = group([a, b])
-        return [(key, lists, where) for key, (lists, where) in found.items()], list(bare.items()), a[0] * 2
+        return (
+            [(key, lists, where) for key, (lists, where) in found.items()],
+            list(bare.items()),
+            a[0] * 2,
+        )
 
-    a = [vec(1), vec(2, dtype=torch.float64), vec(3), vec(2, dtype=torch.bfloat16), vec(2, dtype=torch.float64)]
+    a = [
+        vec(1),
+        vec(2, dtype=torch.float64),
+        vec(3),
+        vec(2, dtype=torch.bfloat16),
+        vec(2, dtype=torch.float64),
+    ]
     check(f, a, [vec(2), None, vec(1), None, vec(3)])
 
 
@@ -292,9 +322,19 @@ def stepped(cls, settings, steps, compile_it, schedule=None):
     for i in range(steps):
         losses.append(function(vec(3, 4) + i / 10).detach())
         compiles.append(function.framejit.compiles if compile_it else 0)
-    broken = [event.sentence for event in seen if isinstance(event, events.Break) and "backward()" not in event.sentence]
-    state = [value for values in optimizer.state_dict()["state"].values() for value in values.values()]
-    return [losses, [p.detach() for p in model.parameters()], state, optimizer.param_groups[0]["lr"]], broken, compiles
+    broken = [
+        event.sentence
+        for event in seen
+        if isinstance(event, events.Break) and "backward()" not in event.sentence
+    ]
+    state = [
+        value for values in optimizer.state_dict()["state"].values() for value in values.values()
+    ]
+    return (
+        [losses, [p.detach() for p in model.parameters()], state, optimizer.param_groups[0]["lr"]],
+        broken,
+        compiles,
+    )
 
 
 @pytest.mark.parametrize("name", STEPPED)
@@ -307,7 +347,9 @@ def test_a_step_has_no_break(name):
 
 def test_a_step_that_takes_numbers_is_compiled_for_all_of_them():
     settings = {"beta2_decay": -0.7, "foreach": True, "eps": (1e-6, 1e-3)}
-    eager, mine = (stepped(torch.optim.Adafactor, settings, 30, compile_it) for compile_it in (False, True))
+    eager, mine = (
+        stepped(torch.optim.Adafactor, settings, 30, compile_it) for compile_it in (False, True)
+    )
     torch.testing.assert_close(mine[0], eager[0], rtol=2e-6, atol=1e-7)
     assert mine[2][-1] <= 30 and mine[2][-1] == mine[2][15]
 
@@ -329,10 +371,17 @@ def test_a_number_in_a_tensor_as_a_factor(name, backend):
 
 
 def test_what_a_factor_gives_is_rounded_once():
-    f = strict_compile(lambda x, y, a: (x.add(y, alpha=a), x.sub(y, alpha=a)), backend="eager", fullgraph=True)
+    f = strict_compile(
+        lambda x, y, a: (x.add(y, alpha=a), x.sub(y, alpha=a)), backend="eager", fullgraph=True
+    )
     for dtype in (torch.float32, torch.float64):
-        x, y, a = (torch.randn(shape, dtype=dtype, generator=torch.Generator().manual_seed(len(shape))) for shape in ((64, 37), (37,), ()))
-        assert torch.equal(f(x, y, a)[0], x.add(y, alpha=a)) and torch.equal(f(x, y, a)[1], x.sub(y, alpha=a))
+        x, y, a = (
+            torch.randn(shape, dtype=dtype, generator=torch.Generator().manual_seed(len(shape)))
+            for shape in ((64, 37), (37,), ())
+        )
+        assert torch.equal(f(x, y, a)[0], x.add(y, alpha=a)) and torch.equal(
+            f(x, y, a)[1], x.sub(y, alpha=a)
+        )
 
 
 ASKED = {
@@ -379,7 +428,11 @@ def test_lbfgs():
         if compile_it:
             seen = capture_events(function)
         losses = [function(vec(3, 4) + i / 10).detach() for i in range(3)]
-        told = {event.reason_id for event in seen if isinstance(event, events.Break) and "add_" in event.sentence}
+        told = {
+            event.reason_id
+            for event in seen
+            if isinstance(event, events.Break) and "add_" in event.sentence
+        }
         return losses, [p.detach() for p in model.parameters()], told
 
     mine, eager = run(True), run(False)
@@ -406,25 +459,40 @@ SCHEDULES = {
 
 def test_numbers_that_are_tensors_inside_a_step_are_numbers_again_where_it_breaks():
     for settings in ({"lr": torch.tensor(0.01)}, {"lr": 0.01, "weight_decay": torch.tensor(0.1)}):
-        eager, mine = (stepped(torch.optim.Adafactor, {"foreach": False, **settings}, 4, compile_it) for compile_it in (False, True))
+        eager, mine = (
+            stepped(torch.optim.Adafactor, {"foreach": False, **settings}, 4, compile_it)
+            for compile_it in (False, True)
+        )
         torch.testing.assert_close(mine[0], eager[0], rtol=2e-6, atol=1e-7)
 
 
 def test_a_schedule_of_a_step_that_takes_numbers():
-    eager, mine = (stepped(torch.optim.Adafactor, {}, 20, compile_it, SCHEDULES["ExponentialLR"]) for compile_it in (False, True))
+    eager, mine = (
+        stepped(torch.optim.Adafactor, {}, 20, compile_it, SCHEDULES["ExponentialLR"])
+        for compile_it in (False, True)
+    )
     torch.testing.assert_close(mine[0], eager[0], rtol=2e-6, atol=1e-7)
     assert mine[1] == []
 
 
 @pytest.mark.parametrize("name", SCHEDULES)
 def test_a_schedule(name):
-    eager, mine = (stepped(torch.optim.SGD, {}, 20, compile_it, SCHEDULES[name]) for compile_it in (False, True))
+    eager, mine = (
+        stepped(torch.optim.SGD, {}, 20, compile_it, SCHEDULES[name])
+        for compile_it in (False, True)
+    )
     torch.testing.assert_close(mine[0], eager[0], rtol=1e-6, atol=1e-7)
-    assert mine[1] == [] and mine[2][-1] <= 8 and mine[2][-1] == mine[2][10 if name != "OneCycleLR" else 17]
+    assert (
+        mine[1] == []
+        and mine[2][-1] <= 8
+        and mine[2][-1] == mine[2][10 if name != "OneCycleLR" else 17]
+    )
 
 
 @pytest.mark.parametrize("backend", ["aot_eager", "native"])
-@pytest.mark.parametrize("settings", [{}, {"num_layers": 2, "dropout": 0.5}], ids=["plain", "dropout"])
+@pytest.mark.parametrize(
+    "settings", [{}, {"num_layers": 2, "dropout": 0.5}], ids=["plain", "dropout"]
+)
 @pytest.mark.parametrize("cls", [nn.RNN, nn.LSTM, nn.GRU])
 def test_recurrent_networks(cls, settings, backend):
     def f(m, x):

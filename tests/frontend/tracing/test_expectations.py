@@ -2,6 +2,7 @@
 
 PYTEST_DONT_REWRITE: `assert` in a compiled function must be Python's own.
 """
+
 from __future__ import annotations
 
 import contextlib
@@ -171,7 +172,9 @@ def test_one_that_was_expected_in_vain_becomes_a_break(backend):
         assert compiled(x, log).tolist() == caught(x, expected).tolist()
         counts.append(compiled.framejit.compiles)
     assert log == expected and counts[3] == counts[-1] <= 8
-    assert [event.reason_id for event in seen if isinstance(event, events.Break)].count("data-dependent-branch") == 2  # in f, and in the callee
+    assert [event.reason_id for event in seen if isinstance(event, events.Break)].count(
+        "data-dependent-branch"
+    ) == 2  # in f, and in the callee
 
 
 def suppressed(x, log):
@@ -207,7 +210,9 @@ def test_a_branch_where_both_sides_go_on_is_a_break(function, x):
 
 WRITES = {
     "counted": lambda x, state: state.add_(1),
-    "statistics": lambda x, state: torch.nn.functional.batch_norm(x[:, None], state[:1], state[1:], training=True),
+    "statistics": lambda x, state: torch.nn.functional.batch_norm(
+        x[:, None], state[:1], state[1:], training=True
+    ),
     "foreach": lambda x, state: torch._foreach_add_([state], [x]),
 }
 

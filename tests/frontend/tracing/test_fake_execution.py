@@ -3,6 +3,7 @@
 Each program is called with several lengths of one total, so that sizes become symbols while others stay. The programs run in
 a process of their own: what goes wrong here ends it.
 """
+
 from __future__ import annotations
 
 import subprocess
@@ -26,7 +27,9 @@ RNNS = {
 
 def packed(module):
     def run(x, lengths):
-        result, state = module(rnn.pack_padded_sequence(x, lengths, batch_first=True, enforce_sorted=False))
+        result, state = module(
+            rnn.pack_padded_sequence(x, lengths, batch_first=True, enforce_sorted=False)
+        )
         return rnn.pad_packed_sequence(result, batch_first=True)[0], state
 
     return run
@@ -35,26 +38,50 @@ def packed(module):
 PROGRAMS = {
     "tensor_split": lambda x, n: x.flatten(0, 1).tensor_split(n.cumsum(0)),
     "tensor_split by lengths": lambda x, n: torch.tensor_split(x.flatten(0, 1), n),
-    "ctc_loss": lambda x, n: F.ctc_loss(x.transpose(0, 1).log_softmax(2), torch.ones(3, 2).long(), n, torch.full((3,), 1)),
+    "ctc_loss": lambda x, n: F.ctc_loss(
+        x.transpose(0, 1).log_softmax(2), torch.ones(3, 2).long(), n, torch.full((3,), 1)
+    ),
     "repeat_interleave": lambda x, n: torch.repeat_interleave(torch.arange(3), n),
-    "embedding_bag": lambda x, n: F.embedding_bag(torch.arange(x.shape[1]), torch.ones(20, 3), n.sort()[0] - n.min(), mode="sum"),
-    "segment_reduce": lambda x, n: torch.segment_reduce(x, "sum", lengths=torch.stack([n, x.shape[1] - n], 1), axis=1),
+    "embedding_bag": lambda x, n: F.embedding_bag(
+        torch.arange(x.shape[1]), torch.ones(20, 3), n.sort()[0] - n.min(), mode="sum"
+    ),
+    "segment_reduce": lambda x, n: torch.segment_reduce(
+        x, "sum", lengths=torch.stack([n, x.shape[1] - n], 1), axis=1
+    ),
     "bincount": lambda x, n: torch.bincount(n),
     "one_hot": lambda x, n: F.one_hot(n, 20),
-    "pack_sequence": lambda x, n: rnn.pack_sequence([t[:k] for t, k in zip(x, n.tolist(), strict=True)], enforce_sorted=False).data,
+    "pack_sequence": lambda x, n: (
+        rnn.pack_sequence(
+            [t[:k] for t, k in zip(x, n.tolist(), strict=True)], enforce_sorted=False
+        ).data
+    ),
     "unpad_sequence": lambda x, n: rnn.unpad_sequence(x, n, batch_first=True),
-    "nested": lambda x, n: torch.nested.nested_tensor([t[:k] for t, k in zip(x, n.tolist(), strict=True)], layout=torch.jagged).values(),
+    "nested": lambda x, n: torch.nested.nested_tensor(
+        [t[:k] for t, k in zip(x, n.tolist(), strict=True)], layout=torch.jagged
+    ).values(),
     "jagged": lambda x, n: torch.ops.aten._jagged_to_padded_dense_forward(
         x.flatten(0, 1), [torch.cat([torch.zeros(1).long(), n.cumsum(0)])], [x.shape[1]]
     ),
     "lstm of data": lambda x, n: torch.lstm(
-        x.flatten(0, 1), torch.full((x.shape[1],), 3), [torch.zeros(1, 3, 4)] * 2, [torch.ones(16, 4)] * 2, False, 1, 0.0, False, False
+        x.flatten(0, 1),
+        torch.full((x.shape[1],), 3),
+        [torch.zeros(1, 3, 4)] * 2,
+        [torch.ones(16, 4)] * 2,
+        False,
+        1,
+        0.0,
+        False,
+        False,
     ),
-    "pad_packed": lambda x, n: torch._pad_packed_sequence(x.flatten(0, 1), torch.full((x.shape[1],), 3), True, 0.0, x.shape[1]),
+    "pad_packed": lambda x, n: torch._pad_packed_sequence(
+        x.flatten(0, 1), torch.full((x.shape[1],), 3), True, 0.0, x.shape[1]
+    ),
     "sparse": lambda x, n: torch.sparse_coo_tensor(n[None] - 1, x[:, 0, 0], (30,)).to_dense(),
     "narrow": lambda x, n: x.narrow(1, n[-1] - 1, 1),
     "histogramdd": lambda x, n: torch.histogramdd(x.flatten(0, 1), bins=[2, 2, 2, 2])[0],
-    "batch_norm of one dimension": lambda x, n: torch.batch_norm(x[0, :, 0], None, None, None, None, True, 0.1, 1e-5, True),
+    "batch_norm of one dimension": lambda x, n: torch.batch_norm(
+        x[0, :, 0], None, None, None, None, True, 0.1, 1e-5, True
+    ),
     "slice by a tensor": lambda x, n: x[:, : n[0]],
 }
 
@@ -80,11 +107,18 @@ def compare(name, call, backend, dynamic):
         inputs = torch.randn(3, max(*lengths, 2), 4), torch.tensor(lengths)
         expected, found = outcome(call, *inputs), outcome(handle, *inputs)
         same = len(expected) == len(found) and all(map(alike, expected, found))
-        print(f"{name} {dynamic} {lengths} {'same' if same else f'DIFFERENT: {expected} {found}'}", flush=True)
+        print(
+            f"{name} {dynamic} {lengths} {'same' if same else f'DIFFERENT: {expected} {found}'}",
+            flush=True,
+        )
 
 
 def alike(one, other):
-    return torch.allclose(one, other, atol=1e-6, equal_nan=True) if isinstance(one, torch.Tensor) else one == other
+    return (
+        torch.allclose(one, other, atol=1e-6, equal_nan=True)
+        if isinstance(one, torch.Tensor)
+        else one == other
+    )
 
 
 def run_all(backend):
@@ -100,7 +134,9 @@ def run_all(backend):
 @pytest.mark.parametrize("backend", ["eager", "native"])
 def test_numbers_taken_from_tensors(backend, tmp_path):
     program = f"import runpy; runpy.run_path({__file__!r})['run_all']({backend!r})"
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, cwd=tmp_path)
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, cwd=tmp_path
+    )
     said = done.stdout.splitlines()
     assert done.returncode == 0, f"{said[-1:]} {done.stderr[-2000:]}"
     assert len(said) == 2 * len(LENGTHS) * (len(RNNS) + len(PROGRAMS))
@@ -120,7 +156,11 @@ def symbolic(mode, real):
 
 
 @pytest.mark.parametrize("kind", ["input", "result", "view"])
-@pytest.mark.parametrize("read", [torch.Tensor.data_ptr, lambda t: torch.tensor_split(torch.ones(9), t)], ids=["pointer", "numbers"])
+@pytest.mark.parametrize(
+    "read",
+    [torch.Tensor.data_ptr, lambda t: torch.tensor_split(torch.ones(9), t)],
+    ids=["pointer", "numbers"],
+)
 def test_the_memory_of_fake_tensors_with_symbols_cannot_be_read(kind, read):
     mode = fake_execution.CaptureFakeMode()
     fake = symbolic(mode, torch.arange(5))

@@ -14,22 +14,51 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.fx.experimental import _config
 from torch.fx.experimental.symbolic_shapes import DimDynamic, ShapeEnv, StatelessSymbolicContext
 
-X, W, INTS, MASK = torch.ones(5, 6, 8), torch.ones(8), torch.ones(5, 6, 8, dtype=torch.int64), torch.ones(5, 6, 8, dtype=torch.bool)
-TURNED, FLAT, SCALAR, WIDE = torch.ones(5, 8, 6).transpose(1, 2), torch.ones(7, 8), torch.tensor(2.0), torch.ones(5, 6, 4, 2)
+X, W, INTS, MASK = (
+    torch.ones(5, 6, 8),
+    torch.ones(8),
+    torch.ones(5, 6, 8, dtype=torch.int64),
+    torch.ones(5, 6, 8, dtype=torch.bool),
+)
+TURNED, FLAT, SCALAR, WIDE = (
+    torch.ones(5, 8, 6).transpose(1, 2),
+    torch.ones(7, 8),
+    torch.tensor(2.0),
+    torch.ones(5, 6, 4, 2),
+)
 
 CALLS = {
     **{
         f"{function.__name__}": (function, X)
-        for function in (torch.sin, torch.neg, torch.abs, torch.rsqrt, torch.relu, F.gelu, F.silu, F.softplus)
+        for function in (
+            torch.sin,
+            torch.neg,
+            torch.abs,
+            torch.rsqrt,
+            torch.relu,
+            F.gelu,
+            F.silu,
+            F.softplus,
+        )
     },
     "gelu, of tanh": (lambda x: F.gelu(x, approximate="tanh"), X),
-    **{f"{function.__name__} of a turned one": (function, TURNED) for function in (torch.sin, F.gelu)},
+    **{
+        f"{function.__name__} of a turned one": (function, TURNED)
+        for function in (torch.sin, F.gelu)
+    },
     "abs of complex": (torch.abs, X + 1j),
     "sin of ints": (torch.sin, INTS),
     "neg of ints": (torch.neg, INTS),
     **{
         f"{op.__name__} {what}": (op, X, other)
-        for op in (operator.add, operator.sub, operator.mul, operator.truediv, operator.lt, operator.eq)
+        for op in (
+            operator.add,
+            operator.sub,
+            operator.mul,
+            operator.truediv,
+            operator.lt,
+            operator.eq,
+        )
         for what, other in (
             ("itself", X),
             ("a vector", W),
@@ -102,16 +131,26 @@ def run(call, quick, numbers):
     function, *args = call
     for arg in args:
         if isinstance(arg, torch.Tensor) and arg.dim() > 1:
-            sizes = [DimDynamic.DUCK if size in numbers else DimDynamic.STATIC for size in arg.shape]
-            context = StatelessSymbolicContext(dynamic_sizes=sizes, constraint_sizes=[None] * arg.dim())
+            sizes = [
+                DimDynamic.DUCK if size in numbers else DimDynamic.STATIC for size in arg.shape
+            ]
+            context = StatelessSymbolicContext(
+                dynamic_sizes=sizes, constraint_sizes=[None] * arg.dim()
+            )
             arg = mode.from_tensor(arg, static_shapes=False, symbolic_context=context)
         elif isinstance(arg, torch.Tensor):
             arg = mode.from_tensor(arg)
         inputs.append(arg)
-    with mode, _config.patch(backed_size_oblivious=True), FakeRules(mode) if quick else nullcontext():
+    with (
+        mode,
+        _config.patch(backed_size_oblivious=True),
+        FakeRules(mode) if quick else nullcontext(),
+    ):
         try:
             results = function(*inputs)
-        except RuntimeError as error:  # as captures do: some versions of torch's C++ do not know symbols everywhere
+        except (
+            RuntimeError
+        ) as error:  # as captures do: some versions of torch's C++ do not know symbols everywhere
             if "symbolic sizes" not in str(error):
                 raise
             with enable_python_dispatcher():
@@ -123,8 +162,16 @@ def run(call, quick, numbers):
         return int(size.node.expr.subs(of_symbols)) if isinstance(size, torch.SymInt) else size
 
     def facts(result):
-        shared = [result.untyped_storage()._cdata == other.untyped_storage()._cdata for other in inputs if isinstance(other, torch.Tensor)]
-        layout = [*map(number, result.shape)], [*map(number, result.stride())], number(result.storage_offset())
+        shared = [
+            result.untyped_storage()._cdata == other.untyped_storage()._cdata
+            for other in inputs
+            if isinstance(other, torch.Tensor)
+        ]
+        layout = (
+            [*map(number, result.shape)],
+            [*map(number, result.stride())],
+            number(result.storage_offset()),
+        )
         return *layout, result.dtype, result.device, result.requires_grad, result._is_view(), shared
 
     return [facts(result) for result in (results if isinstance(results, tuple) else (results,))]

@@ -1,4 +1,5 @@
 """Operators on tensors of several dtypes: what the program has done before the error is not lost."""
+
 from __future__ import annotations
 
 import operator
@@ -50,17 +51,26 @@ WIDE = {
 
 def batch_norm_in_autocast(x, w, b):
     with torch.autocast("cpu", dtype=torch.bfloat16):
-        return F.batch_norm(F.conv2d(x, torch.eye(4)[..., None, None]), None, None, w, b, training=True).relu()
+        return F.batch_norm(
+            F.conv2d(x, torch.eye(4)[..., None, None]), None, None, w, b, training=True
+        ).relu()
 
 
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16], ids=str)
 @pytest.mark.parametrize("name", WIDE)
 def test_gradients_of_norms_whose_parameters_are_wider_than_their_input(name, dtype):
     norm = WIDE[name]
-    parameters = [torch.linspace(0.5, 2, 4).requires_grad_(), torch.linspace(-1, 1, 4).requires_grad_()]
+    parameters = [
+        torch.linspace(0.5, 2, 4).requires_grad_(),
+        torch.linspace(-1, 1, 4).requires_grad_(),
+    ]
     handle = strict_compile(norm, backend="native")
     for rows in (2, 3):
-        x = torch.randn(rows, 4, 5, 5, generator=torch.Generator().manual_seed(rows)).to(dtype).requires_grad_()
+        x = (
+            torch.randn(rows, 4, 5, 5, generator=torch.Generator().manual_seed(rows))
+            .to(dtype)
+            .requires_grad_()
+        )
         runs = []
         for call in (norm, handle):
             result = call(x, *parameters)
@@ -68,4 +78,6 @@ def test_gradients_of_norms_whose_parameters_are_wider_than_their_input(name, dt
             runs.append([result, *torch.autograd.grad(result, [x, *parameters], slopes)])
         for mine, yours in zip(*runs, strict=True):
             assert mine.dtype == yours.dtype
-            torch.testing.assert_close(yours, mine, rtol=0.03, atol=0.1)  # layer norms keep statistics rounded to the input's dtype
+            torch.testing.assert_close(
+                yours, mine, rtol=0.03, atol=0.1
+            )  # layer norms keep statistics rounded to the input's dtype

@@ -1,5 +1,6 @@
 """A generator that is dropped inside `try` or `with` is closed there and then, by Python: a capture does not count references, so the
 frame is left to Python. Where no such generator is dropped, the frame is captured."""
+
 from __future__ import annotations
 
 import collections.abc
@@ -164,11 +165,20 @@ def program(body, made):
     return space["f"]
 
 
-@pytest.mark.parametrize("made", [tried, within, leaving, nested, delegating], ids=lambda f: f.__name__)
+@pytest.mark.parametrize(
+    "made", [tried, within, leaving, nested, delegating], ids=lambda f: f.__name__
+)
 @pytest.mark.parametrize("name", BLOCKS)
 def test_a_forgotten_generator_is_closed(name, made):
     dropped = name not in ("not begun", "to the end")
-    check(program(BLOCKS[name], made), vec(2), [], graphs=None if dropped else 1, breaks=None if dropped else (), skipped=dropped)
+    check(
+        program(BLOCKS[name], made),
+        vec(2),
+        [],
+        graphs=None if dropped else 1,
+        breaks=None if dropped else (),
+        skipped=dropped,
+    )
 
 
 @pytest.mark.parametrize("made", [failing, writing])
@@ -276,4 +286,8 @@ def test_python_runs_the_function_that_made_it():
     check(f, vec(2), [], graphs=None, breaks=None, skipped=True)
     handle = framejit.compile(f, backend="eager")
     handle(vec(2), [])
-    assert [capture.ops for capture in handle.framejit.explain().captures if capture.function.endswith(".f")] == [1, 2]
+    assert [
+        capture.ops
+        for capture in handle.framejit.explain().captures
+        if capture.function.endswith(".f")
+    ] == [1, 2]

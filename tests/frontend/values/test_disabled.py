@@ -1,4 +1,5 @@
 """torch.compiler.disable and torch._dynamo.disable mean what framejit.disable means, wherever the marked function is."""
+
 from __future__ import annotations
 
 import framejit
@@ -81,7 +82,9 @@ def of_instance(mark):
     return module
 
 
-@pytest.mark.parametrize("make", [called, root, module, nested, of_instance], ids=lambda make: make.__name__)
+@pytest.mark.parametrize(
+    "make", [called, root, module, nested, of_instance], ids=lambda make: make.__name__
+)
 @pytest.mark.parametrize(("mark", "shallow"), MARKS)
 def test_a_marked_function(make, mark, shallow):
     target = make(mark)
@@ -89,11 +92,15 @@ def test_a_marked_function(make, mark, shallow):
     with torch.no_grad():
         expected = target(x)
     seen.clear()
-    compiled = strict_compile(target) if not isinstance(target, nn.Module) else framejit.compile(target)
+    compiled = (
+        strict_compile(target) if not isinstance(target, nn.Module) else framejit.compile(target)
+    )
     with torch.no_grad():
         assert all(compiled(x).equal(expected) for _ in range(3))
     assert {one for one in seen if one[0] == "own"} == {("own", False, False)}
-    assert {one[1:] for one in seen if one[0] == "callee"} <= ({(True, True)} if shallow else {(False, False)})
+    assert {one[1:] for one in seen if one[0] == "callee"} <= (
+        {(True, True)} if shallow else {(False, False)}
+    )
 
 
 def test_the_reason_is_told():
@@ -115,7 +122,11 @@ def test_a_marked_class_of_modules(disable):
             return callee(x)
 
     seen.clear()
-    for module in (Marked(), nn.Sequential(Marked(), nn.ReLU()), disable(make_class(lambda f: f)())):
+    for module in (
+        Marked(),
+        nn.Sequential(Marked(), nn.ReLU()),
+        disable(make_class(lambda f: f)()),
+    ):
         compiled = framejit.compile(module)
         assert compiled(torch.ones(2)).equal(torch.full((2,), 2.0))
     assert {one[1:] for one in seen} == {(False, False)}

@@ -1,4 +1,5 @@
 """Each operator of each pair of builtin families: the same results, errors and changes as in eager."""
+
 from __future__ import annotations
 
 import collections
@@ -40,7 +41,10 @@ OPERANDS = {
     "range": lambda: range(2), "builtin": lambda: len, "object": Ranked, "tensor": lambda: torch.ones(2),
 }  # fmt: skip
 SIGNS = ("+", "*", "%", "|", "-", "==", "!=", "<", ">=")  # one for each rule that a family has
-STATEMENTS = [*(f"out = left {sign} right" for sign in SIGNS), *(f"out = left; out {sign} right" for sign in ("+=", "*=", "|="))]
+STATEMENTS = [
+    *(f"out = left {sign} right" for sign in SIGNS),
+    *(f"out = left; out {sign} right" for sign in ("+=", "*=", "|=")),
+]
 
 
 def attempts_of(statements, parameters):
@@ -57,7 +61,10 @@ def attempts_of(statements, parameters):
 def text(results):
     """What a function gave; the order of a set with tensors depends on addresses."""
     y, found, *operands = results
-    return [sorted(map(repr, one)) if isinstance(one, set) else repr(one) for one in (y, *found, *operands)]
+    return [
+        sorted(map(repr, one)) if isinstance(one, set) else repr(one)
+        for one in (y, *found, *operands)
+    ]
 
 
 @pytest.mark.parametrize("left", OPERANDS)
@@ -65,11 +72,15 @@ def test_binary_operators(left):
     function = attempts_of(STATEMENTS, "left, right")
     for right, make in OPERANDS.items():
         expected = function(torch.ones(1), OPERANDS[left](), make())
-        assert text(framejit.compile(function, backend="eager")(torch.ones(1), OPERANDS[left](), make())) == text(expected), right
+        assert text(
+            framejit.compile(function, backend="eager")(torch.ones(1), OPERANDS[left](), make())
+        ) == text(expected), right
 
 
 @pytest.mark.parametrize("operand", OPERANDS)
 def test_unary_operators(operand):
     function = attempts_of([f"out = {sign}value" for sign in (*UNARY, "not ")], "value")
     expected = function(torch.ones(1), OPERANDS[operand]())
-    assert text(framejit.compile(function, backend="eager")(torch.ones(1), OPERANDS[operand]())) == text(expected)
+    assert text(
+        framejit.compile(function, backend="eager")(torch.ones(1), OPERANDS[operand]())
+    ) == text(expected)

@@ -1,4 +1,5 @@
 """Warnings and what loggers write: kept in order without a break where nobody can tell; else one break."""
+
 from __future__ import annotations
 
 import functools
@@ -19,7 +20,9 @@ def written():
     """What LOGGER writes."""
     stream = io.StringIO()
     handler = logging.StreamHandler(stream)
-    handler.setFormatter(logging.Formatter("%(levelname)s %(name)s %(filename)s:%(lineno)d %(funcName)s %(message)s"))
+    handler.setFormatter(
+        logging.Formatter("%(levelname)s %(name)s %(filename)s:%(lineno)d %(funcName)s %(message)s")
+    )
     LOGGER.addHandler(handler)
     LOGGER.propagate, before = False, LOGGER.level
     LOGGER.setLevel(logging.INFO)
@@ -60,7 +63,11 @@ def test_loggers_write_in_order_without_a_break(written):
     expect(seen, 1, (), False)
     LOGGER.setLevel(logging.ERROR)
     expected, text = f(vec(2), []), taken(written)
-    assert torch.equal(handle(vec(2), []), expected) and taken(written) == text and text.count("\n") == 2
+    assert (
+        torch.equal(handle(vec(2), []), expected)
+        and taken(written) == text
+        and text.count("\n") == 2
+    )
 
 
 def test_what_is_written_before_an_exception_leaves_or_a_break_comes(written):
@@ -146,7 +153,10 @@ def test_warnings_are_shown_in_order_without_a_break():
                 call(vec(2))
                 call(vec(2))
             shown.append([(str(w.message), w.category, w.filename, w.lineno) for w in recorded])
-        assert shown[0] == shown[1] and len(shown[0]) == {"always": 6, "default": 3, "ignore": 0}[action]
+        assert (
+            shown[0] == shown[1]
+            and len(shown[0]) == {"always": 6, "default": 3, "ignore": 0}[action]
+        )
     expect(seen, 1, (), False)
 
 

@@ -1,4 +1,5 @@
 """Attention written out by hand: found where it is one, left where something else happens in between."""
+
 from __future__ import annotations
 
 import math
@@ -10,11 +11,17 @@ from framejit.backends.graph.passes import attention
 from torch.nn import functional as F
 
 FOUND = {
-    "operators": lambda q, k, v: torch.softmax(q @ k.transpose(-2, -1) / math.sqrt(q.shape[-1]), -1) @ v,
-    "functions": lambda q, k, v: torch.matmul(F.dropout(F.softmax(torch.matmul(q, k.mT) * 0.125, dim=-1), 0.1, False), v),
+    "operators": lambda q, k, v: (
+        torch.softmax(q @ k.transpose(-2, -1) / math.sqrt(q.shape[-1]), -1) @ v
+    ),
+    "functions": lambda q, k, v: torch.matmul(
+        F.dropout(F.softmax(torch.matmul(q, k.mT) * 0.125, dim=-1), 0.1, False), v
+    ),
     "methods": lambda q, k, v: q.matmul(k.permute(0, 1, 3, 2)).softmax(-1).matmul(v),
     "scaled queries": lambda q, k, v: ((q * 0.3) @ k.mT).softmax(dim=3) @ v,
-    "bmm": lambda q, k, v: torch.bmm((2 * torch.bmm(q[0], k[0].transpose(1, 2))).softmax(dim=-1), v[0]),
+    "bmm": lambda q, k, v: torch.bmm(
+        (2 * torch.bmm(q[0], k[0].transpose(1, 2))).softmax(dim=-1), v[0]
+    ),
     "twice": lambda q, k, v: ((q @ k.mT).softmax(-1) @ v @ k.mT).softmax(-1) @ v,
 }
 
@@ -48,10 +55,15 @@ def test_found_or_left(name, monkeypatch):
     function, joined = {**FOUND, **LEFT}[name], name in FOUND
     seen = []
     original = attention.join_attention
-    monkeypatch.setattr("framejit.backends.native.backend.join_attention", lambda gm: seen.append((gm, original(gm))) or seen[-1][1])
+    monkeypatch.setattr(
+        "framejit.backends.native.backend.join_attention",
+        lambda gm: seen.append((gm, original(gm))) or seen[-1][1],
+    )
     generator = torch.Generator().manual_seed(0)
     q, k, v = (torch.randn(2, 3, 160, 16, generator=generator) for _ in range(3))
-    torch.testing.assert_close(framejit.compile(function, backend="native")(q, k, v), function(q, k, v), check_stride=True)
+    torch.testing.assert_close(
+        framejit.compile(function, backend="native")(q, k, v), function(q, k, v), check_stride=True
+    )
     ((before, after),) = seen
     calls = [node for node in after.graph.nodes if node.target is F.scaled_dot_product_attention]
     assert len(calls) == joined * (2 if name == "twice" else 1)

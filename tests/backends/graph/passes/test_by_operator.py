@@ -1,4 +1,5 @@
 """Graphs put together operator by operator: results, writes and random numbers are eager's; equal operators are looked at once."""
+
 from __future__ import annotations
 
 import framejit
@@ -18,7 +19,9 @@ def taken(monkeypatch):
 
     def told(gm, trace):
         traced = []
-        result = by_operator.by_operator(gm, lambda run, inputs: traced.append(len(run.__self__.different)) or trace(run, inputs))
+        result = by_operator.by_operator(
+            gm, lambda run, inputs: traced.append(len(run.__self__.different)) or trace(run, inputs)
+        )
         found.append(None if result is None else traced[0])
         return result
 
@@ -88,11 +91,22 @@ def equal_until_written(x, y):
     return first + second, third
 
 
-ONE_BY_ONE = (in_place, into_inputs, pieces, random, shifted, the_same_again, equal_results, equal_until_written)
+ONE_BY_ONE = (
+    in_place,
+    into_inputs,
+    pieces,
+    random,
+    shifted,
+    the_same_again,
+    equal_results,
+    equal_until_written,
+)
 AS_A_WHOLE = (through_a_view, half_of_an_input, switching_modes)
 
 
-@pytest.mark.parametrize("function", ONE_BY_ONE + AS_A_WHOLE, ids=lambda function: function.__name__)
+@pytest.mark.parametrize(
+    "function", ONE_BY_ONE + AS_A_WHOLE, ids=lambda function: function.__name__
+)
 def test_equals_eager(function, taken):
     calls = []
     for run in (function, framejit.compile(function, backend="native")):
@@ -106,7 +120,9 @@ def test_equals_eager(function, taken):
 
 def test_equal_results_share_no_memory():
     with torch.no_grad():
-        first, second, part, _ = framejit.compile(equal_results, backend="native")(torch.ones(4, 4), torch.ones(4))
+        first, second, part, _ = framejit.compile(equal_results, backend="native")(
+            torch.ones(4, 4), torch.ones(4)
+        )
     first.zero_()
     assert second.min() > 0
     part.zero_()
@@ -116,7 +132,9 @@ def test_equal_results_share_no_memory():
 def test_what_equal_operators_make_of_one_input_is_made_once(monkeypatch):
     made = []
     kept = native.compile_aten
-    monkeypatch.setattr(native, "compile_aten", lambda gm, *given, **how: made.append(gm) or kept(gm, *given, **how))
+    monkeypatch.setattr(
+        native, "compile_aten", lambda gm, *given, **how: made.append(gm) or kept(gm, *given, **how)
+    )
 
     def attentions(q, mask):
         for _ in range(3):
@@ -125,7 +143,9 @@ def test_what_equal_operators_make_of_one_input_is_made_once(monkeypatch):
 
     inputs = torch.randn(1, 2, 8, 4), torch.ones(8, 8).tril() > 0
     with torch.no_grad():
-        torch.testing.assert_close(framejit.compile(attentions, backend="native")(*inputs), attentions(*inputs))
+        torch.testing.assert_close(
+            framejit.compile(attentions, backend="native")(*inputs), attentions(*inputs)
+        )
     targets = [node.target for node in made[0].graph.nodes]
     assert targets.count(torch.ops.aten.where.self) == 1
 
@@ -149,7 +169,9 @@ def test_many_equal_blocks_are_looked_at_once(taken, monkeypatch):
     looked = []
     for module, name in ((fuse, "merge_or_inline"), (fuse, "simplify"), (native, "print_c")):
         kept = getattr(module, name)
-        monkeypatch.setattr(module, name, lambda *given, kept=kept, name=name: looked.append(name) or kept(*given))
+        monkeypatch.setattr(
+            module, name, lambda *given, kept=kept, name=name: looked.append(name) or kept(*given)
+        )
     counts = []
     for blocks in (3, 9):
         looked.clear()

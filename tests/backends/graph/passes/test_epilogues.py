@@ -1,4 +1,5 @@
 """Activations that become a product's last step, and those that must not."""
+
 from __future__ import annotations
 
 import framejit
@@ -55,6 +56,10 @@ def test_not_on_the_cpu(monkeypatch):
 def test_on_the_gpu(name, dtype):
     args = [tensor.to(dtype) for tensor in arguments("cuda")]
     compiled = framejit.compile(JOINED[name], backend="native")
-    loose = 2e-2 if dtype == torch.bfloat16 else 1e-4  # eager rounds the product before the activation
-    torch.testing.assert_close(compiled(*args), JOINED[name](*args), check_stride=True, atol=loose, rtol=loose)
+    loose = (
+        2e-2 if dtype == torch.bfloat16 else 1e-4
+    )  # eager rounds the product before the activation
+    torch.testing.assert_close(
+        compiled(*args), JOINED[name](*args), check_stride=True, atol=loose, rtol=loose
+    )
     assert "_addmm_activation" in str(compiled.framejit.explain())

@@ -1,4 +1,5 @@
 """Attention masks that are known to mask nothing go; every other mask stays."""
+
 import framejit
 import pytest
 import torch
@@ -35,11 +36,21 @@ def additive(x):
     return torch.zeros(8, 8)
 
 
-MASKS = [(full, True), (both, True), (causal, False), (from_input, False), (written_to, False), (random, False), (additive, False)]
+MASKS = [
+    (full, True),
+    (both, True),
+    (causal, False),
+    (from_input, False),
+    (written_to, False),
+    (random, False),
+    (additive, False),
+]
 
 
 @pytest.mark.parametrize("by_keyword", [True, False])
-@pytest.mark.parametrize(("make", "dropped"), MASKS, ids=lambda value: getattr(value, "__name__", None))
+@pytest.mark.parametrize(
+    ("make", "dropped"), MASKS, ids=lambda value: getattr(value, "__name__", None)
+)
 def test_only_a_mask_known_to_be_full_is_dropped(make, dropped, by_keyword):
     seen = []
 
@@ -78,7 +89,9 @@ def written(q):
     return rows(q).mul_(2).transpose(1, 2).reshape(2, 8, -1) * 1
 
 
-@pytest.mark.parametrize(("f", "dropped"), [(joined, True), (rows, False), (seen_as_it_lies, False), (written, False)])
+@pytest.mark.parametrize(
+    ("f", "dropped"), [(joined, True), (rows, False), (seen_as_it_lies, False), (written, False)]
+)
 def test_a_mask_stays_where_the_result_would_lie_otherwise_in_memory(f, dropped):
     graphs = []
 
@@ -90,7 +103,11 @@ def test_a_mask_stays_where_the_result_would_lie_otherwise_in_memory(f, dropped)
     want, got = f(x), framejit.compile(f, backend=backend, fullgraph=True)(x)
     assert torch.allclose(got, want, atol=1e-6)
     assert got.stride() == want.stride()
-    fakes = {node: node.meta["example_value"] for node in graphs[0].nodes if node.op.startswith("call") and node.users}
+    fakes = {
+        node: node.meta["example_value"]
+        for node in graphs[0].nodes
+        if node.op.startswith("call") and node.users
+    }
     (at,) = (node for node in fakes if node.target is attention)
     assert (at.kwargs["attn_mask"] is None) == dropped
     assert all(fake.requires_grad for fake in fakes.values() if fake.is_floating_point())

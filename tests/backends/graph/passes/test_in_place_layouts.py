@@ -1,11 +1,16 @@
 """In-place operators leave a tensor as it lies in memory, and what is made of it, too."""
+
 from __future__ import annotations
 
 import framejit
 import pytest
 import torch
 
-INDEX, SMALL, PLACES = torch.tensor([0, 1]), torch.arange(6.0).view(2, 3), torch.zeros(4, 3, dtype=torch.long)
+INDEX, SMALL, PLACES = (
+    torch.tensor([0, 1]),
+    torch.arange(6.0).view(2, 3),
+    torch.zeros(4, 3, dtype=torch.long),
+)
 OTHER, MASK = torch.arange(12.0).view(4, 3) / 2 + 0.5, torch.arange(12).view(4, 3) % 2 == 0
 CALLS = {
     "masked_fill_": lambda x: x.masked_fill_(x > 5, 5),
@@ -30,7 +35,9 @@ CALLS = {
 }
 
 
-EVERY = [(backend, name) for backend in ("eager", "aot_eager", "native", "torchscript") for name in CALLS] + [("inductor", "cumsum_")]
+EVERY = [
+    (backend, name) for backend in ("eager", "aot_eager", "native", "torchscript") for name in CALLS
+] + [("inductor", "cumsum_")]
 
 
 @pytest.mark.parametrize(("backend", "name"), EVERY)

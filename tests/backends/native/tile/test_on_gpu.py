@@ -1,4 +1,5 @@
 """Tiles, products and addresses on a device."""
+
 from __future__ import annotations
 
 import framejit
@@ -36,7 +37,10 @@ def test_equals_eager(name, mode, dtype, cache_dir):
 
 def test_gradients_of_tuned_kernels(cache_dir):
     results = []
-    for function in (CASES["linear"][0], framejit.compile(CASES["linear"][0], backend="native", mode="max-autotune-no-cudagraphs")):
+    for function in (
+        CASES["linear"][0],
+        framejit.compile(CASES["linear"][0], backend="native", mode="max-autotune-no-cudagraphs"),
+    ):
         args = [made(*shape).requires_grad_() for shape in CASES["linear"][1]]
         function(*args).square().sum().backward()
         results.append([arg.grad for arg in args])
@@ -48,7 +52,9 @@ def test_measuring_leaves_nothing(cache_dir):
     framejit.compile(lambda x: x + 1, backend="native")(x)
     torch.cuda.empty_cache()
     held, reserved = torch.cuda.memory_allocated(), torch.cuda.memory_reserved()
-    result = framejit.compile(lambda x, y: x.t() + y, backend="native", mode="max-autotune-no-cudagraphs")(x, y)
+    result = framejit.compile(
+        lambda x, y: x.t() + y, backend="native", mode="max-autotune-no-cudagraphs"
+    )(x, y)
     assert torch.cuda.memory_allocated() - held == result.nbytes
     del result
     torch.cuda.empty_cache()
@@ -59,7 +65,9 @@ def test_the_generator_is_as_it_was(cache_dir):
     torch.manual_seed(3)
     want = torch.rand(4, device="cuda")
     torch.manual_seed(3)
-    framejit.compile(lambda x: x.sin() + 1, backend="native", mode="max-autotune-no-cudagraphs")(made(500, 70))
+    framejit.compile(lambda x: x.sin() + 1, backend="native", mode="max-autotune-no-cudagraphs")(
+        made(500, 70)
+    )
     assert torch.equal(torch.rand(4, device="cuda"), want)
 
 

@@ -1,4 +1,5 @@
 """A program with products in tf32 is not called once torch's setting forbids them."""
+
 from __future__ import annotations
 
 from dataclasses import replace
@@ -16,7 +17,9 @@ from .. import products
 @pytest.fixture(autouse=True)
 def setting(monkeypatch):
     before = torch.get_float32_matmul_precision()
-    monkeypatch.setattr(torch._C, "_cuda_getCurrentRawStream", lambda device: 0, raising=False)  # torch for the CPU has none
+    monkeypatch.setattr(
+        torch._C, "_cuda_getCurrentRawStream", lambda device: 0, raising=False
+    )  # torch for the CPU has none
     torch.set_float32_matmul_precision("high")
     yield
     torch.set_float32_matmul_precision(before)
@@ -24,7 +27,10 @@ def setting(monkeypatch):
 
 def program_of(case):
     (found,) = products.found(case)
-    buffers = {name: replace(buffer, device=torch.device("cuda", 0)) for name, buffer in products.program(case).buffers.items()}
+    buffers = {
+        name: replace(buffer, device=torch.device("cuda", 0))
+        for name, buffer in products.program(case).buffers.items()
+    }
     return Program(buffers, ["x", "w"], [found.product], [])
 
 

@@ -1,4 +1,5 @@
 """What a tuner chooses, by the times that a device made up for the test tells."""
+
 from __future__ import annotations
 
 import contextlib
@@ -33,19 +34,31 @@ class Pretended:
     stream = 7
 
     def __init__(self, times=None, broken=(), identity="pretended", small=False, product=None):
-        self.product, self.times, self.broken, self.identity, self.small = product, times or {}, broken, identity, small
+        self.product, self.times, self.broken, self.identity, self.small = (
+            product,
+            times or {},
+            broken,
+            identity,
+            small,
+        )
         self.compiled, self.held, self.launched = [], 0, []
 
     def compile(self, jobs):
         self.compiled += jobs
-        return {job: Launched(self, number) for number, job in enumerate(self.compiled) if number not in self.broken}
+        return {
+            job: Launched(self, number)
+            for number, job in enumerate(self.compiled)
+            if number not in self.broken
+        }
 
     @contextlib.contextmanager
     def memory(self, elements, buffers):
         if self.small:
             raise torch.OutOfMemoryError("it is full")
         self.held += 1
-        yield {name: torch.zeros(count, dtype=buffers[name].dtype) for name, count in elements.items()}
+        yield {
+            name: torch.zeros(count, dtype=buffers[name].dtype) for name, count in elements.items()
+        }
         self.held -= 1
 
     def seconds(self, runs):
@@ -73,17 +86,28 @@ def program_of(*cases):
     buffers, steps = {}, []
     for number, case in enumerate(cases):
         names = {name: f"{name}_{number}" for name in case.memory}
-        buffers |= {names[name]: replace(buffer, name=names[name]) for name, buffer in case.buffers.items()}
+        buffers |= {
+            names[name]: replace(buffer, name=names[name]) for name, buffer in case.buffers.items()
+        }
         steps.append(renamed(simplify(case.kernel), names))
     return Program(buffers, [], steps, [])
 
 
 def renamed(kernel, names):
     def change(node):
-        return Scalar(LOAD, node.args, node.dtype, replace(node.attr, buffer=names[node.attr.buffer])) if node.op == LOAD else node
+        return (
+            Scalar(LOAD, node.args, node.dtype, replace(node.attr, buffer=names[node.attr.buffer]))
+            if node.op == LOAD
+            else node
+        )
 
     values = rewrite(kernel.roots(), change)
-    return replace(kernel, stores=tuple(Store(names[s.buffer], s.index, v) for s, v in zip(kernel.stores, values, strict=True)))
+    return replace(
+        kernel,
+        stores=tuple(
+            Store(names[s.buffer], s.index, v) for s, v in zip(kernel.stores, values, strict=True)
+        ),
+    )
 
 
 CASE = kernels.transposed(40, 50)
@@ -106,7 +130,9 @@ def test_the_fastest_is_chosen_and_remembered():
 
 
 def test_the_table_stays_where_nothing_is_clearly_better():
-    assert Tuner(Pretended({3: 0.99})).tune(program_of(CASE)) == {0: choose_tiles(Plan(simplify(CASE.kernel)))}
+    assert Tuner(Pretended({3: 0.99})).tune(program_of(CASE)) == {
+        0: choose_tiles(Plan(simplify(CASE.kernel)))
+    }
 
 
 def test_equal_kernels_are_measured_once():
@@ -123,12 +149,20 @@ def test_what_does_not_compile_or_launch_is_out():
 
 
 def test_without_a_result_the_table_stays_and_nothing_is_remembered():
-    for useless in (Pretended(broken=range(99)), Pretended(dict.fromkeys(range(99))), Pretended(small=True)):
+    for useless in (
+        Pretended(broken=range(99)),
+        Pretended(dict.fromkeys(range(99))),
+        Pretended(small=True),
+    ):
         assert Tuner(useless).tune(program_of(CASE)) == {} and useless.held == 0
     assert Tuner(Pretended({1: 0.5})).tune(program_of(CASE)) == {0: TRIED[1]}
 
 
-@pytest.mark.parametrize("case", [kernels.computed(), kernels.symbolic(3, 40)], ids=["computed places", "sizes that vary"])
+@pytest.mark.parametrize(
+    "case",
+    [kernels.computed(), kernels.symbolic(3, 40)],
+    ids=["computed places", "sizes that vary"],
+)
 def test_kernels_that_cannot_run_by_themselves_are_left(case):
     device = Pretended()
     assert Tuner(device).tune(program_of(case)) == {} and device.compiled == []
@@ -158,7 +192,9 @@ PRODUCT = products.JOINED["a row and a column"]
 def test_a_product_that_is_faster_takes_the_calls_place():
     program, first = copied(PRODUCT), count_of(PRODUCT)
     tried = blocks_to_try(products.found(PRODUCT)[0].product)
-    assert Tuner(Pretended({first + 2: 0.25})).tune(program) == {0: tried[1]}  # the reader as it was, then blocks
+    assert Tuner(Pretended({first + 2: 0.25})).tune(program) == {
+        0: tried[1]
+    }  # the reader as it was, then blocks
     (step,) = program.steps
     assert isinstance(step, Product)
     later = copied(PRODUCT)
@@ -168,7 +204,9 @@ def test_a_product_that_is_faster_takes_the_calls_place():
 def test_a_product_that_is_no_faster_stays_a_call():
     program = copied(PRODUCT)
     chosen = Tuner(Pretended(product=2.0)).tune(program)
-    assert [type(step) for step in program.steps] == [Call, Kernel] and not isinstance(chosen[1], Blocks)
+    assert [type(step) for step in program.steps] == [Call, Kernel] and not isinstance(
+        chosen[1], Blocks
+    )
 
 
 def test_positions_are_those_of_the_program_afterwards():

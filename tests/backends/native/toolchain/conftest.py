@@ -1,4 +1,5 @@
 """The test of the Triton loader is there where Triton is: it comes with torch for CUDA."""
+
 from __future__ import annotations
 
 import importlib.util

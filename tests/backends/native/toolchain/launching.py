@@ -1,5 +1,6 @@
 """Launches kernels through a driver made up for the test. A script, as the driver of a process is found once. Arguments: the driver's
 library. Prints a line for each check that holds."""
+
 from __future__ import annotations
 
 import ctypes
@@ -45,7 +46,10 @@ careful(5, 77, x, y[1:], 9)
 print("aligned", last()[:3] == [33, 5, 256] and last()[6] == y.data_ptr() + 4 and not made)
 careful(6, 77, x[1:], y, 9)
 careful(6, 77, x[2:], y, 9)
-print("not aligned", last() == [22, 6, 64, 0, 77, x.data_ptr() + 8, y.data_ptr(), 9, 0] and len(made) == 1)
+print(
+    "not aligned",
+    last() == [22, 6, 64, 0, 77, x.data_ptr() + 8, y.data_ptr(), 9, 0] and len(made) == 1,
+)
 careful(5, 77, x, y, 9)
 print("aligned again", last()[0] == 33)
 status.value = 700
@@ -55,8 +59,13 @@ print("too few", raised(TypeError, lambda: plain(5), "2 to"))
 print("by name", raised(TypeError, lambda: plain(5, 77, x=x), "positional"))
 print("no tensor", raised(AttributeError, lambda: plain(5, 77, "x"), "data_ptr"))
 print("nobody to ask", raised(TypeError, lambda: Kernel(1, 1, 1, 1), "otherwise"))
-print("no kernel", raised(TypeError, lambda: Kernel(1, 1, 1, 1, lambda: 5)(5, 77, x[1:]), "must give a Kernel"))
-print("it fails", raised(ZeroDivisionError, lambda: Kernel(1, 1, 1, 1, lambda: 1 / 0)(5, 77, x[1:])))
+print(
+    "no kernel",
+    raised(TypeError, lambda: Kernel(1, 1, 1, 1, lambda: 5)(5, 77, x[1:]), "must give a Kernel"),
+)
+print(
+    "it fails", raised(ZeroDivisionError, lambda: Kernel(1, 1, 1, 1, lambda: 1 / 0)(5, 77, x[1:]))
+)
 before = len([one for one in gc.get_objects() if type(one) is Kernel])
 box = []
 box.append(Kernel(1, 1, 1, 1, partial(len, box)))

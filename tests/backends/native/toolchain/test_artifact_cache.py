@@ -1,4 +1,5 @@
 """Compiled artifacts on disk: damaged, too many, built by two at once, nowhere to put them."""
+
 from __future__ import annotations
 
 import multiprocessing
@@ -31,7 +32,11 @@ def writer(data, log=None):
 def test_built_once_and_found_again():
     log = []
     first = ArtifactCache("c").make("abcd", writer(b"1", log))
-    assert ArtifactCache("c").make("abcd", writer(b"2", log)) == first and first.read_bytes() == b"1" and log == [b"1"]
+    assert (
+        ArtifactCache("c").make("abcd", writer(b"2", log)) == first
+        and first.read_bytes() == b"1"
+        and log == [b"1"]
+    )
 
 
 def test_a_damaged_file_is_made_again_with_a_warning():
@@ -49,7 +54,9 @@ def test_a_build_that_fails_leaves_nothing():
     cache = ArtifactCache("c")
     with pytest.raises(RuntimeError, match="no"):
         cache.make("abcd", fails)
-    assert cache.get("abcd") is None and [path.name for path in cache.path("abcd").parent.iterdir()] == ["abcd.lock"]
+    assert cache.get("abcd") is None and [
+        path.name for path in cache.path("abcd").parent.iterdir()
+    ] == ["abcd.lock"]
     assert cache.make("abcd", writer(b"whole")).read_bytes() == b"whole"
 
 
@@ -60,7 +67,11 @@ def test_what_was_used_longest_ago_goes_first():
         os.utime(path, (number + 1, number + 1))
     assert cache.get("aaaa") is not None  # used just now
     cache.make("cccc", writer(bytes(10)))
-    assert cache.get("bbbb") is None and cache.get("aaaa") is not None and cache.get("cccc") is not None
+    assert (
+        cache.get("bbbb") is None
+        and cache.get("aaaa") is not None
+        and cache.get("cccc") is not None
+    )
 
 
 def slow_build(folder, barrier, results):
@@ -92,7 +103,10 @@ def test_a_folder_that_cannot_be_written_to(tmp_path):
     with config.patch(cache_dir=tmp_path / "file" / "cache"):
         with pytest.warns(RuntimeWarning, match="set FRAMEJIT_CACHE_DIR"):
             assert cache_folder("c").parent.exists()
-        torch.testing.assert_close(framejit.compile(lambda x: torch.softmax(x * 2, -1), backend="native")(x), torch.softmax(x * 2, -1))
+        torch.testing.assert_close(
+            framejit.compile(lambda x: torch.softmax(x * 2, -1), backend="native")(x),
+            torch.softmax(x * 2, -1),
+        )
 
 
 def open_to_all(folder):
@@ -132,10 +146,16 @@ def test_a_folder_that_others_may_write_to_is_not_used(make, tmp_path):
         with pytest.warns(RuntimeWarning, match="is not used, because .* would be loaded from it"):
             path = ArtifactCache("c").make("abcd", writer(b"1"))
         assert not path.is_relative_to(folder) and path.read_bytes() == b"1"
-        assert ArtifactCache("c").make("abcd", writer(b"2")).read_bytes() == b"1"  # in this process, without a second warning
+        assert (
+            ArtifactCache("c").make("abcd", writer(b"2")).read_bytes() == b"1"
+        )  # in this process, without a second warning
 
 
-@pytest.mark.parametrize("spoil", [lambda path: path.chmod(0o666), lambda path: path.parent.chmod(0o777)], ids=["file", "folder"])
+@pytest.mark.parametrize(
+    "spoil",
+    [lambda path: path.chmod(0o666), lambda path: path.parent.chmod(0o777)],
+    ids=["file", "folder"],
+)
 def test_a_file_that_others_may_write_to_is_made_again(spoil):
     cache = ArtifactCache("c")
     spoil(cache.make("abcd", writer(b"1")))
@@ -158,7 +178,9 @@ def test_keys_tell_parts_apart():
 def test_kernels_are_compiled_once(monkeypatch):
     built = []
     original = compile_c._compile
-    monkeypatch.setattr(compile_c, "_compile", lambda *args: (built.append(args), original(*args))[1])
+    monkeypatch.setattr(
+        compile_c, "_compile", lambda *args: (built.append(args), original(*args))[1]
+    )
     for _ in range(2):
         framejit.compile(lambda x: torch.softmax(x * 2, -1), backend="native")(torch.randn(4, 5))
         framejit.reset()
@@ -168,6 +190,14 @@ def test_kernels_are_compiled_once(monkeypatch):
 def test_a_processors_whole_vectors_are_used(tmp_path):
     command, identity, vector = compile_c.compiler()
     assert compile_c.flags_for("#define __AVX2__ 1") == compile_c.FLAGS
-    compile_c._compile(command, compile_c.flags_for(identity), compile_c.PROBE, tmp_path / "probe.so", vector)
-    widest = "e" if "#define __AVX512F__ " in identity else "d" if "#define __AVX2__ " in identity else "b"
+    compile_c._compile(
+        command, compile_c.flags_for(identity), compile_c.PROBE, tmp_path / "probe.so", vector
+    )
+    widest = (
+        "e"
+        if "#define __AVX512F__ " in identity
+        else "d"
+        if "#define __AVX2__ " in identity
+        else "b"
+    )
     assert not vector or f"_ZGV{widest}N".encode() in (tmp_path / "probe.so").read_bytes()

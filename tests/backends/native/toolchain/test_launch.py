@@ -1,4 +1,5 @@
 """Kernels for the GPU, launched through a driver that writes down what it is told."""
+
 from __future__ import annotations
 
 import subprocess
@@ -23,8 +24,15 @@ int cuLaunchKernel(void* function, unsigned x, unsigned y, unsigned z, unsigned 
 def test_launching(tmp_path):
     source, library = tmp_path / "driver.c", tmp_path / "libcuda.so.1"
     source.write_text(DRIVER)
-    subprocess.run(["gcc", "-shared", "-fPIC", "-Wl,-soname,libcuda.so.1", str(source), "-o", str(library)], check=True)
+    subprocess.run(
+        ["gcc", "-shared", "-fPIC", "-Wl,-soname,libcuda.so.1", str(source), "-o", str(library)],
+        check=True,
+    )
     script = Path(__file__).with_name("launching.py")
-    done = subprocess.run([sys.executable, str(script), str(library)], capture_output=True, text=True, timeout=300)
+    done = subprocess.run(
+        [sys.executable, str(script), str(library)], capture_output=True, text=True, timeout=300
+    )
     told = done.stdout.splitlines()
-    assert len(told) == 13 and all(line.endswith("True") for line in told), done.stdout + done.stderr[-2000:]
+    assert len(told) == 13 and all(line.endswith("True") for line in told), (
+        done.stdout + done.stderr[-2000:]
+    )

@@ -1,4 +1,5 @@
 """Kernels on their way: compiled elsewhere all at once, loaded in order, each once; what failed is told. Compilers are played."""
+
 from __future__ import annotations
 
 import threading
@@ -55,7 +56,11 @@ def test_what_is_loaded_is_not_compiled_again(compilers):
     compilers.open.set()
     Loading([job("a"), job("b")], 0).kernels()
     again = Loading([job("b"), job("c"), job("a")], 0)
-    assert again.kernels() == {job("b"): ("kernel", "b"), job("c"): ("kernel", "c"), job("a"): ("kernel", "a")}
+    assert again.kernels() == {
+        job("b"): ("kernel", "b"),
+        job("c"): ("kernel", "c"),
+        job("a"): ("kernel", "a"),
+    }
     assert compilers.loaded == ["a", "b", "c"]  # one alone is compiled here
     assert sorted(compilers.compiled) == ["a", "b"]
 
@@ -63,6 +68,10 @@ def test_what_is_loaded_is_not_compiled_again(compilers):
 def test_what_failed_is_told_beside_what_did_not(compilers):
     compilers.open.set()
     ended = Loading([job("a"), job("broken"), job("too large")], 0).finish()
-    assert ended == {job("a"): ("kernel", "a"), job("broken"): "no such thing", job("too large"): "ValueError: out of registers"}
+    assert ended == {
+        job("a"): ("kernel", "a"),
+        job("broken"): "no such thing",
+        job("too large"): "ValueError: out of registers",
+    }
     with pytest.raises(RuntimeError, match="no such thing\nbroken"):
         Loading([job("a"), job("broken"), job("too large")], 0).kernels()

@@ -1,4 +1,5 @@
 """Global variables by their dictionary: `globals()`, `vars(module)` and names are one and the same."""
+
 from __future__ import annotations
 
 import sys
@@ -75,7 +76,14 @@ def in_a_loop(x, n):
     return seen, G
 
 
-CALLS = (stored_by_dictionary, stored_by_name, updated, read_in_a_function, of_this_module, in_a_loop)
+CALLS = (
+    stored_by_dictionary,
+    stored_by_name,
+    updated,
+    read_in_a_function,
+    of_this_module,
+    in_a_loop,
+)
 
 
 @pytest.mark.parametrize("fn", CALLS, ids=lambda fn: fn.__name__)

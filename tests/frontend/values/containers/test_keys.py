@@ -1,4 +1,5 @@
 """Objects as keys of dictionaries and members of sets: equal to themselves alone, or as their class says."""
+
 from __future__ import annotations
 
 import collections
@@ -146,7 +147,14 @@ def test_keys_that_are_compared_in_python(use):
     check(space["f"], vec(2), kwargs=worlds(), again=False, graphs=None, breaks=None, skipped=True)
 
 
-@pytest.mark.parametrize("use", ["{Colliding(1): 1, Colliding(2): x}", "Colliding(2) in {Colliding(1)}", "len({Undecided(1), Undecided(1)})"])
+@pytest.mark.parametrize(
+    "use",
+    [
+        "{Colliding(1): 1, Colliding(2): x}",
+        "Colliding(2) in {Colliding(1)}",
+        "len({Undecided(1), Undecided(1)})",
+    ],
+)
 def test_keys_that_hash_alike_and_differ_are_left_to_python(use):
     space = {**globals()}
     exec(f"def f(x):\n    y = x + 1\n    return y * 2, ({use})\n", space)
@@ -192,7 +200,10 @@ def test_keys_that_write_down_what_they_are_asked_are_asked_as_often_as_by_pytho
                                     "d[k] = x; k.number = 8; d[Key(2)] = x * 2", "s = {k, Key(4)}; k.number = 4; d[9] = s"])  # fmt: skip
 def test_a_key_that_changes_is_stored_under_the_hash_it_had(change):
     space = {**globals()}
-    exec(f"def f(x, d, k):\n    {change}\n    x = x + 1\n    return x, k in d, Key(1) in d, Key(5) in d, Key(2) in d, d, k\n", space)
+    exec(
+        f"def f(x, d, k):\n    {change}\n    x = x + 1\n    return x, k in d, Key(1) in d, Key(5) in d, Key(2) in d, d, k\n",
+        space,
+    )
     for made in (space["f"], strict_compile(space["f"], backend="eager")):
         found = made(vec(2), {Key(1): 1, Key(2): 2}, Key(3))
         told = (found[1:5], [key if isinstance(key, int) else key.number for key in found[5]])
@@ -269,10 +280,20 @@ class Flagged:
         return bool(FLAGS)
 
 
-@pytest.mark.parametrize("made", ["{Flagged(): 1, Flagged(): 2}", "{Flagged(), Flagged()}", "collections.Counter([Flagged(), Flagged()])"])
+@pytest.mark.parametrize(
+    "made",
+    [
+        "{Flagged(): 1, Flagged(): 2}",
+        "{Flagged(), Flagged()}",
+        "collections.Counter([Flagged(), Flagged()])",
+    ],
+)
 def test_keys_that_become_equal_after_they_were_stored(made: str) -> None:
     space = {**globals()}
-    exec(f"def f(x):\n    d = {made}\n    FLAGS.append(1)\n    y = x + len(d)\n    FLAGS.clear()\n    return y, len(d)\n", space)
+    exec(
+        f"def f(x):\n    d = {made}\n    FLAGS.append(1)\n    y = x + len(d)\n    FLAGS.clear()\n    return y, len(d)\n",
+        space,
+    )
     check(space["f"], vec(2), graphs=None, breaks=None)
     exec(f"def f(x):\n    d = {made}\n    FLAGS.append(1)\n    return x + 1, d\n", space)
     for call in (space["f"], strict_compile(space["f"], backend="eager")):
@@ -330,5 +351,17 @@ def test_of_equal_keys_the_one_that_python_keeps_is_kept(use):
     space = {**globals()}
     exec(f"def f(x, d, k, s, e, z, h, n):\n    return x + 1, ({use})\n", space)
     first, second = Key(1), Key(2)
-    sets = {"e": {Key(1), Key(2), Key(3)}, "z": frozenset([Key(1), Key(2)]), "h": Handmade([Key(2)]), "n": {1, 2, 3}}
-    check(space["f"], vec(2), kwargs={"d": {first: 1, second: 2}, "k": Key(2), "s": {first, second}, **sets}, graphs=None, breaks=None, again=False)
+    sets = {
+        "e": {Key(1), Key(2), Key(3)},
+        "z": frozenset([Key(1), Key(2)]),
+        "h": Handmade([Key(2)]),
+        "n": {1, 2, 3},
+    }
+    check(
+        space["f"],
+        vec(2),
+        kwargs={"d": {first: 1, second: 2}, "k": Key(2), "s": {first, second}, **sets},
+        graphs=None,
+        breaks=None,
+        again=False,
+    )

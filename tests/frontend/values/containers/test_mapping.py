@@ -1,4 +1,5 @@
 """`|` and `|=` of dictionaries of all classes, and operators of lists of a class of the program's."""
+
 from __future__ import annotations
 
 from collections import Counter, OrderedDict, defaultdict
@@ -140,7 +141,14 @@ class Appending(list):
 
 
 def operators(x, items):
-    return x + 1, [type(made) for made in (items + [1], [1] + items, items * 2, 2 * items)], items + [1], [1] + items, items * 2, 2 * items
+    return (
+        x + 1,
+        [type(made) for made in (items + [1], [1] + items, items * 2, 2 * items)],
+        items + [1],
+        [1] + items,
+        items * 2,
+        2 * items,
+    )
 
 
 def in_place(x, items):

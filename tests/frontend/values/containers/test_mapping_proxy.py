@@ -1,4 +1,5 @@
 """types.MappingProxyType, what gives one (a Signature's parameters, an enumeration's members), and views made elsewhere."""
+
 from __future__ import annotations
 
 import collections
@@ -36,16 +37,27 @@ PROCESSOR = Processor()
 
 
 def reads(x):
-    return x * PROXY["a"] + PROXY.get("zz", 3) + len(PROXY) + sum(PROXY.values()), "a" in PROXY, [*PROXY], list(PROXY.items())
+    return (
+        x * PROXY["a"] + PROXY.get("zz", 3) + len(PROXY) + sum(PROXY.values()),
+        "a" in PROXY,
+        [*PROXY],
+        list(PROXY.items()),
+    )
 
 
 def members(x):
-    return x * Color.__members__["BLUE"].value, list(Color.__members__), Color.__members__["CRIMSON"] is Color.RED
+    return (
+        x * Color.__members__["BLUE"].value,
+        list(Color.__members__),
+        Color.__members__["CRIMSON"] is Color.RED,
+    )
 
 
 def parameters(x):
     names = set(inspect.signature(PROCESSOR.__call__).parameters.keys())
-    return PROCESSOR(x, **{k: v for k, v in {"scale": 2.0, "other": 1}.items() if k in names}), sorted(names)
+    return PROCESSOR(
+        x, **{k: v for k, v in {"scale": 2.0, "other": 1}.items() if k in names}
+    ), sorted(names)
 
 
 def defaults(x):
@@ -66,7 +78,16 @@ def shared(x):
 
 def operators(x):
     proxy = types.MappingProxyType({"r": 2})
-    return x * 2, proxy == {"r": 2}, proxy != PROXY, {"r": 2} == proxy, proxy | {"s": 3}, {"t": 1} | proxy, proxy == 3, proxy | PROXY
+    return (
+        x * 2,
+        proxy == {"r": 2},
+        proxy != PROXY,
+        {"r": 2} == proxy,
+        proxy | {"s": 3},
+        {"t": 1} | proxy,
+        proxy == 3,
+        proxy | PROXY,
+    )
 
 
 def updated(x):
@@ -77,7 +98,13 @@ def updated(x):
 
 
 def kinds(x):
-    return x * 2, isinstance(PROXY, collections.abc.Mapping), type(PROXY) is types.MappingProxyType, bool(types.MappingProxyType({})), hasattr(PROXY, "pop")
+    return (
+        x * 2,
+        isinstance(PROXY, collections.abc.Mapping),
+        type(PROXY) is types.MappingProxyType,
+        bool(types.MappingProxyType({})),
+        hasattr(PROXY, "pop"),
+    )
 
 
 def matched(x):
@@ -113,15 +140,51 @@ def absent(x):
         return x + 1, error.args
 
 
-KEYS, VALUES, ITEMS, ORDERED = TABLE.keys(), TABLE.values(), TABLE.items(), collections.OrderedDict(z=1).values()
+KEYS, VALUES, ITEMS, ORDERED = (
+    TABLE.keys(),
+    TABLE.values(),
+    TABLE.items(),
+    collections.OrderedDict(z=1).values(),
+)
 
 
 def views(x):
-    read = x * len(KEYS) + sum(VALUES), [*KEYS], list(ITEMS), "a" in KEYS, 7 in VALUES, list(ORDERED), [*reversed(VALUES)], bool(KEYS)
-    return read, KEYS & {"a"}, KEYS, VALUES, KEYS == TABLE.keys(), KEYS is TABLE.keys(), type(ORDERED).__name__
+    read = (
+        x * len(KEYS) + sum(VALUES),
+        [*KEYS],
+        list(ITEMS),
+        "a" in KEYS,
+        7 in VALUES,
+        list(ORDERED),
+        [*reversed(VALUES)],
+        bool(KEYS),
+    )
+    return (
+        read,
+        KEYS & {"a"},
+        KEYS,
+        VALUES,
+        KEYS == TABLE.keys(),
+        KEYS is TABLE.keys(),
+        type(ORDERED).__name__,
+    )
 
 
-WHOLE = (views, reads, members, parameters, defaults, made, shared, operators, updated, kinds, matched, refused, absent)
+WHOLE = (
+    views,
+    reads,
+    members,
+    parameters,
+    defaults,
+    made,
+    shared,
+    operators,
+    updated,
+    kinds,
+    matched,
+    refused,
+    absent,
+)
 
 
 @pytest.mark.parametrize("fn", WHOLE, ids=lambda fn: fn.__name__)

@@ -1,4 +1,5 @@
 """Dictionaries that keep an order of their own, dictionaries whose class overrides what reads them, and deques."""
+
 from __future__ import annotations
 
 import copy
@@ -92,7 +93,13 @@ def test_methods_of_its_own_are_not_asked():
 
 def past_lies(x, d):
     dict.__setitem__(d, "b", 2)
-    seen = dict.__len__(d), dict.get(d, "a"), dict.__contains__(d, "c"), list(dict.items(d)), list(dict.keys(d))
+    seen = (
+        dict.__len__(d),
+        dict.get(d, "a"),
+        dict.__contains__(d, "c"),
+        list(dict.items(d)),
+        list(dict.keys(d)),
+    )
     dict.pop(d, "a", None)
     return x + 1, seen, list(dict.values(d))
 
@@ -112,10 +119,18 @@ def test_a_read_that_moves():
 
 
 def views(x, d):
-    return x + 1, d.keys(), d.values(), d.items(), [type(view) for view in (d.keys(), d.values(), d.items())]
+    return (
+        x + 1,
+        d.keys(),
+        d.values(),
+        d.items(),
+        [type(view) for view in (d.keys(), d.values(), d.items())],
+    )
 
 
-@pytest.mark.parametrize("made", [moved, lambda: {"a": 1}, lambda: defaultdict(int, a=1), lambda: Counter(a=1)])
+@pytest.mark.parametrize(
+    "made", [moved, lambda: {"a": 1}, lambda: defaultdict(int, a=1), lambda: Counter(a=1)]
+)
 def test_views(made):
     check(views, vec(2), made())
 
@@ -147,7 +162,9 @@ def plain_copy(x, d):
     return x + 1, made, type(made)
 
 
-@pytest.mark.parametrize("made", [lambda: defaultdict(int, a=1), lambda: DefaultBelow(int, a=1), lambda: Counter(a=1)])
+@pytest.mark.parametrize(
+    "made", [lambda: defaultdict(int, a=1), lambda: DefaultBelow(int, a=1), lambda: Counter(a=1)]
+)
 def test_copies_by_dict(made):
     check(plain_copy, vec(2), made())
 
@@ -165,7 +182,13 @@ def test_copies_have_the_attributes():
 
 
 def attributes(x, d):
-    return x + 1, getattr(d, "mark", None), hasattr(d, "mark"), hasattr(d, "other"), hasattr(d, "items")
+    return (
+        x + 1,
+        getattr(d, "mark", None),
+        hasattr(d, "mark"),
+        hasattr(d, "other"),
+        hasattr(d, "items"),
+    )
 
 
 def test_attributes():

@@ -1,4 +1,5 @@
 """Sets and operators of dictionaries' views give their items in the order in which CPython's own tables come to hold them."""
+
 from __future__ import annotations
 
 import collections
@@ -104,8 +105,14 @@ def changed_and_walked(x, s):
     return x + 1, [member for member in s]
 
 
-@pytest.mark.parametrize("make", [lambda: {1, 2, 3}, lambda: grown(1, 9), lambda: grown(1, 9, 17, 25), lambda: {5}], ids=["small", "two", "four", "one"])
-@pytest.mark.parametrize("f", [popped_and_added, added_and_listed, changed_and_walked], ids=lambda f: f.__name__)
+@pytest.mark.parametrize(
+    "make",
+    [lambda: {1, 2, 3}, lambda: grown(1, 9), lambda: grown(1, 9, 17, 25), lambda: {5}],
+    ids=["small", "two", "four", "one"],
+)
+@pytest.mark.parametrize(
+    "f", [popped_and_added, added_and_listed, changed_and_walked], ids=lambda f: f.__name__
+)
 def test_an_existing_set_keeps_its_table(f, make):
     handle, mine, yours = strict_compile(f, backend="eager"), make(), make()
     for _ in range(5):

@@ -1,5 +1,6 @@
 """A break in the body of a loop loses that statement only, whatever iterator the loop walks: the iterator exists by then, is looked
 into without being moved, and is moved as eager moves it."""
+
 from __future__ import annotations
 
 import collections
@@ -75,7 +76,12 @@ def test_each_turn_of_a_loop_loses_the_statement_that_breaks_and_no_more(made, n
     f = program(f"def f(x):\n    for {names} in {made}:\n        {body}\n        print('turn')\n        x = torch.relu(x)\n    else:\n"
                 f"        x = x - 1\n    return x\n")  # fmt: skip
     left_to_python = "islice" in made or "count" in made
-    check(f, vec(2, 3), graphs=None if left_to_python else 3, breaks=None if left_to_python else ("output", "output"))
+    check(
+        f,
+        vec(2, 3),
+        graphs=None if left_to_python else 3,
+        breaks=None if left_to_python else ("output", "output"),
+    )
 
 
 def test_a_chain_opens_its_iterables_as_they_come():
@@ -155,7 +161,11 @@ ITERTOOLS: dict[str, Any] = {
     "count of floats": lambda: itertools.count(0.5, 0.1),
     "slice with steps": lambda: itertools.islice(range(20), 1, 18, 4),
     "calls": lambda: iter([5, 4, 3, 2].pop, 5),
-    **({"batched": lambda: itertools.batched("abcdefg", 2)} if hasattr(itertools, "batched") else {}),
+    **(
+        {"batched": lambda: itertools.batched("abcdefg", 2)}
+        if hasattr(itertools, "batched")
+        else {}
+    ),
 }
 
 
@@ -185,7 +195,9 @@ def test_one_of_itertools_from_outside_stands_where_eager_leaves_it(name, times)
     expected, found = take(vec(2), eager, times), handle(vec(2), compiled, times)
     assert found[1] == expected[1] and found[2] is compiled
     assert list(itertools.islice(compiled, 9)) == list(itertools.islice(eager, 9))
-    assert bool([event for event in seen if type(event).__name__ in ("Break", "Skipped")]) == (name not in CAPTURED)
+    assert bool([event for event in seen if type(event).__name__ in ("Break", "Skipped")]) == (
+        name not in CAPTURED
+    )
 
 
 @pytest.mark.parametrize("before", [0, 1, 2])
@@ -212,7 +224,10 @@ def test_what_has_begun_is_read_to_its_end(made, before):
         assert list(inner) == list(others) and list(eager) == list(compiled) == []
 
 
-@pytest.mark.parametrize("loop", ["for i in itertools.islice(range(9), 4)", "for i in itertools.islice(range(9), 0, 4, 1)"])
+@pytest.mark.parametrize(
+    "loop",
+    ["for i in itertools.islice(range(9), 4)", "for i in itertools.islice(range(9), 0, 4, 1)"],
+)
 def test_a_slice_loses_one_statement_a_turn(loop):
     check(around_a_print(loop), vec(2, 3), [], graphs=None, breaks=None)
 
@@ -250,12 +265,22 @@ def groups(taken: int) -> tuple[Any, Any]:
 
 
 GROUPS = {
-    "the group, then the next one": lambda found, group: (next(group, None), *listed(found, 1), list(group)),
+    "the group, then the next one": lambda found, group: (
+        next(group, None),
+        *listed(found, 1),
+        list(group),
+    ),
     "the next one, then the group": lambda found, group: (*listed(found, 1), list(group)),
     "the group alone": lambda found, group: list(group),
-    "the second of two at once": lambda found, group: [list(other) for _, other in [next(found), next(found)]],
+    "the second of two at once": lambda found, group: [
+        list(other) for _, other in [next(found), next(found)]
+    ],
     "all keys": lambda found, group: [key for key, _ in found],
-    "to the end and beyond": lambda found, group: (listed(found, 9), next(found, "end"), list(group)),
+    "to the end and beyond": lambda found, group: (
+        listed(found, 9),
+        next(found, "end"),
+        list(group),
+    ),
 }
 
 
@@ -287,7 +312,10 @@ def test_a_group_that_outlives_the_frame_goes_on():
     ts = [vec(2), vec(2), vec(3), vec(3), vec(3)]
     (_, *eager), (_, *compiled) = f(vec(1), ts), strict_compile(f, backend="eager")(vec(1), ts)
     for mine, yours in zip(eager, compiled, strict=True):
-        assert all(torch.equal(a, b) if isinstance(a, torch.Tensor) else a[0] == b[0] for a, b in zip(mine, yours, strict=True))
+        assert all(
+            torch.equal(a, b) if isinstance(a, torch.Tensor) else a[0] == b[0]
+            for a, b in zip(mine, yours, strict=True)
+        )
 
 
 def test_an_error_ends_a_zip_longest():
@@ -310,7 +338,13 @@ def test_an_error_ends_a_zip_longest():
 def test_a_slice_whose_start_is_behind_its_end_skips_to_the_start():
     def f(x, items):
         walk = iter(items)
-        return x + 1, list(itertools.islice(walk, 5, 3)), next(walk), list(itertools.islice(walk, 0, 5, 3)), next(walk)
+        return (
+            x + 1,
+            list(itertools.islice(walk, 5, 3)),
+            next(walk),
+            list(itertools.islice(walk, 0, 5, 3)),
+            next(walk),
+        )
 
     check(f, vec(2), list(range(20)))
 
@@ -330,8 +364,17 @@ def test_strict_batches():
     check(f, vec(2), [1, 2, 3, 4], graphs=None, breaks=None)
 
 
-@pytest.mark.parametrize("walk", ["k in d", "k in d.keys()", "k, v in d.items()", "i, (k, v) in enumerate(d.items())"])
-@pytest.mark.parametrize("body", ["print(k); d[k] = d[k] + x", "d[k] = d[k] + x; print(k); d[k] = d[k] * 2", "print(k); d[k] = x; d['c'] = d[k] + x"])
+@pytest.mark.parametrize(
+    "walk", ["k in d", "k in d.keys()", "k, v in d.items()", "i, (k, v) in enumerate(d.items())"]
+)
+@pytest.mark.parametrize(
+    "body",
+    [
+        "print(k); d[k] = d[k] + x",
+        "d[k] = d[k] + x; print(k); d[k] = d[k] * 2",
+        "print(k); d[k] = x; d['c'] = d[k] + x",
+    ],
+)
 def test_values_replaced_under_the_keys_of_an_iterated_dictionary(walk, body):
     f = program(f"""
 def f(x, d):
@@ -409,18 +452,38 @@ def test_an_exception_leaves_the_iterator_moved():
                 raise ValueError(i)
         return x
 
-    check(f, vec(2), itertools.islice(range(9), 9) if COPIED_QUIETLY else iter(range(9)), dict.fromkeys("abcd", vec(2)), graphs=None, breaks=None)
+    check(
+        f,
+        vec(2),
+        itertools.islice(range(9), 9) if COPIED_QUIETLY else iter(range(9)),
+        dict.fromkeys("abcd", vec(2)),
+        graphs=None,
+        breaks=None,
+    )
 
 
-CHANGES = ["d['new'] = x", "del d['b']", "d.clear()", "d.pop('a'); d['z'] = x", "d['a'] = x + 5", "d.update(b=x)"]
-WALKS = [("items", change) for change in CHANGES] + [(view, change) for view in ("keys", "values") for change in CHANGES[3:5]]
+CHANGES = [
+    "d['new'] = x",
+    "del d['b']",
+    "d.clear()",
+    "d.pop('a'); d['z'] = x",
+    "d['a'] = x + 5",
+    "d.update(b=x)",
+]
+WALKS = [("items", change) for change in CHANGES] + [
+    (view, change) for view in ("keys", "values") for change in CHANGES[3:5]
+]
 
 
 @pytest.mark.parametrize(("view", "change"), WALKS)
 @pytest.mark.parametrize("where", ["before", "inside", "after"])
 def test_a_dictionary_changed_while_it_is_walked(where, view, change):
     change = f"if turn == 1: exec({change!r})" if where == "inside" else f"if turn == 1: {change}"
-    lines = {"before": [change, "print(turn)"], "inside": [change], "after": ["print(turn)", change]}[where]
+    lines = {
+        "before": [change, "print(turn)"],
+        "inside": [change],
+        "after": ["print(turn)", change],
+    }[where]
     body = "".join(f"        {line}\n" for line in lines)
     f = program(f"def f(x, d):\n    turn = 0\n    given = []\n    for item in d.{view}():\n        turn += 1\n        given.append(item)\n{body}"
                 "        x = x + 1\n    return x, d, given\n")  # fmt: skip
@@ -429,11 +492,15 @@ def test_a_dictionary_changed_while_it_is_walked(where, view, change):
 
 @pytest.mark.parametrize("change", ["s.add(9)", "s.discard(1)", "s.clear()"])
 def test_a_set_changed_while_it_is_walked(change):
-    f = program(f"def f(x, s):\n    for n in s:\n        print(n)\n        x = x + n\n        {change}\n    return x, s\n")
+    f = program(
+        f"def f(x, s):\n    for n in s:\n        print(n)\n        x = x + n\n        {change}\n    return x, s\n"
+    )
     check(f, vec(2), {1, 2, 3}, graphs=None, breaks=None)
 
 
-@pytest.mark.parametrize("change", ["xs.append(x)", "xs.pop()", "xs.clear()", "xs[:] = [x, x]", "xs[-1] = x * 3"])
+@pytest.mark.parametrize(
+    "change", ["xs.append(x)", "xs.pop()", "xs.clear()", "xs[:] = [x, x]", "xs[-1] = x * 3"]
+)
 def test_a_list_changed_while_it_is_walked(change):
     for made in ("xs", "reversed(xs)", "enumerate(xs)", "zip(xs, xs)"):
         f = program(f"def f(x, xs):\n    turn = 0\n    for item in {made}:\n        turn += 1\n        print(turn)\n        x = x + 1\n"
@@ -487,7 +554,12 @@ def test_iterators_of_other_makes_are_other_programs():
         return x
 
     handle = strict_compile(f, backend="eager")
-    for make in (lambda: zip([1, 2], [3, 4]), lambda: zip([1, 2], [3, 4], [5, 6]), lambda: enumerate([7, 8]), lambda: zip((1, 2), [3, 4])):  # noqa: B905
+    for make in (
+        lambda: zip([1, 2], [3, 4]),
+        lambda: zip([1, 2], [3, 4], [5, 6]),
+        lambda: enumerate([7, 8]),
+        lambda: zip((1, 2), [3, 4]),
+    ):  # noqa: B905
         assert torch.equal(handle(vec(2), make()), f(vec(2), make()))
 
 
@@ -765,7 +837,13 @@ def test_what_an_exhausted_iterator_brings():
         got = [[*Ends(Stop)], [*zip(Ends(Stop))], [*map(lambda v: next(iter([])), [1])]]
         made = generated()
         next(made)
-        for it in (made, Ends(StopIteration), Ends(Stop), map(lambda v: next(Ends(StopIteration)), [1]), delegating(Ends(Stop))):
+        for it in (
+            made,
+            Ends(StopIteration),
+            Ends(Stop),
+            map(lambda v: next(Ends(StopIteration)), [1]),
+            delegating(Ends(Stop)),
+        ):
             try:
                 next(it)
             except StopIteration as error:
@@ -808,11 +886,19 @@ def walked_by_two_loops(x, one, other, changed):
     return x, len(list(other))
 
 
-SAME_LISTS = {"none": (0, 1, 2), "both": (0, 0, 2), "first": (0, 1, 0), "second": (0, 1, 1), "all": (0, 0, 0)}
+SAME_LISTS = {
+    "none": (0, 1, 2),
+    "both": (0, 0, 2),
+    "first": (0, 1, 0),
+    "second": (0, 1, 1),
+    "all": (0, 0, 0),
+}
 
 
 @pytest.mark.parametrize("first", SAME_LISTS)
-@pytest.mark.parametrize("f", [walked_beside_a_change, walked_by_two_loops], ids=lambda f: f.__name__)
+@pytest.mark.parametrize(
+    "f", [walked_beside_a_change, walked_by_two_loops], ids=lambda f: f.__name__
+)
 def test_which_iterators_walk_one_list_is_guarded(f, first):
     handle = strict_compile(f, backend="eager")
     for places in (SAME_LISTS[first], *SAME_LISTS.values()):

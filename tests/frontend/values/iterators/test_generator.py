@@ -1,4 +1,5 @@
 """Generators that live across a break, and breaks in what consumes or feeds them."""
+
 from __future__ import annotations
 
 import contextlib
@@ -122,7 +123,9 @@ def test_a_generator_goes_out():
 
     g = framejit.compile(f)
     log, expected = [], []
-    assert torch.equal(torch.stack(list(g(vec(2), log)[0])), torch.stack(list(f(vec(2), expected)[0])))
+    assert torch.equal(
+        torch.stack(list(g(vec(2), log)[0])), torch.stack(list(f(vec(2), expected)[0]))
+    )
     assert log == expected
 
 
@@ -323,8 +326,43 @@ def with_many_constants(x, log):
 
 def far_behind(x, log):
     log.append([{(n, n + 1): [n, str(n), n + 2, n + 3, n + 4]} for n in (1, 2)])
-    log.append((1.5, 2.5, x.shape, x.dtype, x.ndim, x.device, x.layout, x.shape, x.dtype, x.ndim, x.device, x.layout, x.shape, x.dtype, x.ndim))
-    log.append((x.shape, x.dtype, x.ndim, x.device, x.layout, x.shape, x.dtype, x.ndim, x.device, x.layout, x.shape, x.dtype, x.ndim, x.is_leaf))
+    log.append(
+        (
+            1.5,
+            2.5,
+            x.shape,
+            x.dtype,
+            x.ndim,
+            x.device,
+            x.layout,
+            x.shape,
+            x.dtype,
+            x.ndim,
+            x.device,
+            x.layout,
+            x.shape,
+            x.dtype,
+            x.ndim,
+        )
+    )
+    log.append(
+        (
+            x.shape,
+            x.dtype,
+            x.ndim,
+            x.device,
+            x.layout,
+            x.shape,
+            x.dtype,
+            x.ndim,
+            x.device,
+            x.layout,
+            x.shape,
+            x.dtype,
+            x.ndim,
+            x.is_leaf,
+        )
+    )
     try:
         last = yield from answering(x, log)
     except KeyError as error:

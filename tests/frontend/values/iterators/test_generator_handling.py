@@ -1,4 +1,5 @@
 """A generator that waits inside an exception handler: what it handles is its own, not the exception of those who resume it."""
+
 from __future__ import annotations
 
 import sys
@@ -144,7 +145,15 @@ def thrown_by_who_handles(x, log):
     return x + 1
 
 
-ALL = [thrown_into, resumed_in_a_handler, started_in_a_handler, raised_again, thrown_while_it_handles, thrown_by_who_handles, delegated]
+ALL = [
+    thrown_into,
+    resumed_in_a_handler,
+    started_in_a_handler,
+    raised_again,
+    thrown_while_it_handles,
+    thrown_by_who_handles,
+    delegated,
+]
 
 
 @pytest.mark.parametrize("f", ALL, ids=lambda f: f.__name__)

@@ -1,4 +1,5 @@
 """A generator that is running: what its own body asks of it raises, and it goes on."""
+
 from __future__ import annotations
 
 import framejit
@@ -6,7 +7,14 @@ import pytest
 
 from ...semantics.harness import check, vec
 
-ASKED = [next, list, lambda made: made.send(None), lambda made: made.send(3), lambda made: made.close(), lambda made: made.throw(KeyError)]
+ASKED = [
+    next,
+    list,
+    lambda made: made.send(None),
+    lambda made: made.send(3),
+    lambda made: made.close(),
+    lambda made: made.throw(KeyError),
+]
 NAMES = ["next", "list", "send", "send_3", "close", "throw"]
 
 
@@ -78,7 +86,9 @@ def test_two_that_ask_each_other():
         made = [body(0), body(1)]
         return next(made[0]) + 1, list(made[0])
 
-    check(f, vec(3), [], graphs=None, breaks=None, skipped=True)  # the other one is dropped in its handler
+    check(
+        f, vec(3), [], graphs=None, breaks=None, skipped=True
+    )  # the other one is dropped in its handler
 
 
 def test_a_break_before():

@@ -1,4 +1,5 @@
 """copy.copy and copy.deepcopy of objects by what their classes say; named tuples and classes below them; metaclasses that call."""
+
 from __future__ import annotations
 
 import copy
@@ -164,7 +165,19 @@ def test_named_tuples_with_attributes():
         made = Pair(x, 2)
         made.extra = x * 3
         given.extra = 1
-        return made, made.both, made.doubled(), made.extra, made._asdict(), vars(made), [*given], given.both, given.x, given._fields, made[1]
+        return (
+            made,
+            made.both,
+            made.doubled(),
+            made.extra,
+            made._asdict(),
+            vars(made),
+            [*given],
+            given.both,
+            given.x,
+            given._fields,
+            made[1],
+        )
 
     check(f, vec(2), Pair(1, 2))
 
@@ -172,7 +185,16 @@ def test_named_tuples_with_attributes():
 def test_named_tuples_that_make_themselves():
     def f(x, n):
         made = Doubling(x, n)
-        return made, made.x, Doubling(n), copy.copy(made), copy.deepcopy(made), made._replace(y=5), Doubling._make([1, 2]), Typed(x).times()
+        return (
+            made,
+            made.x,
+            Doubling(n),
+            copy.copy(made),
+            copy.deepcopy(made),
+            made._replace(y=5),
+            Doubling._make([1, 2]),
+            Typed(x).times(),
+        )
 
     check(f, vec(2), 3, graphs=None, breaks=None)
 

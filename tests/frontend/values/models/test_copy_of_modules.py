@@ -1,4 +1,5 @@
 """copy.deepcopy of modules and tensors in a compiled function: one break at most, and copies that nothing shares with their originals."""
+
 from __future__ import annotations
 
 import copy
@@ -76,7 +77,9 @@ def test_one_break_at_most(f, more, breaks):
     check(f, vec(2, 3), *more, graphs=None, breaks=("unknown-call",) * breaks)
 
 
-NORM_FIRST = torch.nn.Sequential(torch.nn.BatchNorm1d(3), torch.nn.Linear(3, 3), torch.nn.ReLU())  # no gradient is all rounding
+NORM_FIRST = torch.nn.Sequential(
+    torch.nn.BatchNorm1d(3), torch.nn.Linear(3, 3), torch.nn.ReLU()
+)  # no gradient is all rounding
 
 
 def test_the_copy_trains_by_itself():

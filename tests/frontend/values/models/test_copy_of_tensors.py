@@ -1,4 +1,5 @@
 """Deep copies of tensors, typed dictionaries, ordered dictionaries with attributes."""
+
 from __future__ import annotations
 
 import collections
@@ -87,7 +88,10 @@ def test_tensors_are_copied_by_python(f):
     check(f, vec(2, 3), graphs=None, breaks=None)
 
 
-AROUND = [(attributes_across_a_break, ("output",)), (attribute_taken_back, ("data-dependent-value", "unsupported-mutation"))]
+AROUND = [
+    (attributes_across_a_break, ("output",)),
+    (attribute_taken_back, ("data-dependent-value", "unsupported-mutation")),
+]
 
 
 @pytest.mark.parametrize(("f", "breaks"), AROUND)
@@ -121,7 +125,10 @@ LEFT_TO_PYTHON = {
     "one with a gradient": (lambda x: (copy.deepcopy(x), x * 2), (vec(3, grad=True),)),
     "a parameter": (lambda x: (copy.deepcopy(x), x * 2), (torch.nn.Parameter(vec(3)),)),
     "one with attributes": (lambda x: (copy.deepcopy(x), x * 2), (with_own,)),
-    "a copy of a dictionary with attributes": (lambda x: (copy.deepcopy(attributed(x)), copy.copy(attributed(x)), x * 2), (vec(3),)),
+    "a copy of a dictionary with attributes": (
+        lambda x: (copy.deepcopy(attributed(x)), copy.copy(attributed(x)), x * 2),
+        (vec(3),),
+    ),
 }
 
 

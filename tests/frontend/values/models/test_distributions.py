@@ -1,4 +1,5 @@
 """torch.distributions with their checks of arguments: one graph each; what the checks refuse is refused as in eager."""
+
 from __future__ import annotations
 
 import pytest
@@ -15,11 +16,24 @@ MAKERS = {
     "bernoulli": (lambda x: distributions.Bernoulli(probs=x.sigmoid()), lambda x: ONES),
     "uniform": (lambda x: distributions.Uniform(0 * x, x + 1), lambda x: x / 2),
     "beta": (lambda x: distributions.Beta(x + 1, x + 1), lambda x: x / 4),
-    "independent": (lambda x: distributions.Independent(distributions.Laplace(x, ONES), 1), lambda x: x),
-    "mixture": (lambda x: distributions.MixtureSameFamily(distributions.Categorical(ONES), distributions.Normal(x, ONES)), lambda x: x.sum()),
+    "independent": (
+        lambda x: distributions.Independent(distributions.Laplace(x, ONES), 1),
+        lambda x: x,
+    ),
+    "mixture": (
+        lambda x: distributions.MixtureSameFamily(
+            distributions.Categorical(ONES), distributions.Normal(x, ONES)
+        ),
+        lambda x: x.sum(),
+    ),
     "exponential": (lambda x: distributions.Exponential(x), lambda x: x),
     "multivariate": (lambda x: distributions.MultivariateNormal(x, torch.diag(x + 1)), lambda x: x),
-    "multivariate by precision": (lambda x: distributions.MultivariateNormal(x, precision_matrix=torch.eye(2).expand(3, 2, 2)), lambda x: x),
+    "multivariate by precision": (
+        lambda x: distributions.MultivariateNormal(
+            x, precision_matrix=torch.eye(2).expand(3, 2, 2)
+        ),
+        lambda x: x,
+    ),
 }
 
 
@@ -39,16 +53,24 @@ def test_policy_gradient():
     def f(logits, advantage):
         policy = distributions.Categorical(logits=logits)
         action = policy.sample()
-        return action, -(policy.log_prob(action) * advantage).mean() - 0.01 * policy.entropy().mean(), policy.probs
+        return (
+            action,
+            -(policy.log_prob(action) * advantage).mean() - 0.01 * policy.entropy().mean(),
+            policy.probs,
+        )
 
     check(f, vec(3, 4, grad=True), vec(3), fullgraph=True, backward=True)
 
 
 def test_divergences():
     def f(x):
-        normal = distributions.kl_divergence(distributions.Normal(x, ONES), distributions.Normal(0 * x, ONES))
+        normal = distributions.kl_divergence(
+            distributions.Normal(x, ONES), distributions.Normal(0 * x, ONES)
+        )
         several = [distributions.MultivariateNormal(y, torch.eye(2) * 2) for y in (x, -x)]
-        bernoulli = distributions.kl_divergence(distributions.Bernoulli(logits=x), distributions.Bernoulli(logits=-x))
+        bernoulli = distributions.kl_divergence(
+            distributions.Bernoulli(logits=x), distributions.Bernoulli(logits=-x)
+        )
         return normal, bernoulli, distributions.kl_divergence(*several)
 
     check(f, vec(2), fullgraph=True)
@@ -56,7 +78,9 @@ def test_divergences():
 
 def test_transformed():
     def f(x):
-        made = distributions.TransformedDistribution(distributions.Normal(x, ONES), [distributions.TanhTransform()])
+        made = distributions.TransformedDistribution(
+            distributions.Normal(x, ONES), [distributions.TanhTransform()]
+        )
         drawn = made.rsample()
         return drawn, made.log_prob(drawn.detach() * 0.5)
 

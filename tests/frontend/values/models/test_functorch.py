@@ -1,4 +1,5 @@
 """torch.autograd.Function inside torch.func transforms: one node of the graph, where its Python does nothing but calculate."""
+
 from __future__ import annotations
 
 import framejit
@@ -47,8 +48,16 @@ class Product(torch.autograd.Function):
 
     @staticmethod
     def vmap(info, in_dims, x, y, times):
-        x = x.movedim(in_dims[0], 0) if in_dims[0] is not None else x.expand(info.batch_size, *x.shape)
-        y = y.movedim(in_dims[1], 0) if in_dims[1] is not None else y.expand(info.batch_size, *y.shape)
+        x = (
+            x.movedim(in_dims[0], 0)
+            if in_dims[0] is not None
+            else x.expand(info.batch_size, *x.shape)
+        )
+        y = (
+            y.movedim(in_dims[1], 0)
+            if in_dims[1] is not None
+            else y.expand(info.batch_size, *y.shape)
+        )
         return Product.apply(x * 2, y, times), (0, 0)  # not what mapping over forward would give
 
 
@@ -209,7 +218,9 @@ def test_what_it_reads_is_relied_on():
     before = SCALE
     try:
         SCALE = 5.0
-        assert torch.equal(handle(vec(3))[0], vec(3) * 5 + 1) and torch.equal(handle(vec(3))[1], vec(3) * 5)
+        assert torch.equal(handle(vec(3))[0], vec(3) * 5 + 1) and torch.equal(
+            handle(vec(3))[1], vec(3) * 5
+        )
     finally:
         SCALE = before
 
@@ -276,7 +287,14 @@ def test_a_pullback_that_is_called_behind_a_break(of, backend):
         return out, pull(x)
 
     again = of is torch.sin  # torch makes a class for each call of a function
-    check(f, vec(3), graphs=None, breaks=("output", "unsupported-value") if again else None, backend=backend, again=again)
+    check(
+        f,
+        vec(3),
+        graphs=None,
+        breaks=("output", "unsupported-value") if again else None,
+        backend=backend,
+        again=again,
+    )
 
 
 def test_what_the_frame_makes_may_change():

@@ -1,4 +1,5 @@
 """Higher-order operators of torch: associative_scan is captured in one graph, the others break."""
+
 from __future__ import annotations
 
 import pytest
@@ -15,7 +16,9 @@ def recurrence(left, right):
 
 def scan_pairs(a, b):
     """As transformers' mamba asks for it on a GPU."""
-    return associative_scan_op(lambda *leaves: recurrence(leaves[:2], leaves[2:]), [a.sigmoid(), b], ())
+    return associative_scan_op(
+        lambda *leaves: recurrence(leaves[:2], leaves[2:]), [a.sigmoid(), b], ()
+    )
 
 
 def product(x):
@@ -38,7 +41,11 @@ def backwards(x):
 @pytest.mark.parametrize("grad", [False, True])
 @pytest.mark.parametrize("length", [1, 2, 5, 8])
 def test_a_scan_is_one_graph(length, grad):
-    made = {} if length > 1 or not grad else {"graphs": None, "breaks": None, "skipped": True, "again": False}  # torch traces that itself
+    made = (
+        {}
+        if length > 1 or not grad
+        else {"graphs": None, "breaks": None, "skipped": True, "again": False}
+    )  # torch traces that itself
     check(scan_pairs, vec(length, 3, grad=grad), vec(length, 3), backward=grad, **made)
     check(product, vec(length, 3, grad=grad), backward=grad, **made)
 
@@ -50,7 +57,9 @@ def test_trees_in_reverse_along_another_dimension(grad):
 
 def test_more_inputs():
     check(with_more, vec(5, 3), vec(3))
-    check(with_more, vec(5, 3), vec(3, grad=True), graphs=None, breaks=None, skipped=True, again=False)  # torch refuses
+    check(
+        with_more, vec(5, 3), vec(3, grad=True), graphs=None, breaks=None, skipped=True, again=False
+    )  # torch refuses
 
 
 def test_others_break():

@@ -1,4 +1,5 @@
 """numpy beside tensors: its scalars and functions of them are captured, its arrays are clean breaks."""
+
 from __future__ import annotations
 
 import numpy as np
@@ -9,12 +10,44 @@ from ...semantics.harness import check, strict_compile, vec
 
 
 def operands(x, a):
-    return x * a, a * x, x - a, a / x, x**a, x < a, x.add(a), torch.mul(x, a), x.clamp(max=a), x.half() * a, torch.where(x > 1, x, a)
+    return (
+        x * a,
+        a * x,
+        x - a,
+        a / x,
+        x**a,
+        x < a,
+        x.add(a),
+        torch.mul(x, a),
+        x.clamp(max=a),
+        x.half() * a,
+        torch.where(x > 1, x, a),
+    )
 
 
 def arithmetic(x, a):
-    numbers = [a + 1, a * 2.5, -a, abs(a), a > 1, round(a), int(a), float(a), a == 3, str(a), f"{a:.2f}", a.item(), {a: 1}[a], a // 2]
-    return x + 1, [(type(number).__name__, repr(number)) for number in numbers], isinstance(a, np.floating | np.integer), type(a).__name__
+    numbers = [
+        a + 1,
+        a * 2.5,
+        -a,
+        abs(a),
+        a > 1,
+        round(a),
+        int(a),
+        float(a),
+        a == 3,
+        str(a),
+        f"{a:.2f}",
+        a.item(),
+        {a: 1}[a],
+        a // 2,
+    ]
+    return (
+        x + 1,
+        [(type(number).__name__, repr(number)) for number in numbers],
+        isinstance(a, np.floating | np.integer),
+        type(a).__name__,
+    )
 
 
 @pytest.mark.parametrize("number", [np.float64(2), np.float32(0.1), np.float16(3), np.int64(1), np.int32(-1), np.float64("nan"), np.float64(-0.0)],
@@ -26,7 +59,15 @@ def test_scalars(number):
 
 
 def sizes(x, n):
-    return x.reshape(n, 2), x[n - 1 :], torch.zeros(n) + x, [x, x * 2][n - 1], x.sum(n - 1), x.repeat(n, 2), list(range(n))
+    return (
+        x.reshape(n, 2),
+        x[n - 1 :],
+        torch.zeros(n) + x,
+        [x, x * 2][n - 1],
+        x.sum(n - 1),
+        x.repeat(n, 2),
+        list(range(n)),
+    )
 
 
 def test_sizes():
@@ -34,7 +75,14 @@ def test_sizes():
 
 
 def functions(x):
-    return x / np.sqrt(x.shape[-1]) * np.pi, x.reshape(int(np.prod(x.shape))), x + np.float32(0.1), np.maximum(3, 4), np.log2(8), np.clip(5, 0, 3)
+    return (
+        x / np.sqrt(x.shape[-1]) * np.pi,
+        x.reshape(int(np.prod(x.shape))),
+        x + np.float32(0.1),
+        np.maximum(3, 4),
+        np.log2(8),
+        np.clip(5, 0, 3),
+    )
 
 
 def test_functions_of_literals():
@@ -48,10 +96,19 @@ def test_another_number_is_another_entry():
         return x / a
 
     compiled = strict_compile(f)
-    for number in (np.float64(0.0), np.float64(-0.0), np.float32(0.0), 0.0, np.int64(0), np.float64(0.0)):
+    for number in (
+        np.float64(0.0),
+        np.float64(-0.0),
+        np.float32(0.0),
+        0.0,
+        np.int64(0),
+        np.float64(0.0),
+    ):
         assert torch.equal(compiled(vec(2), number), f(vec(2), number))
     for step in range(20):  # one that is another each time stays Python's
-        assert torch.equal(compiled(vec(2), np.float64(step + 0.5)), f(vec(2), np.float64(step + 0.5)))
+        assert torch.equal(
+            compiled(vec(2), np.float64(step + 0.5)), f(vec(2), np.float64(step + 0.5))
+        )
 
 
 def truth_as_number(x, flag):
@@ -71,7 +128,15 @@ def from_and_to(x, number):
     return torch.from_numpy(made) + 1
 
 
-@pytest.mark.parametrize("function, number", [(truth_as_number, np.bool_(True)), (as_data, np.float64(3)), (array_made, 2), (from_and_to, 2)])
+@pytest.mark.parametrize(
+    "function, number",
+    [
+        (truth_as_number, np.bool_(True)),
+        (as_data, np.float64(3)),
+        (array_made, 2),
+        (from_and_to, 2),
+    ],
+)
 def test_what_is_left_to_python(function, number):
     check(function, vec(2), number, graphs=None, breaks=None)
 
@@ -86,7 +151,16 @@ def test_warnings_come_with_each_call():
             assert compiled(vec(2))[1] == -np.inf
 
 
-SCALARS = (np.float64(2.5), np.float32(2.5), np.float16(2.5), np.int64(3), np.int32(3), np.int16(3), np.uint8(3), np.bool_(True))
+SCALARS = (
+    np.float64(2.5),
+    np.float32(2.5),
+    np.float16(2.5),
+    np.int64(3),
+    np.int32(3),
+    np.int16(3),
+    np.uint8(3),
+    np.bool_(True),
+)
 OF_SCALARS = {
     "computed in a list": lambda x, s: torch.tensor([1 - (s - j) / 40 for j in range(3)]),
     "in a list": lambda x, s: torch.tensor([s, s]), "nested": lambda x, s: torch.tensor([[s, s], [s, s]]),
@@ -119,7 +193,9 @@ def test_scalars_keep_their_types(program, scalar):
 
 
 @pytest.mark.filterwarnings("ignore:overflow")
-@pytest.mark.parametrize("dtype", ["float64", "float32", "float16", "int64", "int32", "int16", "int8", "uint8", "bool"])
+@pytest.mark.parametrize(
+    "dtype", ["float64", "float32", "float16", "int64", "int32", "int16", "int8", "uint8", "bool"]
+)
 @pytest.mark.parametrize("program", FROM_ARRAYS.values(), ids=FROM_ARRAYS)
 def test_scalars_taken_from_arrays_of_tensors(program, dtype):
     def f(x):

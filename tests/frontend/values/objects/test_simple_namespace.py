@@ -1,4 +1,5 @@
 """types.SimpleNamespace, and weak references: what they hold, what they are equal to."""
+
 from __future__ import annotations
 
 import types
@@ -53,7 +54,16 @@ def test_what_a_namespace_lacks():
 def test_weak_references_are_equal_as_what_they_lead_to():
     def f(x):
         both = [weakref.ref(KEPT), weakref.ref(KEPT)]
-        return x + 1, PLAIN == CALLING, PLAIN is CALLING, PLAIN != CALLING, PLAIN in [CALLING], PLAIN == 3, both[0] is both[1], both[0] == CALLING
+        return (
+            x + 1,
+            PLAIN == CALLING,
+            PLAIN is CALLING,
+            PLAIN != CALLING,
+            PLAIN in [CALLING],
+            PLAIN == 3,
+            both[0] is both[1],
+            both[0] == CALLING,
+        )
 
     check(f, vec(2), graphs=None, breaks=("unknown-call",) * 2)
 

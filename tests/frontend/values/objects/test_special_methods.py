@@ -1,4 +1,5 @@
 """Which operand's method answers a binary operator, and in which order they are tried: as in Python."""
+
 from __future__ import annotations
 
 import operator
@@ -52,9 +53,15 @@ def test_order_of_attempts(op, in_place):
     sign = getattr(operator, name)
     signs = dict(zip(NAMES, "+ - * / // % ** @ << >> & ^ |".split(), strict=True))
     namespace = {}
-    statement = f"left {signs[op]}= right\n    return left, x + 1" if in_place else f"return left {signs[op]} right, x + 1"
+    statement = (
+        f"left {signs[op]}= right\n    return left, x + 1"
+        if in_place
+        else f"return left {signs[op]} right, x + 1"
+    )
     exec(f"def f(left, right, x):\n    {statement}", namespace)
     for left, right in pairs(op):
         expected = outcome(sign, left, right)
-        found = outcome(framejit.compile(namespace["f"], backend="eager"), left, right, torch.ones(2))
+        found = outcome(
+            framejit.compile(namespace["f"], backend="eager"), left, right, torch.ones(2)
+        )
         assert (found[0] if isinstance(found, tuple) else found) == expected

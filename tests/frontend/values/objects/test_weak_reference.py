@@ -1,4 +1,5 @@
 """Weak references: asked behind changes that take the last reference to their object, they lead nowhere."""
+
 from __future__ import annotations
 
 import weakref
@@ -157,7 +158,9 @@ def test_a_module_that_counts_and_keeps_stays_whole():
             return self.layer(x)[0]
 
     model = Model()
-    handle = framejit.compile(model, backend="eager", fullgraph=True)  # an LSTM looks at its weights through weak references
+    handle = framejit.compile(
+        model, backend="eager", fullgraph=True
+    )  # an LSTM looks at its weights through weak references
     for _ in range(3):
         handle(torch.ones(2, 1, 3))
     assert model.history == [1, 2, 3]

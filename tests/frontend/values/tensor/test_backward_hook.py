@@ -1,5 +1,6 @@
 """Full backward hooks of modules: captured in the one graph, called with what eager calls them with, edited between calls, broken around
 where the module itself breaks."""
+
 from __future__ import annotations
 
 import gc
@@ -42,12 +43,20 @@ def steps(f: Any, module: nn.Module, turns: int = 2, grad: bool = True) -> list[
         result = sum(tensor for tensor in tree_leaves(f(x)) if isinstance(tensor, torch.Tensor))
         if result.requires_grad:
             result.sum().backward()
-        found.append((result.detach(), x.grad, [None if p.grad is None else p.grad.clone() for p in module.parameters()]))
+        found.append(
+            (
+                result.detach(),
+                x.grad,
+                [None if p.grad is None else p.grad.clone() for p in module.parameters()],
+            )
+        )
     return found
 
 
 def assert_alike(found: Any, expected: Any) -> None:
-    (leaves, structure), (expected_leaves, expected_structure) = map(tree_flatten, (found, expected))
+    (leaves, structure), (expected_leaves, expected_structure) = map(
+        tree_flatten, (found, expected)
+    )
     assert structure == expected_structure
     for leaf, other in zip(leaves, expected_leaves, strict=True):
         if isinstance(other, torch.Tensor):
@@ -106,7 +115,10 @@ def with_forward_hooks(compile_: Compile) -> Any:
 
 def for_everything(compile_: Compile) -> Any:
     module, log = layers(), []
-    handles = [all_modules.register_module_full_backward_hook(noting(log)), all_modules.register_module_full_backward_pre_hook(lambda m, g: log.append(g))]
+    handles = [
+        all_modules.register_module_full_backward_hook(noting(log)),
+        all_modules.register_module_full_backward_pre_hook(lambda m, g: log.append(g)),
+    ]
     try:
         return steps(compile_(module), module), log
     finally:

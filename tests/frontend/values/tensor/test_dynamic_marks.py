@@ -1,4 +1,5 @@
 """Marks on dimensions: recorded, checked, and harmless."""
+
 import framejit
 import pytest
 import torch

@@ -1,4 +1,5 @@
 """Random numbers: the same ones as eager, and the generators left in the same state."""
+
 from __future__ import annotations
 
 import random
@@ -12,7 +13,15 @@ from ...semantics.harness import check, strict_compile, vec
 
 def test_draws():
     def f(x):
-        return torch.rand(2), torch.randn(3), torch.randint(0, 9, (2,)), torch.rand_like(x), torch.randperm(4), torch.bernoulli(x), x.normal_()
+        return (
+            torch.rand(2),
+            torch.randn(3),
+            torch.randint(0, 9, (2,)),
+            torch.rand_like(x),
+            torch.randperm(4),
+            torch.bernoulli(x),
+            x.normal_(),
+        )
 
     check(f, vec(2))
 
@@ -195,7 +204,9 @@ def test_states_of_the_generator_by_other_backends(backend):
     assert len(compiled.framejit.explain().captures) == 1
 
 
-@pytest.mark.parametrize("draw", [torch.Tensor.cauchy_, lambda t: t.geometric_(0.5)], ids=["cauchy", "geometric"])
+@pytest.mark.parametrize(
+    "draw", [torch.Tensor.cauchy_, lambda t: t.geometric_(0.5)], ids=["cauchy", "geometric"]
+)
 def test_a_graph_that_raises_behind_a_draw(draw):
     def f(x, index):
         drawn = draw(torch.empty(3))

@@ -1,4 +1,5 @@
 """Tensor subclasses written in Python: their __torch_function__, methods and attributes are captured, and results have their class."""
+
 from __future__ import annotations
 
 import pytest
@@ -20,7 +21,9 @@ class Logged(torch.Tensor):
 
     @classmethod
     def __torch_function__(cls, func, types, args=(), kwargs=None):
-        cls.calls.append((func.__name__, len(args), sorted(kwargs or {}), [of.__name__ for of in types]))
+        cls.calls.append(
+            (func.__name__, len(args), sorted(kwargs or {}), [of.__name__ for of in types])
+        )
         return super().__torch_function__(func, types, args, kwargs or {})
 
 
@@ -53,7 +56,11 @@ class Box(torch.Tensor):
             return NotImplemented
         with torch._C.DisableTorchFunctionSubclass():
             result = func(*args, **kwargs or {})
-        return cls.wrap(result, getattr(args[0], "kind", None)) if func in (torch.Tensor.clone, torch.Tensor.to) else result
+        return (
+            cls.wrap(result, getattr(args[0], "kind", None))
+            if func in (torch.Tensor.clone, torch.Tensor.to)
+            else result
+        )
 
 
 class Own(torch.Tensor):
@@ -125,15 +132,31 @@ def broken(x, t):
 
 
 def as_weight(x, t):
-    return t + 1, t.tenfold, F.linear(x, t[None]), t.requires_grad, isinstance(t, torch.nn.Parameter)
+    return (
+        t + 1,
+        t.tenfold,
+        F.linear(x, t[None]),
+        t.requires_grad,
+        isinstance(t, torch.nn.Parameter),
+    )
 
 
 def seen(value):
     """What can be compared of a result."""
     if isinstance(value, torch.Tensor):
         with torch._C.DisableTorchFunctionSubclass():
-            return type(value), value.tolist(), value.dtype, value.requires_grad, {name: seen(item) for name, item in value.__dict__.items()}
-    return [seen(item) for item in value] if isinstance(value, list | tuple) and not isinstance(value, torch.Size) else value
+            return (
+                type(value),
+                value.tolist(),
+                value.dtype,
+                value.requires_grad,
+                {name: seen(item) for name, item in value.__dict__.items()},
+            )
+    return (
+        [seen(item) for item in value]
+        if isinstance(value, list | tuple) and not isinstance(value, torch.Size)
+        else value
+    )
 
 
 def instance(cls, grad=False):
@@ -235,7 +258,9 @@ def test_a_plain_tensor_has_an_entry_of_its_own():
     compiled.framejit.cache.sinks.append(recorder)
     for given in (vec(2), instance(Plain), vec(2), instance(Own), instance(Plain)):
         assert seen(compiled(given)) == seen(f(given))
-    assert compiled.framejit.compiles == 3 and not [event for event in recorder.events if isinstance(event, events.Break)]
+    assert compiled.framejit.compiles == 3 and not [
+        event for event in recorder.events if isinstance(event, events.Break)
+    ]
 
 
 def test_functions_that_close_over_themselves():

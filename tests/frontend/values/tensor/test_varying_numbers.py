@@ -1,4 +1,5 @@
 """Functions called with a number that differs from call to call are compiled twice: for the first number, and for any."""
+
 from __future__ import annotations
 
 import math
@@ -52,13 +53,19 @@ MATH = {
 
 
 @pytest.mark.parametrize("backend", ["eager", "native"])
-@pytest.mark.parametrize("function", [*INDICES.values(), *DATA.values(), *MATH.values()], ids=[*INDICES, *DATA, *MATH])
+@pytest.mark.parametrize(
+    "function", [*INDICES.values(), *DATA.values(), *MATH.values()], ids=[*INDICES, *DATA, *MATH]
+)
 def test_a_number_that_varies(function, backend):
     compiled = framejit.compile(function, backend=backend)
     for n in (1, 3, 2, 1, 3):
         got, expected = compiled(X, n), function(X, n)
         torch.testing.assert_close(got, expected, rtol=1e-6, atol=1e-6)
-        assert got.dtype == expected.dtype and got.stride() == expected.stride() and (got._base is X) == (expected._base is X)
+        assert (
+            got.dtype == expected.dtype
+            and got.stride() == expected.stride()
+            and (got._base is X) == (expected._base is X)
+        )
     assert compiled.framejit.compiles == 2
 
 
@@ -91,7 +98,16 @@ def test_gradients_of_rows():
     assert compiled.framejit.compiles == 2
 
 
-@pytest.mark.parametrize(("function", "outside"), [(math.log, 0.0), (math.log, -1.0), (math.exp, 1e6), (math.floor, 1e300), (math.ceil, math.inf)])
+@pytest.mark.parametrize(
+    ("function", "outside"),
+    [
+        (math.log, 0.0),
+        (math.log, -1.0),
+        (math.exp, 1e6),
+        (math.floor, 1e300),
+        (math.ceil, math.inf),
+    ],
+)
 def test_outside_of_what_a_function_is_defined_for(function, outside):
     compiled = framejit.compile(lambda x, v: x * function(v), backend="eager")
     for v in (1.5, 2.5, 3.5, outside, 4.5, 1.0):

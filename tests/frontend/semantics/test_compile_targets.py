@@ -1,5 +1,6 @@
 """What compile() takes: modules however their forward is defined, proxies, partials, builtins, callable objects; and what it
 says of what it does not take, of copies, and of classes whose calls it cannot reach."""
+
 from __future__ import annotations
 
 import copy
@@ -243,17 +244,27 @@ class Below(NeverThere):
 @pytest.mark.parametrize("cls", [NeverThere, Below])
 def test_a_call_that_no_compiled_call_is_reached_from(cls):
     module = cls()
-    with pytest.warns(FramejitWarning, match="NeverThere.__call__ does not call nn.Module.__call__.*Compile a function that calls it"):
+    with pytest.warns(
+        FramejitWarning,
+        match="NeverThere.__call__ does not call nn.Module.__call__.*Compile a function that calls it",
+    ):
         compiled = framejit.compile(module)
     x = torch.ones(2)
     expected = cls()(x)
     assert compiled is module and compiled(x).equal(expected)
-    assert "compile a function that calls the module" in str(module.framejit.explain()) and not module.framejit.compiles
+    assert (
+        "compile a function that calls the module" in str(module.framejit.explain())
+        and not module.framejit.compiles
+    )
     as_told = framejit.compile(lambda *args: module(*args))
     assert as_told(x).equal(expected) and as_told.framejit.explain().ops > 0
 
 
-@pytest.mark.parametrize("make_copy", [copy.deepcopy, copy.copy, lambda module: pickle.loads(pickle.dumps(module))], ids=["deep", "copy", "pickle"])
+@pytest.mark.parametrize(
+    "make_copy",
+    [copy.deepcopy, copy.copy, lambda module: pickle.loads(pickle.dumps(module))],
+    ids=["deep", "copy", "pickle"],
+)
 def test_a_copy_says_that_it_is_not_compiled(make_copy):
     module = framejit.compile(nn.Linear(2, 2))
     module(torch.ones(1, 2))
@@ -262,14 +273,19 @@ def test_a_copy_says_that_it_is_not_compiled(make_copy):
         assert other(torch.ones(1, 2)).equal(module(torch.ones(1, 2)))
         return
     assert not other.framejit.compiled and other.framejit.compiles == 0
-    assert "a copy of a compiled module is not compiled" in other.framejit.explain().skipped[0].reason
+    assert (
+        "a copy of a compiled module is not compiled" in other.framejit.explain().skipped[0].reason
+    )
     assert "Linear" in str(other.framejit.explain())
     framejit.compile(other)(torch.ones(1, 2))
     assert other.framejit.compiles == 1 == module.framejit.compiles
 
 
 def test_what_is_switched_off_says_so(monkeypatch):
-    for compiled in (framejit.compile(nn.Identity(), disable=True), framejit.compile(lambda x: x, disable=True)):
+    for compiled in (
+        framejit.compile(nn.Identity(), disable=True),
+        framejit.compile(lambda x: x, disable=True),
+    ):
         assert "switched off" in compiled.framejit.explain().skipped[0].reason and compiled(1) == 1
     with framejit.config.patch(disable=True):
         assert "FRAMEJIT_DISABLE" in str(framejit.compile(nn.Identity()).framejit.explain())

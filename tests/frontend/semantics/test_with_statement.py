@@ -1,4 +1,5 @@
 """`with` asks a manager's class for its methods, and refuses what has none."""
+
 from __future__ import annotations
 
 from contextlib import ExitStack

@@ -1,5 +1,5 @@
-"""UnrolledTurns: which entries of a break inside a loop were made for another iteration than the
-current one.
+"""UnrolledIterations: which entries of a break inside a loop were made for another iteration than
+the current one.
 
 In: the frames that go on at the place, what its captures change, an entry's guards and a call. Out:
 whether one that relies on where a loop stands fails. Knows no entries and no limits.
@@ -32,9 +32,9 @@ STORES = frozenset({Op.STORE_FAST, Op.STORE_DEREF})
 CONTAINERS: tuple[type, ...] = (list, dict, set)
 
 
-class UnrolledTurns:
-    """What differs from turn to turn: what a loop's iterator gives, the variables that the loop's
-    body binds, and the containers that captures have changed."""
+class UnrolledIterations:
+    """What differs from iteration to iteration: what a loop's iterator gives, the variables that
+    the loop's body binds, and the containers that captures have changed."""
 
     def __init__(self, frames: tuple[SuspendedFrame, ...] = ()) -> None:
         self.frames = frames
@@ -60,10 +60,10 @@ class UnrolledTurns:
         )
 
     def iterations_left(self, frame: FrameView) -> int:
-        """How many turns the longest of the loops still has, as far as their iterators say."""
+        """How many iterations the longest of the loops still has, as far as their iterators say."""
         return max(
             (
-                turns_left(item)
+                iterations_remaining(item)
                 for _, state, first in states(self.frames, frame)
                 for item in state[first:]
             ),
@@ -110,7 +110,7 @@ class UnrolledTurns:
         return guard.kind is Kind.REMAINING or any(map(self.differs, subjects))
 
     def differs(self, source: Source | None) -> bool:
-        """Whether a path leads to something that may be another one in the next turn."""
+        """Whether a path leads to something that may be another one in the next iteration."""
         if not self.in_loop:
             return False
         while source is not None:
@@ -147,11 +147,11 @@ def states(
         state = state[state_length(frame)] if len(state) > state_length(frame) else ()
 
 
-def turns_left(item: Any) -> int:
+def iterations_remaining(item: Any) -> int:
     """How many items an iterator has left, 0 where it does not say."""
     if type(item) in COUNTED:
         return max(0, remaining(item))
     if type(item) in (enumerate, zip):
         inner = parts(item)[:1] if type(item) is enumerate else parts(item)
-        return min((turns_left(one) for one in inner), default=0)
+        return min((iterations_remaining(one) for one in inner), default=0)
     return 0

@@ -1,4 +1,5 @@
 """Tensors that graphs do not take are passed on, and each statement that works with one is one break; attributes that users give tensors."""
+
 from __future__ import annotations
 
 import re
@@ -6,7 +7,7 @@ import re
 import pytest
 import torch
 
-from .harness import check, strict_compile, vec
+from ...semantics.harness import check, strict_compile, vec
 
 
 def dense():
@@ -26,7 +27,9 @@ MAKERS = {
     "csr": lambda: dense().to_sparse_csr(),
     "mkldnn": lambda: dense().to_mkldnn(),
     "quantized": lambda: torch.quantize_per_tensor(dense(), 0.1, 10, torch.quint8),
-    "per channel": lambda: torch.quantize_per_channel(dense(), torch.tensor([0.1, 0.2]), torch.tensor([1, 2]), 0, torch.quint8),
+    "per channel": lambda: torch.quantize_per_channel(
+        dense(), torch.tensor([0.1, 0.2]), torch.tensor([1, 2]), 0, torch.quint8
+    ),
     "nested": lambda: torch.nested.nested_tensor([torch.ones(2), torch.ones(1)]),
     "functional": lambda: torch._to_functional_tensor(dense()),
     "subclass": lambda: dense().as_subclass(Named),
@@ -44,7 +47,14 @@ class Holder(torch.nn.Module):
     def forward(self, x, tensor):
         y = x + 1
         kept = [self.tensor, tensor]
-        return y * 2, kept, self.tensor is tensor, isinstance(tensor, torch.nn.Parameter), torch.is_tensor(tensor), type(tensor)
+        return (
+            y * 2,
+            kept,
+            self.tensor is tensor,
+            isinstance(tensor, torch.nn.Parameter),
+            torch.is_tensor(tensor),
+            type(tensor),
+        )
 
 
 def called(function, *args):
@@ -71,7 +81,11 @@ def alike(left, right):
         return len(left) == len(right) and all(map(alike, left, right))
     if not isinstance(left, torch.Tensor):
         return left == right
-    return type(left) is type(right) and left.layout == right.layout and (left is right or written(left) == written(right))
+    return (
+        type(left) is type(right)
+        and left.layout == right.layout
+        and (left is right or written(left) == written(right))
+    )
 
 
 def written(tensor):
@@ -88,7 +102,12 @@ def test_passed_on_without_a_break(name):
     compiled = strict_compile(lambda x, t: module(x, t))
     for _ in range(2):
         found = compiled(vec(2), tensor)
-        assert found[1][0] is tensor and found[1][1] is tensor and found[2:] == expected[2:] and torch.equal(found[0], expected[0])
+        assert (
+            found[1][0] is tensor
+            and found[1][1] is tensor
+            and found[2:] == expected[2:]
+            and torch.equal(found[0], expected[0])
+        )
     report = compiled.framejit.explain()
     assert len(report.captures) == 1 and not report.breaks and compiled.framejit.compiles == 1
 
@@ -102,7 +121,9 @@ def test_used_as_in_eager(name, function):
     expected = called(function, vec(2), tensor)
     for _ in range(2):
         assert alike(called(compiled, vec(2), tensor), expected)
-    assert torch.equal(compiled(vec(2), vec(2))[1], function(vec(2), vec(2))[1])  # a plain one has an entry of its own
+    assert torch.equal(
+        compiled(vec(2), vec(2))[1], function(vec(2), vec(2))[1]
+    )  # a plain one has an entry of its own
     assert alike(called(compiled, vec(2), tensor), expected)
 
 

@@ -1,4 +1,5 @@
 """What Python asks of objects on the way: each question is asked as often as in eager, in the same order, and never while compiling."""
+
 from __future__ import annotations
 
 import collections
@@ -10,7 +11,7 @@ from typing import ClassVar
 
 import pytest
 
-from .harness import PYTHON, check, vec
+from ...semantics.harness import PYTHON, check, vec
 
 
 class Sized:
@@ -56,7 +57,15 @@ class Items:
 
 def test_making_a_list_asks_for_the_length():
     def f(x, log):
-        made = [list(Sized(log)), tuple(Sized(log)), [*Sized(log)], sorted(Sized(log)), list(Hinted(log)), list(Items(log)), (lambda *a: a)(*Sized(log))]
+        made = [
+            list(Sized(log)),
+            tuple(Sized(log)),
+            [*Sized(log)],
+            sorted(Sized(log)),
+            list(Hinted(log)),
+            list(Items(log)),
+            (lambda *a: a)(*Sized(log)),
+        ]
         first, second = Sized(log)
         grown = [0]
         grown.extend(Sized(log))
@@ -160,7 +169,13 @@ def test_isinstance_asks_as_python_does():
     def f(x):
         Asking.log.clear()
         Teller.asked.clear()
-        answers = [isinstance(3, Three), isinstance(4, (str, Three)), isinstance("a", (str, Three)), issubclass(int, Three), issubclass(str, Three)]
+        answers = [
+            isinstance(3, Three),
+            isinstance(4, (str, Three)),
+            isinstance("a", (str, Three)),
+            issubclass(int, Three),
+            issubclass(str, Three),
+        ]
         told = Teller()
         answers += [isinstance(told, int), isinstance(told, Teller), isinstance(told, str)]
         return x + 1, answers, list(Asking.log), list(Teller.asked)
@@ -195,7 +210,12 @@ class Bare:
 def test_a_protocol_looks_at_what_an_object_has_by_now():
     def f(x):
         bare = Bare()
-        answers = [isinstance(bare, Located), isinstance(Closing(), Closes), isinstance(3, Located), issubclass(Closing, Closes)]
+        answers = [
+            isinstance(bare, Located),
+            isinstance(Closing(), Closes),
+            isinstance(3, Located),
+            issubclass(Closing, Closes),
+        ]
         bare.x, bare.y = 1, 2
         answers += [isinstance(bare, Located), isinstance(bare, Closes), isinstance(x, Located)]
         match bare:
@@ -233,7 +253,13 @@ def test_reversed():
             odd = reversed(3)
         except TypeError as error:
             odd = str(error)
-        return x + 1, list(reversed("abc")), list(reversed(Both(log))), list(reversed(Items(log))), odd
+        return (
+            x + 1,
+            list(reversed("abc")),
+            list(reversed(Both(log))),
+            list(reversed(Items(log))),
+            odd,
+        )
 
     check(f, vec(2), [], graphs=None, breaks=None)
 
@@ -543,7 +569,9 @@ def test_what_is_stored_behind_a_descriptor():
 
 
 def test_very_long_lists_are_pythons():
-    check(lambda x, items: (x + 1, len(repr(items))), vec(2), [0] * 300_000, graphs=None, breaks=None)
+    check(
+        lambda x, items: (x + 1, len(repr(items))), vec(2), [0] * 300_000, graphs=None, breaks=None
+    )
 
 
 @pytest.mark.skipif(PYTHON < (3, 12), reason="the syntax of generic functions")
@@ -557,7 +585,11 @@ def test_type_parameters_are_copied():
             pass
 
         functools.update_wrapper(wrapper, generic)
-        return x + 1, wrapper.__type_params__ == generic.__type_params__, len(wrapper.__type_params__)
+        return (
+            x + 1,
+            wrapper.__type_params__ == generic.__type_params__,
+            len(wrapper.__type_params__),
+        )
 
     check(f, vec(2), graphs=None, breaks=None)
 

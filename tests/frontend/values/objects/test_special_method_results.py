@@ -1,4 +1,5 @@
 """What special methods give: Python converts some of it, warns of some and refuses the rest."""
+
 from __future__ import annotations
 
 import abc
@@ -8,7 +9,7 @@ import warnings
 import pytest
 import torch
 
-from .harness import check, strict_compile, vec
+from ...semantics.harness import check, strict_compile, vec
 
 
 class Text(str):
@@ -58,7 +59,10 @@ ANSWERS = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("name", "answer", "use"), [(name, answer, use) for name, answer, uses in ANSWERS for use in uses.split()])
+@pytest.mark.parametrize(
+    ("name", "answer", "use"),
+    [(name, answer, use) for name, answer, uses in ANSWERS for use in uses.split()],
+)
 def test_odd_answers(name, answer, use):
     odd, told = with_method(name, answer), []
     for function in (USES[use], strict_compile(USES[use])):
@@ -191,7 +195,13 @@ def test_attributes_of_an_enumerations_member_may_change(use):
     compiled = strict_compile(use)
     try:
         member.depth, member.kept = 2, [1]
-        for name, value in (("_value_", 2), ("_value_", 9), ("extra", 5), ("depth", 7), ("kept", [1, 2])):
+        for name, value in (
+            ("_value_", 2),
+            ("_value_", 9),
+            ("extra", 5),
+            ("depth", 7),
+            ("kept", [1, 2]),
+        ):
             setattr(member, name, value)
             assert torch.equal(compiled(vec(2), member), use(vec(2), member)), name
         member.kept.append(3)
@@ -264,4 +274,10 @@ def right_of_a_tensor(x, log):
 
 
 def test_an_operand_that_torch_asks_in_python_breaks():
-    check(right_of_a_tensor, vec(2), [], graphs=None, breaks=("unsupported-value", "exception-leaves", "unsupported-value"))
+    check(
+        right_of_a_tensor,
+        vec(2),
+        [],
+        graphs=None,
+        breaks=("unsupported-value", "exception-leaves", "unsupported-value"),
+    )

@@ -1,4 +1,5 @@
 """What watches every operation of a call (function modes, hooks on saved tensors) sees what it sees in eager."""
+
 from __future__ import annotations
 
 from typing import Any
@@ -13,7 +14,7 @@ from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils.checkpoint import checkpoint
 
-from .harness import capture_events, check, strict_compile, vec
+from ...semantics.harness import capture_events, check, strict_compile, vec
 
 BACKENDS = ("eager", "native")
 
@@ -142,7 +143,9 @@ def test_hooks_on_saved_tensors_around_the_call(before, backend):
     seen = capture_events(handle)
     eager, compiled, again = [], [], []
     expected = trained(curve, eager)
-    assert torch.equal(trained(handle, compiled), expected) and torch.equal(trained(handle, again), expected)
+    assert torch.equal(trained(handle, compiled), expected) and torch.equal(
+        trained(handle, again), expected
+    )
     assert compiled == again == eager
     assert told(seen) == {"hooks of the program's watch what autograd saves"}
 
@@ -152,7 +155,9 @@ def test_hooks_on_saved_tensors_inside_the_call(backend):
     def f(x):
         log = []
         x = x * 2
-        with torch.autograd.graph.saved_tensors_hooks(lambda t: (log.append("pack"), t * 2)[1], lambda t: (log.append("unpack"), t)[1]):
+        with torch.autograd.graph.saved_tensors_hooks(
+            lambda t: (log.append("pack"), t * 2)[1], lambda t: (log.append("unpack"), t)[1]
+        ):
             y = curve(x)
         return y + x, log
 
@@ -179,7 +184,9 @@ def test_torchs_own_hooks_leave_it_compiled(around):
         gradients.append(x.grad)
     torch.testing.assert_close(gradients[1:], gradients[:1] * 2)
     captured = [event for event in seen if isinstance(event, events.Captured)]
-    assert 1 <= len(captured) <= 2 and not told(seen)  # some torches have other dispatch keys in the backward pass
+    assert 1 <= len(captured) <= 2 and not told(
+        seen
+    )  # some torches have other dispatch keys in the backward pass
 
 
 def save_on_cpu(f: Any, x: torch.Tensor) -> torch.Tensor:
@@ -250,7 +257,11 @@ TRACERS = (
 @pytest.mark.parametrize("trace", TRACERS)
 def test_a_tracer_records_the_operations(trace, make, calls, backend):
     target = make()
-    if isinstance(target, torch.nn.Module) and trace in (traced_by_aot, traced_on_fakes, traced_with_symbols):  # not for parameters
+    if isinstance(target, torch.nn.Module) and trace in (
+        traced_by_aot,
+        traced_on_fakes,
+        traced_with_symbols,
+    ):  # not for parameters
         trace = traced_by_fx
     expected = make()
     compiled = framejit.compile(target, backend=backend)
