@@ -64,6 +64,7 @@ WHY = {
     "torch._C._disabled_torch_function_impl": "knows subclasses that switch __torch_function__ off",
     "torch._C._dispatch_keys": "which kernels a tensor's operators reach: what kind of tensor it is",
     "torch._C._dispatch_tls_local": "the thread's dispatch keys",
+    "torch._C._dynamo.eval_frame": "switches torch.compile off while a compiled function runs",
     "torch._C._dynamo.guards": "allocates results of kernels without the dispatcher",
     "torch._C._ensureCUDADeviceGuardSet": "what torch.compile's guards ask for, met in torch's own code",
     "torch._C._enter_dual_level": "forward-mode levels",

@@ -38,7 +38,7 @@ from ..tracing.capture import BreakExit, Capture
 from ..tracing.expectations import expect
 from ..tracing.work_budget import Loops
 from ..values.disabled import is_disabled
-from . import traced_handle  # noqa: F401 - it registers
+from . import torch_compile, traced_handle  # noqa: F401 - they register
 from ._hook import UNBOUND, ContinuationMaker, Entry, Handle, Site, disable_call, stance
 from .account import ITERATIONS, Account
 from .compile_unit import CompileUnit

@@ -203,6 +203,10 @@ eval_hook(PyThreadState *tstate, Frame *frame, int throwflag)
     Mode *mode = &thread_mode;
     Handle *handle = mode->current;
     if (handle == NULL || mode->quiet) {
+        if (installation.threads_on == 0) {
+            hook_count(
+                0); /* an evaluator that was over ours when the last thread went off is gone */
+        }
         return evaluate(tstate, frame, throwflag);
     }
     int candidate = is_candidate(mode, frame, throwflag);

@@ -185,6 +185,13 @@ installed(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(none))
     return PyBool_FromLong(*installation.place == eval_hook);
 }
 
+static PyObject *
+set_compiler_switch(PyObject *Py_UNUSED(module), PyObject *function)
+{
+    Py_XSETREF(compiler_switch, Py_NewRef(function));
+    Py_RETURN_NONE;
+}
+
 static PyMethodDef functions[] = {
     {"quiet_call", (PyCFunction)(void (*)(void))quiet_call, METH_FASTCALL | METH_KEYWORDS,
      "quiet_call(f, /, *args, **kwargs)\n--\n\nCall f with this thread quiet: handles run plainly, "
@@ -203,6 +210,9 @@ static PyMethodDef functions[] = {
      "disable_call(f, args, kwargs={})\n--\n\nCall f with the hook off for this thread."},
     {"installed", installed, METH_NOARGS,
      "installed()\n--\n\nWhether the process's frame evaluator is ours just now."},
+    {"set_compiler_switch", set_compiler_switch, METH_O,
+     "set_compiler_switch(f)\n--\n\nf(callback) sets the callback of another compiler of frames "
+     "in this thread, None for none, and returns the one before: it is off while a handle runs."},
     {NULL},
 };
 

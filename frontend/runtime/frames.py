@@ -16,6 +16,7 @@ GENERATORS = inspect.CO_GENERATOR | inspect.CO_COROUTINE | inspect.CO_ASYNC_GENE
 PACKAGE = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))) + os.sep
 STANDARD_LIBRARY = sysconfig.get_path("stdlib") + os.sep
 TORCH = os.path.dirname(torch.__file__) + os.sep
+TORCH_COMPILE = TORCH + "_dynamo" + os.sep
 FOLDERS = ("frontend", "guards", "backends", "cli")
 FILES = (
     "collector",
@@ -58,9 +59,13 @@ IN_PYTHON = (inspect.unwrap(checkpoint.checkpoint).__code__,)
 
 
 def stays_in_python(code: types.CodeType) -> bool:
-    return any(code is other for other in IN_PYTHON) or is_wrapper(
-        code, TORCH
-    )  # by identity: constants may have no hash
+    """Whether a frame and all under it run with the hook off. What torch.compile is given is its
+    own to compile, and two evaluators that come and go out of turn may leave one installed."""
+    return (
+        any(code is other for other in IN_PYTHON)  # by identity: constants may have no hash
+        or is_wrapper(code, TORCH)
+        or code.co_filename.startswith(TORCH_COMPILE)
+    )
 
 
 def worth_compiling(

@@ -255,16 +255,47 @@ run_measured(Handle *self, const Call *call)
 }
 
 static PyObject *
+run(Handle *self, const Call *call)
+{
+    if (self->contest != NULL && self->contest != Py_None) {
+        return run_measured(self, call);
+    }
+    return run_compiled(self, call);
+}
+
+/* Another compiler's evaluator is installed: while the call lasts it is off in this thread, or it
+ * would be given the code that we built. */
+static PyObject *
+run_beside_another(Handle *self, const Call *call)
+{
+    PyObject *callback = compiler_switch != NULL ? PyObject_CallOneArg(compiler_switch, Py_None)
+                                                 : Py_NewRef(Py_None);
+    if (callback == NULL) {
+        return NULL;
+    }
+    PyObject *result = run(self, call);
+    if (callback != Py_None) {
+        PyObject *type, *value, *traceback;
+        PyErr_Fetch(&type, &value, &traceback);
+        PyObject *ours = PyObject_CallOneArg(compiler_switch, callback);
+        if (ours == NULL) {
+            PyErr_WriteUnraisable(compiler_switch);
+        }
+        Py_XDECREF(ours);
+        PyErr_Restore(type, value, traceback);
+    }
+    Py_DECREF(callback);
+    return result;
+}
+
+static PyObject *
 handle_call(Handle *self, PyObject *const *args, size_t nargsf, PyObject *kwnames)
 {
     Call call = {args, nargsf, kwnames, PyThreadState_Get()};
     if (steps_aside(call.tstate, self)) {
         return call_vector((PyObject *)self->function, args, nargsf, kwnames);
     }
-    if (self->contest != NULL && self->contest != Py_None) {
-        return run_measured(self, &call);
-    }
-    return run_compiled(self, &call);
+    return is_foreign(*installation.place) ? run_beside_another(self, &call) : run(self, &call);
 }
 
 /* ---- the type ---- */

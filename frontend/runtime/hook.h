@@ -136,25 +136,52 @@ typedef struct {
     _PyFrameEvalFunction *place;
     _PyFrameEvalFunction below; /* the evaluator before ours; NULL: the default */
     int threads_on;
+    int installed; /* ours is at the place, or under an evaluator that came over it */
 } Installation;
 
 extern LOCAL Installation installation;
 
+/* Sets another compiler's callback for frames in this thread, None for none, and returns the one
+ * before; NULL: not known. */
+extern LOCAL PyObject *compiler_switch;
+
+static inline int
+is_foreign(_PyFrameEvalFunction evaluator)
+{
+    return evaluator != NULL && evaluator != eval_hook && evaluator != _PyEval_EvalFrameDefault;
+}
+
+static inline void
+hook_uninstall(void)
+{
+    *installation.place = installation.below;
+    installation.installed = 0;
+}
+
 /* Installed only while some thread is on: an evaluator of anyone's costs every call in the process
- * 10 ns. */
+ * 10 ns, and counts its Python calls as C levels. Never installed twice: an evaluator over ours
+ * would be both over and under it, and stay there when it goes. */
 static inline void
 hook_count(int change)
 {
     installation.threads_on += change;
-    if (installation.threads_on > 0) {
-        if (*installation.place != eval_hook) {
-            installation.below = *installation.place;
-            *installation.place = eval_hook;
+    _PyFrameEvalFunction top = *installation.place;
+    if (top == eval_hook) {
+        if (installation.threads_on == 0) {
+            hook_uninstall();
         }
+        return;
     }
-    else if (*installation.place == eval_hook) {
-        /* Else another evaluator was installed over ours; our hook then passes all frames on. */
-        *installation.place = installation.below;
+    if (!is_foreign(top)) {
+        installation.installed = 0; /* whoever was over ours went, and took ours along */
+    }
+    else if (top == installation.below) {
+        installation.below = NULL; /* it came over ours as well, and will go from there */
+    }
+    if (installation.threads_on > 0 && !installation.installed) {
+        installation.below = top;
+        installation.installed = 1;
+        *installation.place = eval_hook;
     }
 }
 

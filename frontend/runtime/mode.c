@@ -11,6 +11,7 @@ int runtime_enabled = 1;
 Stance process_stance = STANCE_DEFAULT;
 
 Installation installation;
+PyObject *compiler_switch;
 
 /* In a forked child the other threads are gone. The one left starts with the hook off, as it is
  * most likely a worker (a data loader's) that happened to be started from compiled code and never

@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable, Iterable
 from contextlib import nullcontext
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -40,9 +41,9 @@ from ..values.tensor.tensor_subclass import (
 )
 from .fake_execution import CaptureFakeMode, lacks_dimension
 from .foreach_writes import counted_writes
-from .mixed_dtypes import has_mixed_dtypes
+from .mixed_dtypes import has_mixed_dtypes, refuses_cast
 from .outcome import Restart
-from .refused_writes import refuses_operation
+from .refused_writes import refuses_operation, writes_first_argument
 from .size_fixing import dispatcher_for
 from .torch_log import without_torch_log
 
@@ -370,6 +371,10 @@ class GraphBuilder:
             self.tx.symbols.shapes.asking(target) if self.tx.symbols.exist else NO_SYMBOLS,
             time.perf_counter(),
         )
+        if writes_first_argument(target, args) and refuses_cast(
+            partial(apply, kind, target), args, kwargs
+        ):
+            raise GraphBreak("exception-leaves", f"RuntimeError of {_target_name(target)}")
         try:
             with self.fake_mode, asking, without_torch_log():
                 if (

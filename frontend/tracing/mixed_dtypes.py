@@ -4,10 +4,11 @@ avoids that."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import torch
+import torch.utils._pytree as pytree
 
 PRODUCTS = frozenset({
     "linear", "bilinear", "matmul", "__matmul__", "imatmul", "mm", "bmm", "mv", "dot", "addmm",
@@ -22,6 +23,16 @@ NORMS = frozenset(
 BY_INDEX = frozenset(
     {"index_add", "index_add_", "index_copy", "index_copy_"}
 )  # self, dim, index, source
+NUMBERS = {
+    int: torch.int64,
+    float: torch.float64,
+    complex: torch.complex128,
+    torch.SymInt: torch.int64,
+    torch.SymFloat: torch.float64,
+}
+SYMBOLS = {torch.SymInt: 1, torch.SymFloat: 1.0, torch.SymBool: True}  # any number of the type
+INTEGER = 1  # a category
+CANNOT_CAST = "can't be cast"  # in the message of the error
 
 
 def has_mixed_dtypes(target: Any, args: list[Any], kwargs: dict[str, Any]) -> bool:
@@ -38,6 +49,36 @@ def has_mixed_dtypes(target: Any, args: list[Any], kwargs: dict[str, Any]) -> bo
     if len(dtypes) < 2 or (name in NORMS and torch.float64 not in dtypes):
         return False
     return not any(torch.is_autocast_enabled(tensor.device.type) for tensor in given)
+
+
+def refuses_cast(
+    apply: Callable[[list[Any], dict[str, Any]], Any], args: list[Any], kwargs: dict[str, Any]
+) -> bool:
+    """Whether an operator that writes into its first argument computes something that cannot be
+    cast to that argument's dtype. Some meta kernels (`mul_`, `logit_`) do not check it, so torch
+    itself is asked, with small tensors of ones on the CPU."""
+    kind = _category(args[0])
+    others = pytree.arg_tree_leaves(*args[1:], **kwargs)
+    if kind > INTEGER and all(_category(other) <= kind for other in others):
+        return False
+    try:
+        apply(*pytree.tree_map(_small, (args, kwargs)))
+    except Exception as error:  # of another kind: of these tensors, not of the dtypes
+        return CANNOT_CAST in str(error)
+    return False
+
+
+def _category(value: Any) -> int:
+    """Where the type of a tensor or number stands in type promotion: bool, integer, floating point,
+    complex."""
+    dtype = value.dtype if isinstance(value, torch.Tensor) else NUMBERS.get(type(value), torch.bool)
+    return 3 if dtype.is_complex else 2 if dtype.is_floating_point else int(dtype != torch.bool)
+
+
+def _small(value: Any) -> Any:
+    if isinstance(value, torch.Tensor):
+        return torch.ones([2] * value.dim(), dtype=value.dtype)
+    return SYMBOLS.get(type(value), value)
 
 
 def _tensors(values: Iterable[Any]) -> Iterable[torch.Tensor]:

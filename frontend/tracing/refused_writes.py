@@ -24,14 +24,18 @@ def refuses_operation(target: Any, args: list[Any], kwargs: dict[str, Any]) -> b
     if target is operator.setitem:
         return refuses_item_assignment(*args)
     name = target if isinstance(target, str) else getattr(target, "__name__", "")
-    in_place = target in IN_PLACE if not isinstance(target, str) else False
-    if not in_place and (not named_as_writer(name) or name in FILLS):
-        return False
     return (
-        bool(args)
-        and isinstance(args[0], torch.Tensor)
+        name not in FILLS
+        and writes_first_argument(target, args)
         and refuses_write(args[0], [a for a in args[1:] if isinstance(a, torch.Tensor)])
     )
+
+
+def writes_first_argument(target: Any, args: list[Any]) -> bool:
+    """Whether an operation is an in-place method or operator, applied to a tensor."""
+    name = target if isinstance(target, str) else getattr(target, "__name__", "")
+    in_place = not isinstance(target, str) and target in IN_PLACE
+    return (in_place or named_as_writer(name)) and bool(args) and isinstance(args[0], torch.Tensor)
 
 
 def refuses_item_assignment(tensor: Any, key: Any, value: Any) -> bool:

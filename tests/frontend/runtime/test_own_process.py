@@ -90,6 +90,50 @@ def check_another_evaluator_is_chained(folder):
     other.take()
 
 
+def check_evaluators_that_go_out_of_turn_are_not_left_behind(folder):
+    """As torch.compile's in one thread and ours in another: each goes while the other is there."""
+    other = build_evaluator(folder)
+
+    def frames_seen():
+        before = other.seen()
+        inner(1)
+        return other.seen() - before
+
+    def leave_alone(handle, code, function):
+        return None
+
+    def over(x):
+        other.put()  # over ours
+        hook.disable_call(inner, (x,))  # ours off and on again
+        inner(x)
+        other.leave()
+
+    handle = compiled(over, on_frame=leave_alone)
+    handle(1)
+    assert not frames_seen() and not hook.installed()
+
+    def stays(x):
+        other.put()
+        hook.disable_call(inner, (x,))
+
+    handle = compiled(stays, on_frame=leave_alone)
+    handle(1)
+    assert frames_seen()
+    other.leave()
+    inner(1)
+    assert not frames_seen() and not hook.installed()
+
+    def comes_again(x):
+        other.put()
+
+    handle = compiled(comes_again, on_frame=leave_alone)
+    other.put()
+    handle(1)
+    other.leave()
+    inner(1)
+    assert not frames_seen() and not hook.installed()
+
+
 EVALUATOR = """
 #include <Python.h>
 struct _PyInterpreterFrame;
@@ -106,6 +150,10 @@ void put(void) {
     _PyInterpreterState_SetEvalFrameFunc(interp, evaluate);
 }
 void take(void) { _PyInterpreterState_SetEvalFrameFunc(PyInterpreterState_Main(), _PyEval_EvalFrameDefault); }
+void leave(void) {
+    PyInterpreterState *interp = PyInterpreterState_Main();
+    if (_PyInterpreterState_GetEvalFrameFunc(interp) != below) _PyInterpreterState_SetEvalFrameFunc(interp, below);
+}
 long seen(void) { return count; }
 """
 

@@ -81,3 +81,38 @@ def test_gradients_of_norms_whose_parameters_are_wider_than_their_input(name, dt
             torch.testing.assert_close(
                 yours, mine, rtol=0.03, atol=0.1
             )  # layer norms keep statistics rounded to the input's dtype
+
+
+CASTS = {
+    "mul_": lambda n, x: n.mul_(x),
+    "imul": lambda n, x: operator.imul(n, x),
+    "by a number": lambda n, x: n.mul_(0.5),
+    "addcmul_": lambda n, x: n.addcmul_(x, x),
+    "sub_": lambda n, x: n.sub_(x, alpha=2),
+    "of a comparison": lambda n, x: (n > 0).mul_(n),
+    "of complex numbers": lambda n, x: x.mul_(torch.complex(x, x)),
+    "logit_": lambda n, x: n.logit_(),
+}
+
+
+@pytest.mark.parametrize("backend", ["eager", "aot_eager", "native"])
+@pytest.mark.parametrize("name", CASTS)
+def test_results_that_cannot_be_cast_to_the_written_dtype(name, backend):
+    write = CASTS[name]
+
+    def f(n, x, items):
+        n.add_(1)
+        items.append(x.tanh())
+        return write(n, x), items
+
+    check(f, torch.arange(3), vec(3), [], graphs=None, breaks=None, backend=backend)
+
+
+@pytest.mark.parametrize("backend", ["aot_eager", "native"])
+def test_results_that_can_be_cast_are_no_break(backend):
+    def f(n, m, x):
+        n.mul_(m > 1).floor_divide_(m).index_add_(0, m, n)
+        x.mul_(n).addcmul_(x, n, value=0.5).pow_(2)
+        return n, x
+
+    check(f, torch.arange(3), torch.tensor([2, 1, 0]), vec(3), graphs=1, backend=backend)
