@@ -3,10 +3,11 @@ off in that thread. It would compile the code that framejit built. Importing thi
 
 from __future__ import annotations
 
-import torch
+from contextlib import suppress
 
 from ._hook import set_compiler_switch
 
-switch = getattr(getattr(torch._C, "_dynamo", None), "eval_frame", None)
-if switch is not None and hasattr(switch, "set_eval_frame"):
-    set_compiler_switch(switch.set_eval_frame)
+with suppress(ImportError):  # a torch without it
+    from torch._C._dynamo.eval_frame import set_eval_frame
+
+    set_compiler_switch(set_eval_frame)
