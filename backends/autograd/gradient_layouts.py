@@ -262,6 +262,8 @@ def laid_out(gradient: Any, wanted: DimensionOrder) -> Any:
     if not is_plain(gradient):
         return gradient
     shape = gradient.shape
+    if any(dim >= len(shape) for dim in (*wanted.order, *wanted.repeated)):
+        return gradient  # of a leaf that has got other dimensions since
     for dim in wanted.repeated:  # its elements are equal along this dimension
         gradient = gradient.narrow(dim, 0, min(1, shape[dim]))
     strides = wanted.strides(gradient.shape)

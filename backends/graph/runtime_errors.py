@@ -48,6 +48,8 @@ RANDOM = (
 )  # fmt: skip
 
 
+OVERWRITES = ("zero_", "fill_", "copy_")
+
 GRAD_MODE = "_set_grad_enabled"
 ENTER_AUTOCAST, EXIT_AUTOCAST = "_enter_autocast", "_exit_autocast"
 ENTER_INFERENCE_MODE = "_enter_inference_mode"
@@ -95,13 +97,29 @@ def raises_unread(graph: torch.fx.Graph) -> bool:
             continue
         writes = may_write(node) and any(memory_at(other) in read for other in written_nodes(node))
         if node in needed or writes:
-            needed.update(node.all_input_nodes)
-            read.update(
-                memory for other in node.all_input_nodes if (memory := memory_at(other)) is not None
-            )
+            inputs = node.all_input_nodes
+            if overwrites(node):
+                target, *inputs = inputs
+                needed.discard(target)
+                read.discard(memory_at(target))
+            needed.update(inputs)
+            read.update(memory for other in inputs if (memory := memory_at(other)) is not None)
         elif may_raise(node) and "assert" not in name_of(node):
             return True
     return False
+
+
+def overwrites(node: torch.fx.Node) -> bool:
+    """Whether a node writes all of its first argument's memory, in numbers, and reads none of
+    it."""
+    if name_of(node) not in OVERWRITES or node.args[0] in node.args[1:]:
+        return False
+    example = node.all_input_nodes[0].meta.get("example_value")
+    if not isinstance(example, torch.Tensor) or example.layout is not torch.strided:
+        return False
+    there = example.untyped_storage().nbytes()
+    known = all(type(size) is int for size in (*example.shape, there))
+    return known and example.numel() * example.element_size() == there
 
 
 def switches_modes(node: torch.fx.Node) -> bool:

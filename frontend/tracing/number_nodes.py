@@ -31,6 +31,18 @@ class RecordedNumber:
     def __init__(self, recording: NodeRecorder, node: torch.fx.Node) -> None:
         self.recording, self.node = recording, node
 
+    @classmethod
+    def __torch_function__(
+        cls,
+        function: Callable[..., Any],
+        types: Any,
+        args: tuple[Any, ...] = (),
+        kwargs: dict[str, Any] | None = None,
+    ) -> RecordedNumber:
+        """Torch's functions of numbers: sym_min, sym_max, sym_float."""
+        recorded = next(arg for arg in args if isinstance(arg, RecordedNumber))
+        return recorded.recording.call(function, *args, )
+
 
 def _operators() -> None:
     for name in ("add", "sub", "mul", "floordiv", "mod", "pow", "truediv"):

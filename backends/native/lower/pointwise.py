@@ -333,26 +333,47 @@ def bitwise_not(a: Scalar) -> Scalar:
 # --------------------------------------------------------------------------------------------------
 
 
-@formula(KIND.DEFAULT, aten.clamp.default, aten.clamp.Tensor)
+# Of a limit and a value that are equal, a zero and a negative zero, eager takes the value where the
+# limit is a number and the limit where it is a tensor: maximum and minimum take their second operand.
+
+
+@formula(KIND.DEFAULT, aten.clamp.default)
 def clamp(x: Scalar, min: Scalar | None = None, max: Scalar | None = None) -> Scalar:
+    if min is not None:
+        x = s("maximum", min, x)
+    return x if max is None else s("minimum", max, x)
+
+
+@formula(KIND.DEFAULT, aten.clamp.Tensor)
+def clamp_by_tensors(x: Scalar, min: Scalar | None = None, max: Scalar | None = None) -> Scalar:
     if min is not None:
         x = s("maximum", x, min)
     return x if max is None else s("minimum", x, max)
 
 
-@formula(KIND.DEFAULT, aten.clamp_min.default, aten.clamp_min.Tensor)
+@formula(KIND.DEFAULT, aten.clamp_min.default)
 def clamp_min(x: Scalar, low: Scalar) -> Scalar:
+    return s("maximum", low, x)
+
+
+@formula(KIND.DEFAULT, aten.clamp_min.Tensor)
+def clamp_min_by_tensor(x: Scalar, low: Scalar) -> Scalar:
     return s("maximum", x, low)
 
 
-@formula(KIND.DEFAULT, aten.clamp_max.default, aten.clamp_max.Tensor)
+@formula(KIND.DEFAULT, aten.clamp_max.default)
 def clamp_max(x: Scalar, high: Scalar) -> Scalar:
+    return s("minimum", high, x)
+
+
+@formula(KIND.DEFAULT, aten.clamp_max.Tensor)
+def clamp_max_by_tensor(x: Scalar, high: Scalar) -> Scalar:
     return s("minimum", x, high)
 
 
 @formula(KIND.DEFAULT, aten.relu.default)
 def relu(x: Scalar) -> Scalar:
-    return s("maximum", x, const(0, x.dtype))
+    return s("maximum", const(0, x.dtype), x)
 
 
 @formula(KIND.DEFAULT, aten.relu6.default)
@@ -363,7 +384,7 @@ def relu6(x: Scalar) -> Scalar:
 @formula(KIND.DEFAULT, aten.hardtanh.default)
 def hardtanh(x: Scalar, low: Scalar | None = None, high: Scalar | None = None) -> Scalar:
     low = const(-1, x.dtype) if low is None else low
-    return s("minimum", s("maximum", x, low), const(1, x.dtype) if high is None else high)
+    return s("minimum", const(1, x.dtype) if high is None else high, s("maximum", low, x))
 
 
 @formula(KIND.DEFAULT, aten.threshold.default)

@@ -175,3 +175,25 @@ def test_what_a_layout_is_asked_with_leaves_no_trace():
     before = torch.get_rng_state()
     torch.autograd.grad(result, given, torch.ones(4, 3))
     assert torch.equal(torch.get_rng_state(), before) and counter == 1 and torch.is_grad_enabled()
+
+
+@pytest.mark.parametrize("backend", ["aot_eager", "native"])
+def test_a_leaf_that_gets_other_dimensions_behind_the_graph(backend):
+    def f(leaf):
+        total = (leaf * leaf).sum()
+        print("", end="")
+        with torch.no_grad():
+            leaf.unsqueeze_(0)
+        return total + leaf.abs().max()
+
+    def gradient(call):
+        leaf = torch.arange(6.0).view(3, 2).t().requires_grad_()
+        try:
+            return torch.autograd.grad(call(leaf), leaf)[0]
+        except RuntimeError as error:
+            return str(error)[:30]
+
+    mine, yours = gradient(framejit.compile(f, backend=backend)), gradient(f)
+    assert type(mine) is type(yours) and (
+        mine == yours if type(mine) is str else torch.equal(mine, yours)
+    )

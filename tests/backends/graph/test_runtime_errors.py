@@ -176,3 +176,37 @@ def test_windows_of_varying_sizes_that_are_written_without_gradients(backend):
             torch.arange(-3.0, 2 * rows - 3).view(rows, 2),
         )
         assert torch.equal(compiled(x), f(y)) and torch.equal(x, y)
+
+
+UNREAD = {
+    "index_fill_": lambda x, places: x.index_fill_(0, places, 3.0).fill_(1),
+    "setitem": lambda x, places: (x.__setitem__(places, 0.0), x.zero_())[1],
+    "scatter_": lambda x, places: x.scatter_(0, places, 1.0).copy_(places[:1].float()),
+    "gather": lambda x, places: x.gather(0, places).zero_(),
+}
+
+
+@pytest.mark.parametrize("backend", ["aot_eager", "native"])
+@pytest.mark.parametrize("name", UNREAD)
+def test_an_error_in_what_is_overwritten_is_raised(name, backend):
+    f = UNREAD[name]
+    handle = framejit.compile(lambda x, places: f(x + 1, places), backend=backend)
+    places = torch.tensor([0, 2])
+    assert torch.equal(handle(torch.ones(3), places), f(torch.ones(3) + 1, places))
+    with pytest.raises((IndexError, RuntimeError), match="out of"):
+        handle(torch.ones(3), torch.tensor([0, 7]))
+
+
+@pytest.mark.parametrize("rows", [slice(2), slice(None)])
+def test_what_is_read_besides_is_compiled(rows):
+    def f(x, places):
+        x = x + 1
+        x[places] = 0.0
+        kept = x[rows].clone()
+        x[:2].fill_(4)
+        return x, kept.copy_(kept)
+
+    handle = framejit.compile(f, backend="native")
+    x, places = torch.ones(3), torch.tensor([0, 2])
+    for mine, yours in zip(handle(x, places), f(x, places), strict=True):
+        assert torch.equal(mine, yours)

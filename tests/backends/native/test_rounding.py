@@ -1,4 +1,4 @@
-"""Sums are rounded no worse than eager's, against float64."""
+"""Sums are rounded no worse than eager's, against float64, and zeros have eager's signs."""
 
 import framejit
 import pytest
@@ -34,3 +34,25 @@ def test_gradients_of_a_layer_norm(shape):
         assert (yours.double() - reference).abs().max() <= 1.5 * (
             mine.double() - reference
         ).abs().max()
+
+
+LIMITS = {
+    "relu": torch.relu,
+    "clamp": lambda x: x.clamp(0, 1),
+    "clamp max": lambda x: x.clamp(max=0),
+    "clamp_min": lambda x: x.clamp_min(-0.0),
+    "relu6": F.relu6,
+    "hardtanh": lambda x: F.hardtanh(x, -1, 0),
+    "clamp by a tensor": lambda x: x.clamp(min=torch.zeros_like(x)),
+    "maximum": lambda x: torch.maximum(x, torch.zeros_like(x)),
+}
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16], ids=str)
+@pytest.mark.parametrize("name", LIMITS)
+def test_signs_of_zeros_at_limits(name, dtype):
+    x = torch.tensor([-0.0, 0.0, 1.0, -1.0, float("nan")] * 64, dtype=dtype)
+    mine, yours = LIMITS[name](x), framejit.compile(LIMITS[name], backend="native")(x)
+    assert torch.equal(mine.isnan(), yours.isnan())
+    assert torch.equal(mine.nan_to_num(), yours.nan_to_num())
+    assert torch.equal(mine.signbit() & (mine == 0), yours.signbit() & (yours == 0))

@@ -737,3 +737,16 @@ def test_differences_of_sizes_that_vary(more, dtype):
             yield ((torch.arange(rows * columns) ** 2 % 5).reshape(rows, columns).to(dtype),)
 
     assert compiles(f, cases()) == 2
+
+
+def test_a_size_that_is_the_smaller_of_two_is_given_to_python():
+    def f(x):
+        x.t_()
+        diagonal = x.diagonal()
+        return diagonal.expand(2, *diagonal.shape), diagonal.chunk(2, -1)[1]
+
+    handle = framejit.compile(f, backend="eager")
+    for shape in ((4, 4), (4, 3), (3, 5), (7, 6)):
+        x = torch.arange(float(shape[0] * shape[1])).view(shape)
+        for mine, yours in zip(handle(x.clone()), f(x.clone()), strict=True):
+            assert torch.equal(mine, yours)
