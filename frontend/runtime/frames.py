@@ -64,7 +64,7 @@ def stays_in_python(code: types.CodeType) -> bool:
     return (
         any(code is other for other in IN_PYTHON)  # by identity: constants may have no hash
         or is_wrapper(code, TORCH)
-        or code.co_filename.startswith(TORCH_COMPILE)
+        or (code.co_filename.startswith(TORCH_COMPILE) and not is_shallow_wrapper(code, TORCH))
     )
 
 

@@ -38,7 +38,10 @@ def exact_products():
 @pytest.mark.parametrize("name", TRITON)
 def test_triton(name, golden):
     case, tiles = TRITON[name]
-    golden(f"triton/{name}.txt", print_triton(simplify(case.kernel), case.buffers, tiles).told)
+    golden(
+        f"triton/{name}.txt",
+        print_triton(simplify(case.kernel), case.buffers, tiles).annotated_text,
+    )
 
 
 def test_triton_product(golden, exact_products):
@@ -46,7 +49,9 @@ def test_triton_product(golden, exact_products):
     (found,) = products.found(case)
     golden(
         "triton/product.txt",
-        print_product(found.product, products.program(case).buffers, products.BLOCKS).told,
+        print_product(
+            found.product, products.program(case).buffers, products.BLOCKS
+        ).annotated_text,
     )
 
 

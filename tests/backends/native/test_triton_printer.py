@@ -99,7 +99,10 @@ def test_equal_kernels_are_printed_once_and_called_on_their_own_buffers(program,
     for position, kernel in kernels.items():
         alone = kept(whole(kernel), program.buffers, None)
         call = launches.calls[position]
-        assert (call.parameters, launches.texts[position]) == (alone.parameters, alone.told)
+        assert (call.parameters, launches.texts[position]) == (
+            alone.parameters,
+            alone.annotated_text,
+        )
         name, _, rest = call.call.partition("(")
         assert namespace.objects[name].endswith(alone.text)
         assert rest == f"{alone.programs}, stream, "

@@ -118,7 +118,9 @@ def test_deep_recursion():
 
     h = strict_compile(down)
     events = capture_events(h)
-    depth = sys.getrecursionlimit() // 2
+    # less where inductor has raised the limit: under any evaluator, torch.compile's too, Python 3.12
+    # has 1,500 levels, of which a call takes two
+    depth = min(sys.getrecursionlimit() // 2, 500)
     assert torch.equal(h(vec(2), depth), down(vec(2), depth))
     assert "too-deep" in reasons_of(events) and ops_of(events)
 
