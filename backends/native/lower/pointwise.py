@@ -334,7 +334,8 @@ def bitwise_not(a: Scalar) -> Scalar:
 
 
 # Of a limit and a value that are equal, a zero and a negative zero, eager takes the value where the
-# limit is a number and the limit where it is a tensor: maximum and minimum take their second operand.
+# limit is a number and the limit where it is a tensor; maximum and minimum take their second
+# operand.
 
 
 @formula(KIND.DEFAULT, aten.clamp.default)
