@@ -8,6 +8,7 @@ from typing import Any
 import torch.fx
 from torch._inductor import config, list_mode_options
 from torch._inductor.compile_fx import compile_fx
+from torch._inductor.custom_graph_pass import CustomGraphPass
 
 from .autograd.compiled_node import ahead_of_time
 from .graph.passes.functional import prepare_for_tracing
@@ -25,6 +26,7 @@ def inductor(
     """torch._inductor's compile_fx on the captured graph; `mode` stands for patches of its
     configuration, `options` are more."""
     patches = {**list_mode_options(mode), **(options or {})}
+    patches["joint_custom_pre_pass"] = KeepOverwritten(patches.get("joint_custom_pre_pass"))
 
     def build(gm: torch.fx.GraphModule, example_inputs: list[Any]) -> Callable[..., Any]:
         compiled = compile_fx(prepare_for_tracing(gm), example_inputs, config_patches=patches)
@@ -32,3 +34,50 @@ def inductor(
         return compiled
 
     return ahead_of_time(gm, example_inputs, build, random_like_eager=False)
+
+
+aten = torch.ops.aten
+SECOND = (aten.copy.default, aten.slice_scatter.default)  # may be their second operand as it is
+
+
+class KeepOverwritten(CustomGraphPass):
+    """An input that is written at the end of a graph with what another input held before.
+
+    Inductor drops copies and clones of inputs, and then reads such an input after its own write:
+    swapping two tensors would make both the same. An operator that it does not drop, the minimum
+    of a tensor and itself, keeps what was there. `then`: the program's own pass."""
+
+    def __init__(self, then: Callable[[torch.fx.Graph], Any] | None = None) -> None:
+        self.then = then
+
+    def __call__(self, graph: torch.fx.Graph) -> None:
+        writes = [node for node in graph.nodes if node.target is aten.copy_.default]
+        written = {node.args[0] for node in writes}
+        for node in writes:
+            target, value = node.args
+            if self.may_be(value, written - {target}):
+                if value.meta["val"].is_complex():
+                    raise NotImplementedError("a minimum of complex numbers")
+                with graph.inserting_before(writes[0]):
+                    kept = graph.call_function(aten.minimum.default, (value, value))
+                kept.meta.update(value.meta)
+                node.update_arg(1, kept)
+        if self.then is not None:
+            self.then(graph)
+
+    def may_be(self, value: torch.fx.Node, written: set[Any]) -> bool:
+        """Whether a value may be one of the written inputs, unchanged."""
+        while value.op != "placeholder":
+            operands = value.all_input_nodes
+            if value.target in SECOND:
+                operands = operands[1:]
+            if len(operands) != 1:
+                return False
+            (value,) = operands
+        return value in written
+
+    def uuid(self) -> Any:
+        theirs = getattr(self.then, "uuid", None)
+        if self.then is not None and theirs is None:
+            return None
+        return ("framejit: kept overwritten inputs", theirs and theirs())

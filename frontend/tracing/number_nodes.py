@@ -41,7 +41,7 @@ class RecordedNumber:
     ) -> RecordedNumber:
         """Torch's functions of numbers: sym_min, sym_max, sym_float."""
         recorded = next(arg for arg in args if isinstance(arg, RecordedNumber))
-        return recorded.recording.call(function, *args, )
+        return recorded.recording.call(function, *args)
 
 
 def _operators() -> None:

@@ -34,3 +34,25 @@ def test_graphs_that_need_gradients_run_in_eager(backend):
     for module in (plain, compiled):
         module(x).sum().backward()
     torch.testing.assert_close(compiled[0].weight.grad, plain[0].weight.grad)
+
+
+def test_inductor_swaps_what_is_swapped():
+    """Inductor by itself gives both tensors the same values, under torch.compile too."""
+    seen = []
+
+    def swap(a, b):
+        held = a.clone()
+        a[...] = b
+        b.copy_(held)
+        return a.sum()
+
+    handle = framejit.compile(
+        swap, backend="inductor", options={"joint_custom_pre_pass": seen.append}
+    )
+    for call in (swap, handle):
+        a, b = torch.tensor([1.0, -0.0, float("nan")]), torch.tensor([4.0, 5.0, 6.0])
+        expected = b.clone(), a.clone()
+        assert call(a, b) == 15
+        for mine, yours in zip((a, b), expected, strict=True):
+            assert torch.equal(mine.view(torch.int32), yours.view(torch.int32))
+    assert seen
