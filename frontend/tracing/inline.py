@@ -34,7 +34,7 @@ def inline(
     """The result of function(*args, **kwargs). With `through`, the functions passed on the way,
     `completion` turns it into the result of the caller's instruction, so that a break can be made
     inside."""
-    reason = opaque_reason(function)
+    reason = opaque_reason(function, args)
     if reason is not None:
         raise GraphBreak(*reason)
     if keeps_its_frame(function.code):

@@ -87,3 +87,27 @@ def test_an_epoch_settles(epoch):
         compiles.append(handle.framejit.compiles)
     assert printed.getvalue() == expected.getvalue()
     assert compiles[SETTLED] == compiles[-1] <= 40, compiles
+
+
+def test_packed_batches_of_varying_lengths():
+    """Packing, the layer and unpacking are a call of Python each; what is between is compiled for any length."""
+    torch.manual_seed(0)
+    table, layer, head = nn.Embedding(20, 8), nn.LSTM(8, 8, bidirectional=True), nn.Linear(16, 3)
+
+    def program(x, lengths):
+        given = nn.utils.rnn.pack_padded_sequence(table(x) * 2, lengths, enforce_sorted=False)
+        result, (state, _) = layer(given)
+        padded, _ = nn.utils.rnn.pad_packed_sequence(result)
+        return head(padded).sum(0) / lengths[:, None], state.tanh()
+
+    handle = framejit.compile(program, backend="eager")
+    compiles = []
+    for lengths in ([5, 4, 2], [6, 1, 3], [7, 5, 1], [4, 4, 4], [3, 2, 8], [2, 9, 2]):
+        x = torch.arange(max(lengths) * 3).reshape(-1, 3) % 20
+        for mine, yours in zip(
+            handle(x, torch.tensor(lengths)), program(x, torch.tensor(lengths)), strict=True
+        ):
+            assert torch.equal(mine, yours)
+        compiles.append(handle.framejit.compiles)
+    assert compiles[-1] == compiles[2] <= 7
+    assert len(handle.framejit.explain().breaks) == 3

@@ -1,7 +1,11 @@
-"""Python functions that are not inlined, by the module that defines them."""
+"""Python functions that are not inlined, by the module that defines them or by what they are given."""
 
 from __future__ import annotations
 
+import torch
+from torch.nn.utils import rnn
+
+from ..base import Value
 from ..disabled import disabled_reason, is_disabled
 from .function import FunctionValue
 
@@ -42,8 +46,20 @@ LOOKED_INTO = {
 }
 
 
-def opaque_reason(function: FunctionValue) -> tuple[str, str] | None:
-    """Why a function is not inlined: (break reason, detail); None if it is."""
+# Batches of sequences whose lengths are the values of a tensor: what packs them, and the layers that
+# take them packed, would break at several lines.
+PACKING = (rnn.pack_padded_sequence.__code__, rnn.pad_packed_sequence.__code__)
+RECURRENT = tuple(layer.forward.__code__ for layer in (torch.nn.RNN, torch.nn.LSTM, torch.nn.GRU))
+
+
+def opaque_reason(function: FunctionValue, args: list[Value]) -> tuple[str, str] | None:
+    """Why a function is not inlined in a call: (break reason, detail); None if it is."""
+    if any(function.code is code for code in PACKING):
+        return "data-dependent-shape", f"{function.name}()"
+    if any(function.code is code for code in RECURRENT) and any(
+        arg.python_type() is rnn.PackedSequence for arg in args
+    ):
+        return "data-dependent-value", f"{function.name}() of a packed batch"
     real = function.real
     if real is not None and is_disabled(real):
         return "disabled-call", disabled_reason(real, function.name)
