@@ -1,4 +1,4 @@
-"""Python functions that are not inlined, by the module that defines them or by what they are given."""
+"""Python functions that are not inlined, by the module that defines them or what they are given."""
 
 from __future__ import annotations
 
@@ -46,8 +46,8 @@ LOOKED_INTO = {
 }
 
 
-# Batches of sequences whose lengths are the values of a tensor: what packs them, and the layers that
-# take them packed, would break at several lines.
+# Batches of sequences whose lengths are the values of a tensor: what packs them, and the layers
+# that take them packed, would break at several lines.
 PACKING = (rnn.pack_padded_sequence.__code__, rnn.pad_packed_sequence.__code__)
 RECURRENT = tuple(layer.forward.__code__ for layer in (torch.nn.RNN, torch.nn.LSTM, torch.nn.GRU))
 
