@@ -62,7 +62,8 @@ def functional(
     try:
         with torch.no_grad(), mode, enable_python_dispatcher():
             # An interpreter, so that a guard on a size can be reported with the node that adds it.
-            return by_operator(gm, trace) or trace(torch.fx.Interpreter(gm).run, examples)
+            traced = by_operator(gm, trace) or trace(torch.fx.Interpreter(gm).run, examples)
+            return keep_apart(gm, traced)
     except RuntimeError as error:
         if not any(said in str(error) for said in OVERLAPPING):
             raise
@@ -78,6 +79,25 @@ def prepare_for_tracing(gm: torch.fx.GraphModule) -> torch.fx.GraphModule:
             "raise"
         )
     return keep_layouts(gm)
+
+
+def keep_apart(gm: torch.fx.GraphModule, traced: torch.fx.GraphModule) -> torch.fx.GraphModule:
+    """Makes two results that are two tensors on one memory, a tensor and a view of all of it, two
+    in the functional graph as well: the program may give one of them another shape."""
+    (ours,), (theirs,) = gm.graph.output_node().args, traced.graph.output_node().args
+    if not isinstance(ours, tuple | list) or not isinstance(theirs, tuple | list):
+        return traced
+    first: dict[Any, Any] = {}
+    apart = list(theirs)
+    for position, (mine, other) in enumerate(zip(ours, theirs, strict=True)):
+        if isinstance(other, torch.fx.Node) and first.setdefault(other, mine) is not mine:
+            with traced.graph.inserting_before(traced.graph.output_node()):
+                apart[position] = traced.graph.call_function(torch.ops.aten.alias.default, (other,))
+            apart[position].meta.update(other.meta)
+    if apart != list(theirs):
+        traced.graph.output_node().args = (type(theirs)(apart),)
+        traced.recompile()
+    return traced
 
 
 def without_writes(function: Callable[..., Any]) -> Callable[..., Any]:

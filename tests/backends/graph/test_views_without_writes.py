@@ -101,3 +101,19 @@ def test_sizes_that_vary(backend):
         expected = x.clone()
         expected[: rows // 2] *= 2
         assert torch.equal(p.grad, expected)
+
+
+@pytest.mark.parametrize("backend", ["aot_eager", "native", "torchscript"])
+def test_a_tensor_and_a_view_of_all_of_it_are_two(backend):
+    """Python gives one of them another shape behind the graph."""
+
+    def f(x):
+        whole = x - 1
+        view = whole[:]
+        view.add_(1)
+        whole.unsqueeze_(0)
+        return view, whole
+
+    handle = framejit.compile(f, backend=backend)
+    for mine, yours in zip(handle(torch.arange(3.0)), f(torch.arange(3.0)), strict=True):
+        assert mine.shape == yours.shape and torch.equal(mine, yours)
