@@ -148,6 +148,11 @@ def draws_unread(graph: torch.fx.Graph) -> bool:
     return any(_draws(node) and node not in read for node in graph.nodes)
 
 
+def named_as_random(name: str) -> bool:
+    """Whether an operator is called as torch calls those that draw random numbers."""
+    return any(word in name for word in RANDOM)
+
+
 def may_draw(node: torch.fx.Node) -> bool:
     """Whether a node may draw from torch's generators; one of which nothing is known may."""
     return _draws(node) or is_foreign(node)
@@ -155,9 +160,7 @@ def may_draw(node: torch.fx.Node) -> bool:
 
 def _draws(node: torch.fx.Node) -> bool:
     return (
-        node.op.startswith("call_")
-        and any(word in name_of(node) for word in RANDOM)
-        and not _drops_nothing(node)
+        node.op.startswith("call_") and named_as_random(name_of(node)) and not _drops_nothing(node)
     )
 
 

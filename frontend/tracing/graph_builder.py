@@ -18,7 +18,7 @@ from torch._subclasses import fake_tensor
 
 from ...backends.autograd.compiled_node import note_history
 from ...backends.graph.mutations import is_written
-from ...backends.graph.runtime_errors import may_draw
+from ...backends.graph.runtime_errors import may_draw, named_as_random
 from ...errors import GraphBreak
 from ...guards.guard import Kind, TensorSpec
 from ...guards.source import Source
@@ -371,8 +371,10 @@ class GraphBuilder:
             self.tx.symbols.shapes.asking(target) if self.tx.symbols.exist else NO_SYMBOLS,
             time.perf_counter(),
         )
-        if writes_first_argument(target, args) and refuses_cast(
-            partial(apply, kind, target), args, kwargs
+        if (
+            writes_first_argument(target, args)
+            and not named_as_random(_target_name(target))  # trying it would move the generator
+            and refuses_cast(partial(apply, kind, target), args, kwargs)
         ):
             raise GraphBreak("exception-leaves", f"RuntimeError of {_target_name(target)}")
         try:

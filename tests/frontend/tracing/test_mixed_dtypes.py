@@ -116,3 +116,18 @@ def test_results_that_can_be_cast_are_no_break(backend):
         return n, x
 
     check(f, torch.arange(3), torch.tensor([2, 1, 0]), vec(3), graphs=1, backend=backend)
+
+
+@pytest.mark.parametrize("name", ["random_", "bernoulli_", "geometric_"])
+def test_the_generator_is_where_eager_leaves_it(name):
+    draw = {"random_": (0, 10), "bernoulli_": (0.5,), "geometric_": (0.5,)}[name]
+
+    def f(n):
+        return getattr(n.clone(), name)(*draw), torch.rand(2)
+
+    runs = []
+    for call in (f, strict_compile(f)):
+        torch.manual_seed(0)
+        runs.append(call(torch.arange(3)))
+    for mine, yours in zip(*runs, strict=True):
+        assert torch.equal(mine, yours)
