@@ -86,8 +86,8 @@ def register_backend(
         training: whether gradients flow through its results. If not, graphs that need gradients run
             in eager.
         wants: "torch": it gets the graph as captured, as torch.compile's backends do. "aten": it
-        gets
-            functional ATen graphs: the forward graph and, with `training`, the backward graph too.
+            gets functional ATen graphs: the forward graph and, with `training`, the backward graph
+            too.
         options: returns the names of its options, for a function with one parameter `options`;
             otherwise these are its further parameters. A parameter `mode` gets compile()'s mode; a
             parameter `report` gets a function that takes a sentence for explain().

@@ -19,9 +19,8 @@ class set_stance:  # a function to its users, as torch's is
 
     Args:
         stance: "default": compile, and use compiled code. "force_eager": neither use nor make
-        compiled
-            code. "eager_on_recompile": use compiled code where it serves; other calls run in eager.
-            "fail_on_recompile": use compiled code where it serves; other calls raise
+            compiled code. "eager_on_recompile": use compiled code where it serves; other calls run
+            in eager. "fail_on_recompile": use compiled code where it serves; other calls raise
             RecompileError.
 
     Raises:
