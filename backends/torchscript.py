@@ -13,6 +13,7 @@ from torch._subclasses.fake_tensor import FakeTensor
 from .graph.mutations import is_data
 from .graph.node_targets import name_of
 from .graph.passes.memory import memory_at
+from .graph.runtime_errors import draws_unread
 from .graph.supported import at
 from .registry import register_backend
 
@@ -50,6 +51,9 @@ def torchscript(
             f"runs in eager: torch.jit does not trace {name_of(strange)} as eager does "
             f"it{at(strange)}"
         )
+        return gm.forward
+    if draws_unread(gm.graph):
+        report("runs in eager: torch.jit drops random numbers that nobody reads")
         return gm.forward
     written = [
         bool(node.meta.get("mutated")) for node in gm.graph.nodes if node.op == "placeholder"
