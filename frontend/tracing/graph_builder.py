@@ -41,7 +41,7 @@ from ..values.tensor.tensor_subclass import (
 )
 from .fake_execution import CaptureFakeMode, lacks_dimension
 from .foreach_writes import counted_writes
-from .mixed_dtypes import has_mixed_dtypes, refuses_cast
+from .mixed_dtypes import has_mixed_dtypes, refuses_dtypes
 from .outcome import Restart
 from .refused_writes import refuses_operation, writes_first_argument
 from .size_fixing import dispatcher_for
@@ -374,7 +374,7 @@ class GraphBuilder:
         if (
             writes_first_argument(target, args)
             and not named_as_random(_target_name(target))  # trying it would move the generator
-            and refuses_cast(partial(apply, kind, target), args, kwargs)
+            and refuses_dtypes(partial(apply, kind, target), args, kwargs)
         ):
             raise GraphBreak("exception-leaves", f"RuntimeError of {_target_name(target)}")
         try:
