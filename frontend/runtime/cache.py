@@ -432,7 +432,7 @@ class Cache:
             failures,
             for_iteration,
             left if own is found else 0,
-            not for_iteration or self.account.compiles_all(self.calls) or has_room(site.entries),
+            not for_iteration or self.account.compiles_all or has_room(site.entries),
         )
 
     # what comes after a break
