@@ -12,7 +12,7 @@ from concurrent.futures import ThreadPoolExecutor
 import framejit
 import pytest
 import torch
-from framejit.frontend.runtime import cache
+from framejit.frontend.runtime import compile_lock
 
 X = torch.ones(3)
 THREADS = 64
@@ -108,7 +108,7 @@ def test_a_compile_that_fails_lets_the_others_go_on():
 @pytest.mark.parametrize("pooled", [False, True])
 def test_helpers_of_a_backend_may_call_the_handle(pooled, monkeypatch):
     """The compile waits for a thread that meets this very compile: started by it, or one that was there before."""
-    monkeypatch.setattr(cache, "LONGEST_WAIT", 0.2)
+    monkeypatch.setattr(compile_lock, "LONGEST_WAIT", 0.2)
     seen = []
     with ThreadPoolExecutor(1) as pool:
         pool.submit(int).result()
@@ -160,8 +160,8 @@ def test_collections_at_any_moment_of_a_compile():
             gc.collect()
             gc.set_threshold(threshold)
             Litter()
-            assert handle.framejit.cache._enter(site)
-            handle.framejit.cache._leave(site)
+            assert handle.framejit.cache.lock.acquire(site)
+            handle.framejit.cache.lock.release(site)
         print("fine")
     """)
     done = subprocess.run(
