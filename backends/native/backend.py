@@ -21,7 +21,8 @@ from ...errors import warn_once
 from ...events import UNREPORTED, KernelRecord, Reporter
 from ...generated import file_name, keep
 from ...phases import Clock
-from ..autograd.compiled_node import runs_as_captured, wants_gradients
+from ..autograd.divergent_operators import runs_as_captured
+from ..graph.gradient_history import wants_gradients
 from ..graph.passes.attention import join_attention
 from ..graph.passes.batch_norms import fold_batch_norms
 from ..graph.passes.channels_last import to_channels_last
