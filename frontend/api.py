@@ -25,13 +25,13 @@ from .control import ModuleControl, answer_for, call_of, title_of
 from .explain.gather import make_report
 from .explain.log import Log
 from .explain.report import Report
-from .explain.stats import Stats, make_stats
 from .runtime import _hook
 from .runtime.cache import Cache, live_caches
 from .runtime.listing import Listing, listings
 from .runtime.module import class_attribute, compile_module, unreached_call
 from .runtime.probe import Probe
 from .runtime.stance import debug, set_stance
+from .runtime.stats import Stats, make_stats
 from .values.disabled import is_disabled, leave_alone
 from .values.models import torch_policy
 from .values.requests import graph_break, is_compiling

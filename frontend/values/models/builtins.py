@@ -51,8 +51,7 @@ from ..tensor.tensor import TensorValue
 from .optimizers import extreme, in_such_a_step
 
 if TYPE_CHECKING:
-    from ...tracing.interpreter import Interpreter
-    from ..context import TraceContext
+    from ..context import InterpretedFrame, TraceContext
 
 
 # questions about objects
@@ -679,7 +678,7 @@ def builtin_super(tx: TraceContext, cls: Value, receiver: Value) -> Value:
     return SuperValue(cls.cls, receiver)
 
 
-def _zero_argument_super(frame: Interpreter, args: list[Value]) -> Value:
+def _zero_argument_super(frame: InterpretedFrame, args: list[Value]) -> Value:
     if len(args) == 2:
         return builtin_super(frame.tx, *args)
     if args or not frame.decoded.code.co_argcount:
@@ -700,17 +699,17 @@ def _zero_argument_super(frame: Interpreter, args: list[Value]) -> Value:
     return builtin_super(frame.tx, cls, receiver)
 
 
-def _frame_reader(frame: Interpreter, args: list[Value]) -> Value:
+def _frame_reader(frame: InterpretedFrame, args: list[Value]) -> Value:
     raise GraphBreak("unknown-call", "a function that looks at the frame")
 
 
-FRAME_CALLS: dict[Any, Callable[[Interpreter, list[Value]], Value]] = {
+FRAME_CALLS: dict[Any, Callable[[InterpretedFrame, list[Value]], Value]] = {
     super: _zero_argument_super,
     **dict.fromkeys((locals, globals, dir, eval, exec), _frame_reader),
 }
 
 
-def frame_call(callee: Value) -> Callable[[Interpreter, list[Value]], Value] | None:
+def frame_call(callee: Value) -> Callable[[InterpretedFrame, list[Value]], Value] | None:
     """The handler of a builtin that depends on the calling frame."""
     if isinstance(callee, ClassValue):
         return FRAME_CALLS.get(callee.cls)
