@@ -294,29 +294,34 @@ def explain(
     chosen = make_options(backend, dynamic, False, None, options)
 
     def call_and_report(*args: Any, **kwargs: Any) -> Report:
-        function, bound = underlying(fn_or_module)
-        if config.disable or self_check.refusal(compile_checked):
-            return make_report((), condition, function(*bound, *args, **kwargs))
-        probe, recorder = Probe(), Recorder()
-        handle = make_handle(
-            function, replace(chosen, probe=probe, sinks=(*chosen.sinks, recorder))
-        )
-        start = time.perf_counter()
-        for _ in range(calls):
-            result = handle(*bound, *args, **kwargs)
-        wall = time.perf_counter() - start
-        return make_report(
-            recorder.events,
-            condition,
-            result,
-            probe,
-            wall,
-            title_of(fn_or_module),
-            calls,
-            handle.framejit.cache.balance(),
-        )
+        return report_calls(fn_or_module, chosen, calls, args, kwargs)
 
     return call_and_report
+
+
+def report_calls(
+    fn_or_module: Any, options: Options, calls: int, args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> Report:
+    """Compiles anew, calls that so often with these arguments, and returns a report of it."""
+    function, bound = underlying(fn_or_module)
+    if config.disable or self_check.refusal(compile_checked):
+        return make_report((), condition, function(*bound, *args, **kwargs))
+    probe, recorder = Probe(), Recorder()
+    handle = make_handle(function, replace(options, probe=probe, sinks=(*options.sinks, recorder)))
+    start = time.perf_counter()
+    for _ in range(calls):
+        result = handle(*bound, *args, **kwargs)
+    wall = time.perf_counter() - start
+    return make_report(
+        recorder.events,
+        condition,
+        result,
+        probe,
+        wall,
+        title_of(fn_or_module),
+        calls,
+        handle.framejit.cache.balance(),
+    )
 
 
 class Observation:
