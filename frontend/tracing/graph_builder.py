@@ -26,7 +26,8 @@ from ...guards.source import Source
 from ..values.base import Value
 from ..values.constant import LITERAL_TYPES, Constant
 from ..values.containers.mapping import DictValue
-from ..values.containers.sequence import ListValue, Sequence, SliceValue, TupleValue
+from ..values.containers.sequence import ListValue, Sequence, TupleValue
+from ..values.containers.slice import SliceValue
 from ..values.modes.mode_manager import MODE_SWITCHES
 from ..values.numpy.numpy_number import TYPED_BY_DATA, operand
 from ..values.objects.class_value import ClassValue
