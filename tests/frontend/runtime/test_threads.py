@@ -144,32 +144,6 @@ def test_compiles_in_threads_that_end():
     assert done.returncode == 0 and "fine" in done.stdout, done.stderr
 
 
-def test_collections_at_any_moment_of_a_compile():
-    """They may free locals of threads, for which CPython takes the lock that it holds while it looks at all threads."""
-    program = textwrap.dedent("""
-        import gc, threading, framejit, torch
-
-        class Litter:
-            def __init__(self):
-                self.me, self.local = self, threading.local()
-
-        handle = framejit.compile(lambda x: x + 1, backend="eager")
-        site = handle.framejit.cache.root
-        gc.freeze()
-        for threshold in range(1, 100):
-            gc.collect()
-            gc.set_threshold(threshold)
-            Litter()
-            assert handle.framejit.cache.lock.acquire(site)
-            handle.framejit.cache.lock.release(site)
-        print("fine")
-    """)
-    done = subprocess.run(
-        [sys.executable, "-c", program], capture_output=True, text=True, timeout=120
-    )
-    assert done.returncode == 0 and "fine" in done.stdout, done.stderr
-
-
 def test_arguments_of_many_threads_do_not_mix():
     """One entry, armed for one module at a time, called with many modules at once."""
 
