@@ -10,6 +10,8 @@ import torch.fx
 from torch._library.custom_ops import CustomOpDef
 
 TORCHS_OPERATORS = ("aten", "prims", "prim", "higher_order")  # namespaces
+# each a whole network of layers, which all but their own kernels take apart into steps
+RECURRENT_OPERATORS = (torch.gru, torch.lstm, torch.rnn_tanh, torch.rnn_relu)
 PYTHONS = ("_operator", "builtins", "math")  # modules whose functions stand in graphs
 
 

@@ -11,7 +11,7 @@ from ..pycode.call_completion import AS_IS, CallCompletion
 from ..pycode.passthrough import PassthroughFrame
 from ..values.base import Value
 from ..values.constant import Constant
-from ..values.containers.sequence import BuiltinContainer
+from ..values.containers.builtin_container import BuiltinContainer
 from ..values.functions.function import FunctionValue
 from ..values.functions.method import MethodValue
 from ..values.objects.class_value import ClassValue, bind, raw_attribute, stored_in_class, type_path

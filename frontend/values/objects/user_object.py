@@ -14,15 +14,9 @@ from ....guards.guard import Kind
 from ....guards.source import AttrSource, DictItem, InstanceDict, Source, TypeOf, attribute_path
 from ..base import ObservedException, PendingCall, Value, check_result_type, take, unless_stopped
 from ..constant import Constant
+from ..containers.builtin_container import BoundBuiltin, BuiltinContainer
 from ..containers.mapping import DictValue, builtin_base, default_factory_of
-from ..containers.sequence import (
-    FIELD,
-    BoundBuiltin,
-    BuiltinContainer,
-    ListValue,
-    TupleValue,
-    wrapped_items,
-)
+from ..containers.sequence import FIELD, ListValue, TupleValue, wrapped_items
 from ..iterators.iterator import ItemIterator
 from ..mutable import Mutable
 from ..numpy.numpy_number import is_numpys, wrap_numpys
