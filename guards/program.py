@@ -91,7 +91,7 @@ class GuardCheck:
 Step = Load | GuardCheck
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class GuardProgram:
     """The steps, and what they came from: merged guards in the order they are checked."""
 
