@@ -43,6 +43,7 @@ from ..values.tensor.tensor_subclass import (
 )
 from .fake_execution import CaptureFakeMode, lacks_dimension
 from .foreach_writes import counted_writes
+from .known_floats import with_known_floats
 from .mixed_dtypes import has_mixed_dtypes, refuses_dtypes
 from .outcome import Restart
 from .refused_writes import refuses_operation, writes_first_argument
@@ -373,6 +374,10 @@ class GraphBuilder:
             self.tx.symbols.shapes.asking(target) if self.tx.symbols.exist else NO_SYMBOLS,
             time.perf_counter(),
         )
+        if self.tx.symbols.exist:
+            args, kwargs = with_known_floats(
+                _target_name(target), args, kwargs, self.tx.symbols.shapes.decide
+            )
         if (
             writes_first_argument(target, args)
             and not named_as_random(_target_name(target))  # trying it would move the generator
