@@ -21,7 +21,7 @@ def with_known_floats(name: str, args: Any, kwargs: Any, decide: Decide) -> tupl
     if name not in NAMES:
         return args, kwargs
 
-    def known(value: torch.SymFloat) -> Any:
+    def number_now(value: torch.SymFloat) -> Any:
         hint = value.node.hint
         if hint is None:  # of a tensor's value
             return value
@@ -30,5 +30,5 @@ def with_known_floats(name: str, args: Any, kwargs: Any, decide: Decide) -> tupl
                 return border
         return hint
 
-    made: tuple[Any, Any] = pytree.tree_map_only(torch.SymFloat, known, (args, kwargs))
+    made: tuple[Any, Any] = pytree.tree_map_only(torch.SymFloat, number_now, (args, kwargs))
     return made
