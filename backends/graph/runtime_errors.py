@@ -104,6 +104,9 @@ def unread_nodes(graph: torch.fx.Graph) -> list[torch.fx.Node]:
         writes = may_write(node) and any(memory_at(other) in read for other in written_nodes(node))
         if node in needed or writes:
             inputs = node.all_input_nodes
+            if node not in needed and name_of(node).startswith("_foreach_"):
+                apart = {other for other in written_nodes(node) if memory_at(other) not in read}
+                inputs = [other for other in inputs if other not in apart]  # written for nobody
             if overwrites(node):
                 target, *inputs = inputs
                 needed.discard(target)

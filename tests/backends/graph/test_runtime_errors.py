@@ -239,6 +239,12 @@ def dropped_and_overwritten_behind_a_break(x):
     return x * y
 
 
+def drawn_into_a_list(x):
+    y, z = x * 1, F.dropout(x)
+    torch._foreach_add_([z, y], 2)
+    return y
+
+
 def drawn_by_functions(x):
     torch.empty(3).uniform_()
     torch.normal(0.0, 1.0, (3,))
@@ -257,6 +263,7 @@ def drawn_by_functions(x):
         drawn_for_a_write_that_is_lost,
         dropped_before_a_break,
         dropped_and_overwritten_behind_a_break,
+        drawn_into_a_list,
         drawn_by_functions,
     ],
 )
