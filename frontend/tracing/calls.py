@@ -105,6 +105,8 @@ class Calls:
             raise GraphBreak(
                 "unknown-call", f"dict.{name}() of an OrderedDict, past the order that it keeps"
             )
+        if isinstance(receiver, ClassValue) and name not in vars(receiver.cls):
+            raise GraphBreak("unknown-call", f"{owner.__name__}.{name}")  # would find this again
         handler = method_of(owner, name) if isinstance(receiver, BuiltinContainer) else None
         if handler is not None and accepts(handler, len(args) + 2, kwargs):
             return handler(self._tx, receiver, *args, **kwargs)
