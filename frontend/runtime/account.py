@@ -29,11 +29,10 @@ class Account:
         self.again = 0
         self.told = False  # the user, of what this handle compiles
 
-    @property
-    def compiles_all(self) -> bool:
-        """Whether each iteration of a loop gets code of its own if it needs it: where the user set
-        no bound at all."""
-        return self._budget_s == math.inf
+    def compiles_all(self, calls: int) -> bool:
+        """Whether each iteration of a loop gets code of its own if it needs it: in the first call,
+        and where the user set no bound at all."""
+        return calls <= 1 or self._budget_s == math.inf
 
     def may_compile(self, versions: int, calls: int) -> bool:
         """Whether a site with this many versions may compile another one now, at this call of the

@@ -106,8 +106,8 @@ class Cache:
         ):
             return None
         unit: CompileUnit = site.data
-        if not unit.frames and site is not self.root and not unit.idle.may_capture():
-            return None
+        if site is not self.root and not unit.idle.may_capture():
+            return Entry(once=True) if unit.frames else None
         seen_by = onlooker()
         if seen_by is not None:
             self._report_onlooker(seen_by, unit)
@@ -158,7 +158,7 @@ class Cache:
             if entry is not None:
                 return entry
             frame = FrameView(slots, function)
-            misses = policy.report_misses(site, unit, frame)
+            misses = policy.report_misses(site, unit, frame, calls)
             decision = policy.decide(site, unit, misses, frame, calls)
             if decision is RecompileDecision.LATER:
                 return Entry(once=True)
@@ -216,9 +216,12 @@ class Cache:
             fullgraph=self.options.fullgraph,
         )
         outdated = functools.partial(weak_method(self._sites, "forget"), weakref.ref(unit))
-        entry = Compilation(unit, function, slots, self.options, observer, rest, outdated).run()
+        compilation = Compilation(unit, function, slots, self.options, observer, rest, outdated)
+        entry = compilation.run()
         self.savings.add_entry(entry, observer.number)
-        if entry.function is None and entry.code is None:
+        if compilation.has_tensor_work:
+            unit.idle.found_work()
+        elif unit.frames or (entry.function is None and entry.code is None):
             unit.idle.found_nothing()
         with observer.clock.phase("guards"):
             expect_to_hold(entry, function, slots)

@@ -26,6 +26,7 @@ REST = 64  # calls in eager until calls are compared again, and twice as many ea
 MOST_RESTS = 10  # doublings
 MOST_TURNS = 8  # between training and evaluation, before nothing is compared
 IDLE_CAPTURES = 4  # of a frame without tensor work, before calls are passed over
+IDLE_RESTS = 12  # the same, of all that follows breaks in a frame
 PLAIN = (int, float, str, type(None))  # results that hold no tensor
 EARLY_ENTRIES = 8  # that a place in a loop may have before any of them has served a second call
 
@@ -160,11 +161,16 @@ def has_room(entries: Iterable[Any]) -> bool:
 
 
 class IdleFrame:
-    """Counts captures of a called frame that found no tensor work. Behind the first four, which
+    """Counts captures of a frame that found no tensor work. Behind the first ones (`free`), which
     find out what varies, the next one comes after four times as many calls that no entry serves."""
 
-    def __init__(self) -> None:
+    def __init__(self, free: int = IDLE_CAPTURES) -> None:
+        self._free = free
         self._captures = self._passed = 0
+        self._has_work = False
+
+    def found_work(self) -> None:
+        self._has_work = True
 
     def found_nothing(self) -> None:
         self._captures += 1
@@ -173,4 +179,4 @@ class IdleFrame:
     def may_capture(self) -> bool:
         """Whether a call that no entry serves is captured now."""
         self._passed += 1
-        return self._passed >= 4 ** max(0, self._captures - IDLE_CAPTURES + 1)
+        return self._has_work or self._passed >= 4 ** max(0, self._captures - self._free + 1)

@@ -71,6 +71,7 @@ class Compilation:
         self.options, self.observer, self.clock = options, observer, observer.clock
         self.continuations, self.outdated = continuations, outdated
         self.marks: Marked | None = None
+        self.has_tensor_work = False  # known once it has run
 
     def run(self) -> Entry:
         """Raises SkipFrame where the frame has to run in Python."""
@@ -231,6 +232,7 @@ class Compilation:
         if not isinstance(capture.exit, BreakExit) and not capture.trace.graph.nodes and not frames:
             return Entry(native, None, None, False, program)  # the original code is as good
         code, direct = rebuilt.code, None
+        self.has_tensor_work = graph is not None
         if graph is not None:
             # Where the hook is off anyway, CPython inlines the call of a Python function.
             code = rebuilt.bind(Quiet(graph) if runs_python(capture) else graph)

@@ -43,7 +43,7 @@ class RecompilePolicy:
         self.account = Account(self._options.compile_share, self._options.compile_budget)
         self._postponed.clear()
 
-    def report_misses(self, site: Site, unit: CompileUnit, frame: FrameView) -> Misses:
+    def report_misses(self, site: Site, unit: CompileUnit, frame: FrameView, calls: int) -> Misses:
         """Why each of the site's entries, the one used last first, cannot serve this call."""
         found = [
             (entry.data, entry.program.first_failure(frame.slots, frame.function))
@@ -74,7 +74,7 @@ class RecompilePolicy:
             failures,
             for_iteration,
             left if own is found else 0,
-            not for_iteration or self.account.compiles_all or has_room(site.entries),
+            not for_iteration or self.account.compiles_all(calls) or has_room(site.entries),
         )
 
     def decide(

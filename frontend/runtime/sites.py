@@ -14,6 +14,7 @@ from ..pycode.resume import SuspendedFrame, make_resume_function
 from ..tracing.work_budget import Loops
 from ._hook import Entry, Handle, Site
 from .compile_unit import CompileUnit
+from .economy import IDLE_RESTS, IdleFrame
 from .unrolled_iterations import UnrolledIterations
 
 OnMiss = Callable[[Site, types.FunctionType, tuple[Any, ...]], Entry | None]
@@ -34,6 +35,7 @@ class HandleSites:
         self._continuations: dict[tuple[Any, ...], Site] = {}
         # the ids of their code objects and globals are keys
         self._suspended: list[tuple[SuspendedFrame, ...]] = []
+        self._idle: dict[int, IdleFrame] = {}  # by the id of the outermost frame's code
         self.root = self.new(function.__code__, function)
         weakref.finalize(self, clear_sites, self._continuations).atexit = False
 
@@ -56,6 +58,7 @@ class HandleSites:
                 frames,
                 self._loops,
                 iterations=UnrolledIterations(frames),
+                idle=self._idle.setdefault(id(frames[0].decoded.code), IdleFrame(IDLE_RESTS)),
                 forbidden=forbidden,
             )
             site = Site(make_resume_function(frames), 1, self._on_miss, unit)
