@@ -39,7 +39,7 @@ def listings() -> dict[str, str]:
     graphs = [event.graph.python_code("self").src.strip() for event in told.events if isinstance(event, Captured)]
     (broke,) = (event for event in told.events if isinstance(event, Break))
     entry, rest = (site.entries[0] for site in (first, second))
-    texts = [one.text.partition("\n\n\n")[2] for one in handle.framejit.generated()]
+    texts = [one.text.partition("\n\n\n")[2] for one in handle.framejit.generated_code()]
     return {
         "source": inspect.getsource(total),
         "decoded": decoded(decode(total.__code__)),

@@ -22,7 +22,7 @@ class NotCompiled:
     """The handle of something that runs in eager: what a compiled function's can be asked, with the
     reason for an answer."""
 
-    compiled = False
+    is_compiled = False
     compiles = 0
 
     def __init__(self, title: str, reason: str, where: str = "") -> None:
@@ -39,7 +39,7 @@ class NotCompiled:
         """Nothing is measured."""
         return contextlib.nullcontext()
 
-    def generated(self) -> list[Any]:
+    def generated_code(self) -> list[Any]:
         """Nothing was generated."""
         return []
 
@@ -103,7 +103,7 @@ class ModuleControl:
         self._title = title
 
     @property
-    def compiled(self) -> bool:
+    def is_compiled(self) -> bool:
         """Whether this module is compiled (copies are not)."""
         return bool(self._controls)
 
@@ -137,9 +137,9 @@ class ModuleControl:
                 stack.enter_context(control.measure())
             yield
 
-    def generated(self) -> list[Any]:
+    def generated_code(self) -> list[Any]:
         """Guards and code of each live entry as Python text."""
-        return [listing for control in self._controls for listing in control.generated()]
+        return [listing for control in self._controls for listing in control.generated_code()]
 
     def __reduce__(self) -> Any:
         return ModuleControl, (None, self._title)

@@ -29,7 +29,7 @@ def as_dict(report: Report) -> dict[str, Any]:
             "frames_seen": report.seen, "captures": len(report.captures),
             "graphs": len(report.graphs), "ops": report.ops,
             "breaks": len(report.breaks), "recompiles": len(report.misses),
-            "skipped": len(report.skipped), "lost_seconds": report.lost,
+            "skipped": len(report.skipped), "lost_seconds": report.lost_seconds,
         },
         "time": time_of(report.times),
         "captures": list(map(capture_of, report.captures)),

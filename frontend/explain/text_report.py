@@ -174,9 +174,9 @@ def time_lines(report: Report) -> Iterator[str]:
         yield f"{calls} took {duration(report.times.wall)}"
     if shares(report):
         yield f"time: {shares(report)}"
-    if report.lost is not None:
+    if report.lost_seconds is not None:
         yield (
-            f"lost at breaks: {duration(report.lost)} in "
+            f"lost at breaks: {duration(report.lost_seconds)} in "
             f"{sum(one.passes or 0 for one in report.breaks)} passes"
         )
 

@@ -480,7 +480,7 @@ class GraphBuilder:
                 literal = operand(literal)
             return literal, literal
         if isinstance(value, OpaqueTensor):
-            raise value.unsupported("as an argument")
+            raise value.unsupported_use("as an argument")
         if isinstance(value, TensorObject):
             raise InstanceMet
         if isinstance(value, DictValue):

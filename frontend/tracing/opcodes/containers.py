@@ -179,7 +179,7 @@ def match_keys(frame: Interpreter, instr: Instr) -> None:
     if len({key.key(tx) for key in keys}) < len(keys):
         raise GraphBreak("exception-leaves", "ValueError: mapping pattern checks duplicate key")
     if not isinstance(subject, DictValue):
-        raise subject.unsupported("match of a mapping")
+        raise subject.unsupported_use("match of a mapping")
     found = [subject.get(tx, key) for key in keys]
     frame.push(
         Constant(None)

@@ -73,7 +73,7 @@ class DequeValue(ListValue):
 
     def item(self, tx: TraceContext, key: Value) -> Value:
         if isinstance(key, SliceValue):
-            raise self.unsupported("a slice")
+            raise self.unsupported_use("a slice")
         if (
             key.is_constant()
             and isinstance(key.constant(), int)
@@ -134,10 +134,10 @@ class DequeValue(ListValue):
         if op.sign == "+=":
             self.method(tx, "extend", [other], {})
             return self
-        raise self.unsupported(op.sign)
+        raise self.unsupported_use(op.sign)
 
     def operate_reflected(self, tx: TraceContext, op: Operation, other: Value) -> Value | None:
-        raise self.unsupported(op.sign)
+        raise self.unsupported_use(op.sign)
 
 
 class DequeIterator(SequenceIterator):
@@ -165,7 +165,7 @@ class DequeIterator(SequenceIterator):
         if len(self.sequence.items) != self.size:
             raise tx.exceptions.new(RuntimeError, "deque mutated during iteration")
         if self.sequence.moves != self.moves_of_deque:
-            raise self.unsupported("next() after items were moved")
+            raise self.unsupported_use("next() after items were moved")
         return super().next(tx)
 
     def move_to_index(self, emit: Emitter) -> None:

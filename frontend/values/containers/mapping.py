@@ -115,9 +115,9 @@ class DictValue(BuiltinContainer):
         if self.entries is None:
             assert self.real is not None
             if dict.__len__(self.real) > LARGEST:
-                raise self.unsupported(f"all of its {dict.__len__(self.real)} items")
+                raise self.unsupported_use(f"all of its {dict.__len__(self.real)} items")
             if not self.has_plain_keys():
-                raise self.unsupported("keys of classes that hash or compare in Python")
+                raise self.unsupported_use("keys of classes that hash or compare in Python")
             held = self.real_items()
             tx.guards.add(self.source, Kind.KEYS, tuple(held))
             self.entries = {}
@@ -145,7 +145,7 @@ class DictValue(BuiltinContainer):
         if len(keys) != dict.__len__(self.real) or not all(
             dict.__contains__(self.real, key) for key in keys
         ):
-            raise self.unsupported("whose keys are others than its order says")
+            raise self.unsupported_use("whose keys are others than its order says")
         return {key: dict.__getitem__(self.real, key) for key in keys}
 
     def is_plain(self) -> bool:
@@ -224,7 +224,7 @@ class DictValue(BuiltinContainer):
 
     def literal(self, tx: TraceContext) -> Any:
         if self.cls is not dict:
-            raise self.unsupported("as an argument")
+            raise self.unsupported_use("as an argument")
         return {key.literal(tx): value.literal(tx) for key, value in self.pairs(tx)}
 
     def method(
@@ -233,7 +233,7 @@ class DictValue(BuiltinContainer):
         if self.cls is Counter and name in COUNTERS_OWN:
             return tx.calls.class_method(self, Counter, name).call(tx, args, kwargs)
         if self.attributes and name not in PLAIN_METHODS:
-            raise self.unsupported(f"{name}() of one with attributes")
+            raise self.unsupported_use(f"{name}() of one with attributes")
         return super().method(tx, name, args, kwargs)
 
     def attribute(self, tx: TraceContext, name: str) -> Value:
@@ -486,7 +486,7 @@ def dict_update(tx: TraceContext, self: DictValue, *others: Value, **named: Valu
 @method(dict, "__or__")
 def dict_or(tx: TraceContext, self: DictValue, other: Value) -> Value:
     if not (self.is_plain() and isinstance(other, DictValue) and other.is_plain()):
-        raise self.unsupported("|")
+        raise self.unsupported_use("|")
     made = DictValue(dict(self.whole(tx)))
     dict_update(tx, made, other)
     return made
@@ -494,13 +494,13 @@ def dict_or(tx: TraceContext, self: DictValue, other: Value) -> Value:
 
 @method(dict, "__ror__")
 def dict_ror(tx: TraceContext, self: DictValue, other: Value) -> Value:
-    raise self.unsupported("|")
+    raise self.unsupported_use("|")
 
 
 @method(dict, "__ior__")
 def dict_ior(tx: TraceContext, self: DictValue, other: Value) -> Value:
     if not self.is_plain():
-        raise self.unsupported("|=")
+        raise self.unsupported_use("|=")
     dict_update(tx, self, other)
     return self
 
@@ -508,7 +508,7 @@ def dict_ior(tx: TraceContext, self: DictValue, other: Value) -> Value:
 @method(dict, "__init__")
 def dict_init(tx: TraceContext, self: DictValue, *others: Value, **named: Value) -> Value:
     if self.cls is Counter:
-        raise self.unsupported("__init__")
+        raise self.unsupported_use("__init__")
     return dict_update(tx, self, *others, **named)
 
 
@@ -517,7 +517,7 @@ def defaultdict_init(
     tx: TraceContext, self: DictValue, factory: Value | None = None, *others: Value, **named: Value
 ) -> Value:
     if self.source is not None:
-        raise self.unsupported("__init__")
+        raise self.unsupported_use("__init__")
     if (
         factory is not None
         and factory.is_constant()
@@ -540,7 +540,7 @@ def dict_copy(tx: TraceContext, self: DictValue) -> Value:
 @method(defaultdict, "copy")
 def copy_of_subclass(tx: TraceContext, self: DictValue) -> Value:
     if self.outer is not None:
-        raise self.unsupported("copy()")
+        raise self.unsupported_use("copy()")
     return DictValue(dict(self.whole(tx)), cls=self.cls, default_factory=self.default_factory)
 
 

@@ -104,7 +104,7 @@ class BuiltinContainer(Mutable):
             getattr(self.python_type(), name), types.FunctionType
         ):  # collections.Counter has methods written in Python
             return tx.calls.class_method(self, self.python_type(), name)
-        raise self.unsupported(f"attribute {name}")
+        raise self.unsupported_use(f"attribute {name}")
 
     def method(
         self, tx: TraceContext, name: str, args: list[Value], kwargs: dict[str, Value]
@@ -119,7 +119,7 @@ class BuiltinContainer(Mutable):
         return handler(tx, self, *args, **kwargs)
 
     def _wrong(self, name: str) -> Value:
-        raise self.unsupported(f"method {name} with these arguments")
+        raise self.unsupported_use(f"method {name} with these arguments")
 
     def truth(self, tx: TraceContext) -> bool:
         return bool(self.length(tx).constant())
@@ -181,7 +181,7 @@ class Sequence(BuiltinContainer):
         if self.is_constant():
             return self.constant()
         if self.cls not in (list, tuple):
-            raise self.unsupported("as an argument")
+            raise self.unsupported_use("as an argument")
         return self.cls(item.literal(tx) for item in self.all(tx))
 
     def length(self, tx: TraceContext) -> Value:
@@ -206,7 +206,7 @@ class Sequence(BuiltinContainer):
                 key.attribute(tx, "__index__") if hasattr(key.python_type(), "__index__") else None
             )
             if not isinstance(key, Mutable) or found is None:
-                raise key.unsupported("as an index")
+                raise key.unsupported_use("as an index")
             key = check_result_type(found.call(tx, [], {}), int, "__index__")
         index = key.constant()
         try:
@@ -250,7 +250,7 @@ class Sequence(BuiltinContainer):
         cls = sum_class(self.cls, right.cls)
         items = [*self.items, *right.items]
         if cls is torch.Size and any(item.python_type() is not int for item in items):
-            raise self.unsupported("the sum with a tuple of other objects than ints")
+            raise self.unsupported_use("the sum with a tuple of other objects than ints")
         made = type(self)(items, None, cls)
         whole = [side for side, rest in ((right, self), (self, right)) if not rest.items]
         return one_of(made, whole)
@@ -493,7 +493,7 @@ class SliceValue(Value):
         emit.builder.build_slice(3)
 
     def compare(self, tx: TraceContext, op: Operation, other: Value) -> Value | None:
-        raise self.unsupported(f"{op.sign} of slices")
+        raise self.unsupported_use(f"{op.sign} of slices")
 
 
 @method(list, "append")
@@ -847,7 +847,7 @@ for _op in COMPARE.values():
 def sequence_add(tx: TraceContext, self: Sequence, other: Value) -> Value:
     inner = other.content()
     if not isinstance(inner, type(self)):
-        raise self.unsupported("+")
+        raise self.unsupported_use("+")
     return tx.objects.operate("+", self, inner)
 
 

@@ -71,7 +71,7 @@ class SetValue(BuiltinContainer):
 
     def literal(self, tx: TraceContext) -> Any:
         if not self.is_known():
-            raise self.unsupported("as an argument")
+            raise self.unsupported_use("as an argument")
         self.members_in_order(tx)
         return self.order.copy()
 
@@ -84,11 +84,13 @@ class SetValue(BuiltinContainer):
             if (
                 self.source is not None and self in tx.effects.changed
             ):  # the positions of new members depend on the table's history
-                raise self.unsupported("iteration after a change")
+                raise self.unsupported_use("iteration after a change")
             if not self.is_known():
-                raise self.unsupported("iteration in an order that depends on addresses")
+                raise self.unsupported_use("iteration in an order that depends on addresses")
             if self.source is not None and tuple(self.order) != self.initial:
-                raise self.unsupported("iteration in an order that comes of what it held before")
+                raise self.unsupported_use(
+                    "iteration in an order that comes of what it held before"
+                )
             tx.guards.add(
                 self.source,
                 Kind.PYTHON,
@@ -172,7 +174,7 @@ class SetIterator(ListedIterator):
         if len(self.of.members) != len(self.members):
             raise tx.exceptions.new(RuntimeError, "Set changed size during iteration")
         if self.of in tx.effects.changed and not self.is_current:
-            raise self.unsupported("next() after members were exchanged")
+            raise self.unsupported_use("next() after members were exchanged")
         tx.effects.change(self)
         self.over = not self.rest
         return None if self.over else self.rest.pop(0)
@@ -240,7 +242,7 @@ def set_pop(tx: TraceContext, self: SetValue) -> Value:
     if not self.members:
         raise tx.exceptions.new(KeyError, "pop from an empty set")
     if self.source is not None and len(self.members) > 1:  # it goes on where the last one ended
-        raise self.unsupported("pop()")
+        raise self.unsupported_use("pop()")
     self.members_in_order(tx)
     tx.effects.change(self)
     return self.members.pop(self.order.pop())

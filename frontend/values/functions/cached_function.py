@@ -68,7 +68,7 @@ class CachedFunction(Value):
             getattr(self.real, name)
         except AttributeError as error:
             raise tx.exceptions.new(AttributeError, *error.args) from None
-        raise self.unsupported(f"attribute {name}")
+        raise self.unsupported_use(f"attribute {name}")
 
     def method(
         self, tx: TraceContext, name: str, args: list[Value], kwargs: dict[str, Value]
@@ -167,7 +167,7 @@ class CachedContainer(Value):
 
     def same(self, other: Value) -> bool:
         if isinstance(other, CachedContainer) and other is not self:
-            raise self.unsupported("that a cache keeps, and another: whether they are one")
+            raise self.unsupported_use("that a cache keeps, and another: whether they are one")
         return super().same(other)
 
     def reconstruct(self, emit: Emitter) -> None:

@@ -126,7 +126,7 @@ class FunctionValue(Mutable):
 
     def store(self, tx: TraceContext, name: str, value: Value) -> None:
         if name in functools.WRAPPER_ASSIGNMENTS:
-            raise self.unsupported(f"'{name}' in its __dict__")
+            raise self.unsupported_use(f"'{name}' in its __dict__")
         self.set_attribute(tx, name, value)
 
     def remove(self, tx: TraceContext, name: str) -> None:

@@ -48,7 +48,7 @@ class ExistingIterator(Iterator):
 
     def next(self, tx: TraceContext) -> Value | None:
         if tx.objects.is_iterated_changed(self.real):
-            raise self.unsupported("next() after its container was changed")
+            raise self.unsupported_use("next() after its container was changed")
         tx.effects.change(self)
         if self.taken == self.left:
             tx.guards.add_remaining(self.known_source, self.left, self.cls, exactly=True)

@@ -60,7 +60,7 @@ class Iterator(Mutable):
         handler = method_of(self.python_type(), name)
         if name in ("__next__", "__iter__") or handler is not None:
             if args or kwargs:
-                raise self.unsupported(f"method {name} with these arguments")
+                raise self.unsupported_use(f"method {name} with these arguments")
             if handler is not None:
                 return handler(tx, self)
             if name == "__iter__":

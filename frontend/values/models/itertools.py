@@ -248,7 +248,7 @@ class Pairwise(OneFrameIterator):
 
     def next(self, tx: TraceContext) -> Value | None:
         if self.busy:  # called by the iterator that it reads: versions of Python differ
-            raise self.unsupported("next() inside of its next()")
+            raise self.unsupported_use("next() inside of its next()")
         if self.inner is None:
             return None
         self.busy = True

@@ -70,7 +70,7 @@ class ModeManager(Mutable):
             return ManagerMethod(self, name)
         if name == "__class__":
             return tx.wrap(self.python_type(), None)
-        raise self.unsupported(f"attribute {name}")
+        raise self.unsupported_use(f"attribute {name}")
 
     def call(self, tx: TraceContext, args: list[Value], kwargs: dict[str, Value]) -> Value:
         if (
@@ -84,7 +84,7 @@ class ModeManager(Mutable):
     def clone(self, tx: TraceContext) -> Value:
         """manager.clone(): returns a manager like it that is not entered."""
         if self.cls in AUTOCASTS:
-            raise self.unsupported("method clone")
+            raise self.unsupported_use("method clone")
         made = ModeManager(self.cls, self.arguments, self.keywords)
         if self.cls is torch.set_grad_enabled:
             made.switch(tx)
@@ -174,7 +174,7 @@ class NullManager(Value):
     def attribute(self, tx: TraceContext, name: str) -> Value:
         if name in ("__enter__", "__exit__"):
             return NullMethod(self, name)
-        raise self.unsupported(f"attribute {name}")
+        raise self.unsupported_use(f"attribute {name}")
 
     def reconstruct(self, emit: Emitter) -> None:
         emit.call(contextlib.nullcontext, [self.result])

@@ -235,7 +235,9 @@ class ClassValue(Value):
             and isinstance(first, types.GetSetDescriptorType)
             and name not in vars(self.cls)
         ):
-            raise self.unsupported(f"attribute {name}")  # its own: what is inherited does not count
+            raise self.unsupported_use(
+                f"attribute {name}"
+            )  # its own: what is inherited does not count
         if meta not in (None, type) and hasattr(type(first), "__set__"):
             return self._of_metaclass(tx, name)
         raw, source = raw_attribute(tx, self.cls, name, self.path(tx))
@@ -269,7 +271,7 @@ class ClassValue(Value):
             raw, types.MethodDescriptorType | types.WrapperDescriptorType | property
         ):
             if type(lookup(type(raw), "__get__")[1]) is not types.FunctionType:
-                raise self.unsupported(f"attribute {name}")
+                raise self.unsupported_use(f"attribute {name}")
             return tx.wrap(raw, source).method(tx, "__get__", [tx.wrap(None, None), self], {})
         return tx.objects.wrap_held(raw, source)
 

@@ -126,14 +126,14 @@ class ExceptionValue(UserObject):
             BaseException if owner in (NameError, AttributeError) else owner
         )  # they have it from BaseException
         if owner not in TEXTS:
-            raise self.unsupported("text")
+            raise self.unsupported_use("text")
         args = tx.look(self.attribute(tx, "args"))
         return tx.wrap(TEXTS[owner](args.constant()), None)
 
     def representation(self, tx: TraceContext) -> Value:
         """repr(exception), if its class does not redefine it."""
         if lookup(self.cls, "__repr__")[0] is not BaseException:
-            raise self.unsupported("repr()")
+            raise self.unsupported_use("repr()")
         args = tx.look(self.attribute(tx, "args")).literal(tx)
         return Constant(
             f"{self.cls.__name__}({args[0]!r})"

@@ -87,7 +87,7 @@ class UserObject(Mutable):
         if found is None:
             raise tx.exceptions.new(TypeError, f"unhashable type: '{self.cls.__name__}'")
         if found is not object.__hash__ or lookup(self.cls, "__eq__")[1] is not object.__eq__:
-            raise self.unsupported("as a dictionary key, by its own __hash__ or __eq__")
+            raise self.unsupported_use("as a dictionary key, by its own __hash__ or __eq__")
         return tx.objects.identity_key(self, self.real)
 
     # attributes
@@ -102,7 +102,7 @@ class UserObject(Mutable):
         if own is None:
             return None
         if not self.seen and not has_plain_names(own):
-            raise self.unsupported("its dictionary has keys that are no names")
+            raise self.unsupported_use("its dictionary has keys that are no names")
         path = self.source and InstanceDict(self.source)
         if name not in own:
             tx.guards.add(path, Kind.ABSENT, name)
@@ -238,7 +238,7 @@ class UserObject(Mutable):
                 return tx.wrap(
                     getattr(self.real, name), self.source and AttrSource(self.source, name)
                 )
-            raise self.unsupported(f"attribute {name}")
+            raise self.unsupported_use(f"attribute {name}")
         return tx.wrap(raw, source).method(tx, "__get__", [self, ClassValue(self.cls)], {})
 
     def set_attribute(self, tx: TraceContext, name: str, value: Value) -> None:

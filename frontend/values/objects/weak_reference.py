@@ -36,7 +36,7 @@ class WeakReference(Value):
             return super().call(tx, args, kwargs)
         referent = self.real()
         if referent is not None and tx.objects.may_be_gone(referent):
-            raise self.unsupported("called where its object may be gone")
+            raise self.unsupported_use("called where its object may be gone")
         return tx.wrap(referent, Referent(self.source))
 
     def compare(self, tx: TraceContext, op: Operation, other: Value) -> Value | None:

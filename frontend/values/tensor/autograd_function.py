@@ -54,7 +54,7 @@ class ContextValue(UserObject):
             and hasattr(torch._C._FunctionBase, name)
             and not hasattr(FunctionCtx, name)
         ):
-            raise self.unsupported(f"attribute {name}")
+            raise self.unsupported_use(f"attribute {name}")
         return super().generic_attribute(tx, name)
 
     def declared_tensors(self, tx: TraceContext, name: str, otherwise: Any) -> list[Value]:
@@ -199,7 +199,7 @@ def follow_rule(
 def with_defaults(forward: Value, args: list[Value]) -> list[Value]:
     """The arguments as setup_context gets them, including defaults."""
     if not isinstance(forward, FunctionValue) or forward.code.co_kwonlyargcount:
-        raise forward.unsupported("forward of a function with setup_context")
+        raise forward.unsupported_use("forward of a function with setup_context")
     missing = forward.code.co_argcount - len(args)
     return args + forward.defaults[len(forward.defaults) - missing :] if missing > 0 else args
 

@@ -634,7 +634,7 @@ def test_numbers_of_more_digits_than_python_shows(use):
         handle = framejit.compile(use, backend="eager")
     for n in (HUGE, HUGE + 1, HUGE * 3, 7, HUGE - 9, 8, 9, HUGE):
         assert (asked(handle, n) == asked(use, n)) is True
-    handle.framejit.generated(), handle.framejit.explain()
+    handle.framejit.generated_code(), handle.framejit.explain()
 
 
 def test_a_refused_write_into_a_tensor_of_varying_size_loses_nothing_before_it():
