@@ -181,7 +181,7 @@ def passes(compile_function):
 
 
 def fails(compile_function):
-    raise self_check.Wrong("reason")
+    raise self_check.CheckFailed("reason")
 
 
 @pytest.mark.parametrize(
@@ -244,6 +244,6 @@ def test_threads_check_once(newer, monkeypatch):
     ],
 )  # fmt: skip
 def test_differences_are_seen(ours, theirs):
-    self_check.same(ours, ours)
-    with pytest.raises(self_check.Wrong):
-        self_check.same(ours, theirs)
+    self_check.assert_same(ours, ours)
+    with pytest.raises(self_check.CheckFailed):
+        self_check.assert_same(ours, theirs)
