@@ -238,9 +238,8 @@ class GraphBreak(Exception):  # noqa: N818 - it steers, it is not an error
     @property
     def raises(self) -> bool:
         """Whether the program, as far as is known, raises an exception of its own here."""
-        refused = (
-            self.reason.id == "fake-tensor" and type(self.__cause__) in PLAIN_ERRORS
-        )  # by the operation, not for want of data
+        # by the operation, not for want of data
+        refused = self.reason.id == "fake-tensor" and type(self.__cause__) in PLAIN_ERRORS
         return refused or self.reason.id == "exception-leaves"
 
 

@@ -91,11 +91,12 @@ def seconds_to_spend(asked: Any, who: str = "config.compile_budget") -> float | 
     return float(asked)
 
 
+# of values that config is given
 CHECKS: dict[str, Callable[[Any], Any]] = {
     "log": log_names,
     "verify": verified_calls,
     "compile_budget": seconds_to_spend,
-}  # of values that config is given
+}
 
 
 @dataclass(frozen=True)

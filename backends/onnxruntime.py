@@ -42,9 +42,8 @@ def onnxruntime(
     device = "cuda" if any(item.is_cuda for item in inputs) else "cpu"
     file: Any = io.BytesIO()  # what torch.onnx takes, though it does not say so
     with warnings.catch_warnings(), torch.no_grad():
-        warnings.simplefilter(
-            "ignore"
-        )  # this exporter is old, and says so; the other one needs a capture of its own
+        # this exporter is old, and says so; the other one needs a capture of its own
+        warnings.simplefilter("ignore")
         torch.onnx.export(
             FunctionModule(gm.forward), tuple(inputs), file, input_names=names,
             output_names=outputs, dynamo=False,

@@ -54,9 +54,8 @@ def leave_transforms(level: int) -> None:
         kind = torch._C._functorch.peek_interpreter_stack().key()
         if kind == TransformType.Jvp:
             torch._C._set_fwd_grad_enabled(not torch.is_inference_mode_enabled())
-            with contextlib.suppress(
-                RuntimeError
-            ):  # only the outermost of such levels has one of these open
+            # only the outermost of such levels has one of these open
+            with contextlib.suppress(RuntimeError):
                 torch._C._exit_dual_level(level=0)
         LEAVE[kind]()
 
@@ -109,9 +108,8 @@ class RestoringGraph:
         except PASSED_ON:
             raise
         except Exception as error:
-            clear_frames(
-                error.__traceback__
-            )  # inference mode ends with the object that entered it, which may not live on there
+            # inference mode ends with the object that entered it, which may not live on there
+            clear_frames(error.__traceback__)
             torch._C._set_grad_enabled(grad)
             if autocasts is not None:
                 autocasts.restore()

@@ -147,11 +147,12 @@ def explain(args: argparse.Namespace) -> int:
     try:
         found = find(args)
         sys.path[:1] = [found.folder]
+        # says what is wrong with it
         found.code(
             named_in_it := [
                 name for where, name in map(split_target, args.function) if where == MAIN
             ]
-        )  # says what is wrong with it
+        )
         with observation:
             for target in args.function:
                 if split_target(target)[0] != MAIN:

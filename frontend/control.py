@@ -57,9 +57,8 @@ def answer_for(target: Any, reason: str) -> Any:
     if isinstance(target, torch.nn.Module):
         vars(target)["framejit"] = control
         return target
-    holder = getattr(
-        target, "__func__", target
-    )  # of a bound method, which shows its function's attributes
+    # of a bound method, which shows its function's attributes
+    holder = getattr(target, "__func__", target)
     try:
         holder.framejit, holder.explain, holder.wait = control, control.explain, control.wait
     except (AttributeError, TypeError):
@@ -97,9 +96,8 @@ class ModuleControl:
     says that it is not compiled."""
 
     def __init__(self, controls: list[Any] | None = None, title: str = "module") -> None:
-        self._controls = (
-            [] if controls is None else controls
-        )  # of the handle of forward, and of the whole call once that was needed
+        # of the handle of forward, and of the whole call once that was needed
+        self._controls = [] if controls is None else controls
         self._title = title
 
     @property

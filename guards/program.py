@@ -278,9 +278,8 @@ def order(guards: Sequence[Guard]) -> list[Guard]:
         if not runs_python(guard) and len(kind_of(guard).subjects(guard)) == 1:
             quiet[guard.source].append(guard)
     done: dict[int, Guard] = {}
-    settled: set[Source] = (
-        set()
-    )  # paths whose quiet guards are in place, as are those on the way to them
+    # paths whose quiet guards are in place, as are those on the way to them
+    settled: set[Source] = set()
     for guard in queue:
         for source in kind_of(guard).subjects(guard):
             new = list(itertools.takewhile(lambda prefix: prefix not in settled, prefixes(source)))

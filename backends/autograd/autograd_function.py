@@ -62,9 +62,8 @@ class GradientLayout:
             and type(gradient) is torch.Tensor
         ):
             return gradient
-        if gradient is not None and is_batched(
-            gradient
-        ):  # a tensor without vmap's batch dimension cannot be written from one with it
+        # a tensor without vmap's batch dimension cannot be written from one with it
+        if gradient is not None and is_batched(gradient):
             return gradient.contiguous()
         made = torch.empty_strided(self.shape, self.strides, dtype=self.dtype, device=self.device)
         return made.zero_() if gradient is None else made.copy_(gradient)

@@ -64,9 +64,8 @@ def compile_forward_and_backward(
             return compile_partition(gm, partition, compile_part)
         if draws_unread(gm.graph):
             raise NotImplementedError("aot_autograd would drop random numbers that nobody reads")
-        training = importlib.import_module(
-            ".aot_eager", __package__
-        )  # loading aot_autograd takes a second or more
+        # loading aot_autograd takes a second or more
+        training = importlib.import_module(".aot_eager", __package__)
         made: Callable[..., Any] = training.compile_with_aot_autograd(
             gm, example_inputs, compile_part, keep_writes, decompositions or {}
         )

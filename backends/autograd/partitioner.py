@@ -261,9 +261,8 @@ class MinCut:
             return False
         if not cheap(node) or (self.is_needed_in_memory(node) and not self.is_large(node)):
             return True
-        return 4 * self.size(node) < sum(
-            map(self.size, node.all_input_nodes)
-        )  # the result of a reduction is small
+        # the result of a reduction is small
+        return 4 * self.size(node) < sum(map(self.size, node.all_input_nodes))
 
     def is_large(self, node: Node) -> bool:
         """Whether a value is so large that recomputing it is better than keeping it in memory."""

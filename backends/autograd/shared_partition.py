@@ -40,9 +40,8 @@ def trace_and_partition(
 ) -> Partition | None:
     fakes = (node.meta.get("example_value") for node in gm.graph.nodes)
     mode = next((fake.fake_mode for fake in fakes if isinstance(fake, FakeTensor)), None)
-    if (
-        mode is None or not torch.is_grad_enabled()
-    ):  # a graph that begins in no_grad is called only in no_grad
+    # a graph that begins in no_grad is called only in no_grad
+    if mode is None or not torch.is_grad_enabled():
         return None
     try:
         return partition(Joint(gm.graph, Differentiables(gm, mode, decompositions)))

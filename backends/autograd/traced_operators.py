@@ -34,9 +34,8 @@ from ..graph.passes.by_operator import (
 from ..graph.passes.functional import without_writes
 
 Inputs = Sequence[torch.Tensor]
-Places = tuple[
-    tuple[int, Window], ...
-]  # for each gradient: the number of its result, and its layout
+# for each gradient: the number of its result, and its layout
+Places = tuple[tuple[int, Window], ...]
 ATEN = torch.ops.aten
 
 
@@ -48,9 +47,8 @@ class BackwardPass:
     tangents: dict[int, torch.fx.Node]
     nodes: list[torch.fx.Node]
     gradients: dict[int, torch.fx.Node]
-    same: dict[torch.fx.Node, torch.fx.Node] = field(
-        default_factory=dict
-    )  # nodes of the forward pass that was traced first
+    # nodes of the forward pass that was traced first
+    same: dict[torch.fx.Node, torch.fx.Node] = field(default_factory=dict)
 
 
 @dataclass

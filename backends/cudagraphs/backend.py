@@ -1,5 +1,4 @@
-"""`cudagraphs`: torch's own kernels, recorded; and `over`, which puts recording over another
-backend's code."""
+"""`cudagraphs`: torch's own kernels, recorded; and `over`, which records another backend's code."""
 
 from __future__ import annotations
 
@@ -52,9 +51,9 @@ def parts() -> Any:
 
 
 def over(inner: Backend) -> Backend:
-    """The backend `inner`, its work recorded. With gradients that takes one that wants ATen graphs,
-    or that has a parameter `around`: a function of a Part and the callable made of it, whose result
-    is to be called instead."""
+    """The backend `inner`, its kernels recorded. For graphs with gradients, `inner` must take ATen
+    graphs or have a parameter `around`: a function of a GraphPart and its compiled form, whose
+    result is called instead."""
     parameters = inspect.signature(inner.function).parameters
 
     def record_graph(
@@ -88,7 +87,7 @@ def over(inner: Backend) -> Backend:
 def record_inference(
     gm: torch.fx.GraphModule, run: Callable[..., Any], report: Reporter, require: bool
 ) -> Graphed:
-    """A callable made of a captured graph without gradients, recorded."""
+    """A recorded callable for a captured graph without gradients."""
     placeholders = [node for node in gm.graph.nodes if node.op == "placeholder"]
     written = frozenset(
         index for index, node in enumerate(placeholders) if node.meta.get("mutated")

@@ -1,5 +1,5 @@
-"""Why the work of a captured graph cannot be recorded as a CUDA graph, in words that name the input
-or the user's line."""
+"""Why a captured graph cannot be recorded as a CUDA graph, in words that name the input or the
+user's line."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ WAITS = (
     "_local_scalar_dense", "allclose", "equal", "synchronize", "histc", "cholesky", "lstsq", "eig",
     "eigh", "eigvals", "eigvalsh",
 )  # fmt: skip
-# They change what a tensor object is, not only its numbers: a replay changes numbers.
+# They change a tensor object, not only its numbers: a replay changes numbers only.
 CHANGES_OBJECTS = (
     "resize_", "resize_as_", "set_", "t_", "transpose_", "swapaxes_", "swapdims_", "squeeze_",
     "unsqueeze_", "as_strided_", "detach_",
@@ -31,8 +31,8 @@ TRANSFORMS = ("_vmap_increment_nesting", "_grad_increment_nesting", "_jvp_increm
 
 
 def recordable(gm: torch.fx.GraphModule, report: Reporter, require: bool) -> bool:
-    """Whether nothing speaks against recording a graph; tells why not. Raises RequirementError
-    where it must be."""
+    """Whether a graph may be recorded; reports why not. Raises RequirementError where it must
+    be."""
     reason = unsafe(gm)
     if reason:
         report.send_recorded(False, f"CUDA graphs: not recorded: {reason}")
@@ -44,7 +44,7 @@ def recordable(gm: torch.fx.GraphModule, report: Reporter, require: bool) -> boo
 
 
 def unsafe(gm: torch.fx.GraphModule) -> str:
-    """Why a graph cannot be recorded, "" if nothing speaks against it before it is tried."""
+    """Why a graph cannot be recorded; "" if no reason is known before it is tried."""
     for node in gm.graph.nodes:
         if node.op == "placeholder":
             reason = unsafe_input(node)
@@ -72,7 +72,7 @@ def unsafe(gm: torch.fx.GraphModule) -> str:
 
 
 def fake_of(node: torch.fx.Node) -> Any:
-    """What a node makes, as seen when it was captured or traced."""
+    """A node's fake result."""
     return node.meta.get("example_value", node.meta.get("val"))
 
 

@@ -24,9 +24,8 @@ def fall_back_to_eager(
     nothing but what they return."""
     run = compiled
 
-    def call(
-        *args: Any,
-    ) -> Any:  # by a tuple: frames of a hundred arguments, one inside another, cost microseconds
+    # by a tuple: frames of a hundred arguments, one inside another, cost microseconds
+    def call(*args: Any) -> Any:
         try:
             return run(*args)
         except STARTS_OVER:

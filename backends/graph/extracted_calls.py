@@ -102,9 +102,8 @@ class CustomFunction:
     ) -> None:  # fmt: skip
         self.__name__ = f"{name}_{next(_numbers)}"
         passes = {"backward": staticmethod(once_differentiable(_Apply.backward))} if once else {}
-        self.kind: Any = type(
-            name, (_Apply,), passes
-        )  # its nodes are called as those of the function itself
+        # its nodes are called as those of the function itself
+        self.kind: Any = type(name, (_Apply,), passes)
         self.forward, self.backward, self.outputs, self.differentiable = (
             forward,
             backward,

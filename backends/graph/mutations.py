@@ -15,12 +15,12 @@ import torch.utils._pytree as pytree
 from .node_targets import is_foreign, name_of
 from .passes.memory import memory_under
 
+# `x += y` is operator.iadd
 OPERATORS = frozenset(
     "add sub mul truediv floordiv mod pow matmul and or xor lshift rshift".split()
-)  # `x += y` is operator.iadd
-KEYWORDS = frozenset(
-    {"and_", "or_", "not_", "is_"}
-)  # functions of Python's operator module, which write nothing
+)
+# functions of Python's operator module, which write nothing
+KEYWORDS = frozenset({"and_", "or_", "not_", "is_"})
 NORMS = ("batch_norm", "instance_norm")  # what they write, while training, are statistics
 STATISTICS = ("running_mean", "running_var")
 TRAINS = ("training", "train", "use_input_stats")

@@ -21,11 +21,8 @@ from .grad_mode import grad_mode_kept
 from .passes.memory import plain_memory_at
 from .runtime_errors import ENTER_AUTOCAST, EXIT_AUTOCAST, GRAD_MODE, switches_modes
 
-UNDERSTOOD = (
-    GRAD_MODE,
-    ENTER_AUTOCAST,
-    EXIT_AUTOCAST,
-)  # nodes that switch modes, and may be run once more
+# nodes that switch modes, and may be run once more
+UNDERSTOOD = (GRAD_MODE, ENTER_AUTOCAST, EXIT_AUTOCAST)
 
 
 class Inseparable(Exception):
@@ -47,10 +44,8 @@ def separate(gm: torch.fx.GraphModule, examples: Sequence[Any]) -> list[Any]:
     shared = shared_inputs(inputs)
     if not shared:
         return list(examples)
-    anew = {
-        *shared,
-        *(node for node in inputs if node.meta.get("mutated")),
-    }  # what is written is not any more what it was
+    # what is written is not any more what it was
+    anew = {*shared, *(node for node in inputs if node.meta.get("mutated"))}
     made = [
         alone(item) if node in anew else item for node, item in zip(inputs, examples, strict=True)
     ]

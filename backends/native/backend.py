@@ -406,9 +406,8 @@ def differentiable(
         return compiled if around is None else around(part, compiled)
 
     with report.phase("imports"):
-        parts = importlib.import_module(
-            "..autograd.graph_parts", __package__
-        )  # it loads torch's tracing
+        # it loads torch's tracing
+        parts = importlib.import_module("..autograd.graph_parts", __package__)
     with no_collections():
         made: Callable[..., Any] = parts.compile_forward_and_backward(
             gm,

@@ -27,9 +27,8 @@ class FrozenGraph:
         plain: Callable[[], Callable[..., Any]],
     ) -> None:  # fmt: skip
         self.once, self.compiled, self.plain = once, compiled, plain
-        self.chosen = itemgetter(
-            slice(0, 0), *positions
-        )  # the slice, as one position alone would give no tuple
+        # the slice, as one position alone would give no tuple
+        self.chosen = itemgetter(slice(0, 0), *positions)
         self.known: tuple[torch.Tensor, ...] = ()
         self.versions: list[int] = []
         self.places: list[int] = []

@@ -58,9 +58,8 @@ class Continuations:
     """The names in generated code of what comes next: callables of a state tuple, whose result the
     code returns."""
 
-    resume: Callable[
-        [tuple[SuspendedFrame, ...]], Any
-    ]  # after a break, in the innermost of these frames
+    # after a break, in the innermost of these frames
+    resume: Callable[[tuple[SuspendedFrame, ...]], Any]
     rerun: Callable[[], Any]  # this same frame or continuation in eager, from its start
 
 

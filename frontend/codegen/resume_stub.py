@@ -184,9 +184,8 @@ class BreakEmission:
         )
         depth = len(frame.stack) - self.effect.operands
         self.below, self.operands = frame.stack[:depth], frame.stack[depth:]
-        if (
-            inner is None and self.instr.op is Op.DICT_MERGE
-        ):  # the callee's upper stack item is NULL, and stays NULL
+        # the callee's upper stack item is NULL, and stays NULL
+        if inner is None and self.instr.op is Op.DICT_MERGE:
             self.effect = replace(self.effect, left=stack_kinds(self.operands[:-1], frozenset()))
         self.open_handlers = [
             value
@@ -437,9 +436,8 @@ class BreakEmission:
         operands = list(self.operands)
         for start in self.effect.starts:
             for instr in self.decoded.instrs[start : self.decoded.group_end(start)]:
-                if instr.op is Op.STORE_FAST and not isinstance(
-                    operands.pop(), Null
-                ):  # an inlined comprehension ends by storing NULL
+                # an inlined comprehension ends by storing NULL
+                if instr.op is Op.STORE_FAST and not isinstance(operands.pop(), Null):
                     held.add(instr.arg)
                 elif instr.op in (Op.STORE_FAST, Op.DELETE_FAST):
                     held.discard(instr.arg)

@@ -12,9 +12,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-Ending = tuple[
-    tuple[Any, ...], Callable[..., Any]
-]  # the call, its arguments first, that gives what the instruction leaves, or raises
+# the call, its arguments first, that gives what the instruction leaves, or raises
+Ending = tuple[tuple[Any, ...], Callable[..., Any]]
 
 
 @dataclass(frozen=True, eq=False)
@@ -42,9 +41,8 @@ def finish_initialization(items: tuple[Any, Any]) -> Ending:
     made, result = items
     if result is None:
         return return_constant(made)
-    return ((result,),), type(
-        type(made).__name__, (), {"__init__": FIRST}
-    )  # refused by type.__call__
+    # refused by type.__call__
+    return ((result,),), type(type(made).__name__, (), {"__init__": FIRST})
 
 
 AS_IS = CallCompletion()

@@ -17,9 +17,8 @@ from typing import Any
 from bytecode import Bytecode, CellVar, ConcreteBytecode, ConcreteInstr, FreeVar, Instr
 from bytecode.instr import InstrLocation
 
-Position = tuple[
-    int | None, int | None, int | None, int | None
-]  # line, end line, column, end column
+# line, end line, column, end column
+Position = tuple[int | None, int | None, int | None, int | None]
 NOWHERE: Position = (None, None, None, None)
 RAW_SLOT = "cell of "  # begins the name under which a raw slot goes through the library
 
@@ -91,9 +90,8 @@ def resolve_raw_slots(concrete: ConcreteBytecode, nlocals: int) -> None:
         *range(nlocals),
         *(nlocals + others.index(name.removeprefix(RAW_SLOT)) for name in raw_names),
     ]
-    slots += range(
-        nlocals, nlocals + len(others)
-    )  # the library has put the raw names in front of these
+    # the library has put the raw names in front of these
+    slots += range(nlocals, nlocals + len(others))
     concrete.varnames = varnames
     if not raw_names:
         return

@@ -38,9 +38,8 @@ class PythonWriter:
     name: Name
     lines: list[str] = field(default_factory=list)
     stack: list[StackExpression] = field(default_factory=list)
-    waiting: dict[int, list[StackExpression]] = field(
-        default_factory=dict
-    )  # by target: the stack of the first jump to it
+    # by target: the stack of the first jump to it
+    waiting: dict[int, list[StackExpression]] = field(default_factory=dict)
     temporaries: int = 0
     reachable: bool = True
 

@@ -330,9 +330,8 @@ class Prologue:
         self._const(Ellipsis)  # what the first next() gives
         self._position = list(self._code.co_positions())[waiting.start // 2]
         sender = decoded.instrs[point.index - 2]
-        throws = (
-            sender.op is Op.SEND and not current().exits["SEND"]
-        )  # no instruction pairs with SEND's jump: gen.throw() itself makes it
+        # no instruction pairs with SEND's jump: gen.throw() itself makes it
+        throws = sender.op is Op.SEND and not current().exits["SEND"]
         to_send, to_landing = (
             decoded.instrs[point.index].offset // 2,
             decoded.instrs[sender.target].offset,

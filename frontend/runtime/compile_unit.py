@@ -27,9 +27,8 @@ class CompileUnit:
     frames: tuple[SuspendedFrame, ...]
     loops: Loops
     variation: Variation = field(default_factory=Variation)
-    iterations: UnrolledIterations = field(
-        default_factory=UnrolledIterations
-    )  # of the loops around it
+    # of the loops around it
+    iterations: UnrolledIterations = field(default_factory=UnrolledIterations)
     tier: Tier = field(default_factory=Tier)
     idle: IdleFrame = field(default_factory=IdleFrame)
     forbidden: GraphBreak | None = None

@@ -262,9 +262,8 @@ class Marked:
     def _resume(self, now: float) -> None:
         probe = self.probe
         chains = probe.thread.chains
-        while (
-            chains and chains[-1].segment is not self
-        ):  # calls inside the statement that an exception has left
+        # calls inside the statement that an exception has left
+        while chains and chains[-1].segment is not self:
             chains.pop()
         if chains:
             chain = chains[-1]

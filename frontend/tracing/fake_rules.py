@@ -17,9 +17,8 @@ from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode, in_kernel_
 
 aten = torch.ops.aten
 Size = int | torch.SymInt
-Rule = Callable[
-    ..., Any
-]  # a method of QuickFakes that returns None where torch's operator has to run
+# a method of QuickFakes that returns None where torch's operator has to run
+Rule = Callable[..., Any]
 RULES: dict[Any, Rule] = {}
 NUMBERS = (int, float, torch.SymInt, torch.SymFloat)
 LONGEST = 2**63 - 1

@@ -136,9 +136,8 @@ class GraphBuilder:
             if known.source != source:
                 tx.guards.add(source, Kind.SAME, known.source)
             return known
-        if is_functorch_wrapped_tensor(
-            real
-        ):  # the history that it has in its level is none that a fake could have
+        # the history that it has in its level is none that a fake could have
+        if is_functorch_wrapped_tensor(real):
             raise GraphBreak(
                 "unsupported-value", f"'{source.name}', a tensor of a torch.func transform"
             )
@@ -226,9 +225,8 @@ class GraphBuilder:
             dims = range(len(sizes))
         elif options.dynamic is None and options.automatic_dynamic_shapes:
             dims = self.tx.symbols.variation.dims(source, sizes)
-        wanted: dict[int, Mark | None] = {
-            dim: None for dim in dims if sizes[dim] > 1
-        }  # 0 and 1 are mostly meant
+        # 0 and 1 are mostly meant
+        wanted: dict[int, Mark | None] = {dim: None for dim in dims if sizes[dim] > 1}
         for dim, mark in marks.items():
             if mark.kind == "static":
                 wanted.pop(dim, None)
@@ -391,9 +389,8 @@ class GraphBuilder:
                     with dispatcher_for(target):
                         return apply(kind, target, args, kwargs)
                 except RuntimeError:
-                    with (
-                        enable_python_dispatcher()
-                    ):  # torch's C++ cannot do this with symbols, its Python can
+                    # torch's C++ cannot do this with symbols, its Python can
+                    with enable_python_dispatcher():
                         return apply(kind, target, args, kwargs)
         except GraphBreak:
             raise

@@ -26,9 +26,10 @@ if TYPE_CHECKING:
     from .interpreter import Interpreter
     from .trace import Trace
 
+# fields without values
 OUTSIDE = frozenset(
     {"source", "real", "object", "cls", "sym", "fake", "node", "owner", "code", "globals"}
-)  # fields without values
+)
 
 
 BY_EXCEPTION = "by an exception"

@@ -16,9 +16,8 @@ from ...guards.source import Source
 
 VARIES = object()  # stands for a number that differs from call to call
 UNKNOWN = -1  # a size that no call has shown yet
-Beginnings = dict[
-    Source, list[tuple[Source, tuple[int | None, ...] | None]]
-]  # paths with the sizes there, None for a number
+# paths with the sizes there, None for a number
+Beginnings = dict[Source, list[tuple[Source, tuple[int | None, ...] | None]]]
 
 
 class Variation:

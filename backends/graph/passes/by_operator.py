@@ -100,9 +100,8 @@ class Operators:
     def __init__(self, graph: torch.fx.Graph) -> None:
         self.of: dict[torch.fx.Node, tuple[Operator, list[FakeTensor]]] = {}
         different: dict[Any, Operator] = {}
-        self.grad = (
-            torch.is_grad_enabled()
-        )  # as it is where the graph ends, once all nodes were seen
+        # as it is where the graph ends, once all nodes were seen
+        self.grad = torch.is_grad_enabled()
         for node in graph.nodes:
             if node.op not in (
                 "placeholder",
@@ -310,9 +309,8 @@ class Assembled:
         place, memory = self.made[node], memory_of(target)
         if any(memory_of(tensor) == memory for tensor in tensors if tensor is not target):
             raise NeedsWholeTrace
-        moved = window(value.meta["val"]) != window(
-            target
-        )  # what uses it next was traced with the offset and the strides of the target
+        # what uses it next was traced with the offset and the strides of the target
+        moved = window(value.meta["val"]) != window(target)
         for other in self.shown[memory]:
             before = self.made[other] < place
             if before and moved and self.last.get(other, -1) > place:

@@ -51,9 +51,8 @@ def without_mask(node: torch.fx.Node) -> bool:
     in memory get new fake tensors."""
     before = node.args, node.kwargs
     replace_mask(node)
-    if is_understood(
-        example(node)
-    ):  # a fake tensor with sizes that are symbols keeps the layout that it had
+    # a fake tensor with sizes that are symbols keeps the layout that it had
+    if is_understood(example(node)):
         try:
             moved = relaid(node)
         except (

@@ -31,10 +31,8 @@ RESHAPES_IN_PLACE = (
 )  # fmt: skip
 
 AUTOGRAD = ("grad", "backward")  # they need the history that a functional trace keeps none of
-OVERLAPPING = (
-    "refers to a single memory location",
-    "has internal overlap",
-)  # torch says so of what is written to
+# torch says so of what is written to
+OVERLAPPING = ("refers to a single memory location", "has internal overlap")
 IN_PLACE_ONLY = ("fill_diagonal_",)  # operators that functionalize() in C++ has no other form of
 
 # Functorch's levels do not nest in functionalize's.
@@ -149,9 +147,8 @@ def needs_wrappers(gm: torch.fx.GraphModule) -> bool:
         for node in gm.graph.nodes
         if node.op == "placeholder" and node.meta.get("mutated")
     } - {None}
-    written |= {memory_at(node) for node in gm.graph.nodes if is_data(node)} - {
-        None
-    }  # no version tells of writes through x.data
+    # no version tells of writes through x.data
+    written |= {memory_at(node) for node in gm.graph.nodes if is_data(node)} - {None}
     outputs = gm.graph.output_node().all_input_nodes
     inputs = [node for node in gm.graph.nodes if node.op == "placeholder"]
     shared = any(memory_at(node) in written for node in outputs if node.op != "placeholder")

@@ -81,9 +81,8 @@ class Fusion:
         effects = [
             number for number, step in self.steps.items() if isinstance(step, Call) and step.effect
         ]
-        self.effect_before = dict(
-            zip(effects[1:], effects, strict=False)
-        )  # they stay in their order: random numbers, say
+        # they stay in their order: random numbers, say
+        self.effect_before = dict(zip(effects[1:], effects, strict=False))
         self.effect_behind = dict(zip(effects, effects[1:], strict=False))
         self.before: dict[int, int] = {}  # ancestors, as bits
         self.reasons: dict[tuple[str, str], str] = {}

@@ -51,9 +51,8 @@ def reuse_memory(program: Program) -> int:
     near = Near()
     for position, step in enumerate(program.steps):
         program.steps[position] = step = rename_buffers(step, moved)
-        if isinstance(step, AnyKernel) and not isinstance(
-            step, Product
-        ):  # all of a product's operands is read by many
+        # all of a product's operands is read by many
+        if isinstance(step, AnyKernel) and not isinstance(step, Product):
             taken: dict[str, str] = {}
             for result, candidates in near.operands(step):
                 for name in () if result in kept else candidates:

@@ -38,10 +38,8 @@ from .simplify import rename_variables, with_values
 
 aten = torch.ops.aten
 PRODUCTS = (aten.mm.default, aten.bmm.default)
-ADDED = (
-    aten.addmm.default,
-    aten.baddbmm.default,
-)  # of a tensor and a product, each multiplied by a number
+# of a tensor and a product, each multiplied by a number
+ADDED = (aten.addmm.default, aten.baddbmm.default)
 DTYPES = (torch.float16, torch.bfloat16, torch.float32)
 
 

@@ -246,12 +246,10 @@ class Program:
     steps: list[Step]
     outputs: list[Any]
     writes: list[tuple[View, View]] = field(default_factory=list)
-    constants: dict[str, torch.Tensor] = field(
-        default_factory=dict
-    )  # buffers that belong to the graph
-    sizes: dict[str, str] = field(
-        default_factory=dict
-    )  # symbol: the Python expression that gives it
+    # buffers that belong to the graph
+    constants: dict[str, torch.Tensor] = field(default_factory=dict)
+    # symbol: the Python expression that gives it
+    sizes: dict[str, str] = field(default_factory=dict)
 
     def write_out(self) -> None:
         """Makes plain kernels of patterns on buffers."""
@@ -316,9 +314,8 @@ def cast(value: Scalar, dtype: torch.dtype) -> Scalar:
         ):
             return const(value.attr, dtype)
     if value.op == CAST and value.args[0].dtype == dtype == torch.float32 and value.dtype in HALF:
-        return value.args[
-            0
-        ]  # rounding to half precision and back is left out between fused operations
+        # rounding to half precision and back is left out between fused operations
+        return value.args[0]
     return Scalar(CAST, (value,), dtype)
 
 
@@ -382,9 +379,8 @@ def share(roots: Iterable[Scalar]) -> list[Scalar]:
     known: dict[Any, Scalar] = {}
 
     def change(node: Scalar) -> Scalar:
-        attr = (
-            repr(node.attr) if isinstance(node.attr, float) else node.attr
-        )  # 0.0 is not -0.0, NaN is NaN
+        # 0.0 is not -0.0, NaN is NaN
+        attr = repr(node.attr) if isinstance(node.attr, float) else node.attr
         return known.setdefault(
             (node.op, tuple(map(id, node.args)), node.dtype, attr, type(node.attr)), node
         )

@@ -12,10 +12,8 @@ from typing import Any
 
 import torch
 
-FLOATS = (
-    torch.float32,
-    torch.float64,
-)  # what is computed in; half precision is only loaded and stored
+# what is computed in; half precision is only loaded and stored
+FLOATS = (torch.float32, torch.float64)
 SAME, BOOL = "same", "bool"
 
 

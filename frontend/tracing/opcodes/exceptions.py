@@ -33,9 +33,8 @@ def raise_(frame: Interpreter, instr: Instr) -> None:
         raise ObservedException(tx.exceptions.handled)
     cause = frame.pop() if instr.arg == 2 else None
     error = tx.exceptions.instance(frame.pop())
-    if (
-        not isinstance(error, ExceptionValue) or error.source is not None
-    ):  # its traceback and context change: effects of Python's
+    # its traceback and context change: effects of Python's
+    if not isinstance(error, ExceptionValue) or error.source is not None:
         raise GraphBreak("exception-leaves", f"{error.describe()}, which existed before,")
     if cause is not None:
         is_none = cause.is_none()

@@ -93,9 +93,8 @@ class DictValue(BuiltinContainer):
         self.attributes: dict[
             str, Value
         ] = {}  # those that the program gave an OrderedDict it has made
-        self.dropped: set[Any] = (
-            set()
-        )  # keys deleted at some time: a live iterator sees that, though they come back
+        # keys deleted at some time: a live iterator sees that, though they come back
+        self.dropped: set[Any] = set()
 
     def python_type(self) -> type:
         return self.cls

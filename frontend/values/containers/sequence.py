@@ -31,9 +31,8 @@ if TYPE_CHECKING:
 
 LARGEST = 1 << 18  # items of a list or tuple that are looked at
 
-FIELD: type = type(
-    vars(collections.namedtuple("Named", "field"))["field"]
-)  # what a named tuple's class has under the name of a field
+# what a named tuple's class has under the name of a field
+FIELD: type = type(vars(collections.namedtuple("Named", "field"))["field"])
 
 
 class BoundBuiltin(Value):
@@ -100,9 +99,8 @@ class BuiltinContainer(Mutable):
             return BoundBuiltin(self, name)
         if not hasattr(self.python_type(), name):
             raise tx.exceptions.no_attribute(self.python_type().__name__, name)
-        if isinstance(
-            getattr(self.python_type(), name), types.FunctionType
-        ):  # collections.Counter has methods written in Python
+        # collections.Counter has methods written in Python
+        if isinstance(getattr(self.python_type(), name), types.FunctionType):
             return tx.calls.class_method(self, self.python_type(), name)
         raise self.unsupported_use(f"attribute {name}")
 

@@ -39,9 +39,8 @@ class SetValue(BuiltinContainer):
     ) -> None:
         super().__init__(source)
         self.members, self.cls = members, cls
-        self.order = (
-            cls(list(members)) if order is None else order
-        )  # one by one: from a dictionary a set is made at once
+        # one by one: from a dictionary a set is made at once
+        self.order = cls(list(members)) if order is None else order
         self.initial = tuple(self.order)
         self.before: dict[Any, Value] = {}  # the members of an existing one as they were
 
@@ -81,9 +80,8 @@ class SetValue(BuiltinContainer):
     def members_in_order(self, tx: TraceContext) -> list[Value]:
         """The members in Python's order, which is guarded for an existing set."""
         if len(self.members) > 1:
-            if (
-                self.source is not None and self in tx.effects.changed
-            ):  # the positions of new members depend on the table's history
+            # the positions of new members depend on the table's history
+            if self.source is not None and self in tx.effects.changed:
                 raise self.unsupported_use("iteration after a change")
             if not self.is_known():
                 raise self.unsupported_use("iteration in an order that depends on addresses")

@@ -273,9 +273,10 @@ def existing_function(
 ) -> FunctionValue:
     """The value of a function that existed before the frame. Its closure and defaults are
     LazyValue."""
+    # it may close over itself
     value = tx.objects.remember(
         real, FunctionValue(real.__code__, real.__globals__, [], [], {}, source, real)
-    )  # it may close over itself
+    )
     for index, cell in enumerate(real.__closure__ or ()):
         path = None if source is None else SequenceItem(AttrSource(source, "__closure__"), index)
         value.closure.append(existing_cell(tx, cell, path))

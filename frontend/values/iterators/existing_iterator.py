@@ -100,9 +100,8 @@ class ExistingEnumerate(Iterator):
 @wraps(*ITERATORS)
 def wrap_iterator(tx: TraceContext, obj: Any, source: Source | None) -> Value:
     if source is None:
-        return ListedIterator(
-            [tx.wrap(item, None) for item in obj], type(obj)
-        )  # the result of a folded call
+        # the result of a folded call
+        return ListedIterator([tx.wrap(item, None) for item in obj], type(obj))
     tx.guards.add(source, Kind.TYPE, type(obj))
     left = remaining(obj)
     if left == CHANGED or (type(obj) in COPIED and left > LARGEST):

@@ -142,9 +142,8 @@ def _refuse_hooks(classes: Any, name: str) -> None:
 
 
 def _is_protocol(cls: Any) -> bool:
-    return isinstance(cls, type) and vars(cls).get(
-        "_is_protocol", False
-    )  # typing's mark, and typing_extensions'
+    # typing's mark, and typing_extensions'
+    return isinstance(cls, type) and vars(cls).get("_is_protocol", False)
 
 
 def says_another_class(cls: type) -> bool:
@@ -404,9 +403,8 @@ def _extreme(
     items = args[0].unpack(tx) if len(args) == 1 else list(args)
     if not items:
         if default is None:
-            return fold(
-                tx, max if op == ">" else min, [TupleValue([])], {}
-            )  # raises what this Python says
+            # raises what this Python says
+            return fold(tx, max if op == ">" else min, [TupleValue([])], {})
         return default
     by_value = key is None or key.is_none()
     best = items[0]

@@ -151,9 +151,8 @@ class DeepCopy:
         if obj.is_constant() or isinstance(obj, FunctionValue | BuiltinValue):
             return obj
         if obj not in self.made and obj.source is not None and self.memo.entries:
-            noted = self.memo.entries.get(
-                id(self.tx.objects.real_object(obj))
-            )  # the program's own __deepcopy__ put it there
+            # the program's own __deepcopy__ put it there
+            noted = self.memo.entries.get(id(self.tx.objects.real_object(obj)))
             if noted is not None:
                 self.made[obj] = noted[1]
         if obj not in self.made:

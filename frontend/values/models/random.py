@@ -44,9 +44,8 @@ def get_rng_state(tx: TraceContext) -> Value:
     return tx.wrap(torch.get_rng_state(), EnteredRandomState())
 
 
-@models(
-    ("torch.random", "manual_seed")
-)  # by name: importing torch._dynamo puts a wrapper in its place
+# by name: importing torch._dynamo puts a wrapper in its place
+@models(("torch.random", "manual_seed"))
 def manual_seed(tx: TraceContext, seed: Value) -> Value:
     if not (
         seed.is_constant() and type(seed.constant()) is int and -(2**63) <= seed.constant() < 2**64

@@ -251,9 +251,8 @@ def tensor_stride(tx: TraceContext, self: TensorValue, dim: Value | None = None)
         and tx.symbols.exist
         and any(type(size) is int and size == 1 for size in self.fake.shape)
     ):
-        raise self.unsupported_use(
-            "the stride of a dimension of one element, where sizes vary"
-        )  # symbolic shapes give it another
+        # symbolic shapes give it another
+        raise self.unsupported_use("the stride of a dimension of one element, where sizes vary")
     if dim is None or dim.is_none():
         return tx.wrap(self.fake.stride(), None)
     return fold(tx, self.fake.stride, [dim], {})
@@ -347,9 +346,8 @@ def tensor_addcdiv(
         return tx.graph.call("call_method", "addcdiv_", [self, tensor1, tensor2], named)
     fakes = [part.fake for part in parts if isinstance(part, TensorValue)]
     gradients = torch.is_grad_enabled() and any(fake.requires_grad for fake in fakes)
-    if (
-        value.fake.dtype is torch.float64
-    ):  # what Python would calculate; the kernel takes it as precise as the tensors are
+    # what Python would calculate; the kernel takes it as precise as the tensors are
+    if value.fake.dtype is torch.float64:
         value = tx.graph.call("call_method", "to", [value, Constant(self.fake.dtype)], {})
         assert isinstance(value, TensorValue)
         fakes[-1] = value.fake

@@ -105,9 +105,8 @@ class ModeManager(Mutable):
         return Constant(None)
 
     def exit(self, tx: TraceContext) -> Value:
-        if (
-            self.real is not None and self.saved is None and not tx.modes.open
-        ):  # entered before the frame, or before a break
+        # entered before the frame, or before a break
+        if self.real is not None and self.saved is None and not tx.modes.open:
             tx.modes.leave_existing(tx, self)
             return Constant(None)
         if not tx.modes.open or tx.modes.open[-1] is not self:
@@ -276,9 +275,8 @@ class TorchModes:
         self.level_positions.append(tx.frames.root_break_position())
         node = tx.graph.raw_call(LEVELS[what], arguments)
         level = LEVELS[what](*arguments)
-        self.cleanups.append(
-            (what, level, node if what == "forward" else level)
-        )  # the graph may find another mode
+        # the graph may find another mode
+        self.cleanups.append((what, level, node if what == "forward" else level))
         return level
 
     def position_outside_levels(self) -> int | None:
@@ -374,10 +372,8 @@ MODE_SWITCHES = frozenset({
     autocast_mode._enter_autocast,
     autocast_mode._exit_autocast,
 })  # fmt: skip
-OUTER = (
-    "_framejit_outer",
-    "_framejit_outer_grad",
-)  # where an inference_mode entered at a break keeps that mode, and grad mode, outside
+# where an inference_mode entered at a break keeps that mode, and grad mode, outside
+OUTER = ("_framejit_outer", "_framejit_outer_grad")
 AUTOCAST_FOUND = ("prev_fastdtype", "prev", "prev_cache_enabled")
 
 GRAD_MODES = {

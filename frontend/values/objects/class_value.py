@@ -235,9 +235,8 @@ class ClassValue(Value):
             and isinstance(first, types.GetSetDescriptorType)
             and name not in vars(self.cls)
         ):
-            raise self.unsupported_use(
-                f"attribute {name}"
-            )  # its own: what is inherited does not count
+            # its own: what is inherited does not count
+            raise self.unsupported_use(f"attribute {name}")
         if meta not in (None, type) and hasattr(type(first), "__set__"):
             return self._of_metaclass(tx, name)
         raw, source = raw_attribute(tx, self.cls, name, self.path(tx))
@@ -316,9 +315,8 @@ class ClassValue(Value):
             self.cls, "__class_getitem__"
         ):
             generic: Any = self.cls
-            return tx.wrap(
-                generic[python_object(tx, key)], None
-            )  # an annotation: list[int], Callable[[int], int]
+            # an annotation: list[int], Callable[[int], int]
+            return tx.wrap(generic[python_object(tx, key)], None)
         return super().item(tx, key)
 
     def iterator(self, tx: TraceContext) -> Value:

@@ -122,9 +122,8 @@ class ExceptionValue(UserObject):
     def text(self, tx: TraceContext) -> Value:
         """str(exception), if its class does not redefine it."""
         owner = lookup(self.cls, "__str__")[0]
-        owner = (
-            BaseException if owner in (NameError, AttributeError) else owner
-        )  # they have it from BaseException
+        # they have it from BaseException
+        owner = BaseException if owner in (NameError, AttributeError) else owner
         if owner not in TEXTS:
             raise self.unsupported_use("text")
         args = tx.look(self.attribute(tx, "args"))

@@ -232,9 +232,8 @@ class UserObject(Mutable):
         getter = lookup(type(raw), "__get__")[1]
         if type(getter) is not types.FunctionType:
             in_c = isinstance(getter, types.WrapperDescriptorType)
-            if (
-                in_c and self.real is not None and name not in self.attrs
-            ):  # it reads the object itself
+            # it reads the object itself
+            if in_c and self.real is not None and name not in self.attrs:
                 return tx.wrap(
                     getattr(self.real, name), self.source and AttrSource(self.source, name)
                 )
@@ -441,9 +440,8 @@ class UserObject(Mutable):
 
     def mapping_pairs(self, tx: TraceContext) -> list[tuple[Value, Value]]:
         if self.base is not None and lookup(self.cls, "__iter__")[1] is ITER_OF_DICT:
-            return self.base.mapping_pairs(
-                tx
-            )  # C takes its items, whatever the class has for keys() and __getitem__
+            # C takes its items, whatever the class has for keys() and __getitem__
+            return self.base.mapping_pairs(tx)
         if hasattr(self.cls, "keys"):
             return [(key, self.item(tx, key)) for key in self.method(tx, "keys", [], {}).unpack(tx)]
         return super().mapping_pairs(tx)

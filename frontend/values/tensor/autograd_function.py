@@ -39,9 +39,8 @@ class ContextValue(UserObject):
 
     def __init__(self, needs: Sequence[bool] | None) -> None:
         super().__init__(FunctionCtx)
-        self.needs = (
-            None if needs is None else tuple(needs)
-        )  # None: that may differ from call to call
+        # None: that may differ from call to call
+        self.needs = None if needs is None else tuple(needs)
         self.saved: list[Value] | None = None  # known when backward is interpreted
 
     def generic_attribute(self, tx: TraceContext, name: str) -> Value:
@@ -67,10 +66,8 @@ class ContextValue(UserObject):
         raise CannotReconstruct(self)
 
 
-OTHER_BACKWARDS = (
-    "boxed_grads_call",
-    "clear_saved_tensors_on_access",
-)  # attributes of a class whose backward is called in another way
+# attributes of a class whose backward is called in another way
+OTHER_BACKWARDS = ("boxed_grads_call", "clear_saved_tensors_on_access")
 ONCE = once_differentiable(print).__code__  # of every backward under that decorator
 
 
