@@ -26,9 +26,9 @@ from ..graph.passes.by_operator import (
     Operators,
     Window,
     ancestors_of,
-    behind,
     draws,
     on_own_memory,
+    tensor_with_window,
     window,
 )
 from ..graph.passes.functional import without_writes
@@ -234,7 +234,7 @@ class TracedOperators:
         inputs = [
             tensor
             for found, places in wanted
-            for tensor in (*found.inputs_like(), *(behind(seen) for _, seen in places))
+            for tensor in (*found.inputs_like(), *(tensor_with_window(seen) for _, seen in places))
         ]
         traced = to.trace(self.run, inputs)
         graph = traced.graph

@@ -14,7 +14,7 @@ from ...events import UNREPORTED, Reporter
 from ..graph.supported import reason_not_to_try
 from ..registry import register_backend
 from .background import in_background, may_wait
-from .candidates import EAGER, Choice, choice, records, tiny
+from .candidates import EAGER, Choice, choice, is_tiny, records
 from .identity import scale
 from .patience import Waiting, forecast
 from .plan import TuningPlan, option_names
@@ -47,7 +47,7 @@ def autotune(
     if not picked.backends:
         return gm.forward
     reason = reason_not_to_try(gm)
-    if reason or (plan.candidates is None and not plan.graphs_forced and tiny(gm)):
+    if reason or (plan.candidates is None and not plan.graphs_forced and is_tiny(gm)):
         report.chosen(
             EAGER,
             f"never tried: {reason}" if reason else "too small to be worth compiling",

@@ -8,7 +8,7 @@ import torch
 import torch.fx
 
 from ..autograd.compiled_node import wants_gradients
-from ..cudagraphs.unsafe import unsafe
+from ..cudagraphs.recordable import reason_not_recordable
 from ..graph.supported import device_types, reason_to_refuse
 from ..registry import GRAPHED, Backend, check, is_known, lookup
 from .plan import TuningPlan
@@ -49,7 +49,12 @@ def choice(gm: torch.fx.GraphModule, plan: TuningPlan) -> Choice:
         more = AT_MOST if plan.mode.startswith("max-autotune") else ()
         device = "cuda" in device_types(gm)
         usual: tuple[str, ...] = TRAINED if wants_gradients(gm) else ALWAYS
-        if device and plan.graphs_allowed and at_most(gm, *LITTLE) and not unsafe(gm):
+        if (
+            device
+            and plan.graphs_allowed
+            and is_at_most(gm, *LITTLE)
+            and not reason_not_recordable(gm)
+        ):
             usual = ALWAYS[:1]
         wanted = tuple(
             name
@@ -62,7 +67,7 @@ def choice(gm: torch.fx.GraphModule, plan: TuningPlan) -> Choice:
         if name == EAGER:
             continue
         check(name)
-        reason = why_not(name, gm, plan)
+        reason = reason_to_skip(name, gm, plan)
         if reason:
             left_out.append((name, reason))
         else:
@@ -70,14 +75,14 @@ def choice(gm: torch.fx.GraphModule, plan: TuningPlan) -> Choice:
     return Choice(tuple(backends), tuple(left_out))
 
 
-def why_not(name: str, gm: torch.fx.GraphModule, plan: TuningPlan) -> str:
+def reason_to_skip(name: str, gm: torch.fx.GraphModule, plan: TuningPlan) -> str:
     """Why a backend is not tried on a graph; "" if it is."""
     if records(name):
         if not plan.graphs_allowed:
             return "CUDA graphs are not asked for"
         if "cuda" not in device_types(gm):
             return "nothing of the graph is on a CUDA device"
-        reason = unsafe(gm)
+        reason = reason_not_recordable(gm)
         if reason:
             return reason
     try:
@@ -97,15 +102,15 @@ def without_recording(name: str) -> str:
     return name.removesuffix(GRAPHED) if name.endswith(GRAPHED) else ""
 
 
-def tiny(gm: torch.fx.GraphModule) -> bool:
+def is_tiny(gm: torch.fx.GraphModule) -> bool:
     """Whether compiling a graph cannot pay."""
     kinds = device_types(gm)
     if len(kinds) != 1 or wants_gradients(gm):
         return False
-    return at_most(gm, *TINY.get(next(iter(kinds)), (0, 0)))
+    return is_at_most(gm, *TINY.get(next(iter(kinds)), (0, 0)))
 
 
-def at_most(gm: torch.fx.GraphModule, calls: int, size: int) -> bool:
+def is_at_most(gm: torch.fx.GraphModule, calls: int, size: int) -> bool:
     """Whether a graph has at most so many operations, on tensors of at most so many bytes."""
     found = sum(node.op.startswith("call_") for node in gm.graph.nodes)
     return found <= calls and all(bytes_of(node) <= size for node in gm.graph.nodes)

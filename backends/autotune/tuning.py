@@ -53,7 +53,7 @@ COPIES = 1 << 32
 GREEDY = 2.0  # factor on eager's peak device memory
 
 
-class Notes(Reporter):
+class HeldReports(Reporter):
     """A candidate's reports, held back until it is chosen."""
 
     def __init__(self, report: Reporter) -> None:
@@ -89,7 +89,7 @@ class Candidate:
     """A backend for this graph; `call` is set once it is built."""
 
     backend: Backend
-    notes: Notes
+    notes: HeldReports
     call: Callee | None = None
 
     @property
@@ -136,7 +136,7 @@ class Tuning:
         """A candidate ready to be called; None, with the reason noted, where its backend fails."""
         if backend.name in self.built or self.complete:
             return self.built.get(backend.name)
-        candidate = Candidate(backend, Notes(self.report))
+        candidate = Candidate(backend, HeldReports(self.report))
         parameters = inspect.signature(backend.function).parameters
         extra: dict[str, Any] = {"report": candidate.notes} if "report" in parameters else {}
         if backend.name in TUNING and self.plan.mode.startswith("max-autotune"):
@@ -168,7 +168,7 @@ class Tuning:
             if not self.varies:
                 self.gm.meta.pop("shared", None)  # nobody will ask for it any more
 
-    def who(self, args: Sequence[Any], scale: int | None) -> Identity:
+    def identity_for(self, args: Sequence[Any], scale: int | None) -> Identity:
         """The cache key of a decision on inputs like these."""
         names = [EAGER, *(backend.name for backend in self.picked.backends)]
         like = args if scale is None else self.examples
@@ -176,46 +176,50 @@ class Tuning:
 
     def find_decision(self, args: Sequence[Any], scale: int | None) -> Decision | None:
         """The decision on disk for inputs like these."""
-        return Decisions(config.cache_dir).find(self.who(args, scale).key)
+        return Decisions(config.cache_dir).find(self.identity_for(args, scale).key)
 
     def _decide(self, args: Sequence[Any], scale: int | None) -> Callee:
         start = time.perf_counter()
-        who = self.who(args, scale)
+        about = self.identity_for(args, scale)
         decisions = Decisions(config.cache_dir) if self.plan.remember else None
-        known = decisions.find(who.key) if decisions is not None else None
+        known = decisions.find(about.key) if decisions is not None else None
         if known is not None:
-            call = self.take_over(known, "remembered", start)
+            call = self.use_decision(known, "remembered", start)
             if call is not None:
                 return call
         with (
             show_progress(f"framejit: trying backends on {self.report.function}") as show,
-            self.nothing_random(),
+            self.generators_restored(),
         ):
             try:
-                timed = self.try_all(args, who, start, show)
+                timed = self.try_all(args, about, start, show)
             # on copies, which are leaves without a history, or as it will when the program calls it
             except EagerRaises as error:
                 self.report(
                     f"not tried on other backends: on copies of its inputs it raises {error}"
                 )
                 return self.gm.forward
-        return self.conclude(timed, who, decisions, start)
+        return self.choose_and_store(timed, about, decisions, start)
 
-    def take_over(self, known: Decision, why: str, start: float) -> Callee | None:
+    def use_decision(self, known: Decision, why: str, start: float) -> Callee | None:
         """The callable of an earlier decision; None where it is not available here."""
         if known.chosen == EAGER:
-            self.tell(known, why, start)
+            self.report_decision(known, why, start)
             return self.gm.forward
         tried = [backend.name for backend in self.picked.backends]
         possible = {*tried, *map(without_recording, tried)}
         candidate = self.build(lookup(known.chosen)) if known.chosen in possible else None
         if candidate is None:
             return None
-        self.tell(known, why, start)
+        self.report_decision(known, why, start)
         return self.release(candidate)
 
-    def conclude(
-        self, timed: dict[str, Timed], who: Identity, decisions: Decisions | None, start: float
+    def choose_and_store(
+        self,
+        timed: dict[str, Timed],
+        about: Identity,
+        decisions: Decisions | None,
+        start: float,
     ) -> Callee:
         """Chooses the fastest, stores the decision, and drops the losers."""
         for name, one in timed.items():
@@ -228,15 +232,22 @@ class Tuning:
             key=lambda pair: pair[1],
         )
         decision = Decision(
-            who.key, who.graph, who.shapes, who.device, who.versions, who.mode, best, tuple(times),
+            about.key,
+            about.graph,
+            about.shapes,
+            about.device,
+            about.versions,
+            about.mode,
+            best,
+            tuple(times),
             tuple(self.struck.items()),
             time.perf_counter() - start,
-        )  # fmt: skip
+        )
         if decisions is not None:
             stands = decisions.keep(decision)
             if stands.chosen == EAGER or stands.chosen in self.built:
                 decision, best = stands, stands.chosen
-        self.tell(decision, "measured", start)
+        self.report_decision(decision, "measured", start)
         call = self.gm.forward if best == EAGER else self.release(self.built[best])
         if not self.varies:
             self.drop_losers(best)
@@ -261,7 +272,7 @@ class Tuning:
         assert candidate.call is not None
         return candidate.call
 
-    def tell(self, decision: Decision, why: str, start: float) -> None:
+    def report_decision(self, decision: Decision, why: str, start: float) -> None:
         self.report.chosen(
             decision.chosen, why, decision.timings, decision.struck, time.perf_counter() - start
         )
@@ -269,13 +280,17 @@ class Tuning:
     # trying
 
     def try_all(
-        self, args: Sequence[Any], who: Identity, start: float, show: Callable[[str], None]
+        self,
+        args: Sequence[Any],
+        about: Identity,
+        start: float,
+        show: Callable[[str], None],
     ) -> dict[str, Timed]:
         """Runs and measures the candidates; rejected ones go to `struck`."""
         trial = Trial(self.gm, args)
         few = trial.bytes() <= COPIES
         try:
-            wanted, peak = self.as_eager(
+            wanted, eager_peak = self.run_eager(
                 lambda: trial.first_run(self.gm.forward, trial.copies() if few else trial.inputs())
             )
             good: list[Candidate] = []
@@ -288,7 +303,7 @@ class Tuning:
                 show(f"compiling for {backend.name}")
                 if any(candidate.name == backend.name for candidate in good):
                     continue  # it is the code that could not be recorded
-                candidate = self.admit(backend, trial, wanted, peak, few)
+                candidate = self.build_and_check(backend, trial, wanted, eager_peak, few)
                 if candidate is not None:
                     refused = candidate.notes.refusal()
                     kept = self.go_on_without_recording(candidate) if refused else candidate
@@ -296,7 +311,7 @@ class Tuning:
                 elif backend.name in self.struck:
                     path = save_repro(
                         config.cache_dir,
-                        who.key,
+                        about.key,
                         self.gm,
                         args,
                         backend.name,
@@ -313,18 +328,18 @@ class Tuning:
         """Whether a backend is compiled only while there is time left."""
         return name not in self.built and name not in IN_ANY_CASE
 
-    def as_eager(self, run: Callable[[], RunResult]) -> tuple[RunResult, int]:
+    def run_eager(self, run: Callable[[], RunResult]) -> tuple[RunResult, int]:
         """Eager's run. Raises EagerRaises where the program's own operators raise; grad mode is
         restored."""
         grad = torch.is_grad_enabled()
         try:
-            return self.peak(run)
+            return self.run_with_peak_memory(run)
         except Exception as error:
             torch._C._set_grad_enabled(grad)
             raise EagerRaises(f"{type(error).__name__}: {first_line(error)}") from error
 
-    def admit(
-        self, backend: Backend, trial: Trial, wanted: RunResult, peak: int, few: bool
+    def build_and_check(
+        self, backend: Backend, trial: Trial, wanted: RunResult, eager_peak: int, few: bool
     ) -> Candidate | None:
         """A candidate whose first run was right; None where it is rejected."""
         ours = backend.name in SHIPPED
@@ -338,7 +353,7 @@ class Tuning:
             return (
                 self.struck[backend.name]
                 if candidate is None
-                else self.first_run(candidate, trial, wanted, peak, few)
+                else self.first_run(candidate, trial, wanted, eager_peak, few)
             )
 
         if apart:
@@ -353,7 +368,7 @@ class Tuning:
         return self.build(backend)
 
     def first_run(
-        self, candidate: Candidate, trial: Trial, wanted: RunResult, peak: int, few: bool
+        self, candidate: Candidate, trial: Trial, wanted: RunResult, eager_peak: int, few: bool
     ) -> str:
         """What is wrong with a candidate's results or memory use; "" for nothing."""
         call = candidate.call
@@ -361,11 +376,13 @@ class Tuning:
         # a recording depends on the addresses of the inputs
         inputs = trial.copies() if few and not records(candidate.name) else trial.inputs()
         try:
-            got, its_peak = self.peak(lambda: trial.first_run(call, inputs))
+            got, peak_here = self.run_with_peak_memory(lambda: trial.first_run(call, inputs))
         except Exception as error:  # of a candidate, which is out: the program goes on
             return f"fails: {type(error).__name__}: {first_line(error)}"
-        if self.device.type == "cuda" and its_peak > GREEDY * peak + ROOM:
-            return f"takes {its_peak / 1e6:.0f} MB of device memory, eager {peak / 1e6:.0f} MB"
+        if self.device.type == "cuda" and peak_here > GREEDY * eager_peak + ROOM:
+            return (
+                f"takes {peak_here / 1e6:.0f} MB of device memory, eager {eager_peak / 1e6:.0f} MB"
+            )
         reason = difference(got, wanted, lambda: self.exact(trial), lambda: coarsest_dtype(self.gm))
         return f"is wrong: {reason}" if reason else ""
 
@@ -380,7 +397,7 @@ class Tuning:
         except Exception:
             return None
 
-    def peak(self, run: Callable[[], RunResult]) -> tuple[RunResult, int]:
+    def run_with_peak_memory(self, run: Callable[[], RunResult]) -> tuple[RunResult, int]:
         """A run with eager's random numbers, and its peak of additional device memory."""
         states = (
             torch.get_rng_state(),
@@ -441,7 +458,7 @@ class Tuning:
         self.built[plain] = Candidate(lookup(plain), candidate.notes, candidate.call)
         return self.built[plain]
 
-    def nothing_random(self) -> Any:
+    def generators_restored(self) -> Any:
         """Restores the generators; a graph tuned in the background draws nothing."""
         return nullcontext() if self.plan.background else random_state_kept([self.device])
 

@@ -15,8 +15,8 @@ from ...events import UNREPORTED, Reporter
 from ..autograd.compiled_node import wants_gradients
 from ..registry import GRAPHED, Backend, captured_graph_function, register_backend
 from .graphed import Graphed, RecordingRequest
+from .recordable import check_recordable
 from .sizes import device_of, varies
-from .unsafe import recordable
 
 
 def no_device() -> str:
@@ -38,7 +38,7 @@ def cudagraphs(
     eager and tells explain why.
     """
     require = cudagraphs == "require"
-    if not recordable(gm, report, require):
+    if not check_recordable(gm, report, require):
         return gm.forward
     if not wants_gradients(gm):
         return record_inference(gm, gm.forward, report, require)
@@ -66,7 +66,7 @@ def over(inner: Backend) -> Backend:
             asked["report"] = report
         if "mode" in parameters and mode != "default":
             asked["mode"] = mode
-        if not recordable(gm, report, require):
+        if not check_recordable(gm, report, require):
             return captured_graph_function(inner)(gm, example_inputs, **asked)
         if not wants_gradients(gm):
             return record_inference(

@@ -16,8 +16,8 @@ from ...events import Reporter
 from ..autograd.graph_parts import GraphPart, compile_forward_and_backward
 from ..registry import Backend
 from .graphed import Graphed, RecordingRequest
+from .recordable import check_recordable
 from .sizes import device_of, varies
-from .unsafe import recordable
 
 
 def recorded_parts(
@@ -55,7 +55,9 @@ class GraphRecorder:
 
     def __call__(self, part: GraphPart, run: Callable[..., Any]) -> Callable[..., Any]:
         gm, forward = part.gm, self.forward.get(part.captured)
-        if (part.backward and forward is None) or not recordable(gm, self.report, self.require):
+        if (part.backward and forward is None) or not check_recordable(
+            gm, self.report, self.require
+        ):
             return run
         lent = frozenset[int]()
         if part.results is not None and not part.backward:

@@ -14,7 +14,7 @@ from typing import Any
 import torch
 
 from .pool import Pool, trivial
-from .room import Room
+from .static_input import StaticInput
 
 ADDRESS = torch.Tensor.data_ptr
 
@@ -40,25 +40,25 @@ class Recording:
         self.copied = tuple(index for index in tensors if index in copied)
         self.addresses = [ADDRESS(args[index]) for index in self.static]
         inputs = list(args)
-        self.places = [(index, Room(args[index])) for index in self.copied]
-        for index, room in self.places:
-            inputs[index] = room.tensor
-            if room.repeats and index in written:
+        self.places = [(index, StaticInput(args[index])) for index in self.copied]
+        for index, static_input in self.places:
+            inputs[index] = static_input.tensor
+            if static_input.repeats and index in written:
                 raise Unrecordable(
                     "an input that moves between calls is written to, and its elements share memory"
                 )
-        self.rooms = [room.once for _, room in self.places]
+        self.static_inputs = [static_input.once for _, static_input in self.places]
         self.back = tuple((index, inputs[index]) for index in self.copied if index in written)
         self.written = tuple(
             index for index in self.static if index in written and not args[index].is_inference()
         )
-        if self.rooms:
-            copy_all(self.rooms, self.elements(args))  # what runs on garbage may fail
+        if self.static_inputs:
+            copy_all(self.static_inputs, self.elements(args))  # what runs on garbage may fail
         before = torch.cuda.memory_reserved(device)
         self.graph, results = record(run, inputs, pool, device)
         self.bytes = torch.cuda.memory_reserved(device) - before
         pool.bytes += self.bytes
-        self.out = Out(results, inputs, lent)
+        self.out = ResultCopies(results, inputs, lent)
 
     def __del__(self) -> None:
         self.pool.bytes -= self.bytes
@@ -77,7 +77,7 @@ class Recording:
 
     def elements(self, args: Sequence[Any]) -> list[torch.Tensor]:
         """Views of the copied inputs in which each element occurs once."""
-        return [room.elements(args[index]) for index, room in self.places]
+        return [static_input.elements(args[index]) for index, static_input in self.places]
 
     def replay(self, args: Sequence[Any]) -> list[Any]:
         """Replays the work on inputs that fit."""
@@ -85,11 +85,14 @@ class Recording:
         if grad:
             torch._C._set_grad_enabled(False)
         try:
-            if self.rooms:
-                copy_all(self.rooms, self.elements(args))
+            if self.static_inputs:
+                copy_all(self.static_inputs, self.elements(args))
             self.graph.replay()
             if self.back:
-                copy_all([args[index] for index, _ in self.back], [room for _, room in self.back])
+                copy_all(
+                    [args[index] for index, _ in self.back],
+                    [static_input for _, static_input in self.back],
+                )
             if self.written:
                 torch.autograd.graph.increment_version([args[index] for index in self.written])
             return self.out(args)
@@ -145,7 +148,7 @@ def clear_up(graph: torch.cuda.CUDAGraph, pool: Pool, device: int) -> None:
     trivial(device, pool.stream, None)
 
 
-class Out:
+class ResultCopies:
     """Creates a call's results from the recorded memory. A result that is an input, or a view of
     one, refers to the input of the call. `lent` results are returned without a copy; the first of
     them as a separate tensor object, whose lifetime shows (`on_loan`) whether they are still in

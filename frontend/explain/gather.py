@@ -59,7 +59,7 @@ class ProbeMeasurements(Protocol):
     def graph_seconds(self) -> float: ...
 
 
-class Numbered:
+class RecordsByNumber:
     """Records by the number of the compile that they belong to."""
 
     def __init__(self, events: Iterable[Event]) -> None:
@@ -82,7 +82,7 @@ def make_report(
     explained calls took."""
     events = tuple(events)
     captured = [event for event in events if isinstance(event, Captured)]
-    numbered = Numbered(events)
+    numbered = RecordsByNumber(events)
     captures = tuple(capture_report(event, numbered, describe, probe) for event in captured)
     breaks = break_reports([event for event in events if isinstance(event, Break)], probe)
     places = [(line, event.number) for event in captured for line in event.lines if line]
@@ -142,7 +142,7 @@ def iteration_reports(events: Iterable[Miss]) -> tuple[TurnsReport, ...]:
 
 
 def capture_report(
-    event: Captured, others: Numbered, describe: Describe, probe: ProbeMeasurements | None
+    event: Captured, others: RecordsByNumber, describe: Describe, probe: ProbeMeasurements | None
 ) -> CaptureReport:
     number = event.number
     spent = [one.seconds for one in others.of(Spent, number)]

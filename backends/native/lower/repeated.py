@@ -30,12 +30,12 @@ PLAIN = (
 
 
 class NotRepeated(Exception):
-    """Nodes like this one are lowered each time."""
+    """Such nodes are lowered each time."""
 
 
 @dataclass(frozen=True)
 class Lowered:
-    """What a node became: new buffers, kernels, and its result."""
+    """The translation of a node: new buffers, kernels, and its result."""
 
     buffers: tuple[Buffer, ...]
     kernels: tuple[Bound, ...]
@@ -51,7 +51,7 @@ class Repeated:
         self, graph: torch.fx.Graph | Copies, program: Program, patterns: Patterns
     ) -> None:
         self.program, self.patterns = program, patterns
-        self.kinds: dict[Any, int] = {}  # numbers of what nodes have in common
+        self.kinds: dict[Any, int] = {}  # numbers of likenesses
         self.known: dict[int, tuple[tuple[str, ...], Lowered]] = {}
         self.results: dict[tuple[int, tuple[str, ...]], Any] = {}
         self.escaping = {
@@ -83,7 +83,7 @@ class Repeated:
         return result
 
     def likeness(self, node: AnyNode) -> Any:
-        """What must be equal of two nodes beside their arguments."""
+        """The properties that must be equal for two nodes, besides their arguments."""
         if isinstance(node, Copy):
             return node.source
         return (

@@ -101,12 +101,12 @@ def handle_instead(frame: Interpreter, taken: Value) -> None:
 def before_with(frame: Interpreter, instr: Instr) -> None:
     tx = frame.tx
     manager = frame.pop()
-    enter = of_manager(tx, manager, "__enter__", "")
-    frame.push(of_manager(tx, manager, "__exit__", " (missed __exit__ method)"))
+    enter = manager_method(tx, manager, "__enter__", "")
+    frame.push(manager_method(tx, manager, "__exit__", " (missed __exit__ method)"))
     frame.push(call_value(frame, enter, [], {}))
 
 
-def of_manager(tx: TraceContext, manager: Value, name: str, missed: str) -> Value:
+def manager_method(tx: TraceContext, manager: Value, name: str, missed: str) -> Value:
     """A method of a context manager, of its class, whatever the object itself has under that
     name."""
     cls = manager.python_type()

@@ -48,11 +48,11 @@ def compares_in_python(key: Any) -> bool:
     )
 
 
-def seen_whole(tx: TraceContext, key: Value) -> Value:
+def look_at_key_parts(tx: TraceContext, key: Value) -> Value:
     """Looks at all parts of a key that is a tuple, since they make its hash; returns the key."""
     if isinstance(key, TupleValue):
         for item in key.all(tx):
-            seen_whole(tx, item)
+            look_at_key_parts(tx, item)
     return key
 
 
@@ -125,7 +125,7 @@ class DictValue(BuiltinContainer):
                     key_value: Value = tx.wrap(key, None)
                     value = self.seen.get(key) or LazyValue(obj, DictItem(self.known_source, key))
                 else:
-                    key_value = seen_whole(
+                    key_value = look_at_key_parts(
                         tx,
                         tx.wrap(key, None if self.source is None else DictKey(self.source, index)),
                     )

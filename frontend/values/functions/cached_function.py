@@ -149,7 +149,7 @@ class CachedFunction(Value):
             raise self._leave_to_python("which keeps what it makes")
         if not any(map(varies, (*args, *kwargs.values()))):
             return result
-        kept = kept_back(tx, result)
+        kept = readable_result(tx, result)
         if kept is None:
             raise self._leave_to_python("which keeps what it makes")
         return kept
@@ -228,14 +228,16 @@ def varies(value: Value) -> bool:
     )
 
 
-def kept_back(tx: TraceContext, result: Value) -> Value | None:
+def readable_result(tx: TraceContext, result: Value) -> Value | None:
     """The result, in a form that behaves like the one that the cache keeps; None if there is
     no such form."""
     if result.is_constant():
         return result
     if isinstance(result, TupleValue | ListValue) and result.source is None:
         items = [
-            kept for item in result.items if (kept := kept_back(tx, tx.look(item))) is not None
+            kept
+            for item in result.items
+            if (kept := readable_result(tx, tx.look(item))) is not None
         ]
         if len(items) == len(result.items):
             return (
@@ -244,7 +246,7 @@ def kept_back(tx: TraceContext, result: Value) -> Value | None:
                 else CachedList(items)
             )
     if isinstance(result, DictValue) and result.cls is dict and result.real is None:
-        pairs = [(key, kept_back(tx, item)) for key, item in result.pairs(tx)]
+        pairs = [(key, readable_result(tx, item)) for key, item in result.pairs(tx)]
         entries = {key.key(tx): (key, kept) for key, kept in pairs if kept is not None}
         return CachedDict(entries) if len(entries) == len(pairs) else None
     return None

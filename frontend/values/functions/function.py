@@ -25,7 +25,7 @@ from ..models.torch_policy import goes_into_graph
 from ..mutable import Mutable
 from ..registry import accepts, method_of, model_of, wraps
 from .builtin_function import BuiltinValue
-from .cell import CellValue, existing_cell, met_again
+from .cell import CellValue, existing_cell, guard_same_object
 
 if TYPE_CHECKING:
     from ..context import TraceContext
@@ -329,7 +329,7 @@ def wrap_function(tx: TraceContext, obj: types.FunctionType, source: Source | No
         return tx.wrap(inner, None)
     known = tx.objects.find(obj)
     if isinstance(known, FunctionValue):
-        met_again(tx, known, source)
+        guard_same_object(tx, known, source)
         return known
     return existing_function(tx, obj, source)
 

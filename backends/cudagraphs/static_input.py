@@ -13,7 +13,7 @@ from ...overlap import may_repeat
 Form = tuple[tuple[int, ...], tuple[int, ...]]
 
 
-class Room:
+class StaticInput:
     """`tensor`: the buffer that the recorded work reads and writes instead of the input."""
 
     def __init__(self, like: torch.Tensor) -> None:
