@@ -1,5 +1,5 @@
-"""Functions are named by a verb phrase or by what they return, never by a bare participle: `walked`, `shown`, `cut`; no two classes in
-different folders have one name."""
+"""Functions are named by a verb phrase or by what they return, never by a bare participle:
+`walked`, `shown`, `cut`; no two classes in different folders have one name."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""The documentation: its code runs, its commands exist, its links are valid, its recipes work, and the worked example is up to date."""
+"""The documentation: its code runs, its commands exist, its links are valid, its recipes work, and
+the worked example is up to date."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Under a Python or torch that framejit is too new for: one warning, and everything runs in eager."""
+"""Under a Python or torch that framejit is too new for: one warning, and everything runs in
+eager."""
 
 import functools
 import importlib.metadata

@@ -1,5 +1,5 @@
-"""Graphs with gradients put together operator by operator: gradients, writes and random numbers are eager's, equal operators are traced
-once, and backends that are tried on one graph share it."""
+"""Graphs with gradients put together operator by operator: gradients, writes and random numbers are
+eager's, equal operators are traced once, and backends that are tried on one graph share it."""
 
 from __future__ import annotations
 

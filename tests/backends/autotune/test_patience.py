@@ -1,4 +1,5 @@
-"""A graph runs as captured until that has taken a share of what trying other backends is likely to take; then it is compiled for good."""
+"""A graph runs as captured until that has taken a share of what trying other backends is likely to
+take; then it is compiled for good."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Recorded graphs on a CUDA device: the same as eager in all that a program can see, and told where not recorded."""
+"""Recorded graphs on a CUDA device: the same as eager in all that a program can see, and told where
+not recorded."""
 
 from __future__ import annotations
 
@@ -36,7 +37,8 @@ def rand(*sizes, **more):
 
 
 def check(function, make, calls=6):
-    """Calls both on inputs made anew; results and inputs must be the same, also those of earlier calls at the end."""
+    """Calls both on inputs made anew; results and inputs must be the same, also those of earlier
+    calls at the end."""
     compiled = record(function)
     kept = []
     for _ in range(calls):

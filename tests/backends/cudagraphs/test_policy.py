@@ -1,4 +1,5 @@
-"""When work is recorded, again, or not at all: the policy alone, with a recording that only says what it was made for."""
+"""When work is recorded, again, or not at all: the policy alone, with a recording that only says
+what it was made for."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Functions whose matrix product and what follows become one kernel, as programs with the memory that they run on."""
+"""Functions whose matrix product and what follows become one kernel, as programs with the memory
+that they run on."""
 
 from __future__ import annotations
 

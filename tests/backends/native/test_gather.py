@@ -1,4 +1,5 @@
-"""Of rows that a kernel reduces and stores, a reader wants few elements: both become one kernel that stores only what the reader makes."""
+"""Of rows that a kernel reduces and stores, a reader wants few elements: both become one kernel
+that stores only what the reader makes."""
 
 from __future__ import annotations
 
@@ -37,7 +38,8 @@ def log_softmax() -> Kernel:
 
 
 def chosen(place: Index, row: Scalar, size: int | None) -> Kernel:
-    """A reader of one element for each row's target; `size`: what the check says that the target is below."""
+    """A reader of one element for each row's target; `size`: what the check says that the target is
+    below."""
     (y,) = loops([index(ROWS)], "y")
     check = (
         None

@@ -1,4 +1,5 @@
-"""Small kernels that have nothing in common but their sizes: which are joined, and that all compute the same."""
+"""Small kernels that have nothing in common but their sizes: which are joined, and that all compute
+the same."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Kernels that store where an operand lay, and nodes that become one: the same values, less memory, nothing shared that is returned."""
+"""Kernels that store where an operand lay, and nodes that become one: the same values, less memory,
+nothing shared that is returned."""
 
 from __future__ import annotations
 

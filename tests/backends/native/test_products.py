@@ -1,4 +1,5 @@
-"""Matrix products that become one kernel with what follows: which do, and that they mean the same."""
+"""Matrix products that become one kernel with what follows: which do, and that they mean the
+same."""
 
 from __future__ import annotations
 

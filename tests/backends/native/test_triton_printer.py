@@ -1,5 +1,5 @@
-"""Kernels as Triton, in processes of their own: its interpreter against the meaning of the loop IR, its front end for CUDA for
-types and shapes (collected where it is installed)."""
+"""Kernels as Triton, in processes of their own: its interpreter against the meaning of the loop IR,
+its front end for CUDA for types and shapes (collected where it is installed)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""What a report tells of times: that everything is counted once, at the right place, and that measuring changes nothing else."""
+"""What a report tells of times: that everything is counted once, at the right place, and that
+measuring changes nothing else."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""framejit.debug(): tracers, profilers, debuggers and coverage see what they see without framejit; and generated text is found."""
+"""framejit.debug(): tracers, profilers, debuggers and coverage see what they see without framejit;
+and generated text is found."""
 
 from __future__ import annotations
 

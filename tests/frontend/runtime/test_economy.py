@@ -1,4 +1,5 @@
-"""What compiling is worth: whole calls against eager's, entries against the program's time, frames without tensor work."""
+"""What compiling is worth: whole calls against eager's, entries against the program's time, frames
+without tensor work."""
 
 from __future__ import annotations
 

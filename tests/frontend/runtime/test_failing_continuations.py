@@ -1,4 +1,5 @@
-"""What follows a break and cannot be compiled: the error is raised where the program has got to, whose handlers see it."""
+"""What follows a break and cannot be compiled: the error is raised where the program has got to,
+whose handlers see it."""
 
 from __future__ import annotations
 
@@ -154,8 +155,8 @@ PROGRAMS = [in_modes, in_inference_mode, with_a_finally, in_a_called_frame, in_a
 
 
 def outcome(fn, step):
-    """What the program notes, the modes behind it, and what it gives or raises: functions of this file that were left, and what
-    was handled."""
+    """What the program notes, the modes behind it, and what it gives or raises: functions of this
+    file that were left, and what was handled."""
     log, x = [], torch.ones(2, requires_grad=True)
     try:
         fn(x, step, log)

@@ -19,7 +19,8 @@ THREADS = 64
 
 
 def together(count, work):
-    """Runs work(number) in threads that start at once; their exceptions, and whether all came to an end."""
+    """Runs work(number) in threads that start at once; their exceptions, and whether all came to an
+    end."""
     barrier, failures = threading.Barrier(count), []
 
     def run(number):
@@ -107,7 +108,8 @@ def test_a_compile_that_fails_lets_the_others_go_on():
 
 @pytest.mark.parametrize("pooled", [False, True])
 def test_helpers_of_a_backend_may_call_the_handle(pooled, monkeypatch):
-    """The compile waits for a thread that meets this very compile: started by it, or one that was there before."""
+    """The compile waits for a thread that meets this very compile: started by it, or one that was
+    there before."""
     monkeypatch.setattr(cache, "LONGEST_WAIT", 0.2)
     seen = []
     with ThreadPoolExecutor(1) as pool:
@@ -127,7 +129,8 @@ def test_helpers_of_a_backend_may_call_the_handle(pooled, monkeypatch):
 
 
 def test_compiles_in_threads_that_end():
-    """Each in a thread of its own, one after the other, in a process that compiles nothing in its main thread."""
+    """Each in a thread of its own, one after the other, in a process that compiles nothing in its
+    main thread."""
     program = textwrap.dedent("""
         import threading, framejit, torch
         def work():
@@ -145,7 +148,8 @@ def test_compiles_in_threads_that_end():
 
 
 def test_collections_at_any_moment_of_a_compile():
-    """They may free locals of threads, for which CPython takes the lock that it holds while it looks at all threads."""
+    """They may free locals of threads, for which CPython takes the lock that it holds while it
+    looks at all threads."""
     program = textwrap.dedent("""
         import gc, threading, framejit, torch
 

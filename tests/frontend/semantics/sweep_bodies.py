@@ -1,4 +1,5 @@
-"""What modules compute, as people write it: each class has `compute(self, x)` for x of (batch, 4, 6), and any state it likes."""
+"""What modules compute, as people write it: each class has `compute(self, x)` for x of (batch, 4,
+6), and any state it likes."""
 
 from __future__ import annotations
 

@@ -1,5 +1,6 @@
-"""What compile() takes: modules however their forward is defined, proxies, partials, builtins, callable objects; and what it
-says of what it does not take, of copies, and of classes whose calls it cannot reach."""
+"""What compile() takes: modules however their forward is defined, proxies, partials, builtins,
+callable objects; and what it says of what it does not take, of copies, and of classes whose calls
+it cannot reach."""
 
 from __future__ import annotations
 

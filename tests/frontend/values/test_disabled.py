@@ -1,4 +1,5 @@
-"""torch.compiler.disable and torch._dynamo.disable mean what framejit.disable means, wherever the marked function is."""
+"""torch.compiler.disable and torch._dynamo.disable mean what framejit.disable means, wherever the
+marked function is."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Kernels on their way: compiled elsewhere all at once, loaded in order, each once; what failed is told. Compilers are played."""
+"""Kernels on their way: compiled elsewhere all at once, loaded in order, each once; what failed is
+told. Compilers are played."""
 
 from __future__ import annotations
 

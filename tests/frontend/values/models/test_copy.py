@@ -1,4 +1,5 @@
-"""copy.copy and copy.deepcopy of objects by what their classes say; named tuples and classes below them; metaclasses that call."""
+"""copy.copy and copy.deepcopy of objects by what their classes say; named tuples and classes below
+them; metaclasses that call."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""What watches every operation of a call (function modes, hooks on saved tensors) sees what it sees in eager."""
+"""What watches every operation of a call (function modes, hooks on saved tensors) sees what it sees
+in eager."""
 
 from __future__ import annotations
 
