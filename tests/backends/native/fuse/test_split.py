@@ -11,7 +11,7 @@ from framejit.backends.native.fuse.simplify import simplify
 from framejit.backends.native.ir.evaluate import evaluate
 from framejit.backends.native.ir.ir import Program, writes
 
-from . import kernels
+from .. import kernels
 
 CASES = {
     name: case for name, case in kernels.all_cases().items() if case.kernel.inner and not case.sizes

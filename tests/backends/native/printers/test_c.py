@@ -12,7 +12,7 @@ from framejit.backends.native.printers import c
 from framejit.backends.native.toolchain._launch import run
 from framejit.backends.native.toolchain.compile_c import compiler, functions
 
-from . import kernels
+from .. import kernels
 
 CASES = kernels.all_cases()
 

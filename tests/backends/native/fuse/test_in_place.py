@@ -19,7 +19,7 @@ from framejit.backends.native.toolchain._launch import run
 from framejit.backends.native.toolchain.compile_c import compiler, functions
 from torch.nn import functional as F
 
-from . import kernels
+from .. import kernels
 
 
 def in_place(case):

@@ -10,7 +10,7 @@ import pytest
 import torch
 from framejit import errors
 
-from .harness import capture_events, check, strict_compile, vec
+from ..semantics.harness import capture_events, check, strict_compile, vec
 
 
 def ops_of(events):

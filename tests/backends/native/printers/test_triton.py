@@ -25,7 +25,7 @@ from torch import nn
     [("interpreted.py", "kernels ran, 0 differ"), ("typed.py", "kernels passed, 0 refused")],
 )
 def test_every_kernel(script, verdict):
-    path = Path(__file__).with_name(script)
+    path = Path(__file__).parents[1] / script
     done = subprocess.run(
         [sys.executable, "-W", "ignore", str(path)], capture_output=True, text=True, timeout=600
     )

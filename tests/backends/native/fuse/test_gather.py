@@ -24,7 +24,7 @@ from framejit.backends.native.ir.ir import (
 )
 from framejit.backends.native.printers.triton import print_triton
 
-from .kernels import Case
+from ..kernels import Case
 
 ROWS, WIDTH = 6, 40
 

@@ -10,7 +10,7 @@ from framejit.backends.native.ir.evaluate import evaluate
 from framejit.backends.native.ir.ir import Kernel, Product, View, reads, writes
 from framejit.backends.native.printers.products import blocks_to_try, precision
 
-from . import products
+from .. import products
 
 
 def matrix(view: View, memory: dict[str, torch.Tensor]) -> torch.Tensor:

@@ -15,7 +15,7 @@ from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils.checkpoint import checkpoint
 
-from ...semantics.harness import capture_events, check, strict_compile, vec
+from ..semantics.harness import capture_events, check, strict_compile, vec
 
 BACKENDS = ("eager", "native")
 
