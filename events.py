@@ -1,4 +1,4 @@
-"""Typed records of what happened to a frame, and the sinks that take them. Nothing is printed or
+"""Typed records of what happened to a frame, and the sinks that receive them. Nothing is printed or
 counted elsewhere."""
 
 from __future__ import annotations
@@ -20,7 +20,8 @@ _numbers = count(1)
 
 
 def new_number() -> int:
-    """A number for a compile, of its own in this process: records of one bear it."""
+    """A number for a compile, unique in this process; the records of one compile have the same
+    number."""
     return next(_numbers)
 
 

@@ -276,7 +276,8 @@ def call_backend(
             )
         report(f"runs in eager: backend '{backend.name}' {reason}")
         warn_once(
-            f"backend '{backend.description}' {reason}: graphs that it is not for run in eager"
+            f"backend '{backend.description}' {reason}: graphs that it does not support "
+            "run in eager"
         )
         return gm.forward
     compiled = captured_graph_function(backend)(

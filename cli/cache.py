@@ -1,4 +1,4 @@
-"""What framejit keeps on disk: show it, or delete it."""
+"""Show what framejit stores on disk, or delete it."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ KINDS = {
 
 @dataclass(frozen=True)
 class Held:
-    """How much there is of one kind. `items`: files, or decisions."""
+    """The amount of one kind. `items`: files, or decisions."""
 
     kind: str
     items: int
@@ -108,7 +108,7 @@ def show() -> None:
 
 
 def clear(kinds: list[str]) -> None:
-    """Deletes kinds. Programs that run keep what they have loaded."""
+    """Deletes kinds. Running programs keep what they have loaded."""
     for kind in kinds:
         there = measure_kind(kind)
         if kind == "decisions":  # other programs may have the file open

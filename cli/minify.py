@@ -51,7 +51,7 @@ def run(args: argparse.Namespace) -> int:
 
 def minify(path: Path, folder: Path, limit: float) -> int:
     """Shrinks one script. Returns the exit code."""
-    # a module that registers a backend is found as the script finds it
+    # modules are found as the script finds them
     sys.path[:0] = ["", str(path.resolve().parent)]
     console = Console(stderr=True)
     try:

@@ -1,5 +1,4 @@
-"""A report as JSON. The schema is report.schema.json; docs/explain.md tells what its parts mean and
-how it may change."""
+"""A report as JSON. The schema is report.schema.json; docs/explain.md documents it."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""Report: what was captured, where it broke and what that costs, what is checked, what runs, where
-the time went.
+"""Report: what was captured, graph breaks and their cost, guards, backends, and where the time
+went.
 
-Data only: gather.py makes it of records; text_report.py, rich_tables.py, json_report.py and
-html_report.py show it.
+Only data: gather.py builds it from records; text_report.py, rich_tables.py, json_report.py and
+html_report.py display it.
 """
 
 from __future__ import annotations
@@ -33,9 +33,8 @@ from .source import SourcePart, is_users
 
 @dataclass(frozen=True)
 class GuardReport:
-    """A guard: what is checked, in words, and the user's line that relied on it. seconds: of this
-    check alone, None where it was not measured. watched: it is checked only after something that it
-    looks at has changed."""
+    """A guard: the check as text, and the user's line that needed it. seconds: of this check alone,
+    None if not measured. watched: it is checked only after something that it reads has changed."""
 
     text: str
     line: str
@@ -156,9 +155,9 @@ class TimelineSpan:
 
 @dataclass(frozen=True)
 class Times:
-    """Where the time went, in seconds. `wall`: of the explained call, None where nobody took it.
-    `compiling`: by phase. What calls of compiled functions took beside: `graphs`, and `python`,
-    both None where nothing was measured, and `measuring`."""
+    """Where the time went, in seconds. `wall`: of the explained call, None if not measured.
+    `compiling`: by phase. `graphs` and `python` (None if not measured) and `measuring`: the rest of
+    the time of compiled functions."""
 
     compiling: dict[str, float]
     wall: float | None = None
@@ -179,7 +178,7 @@ class Times:
 
     @property
     def shares(self) -> dict[str, float]:
-        """Of all the time that is known of: in compiled code, in Python, compiling, measuring."""
+        """Fractions of the known time: compiled code, Python, compiling, measuring."""
         known = self.parts
         total = sum(known.values())
         kinds = {"graphs": "compiled code", "python": "Python", "measuring": "measuring"}
@@ -192,12 +191,9 @@ class Times:
 
 @dataclass(frozen=True)
 class Report:
-    """What framejit made of one call (`framejit.explain`), of all calls so far
-    (`handle.framejit.explain()`), or of a program.
-
-    `print(report)` gives text, `rich.print(report)` tables, `to_json` and `to_html` what their
-    names say.
-    """
+    """What framejit did in one call (`framejit.explain`), in all calls so far
+    (`handle.framejit.explain()`), or in a program. `print(report)` gives text, `rich.print(report)`
+    tables; `to_json` and `to_html` write files."""
 
     captures: tuple[CaptureReport, ...]
     breaks: tuple[BreakReport, ...]

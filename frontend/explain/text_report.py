@@ -20,7 +20,8 @@ GUARDS_SHOWN = 8  # of each capture; all are in `report.captures[i].checks`
 
 
 def text(report: Report) -> str:
-    """All of a short report; of a long one what fits a screen, the most expensive first."""
+    """The whole of a short report; of a long one what fits on a screen, the most expensive
+    first."""
     everything = details(report).splitlines()
     if len(everything) <= SCREEN:
         return "\n".join(everything)
@@ -70,7 +71,7 @@ def cut(line: str) -> str:
 
 
 def ranked_breaks(report: Report) -> list[BreakReport]:
-    """What loses most first; without measurements, what was met most often."""
+    """The most expensive first; without measurements, the most frequent first."""
     return sorted(report.breaks, key=lambda one: (-one.lost_in_all, -one.times))
 
 

@@ -24,11 +24,8 @@ OPERATIONS = frozenset({
 def report_break(
     unit: CompileUnit, capture: Capture, options: Options, observer: Observer, marks: Marked | None
 ) -> None:
-    """Reports the break that ends a capture.
-
-    Raises GraphBreakError with fullgraph, unless the break is there for Python to raise an
-    exception of the program.
-    """
+    """Reports the break that ends a capture. Raises GraphBreakError with fullgraph, unless the
+    break lets Python raise an exception of the program."""
     if not isinstance(capture.exit, BreakExit):
         if unit.forbidden is not None:
             raise fullgraph_error(unit.forbidden) from unit.forbidden
@@ -53,11 +50,8 @@ def fullgraph_error(reason: GraphBreak) -> GraphBreakError:
 def report_specialised(
     unit: CompileUnit, capture: Capture, options: Options, observer: Observer
 ) -> None:
-    """Reports numbers that vary and that this capture relies on nevertheless.
-
-    Warns about one that the user marked as dynamic; with `strict`, raises torch's
-    ConstraintViolationError.
-    """
+    """Reports dynamic numbers that this capture specialised. Warns about one that the user marked
+    as dynamic; with `strict`, raises torch's ConstraintViolationError."""
     if not capture.trace.symbols.exist:
         return
     for found in capture.trace.symbols.shapes.specialised_numbers():

@@ -1,8 +1,9 @@
-"""What compiled code is worth: whole calls compiled against whole calls in eager, iterations of a
-loop that get code of their own, frames without tensor work.
+"""Decides what is worth compiling: whole calls (compared with eager), loop iterations that need
+code of their own, and frames without tensor work.
 
-A handle with the default backend promises not to be slower than eager. Graphs are measured by the
-autotuner; what lies around them (guards, breaks, effects) by running some calls in eager.
+With the default backend, a handle should not be slower than eager. Graphs are measured by the
+autotuner. What lies around them (guards, breaks, side effects) is measured by running some calls in
+eager.
 """
 
 from __future__ import annotations
@@ -18,19 +19,19 @@ from torch.utils._pytree import tree_leaves
 
 from ...tier import Tier
 
-SETTLED = 4  # calls in a row that compile nothing, before calls are compared
+SETTLED = 4  # calls in a row without a compile, before calls are compared
 PAIRS = 6  # calls compared on each side
-MARGIN = 0.95  # of the compiled call's time; eager has to be faster than that
-WINS = 5  # of the pairs, which may have inputs of different sizes, in which eager has to be faster
-REST = 64  # calls in eager until calls are compared again, and twice as many each time
+MARGIN = 0.95  # eager must be faster than this fraction of the compiled call's time
+WINS = 5  # in at least this fraction of the pairs (whose inputs may have different sizes)
+REST = 64  # calls in eager until the next comparison; doubled each time
 MOST_RESTS = 10  # doublings
-IDLE_CAPTURES = 4  # of a frame without tensor work, before calls are passed over
-PLAIN = (int, float, str, type(None))  # results that hold no tensor
-EARLY_ENTRIES = 8  # that a place in a loop may have before any of them has served a second call
+IDLE_CAPTURES = 4  # captures of a frame without tensor work, before calls are passed over
+PLAIN = (int, float, str, type(None))  # results without tensors
+EARLY_ENTRIES = 8  # entries of a site in a loop, before any of them has served a second call
 
 
 class Measured(Protocol):
-    """What a contest asks of a handle's cache."""
+    """The interface that a contest needs of a handle's cache."""
 
     compiles: int
 
@@ -49,7 +50,7 @@ class Contest:
         self._measured = measured  # weakly: the handle holds the contest
         self._settled = self._rests = 0
         self._samples: dict[bool, list[float]] = {False: [], True: []}
-        self._spent_s = 0.0  # in eager, all calls
+        self._spent_s = 0.0  # the calls of an eager round
         self._compiles = -1
         self._thread, self._start = 0, 0.0
         self._eager = False
@@ -59,7 +60,7 @@ class Contest:
         return self._settled >= SETTLED
 
     def begin(self) -> bool:
-        """Whether the call that begins is to run in eager."""
+        """Whether the call that begins runs in eager."""
         cache = self._measured()
         if cache is None:
             return False
@@ -69,7 +70,7 @@ class Contest:
         return self._eager
 
     def end(self, result: Any) -> None:
-        """The call has returned this."""
+        """Called with the result of the call."""
         cache = self._measured()
         if cache is None or self._thread != threading.get_ident():
             return
@@ -80,7 +81,7 @@ class Contest:
             self._settled += 1
         else:
             if cache.has_compiled_gradients() and may_go_backward(result):
-                cache.end_contest()  # that pass, which lies outside of the call, decides too
+                cache.end_contest()  # the backward pass outside of the call matters too
                 return
             self._samples[self._eager].append(took)
             if len(self._samples[True]) == PAIRS:
@@ -120,8 +121,8 @@ class Contest:
 
 
 def may_go_backward(result: Any) -> bool:
-    """Whether a backward pass may begin at what a call returned. A whole training step, whose
-    backward pass was within it, returns numbers and detached tensors."""
+    """Whether the caller may start a backward pass from a call's result. A complete training step
+    returns numbers and detached tensors."""
     return torch.is_grad_enabled() and any(
         item.requires_grad if isinstance(item, torch.Tensor) else not isinstance(item, PLAIN)
         for item in tree_leaves(result)
@@ -129,16 +130,17 @@ def may_go_backward(result: Any) -> bool:
 
 
 def has_room(entries: Iterable[Any]) -> bool:
-    """Whether a place in a loop, where each iteration may need an entry of its own, gets one more:
-    a few at once, and as many as have served calls again. A loop over a list of layers has them all
-    after its first calls; one whose iterations are never the same stops."""
+    """Whether a site in a loop, where each iteration may need its own entry, gets one more: a few
+    at first, then as many as have served calls again. A loop over a list of layers has all its
+    entries after its first calls; one whose iterations never repeat stops compiling."""
     found = list(entries)
     return len(found) < EARLY_ENTRIES + sum(entry.hits > 1 for entry in found) * 2
 
 
 class IdleFrame:
-    """Counts captures of a called frame that found no tensor work. Behind the first four, which
-    find out what varies, the next one comes after four times as many calls that no entry serves."""
+    """Counts captures of a called frame that found no tensor work. After the first four, which find
+    out what varies, each following capture comes after four times as many calls that no entry
+    serves."""
 
     def __init__(self) -> None:
         self._captures = self._passed = 0

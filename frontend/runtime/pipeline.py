@@ -232,7 +232,7 @@ class Compilation:
             return Entry(native, None, None, False, program)  # the original code is as good
         code, direct = rebuilt.code, None
         if graph is not None:
-            # Where the hook is off anyway, CPython inlines the call of a Python function.
+            # where the hook is off anyway, CPython inlines calls of Python functions
             code = rebuilt.bind(Quiet(graph) if runs_python(capture) else graph)
             direct = (
                 None
@@ -248,7 +248,7 @@ class Compilation:
 
 
 def forget_frames(error: BaseException | None, handled: BaseException | None) -> None:
-    """Drops the frames that an exception passed, as they hold objects of the program. `handled`:
+    """Drops the frames in an exception's traceback, as they hold objects of the program. `handled`:
     the exception that the program itself was handling, whose traceback stays."""
     seen: set[int] = set()
     while error is not None and error is not handled and id(error) not in seen:
@@ -265,7 +265,8 @@ def caller_place(capture: Capture) -> int | None:
 
 
 def backend_at_work(capture: Capture) -> AbstractContextManager[None]:
-    """Around the backend: sizes that it relies on are kept apart from those of the program."""
+    """Surrounds the backend, so that sizes that it specialises are told apart from those that the
+    program specialises."""
     symbols = capture.trace.symbols
     return symbols.shapes.backend_at_work() if symbols.exist else nullcontext()
 

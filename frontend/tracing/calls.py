@@ -103,7 +103,7 @@ class Calls:
             and name in vars(collections.OrderedDict)
         ):
             raise GraphBreak(
-                "unknown-call", f"dict.{name}() of an OrderedDict, past the order that it keeps"
+                "unknown-call", f"dict.{name}() of an OrderedDict, which bypasses its order"
             )
         handler = method_of(owner, name) if isinstance(receiver, BuiltinContainer) else None
         if handler is not None and accepts(handler, len(args) + 2, kwargs):

@@ -187,7 +187,7 @@ class GraphBuilder:
                 NotImplementedError,
             ) as error:  # offsets of a nested tensor, which bear its ragged size
                 raise GraphBreak(
-                    "unsupported-value", f"'{source.name}', of which torch makes no fake tensor"
+                    "unsupported-value", f"'{source.name}', for which torch has no fake tensor"
                 ) from error
             if self.tx.symbols.exist:
                 self.tx.symbols.shapes.found_by_a_view(fake, source)
@@ -196,7 +196,7 @@ class GraphBuilder:
         except AssertionError as error:
             raise GraphBreak(
                 "unsupported-value",
-                f"'{source.name}', a view of a tensor that was written before it was read",
+                f"'{source.name}', a view of a tensor that was written before the view was read",
             ) from error
         except RuntimeError as error:
             if LOST_HISTORY in str(error):
@@ -206,7 +206,7 @@ class GraphBuilder:
             if NO_MEMORY in str(error):
                 raise GraphBreak(
                     "unsupported-value",
-                    f"'{source.name}', a view of a tensor that the frame has laid out anew",
+                    f"'{source.name}', a view of a tensor whose strides the frame has changed",
                 ) from error
             raise
         finally:
@@ -259,7 +259,7 @@ class GraphBuilder:
             map(self._holds_numpys, (*data, *(kwargs.values() if target in TYPED_BY_DATA else ())))
         ):
             raise GraphBreak(
-                "unsupported-value", f"a number of numpy's as data of {_target_name(target)}"
+                "unsupported-value", f"a numpy number as data of {_target_name(target)}"
             )
         try:
             pairs = [self.argument(arg) for arg in args]

@@ -178,7 +178,7 @@ class Interpreter:
     def stop_here(self) -> Exception:
         """The end of the capture in this frame, at the position of the break."""
         if not self.resumable:
-            return SkipFrame("a second capture went another way than the first")
+            return SkipFrame("a second capture took another path than the first")
         return BreakReached(self.tx.frames.broken_frames())
 
     def await_result(self) -> None:

@@ -16,7 +16,7 @@ RUNS_NODE = torch.fx.Interpreter.run_node.__code__
 @dataclass(frozen=True)
 class GuardOrigin:
     """The origin of a guard. line: file:line of the program. operator: the node that a backend was
-    tracing, "" where it was no backend."""
+    tracing, "" without a backend."""
 
     line: str
     operator: str = ""
@@ -37,7 +37,7 @@ class RecordedGuards(list[Any]):
 
 
 def backend_as_origin() -> GuardOrigin:
-    """The origin while a backend works: the captured node that is run on fake tensors, if there is
+    """The origin while a backend works: the captured node that runs on fake tensors, if there is
     one."""
     node = node_being_run()
     if node is None:

@@ -217,9 +217,7 @@ def match_class(frame: Interpreter, instr: Instr) -> None:
         else:
             names = positional_names(tx, cls, instr.arg) + names
     if len(set(names)) < len(names):
-        raise GraphBreak(
-            "exception-leaves", "TypeError: a class pattern asks twice for an attribute"
-        )
+        raise GraphBreak("exception-leaves", "TypeError: a class pattern uses an attribute twice")
     try:
         frame.push(TupleValue(positional + [subject.attribute(tx, name) for name in names]))
     except ObservedException as error:

@@ -165,7 +165,7 @@ class DequeIterator(SequenceIterator):
         if len(self.sequence.items) != self.size:
             raise tx.exceptions.new(RuntimeError, "deque mutated during iteration")
         if self.sequence.moves != self.moves_of_deque:
-            raise self.unsupported_use("next() after items were moved")
+            raise self.unsupported_use("next() after the deque has changed")
         return super().next(tx)
 
     def move_to_index(self, emit: Emitter) -> None:
@@ -255,7 +255,7 @@ def copy(tx: TraceContext, self: DequeValue) -> Value:
 @wraps(collections.deque)
 def wrap_deque(tx: TraceContext, obj: collections.deque[Any], source: Source | None) -> Value:
     if source is None:
-        raise GraphBreak("unsupported-value", "a deque that no path leads to")
+        raise GraphBreak("unsupported-value", "a deque without a path from the frame")
     if len(obj) > LARGEST_DEQUE:
         raise GraphBreak("unsupported-value", f"a deque of {len(obj)} items")
     tx.guards.add(source, Kind.TYPE, collections.deque)

@@ -37,8 +37,7 @@ def key_is_literal(key: Any) -> bool:
 
 
 def compares_in_python(key: Any) -> bool:
-    """Whether a function of the program hashes or compares a key, or a part of a key that is a
-    tuple."""
+    """Whether hashing or comparing a key (or an item of a tuple) runs code of the program."""
     if type(key) is tuple:
         return any(map(compares_in_python, key))
     return any(
@@ -49,7 +48,8 @@ def compares_in_python(key: Any) -> bool:
 
 
 def look_at_key_parts(tx: TraceContext, key: Value) -> Value:
-    """Looks at all parts of a key that is a tuple, since they make its hash; returns the key."""
+    """Looks at all items of a key that is a tuple, since they determine its hash; returns the
+    key."""
     if isinstance(key, TupleValue):
         for item in key.all(tx):
             look_at_key_parts(tx, item)

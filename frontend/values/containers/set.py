@@ -86,9 +86,7 @@ class SetValue(BuiltinContainer):
             if not self.is_known():
                 raise self.unsupported_use("iteration in an order that depends on addresses")
             if self.source is not None and tuple(self.order) != self.initial:
-                raise self.unsupported_use(
-                    "iteration in an order that comes of what it held before"
-                )
+                raise self.unsupported_use("iteration in an order that depends on earlier contents")
             tx.guards.add(
                 self.source,
                 Kind.PYTHON,

@@ -1,4 +1,4 @@
-"""Functions under functools.lru_cache. A cached result is guarded; a call that would fill the cache
+"""Functions under functools.lru_cache. A cached result is guarded; a call that would add a result
 is inlined if it has no side effects."""
 
 from __future__ import annotations
@@ -112,8 +112,8 @@ class CachedFunction(Value):
         return self.given[path]
 
     def _without(self, path: CachedResult) -> Any:
-        """The function's result without this frame's changes. By now it is known to have no side
-        effects."""
+        """The function's result without this frame's changes. Its side effects are known by now: it
+        has none."""
         try:
             return self.real.__wrapped__(*path.args, **dict(path.kwargs))
         except Exception as error:
@@ -163,11 +163,11 @@ class CachedContainer(Value):
 
     def snapshot(self) -> Any:
         """Breaks: it is called before each change."""
-        raise GraphBreak("unsupported-mutation", f"of {self.describe()} that a cache keeps")
+        raise GraphBreak("unsupported-mutation", f"of {self.describe()} in a cache")
 
     def same(self, other: Value) -> bool:
         if isinstance(other, CachedContainer) and other is not self:
-            raise self.unsupported_use("that a cache keeps, and another: whether they are one")
+            raise self.unsupported_use("compared by identity with a cached object")
         return super().same(other)
 
     def reconstruct(self, emit: Emitter) -> None:
@@ -183,7 +183,7 @@ class CachedDict(CachedContainer, DictValue):
 
 
 def look_at_items(tx: TraceContext, value: Value) -> Value:
-    """Looks at a value and, in a tuple, at its items."""
+    """Looks at a value and, for a tuple, at its items."""
     value = tx.look(value)
     for item in value.all(tx) if isinstance(value, TupleValue) else ():
         look_at_items(tx, item)
@@ -229,8 +229,7 @@ def varies(value: Value) -> bool:
 
 
 def readable_result(tx: TraceContext, result: Value) -> Value | None:
-    """The result, in a form that behaves like the one that the cache keeps; None if there is
-    no such form."""
+    """The result as a value that can be read but not changed; None if there is no such value."""
     if result.is_constant():
         return result
     if isinstance(result, TupleValue | ListValue) and result.source is None:
@@ -253,7 +252,7 @@ def readable_result(tx: TraceContext, result: Value) -> Value | None:
 
 
 def is_alike(tx: TraceContext, value: Value, found: Any) -> bool:
-    """Whether a value and an object have the same class and contents, recursively."""
+    """Whether a value and an object have the same class and equal contents, recursively."""
     value = tx.look(value)
     cls: object = type(found)
     if varies(value) or value.python_type() is not cls:
@@ -282,7 +281,7 @@ def is_alike(tx: TraceContext, value: Value, found: Any) -> bool:
 
 
 def has_no_slots(cls: type) -> bool:
-    """Whether everything that an instance of a class holds is in its dictionary."""
+    """Whether instances of a class keep everything in their dictionary."""
     return not any(
         isinstance(raw, types.MemberDescriptorType)
         for owner in cls.__mro__

@@ -116,7 +116,9 @@ def wrap_iterator(tx: TraceContext, obj: Any, source: Source | None) -> Value:
 @wraps(*MADE_OF_PARTS)
 def wrap_made_of_parts(tx: TraceContext, obj: Any, source: Source | None) -> Value:
     if source is None:
-        raise GraphBreak("unsupported-value", f"a {type(obj).__name__} that no path leads to")
+        raise GraphBreak(
+            "unsupported-value", f"a {type(obj).__name__} without a path from the frame"
+        )
     tx.guards.add(source, Kind.TYPE, type(obj))
     held = parts(obj)
     paths = [IteratorPart(source, position) for position in range(len(held))]

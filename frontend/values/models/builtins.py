@@ -89,7 +89,7 @@ def builtin_isinstance(tx: TraceContext, obj: Value, spec: Value) -> Value:
     if any(_is_protocol(cls) and cls not in obj.python_type().__mro__ for cls in _flat(classes)):
         raise GraphBreak(
             "unknown-call",
-            f"isinstance() of {obj.describe()}, with a protocol, which reads its attributes,",
+            f"isinstance() of {obj.describe()}, with a protocol class",
         )
     if (
         isinstance(obj, UserObject)
@@ -97,7 +97,7 @@ def builtin_isinstance(tx: TraceContext, obj: Value, spec: Value) -> Value:
         and not _is_subclass(obj.cls, classes)
     ):
         raise GraphBreak(
-            "unknown-call", f"isinstance() of {obj.describe()}, which says itself what it is"
+            "unknown-call", f"isinstance() of {obj.describe()}, whose `__class__` is computed"
         )
     if isinstance(obj, TensorValue | OpaqueTensor | UserObject) and obj.real is not None:
         return Constant(isinstance(obj.real, classes))
@@ -209,7 +209,7 @@ def builtin_type(tx: TraceContext, obj: Value, *rest: Value) -> Value:
 def builtin_id(tx: TraceContext, obj: Value) -> Value:
     real = None if obj.source is None else tx.objects.real_object(obj)
     if obj.source is None or real is None:
-        raise GraphBreak("unknown-call", f"id() of {obj.describe()}, which the frame makes")
+        raise GraphBreak("unknown-call", f"id() of {obj.describe()} created by the frame")
     return tx.wrap(id(real), AddressOf(obj.source))
 
 

@@ -35,7 +35,7 @@ NO_OWN_WAY = (None, object)
 
 
 def in_python(cls: type, name: str) -> bool:
-    """Whether a class's method is written in Python, or is only the one of object."""
+    """Whether a class's method is written in Python, or is object's own."""
     owner, raw = lookup(cls, name)
     return owner in NO_OWN_WAY or type(raw) is FunctionType
 
@@ -85,7 +85,7 @@ def reconstruct(
 
 
 def copy_of_tuple_subclass(tx: TraceContext, obj: TupleValue, items: list[Value]) -> Value:
-    """Copies a tuple of a subclass by __new__ with its items."""
+    """Copies a tuple of a subclass by calling __new__ with its items."""
     if obj.cls in (tuple, torch.Size) or not hasattr(obj.cls, "_make"):
         return TupleValue(items, None, obj.cls)
     of = tx.wrap(obj.cls, None)
@@ -175,7 +175,7 @@ class DeepCopy:
     def tuple(self, obj: TupleValue) -> Value:
         items = obj.all(self.tx)
         copied = [self.copy(item) for item in items]
-        if obj in self.made:  # it holds itself
+        if obj in self.made:  # the tuple contains itself
             return self.made[obj]
         same = all(a is b for a, b in zip(items, copied, strict=True))
         return (

@@ -110,7 +110,7 @@ class ModeManager(Mutable):
             tx.modes.leave_existing(tx, self)
             return Constant(None)
         if not tx.modes.open or tx.modes.open[-1] is not self:
-            raise GraphBreak("unsupported-value", f"{self.cls.__name__} left out of order")
+            raise GraphBreak("unsupported-value", f"{self.cls.__name__} exited out of order")
         tx.effects.change(self)
         tx.modes.open.pop()
         tx.modes.leave(tx, self.cls, self.saved[0])
@@ -212,7 +212,7 @@ class TorchModes:
         self.left: list[ModeManager] = []
         self.grad_at_start = torch.is_grad_enabled()
         self.lasting_grad: bool | None = (
-            None  # the grad mode that the program leaves behind, where that has to be said
+            None  # the grad mode at the program's end, where it must be set
         )
         self.level_positions: list[
             int
@@ -220,7 +220,7 @@ class TorchModes:
         self.subclasses_off = 0  # how often DisableTorchFunctionSubclass is entered
         self.cleanups: list[
             tuple[str, Any, Any]
-        ] = []  # what was entered for real while tracing: kind, object, node
+        ] = []  # modes really entered while tracing: kind, object, node
 
     def enter(
         self, tx: TraceContext, cls: type, arguments: list[Any], keywords: dict[str, Any]
@@ -288,7 +288,9 @@ class TorchModes:
 
     def leave_level(self, tx: TraceContext, what: str) -> None:
         if not self.cleanups or self.cleanups[-1][0] != what:
-            raise GraphBreak("unsupported-value", f"a level of torch.func.{what} left out of order")
+            raise GraphBreak(
+                "unsupported-value", f"a level of torch.func.{what} exited out of order"
+            )
         self._undo(self.cleanups.pop(), tx)
 
     def _undo(self, cleanup: tuple[str, Any, Any], tx: TraceContext | None) -> None:
@@ -443,7 +445,9 @@ SETTINGS: dict[type, tuple[str, ...]] = {
 @wraps(*SETTINGS)
 def wrap_mode_manager(tx: TraceContext, obj: Any, source: Source | None) -> Value:
     if source is None:
-        raise GraphBreak("unsupported-value", f"a {type(obj).__name__} that no path leads to")
+        raise GraphBreak(
+            "unsupported-value", f"a {type(obj).__name__} without a path from the frame"
+        )
     tx.guards.add(source, Kind.TYPE, type(obj))
     settings = [
         tx.wrap(getattr(obj, name), AttrSource(source, name)).constant()

@@ -168,6 +168,8 @@ TEXTS: dict[type, Callable[[Any], str]] = {
 @wraps_subclasses(BaseException)
 def wrap_exception(tx: TraceContext, obj: BaseException, source: Source | None) -> Value:
     if source is None:
-        raise GraphBreak("unsupported-value", f"a {type(obj).__name__} that no path leads to")
+        raise GraphBreak(
+            "unsupported-value", f"a {type(obj).__name__} without a path from the frame"
+        )
     tx.guards.add(source, Kind.TYPE, type(obj))
     return tx.objects.remember(obj, ExceptionValue(type(obj), [], obj, source))

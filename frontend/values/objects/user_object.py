@@ -581,7 +581,9 @@ def wrap_object(tx: TraceContext, obj: Any, source: Source | None) -> Value:
     if type(obj).__module__ == "numpy" and is_numpys(obj):
         return wrap_numpys(tx, obj, source)
     if source is None:
-        raise GraphBreak("unsupported-value", f"a {type(obj).__name__} that no path leads to")
+        raise GraphBreak(
+            "unsupported-value", f"a {type(obj).__name__} without a path from the frame"
+        )
     tx.guards.add(source, Kind.TYPE, type(obj))
     base: BuiltinContainer | None = None
     cls = type(obj)  # what an object says of itself may be another's class

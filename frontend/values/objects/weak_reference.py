@@ -57,6 +57,6 @@ def wrap_reference(
     tx: TraceContext, obj: weakref.ReferenceType[Any], source: Source | None
 ) -> Value:
     if source is None:
-        raise GraphBreak("unsupported-value", "a weak reference that no path leads to")
+        raise GraphBreak("unsupported-value", "a weak reference without a path from the frame")
     tx.guards.add(source, Kind.TYPE, weakref.ReferenceType)
     return tx.objects.remember(obj, WeakReference(obj, source))

@@ -302,7 +302,9 @@ def gradient_nodes(args: list[Value], returned: list[Value]) -> list[torch.fx.No
         if isinstance(arg, TensorValue):
             gradients.append(value.node if isinstance(value, TensorValue) else None)
         elif isinstance(value, TensorValue):
-            raise GraphBreak("exception-leaves", "RuntimeError: a gradient for what is no tensor")
+            raise GraphBreak(
+                "exception-leaves", "RuntimeError: a gradient for an argument that is not a tensor"
+            )
     return gradients
 
 
