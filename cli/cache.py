@@ -37,7 +37,7 @@ KINDS = {
 
 
 @dataclass(frozen=True)
-class Held:
+class StoredAmount:
     """The amount of one kind. `items`: files, or decisions."""
 
     kind: str
@@ -76,7 +76,7 @@ def paths(kind: str) -> list[Path]:
     return [path for name in KINDS[kind][1] if (path := config.cache_dir / name).exists()]
 
 
-def measure_kind(kind: str) -> Held:
+def measure_kind(kind: str) -> StoredAmount:
     """Raises OSError or sqlite3.Error."""
     files = [
         file
@@ -85,7 +85,7 @@ def measure_kind(kind: str) -> Held:
         if file.is_file()
     ]
     items = len(Decisions(config.cache_dir).all()) if kind == "decisions" else len(files)
-    return Held(kind, items, sum(file.stat().st_size for file in files))
+    return StoredAmount(kind, items, sum(file.stat().st_size for file in files))
 
 
 def show() -> None:

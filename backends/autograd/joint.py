@@ -13,13 +13,20 @@ import torch
 import torch.fx
 from torch._subclasses.fake_tensor import FakeTensor
 
-from ..graph.passes.by_operator import Assembled, NeedsWholeTrace, Operator, Window, example, window
+from ..graph.passes.by_operator import (
+    AssembledGraph,
+    NeedsWholeTrace,
+    Operator,
+    Window,
+    example,
+    window,
+)
 from ..graph.passes.copies import INPUT, Copy, template
 from ..graph.passes.memory import memory_of
 from .traced_operators import ATEN, Differentiable, Differentiables
 
 
-class Joint(Assembled):
+class Joint(AssembledGraph):
     """`forward`: nodes of the forward pass, inputs first. `writes`: for each written input, its new
     value. `tangents`: for a result's number, the node that stands for its gradient. `gradients`:
     for each input, its gradient."""

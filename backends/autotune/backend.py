@@ -16,7 +16,7 @@ from ..registry import register_backend
 from .background import in_background, may_wait
 from .candidates import EAGER, Choice, choice, is_tiny, records
 from .identity import scale
-from .patience import Waiting, forecast
+from .patience import WaitingGraph, forecast
 from .plan import TuningPlan, option_names
 from .tuning import Tuning
 
@@ -65,7 +65,7 @@ def autotune(
                 EAGER, f"for now: others are tried after {due_s:.2g} s in this graph", (), (), 0.0
             )
             tier.wait(due_s)
-            return Waiting(gm.forward, due_s, expected.share, tier.promote)
+            return WaitingGraph(gm.forward, due_s, expected.share, tier.promote)
     # compilers get some of these on separate memory
     inputs = gm.meta.pop("inputs", example_inputs)
     tuning = Tuning(gm, example_inputs, plan, picked, report)

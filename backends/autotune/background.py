@@ -29,9 +29,9 @@ def may_wait(tuning: Tuning) -> bool:
     return not modes and not tuning.random and Trial(tuning.gm, tuning.examples).bytes() <= COPIES
 
 
-def in_background(tuning: Tuning, examples: Sequence[Any]) -> Switching:
+def in_background(tuning: Tuning, examples: Sequence[Any]) -> SwitchableCall:
     """Starts a tuning. The returned callable runs in eager until the tuning is done."""
-    switching = Switching(tuning.gm.forward)
+    switching = SwitchableCall(tuning.gm.forward)
     copies, grad = Trial(tuning.gm, examples).copies(), torch.is_grad_enabled()
     tuning.examples, tuning.fake_mode = copies, FakeTensorMode()
 
@@ -47,7 +47,7 @@ def in_background(tuning: Tuning, examples: Sequence[Any]) -> Switching:
     return switching
 
 
-class Switching:
+class SwitchableCall:
     """Calls the best callable so far."""
 
     def __init__(self, call: Callable[..., Any]) -> None:

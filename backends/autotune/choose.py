@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 
-from .measure import Timed
+from .measure import Timing
 
 TIE = 0.01  # a candidate must be faster than eager by more than this fraction
 SURELY = 0.6  # and in this fraction of the rounds
 
 
-def choose(timed: Mapping[str, Timed], eager: str, forced: Collection[str] = ()) -> str:
+def choose(timed: Mapping[str, Timing], eager: str, forced: Collection[str] = ()) -> str:
     """The name of the fastest candidate; eager on a tie, and where no call could be repeated.
     forced: if one of these ran, the fastest of them."""
     ran = {name: one for name, one in timed.items() if one.samples and not one.failure}

@@ -18,7 +18,7 @@ NOTICEABLE_S = 1e-3
 
 
 @dataclass
-class Timed:
+class Timing:
     """Samples of one candidate, in seconds a call. `failure`: why it is out."""
 
     samples: list[float] = field(default_factory=list)
@@ -39,11 +39,11 @@ class Timed:
 
 def measure(
     calls: dict[str, Callable[[], object]], wait: Callable[[], None], budget_s: float
-) -> dict[str, Timed]:
+) -> dict[str, Timing]:
     """Times each call. wait: returns when the device has finished. The first of `calls` is the one
     to beat."""
     end = time.perf_counter() + budget_s
-    timed = {name: Timed() for name in calls}
+    timed = {name: Timing() for name in calls}
     for name, call in calls.items():
         best = min(
             (other.samples[0] for other in timed.values() if other.samples), default=float("inf")
@@ -69,7 +69,7 @@ def measure(
 
 
 def warm_up(
-    timed: Timed, call: Callable[[], object], wait: Callable[[], None], best: float
+    timed: Timing, call: Callable[[], object], wait: Callable[[], None], best: float
 ) -> None:
     """Makes a candidate's first calls and times the last one. A candidate that fails or is
     hopelessly slow is out."""
@@ -103,7 +103,7 @@ def sample(call: Callable[[], object], repeat: int, wait: Callable[[], None]) ->
     return (time.perf_counter() - start) / repeat
 
 
-def contenders(timed: dict[str, Timed], running: list[str]) -> list[str]:
+def contenders(timed: dict[str, Timing], running: list[str]) -> list[str]:
     """The candidates that may still turn out to be the fastest."""
     limit = min(timed[name].seconds + timed[name].spread for name in running)
     return [name for name in running if timed[name].seconds - timed[name].spread <= limit]

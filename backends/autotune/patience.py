@@ -91,7 +91,7 @@ def sizes(node: torch.fx.Node) -> list[float]:
     ]
 
 
-class Waiting:
+class WaitingGraph:
     """Runs a graph as captured, and requests a compile once it has run for `due_s` seconds. share:
     the fraction of a call's time that is measured here."""
 

@@ -38,7 +38,7 @@ from .compare import difference
 from .decisions import Decision, Decisions
 from .identity import Identity, identity
 from .isolation import run_isolated
-from .measure import Timed, measure
+from .measure import Timing, measure
 from .plan import TuningPlan
 from .progress import show_progress
 from .repro import save_repro
@@ -216,7 +216,7 @@ class Tuning:
 
     def choose_and_store(
         self,
-        timed: dict[str, Timed],
+        timed: dict[str, Timing],
         about: Identity,
         decisions: Decisions | None,
         start: float,
@@ -285,7 +285,7 @@ class Tuning:
         about: Identity,
         start: float,
         show: Callable[[str], None],
-    ) -> dict[str, Timed]:
+    ) -> dict[str, Timing]:
         """Runs and measures the candidates; rejected ones go to `struck`."""
         trial = Trial(self.gm, args)
         few = trial.bytes() <= COPIES
@@ -417,7 +417,7 @@ class Tuning:
         after = torch.cuda.max_memory_allocated(self.device) if self.device.type == "cuda" else 0
         return ran, after - before
 
-    def measure(self, good: list[Candidate], trial: Trial, budget_s: float) -> dict[str, Timed]:
+    def measure(self, good: list[Candidate], trial: Trial, budget_s: float) -> dict[str, Timing]:
         """Times eager and the good candidates."""
         inputs = trial.inputs()
         calls: dict[str, Callee] = {EAGER: self.gm.forward}
@@ -425,7 +425,7 @@ class Tuning:
             candidate.name: candidate.call for candidate in good if candidate.call is not None
         }
         if len(calls) == 1:
-            return {EAGER: Timed(samples=[0.0])}
+            return {EAGER: Timing(samples=[0.0])}
         wait = (
             (lambda: torch.cuda.synchronize(self.device))
             if self.device.type == "cuda"
@@ -443,7 +443,7 @@ class Tuning:
             ran = timed[candidate.name]
             plain = self.go_on_without_recording(candidate)
             if plain is not None:
-                timed[plain.name] = Timed(ran.samples, ran.repeat)
+                timed[plain.name] = Timing(ran.samples, ran.repeat)
             ran.failure = refusal
         return timed
 

@@ -14,7 +14,7 @@ import torch.fx
 from ...events import UNREPORTED, Reporter
 from ..autograd.compiled_node import wants_gradients
 from ..registry import GRAPHED, Backend, captured_graph_function, register_backend
-from .graphed import Graphed, RecordingRequest
+from .graphed import GraphedCallable, RecordingRequest
 from .recordable import check_recordable
 from .sizes import device_of, varies
 
@@ -86,12 +86,12 @@ def over(inner: Backend) -> Backend:
 
 def record_inference(
     gm: torch.fx.GraphModule, run: Callable[..., Any], report: Reporter, require: bool
-) -> Graphed:
+) -> GraphedCallable:
     """A recorded callable for a captured graph without gradients."""
     placeholders = [node for node in gm.graph.nodes if node.op == "placeholder"]
     written = frozenset(
         index for index, node in enumerate(placeholders) if node.meta.get("mutated")
     )
-    return Graphed(
+    return GraphedCallable(
         RecordingRequest(run, device_of(gm), written, varies=varies(gm)), report, require
     )

@@ -26,7 +26,7 @@ PRECISION = torch._C._get_fp32_precision_getter
 
 
 @dataclass(frozen=True)
-class WarmedUp:
+class WarmUp:
     """The state after the first call: the addresses of its inputs."""
 
     addresses: list[int]
@@ -43,17 +43,17 @@ class RecordingRequest:
     written: frozenset[int] = frozenset()
     lent: frozenset[int] = frozenset()
     varies: bool = False
-    lender: Graphed | None = None
+    lender: GraphedCallable | None = None
 
 
-class Graphed:
+class GraphedCallable:
     """require: raises RequirementError instead of running unrecorded."""
 
     def __init__(self, work: RecordingRequest, report: Reporter, require: bool = False) -> None:
         self.work, self.report, self.require = work, report, require
         self.run = work.run
         self.copied: set[int] = set()
-        self.states: dict[Any, WarmedUp | Recording] = {}
+        self.states: dict[Any, WarmUp | Recording] = {}
         self.lock = threading.RLock()
         self.remade = 0
         self.off = ""  # the reason, once nothing is recorded any more
@@ -80,7 +80,7 @@ class Graphed:
             *((arg.shape, arg.stride()) if isinstance(arg, torch.Tensor) else arg for arg in args),
         )
 
-    def other(self, key: Any, state: WarmedUp | Recording | None, args: Sequence[Any]) -> Any:
+    def other(self, key: Any, state: WarmUp | Recording | None, args: Sequence[Any]) -> Any:
         """A call that no recording serves."""
         if state is None:
             return self.warm_up(key, args)
@@ -119,7 +119,7 @@ class Graphed:
                     "other sizes run without"
                 )
             return self.run(*args)
-        self.states[key] = WarmedUp(list(map(address, args)))
+        self.states[key] = WarmUp(list(map(address, args)))
         here, side = torch.cuda.current_stream(self.work.device), pool.side_stream(*place)
         side.wait_stream(here)
         with torch.cuda.stream(side):

@@ -15,7 +15,7 @@ import torch.fx
 from ...events import Reporter
 from ..autograd.graph_parts import GraphPart, compile_forward_and_backward
 from ..registry import Backend
-from .graphed import Graphed, RecordingRequest
+from .graphed import GraphedCallable, RecordingRequest
 from .recordable import check_recordable
 from .sizes import device_of, varies
 
@@ -51,7 +51,7 @@ class GraphRecorder:
 
     def __init__(self, report: Reporter, require: bool) -> None:
         self.report, self.require = report, require
-        self.forward: dict[torch.fx.GraphModule, Graphed] = {}
+        self.forward: dict[torch.fx.GraphModule, GraphedCallable] = {}
 
     def __call__(self, part: GraphPart, run: Callable[..., Any]) -> Callable[..., Any]:
         gm, forward = part.gm, self.forward.get(part.captured)
@@ -71,7 +71,7 @@ class GraphRecorder:
             varies(gm),
             forward if part.backward else None,
         )
-        made = Graphed(work, self.report, self.require)
+        made = GraphedCallable(work, self.report, self.require)
         if not part.backward:
             self.forward[part.captured] = made
         return made

@@ -66,7 +66,7 @@ def launches(
         printed[position] = replace(
             one, parameters=one.parameters.on(dict(zip(first, names, strict=True)))
         )
-    loading = load_triton.Loading(jobs.values(), device)
+    loading = load_triton.KernelLoader(jobs.values(), device)
     called = {one: f"gpu_kernel_{number}" for number, one in enumerate(loading.jobs)}
     calls = {
         position: Launch(f"{called[jobs[position]]}({one.programs}, stream, ",

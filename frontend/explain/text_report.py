@@ -86,7 +86,7 @@ def short_break(item: BreakReport) -> list[str]:
 
 
 @dataclass(frozen=True)
-class Recompiled:
+class RecompileGroup:
     """Calls of one function that no compiled code served, by the place and what differed most."""
 
     function: str
@@ -96,7 +96,7 @@ class Recompiled:
     failure: str  # the last of those that were most frequent
 
 
-def recompile_groups(report: Report) -> list[Recompiled]:
+def recompile_groups(report: Report) -> list[RecompileGroup]:
     """What was compiled again, the most expensive first."""
     places: dict[tuple[str, str], list[Miss]] = {}
     for miss in report.misses:
@@ -112,11 +112,11 @@ def recompile_groups(report: Report) -> list[Recompiled]:
             misses[-1],
         )
         failure = last.failures[0] if last.failures else ""
-        found.append(Recompiled(function, where, len(misses), spent, failure))
+        found.append(RecompileGroup(function, where, len(misses), spent, failure))
     return sorted(found, key=lambda one: (-one.seconds, -one.times))
 
 
-def recompile_lines(one: Recompiled) -> list[str]:
+def recompile_lines(one: RecompileGroup) -> list[str]:
     times = f" {one.times} times" if one.times > 1 else ""
     spent = f" ({duration(one.seconds)})" if one.seconds else ""
     return [

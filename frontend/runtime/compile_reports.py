@@ -12,7 +12,7 @@ from ..pycode.decode import position_of_group
 from ..tracing.capture import BreakExit, Capture
 from .compile_unit import CompileUnit
 from .observer import Observer
-from .probe import Marked
+from .probe import SegmentMarks
 
 # Reasons of breaks at which the instruction is itself an operation on tensors.
 OPERATIONS = frozenset({
@@ -22,7 +22,11 @@ OPERATIONS = frozenset({
 
 
 def report_break(
-    unit: CompileUnit, capture: Capture, options: Options, observer: Observer, marks: Marked | None
+    unit: CompileUnit,
+    capture: Capture,
+    options: Options,
+    observer: Observer,
+    marks: SegmentMarks | None,
 ) -> None:
     """Reports the break that ends a capture. Raises GraphBreakError with fullgraph, unless the
     break lets Python raise an exception of the program."""

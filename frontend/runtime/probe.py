@@ -108,11 +108,13 @@ class Chain:
 
     def __init__(self, start: float) -> None:
         self.start = self.last = start
-        self.segment: Marked | None = None  # running, or the one whose break was left
+        self.segment: SegmentMarks | None = None  # running, or the one whose break was left
         self.at: tuple[int, int] | None = (
             None  # the frame in which a statement runs, and its code, by id: codes may not hash
         )
-        self.left: Marked | None = None  # whose break is done, and whose loss is not counted yet
+        self.left: SegmentMarks | None = (
+            None  # whose break is done, and whose loss is not counted yet
+        )
         self.before = 0.0  # lost by it so far
         self.since = 0.0  # when the statement or graph began, on the clock that never stands still
         self.cold = False
@@ -147,9 +149,9 @@ class Probe:
             self.mark_cost = overheads(self.mark_cost, self.graph_cost)[0]
             self.graph_cost = overheads(self.mark_cost, self.graph_cost)[1]
 
-    def segment(self, number: int, continues: bool) -> Marked:
+    def segment(self, number: int, continues: bool) -> SegmentMarks:
         """The marks of a segment that is being compiled. continues: whether it follows a break."""
-        return Marked(self, number, continues)
+        return SegmentMarks(self, number, continues)
 
     @contextmanager
     def standing_still(self) -> Iterator[None]:
@@ -183,7 +185,7 @@ class Probe:
         return sum(tally.total for tally in self.graphs.values())
 
 
-class Marked:
+class SegmentMarks:
     """The marks that one segment calls while it runs."""
 
     def __init__(self, probe: Probe, number: int, continues: bool) -> None:

@@ -89,7 +89,7 @@ def by_operator(gm: torch.fx.GraphModule, trace: Trace) -> torch.fx.GraphModule 
         found = Operators(gm.graph)
         traced = trace(found.run, found.examples())
         found.take_apart(traced.graph)
-        return Assembled(gm.graph, found).module(traced)
+        return AssembledGraph(gm.graph, found).module(traced)
     except NeedsWholeTrace:
         return None
 
@@ -175,7 +175,7 @@ class Operators:
             raise NeedsWholeTrace
 
 
-class Assembled:
+class AssembledGraph:
     """The graph of copies. `values`: for each captured node, the copies that it became: one, or
     nested lists."""
 

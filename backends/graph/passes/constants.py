@@ -13,7 +13,7 @@ from .memory import memories
 
 
 @dataclass(frozen=True)
-class Divided:
+class ConstantPart:
     """`once` takes the inputs at `positions`; its results are the last inputs of the remaining
     graph."""
 
@@ -21,7 +21,9 @@ class Divided:
     positions: tuple[int, ...]
 
 
-def take_out_constants(gm: torch.fx.GraphModule, parameters: Set[torch.fx.Node]) -> Divided | None:
+def take_out_constants(
+    gm: torch.fx.GraphModule, parameters: Set[torch.fx.Node]
+) -> ConstantPart | None:
     """Changes the graph; None where nothing is computed from these placeholders alone. Views of
     them stay in the graph."""
     shown = {memory for node in parameters for memory in memories(node)}
@@ -65,4 +67,4 @@ def take_out_constants(gm: torch.fx.GraphModule, parameters: Set[torch.fx.Node])
     for node in reversed(list(gm.graph.nodes)):
         if node in fixed and node.op != "placeholder" and not node.users:
             gm.graph.erase_node(node)
-    return Divided(torch.fx.GraphModule(gm, once, class_name="Once"), tuple(positions))
+    return ConstantPart(torch.fx.GraphModule(gm, once, class_name="Once"), tuple(positions))

@@ -45,7 +45,7 @@ DTYPES = (torch.float16, torch.bfloat16, torch.float32)
 
 
 @dataclass(frozen=True)
-class Joinable:
+class JoinCandidate:
     """A call and a kernel, as positions among a program's steps, and their Product."""
 
     call: int
@@ -53,7 +53,7 @@ class Joinable:
     product: Product
 
 
-def joinable(program: Program, devices: Collection[str] = ("cuda",)) -> Iterator[Joinable]:
+def joinable(program: Program, devices: Collection[str] = ("cuda",)) -> Iterator[JoinCandidate]:
     """Each product of a program that can be one kernel with its consumer. Kernels must be
     simplified."""
     kept = {
@@ -82,7 +82,7 @@ def joinable(program: Program, devices: Collection[str] = ("cuda",)) -> Iterator
             product = join(program, step, kernel, devices)
             if product is not None:
                 taken.add(reader[0])
-                yield Joinable(position, reader[0], product)
+                yield JoinCandidate(position, reader[0], product)
 
 
 def join(program: Program, call: Call, kernel: Kernel, devices: Collection[str]) -> Product | None:
@@ -184,7 +184,7 @@ def with_term(call: Call, element: Scalar, point: list[Index]) -> Scalar:
     return scalar("add", element, term)
 
 
-def adopt(program: Program, chosen: Collection[Joinable]) -> None:
+def adopt(program: Program, chosen: Collection[JoinCandidate]) -> None:
     """Replaces kernels by products, and removes the calls."""
     products = {found.kernel: found.product for found in chosen}
     calls = {found.call for found in chosen}

@@ -34,8 +34,8 @@ from ..ir.ir import (
 )
 from ..ir.patterns import Patterns
 from .fractions import fraction, refuse_fractions
+from .lowering_cache import LoweringCache
 from .registry import LOWERINGS, Unsupported
-from .repeated import Repeated
 from .sizes import Sizes
 
 DTYPES = frozenset({
@@ -64,7 +64,7 @@ class Builder:
     def __init__(self, gm: torch.fx.GraphModule | Copies, kernels_for: Collection[str]) -> None:
         self.gm, self.kernels_for = gm, kernels_for
         self.program = Program({}, [], [], [])
-        self.repeated = Repeated(gm.graph, self.program, Patterns())
+        self.repeated = LoweringCache(gm.graph, self.program, Patterns())
         self.sizes = Sizes()
         self.computed: set[torch.fx.Node] = set()  # originals of copied nodes that are not views
         self.aliases: dict[tuple[int, int, Index], Any] = {}

@@ -12,7 +12,7 @@ from torch.utils._python_dispatch import _disable_current_modes
 
 from ..ir.ir import Buffer
 from ..toolchain._launch import Kernel
-from ..toolchain.load_triton import Job, Loading
+from ..toolchain.load_triton import Job, KernelLoader
 
 ROUNDS = 3
 SHORTEST = 1e-3  # target seconds of a batch
@@ -41,7 +41,7 @@ class OnDevice:
         """The jobs that can be compiled, in parallel."""
         return {
             job: made
-            for job, made in Loading(jobs, self.device.index).finish().items()
+            for job, made in KernelLoader(jobs, self.device.index).finish().items()
             if not isinstance(made, str)
         }
 

@@ -14,7 +14,7 @@ from typing import Any, Protocol
 
 import torch
 
-from ..fuse.products import Joinable, adopt, joinable
+from ..fuse.products import JoinCandidate, adopt, joinable
 from ..gpu_jobs import Choice, job, print_step
 from ..ir.ir import Buffer, Call, Kernel, Program, View
 from ..printers.base import Plan
@@ -122,7 +122,7 @@ class Tuner:
         )
 
     def join_with_reader(
-        self, program: Program, found: Joinable, choice: Choice | None
+        self, program: Program, found: JoinCandidate, choice: Choice | None
     ) -> TuningTask | None:
         """A product's call and its consumer, or both as one kernel."""
         call, kernel = program.steps[found.call], program.steps[found.kernel]

@@ -109,7 +109,7 @@ def as_message(job: Job, device: int) -> dict[str, Any]:
 _loaded: dict[tuple[Job, int], Kernel] = {}
 
 
-class Loading:
+class KernelLoader:
     """Kernels being compiled, all in parallel, while the caller continues."""
 
     def __init__(self, jobs: Iterable[Job], device: int) -> None:
@@ -170,4 +170,4 @@ def _load(job: Job, device: int) -> Kernel:
 def compile_unaligned(job: Job, device: int) -> Kernel:
     """The kernel for any addresses, compiled when such addresses occur."""
     unaligned = replace(job, aligned=())
-    return Loading([unaligned], device).kernels()[unaligned]
+    return KernelLoader([unaligned], device).kernels()[unaligned]

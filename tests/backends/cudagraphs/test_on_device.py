@@ -172,7 +172,7 @@ def test_a_recording_that_fails_halfway():
             y = x * 2
             return (y * float(y.sum()),)  # the host waits, which nobody can see beforehand
 
-        return graphed_module.Graphed(
+        return graphed_module.GraphedCallable(
             graphed_module.Work(run, 0), Reporter("f", "", lambda event: said.append(event.text))
         )
 

@@ -223,7 +223,7 @@ def test_a_forbidden_recompile_unwinds_the_program():
 
 
 def test_what_failed_is_not_kept_alive():
-    class Held:
+    class StoredAmount:
         pass
 
     def fn(x, held):
@@ -234,7 +234,7 @@ def test_what_failed_is_not_kept_alive():
     def backend(gm, inputs):
         raise Stop
 
-    held = Held()
+    held = StoredAmount()
     gone = weakref.ref(held)
     with pytest.raises(Stop):
         framejit.compile(fn, backend=backend)(torch.ones(2), held)

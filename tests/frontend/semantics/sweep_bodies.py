@@ -59,7 +59,7 @@ class Output:
 Pair = collections.namedtuple("Pair", "values weights")
 
 
-class Marked(torch.Tensor):
+class SegmentMarks(torch.Tensor):
     pass
 
 
@@ -468,7 +468,7 @@ class Enums(Body):
 @body
 class Subclassed(Body):
     def compute(self, x):
-        return (x.as_subclass(Marked) * 2).as_subclass(torch.Tensor)
+        return (x.as_subclass(SegmentMarks) * 2).as_subclass(torch.Tensor)
 
 
 @body

@@ -73,7 +73,7 @@ def test_equal_kernels_are_printed_once_and_called_on_their_own_buffers(program,
     kept = gpu.print_step
     monkeypatch.setattr(gpu, "print_step", lambda *given: printed.append(given) or kept(*given))
 
-    class Loading:
+    class KernelLoader:
         def __init__(self, jobs, device):
             asked.append(list(jobs))
             self.jobs = list(dict.fromkeys(asked[0]))
@@ -81,7 +81,7 @@ def test_equal_kernels_are_printed_once_and_called_on_their_own_buffers(program,
         def kernels(self):
             return {job: job.text for job in self.jobs}
 
-    monkeypatch.setattr(gpu.load_triton, "Loading", Loading)
+    monkeypatch.setattr(gpu.load_triton, "KernelLoader", KernelLoader)
     kernels = {
         position: step for position, step in enumerate(program.steps) if isinstance(step, AnyKernel)
     }

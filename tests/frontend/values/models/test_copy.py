@@ -207,7 +207,7 @@ class Marking(type):
         return made
 
 
-class Marked(metaclass=Marking):
+class SegmentMarks(metaclass=Marking):
     def __init__(self, value, scale=1):
         self.value = value * scale
 
@@ -228,7 +228,7 @@ class Only(metaclass=Single):
 
 def test_metaclasses_that_call():
     def f(x, n):
-        made = Marked(x, scale=n)
+        made = SegmentMarks(x, scale=n)
         return made, made.value + 1, made.mark
 
     check(f, vec(2), 3)
