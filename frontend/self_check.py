@@ -323,15 +323,18 @@ def check_dynamic_sizes(compile_function: Compile) -> None:
 
 def check_autograd_functions(compile_function: Compile) -> None:
     """torch.autograd.Function."""
-    handle, grads = compile_function(lambda x: Doubled.apply(x).sum(), AS_CAPTURED), []
-    for function in (handle, lambda x: Doubled.apply(x).sum()):
+    handle, grads = (
+        compile_function(lambda x: DoubleWithOtherGradient.apply(x).sum(), AS_CAPTURED),
+        [],
+    )
+    for function in (handle, lambda x: DoubleWithOtherGradient.apply(x).sum()):
         x = values(3).requires_grad_()
         function(x).backward()
         grads.append(x.grad)
     assert_same(grads[0], grads[1])
 
 
-class Doubled(torch.autograd.Function):
+class DoubleWithOtherGradient(torch.autograd.Function):
     """A function whose gradient differs from the one that torch would derive."""
 
     @staticmethod

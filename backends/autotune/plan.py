@@ -14,20 +14,16 @@ class TuningPlan:
     """mode: as for compile(). The other fields are the options of the backend `autotune`."""
 
     mode: str = "default"
-    tune_budget_s: float = (
-        3.0  # seconds of trying and measuring a graph; what compiles when they are over is finished
-    )
-    candidates: tuple[str, ...] | None = (
-        None  # names of backends to choose among, beside eager; None: those of the mode
-    )
-    background: bool = (
-        False  # the first calls run in eager while the candidates compile and run in a thread
-    )
+    # seconds of trying and measuring a graph; what compiles when they are over is finished
+    tune_budget_s: float = 3.0
+    # names of backends to choose among, beside eager; None: those of the mode
+    candidates: tuple[str, ...] | None = None
+    # the first calls run in eager while the candidates compile and run in a thread
+    background: bool = False
     # "require" raises RequirementError for a graph that cannot be recorded
     cudagraphs: str = "allow"
-    isolate: bool = (
-        True  # first runs of compiled code happen in a forked process (graphs on the CPU)
-    )
+    # first runs of compiled code happen in a forked process (graphs on the CPU)
+    isolate: bool = True
     trial_limit_s: float = 20.0  # an isolated first run that takes longer counts as hanging
     remember: bool = True  # decisions are read from and written to the cache directory
     patience: float = (

@@ -166,7 +166,7 @@ class Tuning:
                 return self._decide(args, scale)
         finally:
             if not self.varies:
-                self.gm.meta.pop("shared", None)  # nobody will ask for it any more
+                self.gm.meta.pop("shared", None)  # not needed any more
 
     def identity_for(self, args: Sequence[Any], scale: int | None) -> Identity:
         """The cache key of a decision on inputs like these."""

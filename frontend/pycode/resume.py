@@ -206,9 +206,8 @@ class Prologue:
         self._code = decoded.code
         self._base = len(decoded.code.co_consts)
         self._position: Position = (decoded.code.co_firstlineno, None, None, None)
-        self._called: tuple[int, Instr] | None = (
-            None  # where what may raise begins, and the original's instruction
-        )
+        # where what may raise begins, and the original's instruction
+        self._called: tuple[int, Instr] | None = None
         self._landing: int | None = None  # where the last jump goes, if not to the point
         instr = decoded.instrs[point.index]
         kinds = (*point.stack, "value") if point.awaits else point.stack

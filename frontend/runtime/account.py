@@ -12,9 +12,8 @@ import time
 FIRST_CALLS = 2  # calls of a function whose compiles are not charged
 USUAL_VERSIONS = 2  # versions of a site: with static sizes, and with dynamic ones
 FREE_VERSIONS = 12  # further versions of a handle that are not charged
-WARN_AFTER_VERSIONS = (
-    100  # compiled versions, beyond the first of each site, after which the user is warned
-)
+# compiled versions, beyond the first of each site, after which the user is warned
+WARN_AFTER_VERSIONS = 100
 WARN_AFTER_S = 30.0  # seconds of compiling them, after which the user is warned
 
 

@@ -30,7 +30,7 @@ PLAIN = (int, float, str, type(None))  # results without tensors
 EARLY_ENTRIES = 8  # entries of a site in a loop, before any of them has served a second call
 
 
-class Measured(Protocol):
+class ContestHost(Protocol):
     """The interface that a contest needs of a handle's cache."""
 
     compiles: int
@@ -46,7 +46,7 @@ class Contest:
     """Compares calls of a handle, compiled and in eager, once nothing is compiled any more. `begin`
     and `end` are called around each measured call (handle.c)."""
 
-    def __init__(self, measured: Callable[[], Measured | None]) -> None:
+    def __init__(self, measured: Callable[[], ContestHost | None]) -> None:
         self._measured = measured  # weakly: the handle holds the contest
         self._settled = self._rests = 0
         self._samples: dict[bool, list[float]] = {False: [], True: []}
@@ -81,7 +81,8 @@ class Contest:
             self._settled += 1
         else:
             if cache.has_compiled_gradients() and may_go_backward(result):
-                cache.end_contest()  # the backward pass outside of the call matters too
+                # the backward pass, which runs outside of the call, matters too
+                cache.end_contest()
                 return
             self._samples[self._eager].append(took)
             if len(self._samples[True]) == PAIRS:
@@ -96,7 +97,7 @@ class Contest:
         self._settled = 0
         self._samples = {False: [], True: []}
 
-    def _conclude(self, cache: Measured) -> None:
+    def _conclude(self, cache: ContestHost) -> None:
         compiled, eager = self._samples[False], self._samples[True]
         fast, slow = statistics.median(eager), statistics.median(compiled)
         wins = sum(one < other for one, other in zip(eager, compiled, strict=True))

@@ -108,15 +108,15 @@ class Chain:
 
     def __init__(self, start: float) -> None:
         self.start = self.last = start
-        self.segment: SegmentMarks | None = None  # running, or the one whose break was left
-        self.at: tuple[int, int] | None = (
-            None  # the frame in which a statement runs, and its code, by id: codes may not hash
-        )
-        self.left: SegmentMarks | None = (
-            None  # whose break is done, and whose loss is not counted yet
-        )
-        self.before = 0.0  # lost by it so far
-        self.since = 0.0  # when the statement or graph began, on the clock that never stands still
+        # the running segment, or the one whose breaking statement runs
+        self.segment: SegmentMarks | None = None
+        # the frame in which a statement runs, and its code, by id, since code objects may not be
+        # hashable
+        self.at: tuple[int, int] | None = None
+        # the segment whose break is done and whose loss is not counted yet
+        self.left: SegmentMarks | None = None
+        self.before = 0.0  # time lost by it so far
+        self.since = 0.0  # when the statement or graph began, on a clock that never stops
         self.cold = False
 
 

@@ -399,7 +399,7 @@ class GraphBuilder:
         except VALUE_DEPENDS as error:
             raise GraphBreak("data-dependent-value", _target_name(target)) from error
         except RecursionError:
-            raise  # of the interpretation, not of the operation
+            raise  # raised by the interpretation, not by the operation
         except Exception as error:
             raise GraphBreak(
                 "fake-tensor", f"{_target_name(target)}: {type(error).__name__}: {error}"

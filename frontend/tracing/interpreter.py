@@ -51,9 +51,8 @@ class Interpreter:
             PassthroughFrame, ...
         ] = ()  # what was passed on the way from the caller
         self.completion: CallCompletion = AS_IS  # what the caller's instruction makes of the return
-        self.awaited: Interpreter | None = (
-            None  # the frame that this one, resumed after a break, waits for
-        )
+        # the frame that this one, resumed after a break, waits for
+        self.awaited: Interpreter | None = None
 
     def bind_cells(self, closure: list[CellValue]) -> None:
         """Makes and copies cells as MAKE_CELL and COPY_FREE_VARS do at a frame's start."""

@@ -142,9 +142,8 @@ class Shapes:
         mode.cache_enabled = False
         self.quick = FakeRules(mode)
         self.where = where
-        self.relied_on_before: frozenset[sympy.Symbol] | None = (
-            None  # by the program, when the backend began
-        )
+        # by the program, when the backend began
+        self.relied_on_before: frozenset[sympy.Symbol] | None = None
         self.asked = 0  # times that torch has calculated or compared with symbols
         self.homes: dict[sympy.Symbol, SymbolicNumber] = {}  # where a symbol's number is found
         self.facts: list[SizeFact] = []

@@ -27,9 +27,8 @@ class ObservedException(Exception):  # noqa: N818 - an exception of the user's p
 
     def __init__(self, value: Value) -> None:
         self.value = value
-        self.position: int | None = (
-            None  # where a break before it could be made (tracing/outcome.py)
-        )
+        # where a break before it could be made (tracing/outcome.py)
+        self.position: int | None = None
         super().__init__(value)
 
     @property

@@ -5,7 +5,7 @@ found with a dictionary. The class of a path's last step defines how a person wr
 what it means (`read`), and how C loads it (`encode`). Sources use no bytecode.
 """
 
-from .calls import CachedResult, Calculated
+from .calls import CachedResult, CalculatedNumber
 from .containers import DictItem, DictKey, SequenceItem
 from .frame import (
     BuiltinsSource,
@@ -37,7 +37,7 @@ __all__ = [
     "AttrSource",
     "BuiltinsSource",
     "CachedResult",
-    "Calculated",
+    "CalculatedNumber",
     "CellContents",
     "ClassAttribute",
     "ClassDict",

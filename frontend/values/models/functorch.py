@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 @models(predispatch.lazy_load_decompositions)
 def lazy_load_decompositions(tx: TraceContext) -> Value:
-    predispatch.lazy_load_decompositions()  # the fake run needs it here and now
+    predispatch.lazy_load_decompositions()  # the fake run needs it now
     # and the graph in whatever process runs it
     tx.graph.raw_call(predispatch.lazy_load_decompositions, ())
     return Constant(None)

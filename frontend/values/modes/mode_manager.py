@@ -49,9 +49,8 @@ class ModeManager(Mutable):
         self.cls, self.arguments, self.keywords, self.real = cls, arguments, keywords, real
         self.saved: Any = None
         self.prev: bool | None = None
-        self.last: bool | None = (
-            None  # what entering it last found, for an existing one: it shows as its `prev`
-        )
+        # what entering it last found, for an existing one: it shows as its `prev`
+        self.last: bool | None = None
 
     def python_type(self) -> type:
         return self.cls if self.real is None else type(self.real)
@@ -211,9 +210,8 @@ class TorchModes:
         self.open: list[ModeManager] = []
         self.left: list[ModeManager] = []
         self.grad_at_start = torch.is_grad_enabled()
-        self.lasting_grad: bool | None = (
-            None  # the grad mode at the program's end, where it must be set
-        )
+        # the grad mode at the program's end, where it must be set
+        self.lasting_grad: bool | None = None
         self.level_positions: list[
             int
         ] = []  # of the levels of torch.func opened so far, outermost first

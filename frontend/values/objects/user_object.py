@@ -68,9 +68,8 @@ class UserObject(Mutable):
             base.outer = self
         self.attrs: dict[str, Value | None] = {}
         self.renewed: set[str] = set()  # deleted and stored again, so behind the others now
-        self.namespace: Value | None = (
-            None  # the instance dictionary as an object, once it was read
-        )
+        # the instance dictionary as an object, once it was read
+        self.namespace: Value | None = None
         self.seen: dict[str, Value] = {}  # instance attributes of `real` looked at so far
 
     def python_type(self) -> type:

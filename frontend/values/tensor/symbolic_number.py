@@ -16,7 +16,7 @@ import torch
 import torch.fx
 
 from ....guards.guard import Kind
-from ....guards.source import Calculated, Source
+from ....guards.source import CalculatedNumber, Source
 from ..base import Value
 from ..constant import Constant, VaryingLiteral, fold, wrap_literal
 from ..registry import wraps
@@ -150,7 +150,7 @@ def calculate_at_the_call(
     now = function(CLASSES[type(operand.sym)](operand.sym.node.hint))
     if not can_be_symbol(now):
         return None
-    return tx.symbols.input(now, Calculated(path, function))
+    return tx.symbols.input(now, CalculatedNumber(path, function))
 
 
 def path_of(value: Value) -> Source | None:
@@ -164,7 +164,7 @@ def path_of(value: Value) -> Source | None:
     path = path_of(value.operands[varying[0]])
     literals = [one.object if isinstance(one, Constant) else None for one in value.operands]
     before, after = tuple(literals[: varying[0]]), tuple(literals[varying[0] + 1 :])
-    return path and Calculated(path, value.function, before, after, repr((before, after)))
+    return path and CalculatedNumber(path, value.function, before, after, repr((before, after)))
 
 
 def calculate_operation(tx: TraceContext, op: Operation, left: Value, right: Value) -> Value | None:

@@ -28,7 +28,7 @@ def clock(monkeypatch):
     return clock
 
 
-class Measured:
+class ContestHost:
     """Stands for a cache."""
 
     def __init__(self, *tiers):
@@ -65,14 +65,14 @@ WHOLE = economy.SETTLED + 2 * economy.PAIRS
 
 
 def test_compiled_calls_that_are_faster_stay(clock):
-    cache = Measured()
+    cache = ContestHost()
     sides = calls(Contest(lambda: cache), clock, WHOLE, 1.0, 2.0)
     assert sides == [False] * economy.SETTLED + [False, True] * economy.PAIRS
     assert cache.ended and not cache.rests
 
 
 def test_calls_rest_in_eager_where_that_is_faster_and_are_compared_again_ever_more_rarely(clock):
-    cache = Measured()
+    cache = ContestHost()
     contest = Contest(lambda: cache)
     calls(contest, clock, WHOLE, 2.0, 1.0)
     calls(contest, clock, 2 * economy.PAIRS, 2.0, 1.0)
@@ -82,7 +82,7 @@ def test_calls_rest_in_eager_where_that_is_faster_and_are_compared_again_ever_mo
 
 
 def test_a_call_that_compiles_begins_anew(clock):
-    cache = Measured()
+    cache = ContestHost()
     contest = Contest(lambda: cache)
     calls(contest, clock, WHOLE - 1, 2.0, 1.0)
     contest.begin()
@@ -92,7 +92,7 @@ def test_a_call_that_compiles_begins_anew(clock):
 
 
 def test_a_tie_is_the_compiled_calls(clock):
-    cache = Measured()
+    cache = ContestHost()
     calls(Contest(lambda: cache), clock, WHOLE, 1.0, 0.97)
     assert cache.ended
 
@@ -102,7 +102,7 @@ def test_graphs_that_wait_are_compiled_before_eager_has_won_for_good(clock):
     tier = Tier()
     tier.begin(lambda: asked.append(True))
     tier.wait(50.0)
-    cache = Measured(tier)
+    cache = ContestHost(tier)
     contest = Contest(lambda: cache)
     calls(contest, clock, WHOLE, 2.0, 1.0)  # 6 s in eager, and 64 s of rest
     assert cache.rests == [economy.REST] and not asked
@@ -119,14 +119,14 @@ LOSS = torch.ones((), requires_grad=True) * 2
 ])  # fmt: skip
 def test_forward_passes_alone_decide_nothing(clock, result, decides):
     """A training step whose backward pass is within the call is compared as a whole."""
-    cache = Measured()
+    cache = ContestHost()
     cache.compiled_gradients = True
     calls(Contest(lambda: cache), clock, WHOLE, 2.0, 1.0, result)
     assert (cache.ended, bool(cache.rests)) == (not decides, decides)
 
 
 def test_without_gradients_every_call_decides(clock):
-    cache = Measured()
+    cache = ContestHost()
     cache.compiled_gradients = True
     with torch.no_grad():
         calls(Contest(lambda: cache), clock, WHOLE, 2.0, 1.0, LOSS)
