@@ -86,12 +86,10 @@ class RestoringGraph:
         devices: Iterable[str], reaches: bool,
     ) -> None:  # fmt: skip
         self.compiled, self.forward, self.backend = compiled, forward, backend
-        self.random, self.mutated, self.keeps, self.devices = (
-            random,
-            tuple(mutated),
-            keeps,
-            tuple(devices),
-        )
+        self.random = random
+        self.mutated = tuple(mutated)
+        self.keeps = keeps
+        self.devices = tuple(devices)
         self.reaches = reaches
 
     def __call__(self, *args: Any) -> Any:

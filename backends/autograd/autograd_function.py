@@ -21,11 +21,9 @@ class ForwardAndBackward:
         self, partition: Partition, forward: Callable[..., Any], backward: Callable[..., Any]
     ) -> None:
         self.forward, self.backward = forward, backward
-        self.results, self.saved_inputs, self.without_gradient = (
-            partition.results,
-            partition.saved_inputs,
-            partition.without_gradient,
-        )
+        self.results = partition.results
+        self.saved_inputs = partition.saved_inputs
+        self.without_gradient = partition.without_gradient
         self.tangents = partition.tangents
         placeholders = partition.backward.graph.find_nodes(op="placeholder")
         self.expected = [

@@ -148,12 +148,10 @@ class Differentiables(Operators):
             ]
             traced = TracedOperators(self, different)
         for (found, places), part in zip(different, traced.parts, strict=True):
-            found.inputs, found.nodes, found.outputs, found.written = (
-                part.inputs,
-                part.forward,
-                part.outputs,
-                part.written,
-            )
+            found.inputs = part.inputs
+            found.nodes = part.forward
+            found.outputs = part.outputs
+            found.written = part.written
             if places:
                 found.backward[places] = part.backward
             owned = {*part.forward, *part.backward.nodes}

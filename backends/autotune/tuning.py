@@ -112,13 +112,11 @@ class Tuning:
         picked: Choice,
         report: Reporter,
     ) -> None:
-        self.gm, self.examples, self.plan, self.picked, self.report = (
-            gm,
-            list(examples),
-            plan,
-            picked,
-            report,
-        )
+        self.gm = gm
+        self.examples = list(examples)
+        self.plan = plan
+        self.picked = picked
+        self.report = report
         types = device_types(gm)
         self.device = torch.device("cuda" if "cuda" in types else next(iter(types), "cpu"))
         context = TracingContext.try_get()

@@ -105,18 +105,14 @@ class CustomFunction:
         passes = {"backward": staticmethod(once_differentiable(_Apply.backward))} if once else {}
         # its autograd nodes have the names of the program's function
         self.kind: Any = type(name, (_Apply,), passes)
-        self.forward, self.backward, self.outputs, self.differentiable = (
-            forward,
-            backward,
-            outputs,
-            differentiable,
-        )
-        self.saved, self.fixed, self.materialize, self.strides = (
-            tuple(saved),
-            tuple(fixed),
-            materialize,
-            tuple(strides),
-        )
+        self.forward = forward
+        self.backward = backward
+        self.outputs = outputs
+        self.differentiable = differentiable
+        self.saved = tuple(saved)
+        self.fixed = tuple(fixed)
+        self.materialize = materialize
+        self.strides = tuple(strides)
         self.dirty = tuple(dirty)
 
     def __call__(self, *tensors: torch.Tensor) -> Any:

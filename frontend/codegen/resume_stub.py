@@ -166,15 +166,13 @@ class BreakEmission:
         outer: tuple[SuspendedFrame, ...], inner: InnerStub | None,
         makers: Makers, quiet: bool, marks: TimingMarks | None,
     ) -> None:  # fmt: skip
-        self.b, self.r, self.frame, self.open, self.outer, self.inner, self.makers = (
-            b,
-            r,
-            frame,
-            open_,
-            outer,
-            inner,
-            makers,
-        )
+        self.b = b
+        self.r = r
+        self.frame = frame
+        self.open = open_
+        self.outer = outer
+        self.inner = inner
+        self.makers = makers
         self.decoded = frame.decoded
         self.instr = self.decoded.instrs[frame.index]
         self.effect = (

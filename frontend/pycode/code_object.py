@@ -70,11 +70,9 @@ def make_code(instructions: Sequence[Any], like: CodeType, signature: Signature)
 
 def describe(concrete: ConcreteBytecode, like: CodeType, signature: Signature) -> None:
     """Give code the name, place and flags that its code object is to have."""
-    concrete.name, concrete.qualname, concrete.filename = (
-        like.co_name,
-        like.co_qualname,
-        like.co_filename,
-    )
+    concrete.name = like.co_name
+    concrete.qualname = like.co_qualname
+    concrete.filename = like.co_filename
     concrete.first_lineno, concrete.argcount = like.co_firstlineno, signature.argcount
     concrete.flags = signature.flags  # type: ignore[assignment]  # the library takes a number, too
     concrete.cellvars, concrete.freevars = list(like.co_cellvars), list(like.co_freevars)

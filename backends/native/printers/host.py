@@ -73,13 +73,11 @@ class Host:
         *,
         boxed: bool = False,
     ) -> None:
-        self.program, self.launches, self.namespace, self.first, self.boxed = (
-            program,
-            launches,
-            namespace,
-            first,
-            boxed,
-        )
+        self.program = program
+        self.launches = launches
+        self.namespace = namespace
+        self.first = first
+        self.boxed = boxed
         self.lines: list[str] = []
         self.ours: set[str] = set()  # buffers that begin where their tensor begins
         self.scratch = Scratch()

@@ -81,12 +81,10 @@ class DictValue(BuiltinContainer):
         default_factory: Value | None = None,
     ) -> None:
         super().__init__(source)
-        self.entries, self.real, self.cls, self.default_factory = (
-            entries,
-            real,
-            cls,
-            default_factory,
-        )
+        self.entries = entries
+        self.real = real
+        self.cls = cls
+        self.default_factory = default_factory
         self.seen: dict[Any, Value] = {}  # items of `real` looked at one by one
         self.deletions = 0
         self.plain_keys: bool | None = None

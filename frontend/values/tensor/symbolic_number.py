@@ -61,13 +61,11 @@ class SymbolicNumber(VaryingLiteral):
         operands: tuple[Value, ...] = (), node: torch.fx.Node | None = None,
     ) -> None:  # fmt: skip
         super().__init__(source)
-        self.owner, self.sym, self.function, self.operands, self.node = (
-            owner,
-            sym,
-            function,
-            operands,
-            node,
-        )
+        self.owner = owner
+        self.sym = sym
+        self.function = function
+        self.operands = operands
+        self.node = node
 
     def python_type(self) -> type:
         return CLASSES[type(self.sym)]
