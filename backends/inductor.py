@@ -10,7 +10,7 @@ from torch._inductor import config, list_mode_options
 from torch._inductor.compile_fx import compile_fx
 from torch._inductor.custom_graph_pass import CustomGraphPass
 
-from .autograd.compiled_node import ahead_of_time
+from .autograd.ahead_of_time import ahead_of_time
 from .graph.passes.functional import prepare_for_tracing
 from .registry import register_backend
 

@@ -99,47 +99,39 @@ def register_backend(
         ValueError: the name belongs to another function.
         TypeError: `fn` is not callable.
     """
-    if callable(name):
-        return register_backend(
-            getattr(name, "__name__", "backend"), name, devices=devices, training=training,
-            wants=wants, options=options, missing=missing,
-            overlaps=overlaps,
-        )  # fmt: skip
-    if fn is None:
-        return lambda function: register_backend(
-            name or function.__name__, function, devices=devices, training=training, wants=wants,
-            options=options, missing=missing,
-            overlaps=overlaps,
-        )  # fmt: skip
-    if not callable(fn):
-        raise TypeError(f"register_backend: `fn` must be callable, not {type(fn).__name__}")
+    chosen, target = (None, name) if callable(name) else (name, fn)
+
+    def register(function: Function) -> Function:
+        title = str(chosen or getattr(function, "__name__", "backend"))
+        known = None if devices is None else tuple(devices)
+        _register(
+            Backend(title, function, known, training, wants, options, missing, overlaps=overlaps)
+        )
+        return function
+
+    return register if target is None else register(target)
+
+
+def _register(backend: Backend) -> None:
+    """Raises TypeError and ValueError as register_backend does."""
+    name, function, wants = backend.name, backend.function, backend.wants
+    if not callable(function):
+        raise TypeError(f"register_backend: `fn` must be callable, not {type(function).__name__}")
     if wants not in WANTS:
         raise ValueError(
             f"register_backend: `wants` must be one of {', '.join(WANTS)}, not {wants!r}"
         )
-    assert isinstance(name, str)
     if "+" in name:
         raise ValueError(
             f"register_backend: '+' joins the names of backends, so {name!r} cannot be one"
         )
-    if name in SHIPPED and fn.__module__ != f"{__package__}.{SHIPPED[name]}":
+    if name in SHIPPED and function.__module__ != f"{__package__}.{SHIPPED[name]}":
         raise ValueError(f"'{name}' is a backend that framejit ships; choose another name")
-    backend = Backend(
-        name,
-        fn,
-        None if devices is None else tuple(devices),
-        training,
-        wants,
-        options,
-        missing,
-        overlaps=overlaps,
-    )
-    if _backends.setdefault(name, backend).function is not fn:
+    other = _backends.setdefault(name, backend).function
+    if other is not function:
         raise ValueError(
-            f"a backend named '{name}' is registered already: {_place(_backends[name].function)}; "
-            "choose another name"
+            f"a backend named '{name}' is registered already: {_place(other)}; choose another name"
         )
-    return fn
 
 
 def _place(function: Any) -> str:

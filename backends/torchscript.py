@@ -13,6 +13,7 @@ from torch._subclasses.fake_tensor import FakeTensor
 from .graph.mutations import is_data
 from .graph.node_targets import name_of
 from .graph.passes.memory import memory_at
+from .graph.runtime_errors import draws_unread
 from .graph.supported import at
 from .registry import register_backend
 
@@ -36,20 +37,12 @@ def torchscript(
     """Parameters are attributes of the traced module, so that freezing folds what depends on them
     alone, as long as nobody writes to them: a call that finds one changed runs the graph as it is.
     A graph whose sizes are symbols runs in eager."""
-    if any(
-        not isinstance(item, torch.Tensor) or isinstance(item, FakeTensor)
-        for item in example_inputs
-    ):
-        report(
-            "runs in eager: torch.jit traces with real tensors, and sizes of this graph are symbols"
-        )
+    refused = reason_for_eager(gm, example_inputs)
+    if refused:
+        report(f"runs in eager: {refused}")
         return gm.forward
-    strange = next(filter(traces_badly, gm.graph.nodes), None)
-    if strange is not None:
-        report(
-            f"runs in eager: torch.jit does not trace {name_of(strange)} as eager does "
-            f"it{at(strange)}"
-        )
+    if draws_unread(gm.graph):
+        report("runs in eager: torch.jit drops random numbers that nobody reads")
         return gm.forward
     written = [
         bool(node.meta.get("mutated")) for node in gm.graph.nodes if node.op == "placeholder"
@@ -58,11 +51,6 @@ def torchscript(
         isinstance(item, torch.nn.Parameter) and not wrote
         for item, wrote in zip(example_inputs, written, strict=True)
     ]
-    if any(not found for found in inputs_of_results(gm.graph)):
-        report(
-            "runs in eager: a result depends on no input, and torch.jit makes it once for all calls"
-        )
-        return gm.forward
     returned = returned_constants(gm.graph, kept)
     fixed: dict[int, torch.Tensor] = {
         index: item
@@ -91,6 +79,21 @@ def torchscript(
     records = any(example_inputs[index].requires_grad for index in given)
     folded = torch.no_grad()(frozen) if records else frozen
     return FrozenScript(folded, gm.forward, given, fixed, new_views(gm.graph, given))
+
+
+def reason_for_eager(gm: torch.fx.GraphModule, example_inputs: list[Any]) -> str:
+    """Why torch.jit cannot be asked to trace a graph; "" where it can."""
+    if any(
+        not isinstance(item, torch.Tensor) or isinstance(item, FakeTensor)
+        for item in example_inputs
+    ):
+        return "torch.jit traces with real tensors, and sizes of this graph are symbols"
+    strange = next(filter(traces_badly, gm.graph.nodes), None)
+    if strange is not None:
+        return f"torch.jit does not trace {name_of(strange)} as eager does it{at(strange)}"
+    if any(not found for found in inputs_of_results(gm.graph)):
+        return "a result depends on no input, and torch.jit makes it once for all calls"
+    return ""
 
 
 class WithConstants(torch.nn.Module):

@@ -25,13 +25,13 @@ from .control import ModuleControl, answer_for, call_of, title_of
 from .explain.gather import make_report
 from .explain.log import Log
 from .explain.report import Report
-from .explain.stats import Stats, make_stats
 from .runtime import _hook
 from .runtime.cache import Cache, live_caches
 from .runtime.listing import Listing, listings
 from .runtime.module import class_attribute, compile_module, unreached_call
 from .runtime.probe import Probe
 from .runtime.stance import debug, set_stance
+from .runtime.stats import Stats, make_stats
 from .values.disabled import is_disabled, leave_alone
 from .values.models import torch_policy
 from .values.requests import graph_break, is_compiling
@@ -294,29 +294,34 @@ def explain(
     chosen = make_options(backend, dynamic, False, None, options)
 
     def call_and_report(*args: Any, **kwargs: Any) -> Report:
-        function, bound = underlying(fn_or_module)
-        if config.disable or self_check.refusal(compile_checked):
-            return make_report((), condition, function(*bound, *args, **kwargs))
-        probe, recorder = Probe(), Recorder()
-        handle = make_handle(
-            function, replace(chosen, probe=probe, sinks=(*chosen.sinks, recorder))
-        )
-        start = time.perf_counter()
-        for _ in range(calls):
-            result = handle(*bound, *args, **kwargs)
-        wall = time.perf_counter() - start
-        return make_report(
-            recorder.events,
-            condition,
-            result,
-            probe,
-            wall,
-            title_of(fn_or_module),
-            calls,
-            handle.framejit.cache.balance(),
-        )
+        return report_calls(fn_or_module, chosen, calls, args, kwargs)
 
     return call_and_report
+
+
+def report_calls(
+    fn_or_module: Any, options: Options, calls: int, args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> Report:
+    """Compiles anew, calls that so often with these arguments, and returns a report of it."""
+    function, bound = underlying(fn_or_module)
+    if config.disable or self_check.refusal(compile_checked):
+        return make_report((), condition, function(*bound, *args, **kwargs))
+    probe, recorder = Probe(), Recorder()
+    handle = make_handle(function, replace(options, probe=probe, sinks=(*options.sinks, recorder)))
+    start = time.perf_counter()
+    for _ in range(calls):
+        result = handle(*bound, *args, **kwargs)
+    wall = time.perf_counter() - start
+    return make_report(
+        recorder.events,
+        condition,
+        result,
+        probe,
+        wall,
+        title_of(fn_or_module),
+        calls,
+        handle.framejit.cache.balance(),
+    )
 
 
 class Observation:

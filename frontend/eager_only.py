@@ -10,7 +10,7 @@ from typing import Any
 from ..backends.backend_info import BackendInfo
 from .control import NotCompiled, answer_for, title_of
 from .explain.report import Report
-from .explain.stats import Stats
+from .runtime.stats import Stats
 from .support import support_statement
 
 

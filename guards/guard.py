@@ -39,6 +39,8 @@ class Kind(enum.Enum):
     SHAPE = enum.auto()  # ShapeExpr: holds for the sizes named in it
     PYTHON = enum.auto()  # (sentence, predicate): predicate(obj) is true; slow, for what is rare
 
+    __hash__ = object.__hash__  # Enum's hashes the name, in Python
+
 
 @dataclass(frozen=True)
 class Guard:

@@ -1,12 +1,12 @@
 """Lifetimes: which temps of a program can be reused, and which objects a run must hold. In: steps
-with one temp an object. Out: steps with reused temps, and the temps of lifted objects and
+with one temp an object. Out: the same steps with reused temps, and the temps of lifted objects and
 anchors."""
 
 from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 from .phase import Phase
@@ -34,17 +34,18 @@ def last_uses(steps: Sequence[Step], to_the_end: Sequence[int]) -> dict[int, int
     return last | dict.fromkeys(to_the_end, len(steps))
 
 
-def hold(steps: Sequence[Step], to_the_end: Sequence[int]) -> list[Step]:
+def hold(steps: Sequence[Step], to_the_end: Sequence[int]) -> None:
     """Marks loads with `keep` whose object is still needed at a step that may run Python, which
     could free it."""
     last = last_uses(steps, to_the_end)
     python = [index for index, step in enumerate(steps) if step.runs_python]
-    return [
-        replace(step, keep=bisect_right(python, index) < bisect_right(python, last.get(dst, index)))
-        if (dst := loaded_temp(step)) >= 0 and step.op not in PERMANENT
-        else step
-        for index, step in enumerate(steps)
-    ]
+    if not python:
+        return
+    for index, step in enumerate(steps):
+        dst = loaded_temp(step)
+        if dst >= 0 and step.op not in PERMANENT:
+            needed = bisect_right(python, last.get(dst, index))
+            step.keep = bisect_right(python, index) < needed
 
 
 def loaded_temp(step: Step) -> int:
@@ -52,9 +53,7 @@ def loaded_temp(step: Step) -> int:
     return getattr(step, "dst", -1)
 
 
-def allocate(
-    steps: Sequence[Step], lifted: Sequence[int], anchors: Sequence[int]
-) -> tuple[list[Step], Places]:
+def allocate(steps: Sequence[Step], lifted: Sequence[int], anchors: Sequence[int]) -> Places:
     """Renumbers temps so that the place of a dead one is reused; stable ones keep theirs."""
     last = last_uses(steps, [*lifted, *anchors])
     stable = {loaded_temp(step) for step in steps if step.phase is Phase.STABLE} - {-1}
@@ -77,8 +76,9 @@ def allocate(
             free.append(places[dst])
     places |= {temp: fresh + number for number, temp in enumerate(sorted(stable))}
     count = fresh + len(stable)
-    renumbered = [renumber(step, places) for step in steps]
-    return renumbered, Places(
+    for step in steps:
+        renumber(step, places)
+    return Places(
         count,
         fresh,
         tuple(places[temp] for temp in lifted),
@@ -86,7 +86,9 @@ def allocate(
     )
 
 
-def renumber(step: Step, places: dict[int, int]) -> Step:
+def renumber(step: Step, places: dict[int, int]) -> None:
     if loaded_temp(step) < 0:
-        return replace(step, uses=tuple(places[temp] for temp in step.uses))
-    return replace(step, dst=places[step.dst], src=places[step.src] if step.src >= 0 else -1)
+        step.uses = tuple(places[temp] for temp in step.uses)
+    else:
+        step.dst = places[step.dst]
+        step.src = places[step.src] if step.src >= 0 else -1

@@ -36,10 +36,10 @@ from .reference import explain
 from .source import FrameView, Source
 
 
-@dataclass(frozen=True)
+@dataclass(slots=True)
 class Load:
     """temps[dst] = op(temps[src], object or number). `keep`: hold the result strongly to the end of
-    the run."""
+    the run. Temps and `keep` are settled when all steps are known (lifetimes.py)."""
 
     op: str
     dst: int
@@ -67,7 +67,7 @@ class Load:
         return f"{step}{' kept' if self.keep else ''}".ljust(44) + f"# {self.source.name}"
 
 
-@dataclass(frozen=True)
+@dataclass(slots=True)
 class GuardCheck:
     """Fail unless op holds for temps[uses]."""
 
@@ -91,7 +91,7 @@ class GuardCheck:
 Step = Load | GuardCheck
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class GuardProgram:
     """The steps, and what they came from: merged guards in the order they are checked."""
 
@@ -114,9 +114,9 @@ class GuardProgram:
             writer.check(guard)
         lifted_temps = [writer.load(source, None) for source in lifted]
         anchors = [writer.temps[source] for source in phases.anchors if source in writer.temps]
-        steps, places = allocate(
-            hold(writer.steps(), [*lifted_temps, *anchors]), lifted_temps, anchors
-        )
+        steps = writer.steps()
+        hold(steps, [*lifted_temps, *anchors])
+        places = allocate(steps, lifted_temps, anchors)
         return cls(tuple(ordered), tuple(lifted), tuple(steps), places)
 
     def native(self) -> Program:
@@ -275,7 +275,7 @@ def order(guards: Sequence[Guard]) -> list[Guard]:
     queue = sorted(guards, key=lambda guard: ranks[id(guard)])  # stable
     quiet: dict[Source, list[Guard]] = defaultdict(list)
     for guard in queue:
-        if not runs_python(guard) and len(kind_of(guard).subjects(guard)) == 1:
+        if ranks[id(guard)][0] != PYTHON and len(kind_of(guard).subjects(guard)) == 1:
             quiet[guard.source].append(guard)
     done: dict[int, Guard] = {}
     # paths whose quiet guards are in place, as are those on the way to them
@@ -291,6 +291,9 @@ def order(guards: Sequence[Guard]) -> list[Guard]:
     return list(done.values())
 
 
+PYTHON = 3  # the rank of guards that run Python
+
+
 def rank(guard: Guard, costs: dict[Source, int]) -> tuple[int, int]:
     """torch's state first: it needs no load, so nothing must be held while its slow path runs. Then
     arguments, then the rest, then what runs Python; the cheaper first."""
@@ -299,7 +302,7 @@ def rank(guard: Guard, costs: dict[Source, int]) -> tuple[int, int]:
     if guard.kind is Kind.TORCH_STATE:
         return 0, cost
     if runs_python(guard):
-        return 3, cost
+        return PYTHON, cost
     return (1 if all(map(is_argument, subjects)) else 2), cost
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import ast
 import re
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 import networkx
@@ -31,10 +32,10 @@ ADAPTERS = {
 }  # files of backends that may know torch's compilers
 
 
-def imports(parts: tuple[str, ...], tree: ast.AST) -> set[tuple[str, ...]]:
-    """Modules of framejit that a file imports when it is imported."""
+def imports(parts: tuple[str, ...], nodes: Iterable[ast.AST]) -> set[tuple[str, ...]]:
+    """Modules of framejit that a file with these nodes imports."""
     found = set()
-    for node in runtime_nodes(tree):
+    for node in nodes:
         if isinstance(node, ast.ImportFrom) and node.level:
             base = parts[: len(parts) - node.level] + tuple(
                 node.module.split(".") if node.module else ()
@@ -53,8 +54,16 @@ def runtime_nodes(tree: ast.AST) -> list[ast.AST]:
     return [node for node in ast.walk(tree) if id(node) not in hidden]
 
 
-GRAPH = networkx.DiGraph([(parts[:-1] if parts[-1] == "__init__" else parts, target)
-                          for parts, tree in PARSED.items() for target in imports(parts, tree)])  # fmt: skip
+def import_graph(nodes_of: Callable[[ast.AST], Iterable[ast.AST]]) -> networkx.DiGraph:
+    return networkx.DiGraph(
+        (parts[:-1] if parts[-1] == "__init__" else parts, target)
+        for parts, tree in PARSED.items()
+        for target in imports(parts, nodes_of(tree))
+    )
+
+
+GRAPH = import_graph(runtime_nodes)
+WITH_TYPES = import_graph(ast.walk)  # and what is imported for type checkers
 
 
 def group(module: tuple[str, ...]) -> str:
@@ -66,10 +75,15 @@ def level(module: tuple[str, ...]) -> int:
     return next(height for height, names in enumerate(LAYERS) if group(module) in names)
 
 
+def folder(module: tuple[str, ...]) -> tuple[str, ...]:
+    return module[:2] if module[:1] == ("frontend",) else module[:1]
+
+
 def test_lower_layers_do_not_import_higher_ones():
+    """For their types neither."""
     assert [
         f"{'.'.join(a)} imports {'.'.join(b)}"
-        for a, b in sorted(GRAPH.edges)
+        for a, b in sorted(WITH_TYPES.edges)
         if group(a) != group(b) and level(a) <= level(b)
     ] == []
 
@@ -79,6 +93,15 @@ def test_imports_have_no_cycles():
         sorted(map(".".join, cycle))
         for cycle in networkx.strongly_connected_components(GRAPH)
         if len(cycle) > 1
+    ] == []
+
+
+def test_imports_for_types_have_no_cycles_beyond_a_folder():
+    """Whose files may name each other's types."""
+    assert [
+        sorted(map(".".join, cycle))
+        for cycle in networkx.strongly_connected_components(WITH_TYPES)
+        if len({folder(module) for module in cycle}) > 1
     ] == []
 
 

@@ -17,10 +17,10 @@ from torch._functorch.partitioners import default_partition, min_cut_remateriali
 from torch._guards import TracingContext
 from torch.utils.checkpoint import CheckpointPolicy
 
+from ..graph.gradient_history import gains_history
 from ..registry import Backend, register_backend
 from .autograd_function import without_base
 from .batched_backward import with_batches
-from .compiled_node import gains_history
 from .graph_parts import Compile, GraphPart, compile_forward_and_backward
 from .partitioner import compared_values
 

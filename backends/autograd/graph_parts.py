@@ -14,9 +14,9 @@ import torch.fx
 from ..graph.passes.copies import Copies
 from ..graph.passes.functional import prepare_for_tracing
 from ..graph.runtime_errors import draws_unread
+from .ahead_of_time import ahead_of_time
 from .autograd_function import ForwardAndBackward
 from .batched_backward import with_batches
-from .compiled_node import ahead_of_time
 from .partitioner import Partition, with_code
 from .shared_partition import partition_once
 

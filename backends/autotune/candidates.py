@@ -7,8 +7,8 @@ from dataclasses import dataclass
 import torch
 import torch.fx
 
-from ..autograd.compiled_node import wants_gradients
 from ..cudagraphs.recordable import reason_not_recordable
+from ..graph.gradient_history import wants_gradients
 from ..graph.supported import device_types, reason_to_refuse
 from ..registry import GRAPHED, Backend, check, is_known, lookup
 from .plan import TuningPlan

@@ -18,7 +18,7 @@ from typing import Any
 import torch
 import torch.fx
 
-from ..autograd.compiled_node import wants_gradients
+from ..graph.gradient_history import wants_gradients
 from ..graph.node_targets import name_of
 from ..graph.supported import device_types
 

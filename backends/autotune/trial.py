@@ -17,7 +17,7 @@ import torch.fx
 from torch.utils._pytree import tree_leaves
 
 from ...overlap import window_of
-from ..autograd.compiled_node import wants_gradients
+from ..graph.gradient_history import wants_gradients
 
 SEED = 20221130
 GRADIENT = "gradient"  # prefix of the names of gradients

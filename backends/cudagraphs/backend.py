@@ -12,7 +12,7 @@ import torch
 import torch.fx
 
 from ...events import UNREPORTED, Reporter
-from ..autograd.compiled_node import wants_gradients
+from ..graph.gradient_history import wants_gradients
 from ..registry import GRAPHED, Backend, captured_graph_function, register_backend
 from .graphed import GraphedCallable, RecordingRequest
 from .recordable import check_recordable

@@ -10,7 +10,9 @@ import torch.fx
 from torch._library.custom_ops import CustomOpDef
 
 TORCHS_OPERATORS = ("aten", "prims", "prim", "higher_order")  # namespaces
-PYTHONS = ("_operator", "builtins", "math")  # modules whose functions are in graphs
+# each a whole network of layers, which all but their own kernels take apart into steps
+RECURRENT_OPERATORS = (torch.gru, torch.lstm, torch.rnn_tanh, torch.rnn_relu)
+PYTHONS = ("_operator", "builtins", "math")  # modules whose functions stand in graphs
 
 
 def name_of(node: torch.fx.Node) -> str:

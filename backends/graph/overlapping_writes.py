@@ -16,6 +16,7 @@ import torch.fx
 import torch.utils._pytree as pytree
 
 from ...overlap import Window, may_overlap, may_overlap_itself
+from .fake_values import fake_of
 from .mutations import is_norm, may_write, written_by, written_nodes
 from .node_targets import name_of
 from .passes.memory import plain_memory_at
@@ -156,10 +157,6 @@ def item_overlaps(node: torch.fx.Node) -> bool:
     with x.fake_mode:
         part = operator.getitem(x.detach(), key)
     return clash(part, given, True)
-
-
-def fake_of(node: Any) -> Any:
-    return node.meta.get("example_value") if isinstance(node, torch.fx.Node) else None
 
 
 def is_pointwise(node: torch.fx.Node) -> bool:

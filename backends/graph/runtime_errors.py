@@ -3,7 +3,7 @@ switch modes. (Errors in shapes and dtypes are found during capture.)"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import torch
@@ -90,6 +90,12 @@ def raises_unread(graph: torch.fx.Graph) -> bool:
     nodes."""
     if not any(map(may_raise, graph.nodes)):
         return False
+    return any(may_raise(node) and "assert" not in name_of(node) for node in unread_nodes(graph))
+
+
+def unread_nodes(graph: torch.fx.Graph) -> list[torch.fx.Node]:
+    """Calls on which nothing that the graph returns or leaves in its inputs depends."""
+    unread = []
     needed = set(graph.output_node().all_input_nodes)
     read = {memory_at(node) for node in (*needed, *graph.find_nodes(op="placeholder"))} - {None}
     for node in reversed(graph.nodes):
@@ -98,15 +104,18 @@ def raises_unread(graph: torch.fx.Graph) -> bool:
         writes = may_write(node) and any(memory_at(other) in read for other in written_nodes(node))
         if node in needed or writes:
             inputs = node.all_input_nodes
+            if node not in needed and name_of(node).startswith("_foreach_"):
+                apart = {other for other in written_nodes(node) if memory_at(other) not in read}
+                inputs = [other for other in inputs if other not in apart]  # written for nobody
             if overwrites(node):
                 target, *inputs = inputs
                 needed.discard(target)
                 read.discard(memory_at(target))
             needed.update(inputs)
             read.update(memory for other in inputs if (memory := memory_at(other)) is not None)
-        elif may_raise(node) and "assert" not in name_of(node):
-            return True
-    return False
+        else:
+            unread.append(node)
+    return unread
 
 
 def overwrites(node: torch.fx.Node) -> bool:
@@ -126,25 +135,15 @@ def switches_modes(node: torch.fx.Node) -> bool:
     return name_of(node) in MODES
 
 
-def draws_random_numbers(nodes: Sequence[torch.fx.Node]) -> bool:
+def draws_random_numbers(nodes: Iterable[torch.fx.Node]) -> bool:
     """Whether the graph may draw from torch's generators."""
     return any(map(_draws, nodes))
 
 
 def draws_unread(graph: torch.fx.Graph) -> bool:
-    """Whether the graph draws random numbers on which no result and no write depends; tracers drop
-    such draws."""
-    read: set[torch.fx.Node] = set()
-    todo = [
-        graph.output_node(),
-        *(node for node in graph.nodes if may_write(node) and not _draws(node)),
-    ]
-    while todo:
-        node = todo.pop()
-        if node not in read:
-            read.add(node)
-            todo += [*node.all_input_nodes, *(user for user in node.users if may_write(user))]
-    return any(_draws(node) and node not in read for node in graph.nodes)
+    """Whether a graph draws random numbers on which nothing that it returns or leaves in its inputs
+    depends; tracers drop such draws, and those behind them would draw other numbers."""
+    return draws_random_numbers(graph.nodes) and any(map(_draws, unread_nodes(graph)))
 
 
 def named_as_random(name: str) -> bool:

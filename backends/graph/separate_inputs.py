@@ -16,8 +16,8 @@ import torch
 import torch.fx
 from torch._subclasses.fake_tensor import FakeTensor
 
-from ..autograd.compiled_node import note_history
 from .grad_mode import grad_mode_kept
+from .gradient_history import note_history
 from .passes.memory import plain_memory_at
 from .runtime_errors import ENTER_AUTOCAST, EXIT_AUTOCAST, GRAD_MODE, switches_modes
 

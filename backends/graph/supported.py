@@ -8,9 +8,9 @@ from typing import Any
 import torch
 import torch.fx
 
-from ..autograd.compiled_node import gains_history, wants_gradients
 from ..registry import Backend
 from .extracted_calls import Checkpointed, CustomFunction
+from .gradient_history import gains_history, wants_gradients
 from .node_targets import is_foreign, name_of
 
 COLLECTIVES = (

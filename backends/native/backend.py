@@ -21,7 +21,8 @@ from ...errors import warn_once
 from ...events import UNREPORTED, KernelRecord, Reporter
 from ...generated import file_name, keep
 from ...phases import Clock
-from ..autograd.compiled_node import runs_as_captured, wants_gradients
+from ..autograd.divergent_operators import runs_as_captured
+from ..graph.gradient_history import wants_gradients
 from ..graph.passes.attention import join_attention
 from ..graph.passes.batch_norms import fold_batch_norms
 from ..graph.passes.channels_last import to_channels_last
@@ -48,6 +49,7 @@ from .toolchain.compile_c import NoCompiler, compiler, functions
 
 if TYPE_CHECKING:
     from ..autograd.graph_parts import GraphPart
+    from .gpu_jobs import Choice
 
 Around = Callable[["GraphPart", Callable[..., Any]], Callable[..., Any]]
 
@@ -445,50 +447,60 @@ def compile_aten(
     program, report.apart = fuse(lower(gm, usable()))
     report.called = [step.origin for step in program.steps if isinstance(step, Call)]
     program = fuse_horizontally(split_long_rows(program, processors()))
-    choices = {}
-    if (
-        tune
-        and any(buffer.device.type == "cuda" for buffer in program.buffers.values())
-        and "cuda" in usable()
-    ):
-        program.write_out()
-        with report.clock.phase("tuning"):
-            choices = gpu().tune_program(program)
+    choices = tune_kernels(program, report) if tune else {}
     reuse_memory(program)
     namespace = Namespace({"run": run})
-    steps = enumerate(program.steps)
-    kernels = {
-        position: step for position, step in steps if isinstance(step, AnyKernel) and step.rows != 0
-    }
-    on_gpu = {
-        position
-        for position, step in kernels.items()
-        if program.buffers[writes(step)[0]].device.type == "cuda"
-    }
-    launches = cpu_launches(
-        program, {n: step for n, step in kernels.items() if n not in on_gpu}, namespace, report
-    )
+    on_cpu, on_gpu = kernels_by_device(program)
+    launches = cpu_launches(program, on_cpu, namespace, report)
     first: list[str] = []
     finish: Callable[[], None] | None = None
     if on_gpu:
-        launched = gpu().launches(program, {n: kernels[n] for n in on_gpu}, namespace, choices)
+        launched = gpu().launches(program, on_gpu, namespace, choices)
         launches |= launched.calls
         finish = launched.finish
         report.kernels += kernel_records(
-            "triton", ((launched.texts[n], kernels[n]) for n in on_gpu), "gpu_kernel_{}"
+            "triton", ((launched.texts[n], kernel) for n, kernel in on_gpu.items()), "gpu_kernel_{}"
         )
         first = gpu().prologue(
             program, namespace, partial(compile_aten, gm, boxed=boxed), boxed=boxed
         )
     namespace.objects |= program.constants
     report.host = Host(program, launches, namespace, first, boxed=boxed).text()
-    name = file_name("native")
-    exec(compile(report.host, name, "exec"), namespace.objects)
-    call: Callable[..., Any] = namespace.objects["call"]
-    keep(name, report.host, call)
+    call = load_host(report.host, namespace)
     if finish is not None:
         (waits or PendingKernels(report.clock)).add(finish)
     return make_boxed(call) if boxed else call
+
+
+def tune_kernels(program: Program, report: CompileReport) -> dict[int, Choice]:
+    """The tiles of a program's kernels on the GPU, by measuring; none without a GPU."""
+    devices = {buffer.device.type for buffer in program.buffers.values()}
+    if "cuda" not in devices or "cuda" not in usable():
+        return {}
+    program.write_out()
+    with report.clock.phase("tuning"):
+        choices: dict[int, Choice] = gpu().tune_program(program)
+    return choices
+
+
+def kernels_by_device(program: Program) -> tuple[dict[int, AnyKernel], dict[int, AnyKernel]]:
+    """The kernels that do something, by their positions: on the CPU, and on the GPU."""
+    on_cpu: dict[int, AnyKernel] = {}
+    on_gpu: dict[int, AnyKernel] = {}
+    for position, step in enumerate(program.steps):
+        if isinstance(step, AnyKernel) and step.rows != 0:
+            device = program.buffers[writes(step)[0]].device.type
+            (on_gpu if device == "cuda" else on_cpu)[position] = step
+    return on_cpu, on_gpu
+
+
+def load_host(text: str, namespace: Namespace) -> Callable[..., Any]:
+    """The function `call` of generated Python, which tracebacks can show."""
+    name = file_name("native")
+    exec(compile(text, name, "exec"), namespace.objects)
+    call: Callable[..., Any] = namespace.objects["call"]
+    keep(name, text, call)
+    return call
 
 
 def make_boxed(call: Callable[..., Any]) -> Callable[..., Any]:

@@ -12,7 +12,7 @@ import torch.fx
 from ...guards.source import SequenceItem, SlotSource, Source
 from ..pycode.code_builder import CodeBuilder
 from ..values.base import CannotReconstruct, Value
-from ..values.containers.sequence import BuiltinContainer
+from ..values.containers.builtin_container import BuiltinContainer
 from ..values.tensor.tensor import TensorMethod
 
 

@@ -28,12 +28,12 @@ from ...events import (
     Spent,
     WrongGraph,
 )
-from .report import (
+from .report import Report
+from .report_data import (
     BreakReport,
     CaptureReport,
     GuardReport,
     Node,
-    Report,
     TimelineSpan,
     Times,
     TurnsReport,

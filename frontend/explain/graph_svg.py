@@ -10,7 +10,7 @@ from itertools import pairwise
 
 import networkx
 
-from .report import Node
+from .report_data import Node
 
 MOST_NODES = 500
 CHARACTER, PADDING = 6.6, 20  # pixels

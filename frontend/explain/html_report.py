@@ -6,7 +6,7 @@ from __future__ import annotations
 import linecache
 import os
 from itertools import groupby
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import jinja2
 from markupsafe import Markup
@@ -16,11 +16,8 @@ from pygments.lexers import get_lexer_by_name
 
 from ...phases import NAMES
 from . import graph_svg, text_report
-from .source import source_line
-
-if TYPE_CHECKING:
-    from .report import Report, TimelineSpan
-    from .source import SourcePart
+from .report_data import ReportData, TimelineSpan
+from .source import SourcePart, source_line
 
 LIGHT, DARK = "default", "github-dark"  # pygments' styles
 LEXERS = {"triton": "python"}
@@ -56,7 +53,7 @@ _environment = jinja2.Environment(
 )
 
 
-def html(report: Report) -> str:
+def html(report: ReportData) -> str:
     colours = {capture.number: place % HUES for place, capture in enumerate(report.graphs)}
     places = {capture.number: place for place, capture in enumerate(report.captures, 1)}
     return _environment.get_template("report.html.j2").render(
@@ -105,7 +102,7 @@ def lines_of(part: SourcePart) -> list[Markup]:
     return [Markup(line) for line in lines[start : start + len(shown)]]
 
 
-def timeline_rows(report: Report) -> list[tuple[str, int, list[TimelineSpan]]]:
+def timeline_rows(report: ReportData) -> list[tuple[str, int, list[TimelineSpan]]]:
     """The timeline's rows: what they show, and their spans."""
     end = max((span.end for span in report.timeline), default=0.0)
     found: dict[tuple[str, int], list[TimelineSpan]] = {}

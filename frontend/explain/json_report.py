@@ -4,22 +4,21 @@ from __future__ import annotations
 
 import json
 import sys
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 
-if TYPE_CHECKING:
-    from ...events import Chosen, Kernels, Miss
-    from .report import BreakReport, CaptureReport, Report, Times
+from ...events import Chosen, Kernels, Miss
+from .report_data import BreakReport, CaptureReport, ReportData, Times
 
 SCHEMA = "framejit.explain/1"
 
 
-def as_json(report: Report) -> str:
+def as_json(report: ReportData) -> str:
     return json.dumps(as_dict(report), indent=2, ensure_ascii=False, allow_nan=False)
 
 
-def as_dict(report: Report) -> dict[str, Any]:
+def as_dict(report: ReportData) -> dict[str, Any]:
     return {
         "schema": SCHEMA,
         "versions": {"python": sys.version.split()[0], "torch": torch.__version__},

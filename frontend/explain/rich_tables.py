@@ -3,21 +3,18 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING
 
 from rich.console import Group, RenderableType
 from rich.table import Column, Table
 from rich.text import Text
 
 from . import text_report
-
-if TYPE_CHECKING:
-    from .report import Report
+from .report_data import ReportData
 
 BAR = 40  # characters
 
 
-def renderable(report: Report) -> RenderableType:
+def renderable(report: ReportData) -> RenderableType:
     parts: list[RenderableType] = [Text(text_report.summary(report), style="bold")]
     parts += [Text(line) for line in text_report.time_lines(report)]
     if report.times.parts:
@@ -30,7 +27,7 @@ def renderable(report: Report) -> RenderableType:
     return Group(*parts)
 
 
-def phases(report: Report) -> Table:
+def phases(report: ReportData) -> Table:
     made = Table(
         "phase",
         Column("time", justify="right"),
@@ -52,7 +49,7 @@ def phases(report: Report) -> Table:
     return made
 
 
-def captures(report: Report) -> Table:
+def captures(report: ReportData) -> Table:
     made = Table(
         "#", Column("captured", overflow="fold"), "runs on", title="captures", title_justify="left"
     )
@@ -76,7 +73,7 @@ def captures(report: Report) -> Table:
     return made
 
 
-def breaks(report: Report) -> Table:
+def breaks(report: ReportData) -> Table:
     made = Table(
         "#",
         Column("where", overflow="fold"),

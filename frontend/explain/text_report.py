@@ -5,13 +5,10 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
+from ...events import Miss, Note, Recorded
+from .report_data import BreakReport, CaptureReport, GuardReport, ReportData
 from .source import source_line
-
-if TYPE_CHECKING:
-    from ...events import Miss, Note, Recorded
-    from .report import BreakReport, CaptureReport, GuardReport, Report
 
 SCREEN = 40  # lines
 WIDTH = 160  # characters of a line in a report that is cut
@@ -19,9 +16,8 @@ SHOWN = 4  # of each section there
 GUARDS_SHOWN = 8  # of each capture; all are in `report.captures[i].checks`
 
 
-def text(report: Report) -> str:
-    """The whole of a short report; of a long one what fits on a screen, the most expensive
-    first."""
+def text(report: ReportData) -> str:
+    """All of a short report; of a long one what fits a screen, the most expensive first."""
     everything = details(report).splitlines()
     if len(everything) <= SCREEN:
         return "\n".join(everything)
@@ -37,7 +33,7 @@ def text(report: Report) -> str:
     )
 
 
-def details(report: Report) -> str:
+def details(report: ReportData) -> str:
     """The whole report."""
     again = (line for one in recompile_groups(report) for line in recompile_lines(one))
     return "\n".join(
@@ -51,7 +47,7 @@ def details(report: Report) -> str:
     )
 
 
-def heading(report: Report) -> Iterator[str]:
+def heading(report: ReportData) -> Iterator[str]:
     yield summary(report)
     yield from time_lines(report)
     if report.account is not None and report.account.compiles:
@@ -70,8 +66,8 @@ def cut(line: str) -> str:
     return line if len(line) <= WIDTH else f"{line[: WIDTH - 3]}..."
 
 
-def ranked_breaks(report: Report) -> list[BreakReport]:
-    """The most expensive first; without measurements, the most frequent first."""
+def ranked_breaks(report: ReportData) -> list[BreakReport]:
+    """What loses most first; without measurements, what was met most often."""
     return sorted(report.breaks, key=lambda one: (-one.lost_in_all, -one.times))
 
 
@@ -96,7 +92,7 @@ class RecompileGroup:
     failure: str  # the last of those that were most frequent
 
 
-def recompile_groups(report: Report) -> list[RecompileGroup]:
+def recompile_groups(report: ReportData) -> list[RecompileGroup]:
     """What was compiled again, the most expensive first."""
     places: dict[tuple[str, str], list[Miss]] = {}
     for miss in report.misses:
@@ -125,7 +121,7 @@ def recompile_lines(one: RecompileGroup) -> list[str]:
     ]
 
 
-def costliest_captures(report: Report) -> Iterator[str]:
+def costliest_captures(report: ReportData) -> Iterator[str]:
     """A line for each of the few captures that took longest to compile."""
     ranked = sorted(report.captures, key=lambda one: -sum(one.seconds.values()))
     for one in ranked[:SHOWN]:
@@ -137,7 +133,7 @@ def costliest_captures(report: Report) -> Iterator[str]:
         yield f"... and {len(ranked) - SHOWN} more in report.captures"
 
 
-def summary(report: Report) -> str:
+def summary(report: ReportData) -> str:
     """One line: how much was captured, and the time that took."""
     counts = ", ".join(
         (
@@ -162,14 +158,14 @@ def duration(seconds: float) -> str:
     return f"{seconds / 1e-9:.0f} ns"
 
 
-def shares(report: Report) -> str:
+def shares(report: ReportData) -> str:
     """Where the time went, "" where nothing but compiling was measured."""
     if report.times.graphs is None:
         return ""
     return ", ".join(f"{share:.0%} {kind}" for kind, share in report.times.shares.items())
 
 
-def time_lines(report: Report) -> Iterator[str]:
+def time_lines(report: ReportData) -> Iterator[str]:
     if report.times.wall is not None:
         calls = "the call" if report.calls == 1 else f"{report.calls} calls"
         yield f"{calls} took {duration(report.times.wall)}"
@@ -182,7 +178,7 @@ def time_lines(report: Report) -> Iterator[str]:
         )
 
 
-def capture_lines(report: Report) -> Iterator[str]:
+def capture_lines(report: ReportData) -> Iterator[str]:
     for number, capture in enumerate(report.captures, 1):
         counts = f"{count(capture.ops, 'op')}, {count(len(capture.checks), 'guard')}"
         yield f"capture {number}: {capture.function} from {capture.where}: {counts}"
@@ -225,7 +221,7 @@ def guard_line(check: GuardReport) -> str:
     return f"{check}" + (f"  ({', '.join(seen)})" if seen else "")
 
 
-def break_lines(report: Report) -> Iterator[str]:
+def break_lines(report: ReportData) -> Iterator[str]:
     for number, item in enumerate(report.breaks, 1):
         times = f" ({item.times} times)" if item.times > 1 else ""
         yield f"break {number}: {item.reason} [{item.id}]{times}"
@@ -259,7 +255,7 @@ def cost(item: BreakReport) -> str:
     return ", ".join(said)
 
 
-def other_lines(report: Report) -> Iterator[str]:
+def other_lines(report: ReportData) -> Iterator[str]:
     for skipped in report.skipped:
         at = f" at {skipped.where}" if skipped.where else ""
         yield f"left to Python: {skipped.function}{at}: {skipped.reason}"

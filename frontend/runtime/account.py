@@ -30,10 +30,11 @@ class Account:
         self.again = 0
         self.has_warned = False  # whether the user was warned
 
-    def compiles_all(self, calls: int) -> bool:
-        """Whether every loop iteration that needs code of its own gets it: in the first call, and
-        where the user has set an unlimited budget."""
-        return calls <= 1 or self._budget_s == math.inf
+    @property
+    def compiles_all(self) -> bool:
+        """Whether each iteration of a loop gets code of its own if it needs it: where the user set
+        no bound at all."""
+        return self._budget_s == math.inf
 
     def may_compile(self, versions: int, calls: int) -> bool:
         """Whether a site with this many versions may compile another one now, at this call of the

@@ -36,9 +36,14 @@ class CompileUnit:
         return self.decoded.code.co_qualname
 
     @property
+    def where(self) -> str:
+        """file:line of its function."""
+        return f"{self.decoded.code.co_filename}:{self.decoded.code.co_firstlineno}"
+
+    @property
     def start(self) -> str:
         """file:line of its first instruction."""
         if not self.frames:
-            return f"{self.decoded.code.co_filename}:{self.decoded.code.co_firstlineno}"
+            return self.where
         decoded, point = self.frames[-1].decoded, self.frames[-1].point
         return f"{decoded.code.co_filename}:{decoded.instrs[point.index].line}"

@@ -25,9 +25,10 @@ MARGIN = 0.95  # eager must be faster than this fraction of the compiled call's 
 WINS = 5  # in at least this fraction of the pairs (whose inputs may have different sizes)
 REST = 64  # calls in eager until the next comparison; doubled each time
 MOST_RESTS = 10  # doublings
-IDLE_CAPTURES = 4  # captures of a frame without tensor work, before calls are passed over
-PLAIN = (int, float, str, type(None))  # results without tensors
-EARLY_ENTRIES = 8  # entries of a site in a loop, before any of them has served a second call
+MOST_TURNS = 8  # between training and evaluation, before nothing is compared
+IDLE_CAPTURES = 4  # of a frame without tensor work, before calls are passed over
+PLAIN = (int, float, str, type(None))  # results that hold no tensor
+EARLY_ENTRIES = 8  # that a place in a loop may have before any of them has served a second call
 
 
 class ContestHost(Protocol):
@@ -44,7 +45,11 @@ class ContestHost(Protocol):
 
 class Contest:
     """Compares calls of a handle, compiled and in eager, once nothing is compiled any more. `begin`
-    and `end` are called around each measured call (handle.c)."""
+    and `end` are called around each measured call (handle.c).
+
+    Where a backward pass may follow that was compiled too, what is compared are steps: the time
+    from the beginning of one call to that of the next. Compiled and eager calls take turns as in
+    ABBA, so that with two calls a step neither always has the same one."""
 
     def __init__(self, measured: Callable[[], ContestHost | None]) -> None:
         self._measured = measured  # weakly: the handle holds the contest
@@ -54,6 +59,8 @@ class Contest:
         self._compiles = -1
         self._thread, self._start = 0, 0.0
         self._eager = False
+        self._whole_steps = self._step_goes_on = False
+        self._turns = 0  # from calls to whole steps, or back
 
     @property
     def _comparing(self) -> bool:
@@ -64,9 +71,15 @@ class Contest:
         cache = self._measured()
         if cache is None:
             return False
-        self._eager = self._comparing and len(self._samples[True]) < len(self._samples[False])
-        self._compiles, self._thread = cache.compiles, threading.get_ident()
-        self._start = self._now()
+        now, rests = self._now(), self._rests
+        if self._step_goes_on and self._thread == threading.get_ident():
+            self._take(cache, now - self._start)
+        self._step_goes_on, self._thread = False, 0
+        if self._rests > rests:
+            return False  # the step that begins ends behind calls that are not measured
+        taken = sum(map(len, self._samples.values()))
+        self._eager = self._comparing and taken % 4 in (1, 2)
+        self._compiles, self._thread, self._start = cache.compiles, threading.get_ident(), now
         return self._eager
 
     def end(self, result: Any) -> None:
@@ -74,18 +87,27 @@ class Contest:
         cache = self._measured()
         if cache is None or self._thread != threading.get_ident():
             return
-        took, self._thread = self._now() - self._start, 0
+        whole_steps = cache.has_compiled_gradients() and may_go_backward(result)
+        if whole_steps != self._whole_steps:
+            self._whole_steps, self._turns = whole_steps, self._turns + 1
+            self._restart()
+            if self._turns > MOST_TURNS:
+                cache.end_contest()
+        if whole_steps:
+            self._step_goes_on = True
+        else:
+            took, self._thread = self._now() - self._start, 0
+            self._take(cache, took)
+
+    def _take(self, cache: ContestHost, took: float) -> None:
+        """A call, or a step, has taken so many seconds."""
         if cache.compiles != self._compiles:
             self._restart()
         elif not self._comparing:
             self._settled += 1
         else:
-            if cache.has_compiled_gradients() and may_go_backward(result):
-                # the backward pass, which runs outside of the call, matters too
-                cache.end_contest()
-                return
             self._samples[self._eager].append(took)
-            if len(self._samples[True]) == PAIRS:
+            if min(map(len, self._samples.values())) == PAIRS:
                 self._conclude(cache)
 
     def _now(self) -> float:

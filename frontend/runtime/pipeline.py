@@ -7,7 +7,7 @@ Entry.
     guards          guards -> a program for C
 
 Capture and code generation may start over with an earlier break. The one broad `except` of the
-frontend is in cache.py, around `Compilation.run`.
+frontend is in cache.py (`_compile`), around `Compilation.run`.
 """
 
 from __future__ import annotations

@@ -11,7 +11,7 @@ from ..pycode.call_completion import AS_IS, CallCompletion
 from ..pycode.passthrough import PassthroughFrame
 from ..values.base import Value
 from ..values.constant import Constant
-from ..values.containers.sequence import BuiltinContainer
+from ..values.containers.builtin_container import BuiltinContainer
 from ..values.functions.function import FunctionValue
 from ..values.functions.method import MethodValue
 from ..values.objects.class_value import ClassValue, bind, raw_attribute, stored_in_class, type_path
@@ -105,6 +105,8 @@ class Calls:
             raise GraphBreak(
                 "unknown-call", f"dict.{name}() of an OrderedDict, which bypasses its order"
             )
+        if isinstance(receiver, ClassValue) and name not in vars(receiver.cls):
+            raise GraphBreak("unknown-call", f"{owner.__name__}.{name}")  # would find this again
         handler = method_of(owner, name) if isinstance(receiver, BuiltinContainer) else None
         if handler is not None and accepts(handler, len(args) + 2, kwargs):
             return handler(self._tx, receiver, *args, **kwargs)

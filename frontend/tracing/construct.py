@@ -12,8 +12,9 @@ import torch
 from ...errors import GraphBreak
 from ...guards.source import attribute_path
 from ..values.base import Value
+from ..values.containers.builtin_container import BuiltinContainer
 from ..values.containers.mapping import DictValue
-from ..values.containers.sequence import BuiltinContainer, ListValue, TupleValue
+from ..values.containers.sequence import ListValue, TupleValue
 from ..values.objects.class_value import ClassValue, raw_attribute
 from ..values.objects.exception import ExceptionValue
 from ..values.objects.mro import MISSING, lookup

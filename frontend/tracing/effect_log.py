@@ -16,11 +16,10 @@ import torch.fx
 
 from ...errors import GraphBreak
 from ..values.base import Value
+from ..values.context import Namespace
 from ..values.mutable import Mutable
 from ..values.program_output import ProgramOutput
 from ..values.tensor.random_state import RandomState
-
-Namespace = dict[str, Any] | type
 
 
 @dataclass(frozen=True)

@@ -17,8 +17,9 @@ from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode, in_kernel_
 
 aten = torch.ops.aten
 Size = int | torch.SymInt
-# a method of QuickFakes that returns None where torch's operator has to run
-Rule = Callable[..., Any]
+Rule = Callable[
+    ..., Any
+]  # of FakeRules and an operator's arguments; returns None where torch's operator has to run
 RULES: dict[Any, Rule] = {}
 NUMBERS = (int, float, torch.SymInt, torch.SymFloat)
 LONGEST = 2**63 - 1
@@ -95,10 +96,13 @@ class FakeRules:
         strides = like.stride() if sizes is like.shape else strides_of(sizes)
         return FakeTensor(self.mode, torch.as_strided(empty, sizes, strides), like.fake_device)
 
-    def share(self, base: FakeTensor, sizes: Sequence[Size], strides: Sequence[Size]) -> FakeTensor:
-        """Another view of the same memory."""
+    def share(
+        self, base: FakeTensor, sizes: Sequence[Size], strides: Sequence[Size], skipped: Size = 0
+    ) -> FakeTensor:
+        """Another view of the same memory, which begins behind the elements that are skipped."""
         with in_kernel_invocation_manager(self.mode):
-            meta = aten.as_strided.default(base, sizes, strides, base.storage_offset())
+            start = base.storage_offset() + skipped
+            meta = aten.as_strided.default(base, sizes, strides, start)
         return FakeTensor(self.mode, meta, base.fake_device)
 
 
@@ -204,6 +208,39 @@ def layer_norm(fakes: FakeRules, x: Any, shape: Any, weight: Any, bias: Any, eps
         return None
     each = [*x.shape[:at], *[1] * len(shape)]
     return fakes.make(x, x.shape), fakes.make(x, each), fakes.make(x, each)
+
+
+@rule(aten.native_group_norm.default)
+def group_norm(
+    fakes: FakeRules, x: Any, weight: Any, bias: Any, n: Any, c: Any, _: Any, groups: Any, eps: Any
+) -> Any:
+    affine = [tensor for tensor in (weight, bias) if tensor is not None]
+    if (
+        not fakes.is_known(x, *affine)
+        or x.dtype not in FULL
+        or x.fake_device.type != "cpu"
+        or not (type(c) is type(groups) is int and c % groups == 0)
+        or not (x.dim() > 1 and same(x.shape[0], n) and same(x.shape[1], c))
+        or not all(tensor.dim() == 1 and same(tensor.shape[0], c) for tensor in affine)
+    ):
+        return None
+    return fakes.make(x, x.shape), fakes.make(x, [n, groups]), fakes.make(x, [n, groups])
+
+
+@rule(aten.cat.default)
+def cat(fakes: FakeRules, tensors: Any, dim: Any = 0) -> Any:
+    """Of tensors of the same number of dimensions: an empty one of one dimension is left out."""
+    if not tensors or not fakes.is_known(*tensors):
+        return None
+    first, count = tensors[0], tensors[0].dim()
+    if count < 2 or type(dim) is not int or not -count <= dim < count:
+        return None
+    at = dim % count
+    others = [[*tensor.shape[:at], *tensor.shape[at + 1 :]] for tensor in tensors]
+    if not all(alike(sizes, others[0]) for sizes in others):
+        return None
+    together = sum(tensor.shape[at] for tensor in tensors)
+    return fakes.make(first, [*first.shape[:at], together, *first.shape[at + 1 :]])
 
 
 @rule(aten.mean.dim)
@@ -362,15 +399,21 @@ def unsqueeze(fakes: FakeRules, x: Any, dim: Any) -> Any:
 def slice_(
     fakes: FakeRules, x: Any, dim: Any = 0, start: Any = None, end: Any = None, step: Any = 1
 ) -> Any:
-    """A slice of a whole dimension, as the colon in `x[:, 1]`."""
-    whole = (
-        (start is None or same(start, 0))
-        and (end is None or (type(end) is int and end >= LONGEST))
-        and type(step) is int
-        and step == 1
-    )
-    known = whole and fakes.is_strided(x) and type(dim) is int and -x.dim() <= dim < x.dim()
-    return fakes.share(x, x.shape, x.stride()) if known else None
+    """A slice of a whole dimension, as the colon in `x[:, 1]`, or of one whose size is known."""
+    if not (fakes.is_strided(x) and type(dim) is int and -x.dim() <= dim < x.dim()):
+        return None
+    if type(step) is not int or step != 1:
+        return None
+    sizes, strides = list(x.shape), x.stride()
+    if (start is None or same(start, 0)) and (end is None or (type(end) is int and end >= LONGEST)):
+        return fakes.share(x, sizes, strides)
+    if not all(bound is None or type(bound) is int for bound in (start, end)):
+        return None
+    if type(sizes[dim]) is not int:
+        return None
+    first, last, _ = slice(start, end).indices(sizes[dim])
+    sizes[dim] = max(0, last - first)
+    return fakes.share(x, sizes, strides, first * strides[dim])
 
 
 @rule(aten.expand.default)

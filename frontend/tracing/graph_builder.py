@@ -16,8 +16,9 @@ from torch._C._functorch import is_functorch_wrapped_tensor
 from torch._dispatch.python import enable_python_dispatcher
 from torch._subclasses import fake_tensor
 
-from ...backends.autograd.compiled_node import note_history
+from ...backends.graph.gradient_history import note_history
 from ...backends.graph.mutations import is_written
+from ...backends.graph.node_targets import RECURRENT_OPERATORS
 from ...backends.graph.runtime_errors import may_draw, named_as_random
 from ...errors import GraphBreak
 from ...guards.guard import Kind, TensorSpec
@@ -25,7 +26,8 @@ from ...guards.source import Source
 from ..values.base import Value
 from ..values.constant import LITERAL_TYPES, Constant
 from ..values.containers.mapping import DictValue
-from ..values.containers.sequence import ListValue, Sequence, SliceValue, TupleValue
+from ..values.containers.sequence import ListValue, Sequence, TupleValue
+from ..values.containers.slice import SliceValue
 from ..values.modes.mode_manager import MODE_SWITCHES
 from ..values.numpy.numpy_number import TYPED_BY_DATA, operand
 from ..values.objects.class_value import ClassValue
@@ -41,7 +43,8 @@ from ..values.tensor.tensor_subclass import (
 )
 from .fake_execution import CaptureFakeMode, lacks_dimension
 from .foreach_writes import counted_writes
-from .mixed_dtypes import has_mixed_dtypes, refuses_cast
+from .known_floats import with_known_floats
+from .mixed_dtypes import has_mixed_dtypes, refuses_dtypes
 from .outcome import Restart
 from .refused_writes import refuses_operation, writes_first_argument
 from .size_fixing import dispatcher_for
@@ -369,10 +372,14 @@ class GraphBuilder:
             self.tx.symbols.shapes.asking(target) if self.tx.symbols.exist else NO_SYMBOLS,
             time.perf_counter(),
         )
+        if self.tx.symbols.exist:
+            args, kwargs = with_known_floats(
+                _target_name(target), args, kwargs, self.tx.symbols.shapes.decide
+            )
         if (
             writes_first_argument(target, args)
             and not named_as_random(_target_name(target))  # trying it would move the generator
-            and refuses_cast(partial(apply, kind, target), args, kwargs)
+            and refuses_dtypes(partial(apply, kind, target), args, kwargs)
         ):
             raise GraphBreak("exception-leaves", f"RuntimeError of {_target_name(target)}")
         try:
@@ -530,14 +537,10 @@ def tensor_spec(real: torch.Tensor) -> TensorSpec:
     )  # fmt: skip
 
 
-# Recurrent layers, which all but their own kernels take apart into steps: code for one length.
-RECURRENT = (torch.gru, torch.lstm, torch.rnn_tanh, torch.rnn_relu)
-
-
 def steps_through_a_length(target: Any, operands: list[Any]) -> bool:
     """Whether this is a recurrent layer over sequences whose length varies, or a packed batch of
-    them."""
-    if not any(target is one for one in RECURRENT):
+    them: taken apart into steps, it would be code for one length."""
+    if not any(target is one for one in RECURRENT_OPERATORS):
         return False
     packed = isinstance(operands[2], torch.Tensor)
     lengths = (

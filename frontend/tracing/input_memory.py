@@ -11,7 +11,7 @@ import torch
 import torch.fx
 from torch._C._functorch import is_functorch_wrapped_tensor
 
-from ...backends.autograd.compiled_node import gains_history
+from ...backends.graph.gradient_history import gains_history
 from ...guards.guard import Guard, Kind, MemoryRelation
 from ...guards.native.layout import is_plain_object
 from ...overlap import may_overlap, may_overlap_itself, window_of

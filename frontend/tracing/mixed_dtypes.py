@@ -29,8 +29,8 @@ NUMBERS = {
     torch.SymFloat: torch.float64,
 }
 SYMBOLS = {torch.SymInt: 1, torch.SymFloat: 1.0, torch.SymBool: True}  # any number of the type
-INTEGER = 1  # a category
-CANNOT_CAST = "can't be cast"  # in the message of the error
+FLOATING = 2  # a category
+REFUSALS = ("can't be cast", "implemented for", "supported")  # in messages of errors
 
 
 def has_mixed_dtypes(target: Any, args: list[Any], kwargs: dict[str, Any]) -> bool:
@@ -49,21 +49,29 @@ def has_mixed_dtypes(target: Any, args: list[Any], kwargs: dict[str, Any]) -> bo
     return not any(torch.is_autocast_enabled(tensor.device.type) for tensor in given)
 
 
-def refuses_cast(
+def refuses_dtypes(
     apply: Callable[[list[Any], dict[str, Any]], Any], args: list[Any], kwargs: dict[str, Any]
 ) -> bool:
     """Whether an operator that writes into its first argument computes something that cannot be
-    cast to that argument's dtype. Some meta kernels (`mul_`, `logit_`) do not check it, so torch
-    itself is asked, with small tensors of ones on the CPU."""
-    kind = _category(args[0])
+    cast to that argument's dtype, or has no kernel for it. Some meta kernels (`mul_`, `logit_`,
+    `heaviside_`) do not check it, so torch itself is asked, with small tensors of ones on the
+    CPU."""
     others = pytree.arg_tree_leaves(*args[1:], **kwargs)
-    if kind > INTEGER and all(_category(other) <= kind for other in others):
+    if args[0].is_floating_point() and all(_agrees(args[0], other) for other in others):
         return False
     try:
         apply(*pytree.tree_map(_small, (args, kwargs)))
     except Exception as error:  # of another kind: of these tensors, not of the dtypes
-        return CANNOT_CAST in str(error)
+        said = str(error)
+        return any(refusal in said for refusal in REFUSALS)
     return False
+
+
+def _agrees(written: torch.Tensor, other: Any) -> bool:
+    """Whether an operand can be written into a floating-point tensor by any operator."""
+    if isinstance(other, torch.Tensor):
+        return other.dtype == written.dtype
+    return _category(other) <= FLOATING
 
 
 def _category(value: Any) -> int:

@@ -17,13 +17,13 @@ from ...errors import GraphBreak, SkipFrame
 from ..pycode.instr import Op
 from ..pycode.unwinding import passes_handlers
 from ..values.base import Value
+from ..values.context import InterpretedFrame
 from ..values.iterators.generator import GeneratorValue
 from ..values.objects.user_object import UserObject
 from .effect_log import was_there
 from .outcome import Restart
 
 if TYPE_CHECKING:
-    from .interpreter import Interpreter
     from .trace import Trace
 
 # fields without values
@@ -117,7 +117,7 @@ def runs_code_when_closed(generator: GeneratorValue) -> bool:
     )
 
 
-def frame_values(frame: Interpreter) -> Iterator[Value | None]:
+def frame_values(frame: InterpretedFrame) -> Iterator[Value | None]:
     yield from frame.stack
     yield from frame.slots
 

@@ -10,6 +10,7 @@ from torch.utils.hooks import RemovableHandle
 from ...backends.graph.backward_hooks import HookEntry, HookExit
 from ...errors import GraphBreak
 from ...guards.guard import Kind
+from ...guards.guard_log import GuardLog
 from ...guards.source import Source, TorchStateSource
 from ...guards.torch_state import TorchState
 from ...options import Options
@@ -27,7 +28,6 @@ from .exception_state import ExceptionState
 from .fake_execution import CaptureFakeMode, load_torch
 from .frame_stack import FrameStack
 from .graph_builder import GraphBuilder
-from .guard_log import GuardLog
 from .object_table import ObjectTable
 from .outcome import Restart
 from .suspended_generators import SuspendedGenerators

@@ -6,9 +6,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from ..values.base import Value
+from ..values.containers.builtin_container import BoundBuiltin
 from ..values.containers.instance_dict import InstanceDictValue
 from ..values.containers.mapping import DictValue
-from ..values.containers.sequence import BoundBuiltin, ListValue, TupleValue
+from ..values.containers.sequence import ListValue, TupleValue
 from ..values.functions.function import FunctionValue
 from ..values.objects.user_object import UserObject
 

@@ -1,47 +1,73 @@
 """TraceContext: the state of one capture, as values see it. tracing/trace.py is the one
-implementation."""
+implementation; each part here is what values use of a class in tracing/, which documents it."""
 
 from __future__ import annotations
 
+import types
+from collections.abc import Callable
+from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any, Protocol
 
+import torch
+import torch.fx
+
+from ...errors import GraphBreak
+from ...guards.guard_log import GuardLog
 from ...guards.source import Source
-from .base import Value
+from ...options import Options
+from ..pycode.call_completion import AS_IS, CallCompletion
+from ..pycode.instr import DecodedCode
+from ..pycode.passthrough import PassthroughFrame
+from .base import ObservedException, Value
 
 if TYPE_CHECKING:
-    from ...options import Options
-    from ..tracing.calls import Calls
-    from ..tracing.effect_log import EffectLog
-    from ..tracing.exception_state import ExceptionState
-    from ..tracing.frame_stack import FrameStack
-    from ..tracing.graph_builder import GraphBuilder
-    from ..tracing.guard_log import GuardLog
-    from ..tracing.object_table import ObjectTable
-    from ..tracing.suspended_generators import SuspendedGenerators
-    from ..tracing.symbolic_inputs import SymbolicInputs
-    from ..tracing.value_factory import ValueFactory
-    from ..tracing.work_budget import WorkBudget
+    from .containers.mapping import DictValue
+    from .functions.function import FunctionValue
+    from .iterators.generator import GeneratorValue
     from .modes.mode_manager import TorchModes
+    from .mutable import Mutable
+    from .objects.class_value import ClassValue
+    from .objects.user_object import UserObject
+    from .program_output import ProgramOutput
     from .tensor.random_state import RandomState
+    from .tensor.tensor import IdentityKey, TensorValue
+
+Namespace = dict[str, Any] | type
 
 
 class TraceContext(Protocol):
-    """What a value may use; each member's class documents what it does."""
+    """What a value may use."""
 
-    options: Options
-    guards: GuardLog  # facts that the capture relies on
-    objects: ObjectTable  # which value stands for which existing object; identity
-    symbols: SymbolicInputs  # sizes and numbers that vary
-    graph: GraphBuilder  # operations
-    effects: EffectLog  # what the program changed
-    exceptions: ExceptionState
-    frames: FrameStack
-    generators: SuspendedGenerators
-    modes: TorchModes
-    random: RandomState
-    work: WorkBudget
-    calls: Calls  # inlining, instances, methods past the instance
-    make: ValueFactory  # values of other families
+    @property
+    def options(self) -> Options: ...
+    @property
+    def guards(self) -> GuardLog:
+        """The facts that the capture relies on."""
+
+    @property
+    def objects(self) -> KnownObjects: ...
+    @property
+    def symbols(self) -> KnownSymbols: ...
+    @property
+    def graph(self) -> Operations: ...
+    @property
+    def effects(self) -> Effects: ...
+    @property
+    def exceptions(self) -> Exceptions: ...
+    @property
+    def frames(self) -> Positions: ...
+    @property
+    def generators(self) -> LiveGenerators: ...
+    @property
+    def modes(self) -> TorchModes: ...
+    @property
+    def random(self) -> RandomState: ...
+    @property
+    def work(self) -> Work: ...
+    @property
+    def calls(self) -> CallRules: ...
+    @property
+    def make(self) -> ValueMaker: ...
 
     def wrap(self, obj: Any, source: Source | None) -> Value:
         """The value of an object: guarded when it has a source, a literal of the program when it
@@ -49,3 +75,171 @@ class TraceContext(Protocol):
 
     def look(self, value: Value) -> Value:
         """The value itself, or what a LazyValue stands for."""
+
+
+class KnownObjects(Protocol):
+    """Which value stands for which existing object; identity."""
+
+    class_paths: dict[int, Source | None]
+
+    def wrap_global(self, obj: Any, source: Source | None) -> Value: ...
+    def wrap_held(self, obj: Any, source: Source | None) -> Value: ...
+    def remember(self, obj: Any, value: Value) -> Any: ...
+    def find(self, obj: Any) -> Any: ...
+    def real_object(self, value: Value) -> Any: ...
+    def same(self, left: Value, right: Value) -> bool: ...
+    def equal(self, left: Value, right: Value) -> bool: ...
+    def compare(self, sign: str, left: Value, right: Value) -> Value: ...
+    def operate(self, sign: str, left: Value, right: Value) -> Value: ...
+    def identity_key(self, value: Value, real: Any) -> IdentityKey: ...
+    def may_be_gone(self, obj: Any) -> bool: ...
+    def is_iterated_changed(self, iterator: Any) -> bool: ...
+
+
+class KnownSymbols(Protocol):
+    """Sizes and numbers that vary."""
+
+    @property
+    def exist(self) -> bool: ...
+    @property
+    def shapes(self) -> SymbolicShapes: ...
+    @property
+    def variation(self) -> KnownVariation: ...
+    def is_symbolic(self, source: Source, number: int | float) -> bool: ...
+    def input(self, number: int | float, source: Source) -> Value: ...
+
+
+class SymbolicShapes(Protocol):
+    """The capture's ShapeEnv, and which number in the graph stands for which symbol."""
+
+    def number(
+        self,
+        result: Any,
+        function: Callable[..., Any] | None = None,
+        operands: tuple[Value, ...] = (),
+    ) -> Value: ...
+
+
+class KnownVariation(Protocol):
+    """What earlier calls had otherwise."""
+
+    captures: int  # so far
+
+
+class Operations(Protocol):
+    """The graph."""
+
+    nodes: list[torch.fx.Node]
+
+    def input(self, tx: TraceContext, real: torch.Tensor, source: Source) -> TensorValue: ...
+    def call(
+        self, kind: str, target: Any, args: list[Value], kwargs: dict[str, Value]
+    ) -> Value: ...
+    def raw_call(self, target: Callable[..., Any], args: tuple[Any, ...]) -> torch.fx.Node: ...
+    def stand_in(
+        self, target: Callable[..., Any], position: int, like: torch.Tensor
+    ) -> TensorValue: ...
+    def tensor_of(self, node: torch.fx.Node) -> TensorValue: ...
+    def mark(self) -> int: ...
+    def rollback(self, mark: int) -> None: ...
+
+
+class Effects(Protocol):
+    """What the program changed."""
+
+    changed: dict[Mutable, None]
+    watched_by: str | None
+
+    @property
+    def globals(self) -> dict[tuple[int, str], tuple[Namespace, Value]]: ...
+    def change(self, value: Mutable) -> None: ...
+    def read(self, value: Mutable) -> None: ...
+    def may_be_seen(self) -> bool: ...
+    def only_its_own(self, stop: GraphBreak) -> AbstractContextManager[None]: ...
+    def set_global(self, where: Namespace, name: str, value: Value) -> None: ...
+    def output(self, output: ProgramOutput) -> None: ...
+
+
+class Exceptions(Protocol):
+    """The exception being handled, and new ones."""
+
+    handled: Value | None
+
+    def handled_outside(self) -> Value: ...
+    def new(self, cls: type[BaseException], *args: Any) -> ObservedException: ...
+    def new_of_values(self, cls: type[BaseException], args: list[Value]) -> ObservedException: ...
+    def no_attribute(self, type_name: str, name: str) -> ObservedException: ...
+    def instance(self, value: Value) -> Value: ...
+
+
+class Positions(Protocol):
+    """Where the interpretation is in the user's code."""
+
+    def break_position(self) -> int: ...
+    def root_break_position(self) -> int: ...
+    def line(self) -> tuple[int, types.CodeType]: ...
+    def innermost_globals(self) -> dict[str, Any]: ...
+
+
+class LiveGenerators(Protocol):
+    """The generators that are suspended."""
+
+    def add(self, generator: GeneratorValue) -> None: ...
+    def remove(self, generator: GeneratorValue) -> None: ...
+    def is_running(self, generator: GeneratorValue) -> bool: ...
+
+
+class Work(Protocol):
+    """The limit of what one capture interprets."""
+
+    def count(self) -> None: ...
+
+
+class CallRules(Protocol):
+    """What a call does that only the capture can say: inlining, instances, methods past the
+    instance."""
+
+    def inline(
+        self,
+        function: FunctionValue,
+        args: list[Value],
+        kwargs: dict[str, Value],
+        through: tuple[PassthroughFrame, ...] | None = None,
+        completion: CallCompletion = AS_IS,
+    ) -> Value: ...
+    def construct(self, cls: ClassValue, args: list[Value], kwargs: dict[str, Value]) -> Value: ...
+    def new_object(self, cls: type, args: list[Value]) -> Value: ...
+    def sort(self, items: list[Value], key: Value | None, reverse: Value | None) -> list[Value]: ...
+    def class_method(self, receiver: Value, cls: type, name: str) -> Value: ...
+    def class_attribute(self, receiver: Value, cls: type, name: str) -> Value: ...
+    def builtin_method(
+        self, receiver: Value, descriptor: Any, args: list[Value], kwargs: dict[str, Value]
+    ) -> Value: ...
+
+
+class ValueMaker(Protocol):
+    """Values of other families."""
+
+    def tuple_of(self, items: list[Value]) -> Value: ...
+    def list_of(self, items: list[Value]) -> Value: ...
+    def dict_of(self, pairs: list[tuple[Value, Value]]) -> DictValue: ...
+    def bound_method(self, receiver: Value, name: str) -> Value: ...
+    def instance_dictionary(self, owner: UserObject | FunctionValue) -> Value: ...
+
+
+class InterpretedFrame(Protocol):
+    """A frame of the program while it is interpreted, or suspended in a generator. `slots` are
+    CPython's localsplus: None is unbound, cells are CellValues."""
+
+    decoded: DecodedCode
+    globals: dict[str, Any]
+    slots: list[Value | None]
+    stack: list[Value]
+    pc: int
+
+    @property
+    def tx(self) -> TraceContext: ...
+    def resume(self, sent: Value | None) -> tuple[bool, Value]: ...
+    def throw(self, error: Value) -> tuple[bool, Value]: ...
+    def save(self) -> Any: ...
+    def load(self, saved: Any) -> None: ...

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from .base import Value
 from .constant import Constant, VaryingLiteral, fold
 from .containers.range import RangeValue
-from .tensor.symbolic_number import SymbolicNumber
+from .tensor.symbolic_number import SymbolicNumber, calculate_at_the_call
 
 if TYPE_CHECKING:
     from .context import TraceContext
@@ -167,6 +167,9 @@ def fill_template(template: str, *items: Any) -> str:
 def round_number(tx: TraceContext, number: Value, digits: Value) -> Value:
     """round(number, digits), deferred for a float that varies. With digits behind the point the
     result is never too large for a float."""
+    found = calculate_at_the_call(tx, round, number, digits)
+    if found is not None:
+        return found
     fixed = isinstance(digits, Constant) and type(digits.object) is int and digits.object >= 0
     if is_dynamic(number) and number.python_type() is float and fixed:
         return DeferredLiteral(round, (number, digits), float)
@@ -176,9 +179,12 @@ def round_number(tx: TraceContext, number: Value, digits: Value) -> Value:
 def truncate(tx: TraceContext, number: Value) -> Value | None:
     """int(number) of a float that varies, deferred; None for other numbers. Only for an argument of
     the program, which guards keep finite: a calculated float may be too large for an int."""
-    if is_dynamic(number) and number.python_type() is float and number.source is not None:
+    if not is_dynamic(number) or number.python_type() is not float:
+        return None
+    found = calculate_at_the_call(tx, int, number)
+    if found is None and number.source is not None:
         return DeferredLiteral(int, (number,), int)
-    return None
+    return found
 
 
 def concatenate_texts(left: Value, right: Value) -> Value | None:

@@ -118,12 +118,12 @@ class Record(unittest.TestResult):
 def hook_everything() -> None:
     """From now on each test method is compiled, and every frame it reaches."""
     import framejit  # noqa: PLC0415 - the plain run must not know it
-    from framejit.frontend.runtime import cache  # noqa: PLC0415
+    from framejit.frontend.runtime import cache, frames  # noqa: PLC0415
     from framejit.frontend.runtime.pipeline import Compilation  # noqa: PLC0415
 
     def eligible(code: Any, function: Any) -> bool:
         inside, ours = code.co_filename, getattr(function, "_framejit_skip", False)
-        plain = not code.co_flags & cache.GENERATORS
+        plain = not code.co_flags & frames.GENERATORS
         return (
             plain
             and not ours

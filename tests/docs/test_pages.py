@@ -90,7 +90,7 @@ def changed_copy(tmp_path_factory):
         for number, diff in enumerate(DIFF.findall(recipe)):
             path = folder / f"{number}.diff"
             path.write_text(diff)
-            command = ["git", "apply", "--unidiff-zero", "-p1", str(path)]
+            command = ["git", "apply", "-p1", str(path)]
             subprocess.run(command, cwd=copy, check=True)
     # the recipe for a new Python version starts from the newest one; the test from the running one
     version = copy / "frontend" / "pycode" / "py399.py"

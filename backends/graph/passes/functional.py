@@ -18,8 +18,11 @@ from torch._dispatch.python import enable_python_dispatcher
 from torch._subclasses.fake_tensor import FakeTensor
 from torch.fx.experimental.proxy_tensor import make_fx
 
+from ..float_arguments import takes_varying_float
 from ..mutations import is_data
+from ..node_targets import name_of
 from ..runtime_errors import raises_unread
+from ..supported import at
 from .by_operator import by_operator
 from .in_place_layouts import keep_layouts
 from .memory import memory_at
@@ -72,13 +75,16 @@ def functional(
 
 
 def prepare_for_tracing(gm: torch.fx.GraphModule) -> torch.fx.GraphModule:
-    """The graph, or a copy whose operators keep eager's layouts, for a tracer of functional graphs.
-    Raises NotImplementedError where tracing would drop an operator that may raise."""
+    """The graph, or a copy that leaves tensors laid out as eager does, for a tracer of functional
+    graphs. Raises NotImplementedError where that would drop an operator that may raise, or fix a
+    number that varies."""
     if raises_unread(gm.graph):
         raise NotImplementedError(
             "a functional graph drops operators whose results nobody reads, and one of them may "
             "raise"
         )
+    for node in filter(takes_varying_float, gm.graph.nodes):
+        raise NotImplementedError(f"{name_of(node)} with a float that varies{at(node)}")
     return keep_layouts(gm)
 
 

@@ -16,7 +16,7 @@ from ...values.functions.builtin_function import BuiltinValue
 from ...values.functions.cell import CellValue
 from ...values.functions.function import FunctionValue
 from ...values.functions.method import MethodValue
-from ...values.models.builtins import frame_call
+from ...values.models.frame_calls import frame_call
 from ...values.objects.class_value import ClassValue
 from ...values.objects.nn_module import ModuleValue
 from ..construct import begin_construction

@@ -10,9 +10,10 @@ from ...values.base import ObservedException, Value, take
 from ...values.constant import Constant
 from ...values.containers.mapping import DictValue
 from ...values.containers.mapping_proxy import MappingProxyValue
-from ...values.containers.sequence import ListValue, Sequence, SliceValue, TupleValue
+from ...values.containers.sequence import ListValue, Sequence, TupleValue
 from ...values.containers.set import SetValue
-from ...values.models.builtins import builtin_isinstance
+from ...values.containers.slice import SliceValue
+from ...values.models.class_checks import builtin_isinstance
 from ...values.objects.class_value import ClassValue
 from .table import handles
 

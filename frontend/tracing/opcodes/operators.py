@@ -10,7 +10,7 @@ from ...pycode.instr import Instr, Op
 from ...values import operators as operate
 from ...values.constant import Constant
 from ...values.deferred_literal import join_parts
-from ...values.models.builtins import builtin_format, builtin_repr, builtin_str
+from ...values.models.text import builtin_format, builtin_repr, builtin_str
 from ...values.objects.special_methods import method_in_python
 from ...values.operation import UNARY
 from ...values.tensor.symbolic_number import SymbolicNumber

@@ -16,7 +16,6 @@ from ..iterators.iterator import SequenceIterator
 from ..registry import method, wraps
 from .sequence import (
     ListValue,
-    SliceValue,
     list_extend,
     list_pop,
     list_reverse,
@@ -26,6 +25,7 @@ from .sequence import (
     sequence_len,
     whole_number,
 )
+from .slice import SliceValue
 
 if TYPE_CHECKING:
     from ..context import TraceContext

@@ -15,8 +15,9 @@ from ..base import CannotReconstruct, LazyValue, Value
 from ..constant import LITERAL_TYPES, Constant
 from ..objects.mro import lookup
 from ..registry import method, wraps
+from .builtin_container import BuiltinContainer
 from .dict_iterator import DictIterator
-from .sequence import BuiltinContainer, TupleValue
+from .sequence import TupleValue
 
 if TYPE_CHECKING:
     from ..context import TraceContext

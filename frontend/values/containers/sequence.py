@@ -1,4 +1,4 @@
-"""Lists, tuples, named tuples, torch.Size and slices."""
+"""Lists, tuples, named tuples and torch.Size."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import collections
 import functools
 import inspect
 import operator
-import types
 from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
@@ -14,125 +13,25 @@ import torch
 
 from ....errors import GraphBreak
 from ....guards.guard import Kind
-from ....guards.source import AttrSource, SequenceItem, Source
+from ....guards.source import SequenceItem, Source
 from ..base import CannotReconstruct, LazyValue, ObservedException, Value, check_result_type
 from ..constant import Constant, is_literal_or_tuple
 from ..iterators.iterator import SequenceIterator
 from ..mutable import Mutable
-from ..objects.mro import lookup
 from ..operation import COMPARE
-from ..registry import accepts, method, method_of, wraps
-from ..tensor.tensor import IdentityKey
+from ..registry import method, method_of, wraps
+from .builtin_container import BuiltinContainer
+from .slice import SliceValue
 
 if TYPE_CHECKING:
     from ..context import TraceContext
     from ..emitter import Emitter
-    from ..operation import Operation, UnaryOperation
+    from ..operation import Operation
 
 LARGEST = 1 << 18  # items of a list or tuple that are looked at
 
 # what a named tuple's class has under the name of a field
 FIELD: type = type(vars(collections.namedtuple("Named", "field"))["field"])
-
-
-class BoundBuiltin(Value):
-    """A builtin type's method bound to a value, not called yet."""
-
-    __slots__ = ("receiver", "name")
-
-    def __init__(self, receiver: Value, name: str) -> None:
-        super().__init__()
-        self.receiver, self.name = receiver, name
-
-    def python_type(self) -> type:
-        return type([].append)
-
-    def key(self, tx: TraceContext) -> Any:
-        return (IdentityKey(self.receiver), self.name)
-
-    def attribute(self, tx: TraceContext, name: str) -> Value:
-        if name == "__self__":
-            return (
-                self.receiver.outer if isinstance(self.receiver, BuiltinContainer) else None
-            ) or self.receiver
-        return Constant(self.name) if name == "__name__" else super().attribute(tx, name)
-
-    def call(self, tx: TraceContext, args: list[Value], kwargs: dict[str, Value]) -> Value:
-        return self.receiver.method(tx, self.name, args, kwargs)
-
-    def reconstruct(self, emit: Emitter) -> None:
-        outer = self.receiver.outer if isinstance(self.receiver, BuiltinContainer) else None
-        if outer is None:
-            emit.push(self.receiver)
-            emit.builder.load_attr(self.name)
-        else:  # the container's own method, past one of that name in the object's class
-            method = getattr(self.receiver.python_type(), self.name)
-            emit.call(method.__get__, [outer, emit.const(outer.python_type())])
-
-    def compare(self, tx: TraceContext, op: Operation, other: Value) -> Value | None:
-        if not op.is_equality or not isinstance(other, BoundBuiltin):
-            return None
-        same = self.name == other.name and tx.objects.same(self.receiver, other.receiver)
-        return Constant(op.answer(same))
-
-
-class BuiltinContainer(Mutable):
-    """The common part of lists, tuples, dictionaries and sets: their methods are registered
-    handlers. `outer` is the object of a class written in Python that contains this container, or
-    None."""
-
-    __slots__ = ("outer",)
-
-    def __init__(self, source: Source | None = None) -> None:
-        super().__init__(source)
-        self.outer: Value | None = None
-
-    def key(self, tx: TraceContext) -> Any:
-        if self.python_type().__hash__ is None:
-            raise tx.exceptions.new(TypeError, f"unhashable type: '{self.python_type().__name__}'")
-        return super().key(tx)
-
-    def attribute(self, tx: TraceContext, name: str) -> Value:
-        if name == "__class__":
-            return tx.wrap(self.python_type(), None)
-        if method_of(self.python_type(), name) is not None:
-            return BoundBuiltin(self, name)
-        if not hasattr(self.python_type(), name):
-            raise tx.exceptions.no_attribute(self.python_type().__name__, name)
-        # collections.Counter has methods written in Python
-        if isinstance(getattr(self.python_type(), name), types.FunctionType):
-            return tx.calls.class_method(self, self.python_type(), name)
-        raise self.unsupported_use(f"attribute {name}")
-
-    def method(
-        self, tx: TraceContext, name: str, args: list[Value], kwargs: dict[str, Value]
-    ) -> Value:
-        handler = method_of(self.python_type(), name)
-        if handler is None or not accepts(handler, len(args) + 2, kwargs):
-            return (
-                self.attribute(tx, name).call(tx, args, kwargs)
-                if handler is None
-                else self._wrong(name)
-            )
-        return handler(tx, self, *args, **kwargs)
-
-    def _wrong(self, name: str) -> Value:
-        raise self.unsupported_use(f"method {name} with these arguments")
-
-    def truth(self, tx: TraceContext) -> bool:
-        return bool(self.length(tx).constant())
-
-    def new_arguments(self, emit: Emitter) -> list[Callable[[], None]]:
-        """The arguments of __new__, besides the class, for the object that contains this
-        container."""
-        return []
-
-    def emit_fill(self, emit: Emitter, obj: Value) -> None:
-        """Emits code that puts the items into a new object of a subclass."""
-
-    def apply_unary(self, tx: TraceContext, op: UnaryOperation) -> Value | None:
-        raw = lookup(self.python_type(), op.name)[1]
-        return self.method(tx, op.name, [], {}) if isinstance(raw, types.FunctionType) else None
 
 
 class Sequence(BuiltinContainer):
@@ -450,50 +349,6 @@ class ListValue(Sequence):
         return super().operate(tx, op, other)
 
 
-class SliceValue(Value):
-    """slice(start, stop, step)."""
-
-    __slots__ = ("parts",)
-
-    def __init__(self, parts: list[Value], source: Source | None = None) -> None:
-        super().__init__(source)
-        self.parts = parts
-
-    def python_type(self) -> type:
-        return slice
-
-    def is_constant(self) -> bool:
-        return all(part.is_constant() for part in self.parts)
-
-    def constant(self) -> Any:
-        return slice(*(part.constant() for part in self.parts))
-
-    def attribute(self, tx: TraceContext, name: str) -> Value:
-        if name in ("start", "stop", "step"):
-            return tx.look(self.parts[("start", "stop", "step").index(name)])
-        if name == "indices":
-            return BoundBuiltin(self, name)
-        return super().attribute(tx, name)
-
-    def method(
-        self, tx: TraceContext, name: str, args: list[Value], kwargs: dict[str, Value]
-    ) -> Value:
-        if name == "indices" and self.is_constant():
-            try:
-                found = self.constant().indices(*(arg.constant() for arg in args))
-            except (TypeError, ValueError) as error:
-                raise tx.exceptions.new(type(error), *error.args) from None
-            return tx.wrap(found, None)
-        return super().method(tx, name, args, kwargs)
-
-    def reconstruct(self, emit: Emitter) -> None:
-        emit.push_all(self.parts)
-        emit.builder.build_slice(3)
-
-    def compare(self, tx: TraceContext, op: Operation, other: Value) -> Value | None:
-        raise self.unsupported_use(f"{op.sign} of slices")
-
-
 @method(list, "append")
 def list_append(tx: TraceContext, self: ListValue, item: Value) -> Value:
     self.add(tx, [item])
@@ -738,18 +593,6 @@ def wrap_list(tx: TraceContext, obj: list[Any], source: Source | None) -> Value:
 
     value.unread = read
     return tx.objects.remember(obj, value)
-
-
-@wraps(slice)
-def wrap_slice(tx: TraceContext, obj: slice, source: Source | None) -> Value:
-    tx.guards.add(source, Kind.TYPE, slice)
-    return SliceValue(
-        [
-            tx.wrap(getattr(obj, n), source and AttrSource(source, n))
-            for n in ("start", "stop", "step")
-        ],
-        source,
-    )
 
 
 def wrap_named_tuple(tx: TraceContext, obj: tuple[Any, ...], source: Source | None) -> Value:

@@ -15,7 +15,7 @@ from ..base import CannotReconstruct, Value
 from ..constant import Constant, is_literal_or_tuple
 from ..iterators.iterator import ListedIterator
 from ..registry import method, wraps
-from .sequence import BuiltinContainer
+from .builtin_container import BuiltinContainer
 
 if TYPE_CHECKING:
     from ..context import TraceContext

@@ -118,9 +118,9 @@ class BuiltinValue(Value):
         raise GraphBreak("unknown-call", self.describe())
 
     def is_of_a_symbol(self, args: list[Value], kwargs: dict[str, Value]) -> bool:
-        """Whether this is a call of a function of one number with a number that varies."""
+        """Whether this is a call of a function of numbers, one of which varies."""
         known = isinstance(self.real, types.BuiltinFunctionType) and self.real in OPAQUE
-        return known and not kwargs and len(args) == 1 and isinstance(args[0], SymbolicNumber)
+        return known and not kwargs and any(isinstance(arg, SymbolicNumber) for arg in args)
 
     def reconstruct(self, emit: Emitter) -> None:
         emit.push_literal(self.real)

@@ -318,10 +318,11 @@ AROUND = {
 @wraps(types.FunctionType)
 def wrap_function(tx: TraceContext, obj: types.FunctionType, source: Source | None) -> Value:
     if source is not None:
-        # Where no name stands for it, it may be made anew by each call of its maker: its code and
-        # what it closes over count.
+        # Where no definition stands for it, it may be made anew by each call of its maker: its code
+        # and what it closes over count.
         tx.guards.add(
-            source, *(Kind.IS, obj) if _is_definition(source) else (Kind.TYPE, types.FunctionType)
+            source,
+            *(Kind.IS, obj) if _is_definition(source, obj) else (Kind.TYPE, types.FunctionType),
         )
         tx.guards.add(AttrSource(source, "__code__"), Kind.IS, obj.__code__)
     inner = unwrap_wrappers(obj)
@@ -334,7 +335,9 @@ def wrap_function(tx: TraceContext, obj: types.FunctionType, source: Source | No
     return existing_function(tx, obj, source)
 
 
-def _is_definition(source: Source) -> bool:
+def _is_definition(source: Source, function: types.FunctionType) -> bool:
     """Whether a path ends in a name of a module or class, where functions are not expected to
-    change."""
-    return isinstance(source, DictItem | ClassAttribute)
+    change. An object may hold a function that was defined in another."""
+    if isinstance(source, ClassAttribute):
+        return True
+    return isinstance(source, DictItem) and "<locals>" not in function.__qualname__

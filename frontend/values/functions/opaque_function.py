@@ -49,14 +49,16 @@ LOOKED_INTO = {
 # Batches of sequences whose lengths are the values of a tensor: what packs them, and the layers
 # that take them packed, would break at several lines.
 PACKING = (rnn.pack_padded_sequence.__code__, rnn.pad_packed_sequence.__code__)
-RECURRENT = tuple(layer.forward.__code__ for layer in (torch.nn.RNN, torch.nn.LSTM, torch.nn.GRU))
+RECURRENT_FORWARDS = tuple(
+    layer.forward.__code__ for layer in (torch.nn.RNN, torch.nn.LSTM, torch.nn.GRU)
+)
 
 
 def opaque_reason(function: FunctionValue, args: list[Value]) -> tuple[str, str] | None:
     """Why a function is not inlined in a call: (break reason, detail); None if it is."""
     if any(function.code is code for code in PACKING):
         return "data-dependent-shape", f"{function.name}()"
-    if any(function.code is code for code in RECURRENT) and any(
+    if any(function.code is code for code in RECURRENT_FORWARDS) and any(
         arg.python_type() is rnn.PackedSequence for arg in args
     ):
         return "data-dependent-value", f"{function.name}() of a packed batch"

@@ -16,8 +16,7 @@ from ..objects.current_exception import HandledException
 from .iterator import Iterator
 
 if TYPE_CHECKING:
-    from ...tracing.interpreter import Interpreter
-    from ..context import TraceContext
+    from ..context import InterpretedFrame, TraceContext
     from ..emitter import Emitter
 
 
@@ -37,7 +36,7 @@ class GeneratorValue(Iterator):
     cls = types.GeneratorType
 
     def __init__(
-        self, frame: Interpreter, created_at: int, names: tuple[str, str], made_here: bool,
+        self, frame: InterpretedFrame, created_at: int, names: tuple[str, str], made_here: bool,
         maker_called: int | None,
     ) -> None:  # fmt: skip
         super().__init__()

@@ -9,18 +9,19 @@ from ....torch_compat import switch_off
 from .. import registry
 
 FILES = (
-    "autograd", "builtins", "checkpoint", "collections", "contextlib", "copy", "dataclasses",
-    "distributions", "factors", "foreach",
+    "autograd", "builtins", "checkpoint", "class_checks", "collections", "contextlib", "copy",
+    "dataclasses", "distributions", "factors", "foreach", "frame_calls",
     "framejit", "functools", "functorch", "higher_order", "inspect", "itertools", "logging",
     "masked", "math", "operator",
-    "optimizers", "overrides", "profiler", "random", "sys", "tensor_data", "torch", "typing",
-    "warnings",
+    "optimizers", "overrides", "profiler", "random", "sys", "tensor_data", "text", "torch",
+    "typing", "warnings",
 )  # fmt: skip
 # Of Python's language and library: framejit is wrong without them, whatever torch has.
 NEEDED = frozenset({
-    "builtins", "collections", "contextlib", "copy", "dataclasses", "functools", "inspect",
+    "builtins", "class_checks", "collections", "contextlib", "copy", "dataclasses", "frame_calls",
+    "functools", "inspect",
     "itertools", "math", "operator", "sys",
-    "torch", "typing",
+    "text", "torch", "typing",
 })  # fmt: skip
 
 

@@ -2,18 +2,13 @@
 
 from __future__ import annotations
 
-import abc
 import builtins
 import collections
 import enum
 import operator
-import sys
 import types
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
-
-import torch
-from torch._subclasses import fake_tensor
 
 from ....errors import GraphBreak
 from ....guards.source import AddressOf
@@ -24,11 +19,10 @@ from ..containers.dict_view import ViewValue
 from ..containers.mapping import DictValue
 from ..containers.mapping_proxy import MappingProxyValue
 from ..containers.range import RangeValue
-from ..containers.sequence import ListValue, Sequence, SliceValue, TupleValue
+from ..containers.sequence import ListValue, Sequence, TupleValue
 from ..containers.set import SetValue
-from ..deferred_literal import DeferredRange, format_number, round_number, text_of, truncate
-from ..functions.builtin_function import BuiltinValue
-from ..functions.cell import CellValue
+from ..containers.slice import SliceValue
+from ..deferred_literal import DeferredRange, round_number, truncate
 from ..functions.function import FunctionValue
 from ..functions.method import MethodValue
 from ..iterators.iterator import (
@@ -41,17 +35,14 @@ from ..iterators.iterator import (
 )
 from ..objects.class_value import ClassValue
 from ..objects.mro import lookup
-from ..objects.super_value import SuperValue
-from ..objects.user_object import PLAIN_CLASS, UserObject
+from ..objects.user_object import UserObject
 from ..operators import binary, compare
 from ..registry import method, model_of, models
-from ..tensor.opaque_tensor import OpaqueTensor
 from ..tensor.symbolic_number import SymbolicNumber, calculate
 from ..tensor.tensor import TensorValue
 from .optimizers import extreme, in_such_a_step
 
 if TYPE_CHECKING:
-    from ...tracing.interpreter import Interpreter
     from ..context import TraceContext
 
 
@@ -61,132 +52,6 @@ if TYPE_CHECKING:
 @models(len)
 def builtin_len(tx: TraceContext, obj: Value) -> Value:
     return obj.length(tx)
-
-
-def _classes(tx: TraceContext, spec: Value) -> Any:
-    """The second argument of isinstance, as a tuple or a class."""
-    if isinstance(spec, TupleValue):
-        return tuple(_classes(tx, item) for item in spec.all(tx))
-    if isinstance(spec, ClassValue):
-        return spec.cls
-    if spec.is_constant():
-        return spec.constant()
-    raise spec.unsupported_use("isinstance")
-
-
-@models(isinstance)
-def builtin_isinstance(tx: TraceContext, obj: Value, spec: Value) -> Value:
-    classes = _classes(tx, spec)
-    _refuse_hooks(classes, "__instancecheck__")
-    try:
-        isinstance(None, classes)
-    except TypeError as error:
-        if isinstance(spec, TupleValue):  # what stands behind the first that fits is not looked at
-            return Constant(
-                any(builtin_isinstance(tx, obj, item).truth(tx) for item in spec.all(tx))
-            )
-        raise tx.exceptions.new(TypeError, *error.args) from None
-    if any(_is_protocol(cls) and cls not in obj.python_type().__mro__ for cls in _flat(classes)):
-        raise GraphBreak(
-            "unknown-call",
-            f"isinstance() of {obj.describe()}, with a protocol class",
-        )
-    if (
-        isinstance(obj, UserObject)
-        and says_another_class(obj.cls)
-        and not _is_subclass(obj.cls, classes)
-    ):
-        raise GraphBreak(
-            "unknown-call", f"isinstance() of {obj.describe()}, whose `__class__` is computed"
-        )
-    if isinstance(obj, TensorValue | OpaqueTensor | UserObject) and obj.real is not None:
-        return Constant(isinstance(obj.real, classes))
-    if isinstance(obj, TensorValue):
-        return Constant(
-            any(isinstance(obj.fake, cls) for cls in _flat(classes) if not _names_parameter(cls))
-        )
-    return Constant(_is_subclass(obj.python_type(), classes))
-
-
-def asks_in_python(cls: Any, name: str) -> bool:
-    """Whether isinstance or issubclass with a class calls a function of the program."""
-    method = lookup(type(cls), name)[1] if isinstance(cls, type) else None
-    return (
-        type(method) is types.FunctionType and method.__module__.split(".")[0] not in ASK_AS_C_DOES
-    )
-
-
-ASK_AS_C_DOES = frozenset(
-    {"abc", "_py_abc", "typing", "typing_extensions", "torch", "numpy", "enum"}
-)
-KNOWN_HOOKS = ASK_AS_C_DOES | sys.stdlib_module_names
-
-
-def _refuse_hooks(classes: Any, name: str) -> None:
-    """Breaks where a class calls a function of the program to find its instances or subclasses: the
-    call would happen now, and its answer be kept."""
-    for cls in _flat(classes):
-        if asks_in_python(cls, name):
-            raise GraphBreak("unknown-call", f"{name}() of {cls.__qualname__}")
-        if isinstance(cls, type) and isinstance(cls, abc.ABCMeta):
-            hook = getattr(lookup(cls, "__subclasshook__")[1], "__func__", None)
-            by_program = (
-                type(hook) is types.FunctionType
-                and hook.__module__.split(".")[0] not in KNOWN_HOOKS
-            )
-            if by_program or lookup(cls, "__subclasses__")[0] is not None:
-                raise GraphBreak(
-                    "unknown-call",
-                    f"{cls.__qualname__}'s own answer to which classes are its subclasses",
-                )
-
-
-def _is_protocol(cls: Any) -> bool:
-    # typing's mark, and typing_extensions'
-    return isinstance(cls, type) and vars(cls).get("_is_protocol", False)
-
-
-def says_another_class(cls: type) -> bool:
-    """Whether an object's `__class__` is computed by a function of the program."""
-    return (
-        type(lookup(cls, "__getattribute__")[1]) is types.FunctionType
-        or lookup(cls, "__class__")[0] not in PLAIN_CLASS
-    )
-
-
-def _flat(classes: Any) -> list[Any]:
-    return (
-        [cls for part in classes for cls in _flat(part)]
-        if isinstance(classes, tuple)
-        else [classes]
-    )
-
-
-def _names_parameter(cls: Any) -> bool:
-    """Whether a class is Parameter's or a fake tensor's, so that a fake tensor would give a wrong
-    answer. Operators never make parameters."""
-    return isinstance(cls, type) and issubclass(cls, torch.nn.Parameter | fake_tensor.FakeTensor)
-
-
-def _is_subclass(cls: type, classes: Any) -> bool:
-    try:
-        return issubclass(cls, classes)
-    except TypeError:  # X | Y holds None, and the like
-        if not hasattr(classes, "__args__"):
-            raise
-        return any(cls is type(None) if c is None else issubclass(cls, c) for c in classes.__args__)
-
-
-@models(issubclass)
-def builtin_issubclass(tx: TraceContext, cls: Value, spec: Value) -> Value:
-    if not isinstance(cls, ClassValue):
-        raise tx.exceptions.new(TypeError, "issubclass() arg 1 must be a class")
-    classes = _classes(tx, spec)
-    _refuse_hooks(classes, "__subclasscheck__")
-    try:
-        return Constant(issubclass(cls.cls, classes))
-    except TypeError as error:
-        raise tx.exceptions.new(TypeError, *error.args) from None
 
 
 @models(callable)
@@ -436,7 +301,7 @@ def builtin_min(
     return _extreme(tx, "<", args, key, default)
 
 
-# numbers and text
+# numbers
 
 
 def _number(cls: type, name: str) -> Callable[..., Value]:
@@ -514,63 +379,6 @@ def builtin_round(tx: TraceContext, obj: Value, digits: Value | None = None) -> 
     if found is not None:
         return found.call(tx, args[1:], {})
     return fold(tx, round, args, {}) if digits is None else round_number(tx, obj, digits)
-
-
-@models(str)
-def builtin_str(tx: TraceContext, obj: Value | None = None, *rest: Value) -> Value:
-    if obj is None:
-        return Constant("")
-    if isinstance(obj, UserObject):
-        return check_result_type(
-            obj._call_special(tx, "__str__", [], "has no str()"), str, "__str__"
-        )
-    if isinstance(obj, Sequence | DictValue) and not rest:
-        return builtin_repr(tx, obj)
-    return fold(tx, str, [obj, *rest], {}) if rest else text_of(tx, str, obj)
-
-
-@models(repr)
-def builtin_repr(tx: TraceContext, obj: Value) -> Value:
-    if isinstance(obj, UserObject):
-        return check_result_type(
-            obj._call_special(tx, "__repr__", [], "has no repr()"), str, "__repr__"
-        )
-    if isinstance(obj, Sequence) and obj.cls in (list, tuple) and not obj.is_constant():
-        left, right = ("[", "]") if obj.cls is list else ("(", ",)" if len(obj.items) == 1 else ")")
-        return Constant(
-            left + ", ".join(builtin_repr(tx, item).constant() for item in obj.all(tx)) + right
-        )
-    if isinstance(obj, DictValue) and obj.cls is dict:
-        texts = [
-            f"{builtin_repr(tx, key).constant()}: {builtin_repr(tx, value).constant()}"
-            for key, value in obj.pairs(tx)
-        ]
-        return Constant("{" + ", ".join(texts) + "}")
-    return text_of(tx, repr, obj)
-
-
-@models(format)
-def builtin_format(tx: TraceContext, obj: Value, spec: Value | None = None) -> Value:
-    spec = spec or Constant("")
-    if isinstance(obj, TensorValue):
-        raise GraphBreak("data-dependent-value", f"the text of {obj.describe()}")
-    if isinstance(obj, UserObject):
-        return check_result_type(
-            obj._call_special(tx, "__format__", [spec], "has no format()"), str, "__format__"
-        )
-    if isinstance(obj, ListValue | DictValue) and spec.constant() == "":
-        return builtin_repr(tx, obj)
-    return format_number(tx, obj, spec.constant())
-
-
-@method(str, "format")
-def str_format(tx: TraceContext, self: Constant, *args: Value, **kwargs: Value) -> Value:
-    return fold(tx, self.object.format, list(args), kwargs)
-
-
-@method(str, "join")
-def str_join(tx: TraceContext, self: Constant, items: Value) -> Value:
-    return fold(tx, self.object.join, [TupleValue(items.unpack(tx))], {})
 
 
 # containers
@@ -659,62 +467,6 @@ def builtin_slice(tx: TraceContext, *parts: Value) -> Value:
 
 
 # classes and objects
-
-
-@models(super)
-def builtin_super(tx: TraceContext, cls: Value, receiver: Value) -> Value:
-    if not isinstance(cls, ClassValue):
-        raise GraphBreak("exception-leaves", "TypeError: super() argument 1 must be a type")
-    of = receiver.cls if isinstance(receiver, ClassValue) else None
-    if (
-        not (of is not None and issubclass(of, cls.cls))
-        and cls.cls not in receiver.python_type().__mro__
-    ):
-        raise GraphBreak(
-            "exception-leaves",
-            "TypeError: super(type, obj): obj must be an instance or subtype of type",
-        )
-    return SuperValue(cls.cls, receiver)
-
-
-def _zero_argument_super(frame: Interpreter, args: list[Value]) -> Value:
-    if len(args) == 2:
-        return builtin_super(frame.tx, *args)
-    if args or not frame.decoded.code.co_argcount:
-        raise GraphBreak("unknown-call", "super() with these arguments")
-    names = frame.decoded.slots
-    slot = next((s for s in frame.decoded.frees if names[s] == "__class__"), None)
-    first = frame.slots[0]
-    if slot is None or first is None:
-        raise GraphBreak("unsupported-value", "super() here")
-    cls = frame.slots[slot].get(frame.tx)  # type: ignore[union-attr]
-    receiver = (
-        first.get(frame.tx)
-        if isinstance(first, CellValue) and 0 in frame.decoded.cells
-        else frame.tx.look(first)
-    )
-    if cls is None or receiver is None:
-        raise GraphBreak("exception-leaves", "RuntimeError: super(): a cell is empty")
-    return builtin_super(frame.tx, cls, receiver)
-
-
-def _frame_reader(frame: Interpreter, args: list[Value]) -> Value:
-    raise GraphBreak("unknown-call", "a function that looks at the frame")
-
-
-FRAME_CALLS: dict[Any, Callable[[Interpreter, list[Value]], Value]] = {
-    super: _zero_argument_super,
-    **dict.fromkeys((locals, globals, dir, eval, exec), _frame_reader),
-}
-
-
-def frame_call(callee: Value) -> Callable[[Interpreter, list[Value]], Value] | None:
-    """The handler of a builtin that depends on the calling frame."""
-    if isinstance(callee, ClassValue):
-        return FRAME_CALLS.get(callee.cls)
-    if isinstance(callee, BuiltinValue) and callee.real in (locals, globals, dir, eval, exec):
-        return FRAME_CALLS[callee.real]
-    return None
 
 
 @models(object)

@@ -4,6 +4,8 @@ containers."""
 from __future__ import annotations
 
 import functools
+import sys
+import threading
 import types
 import typing
 from collections.abc import Callable
@@ -14,15 +16,9 @@ from ....guards.guard import Kind
 from ....guards.source import AttrSource, DictItem, InstanceDict, Source, TypeOf, attribute_path
 from ..base import ObservedException, PendingCall, Value, check_result_type, take, unless_stopped
 from ..constant import Constant
+from ..containers.builtin_container import BoundBuiltin, BuiltinContainer
 from ..containers.mapping import DictValue, builtin_base, default_factory_of
-from ..containers.sequence import (
-    FIELD,
-    BoundBuiltin,
-    BuiltinContainer,
-    ListValue,
-    TupleValue,
-    wrapped_items,
-)
+from ..containers.sequence import FIELD, ListValue, TupleValue, wrapped_items
 from ..iterators.iterator import ItemIterator
 from ..mutable import Mutable
 from ..numpy.numpy_number import is_numpys, wrap_numpys
@@ -166,6 +162,7 @@ class UserObject(Mutable):
 
     def generic_attribute(self, tx: TraceContext, name: str) -> Value:
         """object.__getattribute__."""
+        self._require_generic_attributes(name)
         stored = stored_in_class(tx, self.cls, name, self.source and TypeOf(self.source))
         if stored is not MISSING:  # no descriptor
             own = self.own_attribute(tx, name)
@@ -204,6 +201,12 @@ class UserObject(Mutable):
         return bind(
             tx, raw, self, ClassValue(self.cls, self.source and TypeOf(self.source)), source
         )
+
+    def _require_generic_attributes(self, name: str) -> None:
+        """Leaves to Python what an object that finds attributes in its own way, in C, has under a
+        name: another thing in each thread, say."""
+        if has_own_lookup(self.cls):
+            raise self.unsupported_use(f"attribute '{name}', which its class looks up in C")
 
     def _of_base(self, raw: types.MemberDescriptorType) -> bool:
         """Whether a slot belongs to the builtin container inside."""
@@ -251,6 +254,7 @@ class UserObject(Mutable):
 
     def generic_set_attribute(self, tx: TraceContext, name: str, value: Value) -> None:
         """object.__setattr__."""
+        self._require_generic_attributes(name)
         raw, source = raw_attribute(tx, self.cls, name, self.source and TypeOf(self.source))
         if isinstance(raw, property) and type(raw).__set__ is property.__set__:
             if raw.fset is None:
@@ -326,6 +330,7 @@ class UserObject(Mutable):
 
     def generic_del_attribute(self, tx: TraceContext, name: str) -> None:
         """object.__delattr__."""
+        self._require_generic_attributes(name)
         raw, source = raw_attribute(tx, self.cls, name, self.source and TypeOf(self.source))
         if isinstance(raw, property) and type(raw).__delete__ is property.__delete__:
             if raw.fdel is None:
@@ -372,6 +377,7 @@ class UserObject(Mutable):
 
     def dictionary(self, tx: TraceContext) -> Value:
         """object.__dict__."""
+        self._require_generic_attributes("__dict__")
         if self.namespace is None:
             if self.real is not None and instance_dict(self.real) is None:
                 raise tx.exceptions.new(
@@ -562,6 +568,21 @@ def instance_dict(obj: Any) -> dict[str, Any] | None:
         return object.__getattribute__(obj, "__dict__")
     except AttributeError:
         return None
+
+
+@functools.cache
+def has_own_lookup(cls: type) -> bool:
+    """Whether a class written in C finds attributes otherwise than object does. Of the standard
+    library's, of torch's and of builtin containers it is known which ones do."""
+    owner, getter = lookup(cls, "__getattribute__")
+    if owner is object or type(getter) is types.FunctionType:
+        return False
+    module = str(getattr(owner, "__module__", "")).partition(".")[0]
+    return owner in OWN_LOOKUP or module not in GENERIC_LOOKUP
+
+
+OWN_LOOKUP = frozenset({threading.local, types.GenericAlias})
+GENERIC_LOOKUP = sys.stdlib_module_names | {"torch", "numpy"}
 
 
 def slot_is_bound(slot: types.MemberDescriptorType, bound: bool) -> Callable[[Any], bool]:

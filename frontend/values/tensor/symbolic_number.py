@@ -9,14 +9,14 @@ from __future__ import annotations
 import math
 import operator
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
 import torch
 import torch.fx
 
 from ....guards.guard import Kind
-from ....guards.source import CalculatedNumber, Source
+from ....guards.source import CalculatedNumber, Source, safe_repr
 from ..base import Value
 from ..constant import Constant, VaryingLiteral, fold, wrap_literal
 from ..registry import wraps
@@ -118,16 +118,15 @@ def calculate(
     program, for error messages."""
     if not all(map(is_number, operands)):
         return None
-    if function in OPAQUE and OPAQUE[function](tx, *operands):
+    allowed = ALLOWED.get(function)
+    if any(operand.python_type() is bool for operand in operands):
+        allowed = None
+    elif allowed is None or not allowed(tx, *operands):
+        allowed = None
         found = calculate_at_the_call(tx, function, *operands)
         if found is not None:
             return found
-    allowed = ALLOWED.get(function)
-    if (
-        allowed is None
-        or any(o.python_type() is bool for o in operands)
-        or not allowed(tx, *operands)
-    ):
+    if allowed is None:
         return fold(tx, written or function, list(operands), {})
     result = SYMBOLIC.get(function, function)(*map(raw, operands))
     if function in (max, min) or not (type(result) in CLASSES and result.node.expr.free_symbols):
@@ -138,17 +137,23 @@ def calculate(
 
 
 def calculate_at_the_call(
-    tx: TraceContext, function: Callable[..., Any], operand: Value
+    tx: TraceContext, function: Callable[..., Any], *operands: Value
 ) -> Value | None:
-    """A function without a symbolic form, of a number that follows from one number that the program
-    was given: a symbol of its own, whose number each call calculates. None for other numbers."""
-    path = path_of(operand)
-    if path is None or not isinstance(operand, SymbolicNumber):
+    """A function without a symbolic form, of literals and one number that follows from a number
+    that the program was given: a symbol of its own, whose number each call calculates. None for
+    other functions and numbers."""
+    path = path_of_call(function, operands) if function in OPAQUE else None
+    if path is None or not OPAQUE[function](tx, *operands):
         return None
-    now = function(CLASSES[type(operand.sym)](operand.sym.node.hint))
-    if not can_be_symbol(now):
-        return None
-    return tx.symbols.input(now, CalculatedNumber(path, function))
+    now = function(*map(number_now, operands))
+    return tx.symbols.input(now, path) if can_be_symbol(now) else None
+
+
+def number_now(value: Value) -> Any:
+    """The number in this call, which is not relied on."""
+    if isinstance(value, SymbolicNumber):
+        return CLASSES[type(value.sym)](value.sym.node.hint)
+    return value.constant()
 
 
 def path_of(value: Value) -> Source | None:
@@ -156,13 +161,18 @@ def path_of(value: Value) -> Source | None:
     and literals; None for others."""
     if value.source is not None or not isinstance(value, SymbolicNumber):
         return value.source
-    varying = [index for index, one in enumerate(value.operands) if not isinstance(one, Constant)]
-    if value.function is None or len(varying) != 1:
+    return None if value.function is None else path_of_call(value.function, value.operands)
+
+
+def path_of_call(function: Callable[..., Any], operands: Sequence[Value]) -> Source | None:
+    """The path to what a function gives for literals and one number that has a path."""
+    varying = [index for index, one in enumerate(operands) if not isinstance(one, Constant)]
+    if len(varying) != 1:
         return None
-    path = path_of(value.operands[varying[0]])
-    literals = [one.object if isinstance(one, Constant) else None for one in value.operands]
+    path = path_of(operands[varying[0]])
+    literals = [one.object if isinstance(one, Constant) else None for one in operands]
     before, after = tuple(literals[: varying[0]]), tuple(literals[varying[0] + 1 :])
-    return path and CalculatedNumber(path, value.function, before, after, repr((before, after)))
+    return path and CalculatedNumber(path, function, before, after, safe_repr((before, after)))
 
 
 def calculate_operation(tx: TraceContext, op: Operation, left: Value, right: Value) -> Value | None:
@@ -290,14 +300,43 @@ SYMBOLIC: dict[Callable[..., Any], Callable[..., Any]] = {
 }
 
 
-# Functions that torch's symbols do not have, and where they cannot raise.
-OPAQUE: dict[Callable[[Any], Any], Callable[..., bool]] = {
-    **dict.fromkeys((math.log, math.log10), within(sys.float_info.min, sys.float_info.max)),
+def tame_logarithm(tx: TraceContext, number: Value, base: Value | None = None) -> bool:
+    """Whether a logarithm can be calculated: of a positive number, to the usual base or a literal
+    one."""
+    known = base is None or (isinstance(base, Constant) and base.object > 0 and base.object != 1)
+    return known and isinstance(number, SymbolicNumber) and POSITIVE(tx, number)
+
+
+def power_of_a_literal(tx: TraceContext, base: Value, exponent: Value) -> bool:
+    """Whether a power is a float that is neither too large nor nothing: of a positive literal, with
+    an exponent that varies."""
+    if not (isinstance(base, Constant) and isinstance(exponent, SymbolicNumber)):
+        return False
+    is_float = float in (base.python_type(), exponent.python_type())
+    if not is_float or base.object <= 0 or base.object == 1:
+        return False
+    limit = abs(700.0 / math.log(base.object))
+    return within(-limit, limit)(tx, exponent)
+
+
+def rounds_to_digits(tx: TraceContext, number: Value, digits: Value | None = None) -> bool:
+    """Whether round() gives a float: with digits behind the point it is never too large for one."""
+    fixed = isinstance(digits, Constant) and type(digits.object) is int and digits.object >= 0
+    return fixed and number.python_type() is float and FINITE(tx, number)
+
+
+POSITIVE = within(sys.float_info.min, sys.float_info.max)
+# Functions that torch's symbols do not have, or not for these numbers, and where they cannot raise.
+OPAQUE: dict[Callable[..., Any], Callable[..., bool]] = {
+    math.log: tame_logarithm,
+    math.log10: POSITIVE,
     math.log1p: within(0.0, sys.float_info.max),
     math.exp: within(-sys.float_info.max, 700.0),
     math.expm1: within(-sys.float_info.max, 700.0),
-    **dict.fromkeys((math.floor, math.ceil, math.trunc), within(-(2.0**62), 2.0**62)),
+    **dict.fromkeys((math.floor, math.ceil, math.trunc, int), within(-(2.0**62), 2.0**62)),
     **dict.fromkeys((math.erf, math.radians, math.degrees), within(-1e300, 1e300)),
+    operator.pow: power_of_a_literal,
+    round: rounds_to_digits,
 }
 
 

@@ -21,7 +21,8 @@ from ....guards.source.tensors import without_class
 from ..base import Value
 from ..constant import Constant
 from ..containers.mapping import DictValue
-from ..containers.sequence import ListValue, Sequence, SliceValue, TupleValue
+from ..containers.sequence import ListValue, Sequence, TupleValue
+from ..containers.slice import SliceValue
 from ..objects.class_value import ClassValue, raw_attribute
 from ..objects.mro import lookup
 from ..objects.user_object import UserObject

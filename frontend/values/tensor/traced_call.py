@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 import torch
 import torch.fx
@@ -17,7 +17,6 @@ from ..mutable import Mutable
 from .tensor import TensorValue
 
 if TYPE_CHECKING:
-    from ...tracing.effect_log import EffectLog
     from ..context import TraceContext
 
 
@@ -55,7 +54,8 @@ def interpret_without_effects(
     """Interprets a call with gradients enabled or disabled, and without side effects; its nodes
     become one node."""
     mark, before, effects = tx.graph.mark(), torch.is_grad_enabled(), tx.effects
-    tx.effects = cast("EffectLog", NoEffects(effects, args))
+    trace: Any = tx  # whose effects nobody else replaces
+    trace.effects = NoEffects(effects, args)
     torch._C._set_grad_enabled(grad)
     try:
         value = tx.look(run())
@@ -64,7 +64,7 @@ def interpret_without_effects(
         raise
     finally:
         torch._C._set_grad_enabled(before)
-        tx.effects = effects
+        trace.effects = effects
     return TracedCall(tx.graph.nodes[mark:], value)
 
 

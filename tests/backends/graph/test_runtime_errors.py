@@ -212,3 +212,68 @@ def test_what_is_read_besides_is_compiled(rows):
     x, places = torch.ones(3), torch.tensor([0, 2])
     for mine, yours in zip(handle(x, places), f(x, places), strict=True):
         assert torch.equal(mine, yours)
+
+
+def drawn_and_overwritten(x):
+    drawn = torch.rand_like(x)
+    drawn[..., 1:] = 1
+    return x + 1
+
+
+def drawn_for_a_write_that_is_lost(x):
+    x = x * 1
+    x.bernoulli_(0.5)
+    x.fill_(0)
+    return x + 1
+
+
+def dropped_before_a_break(x):
+    F.dropout(x)
+    print(end="")
+    return x + 1
+
+
+def dropped_and_overwritten_behind_a_break(x):
+    y = x + 3
+    print(end="")
+    z = F.dropout(y)
+    z[...] = x
+    return x * y
+
+
+def drawn_into_a_list(x):
+    y, z = x * 1, F.dropout(x)
+    torch._foreach_add_([z, y], 2)
+    return y
+
+
+def drawn_by_functions(x):
+    torch.empty(3).uniform_()
+    torch.normal(0.0, 1.0, (3,))
+    torch.randperm(4)
+    torch.multinomial(x.detach().abs() + 1, 2)
+    return x + 1
+
+
+@pytest.mark.parametrize("dynamic", [None, True])
+@pytest.mark.parametrize("needs_grad", [False, True])
+@pytest.mark.parametrize("backend", ["eager", "aot_eager", "native", "torchscript"])
+@pytest.mark.parametrize(
+    "fn",
+    [
+        drawn_and_overwritten,
+        drawn_for_a_write_that_is_lost,
+        dropped_before_a_break,
+        dropped_and_overwritten_behind_a_break,
+        drawn_into_a_list,
+        drawn_by_functions,
+    ],
+)
+def test_random_numbers_that_nobody_reads_are_drawn(fn, backend, needs_grad, dynamic):
+    x = torch.arange(8.0).view(2, 4).requires_grad_(needs_grad)
+    torch.manual_seed(0)
+    expected, state = fn(x), torch.get_rng_state()
+    torch.manual_seed(0)
+    result = framejit.compile(fn, backend=backend, dynamic=dynamic)(x)
+    assert torch.equal(result, expected)
+    assert torch.equal(torch.get_rng_state(), state)

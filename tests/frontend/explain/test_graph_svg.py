@@ -7,7 +7,7 @@ from itertools import pairwise
 
 import pytest
 from framejit.frontend.explain.graph_svg import GAP_X, place, rows_of, svg
-from framejit.frontend.explain.report import Node
+from framejit.frontend.explain.report_data import Node
 
 
 def node(name, *inputs, kind="op", target=""):

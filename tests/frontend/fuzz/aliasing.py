@@ -59,6 +59,8 @@ WRITES = (
     "{v}.add_({w}, alpha=2)", "{v}.addcmul_({w}, {w})", "{v}.neg_()", "{v}.index_add_(0, torch.tensor([0]), {w}[:1])", "{v}.cumsum_(0)",
     "torch.relu_({v})", "torch.nn.functional.relu({v}, inplace=True)", "{v}.set_({w})", "{v}.unsqueeze_(0)", "{v}.t_()",
     "{v}.lerp_({w}, 0.5)", "{v}.view(-1).add_({k})", "{v}.flatten()[1:].mul_({k})", "{v}.swapaxes(0, -1).add_({w})",
+    "{v}.random_(9)", "{v}.bernoulli_(0.5)", "{v}.uniform_(-1, {k} + 2)", "torch.nn.functional.dropout({v}, 0.5, True, True)",
+    "{v}.copy_(torch.rand({w}.shape))", "{v}.random_(9).sub_({w})",
 )  # fmt: skip
 VIEWS = (
     "{v}[1:]", "{v}[:-1]", "{v}[..., 1:]", "{v}[..., 0]", "{v}[::2]", "{v}.t()", "{v}.unsqueeze(0)", "{v}.expand(2, *{v}.shape)",
@@ -69,7 +71,8 @@ VIEWS = (
 VALUES = (
     "{v} + {k}", "{v} * {w}", "{v}.sum()", "{v}.clone()", "{v} - {w}", "torch.cat([{v}.reshape(-1), {w}.reshape(-1)])",
     "torch.where({v} > {k}, {v}, {w})", "{v}.contiguous()", "{v}.float()", "{v}.sum(0)", "torch.stack([{v}, {v}])", "{v}.abs().max()",
-    "torch.empty_like({v}).fill_({k})", "{v}.to(torch.float64)", "{v}.flip(0)",
+    "torch.empty_like({v}).fill_({k})", "{v}.to(torch.float64)", "{v}.flip(0)", "torch.rand_like({v})", "torch.nn.functional.dropout({v})",
+    "torch.randint(0, 9, {v}.shape)",
 )  # fmt: skip
 BREAK = "print(end='')"
 LOADS = tuple(f"{name} = m.{name}" for name in NAMES)
@@ -339,7 +342,8 @@ class Outcome:
 
 
 def outcome(fn: Callable[..., Any], program: Program, pattern: str, seed: int) -> Outcome:
-    """One call on fresh inputs, gradients, and what writing into its results changes."""
+    """One call on fresh inputs, gradients, what writing into its results changes, and the state it leaves the random numbers in."""
+    torch.manual_seed(seed)
     inputs = Inputs(program, pattern, seed)
     given = program.arguments(inputs.views)
     if program.mode == "leaves":
@@ -350,11 +354,12 @@ def outcome(fn: Callable[..., Any], program: Program, pattern: str, seed: int) -
     try:
         results = fn(*given)
     except Exception as error:
-        return Outcome(type(error).__name__, [], inputs.snapshot())
+        return Outcome(type(error).__name__, [], [*inputs.snapshot(), torch.get_rng_state()])
+    drawn = torch.get_rng_state()
     kinds = [kind(item, inputs.views) for item in results] + [
         kind(item, inputs.views) for item in inputs.views
     ]
-    values = inputs.snapshot() + [item.detach().clone() for item in results]
+    values = [drawn, *inputs.snapshot(), *(item.detach().clone() for item in results)]
     grads = (
         gradients(results, inputs.leaves) if program.mode != "inference" and inputs.leaves else []
     )

@@ -67,7 +67,7 @@ WHOLE = economy.SETTLED + 2 * economy.PAIRS
 def test_compiled_calls_that_are_faster_stay(clock):
     cache = ContestHost()
     sides = calls(Contest(lambda: cache), clock, WHOLE, 1.0, 2.0)
-    assert sides == [False] * economy.SETTLED + [False, True] * economy.PAIRS
+    assert sides == [False] * economy.SETTLED + [False, True, True, False] * (economy.PAIRS // 2)
     assert cache.ended and not cache.rests
 
 
@@ -113,16 +113,61 @@ def test_graphs_that_wait_are_compiled_before_eager_has_won_for_good(clock):
 LOSS = torch.ones((), requires_grad=True) * 2
 
 
-@pytest.mark.parametrize(("result", "decides"), [
-    (LOSS, False), ({"loss": [1.0, LOSS]}, False), (object(), False),
-    (None, True), (LOSS.detach(), True), ((0.5, [LOSS.detach(), "loss"]), True),
-])  # fmt: skip
-def test_forward_passes_alone_decide_nothing(clock, result, decides):
-    """A training step whose backward pass is within the call is compared as a whole."""
+def steps(contest, clock, number, compiled, eager, result=LOSS):
+    """So many training steps: a forward pass, which takes no time in eager, and the rest of each
+    step, which takes so long."""
+    sides = []
+    for _ in range(number):
+        sides.append(contest.begin())
+        clock.now += 0.0 if sides[-1] else 0.5
+        contest.end(result)
+        clock.now += eager if sides[-1] else compiled
+    return sides
+
+
+@pytest.mark.parametrize("result", [LOSS, {"loss": [1.0, LOSS]}, object()])
+def test_with_compiled_gradients_whole_steps_are_compared(clock, result):
+    for compiled, eager in ((1.0, 2.0), (2.0, 1.0)):
+        cache = ContestHost()
+        cache.compiled_gradients = True
+        contest = Contest(lambda: cache)
+        steps(contest, clock, WHOLE, compiled, eager, result)
+        assert not cache.ended and not cache.rests  # the last step has not ended
+        contest.begin()
+        assert (cache.ended, bool(cache.rests)) == (compiled < eager, compiled > eager)
+
+
+def test_a_step_that_goes_on_while_calls_rest_is_not_measured(clock):
+    cache = ContestHost()
+    cache.compiled_gradients = True
+    contest = Contest(lambda: cache)
+    steps(contest, clock, WHOLE + 1, 2.0, 1.0)
+    assert cache.rests == [economy.REST]
+    clock.now += 1000 * economy.REST  # calls in eager, which are not measured
+    steps(contest, clock, 2 * economy.PAIRS, 2.0, 1.0)
+    assert not cache.ended
+    steps(contest, clock, 1, 2.0, 1.0)
+    assert cache.rests == [economy.REST, 2 * economy.REST]
+
+
+def test_evaluation_between_steps_of_training_begins_anew_and_then_ends(clock):
+    cache = ContestHost()
+    cache.compiled_gradients = True
+    contest = Contest(lambda: cache)
+    for _ in range(economy.MOST_TURNS // 2 + 1):
+        assert not cache.ended
+        steps(contest, clock, 3, 1.0, 2.0)
+        with torch.no_grad():
+            calls(contest, clock, 3, 1.0, 2.0, LOSS.detach())
+    assert cache.ended and not cache.rests
+
+
+@pytest.mark.parametrize("result", [None, LOSS.detach(), (0.5, [LOSS.detach(), "loss"])])
+def test_a_step_whose_backward_pass_is_within_the_call_is_compared_as_a_call(clock, result):
     cache = ContestHost()
     cache.compiled_gradients = True
     calls(Contest(lambda: cache), clock, WHOLE, 2.0, 1.0, result)
-    assert (cache.ended, bool(cache.rests)) == (not decides, decides)
+    assert cache.rests and not cache.ended
 
 
 def test_without_gradients_every_call_decides(clock):

@@ -1385,3 +1385,35 @@ def test_what_a_class_has_itself_hides_what_is_stored_in_its_base(cls):
         ]
 
     assert asked(strict_compile(f, backend="eager")) == asked(f)
+
+
+class CountsSides(type):
+    def count(cls):
+        return 3
+
+
+class Shape(metaclass=CountsSides):
+    sides = 0
+
+
+class Square(Shape):
+    pass
+
+
+@pytest.mark.parametrize(
+    "use",
+    [
+        lambda: [cls.__name__ for cls in Shape.__subclasses__()],
+        lambda: Shape.mro(),
+        lambda: type.__instancecheck__(Shape, 3),
+        lambda: Shape.__subclasscheck__(Square),
+        lambda: type.__or__(Shape, int),
+        lambda: type.__getattribute__(Shape, "sides") + Shape.count(),
+        lambda: object.__getattribute__(Shape, "sides"),
+    ],
+)
+def test_methods_of_type_itself_are_pythons(use):
+    """Their break says so, and nothing is found again and again until Python's stack is full."""
+    handle = framejit.compile(lambda x: (x + 1, use()), backend="eager")
+    assert handle(torch.ones(2))[1] == use()
+    assert all("nested too deeply" not in one.reason for one in handle.framejit.explain().breaks)

@@ -132,3 +132,36 @@ def test_the_generator_is_where_eager_leaves_it(name):
         runs.append(call(torch.arange(3)))
     for mine, yours in zip(*runs, strict=True):
         assert torch.equal(mine, yours)
+
+
+REFUSED = {  # by torch's kernels, not by fake tensors
+    "hypot_ of integers": (lambda x, y: x.hypot_(y), torch.int64, torch.int64),
+    "nextafter_ of integers": (lambda x, y: x.nextafter_(y), torch.int32, torch.int32),
+    "heaviside_ of two dtypes": (lambda x, y: x.heaviside_(y), torch.float32, torch.float64),
+    "xlogy_ of complex numbers": (lambda x, y: x.xlogy_(y), torch.complex64, torch.float32),
+    "addcdiv_ of truths": (lambda x, y: x.addcdiv_(y, y), torch.float32, torch.bool),
+    "sub_ of truths": (lambda x, y: x.sub_(y), torch.float32, torch.bool),
+    "relu_ of truths": (lambda x, y: x.relu_(), torch.bool, torch.bool),
+    "mul_ of what cannot be cast": (lambda x, y: x.mul_(y), torch.int64, torch.float32),
+}
+
+
+@pytest.mark.parametrize("backend", ["eager", "native"])
+@pytest.mark.parametrize("name", REFUSED)
+def test_writes_that_have_no_kernel_raise_as_in_eager(name, backend):
+    write, *dtypes = REFUSED[name]
+    met = []
+
+    def f(x, y):
+        met.append(1)
+        write(x, y)
+        met.append(2)
+
+    tensors = [torch.ones(4, dtype=dtype) for dtype in dtypes]
+    raised = []
+    for fn in (f, strict_compile(f, backend=backend)):
+        with pytest.raises((RuntimeError, NotImplementedError)) as caught:
+            fn(*tensors)
+        raised.append((type(caught.value), str(caught.value)))
+    assert raised[0] == raised[1]
+    assert met == [1, 1]

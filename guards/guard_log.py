@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from ...guards.guard import Guard, Kind
-from ...guards.source import Source
+from .guard import Guard, Kind
+from .source import Source
 
 # Kinds of which one source may carry several guards that differ in what they expect.
 REPEATABLE = frozenset(

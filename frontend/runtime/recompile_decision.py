@@ -5,16 +5,13 @@ In: the failures of a site's entries. Out: a decision. Uses no locks and no byte
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import Enum
 
 from ...errors import FramejitError, RecompileError, RecompileLimitError
-from ...events import Balance, Change, Miss
 from ...guards.failure import Failure
 from ...guards.guard import Kind
-from ...guards.kinds import kind_of
 from ...guards.source import FrameView, PathEnds
 from ...options import Options
 from ..tracing.variation import VARIES, Variation
@@ -78,46 +75,6 @@ def decide(
     return limit
 
 
-REMEDY = "Keep it the same between calls, pass it as a tensor, or raise config.recompile_limit"
-
-
-def limit_text(name: str, where: str, entries: int, misses: Iterable[Miss]) -> str:
-    """The warning for a function that runs in eager because its limit is reached: the guard that
-    failed most, and what to do."""
-    text = (
-        f"{name} ({where}) was compiled {entries} times; calls that none of these versions "
-        "serves run in eager from now on"
-    )
-    return f"{text}{most_frequent(miss for miss in misses if miss.function == name)}. {REMEDY}"
-
-
-def compiling_text(name: str, balance: Balance, misses: Iterable[Miss]) -> str:
-    """The warning for a function that keeps compiling."""
-    text = (
-        f"{name} has compiled {balance.compiles} times in {balance.calls} calls, "
-        f"{balance.seconds:.1f} s in all, {balance.again} times "
-        "code that had been compiled before"
-    )
-    remedy = (
-        "Keep it the same between calls, pass it as a tensor, put what does not work on tensors "
-        "into a function with @framejit.disable, "
-        "or bound this by options={'compile_budget': seconds}. framejit.explain and "
-        "FRAMEJIT_LOG=recompiles say more"
-    )
-    return f"{text}{most_frequent(misses)}. {remedy}"
-
-
-def most_frequent(misses: Iterable[Miss]) -> str:
-    """The guard that failed most, with values and line; "" where there is none."""
-    changes = [change for miss in misses for change in miss.changes[:1]]
-    if not changes:
-        return ""
-    what, _ = Counter(change.what for change in changes).most_common(1)[0]
-    last = next(change for change in reversed(changes) if change.what == what)
-    line = f" at {last.line}" if last.line else ""
-    return f". Most often `{what}` differed (last {last.new}, compiled for {last.old}){line}"
-
-
 def limit_error(name: str, knob: str, limit: int, reason: str) -> FramejitError:
     return RecompileLimitError(
         f"{name} would need more than {limit} entries (config.{knob}){reason}"
@@ -162,16 +119,3 @@ def loosen(failure: Failure, variation: Variation, options: Options, frame: Fram
     if varied:
         variation.expect_dims(guard.source, len(sizes), varied)
     return bool(varied)
-
-
-def change(failure: Failure) -> Change:
-    """A failure as a record."""
-    if failure.guard is None:
-        return Change("", failure.what, failure.old, failure.new, "")
-    return Change(
-        kind_of(failure.guard).expression(failure.guard),
-        failure.what,
-        failure.old,
-        failure.new,
-        failure.guard.line,
-    )

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from ...events import Miss
 
 if TYPE_CHECKING:
-    from ..runtime.cache import Cache
+    from .cache import Cache
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,86 @@
+"""Graphs of which no compiler can say beforehand what eager's autograd would do. They run as
+captured."""
+
+from __future__ import annotations
+
+import torch
+import torch.fx
+
+from ..graph.fake_values import fake_of
+from ..graph.gradient_history import (
+    GradientStarts,
+    comes_with_gradient,
+    is_view_of_a_function,
+    lost_its_history,
+    needs_gradient,
+)
+from ..graph.hidden_writes import hides_writes
+from ..graph.node_targets import name_of
+from .divergent_operators import is_its_own
+
+
+def is_divergent(gm: torch.fx.GraphModule) -> bool:
+    """Whether eager's autograd would do of a graph what a compiled one would not."""
+    results = gm.graph.output_node().all_input_nodes
+    return (
+        any(lost_its_history(node) or is_view_of_a_function(node) for node in results)
+        or any(map(lost_its_history, gm.graph.find_nodes(op="placeholder")))
+        or hides_writes(gm)
+        or checks_in_backward(gm)
+        or changes_leaves(gm)
+        or spreads_out(gm)
+        or any(map(is_its_own, gm.graph.nodes))
+    )
+
+
+def changes_leaves(gm: torch.fx.GraphModule) -> bool:
+    """Whether a graph makes leaves that require gradients, and hands one out: to a compiler nothing
+    made inside is a leaf. A view that no history was kept of is one, too."""
+    leaves = [
+        node
+        for node in gm.graph.output_node().all_input_nodes
+        if needs_gradient(node) and fake_of(node).is_leaf
+    ]
+    made = any(node.op != "placeholder" for node in leaves)
+    marks = gm.graph.find_nodes(op="call_method", target="requires_grad_")
+    return made or bool(marks and (leaves or starts_inside(gm)))
+
+
+def starts_inside(gm: torch.fx.GraphModule) -> bool:
+    """Whether a result has a gradient though no input leads to it: a leaf was made inside the
+    graph."""
+    placeholders = gm.graph.find_nodes(op="placeholder")
+    starts = GradientStarts(
+        {index: node for index, node in enumerate(placeholders) if comes_with_gradient(node)}
+    )
+    made = (
+        node
+        for node in gm.graph.output_node().all_input_nodes
+        if node.op != "placeholder" and needs_gradient(node)
+    )
+    return not all(starts.inputs_reached_from(fake_of(node)) for node in made)
+
+
+def spreads_out(gm: torch.fx.GraphModule) -> bool:
+    """Whether a result with a gradient has elements that share memory: aot_autograd would write its
+    gradient into such memory."""
+    results = (
+        fake_of(node) for node in gm.graph.output_node().all_input_nodes if needs_gradient(node)
+    )
+    strided = (fake for fake in results if fake.layout == torch.strided)
+    return any(
+        stride == 0 and size != 1
+        for fake in strided
+        for size, stride in zip(fake.shape, fake.stride(), strict=True)
+    )
+
+
+def checks_in_backward(gm: torch.fx.GraphModule) -> bool:
+    """Whether eager's backward pass may raise because of numbers: complex eigenvectors and singular
+    vectors are unique only up to a phase, and eager refuses losses that depend on it. A traced
+    backward pass would not."""
+    vectors = (
+        node for node in gm.graph.nodes if any(word in name_of(node) for word in ("eig", "svd"))
+    )
+    around = (other for node in vectors for other in (*node.all_input_nodes, *node.users))
+    return any(needs_gradient(node) and fake_of(node).is_complex() for node in around)

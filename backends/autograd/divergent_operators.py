@@ -1,0 +1,145 @@
+"""Operators of which a compiled graph would do something else than torch does: other strides, other
+random numbers, other statistics. Their nodes run as captured."""
+
+from __future__ import annotations
+
+import torch
+import torch.fx
+
+from ..graph.extracted_calls import Checkpointed
+from ..graph.fake_values import fake_of
+from ..graph.gradient_history import needs_gradient
+from ..graph.mutations import is_norm, may_write, written_by
+from ..graph.node_targets import RECURRENT_OPERATORS, name_of
+from ..graph.runtime_errors import ENTER_INFERENCE_MODE
+
+
+def is_its_own(node: torch.fx.Node) -> bool:
+    """Whether torch's operators do of a node what a compiled graph would not."""
+    return (
+        runs_as_captured(node)
+        or pins_sizes(node)
+        or (isinstance(node.target, Checkpointed) and node.target.writes)
+    )
+
+
+def runs_as_captured(node: torch.fx.Node) -> bool:
+    """Whether torch's operators do of a node what no compiled graph would: what is made in
+    inference mode stays marked as such."""
+    return (
+        name_of(node) == ENTER_INFERENCE_MODE
+        or decomposes_badly(node)
+        or is_traced_with_other_layouts(node)
+        or keeps_wider_statistics(node)
+        or refuses_integers(node)
+        or depends_on_layout(node)
+        or writes_a_list_with_gradients(node)
+    )
+
+
+def writes_a_list_with_gradients(node: torch.fx.Node) -> bool:
+    """Whether a `_foreach_*_` operator writes tensors that have a history. Functional tensors do
+    not count these writes, so views of what was written would keep their history from before. And
+    of two writes into one tensor, eager may record only one."""
+    if node.op != "call_function" or not name_of(node).startswith("_foreach_"):
+        return False
+    return any(needs_gradient(leaf) for leaf in written_by(node))
+
+
+# Operators of whose backward pass torch has a second formula for fake tensors, the gradients of
+# which have other strides.
+TWO_FORMULAS = frozenset({"linalg_householder_product", "orgqr", "ormqr"})
+
+
+def is_traced_with_other_layouts(node: torch.fx.Node) -> bool:
+    """Whether a trace of a node's backward pass lays out gradients otherwise than eager."""
+    return name_of(node) in TWO_FORMULAS and any(map(needs_gradient, node.all_input_nodes))
+
+
+# Operators that fill a tensor with random numbers. Of one that is not contiguous, the order in
+# which they do, and the strides of a new one, are others in functional graphs and on fake tensors.
+FILLS = frozenset(
+    """bernoulli_ cauchy_ exponential_ geometric_ log_normal_ normal_ random_ uniform_ dropout_
+    alpha_dropout alpha_dropout_
+    feature_alpha_dropout feature_alpha_dropout_ rrelu rrelu_ normal poisson _sample_dirichlet
+    _standard_gamma""".split()
+)
+
+
+# Operators whose functional forms lay out results otherwise, or accept what they refuse.
+OTHER_STRIDES = frozenset(
+    """channel_shuffle native_channel_shuffle native_dropout_backward native_group_norm max_unpool2d
+    resize_ resize_as_""".split()
+)
+
+
+def depends_on_layout(node: torch.fx.Node) -> bool:
+    """Whether the random numbers of a node, or the strides of its result, depend on the strides of
+    its tensors, which are not contiguous, otherwise than a trace says."""
+    name = name_of(node).partition(".")[0]
+    if may_write(node) and not name.endswith("_"):  # with the argument `inplace`
+        name += "_"
+    if name not in FILLS | OTHER_STRIDES:
+        return False
+    fakes = map(fake_of, node.all_input_nodes)
+    return any(isinstance(fake, torch.Tensor) and not fake.is_contiguous() for fake in fakes)
+
+
+def keeps_wider_statistics(node: torch.fx.Node) -> bool:
+    """Whether a normalisation on the CPU keeps its statistics for the backward pass in the
+    parameters' dtype, which is wider than the input's: FakeTensor promises them in the input's, and
+    a compiled backward pass would read them as such."""
+    if not is_norm(node) or not needs_gradient(node):
+        return False
+    given = [fake for fake in map(fake_of, node.all_input_nodes) if isinstance(fake, torch.Tensor)]
+    return given[0].device.type == "cpu" and any(
+        other.dtype != given[0].dtype for other in given[1:]
+    )
+
+
+def refuses_integers(node: torch.fx.Node) -> bool:
+    """Whether torch's operator has no kernel for its integers, and raises, where its decomposition
+    works."""
+    if name_of(node) not in ("lerp", "lerp_") or not node.all_input_nodes:
+        return False
+    fake = fake_of(node.all_input_nodes[0])
+    return isinstance(fake, torch.Tensor) and not fake.is_floating_point() and not fake.is_complex()
+
+
+# Operators whose backward pass in torch reads sizes as numbers: a trace of it holds for these
+# alone.
+SIZES_IN_BACKWARD = frozenset(
+    """cumprod cumprod_ vander linalg_vander sgn sgn_ linalg_householder_product orgqr ormqr
+    fractional_max_pool2d
+    fractional_max_pool2d_with_indices""".split()
+)
+
+
+def pins_sizes(node: torch.fx.Node) -> bool:
+    """Whether a trace of a node's backward pass would rely on a size that varies."""
+    if name_of(node) not in SIZES_IN_BACKWARD or not any(map(needs_gradient, node.all_input_nodes)):
+        return False
+    return any(
+        isinstance(size, torch.SymInt)
+        for other in node.all_input_nodes
+        for size in getattr(fake_of(other), "shape", ())
+    )
+
+
+RECURRENT_NAMES = frozenset(operator.__name__ for operator in RECURRENT_OPERATORS)
+
+
+def decomposes_badly(node: torch.fx.Node) -> bool:
+    """Whether torch's own decomposition of a recurrent network on the CPU does something else:
+    dropout draws other numbers, and the backward pass of an LSTM lacks its workspace."""
+    if (
+        node.op != "call_function"
+        or name_of(node) not in RECURRENT_NAMES
+        or fake_of(node.args[0]).device.type != "cpu"
+    ):
+        return False
+    first = next(
+        (index for index, arg in enumerate(node.args) if isinstance(arg, bool)), 0
+    )  # has_biases, num_layers, dropout, train
+    drops = node.args[first + 2 : first + 4]
+    return all(drops) or (name_of(node) == "lstm" and any(map(needs_gradient, node.users)))

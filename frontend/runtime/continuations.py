@@ -1,0 +1,42 @@
+"""What compiled code calls at a break: the site of the rest, or Python's run of it."""
+
+from __future__ import annotations
+
+import types
+
+from ..codegen.build import Continuations, start_slots
+from ..pycode.instr import DecodedCode
+from ..pycode.resume import ResumePoint, SuspendedFrame
+from ..tracing.capture import BreakExit, Capture
+from ..tracing.expectations import expect
+from ._hook import ContinuationMaker, Site
+from .sites import HandleSites
+
+
+def make_continuations(
+    capture: Capture, site: Site, function: types.FunctionType, sites: HandleSites, fullgraph: bool
+) -> Continuations:
+    """What the code of a capture at `site`, of a frame of `function`, goes on with.
+
+    fullgraph: a break is an error, which is raised if the rest is reached.
+    """
+    decoded = capture.decoded
+    forbidden = capture.exit.reason if fullgraph and isinstance(capture.exit, BreakExit) else None
+
+    def resume(frames: tuple[SuspendedFrame, ...]) -> ContinuationMaker:
+        after = sites.after(frames, forbidden)
+        expect(after.data.variation, capture, frames)
+        return ContinuationMaker(after)
+
+    def rerun() -> ContinuationMaker:
+        if capture.entry == "state":
+            return ContinuationMaker(site, True)
+        return ContinuationMaker(sites.after((start_of(decoded, function),)), True)
+
+    return Continuations(resume, rerun)
+
+
+def start_of(decoded: DecodedCode, function: types.FunctionType) -> SuspendedFrame:
+    """A frame of the function that has not begun."""
+    point = ResumePoint(decoded.start, (), frozenset(start_slots(decoded)))
+    return SuspendedFrame(decoded, function.__globals__, point)

@@ -1,0 +1,140 @@
+"""RecompilePolicy: whether a handle compiles for a call that no entry serves, and what it tells
+when it does not.
+
+In: a site, the call's arguments, the handle's calls so far. Out: a decision. Limits are in
+recompile_decision.py, the time that compiling may take is in account.py, loops' iterations are in
+economy.py.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+
+from ...errors import warn_user
+from ...events import Balance, Change, Full, Miss, Sink, Skipped
+from ...guards.failure import Failure
+from ...guards.kinds import kind_of
+from ...guards.source import FrameView
+from ...options import Options
+from ._hook import Site, stance
+from .account import ITERATIONS, Account
+from .compile_unit import CompileUnit
+from .economy import has_room
+from .recompile_decision import Misses, RecompileDecision, decide
+from .recompile_warnings import compiling_text, limit_text
+
+HISTORY = 256  # misses that a handle remembers
+# A guard that failed when the call came and does not any more.
+UNKNOWN = Failure(None, "something", "so", "otherwise for a moment")
+
+
+class RecompilePolicy:
+    """The misses of one handle, its account, and the sites that have been refused an entry."""
+
+    def __init__(self, options: Options, send: Sink) -> None:
+        self._options, self._send = options, send
+        self.misses: deque[Miss] = deque(maxlen=HISTORY)
+        self._postponed: set[Site] = set()  # sites of which the user knows
+        self.reset()
+
+    def reset(self) -> None:
+        """Begins a new account; the misses are kept."""
+        self.account = Account(self._options.compile_share, self._options.compile_budget)
+        self._postponed.clear()
+
+    def report_misses(self, site: Site, unit: CompileUnit, frame: FrameView) -> Misses:
+        """Why each of the site's entries, the one used last first, cannot serve this call."""
+        found = [
+            (entry.data, entry.program.first_failure(frame.slots, frame.function))
+            for entry in site.entries
+        ]
+        another = unit.iterations.made_for_another
+        own = [
+            (program, step)
+            for program, step in found
+            if not another(program.guards, program.guard_of(step), frame)
+        ]
+        left = unit.iterations.iterations_left(frame) if len(own) < len(found) else 0
+        if left > self._options.unroll_iterations:
+            own = found
+        failures = [program.failure(step, frame) or UNKNOWN for program, step in own or found[:1]]
+        for_iteration = not own
+        if failures:
+            miss = Miss(
+                unit.name,
+                unit.start if for_iteration else unit.where,
+                tuple(map(change, failures)),
+                for_iteration,
+            )
+            self.misses.append(miss)
+            self._send(miss)
+        return Misses(
+            len(found),
+            failures,
+            for_iteration,
+            left if own is found else 0,
+            not for_iteration or self.account.compiles_all or has_room(site.entries),
+        )
+
+    def decide(
+        self, site: Site, unit: CompileUnit, misses: Misses, frame: FrameView, calls: int
+    ) -> RecompileDecision:
+        """What becomes of the call. Raises where the user asked for it (see decide in
+        recompile_decision.py); tells the user where it is not compiled."""
+        decision = decide(unit.name, self._options, stance(), misses, unit.variation, frame)
+        reason = self._reason_to_postpone(decision, misses, calls)
+        if reason:
+            self._postpone(site, unit, reason)
+            return RecompileDecision.LATER
+        if decision is not RecompileDecision.COMPILE:
+            self._stop(site, unit, misses, decision)
+        return decision
+
+    def _reason_to_postpone(self, decision: RecompileDecision, misses: Misses, calls: int) -> str:
+        """Why the call runs in eager although no limit is reached: a later one may compile. "" to
+        follow the decision."""
+        if decision is RecompileDecision.LATER:
+            return ITERATIONS
+        if decision is RecompileDecision.COMPILE and not self.account.may_compile(
+            misses.entries, calls
+        ):
+            return self.account.refusal
+        return ""
+
+    def _postpone(self, site: Site, unit: CompileUnit, reason: str) -> None:
+        """Tells once why a site gets no further entry, until it is cleared."""
+        if site not in self._postponed:
+            self._postponed.add(site)
+            self._send(Skipped(unit.name, unit.where, reason))
+
+    def _stop(
+        self, site: Site, unit: CompileUnit, misses: Misses, limit: RecompileDecision
+    ) -> None:
+        """The site has reached a limit: calls that no entry serves run in eager from now on."""
+        site.full = True
+        site.gave_up = limit is RecompileDecision.LIMIT
+        self._send(Full(unit.name, unit.where, misses.entries, limit.knob, misses.left))
+        if site.gave_up:
+            warn_user(
+                limit_text(unit.name, unit.where, misses.entries, self.misses),
+                stacklevel=2,
+            )
+
+    def warn_of_compiling(self, function: str, balance: Callable[[], Balance]) -> None:
+        """Warns once of a handle that keeps compiling."""
+        if self.account.tells_now():
+            warn_user(compiling_text(function, balance(), self.misses), stacklevel=2)
+
+
+def change(failure: Failure) -> Change:
+    """A failure as a record."""
+    if failure.guard is None:
+        return Change("", failure.what, failure.old, failure.new, "")
+    return Change(
+        kind_of(failure.guard).expression(failure.guard),
+        failure.what,
+        failure.old,
+        failure.new,
+        failure.guard.line,
+    )

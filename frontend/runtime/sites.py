@@ -1,0 +1,122 @@
+"""HandleSites: the places in which the entries of one handle are stored."""
+
+from __future__ import annotations
+
+import contextlib
+import types
+import weakref
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from ...errors import GraphBreak
+from ..pycode.decode import decode
+from ..pycode.resume import SuspendedFrame, make_resume_function
+from ..tracing.work_budget import Loops
+from ._hook import Entry, Handle, Site
+from .compile_unit import CompileUnit
+from .unrolled_iterations import UnrolledIterations
+
+OnMiss = Callable[[Site, types.FunctionType, tuple[Any, ...]], Entry | None]
+
+
+class HandleSites:
+    """A site for the handle's function, one for what follows each break, and those of the frames
+    that the hook met, which the handle keeps (`handle`, set once there is one).
+
+    on_miss: called for a call that no entry of a site serves; must not keep this object alive.
+    """
+
+    handle: Handle
+
+    def __init__(self, function: types.FunctionType, on_miss: OnMiss) -> None:
+        self._on_miss = on_miss
+        self._loops: Loops = set()
+        self._continuations: dict[tuple[Any, ...], Site] = {}
+        # the ids of their code objects and globals are keys
+        self._suspended: list[tuple[SuspendedFrame, ...]] = []
+        self.root = self.new(function.__code__, function)
+        weakref.finalize(self, clear_sites, self._continuations).atexit = False
+
+    def new(self, code: types.CodeType, function: types.FunctionType | None) -> Site:
+        """A site for whole calls of a code object."""
+        decoded = decode(code)
+        unit = CompileUnit(decoded, (), self._loops)
+        return Site(function, decoded.nargs, self._on_miss, unit)
+
+    def after(
+        self, frames: tuple[SuspendedFrame, ...], forbidden: GraphBreak | None = None
+    ) -> Site:
+        """The site of what follows the suspension of these frames, outermost first. forbidden: see
+        CompileUnit."""
+        key = tuple(frame.key for frame in frames)
+        site = self._continuations.get(key)
+        if site is None:
+            unit = CompileUnit(
+                frames[0].decoded,
+                frames,
+                self._loops,
+                iterations=UnrolledIterations(frames),
+                forbidden=forbidden,
+            )
+            site = Site(make_resume_function(frames), 1, self._on_miss, unit)
+            self._continuations[key] = site
+            self._suspended.append(frames)
+        return site
+
+    def __iter__(self) -> Iterator[Site]:
+        """The function's site first, then what follows breaks, then frames met there."""
+        yield self.root
+        yield from list(self._continuations.values())
+        for _, site in self.handle.sites():
+            if site is not None and site is not self.root:
+                yield site
+
+    @property
+    def calls(self) -> int:
+        """How often the function has been called, compiled or not."""
+        return self.root.misses + sum(entry.hits - 1 for entry in self.root.entries)
+
+    def forget(self, outdated: weakref.ref[CompileUnit]) -> None:
+        """Forgets the entries of one unit."""
+        for site in self:
+            if site.data is outdated():
+                site.clear()
+
+    @contextlib.contextmanager
+    def set_entries_aside(self) -> Iterator[None]:
+        """The sites are empty inside; afterwards they have the entries again that they had
+        before, and no others."""
+        kept = [(site, site.entries, site.full, site.gave_up) for site in self]
+        for site in self:
+            site.clear()
+            site.full = site.gave_up = False
+        try:
+            yield
+        finally:
+            for site in self:
+                site.clear()
+            for site, entries, full, gave_up in kept:
+                for entry in reversed(entries):
+                    site.add(entry)
+                site.full, site.gave_up = full, gave_up
+
+    def __del__(self) -> None:
+        # A unit inside a loop names its own site in its constants, and the garbage collector does
+        # not look into code objects.
+        self.root.clear()
+        clear_sites(self._continuations)
+
+
+def clear_sites(continuations: dict[Any, Site]) -> None:
+    """A loop's site leads to itself through the constants of code objects, into which the garbage
+    collector does not look."""
+    for site in continuations.values():
+        site.clear()
+
+
+def valid_entry(site: Site, function: types.FunctionType, slots: tuple[Any, ...]) -> Entry | None:
+    """An entry of the site that serves a call; None if there is none."""
+    for entry in site.entries:
+        if entry.program is None or entry.program.check(slots, function):
+            return entry
+    return None

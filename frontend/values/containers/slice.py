@@ -1,0 +1,72 @@
+"""Slices."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from ....guards.guard import Kind
+from ....guards.source import AttrSource, Source
+from ..base import Value
+from ..registry import wraps
+from .builtin_container import BoundBuiltin
+
+if TYPE_CHECKING:
+    from ..context import TraceContext
+    from ..emitter import Emitter
+    from ..operation import Operation
+
+
+class SliceValue(Value):
+    """slice(start, stop, step)."""
+
+    __slots__ = ("parts",)
+
+    def __init__(self, parts: list[Value], source: Source | None = None) -> None:
+        super().__init__(source)
+        self.parts = parts
+
+    def python_type(self) -> type:
+        return slice
+
+    def is_constant(self) -> bool:
+        return all(part.is_constant() for part in self.parts)
+
+    def constant(self) -> Any:
+        return slice(*(part.constant() for part in self.parts))
+
+    def attribute(self, tx: TraceContext, name: str) -> Value:
+        if name in ("start", "stop", "step"):
+            return tx.look(self.parts[("start", "stop", "step").index(name)])
+        if name == "indices":
+            return BoundBuiltin(self, name)
+        return super().attribute(tx, name)
+
+    def method(
+        self, tx: TraceContext, name: str, args: list[Value], kwargs: dict[str, Value]
+    ) -> Value:
+        if name == "indices" and self.is_constant():
+            try:
+                found = self.constant().indices(*(arg.constant() for arg in args))
+            except (TypeError, ValueError) as error:
+                raise tx.exceptions.new(type(error), *error.args) from None
+            return tx.wrap(found, None)
+        return super().method(tx, name, args, kwargs)
+
+    def reconstruct(self, emit: Emitter) -> None:
+        emit.push_all(self.parts)
+        emit.builder.build_slice(3)
+
+    def compare(self, tx: TraceContext, op: Operation, other: Value) -> Value | None:
+        raise self.unsupported_use(f"{op.sign} of slices")
+
+
+@wraps(slice)
+def wrap_slice(tx: TraceContext, obj: slice, source: Source | None) -> Value:
+    tx.guards.add(source, Kind.TYPE, slice)
+    return SliceValue(
+        [
+            tx.wrap(getattr(obj, n), source and AttrSource(source, n))
+            for n in ("start", "stop", "step")
+        ],
+        source,
+    )

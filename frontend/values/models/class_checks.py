@@ -1,0 +1,154 @@
+"""isinstance() and issubclass()."""
+
+from __future__ import annotations
+
+import abc
+import sys
+import types
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch._subclasses import fake_tensor
+
+from ....errors import GraphBreak
+from ..base import Value
+from ..constant import Constant
+from ..containers.sequence import TupleValue
+from ..objects.class_value import ClassValue
+from ..objects.mro import lookup
+from ..objects.user_object import PLAIN_CLASS, UserObject
+from ..registry import models
+from ..tensor.opaque_tensor import OpaqueTensor
+from ..tensor.tensor import TensorValue
+
+if TYPE_CHECKING:
+    from ..context import TraceContext
+
+
+def _classes(tx: TraceContext, spec: Value) -> Any:
+    """The second argument of isinstance, as a tuple or a class."""
+    if isinstance(spec, TupleValue):
+        return tuple(_classes(tx, item) for item in spec.all(tx))
+    if isinstance(spec, ClassValue):
+        return spec.cls
+    if spec.is_constant():
+        return spec.constant()
+    raise spec.unsupported_use("isinstance")
+
+
+@models(isinstance)
+def builtin_isinstance(tx: TraceContext, obj: Value, spec: Value) -> Value:
+    classes = _classes(tx, spec)
+    _refuse_hooks(classes, "__instancecheck__")
+    try:
+        isinstance(None, classes)
+    except TypeError as error:
+        if isinstance(spec, TupleValue):  # what stands behind the first that fits is not looked at
+            return Constant(
+                any(builtin_isinstance(tx, obj, item).truth(tx) for item in spec.all(tx))
+            )
+        raise tx.exceptions.new(TypeError, *error.args) from None
+    if any(_is_protocol(cls) and cls not in obj.python_type().__mro__ for cls in _flat(classes)):
+        raise GraphBreak(
+            "unknown-call",
+            f"isinstance() of {obj.describe()}, with a protocol, which reads its attributes,",
+        )
+    if (
+        isinstance(obj, UserObject)
+        and says_another_class(obj.cls)
+        and not _is_subclass(obj.cls, classes)
+    ):
+        raise GraphBreak(
+            "unknown-call", f"isinstance() of {obj.describe()}, which says itself what it is"
+        )
+    if isinstance(obj, TensorValue | OpaqueTensor | UserObject) and obj.real is not None:
+        return Constant(isinstance(obj.real, classes))
+    if isinstance(obj, TensorValue):
+        return Constant(
+            any(isinstance(obj.fake, cls) for cls in _flat(classes) if not _names_parameter(cls))
+        )
+    return Constant(_is_subclass(obj.python_type(), classes))
+
+
+def asks_in_python(cls: Any, name: str) -> bool:
+    """Whether isinstance or issubclass with a class calls a function of the program."""
+    method = lookup(type(cls), name)[1] if isinstance(cls, type) else None
+    return (
+        type(method) is types.FunctionType and method.__module__.split(".")[0] not in ASK_AS_C_DOES
+    )
+
+
+ASK_AS_C_DOES = frozenset(
+    {"abc", "_py_abc", "typing", "typing_extensions", "torch", "numpy", "enum"}
+)
+
+
+KNOWN_HOOKS = ASK_AS_C_DOES | sys.stdlib_module_names
+
+
+def _refuse_hooks(classes: Any, name: str) -> None:
+    """Breaks where a class calls a function of the program to find its instances or subclasses: the
+    call would happen now, and its answer be kept."""
+    for cls in _flat(classes):
+        if asks_in_python(cls, name):
+            raise GraphBreak("unknown-call", f"{name}() of {cls.__qualname__}")
+        if isinstance(cls, type) and isinstance(cls, abc.ABCMeta):
+            hook = getattr(lookup(cls, "__subclasshook__")[1], "__func__", None)
+            by_program = (
+                type(hook) is types.FunctionType
+                and hook.__module__.split(".")[0] not in KNOWN_HOOKS
+            )
+            if by_program or lookup(cls, "__subclasses__")[0] is not None:
+                raise GraphBreak(
+                    "unknown-call",
+                    f"{cls.__qualname__}'s own answer to which classes are its subclasses",
+                )
+
+
+def _is_protocol(cls: Any) -> bool:
+    return isinstance(cls, type) and vars(cls).get(
+        "_is_protocol", False
+    )  # typing's mark, and typing_extensions'
+
+
+def says_another_class(cls: type) -> bool:
+    """Whether an object's `__class__` is computed by a function of the program."""
+    return (
+        type(lookup(cls, "__getattribute__")[1]) is types.FunctionType
+        or lookup(cls, "__class__")[0] not in PLAIN_CLASS
+    )
+
+
+def _flat(classes: Any) -> list[Any]:
+    return (
+        [cls for part in classes for cls in _flat(part)]
+        if isinstance(classes, tuple)
+        else [classes]
+    )
+
+
+def _names_parameter(cls: Any) -> bool:
+    """Whether a class is Parameter's or a fake tensor's, so that a fake tensor would give a wrong
+    answer. Operators never make parameters."""
+    return isinstance(cls, type) and issubclass(cls, torch.nn.Parameter | fake_tensor.FakeTensor)
+
+
+def _is_subclass(cls: type, classes: Any) -> bool:
+    try:
+        return issubclass(cls, classes)
+    except TypeError:  # X | Y holds None, and the like
+        if not hasattr(classes, "__args__"):
+            raise
+        return any(cls is type(None) if c is None else issubclass(cls, c) for c in classes.__args__)
+
+
+@models(issubclass)
+def builtin_issubclass(tx: TraceContext, cls: Value, spec: Value) -> Value:
+    if not isinstance(cls, ClassValue):
+        raise tx.exceptions.new(TypeError, "issubclass() arg 1 must be a class")
+    classes = _classes(tx, spec)
+    _refuse_hooks(classes, "__subclasscheck__")
+    try:
+        return Constant(issubclass(cls.cls, classes))
+    except TypeError as error:
+        raise tx.exceptions.new(TypeError, *error.args) from None

@@ -1,0 +1,75 @@
+"""What makes text of objects: str(), repr(), format(), and the methods of str that take values."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ....errors import GraphBreak
+from ..base import Value, check_result_type
+from ..constant import Constant, fold
+from ..containers.mapping import DictValue
+from ..containers.sequence import ListValue, Sequence, TupleValue
+from ..deferred_literal import format_number, text_of
+from ..objects.user_object import UserObject
+from ..registry import method, models
+from ..tensor.tensor import TensorValue
+
+if TYPE_CHECKING:
+    from ..context import TraceContext
+
+
+@models(str)
+def builtin_str(tx: TraceContext, obj: Value | None = None, *rest: Value) -> Value:
+    if obj is None:
+        return Constant("")
+    if isinstance(obj, UserObject):
+        return check_result_type(
+            obj._call_special(tx, "__str__", [], "has no str()"), str, "__str__"
+        )
+    if isinstance(obj, Sequence | DictValue) and not rest:
+        return builtin_repr(tx, obj)
+    return fold(tx, str, [obj, *rest], {}) if rest else text_of(tx, str, obj)
+
+
+@models(repr)
+def builtin_repr(tx: TraceContext, obj: Value) -> Value:
+    if isinstance(obj, UserObject):
+        return check_result_type(
+            obj._call_special(tx, "__repr__", [], "has no repr()"), str, "__repr__"
+        )
+    if isinstance(obj, Sequence) and obj.cls in (list, tuple) and not obj.is_constant():
+        left, right = ("[", "]") if obj.cls is list else ("(", ",)" if len(obj.items) == 1 else ")")
+        return Constant(
+            left + ", ".join(builtin_repr(tx, item).constant() for item in obj.all(tx)) + right
+        )
+    if isinstance(obj, DictValue) and obj.cls is dict:
+        texts = [
+            f"{builtin_repr(tx, key).constant()}: {builtin_repr(tx, value).constant()}"
+            for key, value in obj.pairs(tx)
+        ]
+        return Constant("{" + ", ".join(texts) + "}")
+    return text_of(tx, repr, obj)
+
+
+@models(format)
+def builtin_format(tx: TraceContext, obj: Value, spec: Value | None = None) -> Value:
+    spec = spec or Constant("")
+    if isinstance(obj, TensorValue):
+        raise GraphBreak("data-dependent-value", f"the text of {obj.describe()}")
+    if isinstance(obj, UserObject):
+        return check_result_type(
+            obj._call_special(tx, "__format__", [spec], "has no format()"), str, "__format__"
+        )
+    if isinstance(obj, ListValue | DictValue) and spec.constant() == "":
+        return builtin_repr(tx, obj)
+    return format_number(tx, obj, spec.constant())
+
+
+@method(str, "format")
+def str_format(tx: TraceContext, self: Constant, *args: Value, **kwargs: Value) -> Value:
+    return fold(tx, self.object.format, list(args), kwargs)
+
+
+@method(str, "join")
+def str_join(tx: TraceContext, self: Constant, items: Value) -> Value:
+    return fold(tx, self.object.join, [TupleValue(items.unpack(tx))], {})

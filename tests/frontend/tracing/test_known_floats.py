@@ -1,0 +1,83 @@
+"""Floats that vary, as arguments of operators that take C's doubles: at most two compiles, and eager's results, errors and effects."""
+
+from __future__ import annotations
+
+import framejit
+import pytest
+import torch
+import torch.nn.functional as F
+
+CALLS = {
+    "dropout": lambda x, p: F.dropout(x, p), "dropout in evaluation": lambda x, p: F.dropout(x, p, training=False),
+    "torch.dropout": lambda x, p: torch.dropout(x, p, True), "alpha_dropout": lambda x, p: F.alpha_dropout(x, p, True),
+    "dropout2d": lambda x, p: F.dropout2d(x[None, None], p), "bernoulli": lambda x, p: torch.bernoulli(x, p),
+    "layer_norm": lambda x, p: F.layer_norm(x, (8,), eps=p), "group_norm": lambda x, p: F.group_norm(x, 2, eps=p),
+    "batch_norm": lambda x, p: F.batch_norm(x, None, None, training=True, momentum=p, eps=p),
+    "rms_norm": lambda x, p: F.rms_norm(x, (8,), eps=p), "cosine_similarity": lambda x, p: F.cosine_similarity(x, x + 1, eps=p),
+    "smooth_l1_loss": lambda x, p: F.smooth_l1_loss(x, x + 0.5, beta=p), "huber_loss": lambda x, p: F.huber_loss(x, x + 0.5, delta=p),
+    "cross_entropy": lambda x, p: F.cross_entropy(x, torch.zeros(4, dtype=torch.long), label_smoothing=p),
+    "margin_ranking_loss": lambda x, p: F.margin_ranking_loss(x, x + 1, torch.ones(4, 8), margin=p),
+    "triplet_margin_loss": lambda x, p: F.triplet_margin_loss(x, x + 1, x - 1, margin=p),
+    "normal": lambda x, p: x + torch.normal(0.0, p, (4, 8)), "normal_": lambda x, p: x.clone().normal_(0, p),
+    "uniform_": lambda x, p: x.clone().uniform_(-p, p), "logit": lambda x, p: torch.logit(x.sigmoid(), eps=p / 4),
+    "isclose": lambda x, p: torch.isclose(x, x + 0.3, atol=p), "cdist": lambda x, p: torch.cdist(x, x + 1, p=p),
+    "quantile": lambda x, p: x.quantile(p),
+}  # fmt: skip
+X = torch.arange(32.0).view(4, 8).sin()
+
+
+def outcome(fn, x, p, met):
+    torch.manual_seed(3)
+    try:
+        result = fn(x, p, met)
+    except (ValueError, RuntimeError) as error:
+        result = type(error), str(error)
+    return result, torch.get_rng_state()
+
+
+def same(one, other):
+    if isinstance(other, torch.Tensor):
+        torch.testing.assert_close(one, other, equal_nan=True)
+    else:
+        assert one == other
+
+
+@pytest.mark.parametrize("backend", ["eager", "native"])
+@pytest.mark.parametrize("name", CALLS)
+def test_two_compiles(name, backend):
+    call = CALLS[name]
+
+    def f(x, p, met):
+        met.append("before")
+        x = call(x, p)
+        met.append("behind")
+        return x
+
+    handle, ours, eagers = framejit.compile(f, backend=backend), [], []
+    for p in (0.1, 0.2, 0.35, 0.5, 0.55, 0.9):
+        got, wanted = outcome(handle, X, p, ours), outcome(f, X, p, eagers)
+        same(got[0], wanted[0])
+        same(got[1], wanted[1])
+    assert handle.framejit.compiles <= 2
+    for p in (0.0, 1.0, -0.5, 1.5, 2.5, 0.25):
+        got, wanted = outcome(handle, X, p, ours), outcome(f, X, p, eagers)
+        same(got[0], wanted[0])
+        same(got[1], wanted[1])
+    assert ours == eagers
+
+
+@pytest.mark.parametrize("backend", ["eager", "aot_eager", "native"])
+def test_gradients(backend):
+    def f(x, p):
+        return F.layer_norm(F.dropout(x, p), (8,), eps=p) * 2
+
+    handle = framejit.compile(f, backend=backend)
+    for p in (0.1, 0.2, 0.35, 0.5):
+        grads = []
+        for fn in (handle, f):
+            torch.manual_seed(1)
+            x = X.clone().requires_grad_()
+            (fn(x, p) * torch.arange(8.0)).sum().backward()
+            grads.append(x.grad)
+        torch.testing.assert_close(*grads)
+    assert handle.framejit.compiles <= 2
