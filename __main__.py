@@ -37,7 +37,7 @@ def parse_command_line(words: Sequence[str]) -> argparse.Namespace:
     """What a command line says. Raises SystemExit as argparse does."""
     words = list(words)
     if words[:1] == ["explain"]:  # the program's own arguments look like ours
-        words[1:] = explain.sorted_out(words[1:])
+        words[1:] = explain.our_options_first(words[1:])
     return parser().parse_args(words)
 
 

@@ -1,5 +1,5 @@
-"""What can go wrong and what steers: break reasons with their hints, the two steering exceptions,
-the public errors.
+"""Errors: break reasons with their hints, the two exceptions that control the flow, and the public
+errors.
 
 Ground floor: imports nothing of framejit.
 """
@@ -147,7 +147,7 @@ class GraphBreakError(FramejitError):
 
 class BackendError(FramejitError):
     """A backend failed to compile a graph; `.backend` is its name, `__cause__` its own exception.
-    origin: the plugin it is from."""
+    origin: the plugin that provides it."""
 
     def __init__(self, backend: str, cause: BaseException, origin: str = "") -> None:
         whose = f" of {origin}" if origin else ""
@@ -158,8 +158,8 @@ class BackendError(FramejitError):
 
 
 class RequirementError(FramejitError):
-    """Something that options require cannot be had; also raised where other failures of a backend
-    cost a warning only."""
+    """An option requires something that is not possible here. Also raised where other failures of a
+    backend only cause a warning."""
 
 
 class RecompileError(FramejitError):
@@ -173,15 +173,13 @@ class RecompileLimitError(FramejitError):
 
 
 class FramejitWarning(UserWarning, RuntimeWarning):
-    """The category of each warning of framejit's own."""
+    """The category of all warnings of framejit."""
 
 
 def warn_user(text: str, stacklevel: int = 1) -> None:
-    """Warns as framejit. Where the filters make exceptions of warnings in general (`python -W
-    error`) the text goes to stderr instead, as a message is no reason for the program to fail;
-    a filter on FramejitWarning itself does raise.
-
-    stacklevel: as for warnings.warn, 1 for who calls this."""
+    """Warns the user. Where a filter turns all warnings into exceptions (`python -W error`), the
+    text goes to stderr instead, since a message must not make the program fail; a filter on
+    FramejitWarning itself does raise. stacklevel: as for warnings.warn, 1 for the caller."""
     try:
         warnings.warn(f"framejit: {text}", FramejitWarning, stacklevel=stacklevel + 1)
     except FramejitWarning:
@@ -214,13 +212,13 @@ class InternalError(FramejitError):
     warning."""
 
 
-# What operations raise for wrong arguments; torch's subclasses of them say that it cannot run one
-# without data.
+# What operations raise for wrong arguments. torch's subclasses of these say that it cannot run an
+# operator without data.
 PLAIN_ERRORS = (RuntimeError, TypeError, ValueError, IndexError)
 
 
 class GraphBreak(Exception):  # noqa: N818 - it steers, it is not an error
-    """Run this bit in Python and go on after it."""
+    """Python must run this instruction; capture continues after it."""
 
     def __init__(self, reason_id: str, detail: str = "") -> None:
         self.reason = REASONS[reason_id]
@@ -228,7 +226,7 @@ class GraphBreak(Exception):  # noqa: N818 - it steers, it is not an error
         super().__init__(self.sentence)
         self.chain: list[
             str
-        ] = []  # user lines, innermost first, filled in while it travels through inlined frames
+        ] = []  # user lines, innermost first, added while it passes through inlined frames
         self.position: int | None = None  # in the innermost frame where a break can be made
 
     @property
@@ -238,15 +236,14 @@ class GraphBreak(Exception):  # noqa: N818 - it steers, it is not an error
     @property
     def raises(self) -> bool:
         """Whether the program, as far as is known, raises an exception of its own here."""
-        refused = (
-            self.reason.id == "fake-tensor" and type(self.__cause__) in PLAIN_ERRORS
-        )  # by the operation, not for want of data
+        # raised by the operation, not because data is missing
+        refused = self.reason.id == "fake-tensor" and type(self.__cause__) in PLAIN_ERRORS
         return refused or self.reason.id == "exception-leaves"
 
 
 class Rerun(Exception):  # noqa: N818 - it steers, it is not an error
-    """A graph raised and everything is as it was before: the frame starts over in eager."""
+    """A graph raised and everything is restored: the frame starts over in eager."""
 
 
 class SkipFrame(Exception):  # noqa: N818 - it steers, it is not an error
-    """Leave this frame to Python."""
+    """Python runs this frame."""

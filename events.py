@@ -1,4 +1,4 @@
-"""Typed records of what happened to a frame, and the sinks that take them. Nothing is printed or
+"""Typed records of what happened to a frame, and the sinks that receive them. Nothing is printed or
 counted elsewhere."""
 
 from __future__ import annotations
@@ -13,15 +13,15 @@ from typing import Any
 from .phases import Clock, Lap, Span
 from .tier import Tier
 
-Position = tuple[
-    int | None, int | None, int | None, int | None
-]  # line, last line, column, last column, as code objects count them
+# line, last line, column, last column, as code objects count them
+Position = tuple[int | None, int | None, int | None, int | None]
 NOWHERE: Position = (None, None, None, None)
 _numbers = count(1)
 
 
 def new_number() -> int:
-    """A number for a compile, of its own in this process: records of one bear it."""
+    """A number for a compile, unique in this process; the records of one compile have the same
+    number."""
     return next(_numbers)
 
 
@@ -79,14 +79,12 @@ class Captured:
     ops: int
     graph: Any  # torch.fx.Graph, None when the capture has no tensor work
     guards: tuple[Any, ...]
-    seconds: dict[str, float] = field(
-        default_factory=dict
-    )  # by phase, of framejit.phases.NAMES, up to here
+    # by phase, of framejit.phases.NAMES, up to here
+    seconds: dict[str, float] = field(default_factory=dict)
     number: int = 0
     lines: tuple[str, ...] = ()  # file:line of its operations and of the calls that led to them
-    watched: frozenset[int] = (
-        frozenset()
-    )  # positions of guards that are checked again only when something has changed
+    # positions of guards that are checked again only when something has changed
+    watched: frozenset[int] = frozenset()
 
 
 @dataclass(frozen=True)
@@ -96,9 +94,8 @@ class Spent:
 
     function: str
     where: str
-    seconds: dict[
-        str, float
-    ]  # by phase, of framejit.phases.NAMES; no phase counts what another one does
+    # by phase, of framejit.phases.NAMES; no phase counts what another one does
+    seconds: dict[str, float]
     spans: tuple[Span, ...] = ()
     number: int = 0
     late: bool = False

@@ -91,11 +91,12 @@ def seconds_to_spend(asked: Any, who: str = "config.compile_budget") -> float | 
     return float(asked)
 
 
+# of values that config is given
 CHECKS: dict[str, Callable[[Any], Any]] = {
     "log": log_names,
     "verify": verified_calls,
     "compile_budget": seconds_to_spend,
-}  # of values that config is given
+}
 
 
 @dataclass(frozen=True)
@@ -116,12 +117,10 @@ class Options:
     )
     recompile_limit: int = 8  # entries at one site before it runs in eager
     fail_on_recompile_limit_hit: bool = False
-    error_on_recompile: bool = (
-        False  # a call that compiled code cannot serve raises RecompileError; first compiles do not
-    )
-    assume_static_by_default: bool = (
-        True  # with dynamic=None: sizes and numbers are static until they differ
-    )
+    # a call that compiled code cannot serve raises RecompileError; first compiles do not
+    error_on_recompile: bool = False
+    # with dynamic=None: sizes and numbers are static until they differ
+    assume_static_by_default: bool = True
     automatic_dynamic_shapes: bool = True  # what differed between two calls becomes a symbol
     specialize_int: bool = False  # ints that the program is given are never symbols
     specialize_float: bool = False  # nor floats

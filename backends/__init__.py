@@ -1,1 +1,1 @@
-"""fx graph in, callable out. Knows no frames and no guards."""
+"""Backends: an fx graph in, a callable out. They use no frames and no guards."""

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class BackendInfo:
-    """What list_backends() tells of one: `reason` says why it is not usable here."""
+    """An entry of list_backends(). `reason`: why the backend is not usable here."""
 
     name: str
     devices: tuple[str, ...] | None

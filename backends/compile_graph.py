@@ -1,5 +1,5 @@
-"""A captured graph to a callable: finished as a GraphModule, handed to the backend, wrapped so that
-a failure leaves torch's modes and random state as they were."""
+"""Compiles a captured graph: finishes it as a GraphModule, passes it to the backend, and wraps the
+result so that a failure restores torch's modes and random state."""
 
 from __future__ import annotations
 
@@ -33,16 +33,14 @@ from .graph.views_without_writes import views_to_make_outside
 from .registry import Backend, captured_graph_function, lookup, name_of
 from .restoring_graph import RestoringGraph, modes_kept
 
-REACHES = (
-    "as_strided",
-    "as_strided_",
-    "set_",
-)  # their results may lie outside of what they are given
-REQUIRED = ("cudagraphs", "require")  # an option and its value: better an error than eager
+# their results may be outside of the memory of their inputs
+REACHES = ("as_strided", "as_strided_", "set_")
+# an option and its value, which the user asked to be an error rather than eager
+REQUIRED = ("cudagraphs", "require")
 
 
 class CapturedGraph(Protocol):
-    """What a capture hands over."""
+    """A graph as captured."""
 
     graph: torch.fx.Graph
     nodes: list[torch.fx.Node]
@@ -52,13 +50,10 @@ class CapturedGraph(Protocol):
 
 @dataclass(frozen=True)
 class GraphRequest:
-    """What to compile.
-
-    inputs: the placeholders in use. expected: nodes that must be true at run time; if one is not,
-    `on_failure` is called with its position, and Rerun is raised. seed: of the generators, set
-    before the graph draws random numbers. overlapping: names of inputs that the graph writes into,
-    each with the name of an input that shares memory with it.
-    """
+    """A graph to compile. inputs: the placeholders in use. expected: nodes that must be true at run
+    time; if one is not, `on_failure` is called with its position, and Rerun is raised. seed: for
+    the generators, set before the graph draws random numbers. overlapping: names of written inputs,
+    each with the name of an input that shares memory with it."""
 
     captured: CapturedGraph
     inputs: Sequence[torch.fx.Node]
@@ -72,8 +67,7 @@ class GraphRequest:
 
 
 def compile_graph(request: GraphRequest) -> Callable[..., Any]:
-    """Compiles a graph: finishes it as a GraphModule, gives it to the backend, and wraps the
-    result. Raises BackendError, or RequirementError."""
+    """Compiles a graph. Raises BackendError, or RequirementError."""
     views = views_to_make_outside(request.captured.nodes, request.outputs)
     results = request.outputs if views is None else views.results
     gm = finish_graph(request, results)
@@ -118,8 +112,8 @@ def unused_inputs(request: GraphRequest) -> list[Any]:
 def run_backend(
     request: GraphRequest, gm: torch.fx.GraphModule, shared: str
 ) -> tuple[Backend, Callable[..., Any], str]:
-    """The backend, what it returns for the graph, and which memory is shared. `shared`: as for
-    call_backend. Raises BackendError, or RequirementError."""
+    """The backend, its result for the graph, and the shared memory. `shared`: as for call_backend.
+    Raises BackendError, or RequirementError."""
     options, report = request.options, request.report
     examples = {item.value.node: item.example for item in used_inputs(request)}
     given = [examples[node] for node in request.inputs]
@@ -129,7 +123,7 @@ def run_backend(
             backend = lookup(options.backend)
         origin = backend.origin
         report.send_given(backend.name, tuple(map(as_record, used_inputs(request))))
-        # a backend may give up amid a trace
+        # a backend may fail in the middle of a trace
         with (
             modes_kept(autocast_devices(request)),
             tracing(TracingContext(request.captured.fake_mode)),
@@ -155,7 +149,7 @@ def run_backend(
 def verify_first_calls(
     request: GraphRequest, gm: torch.fx.GraphModule, compiled: Callable[..., Any]
 ) -> Callable[..., Any]:
-    """The compiled graph, compared with eager in its first calls."""
+    """The compiled graph, with its first calls verified."""
     # loaded only where it is asked for
     module = importlib.import_module(".autotune.verify", __package__)
     options = request.options
@@ -173,7 +167,7 @@ def with_fallback(
     shares_memory: bool,
 ) -> Callable[..., Any]:
     """A graph that is replaced by `forward`, the captured one, if it fails where that does not.
-    Modes, generators and inputs are then as they were before it ran."""
+    Modes, generators and inputs are then restored first."""
     nodes = request.captured.nodes
     random = request.seed is not None or draws_random_numbers(nodes)
     mutated = [position for position, node in enumerate(request.inputs) if node.meta["mutated"]]
@@ -193,7 +187,7 @@ def with_fallback(
 
 
 def autocast_devices(request: GraphRequest) -> list[str]:
-    """Types of devices for which the graph enters autocast."""
+    """The types of devices for which the graph enters autocast."""
     return sorted(
         {
             str(node.args[0])
@@ -204,7 +198,7 @@ def autocast_devices(request: GraphRequest) -> list[str]:
 
 
 def wrap_graph(run: Callable[..., Any], results: int, request: GraphRequest) -> Callable[..., Any]:
-    """A graph with what runs before and after it."""
+    """Adds the code that runs before and after a graph."""
     if request.seed is not None:
         run = SeededGraph(run, request.seed)
     if request.on_failure is not None and request.expected:
@@ -264,9 +258,9 @@ def call_backend(
     gm: torch.fx.GraphModule,
     examples: list[Any],
 ) -> Callable[..., Any]:
-    """What a backend returns for a graph; the captured graph, with a warning, where the backend
-    does not support it. `shared`: which memory the graph writes through one tensor and reads
-    through another, "" for none; most backends are not given such a graph, without a warning."""
+    """A backend's result for a graph; the captured graph, with a warning, where the backend does
+    not support it. `shared`: memory that the graph writes through one tensor and reads through
+    another, "" for none; most backends do not get such graphs (without a warning)."""
     if shared and not backend.overlaps:
         if REQUIRED in options.backend_options:
             raise RequirementError(
@@ -282,7 +276,8 @@ def call_backend(
             )
         report(f"runs in eager: backend '{backend.name}' {reason}")
         warn_once(
-            f"backend '{backend.description}' {reason}: graphs that it is not for run in eager"
+            f"backend '{backend.description}' {reason}: graphs that it does not support "
+            "run in eager"
         )
         return gm.forward
     compiled = captured_graph_function(backend)(

@@ -30,22 +30,23 @@ def inductor(
 
     def build(gm: torch.fx.GraphModule, example_inputs: list[Any]) -> Callable[..., Any]:
         compiled = compile_fx(prepare_for_tracing(gm), example_inputs, config_patches=patches)
-        assert callable(compiled)  # it gives sources and weights where it exports
+        assert callable(compiled)  # it returns sources and weights when it exports
         return compiled
 
     return ahead_of_time(gm, example_inputs, build, random_like_eager=False)
 
 
 aten = torch.ops.aten
-SECOND = (aten.copy.default, aten.slice_scatter.default)  # may be their second operand as it is
+# these may use their second operand directly
+SECOND = (aten.copy.default, aten.slice_scatter.default)
 
 
 class KeepOverwritten(CustomGraphPass):
-    """An input that is written at the end of a graph with what another input held before.
-
-    Inductor drops copies and clones of inputs, and then reads such an input after its own write:
-    swapping two tensors would make both the same. An operator that it does not drop, the minimum
-    of a tensor and itself, keeps what was there. `then`: the program's own pass."""
+    """Works round a bug of inductor, for an input that is written at the end of a graph with
+    another input's old content. Inductor drops copies and clones of inputs, then reads the input
+    after its own write: swapping two tensors would make both equal. An operator that it does not
+    drop, the minimum of a tensor and itself, preserves the old content. `then`: the program's own
+    pass."""
 
     def __init__(self, then: Callable[[torch.fx.Graph], Any] | None = None) -> None:
         self.then = then

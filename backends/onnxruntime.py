@@ -29,7 +29,7 @@ def not_installed() -> str:
 def onnxruntime(
     gm: torch.fx.GraphModule, example_inputs: list[Any], *, report: Callable[[str], Any] = print
 ) -> Callable[..., Any]:
-    """Exports with the sizes of the example inputs; a graph that ONNX has no words for runs in
+    """Exports with the sizes of the example inputs; a graph that ONNX cannot express runs in
     eager."""
     reason = no_words_for(gm, example_inputs)
     if reason:
@@ -40,11 +40,10 @@ def onnxruntime(
     results: Any = gm.graph.output_node().args[0]
     outputs = [f"output_{index}" for index in range(len(results))]
     device = "cuda" if any(item.is_cuda for item in inputs) else "cpu"
-    file: Any = io.BytesIO()  # what torch.onnx takes, though it does not say so
+    file: Any = io.BytesIO()  # torch.onnx accepts this, though its documentation does not say so
     with warnings.catch_warnings(), torch.no_grad():
-        warnings.simplefilter(
-            "ignore"
-        )  # this exporter is old, and says so; the other one needs a capture of its own
+        # this exporter warns that it is old; the newer one needs a capture of its own
+        warnings.simplefilter("ignore")
         torch.onnx.export(
             FunctionModule(gm.forward), tuple(inputs), file, input_names=names,
             output_names=outputs, dynamo=False,
@@ -67,7 +66,7 @@ class FunctionModule(torch.nn.Module):
 
 
 def no_words_for(gm: torch.fx.GraphModule, inputs: list[Any]) -> str:
-    """Why a graph cannot be said in ONNX, "" where it may."""
+    """Why ONNX cannot express a graph; "" if it may."""
     if not all(map(is_real, inputs)):
         return "torch.onnx traces with real tensors, and sizes of this graph are symbols"
     placeholders = [node for node in gm.graph.nodes if node.op == "placeholder"]
@@ -86,7 +85,7 @@ def no_words_for(gm: torch.fx.GraphModule, inputs: list[Any]) -> str:
 
 
 class Session:
-    """Runs an exported model on tensors where they lie."""
+    """Runs an exported model on tensors without copying them."""
 
     def __init__(
         self,
@@ -139,7 +138,7 @@ class Session:
             )
             results.append(result)
         if self.device == "cuda":
-            torch.cuda.current_stream().synchronize()  # the session has a stream of its own
+            torch.cuda.current_stream().synchronize()  # the session uses its own stream
         self.session.run_with_iobinding(binding)
         laid_out = zip(results, self.kinds, strict=True)
         return tuple(one if dense else torch.empty_strided(shape, stride, dtype=dtype,

@@ -1,5 +1,4 @@
-"""A graph that, when it raises, leaves torch's modes, the generators and its inputs as they
-were."""
+"""A graph that restores torch's modes, the generators and its inputs when it raises."""
 
 from __future__ import annotations
 
@@ -23,7 +22,7 @@ LEAVE = {
 
 
 class Autocasts:
-    """What autocast does on some devices."""
+    """The state of autocast on some devices."""
 
     def __init__(self, devices: Sequence[str]) -> None:
         self.on = [
@@ -48,23 +47,22 @@ class Autocasts:
 
 
 def leave_transforms(level: int) -> None:
-    """Leaves the levels of torch.func above one; forward derivatives, too, where the graph has
-    switched them on."""
+    """Leaves the levels of torch.func above `level`, and forward derivatives if the graph has
+    enabled them."""
     while (torch._C._functorch.maybe_current_level() or 0) > level:
         kind = torch._C._functorch.peek_interpreter_stack().key()
         if kind == TransformType.Jvp:
             torch._C._set_fwd_grad_enabled(not torch.is_inference_mode_enabled())
-            with contextlib.suppress(
-                RuntimeError
-            ):  # only the outermost of such levels has one of these open
+            # only the outermost of such levels has one of these open
+            with contextlib.suppress(RuntimeError):
                 torch._C._exit_dual_level(level=0)
         LEAVE[kind]()
 
 
 @contextlib.contextmanager
 def modes_kept(devices: Sequence[str]) -> Iterator[None]:
-    """Grad mode, autocast on `devices` and the levels of torch.func are afterwards what they were,
-    wherever a backend that runs a graph gave up."""
+    """Restores grad mode, autocast on `devices` and the levels of torch.func at the end, wherever a
+    backend that runs a graph stopped."""
     grad, level = torch.is_grad_enabled(), torch._C._functorch.maybe_current_level() or 0
     autocasts = Autocasts(devices)
     try:
@@ -76,11 +74,11 @@ def modes_kept(devices: Sequence[str]) -> Iterator[None]:
 
 
 class RestoringGraph:
-    """Runs a graph; when it raises, grad mode, autocast on `devices`, the generators and inputs
-    that it writes into are put back, with their whole storages if the graph `reaches` beyond them.
-    Then the captured graph runs, from now on, or, where it raises too, Rerun says that the frame
-    can start over. Inputs are kept where an operator behind a write may raise; for failures that
-    nobody can foresee (no memory) it raises what it got when something was written already."""
+    """Runs a graph. If it raises, restores grad mode, autocast on `devices`, the generators, and
+    written inputs (whole storages if the graph `reaches` beyond its inputs). Then the captured
+    graph runs, now and in later calls; if it raises too, Rerun tells that the frame can start over.
+    Inputs are saved only where an operator after a write may raise; for unforeseeable failures (no
+    memory) after a write, the error itself is raised."""
 
     def __init__(
         self, compiled: Callable[..., Any], forward: Callable[..., Any], backend: str, random: bool,
@@ -88,12 +86,10 @@ class RestoringGraph:
         devices: Iterable[str], reaches: bool,
     ) -> None:  # fmt: skip
         self.compiled, self.forward, self.backend = compiled, forward, backend
-        self.random, self.mutated, self.keeps, self.devices = (
-            random,
-            tuple(mutated),
-            keeps,
-            tuple(devices),
-        )
+        self.random = random
+        self.mutated = tuple(mutated)
+        self.keeps = keeps
+        self.devices = tuple(devices)
         self.reaches = reaches
 
     def __call__(self, *args: Any) -> Any:
@@ -109,9 +105,8 @@ class RestoringGraph:
         except PASSED_ON:
             raise
         except Exception as error:
-            clear_frames(
-                error.__traceback__
-            )  # inference mode ends with the object that entered it, which may not live on there
+            # inference mode ends with the object that entered it, which must not stay alive there
+            clear_frames(error.__traceback__)
             torch._C._set_grad_enabled(grad)
             if autocasts is not None:
                 autocasts.restore()
@@ -124,11 +119,11 @@ class RestoringGraph:
                 item.restore()
             if not self.keeps and versions != [version(tensor) for tensor in written]:
                 raise
-            return self.instead(error, args)
+            return self.run_captured_graph(error, args)
 
-    def instead(self, error: Exception, args: tuple[Any, ...]) -> Any:
-        """What the captured graph returns, everything being as it was before the compiled one
-        raised."""
+    def run_captured_graph(self, error: Exception, args: tuple[Any, ...]) -> Any:
+        """The captured graph's results; everything is restored to the state before the compiled one
+        ran."""
         if self.compiled == self.forward or isinstance(error, torch.OutOfMemoryError):
             raise Rerun from error
         eager = copy(self)
@@ -140,7 +135,7 @@ class RestoringGraph:
 
 
 class KeptTensor:
-    """What an input held before a graph wrote into it; its whole storage if `reaches`."""
+    """The content of an input before a graph writes it; of its whole storage if `reaches`."""
 
     def __init__(self, tensor: torch.Tensor, reaches: bool) -> None:
         if reaches and tensor.layout is torch.strided and tensor.device.type != "meta":
@@ -157,8 +152,8 @@ class KeptTensor:
 
 
 def first_of_repeats(tensor: torch.Tensor, like: torch.Tensor | None = None) -> torch.Tensor:
-    """The first of the elements along dimensions that `like`, or the tensor itself, is expanded
-    along: torch copies into no others."""
+    """The first elements along dimensions that `like`, or the tensor itself, is expanded along:
+    torch does not copy into repeated elements."""
     strides = (tensor if like is None else like).stride() if tensor.layout is torch.strided else ()
     return (
         tensor[tuple(slice(0, 1) if stride == 0 else slice(None) for stride in strides)]
@@ -168,6 +163,5 @@ def first_of_repeats(tensor: torch.Tensor, like: torch.Tensor | None = None) -> 
 
 
 def version(tensor: torch.Tensor) -> int:
-    """How often a tensor was written to; a new object, equal to none, where torch does not
-    count."""
+    """A tensor's version counter; a new object, equal to nothing, where torch does not count."""
     return object() if tensor.is_inference() else tensor._version  # type: ignore[return-value]

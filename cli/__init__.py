@@ -1,1 +1,2 @@
-"""The command-line tool, a file a command: each has a docstring, `arguments` and `run`."""
+"""The command-line tool. One file for each command, with a docstring (its help), `arguments` and
+`run`."""

@@ -1,4 +1,4 @@
-"""What framejit keeps on disk: show it, or delete it."""
+"""Show what framejit stores on disk, or delete it."""
 
 from __future__ import annotations
 
@@ -37,8 +37,8 @@ KINDS = {
 
 
 @dataclass(frozen=True)
-class Held:
-    """How much there is of one kind. `items`: files, or decisions."""
+class StoredAmount:
+    """The amount of one kind. `items`: files, or decisions."""
 
     kind: str
     items: int
@@ -76,7 +76,7 @@ def paths(kind: str) -> list[Path]:
     return [path for name in KINDS[kind][1] if (path := config.cache_dir / name).exists()]
 
 
-def measure_kind(kind: str) -> Held:
+def measure_kind(kind: str) -> StoredAmount:
     """Raises OSError or sqlite3.Error."""
     files = [
         file
@@ -85,7 +85,7 @@ def measure_kind(kind: str) -> Held:
         if file.is_file()
     ]
     items = len(Decisions(config.cache_dir).all()) if kind == "decisions" else len(files)
-    return Held(kind, items, sum(file.stat().st_size for file in files))
+    return StoredAmount(kind, items, sum(file.stat().st_size for file in files))
 
 
 def show() -> None:
@@ -108,7 +108,7 @@ def show() -> None:
 
 
 def clear(kinds: list[str]) -> None:
-    """Deletes kinds. Programs that run keep what they have loaded."""
+    """Deletes kinds. Running programs keep what they have loaded."""
     for kind in kinds:
         there = measure_kind(kind)
         if kind == "decisions":  # other programs may have the file open

@@ -1,4 +1,4 @@
-"""What of framejit works on this machine, and how to get what does not."""
+"""Report what of framejit works on this machine, and how to get what does not."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ STYLES = {"ok": "green", "absent": "yellow", "unusable": "red"}
 
 @dataclass(frozen=True)
 class Finding:
-    """What there is of one thing. An `unusable` one that is needed makes the exit code 1."""
+    """What was found about one thing. If something `needed` is unusable, the exit code is 1."""
 
     what: str
     state: str  # "ok"; "absent": works without it; "unusable"
@@ -84,7 +84,7 @@ def torch() -> Finding:
 
 
 def versions() -> Finding:
-    """Whether the tests have run with these versions; if not, what the self-check says of them."""
+    """Whether these versions are tested; if not, the self-check's result."""
     if not usable() or is_tested_here():
         return Finding(
             "versions", "ok", f"tested with {installed_versions()}" if usable() else "see above"
@@ -122,7 +122,7 @@ def hook() -> Finding:
             handle = framejit.compile(lambda x: x.sin() + 1, backend="eager")
             handle(tensor)
         entries = handle.framejit.compiles
-    except Exception as error:  # whatever it is, it is what the user wants to know
+    except Exception as error:  # whatever it is, the user wants to know it
         remedy = (
             "install framejit again where a C compiler and Python's headers are: pip install "
             "--force-reinstall --no-deps framejit"
@@ -150,7 +150,7 @@ def c_compiler() -> Finding:
 def triton() -> Finding:
     try:
         return Finding("Triton", "ok", importlib.import_module("triton").__version__)
-    except Exception as error:  # a Triton that does not fit torch fails in many ways
+    except Exception as error:  # a Triton that does not match torch fails in many ways
         return Finding(
             "Triton",
             "absent",

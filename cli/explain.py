@@ -1,4 +1,4 @@
-"""Run a program and tell what was compiled, where it broke, what that costs and what to do."""
+"""Run a program and report what was compiled, graph breaks, their cost, and what to do."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def options(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--max-recompiles",
-        type=natural,
+        type=non_negative_int,
         metavar="N",
         help=f"exit with {FINDINGS} after more recompiles than N",
     )
@@ -68,7 +68,7 @@ def options(parser: argparse.ArgumentParser) -> None:
     )  # fmt: skip
 
 
-def natural(text: str) -> int:
+def non_negative_int(text: str) -> int:
     if not text.isdecimal():
         raise argparse.ArgumentTypeError(f"{text!r} is not a number of recompiles, 0 or more")
     return int(text)
@@ -83,7 +83,7 @@ def function_name(text: str) -> str:
     return text
 
 
-def sorted_out(argv: Sequence[str]) -> list[str]:
+def our_options_first(argv: Sequence[str]) -> list[str]:
     """Arguments with ours first, then "--", then the program's: options of ours may stand behind
     the program's name, up to "--"."""
     reader = argparse.ArgumentParser(add_help=False, allow_abbrev=False, exit_on_error=False)
@@ -121,22 +121,24 @@ def sorted_out(argv: Sequence[str]) -> list[str]:
 def run(args: argparse.Namespace) -> int:
     """Returns the exit status."""
     if not usable():
-        return wrong(
+        return usage_error(
             "framejit runs everything in eager under this Python and torch, so there is nothing "
             "to explain; see framejit doctor"
         )
     if not args.module and not args.program:
-        return wrong("a script is needed, or -m and a module")
+        return usage_error("a script is needed, or -m and a module")
     for path in filter(None, (args.json, args.html)):
         if not Path(path).absolute().parent.is_dir():
-            return wrong(f"cannot write {path}: there is no folder {Path(path).absolute().parent}")
+            return usage_error(
+                f"cannot write {path}: there is no folder {Path(path).absolute().parent}"
+            )
     try:
         return explain(args)
     except ProgramError as error:
-        return wrong(str(error))
+        return usage_error(str(error))
 
 
-def wrong(message: str) -> int:
+def usage_error(message: str) -> int:
     print(f"framejit explain: {message}", file=sys.stderr)
     return USAGE
 
@@ -147,11 +149,12 @@ def explain(args: argparse.Namespace) -> int:
     try:
         found = find(args)
         sys.path[:1] = [found.folder]
+        # says what is wrong with it
         found.code(
             named_in_it := [
                 name for where, name in map(split_target, args.function) if where == MAIN
             ]
-        )  # says what is wrong with it
+        )
         with observation:
             for target in args.function:
                 if split_target(target)[0] != MAIN:
@@ -160,8 +163,8 @@ def explain(args: argparse.Namespace) -> int:
     finally:
         sys.path[:] = before
     report = observation.report(found.name)
-    tell(report, args)
-    return status or found_in(report, args)
+    write_reports(report, args)
+    return status or exit_status(report, args)
 
 
 def find(args: argparse.Namespace) -> UserScript:
@@ -176,8 +179,8 @@ def split_target(target: str) -> tuple[str, str]:
     return where, name
 
 
-def tell(report: Any, args: argparse.Namespace) -> None:
-    """Writes what was asked for."""
+def write_reports(report: Any, args: argparse.Namespace) -> None:
+    """Writes the requested reports."""
     sys.stdout.flush()
     if args.html:
         report.to_html(args.html)
@@ -197,7 +200,7 @@ def tell(report: Any, args: argparse.Namespace) -> None:
         )
 
 
-def found_in(report: Any, args: argparse.Namespace) -> int:
+def exit_status(report: Any, args: argparse.Namespace) -> int:
     """The exit status that the report asks for."""
     found = []
     if args.fail_on_break and report.breaks:

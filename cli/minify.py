@@ -51,10 +51,8 @@ def run(args: argparse.Namespace) -> int:
 
 def minify(path: Path, folder: Path, limit: float) -> int:
     """Shrinks one script. Returns the exit code."""
-    sys.path[:0] = [
-        "",
-        str(path.resolve().parent),
-    ]  # a module that registers a backend is found as the script finds it
+    # modules are found as the script finds them
+    sys.path[:0] = ["", str(path.resolve().parent)]
     console = Console(stderr=True)
     try:
         with console.status(f"running {path.name}") as status:

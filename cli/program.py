@@ -1,5 +1,4 @@
-"""The user's program, run in this process as `python script.py` or `python -m module` would run
-it."""
+"""Runs the user's program in this process, as `python script.py` or `python -m module` would."""
 
 from __future__ import annotations
 
@@ -20,7 +19,7 @@ DECORATOR = "framejit.compile"
 
 
 class ProgramError(Exception):
-    """The program cannot be started as asked, in a sentence for the user."""
+    """The program cannot be started; the message is for the user."""
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""Decisions that the autotuner has written down: show them, or forget them."""
+"""Show the autotuner's decisions, or delete them."""
 
 from __future__ import annotations
 

@@ -1,10 +1,13 @@
-"""Writes docs/torch-internals.md: what framejit uses of torch that is no public API. `python docs/torch_internals.py` makes it
-anew; a test compares it with the code.
+"""Generates docs/torch-internals.md, the list of private names of torch that framejit uses.
 
-A name counts where a part of it begins with an underscore: imported from torch, reached through one of torch's modules, an
-attribute of tensors, or a symbol of torch's libraries. What is lost with a name follows from the file that uses it, and from
-whether that happens when the file is imported or later.
+Run `python docs/torch_internals.py` to update the page; a test compares it with the code.
+
+A name is private if a part of it begins with an underscore. It may be imported from torch, reached
+through one of torch's modules, an attribute of tensors, or a symbol of torch's libraries. What does
+not work without a name follows from the file that uses it, and from whether the file does so when
+it is imported, or later.
 """
+
 from __future__ import annotations
 
 import ast
@@ -20,16 +23,24 @@ from framejit.frontend.values.models import NEEDED
 ROOT = Path(__file__).parents[1]
 PAGE = Path(__file__).with_name("torch-internals.md")
 PLACES = ("*.py", "frontend/**/*.py", "guards/**/*.py", "backends/**/*.py", "cli/*.py")
-ON_TENSORS = frozenset(name for name in dir(torch.Tensor) if re.match("_[a-z]", name)) - {"_version"} | {"_version", "_cdata"}
+ON_TENSORS = frozenset(name for name in dir(torch.Tensor) if re.match("_[a-z]", name)) - {
+    "_version"
+} | {"_version", "_cdata"}
 
 # Why, by the beginning of a name; the longest that fits counts.
 WHY = {
     "_ZN": "a getter of a mode, called by guards in C",
     "_ZN3c104impl26raw_local_dispatch_key_setE": "the thread's dispatch keys, read by guards in C",
-    "_ZN5torch3jit6tracer15getTracingStateEv": "whether torch.jit.trace records, asked at each call",
-    "_ZNK3c1010TensorImpl13requires_gradEv": "whether a tensor that is no leaf requires a gradient, asked by guards in C",
+    "_ZN5torch3jit6tracer15getTracingStateEv": (
+        "whether torch.jit.trace records, asked at each call"
+    ),
+    "_ZNK3c1010TensorImpl13requires_gradEv": (
+        "whether a tensor that is no leaf requires a gradient, asked by guards in C"
+    ),
     "torch.Tensor._base": "which tensor another one is a view of",
-    "torch.Tensor._cdata": "the address of the C++ tensor or storage: memory that is shared, facts that guards read",
+    "torch.Tensor._cdata": (
+        "the address of the C++ tensor or storage: memory that is shared, facts that guards read"
+    ),
     "torch.Tensor._has_symbolic_sizes_strides": "whether sizes of a fake tensor are symbols",
     "torch.Tensor._is_view": "whether a tensor is a view to autograd",
     "torch.Tensor._version": "how often a tensor was written into",
@@ -38,7 +49,9 @@ WHY = {
     "torch._C.ScriptMethod": "knows what TorchScript has compiled",
     "torch._C.TensorBase": "methods of tensors that are written in C",
     "torch._C._TensorBase": "methods of tensors that are written in C",
-    "torch._C._DisableAutocast": "runs compiled graphs without autocast, which their operators contain already",
+    "torch._C._DisableAutocast": (
+        "runs compiled graphs without autocast, which their operators contain already"
+    ),
     "torch._C._DisableFuncTorch": "runs operators below the levels of torch.func",
     "torch._C._DisableTorchDispatch": "makes tensors without dispatch modes",
     "torch._C._ExcludeDispatchKeyGuard": "makes tensors without the levels of torch.func",
@@ -50,23 +63,37 @@ WHY = {
     "torch._C._sparse": "torch's operators as functions in C",
     "torch._C._special": "torch's operators as functions in C",
     "torch._C._WeakTensorRef": "knows whether a tensor still lives",
-    "torch._C._autograd.CreationMeta": "how a view was made, which decides whether it may be written into",
-    "torch._C._autograd._get_creation_meta": "how a view was made, which decides whether it may be written into",
-    "torch._C._autograd._get_current_graph_task_keep_graph": "whether saved tensors are needed after this backward pass",
-    "torch._C._autograd._top_saved_tensors_default_hooks": "whether hooks of the program's see what autograd saves",
+    "torch._C._autograd.CreationMeta": (
+        "how a view was made, which decides whether it may be written into"
+    ),
+    "torch._C._autograd._get_creation_meta": (
+        "how a view was made, which decides whether it may be written into"
+    ),
+    "torch._C._autograd._get_current_graph_task_keep_graph": (
+        "whether saved tensors are needed after this backward pass"
+    ),
+    "torch._C._autograd._top_saved_tensors_default_hooks": (
+        "whether hooks of the program's see what autograd saves"
+    ),
     "torch._C._autograd._pop_saved": "hooks on saved tensors, taken off while a graph is captured",
     "torch._C._autograd._push_saved": "hooks on saved tensors, taken off while a graph is captured",
-    "torch._C._autograd._saved_tensors_hooks": "whether hooks on saved tensors are allowed, for torch.func",
+    "torch._C._autograd._saved_tensors_hooks": (
+        "whether hooks on saved tensors are allowed, for torch.func"
+    ),
     "torch._C._create_graph_by_tracing": "makes the TorchScript graph",
     "torch._C._cuda_endAllocateToPool": "ends a recording's use of its memory pool",
     "torch._C._cuda_getCurrentRawStream": "the stream that kernels are launched on",
     "torch._C._data_address": "the address of a tensor's memory, without a check that costs time",
     "torch._C._disabled_torch_function_impl": "knows subclasses that switch __torch_function__ off",
-    "torch._C._dispatch_keys": "which kernels a tensor's operators reach: what kind of tensor it is",
+    "torch._C._dispatch_keys": (
+        "which kernels a tensor's operators reach: what kind of tensor it is"
+    ),
     "torch._C._dispatch_tls_local": "the thread's dispatch keys",
     "torch._C._dynamo.eval_frame": "switches torch.compile off while a compiled function runs",
     "torch._C._dynamo.guards": "allocates results of kernels without the dispatcher",
-    "torch._C._ensureCUDADeviceGuardSet": "what torch.compile's guards ask for, met in torch's own code",
+    "torch._C._ensureCUDADeviceGuardSet": (
+        "what torch.compile's guards ask for, met in torch's own code"
+    ),
     "torch._C._enter_dual_level": "forward-mode levels",
     "torch._C._exit_dual_level": "forward-mode levels",
     "torch._C._is_fwd_grad_enabled": "forward-mode levels",
@@ -88,25 +115,37 @@ WHY = {
     "torch._C._is_any_autocast_enabled": "whether autocast is on",
     "torch._C._log_api_usage_once": "a function that torch's own Python calls",
     "torch._C._set_grad_enabled": "the grad mode, set without a context manager",
-    "torch._C._set_throw_on_mutable_data_ptr": "keeps fake tensors from having memory that can be read",
-    "torch._C._set_warn_deprecated_on_mutable_data_ptr": "keeps fake tensors from having memory that can be read",
+    "torch._C._set_throw_on_mutable_data_ptr": (
+        "keeps fake tensors from having memory that can be read"
+    ),
+    "torch._C._set_warn_deprecated_on_mutable_data_ptr": (
+        "keeps fake tensors from having memory that can be read"
+    ),
     "torch._C._vmapmode": "levels of torch.func: which there are, which tensors belong to them",
     "torch._assert": "a function that programs and torch's own Python call",
     "torch._check": "a function that programs and torch's own Python call",
     "torch._debug_has_internal_overlap": "whether two elements of a tensor share memory",
     "torch._decomp": "operators in terms of simpler ones",
-    "torch._dispatch.python": "kernels of operators that are written in Python, for sizes that are symbols",
+    "torch._dispatch.python": (
+        "kernels of operators that are written in Python, for sizes that are symbols"
+    ),
     "torch._foreach": "operators on lists of tensors",
-    "torch._disable_functionalization": "a graph without writes, for backends that want ATen graphs",
+    "torch._disable_functionalization": (
+        "a graph without writes, for backends that want ATen graphs"
+    ),
     "torch._enable_functionalization": "a graph without writes, for backends that want ATen graphs",
     "torch._from_functional_tensor": "a graph without writes, for backends that want ATen graphs",
     "torch._is_functional_tensor": "a graph without writes, for backends that want ATen graphs",
     "torch._sync": "a graph without writes, for backends that want ATen graphs",
     "torch._to_functional_tensor": "a graph without writes, for backends that want ATen graphs",
-    "torch._functorch.aot_autograd": "forward and backward graphs, where framejit's own way does not apply",
+    "torch._functorch.aot_autograd": (
+        "forward and backward graphs, where framejit's own way does not apply"
+    ),
     "torch._functorch.autograd_function": "rules of autograd.Function for vmap",
     "torch._functorch.eager_transforms": "what torch.func's transforms call",
-    "torch._functorch.partitioners": "divides a joint graph, where framejit's own way does not apply",
+    "torch._functorch.partitioners": (
+        "divides a joint graph, where framejit's own way does not apply"
+    ),
     "torch._functorch.predispatch": "what torch.func's transforms call",
     "torch._functorch.pyfunctorch": "rules of autograd.Function for vmap",
     "torch._guards": "what torch's symbols of sizes and its backends expect around a compilation",
@@ -115,14 +154,20 @@ WHY = {
     "torch._library": "operators that the program has defined",
     "torch._ops": "classes of operators",
     "torch._neg_view": "negated views of one memory, copied together with it",
-    "torch._prims_common": "which dtype an operator calculates in, which memory format a tensor has",
-    "torch._subclasses.fake_tensor": "tensors without memory, on which a capture calculates sizes, dtypes and strides",
+    "torch._prims_common": (
+        "which dtype an operator calculates in, which memory format a tensor has"
+    ),
+    "torch._subclasses.fake_tensor": (
+        "tensors without memory, on which a capture calculates sizes, dtypes and strides"
+    ),
     "torch._sym": "functions of numbers that are symbols",
     "torch.amp.autocast_mode": "autocast without a context manager, as graphs contain it",
     "torch.autograd._profiler_enabled": "whether a profiler runs",
     "torch.autograd.profiler": "whether a profiler runs",
     "torch.autograd.forward_ad": "forward-mode levels",
-    "torch.autograd.function._SingleLevelFunction": "knows an autograd.Function without setup_context",
+    "torch.autograd.function._SingleLevelFunction": (
+        "knows an autograd.Function without setup_context"
+    ),
     "torch.autograd.grad_mode": "inference mode without a context manager, as graphs contain it",
     "torch.cuda._sleep": "keeps the device busy while a measurement is queued",
     "torch.distributions": "checks and attributes that would ask a tensor for its value",
@@ -143,7 +188,8 @@ WHY = {
     "torch.utils.checkpoint": "what ends a recomputation early",
 }
 
-# What happens without a name, by the file that uses it: (when it is imported, when it is called). The longest beginning counts.
+# What happens without a name, by the file that uses it: (when it is imported, when it is called).
+# The longest beginning counts.
 EVERYTHING = "everything runs in eager"
 ONE_FRAME = "a frame that needs it runs in eager; everything does where the self-check needs it"
 IN_PYTHON = "Python checks these guards, which is slower"
@@ -187,8 +233,15 @@ def uses() -> list[Use]:
 
 def without_prefixes(names: Iterator[tuple[str, bool]]) -> list[tuple[str, bool]]:
     """Names of one file cut behind a class, and without modules of which other names are there."""
-    cut = [(re.match(r"(?:.*?\._(?:\w+\.)*?[A-Z]\w+)|.*", name)[0], at_import) for name, at_import in names]  # type: ignore[index]
-    return [(name, at_import) for name, at_import in cut if not any(other.startswith(f"{name}.") for other, _ in cut)]
+    cut = [
+        (re.match(r"(?:.*?\._(?:\w+\.)*?[A-Z]\w+)|.*", name)[0], at_import)
+        for name, at_import in names
+    ]  # type: ignore[index]
+    return [
+        (name, at_import)
+        for name, at_import in cut
+        if not any(other.startswith(f"{name}.") for other, _ in cut)
+    ]
 
 
 def private_names(tree: ast.Module) -> Iterator[tuple[str, bool]]:
@@ -196,28 +249,44 @@ def private_names(tree: ast.Module) -> Iterator[tuple[str, bool]]:
     modules = torch_modules(tree)
     for node, at_import in walk(tree, True):
         if isinstance(node, ast.ImportFrom) and not node.level and is_torchs(node.module or ""):
-            yield from ((name, at_import) for alias in node.names if is_private(name := f"{node.module}.{alias.name}"))
+            yield from (
+                (name, at_import)
+                for alias in node.names
+                if is_private(name := f"{node.module}.{alias.name}")
+            )
         elif isinstance(node, ast.Import):
-            yield from ((alias.name, at_import) for alias in node.names if is_torchs(alias.name) and is_private(alias.name))
+            yield from (
+                (alias.name, at_import)
+                for alias in node.names
+                if is_torchs(alias.name) and is_private(alias.name)
+            )
         elif isinstance(node, ast.Attribute):
             name = dotted_name(node, modules)
             if name is not None and is_private(name):
                 yield name, at_import
             elif name is None and node.attr in ON_TENSORS and not is_self(node.value):
                 yield f"torch.Tensor.{node.attr}", at_import
-        elif isinstance(node, ast.Constant) and isinstance(node.value, str) and re.fullmatch(r"_ZNK?\d\w+", node.value):
+        elif (
+            isinstance(node, ast.Constant)
+            and isinstance(node.value, str)
+            and re.fullmatch(r"_ZNK?\d\w+", node.value)
+        ):
             yield node.value, at_import
 
 
 def walk(node: ast.AST, at_import: bool) -> Iterator[tuple[ast.AST, bool]]:
-    """Nodes, of a chain of attributes the outermost, and whether importing the file runs them. Types do not run."""
+    """Nodes, of a chain of attributes the outermost, and whether importing the file runs them.
+    Types do not run."""
     yield node, at_import
     if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING":
         return
     for field, value in ast.iter_fields(node):
         if field in ("annotation", "returns"):
             continue
-        later = isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda) and field == "body"
+        later = (
+            isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda)
+            and field == "body"
+        )
         for child in value if isinstance(value, list) else [value]:
             while isinstance(node, ast.Attribute) and isinstance(child, ast.Attribute):
                 child = child.value
@@ -226,18 +295,28 @@ def walk(node: ast.AST, at_import: bool) -> Iterator[tuple[ast.AST, bool]]:
 
 
 def torch_modules(tree: ast.Module) -> dict[str, str]:
-    """What names in a file stand for, of torch's."""
+    """The names in a file that stand for modules or members of torch, with what they stand for."""
     found = {}
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
-            found.update({alias.asname or alias.name.partition(".")[0]: alias.name if alias.asname else "torch"
-                          for alias in node.names if is_torchs(alias.name)})  # fmt: skip
+            for alias in node.names:
+                if is_torchs(alias.name) and alias.asname:
+                    found[alias.asname] = alias.name
+                elif is_torchs(alias.name):
+                    found["torch"] = "torch"
         elif isinstance(node, ast.ImportFrom) and not node.level and is_torchs(node.module or ""):
-            found.update({alias.asname or alias.name: f"{node.module}.{alias.name}" for alias in node.names})
+            found.update(
+                {alias.asname or alias.name: f"{node.module}.{alias.name}" for alias in node.names}
+            )
         elif isinstance(node, ast.AnnAssign | ast.Assign) and isinstance(node.value, ast.Attribute):
-            module, targets = ast.unparse(node.value), [node.target] if isinstance(node, ast.AnnAssign) else node.targets
+            module, targets = (
+                ast.unparse(node.value),
+                [node.target] if isinstance(node, ast.AnnAssign) else node.targets,
+            )
             if is_torchs(module) and module in sys.modules:
-                found.update({target.id: module for target in targets if isinstance(target, ast.Name)})
+                found.update(
+                    {target.id: module for target in targets if isinstance(target, ast.Name)}
+                )
     return found
 
 
@@ -272,17 +351,22 @@ def page() -> str:
     """The text of the page."""
     found = uses()
     rows = [f"| `{use.name}` | `{use.file}` | {reason(use.name)} | {loss(use)} |" for use in found]
-    return HEAD.format(names=len({use.name for use in found}), files=len({use.file for use in found})) + "\n".join(rows) + "\n"
+    return (
+        HEAD.format(names=len({use.name for use in found}), files=len({use.file for use in found}))
+        + "\n".join(rows)
+        + "\n"
+    )
 
 
-HEAD = """# What framejit uses of torch that is no public API
+HEAD = """# The private parts of torch that framejit uses
 
-{names} names in {files} files, found in the code by `python docs/torch_internals.py`, which makes this page. Differences between
-torch's versions are probed in one file, `torch_compat.py`; where C++ objects keep their facts is found out by experiment, in
-`guards/native/layout.py` and `guards/native/fingerprint.py`. On a torch that is newer than the tests', a self-check says at the
-first `compile()` what of this still works, and `framejit doctor` repeats it.
+{names} names in {files} files. `python docs/torch_internals.py` finds them in the code and
+generates this page. Differences between torch's versions are probed in `torch_compat.py`. The
+layout of C++ objects is determined by experiment, in `guards/native/layout.py` and
+`guards/native/fingerprint.py`. With a torch newer than the tested versions, a self-check finds out
+at the first `compile()` what still works, and `framejit doctor` repeats its result.
 
-"Runs in eager" comes with a warning, and with the name, in `framejit explain`.
+Where something "runs in eager", there is a warning, and `framejit explain` shows the name.
 
 | name | file | why | without it |
 |--|--|--|--|
@@ -295,7 +379,9 @@ def is_torchs(module: str) -> bool:
 
 def is_private(name: str) -> bool:
     """Whether a part begins with one underscore; operators and dunders do not count."""
-    return any(re.match("_(?!_)", part) for part in name.split(".")) and not name.startswith("torch.ops.")
+    return any(re.match("_(?!_)", part) for part in name.split(".")) and not name.startswith(
+        "torch.ops."
+    )
 
 
 def is_self(node: ast.expr) -> bool:

@@ -1,8 +1,11 @@
-"""Makes the listings of architecture.md: one small function through every stage. Run on Python 3.11, whose instructions the page shows.
+"""Generates the listings of docs/architecture.md: one small function through every stage.
+
+Run it with Python 3.11, whose bytecode the page shows:
 
     python docs/worked_example.py            # exits with 1 if the page is not up to date
     python docs/worked_example.py --update
 """
+
 from __future__ import annotations
 
 import argparse
@@ -36,10 +39,14 @@ def listings() -> dict[str, str]:
     handle.framejit.cache.sinks.append(told)
     handle(torch.ones(3), [])
     first, second = (site for site in handle.framejit.cache.sites() if site.entries)
-    graphs = [event.graph.python_code("self").src.strip() for event in told.events if isinstance(event, Captured)]
+    graphs = [
+        event.graph.python_code("self").src.strip()
+        for event in told.events
+        if isinstance(event, Captured)
+    ]
     (broke,) = (event for event in told.events if isinstance(event, Break))
     entry, rest = (site.entries[0] for site in (first, second))
-    texts = [one.text.partition("\n\n\n")[2] for one in handle.framejit.generated()]
+    texts = [one.text.partition("\n\n\n")[2] for one in handle.framejit.generated_code()]
     return {
         "source": inspect.getsource(total),
         "decoded": decoded(decode(total.__code__)),
@@ -58,9 +65,19 @@ def decoded(code: DecodedCode) -> str:
     lines = []
     line = None
     for number, instr in enumerate(code.instrs):
-        argument = code.slots[instr.arg] if instr.op.name.endswith("_FAST") else "" if instr.arg is None else repr(instr.arg)
+        argument = (
+            code.slots[instr.arg]
+            if instr.op.name.endswith("_FAST")
+            else ""
+            if instr.arg is None
+            else repr(instr.arg)
+        )
         target = f"-> {instr.target}" if instr.target >= 0 else ""
-        where = f"line {instr.line - total.__code__.co_firstlineno + 1}" if instr.line is not None and instr.line != line else ""
+        where = (
+            f"line {instr.line - total.__code__.co_firstlineno + 1}"
+            if instr.line is not None and instr.line != line
+            else ""
+        )
         line = instr.line
         lines.append(f"{where:8}{number:3}  {instr.op.name:12} {argument} {target}".rstrip())
     return "\n".join(lines)
@@ -69,7 +86,9 @@ def decoded(code: DecodedCode) -> str:
 def short(text: str) -> str:
     """Lines counted from the function's first, without the folder."""
     first = total.__code__.co_firstlineno
-    return re.sub(rf"{re.escape(__file__)}:(\d+)", lambda found: f"line {int(found[1]) - first + 1}", text)
+    return re.sub(
+        rf"{re.escape(__file__)}:(\d+)", lambda found: f"line {int(found[1]) - first + 1}", text
+    )
 
 
 def updated(page: str) -> str:
@@ -79,7 +98,9 @@ def updated(page: str) -> str:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--update", action="store_true", help="write the page")
     page = PAGE.read_text()
     fresh = updated(page)

@@ -1,1 +1,2 @@
-"""A Python frame in, a compiled code object out."""
+"""Turns a Python frame into a compiled code object: decodes bytecode, interprets it symbolically,
+generates code, and caches the results."""

@@ -215,7 +215,7 @@ def make_handle(function: types.FunctionType, options: Options) -> _hook.Handle:
 class Control:
     """What can be asked of a compiled function: `handle.framejit`."""
 
-    compiled = True
+    is_compiled = True
 
     def __init__(self, cache: Cache) -> None:
         self.cache = cache
@@ -243,7 +243,7 @@ class Control:
         with self.cache.measure(self.probe):
             yield
 
-    def generated(self) -> list[Listing]:
+    def generated_code(self) -> list[Listing]:
         """Guards and code of each live entry as Python text, which linecache (so tracebacks and
         debuggers too) finds by its name."""
         return list(listings(self.cache))

@@ -1,5 +1,5 @@
-"""The attribute `framejit` of a compiled module, of a copy of one, and of what is not compiled at
-all."""
+"""The attribute `framejit` of a compiled module, of a copy of one, and of objects that are not
+compiled."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ COPIED = "a copy of a compiled module is not compiled itself; call framejit.comp
 
 
 class NotCompiled:
-    """The handle of something that runs in eager: what a compiled function's can be asked, with the
-    reason for an answer."""
+    """The handle of something that runs in eager. It answers as a compiled function's handle does,
+    with the reason."""
 
-    compiled = False
+    is_compiled = False
     compiles = 0
 
     def __init__(self, title: str, reason: str, where: str = "") -> None:
@@ -39,7 +39,7 @@ class NotCompiled:
         """Nothing is measured."""
         return contextlib.nullcontext()
 
-    def generated(self) -> list[Any]:
+    def generated_code(self) -> list[Any]:
         """Nothing was generated."""
         return []
 
@@ -51,15 +51,14 @@ class NotCompiled:
 
 
 def answer_for(target: Any, reason: str) -> Any:
-    """Gives what runs in eager the attribute `framejit`, and `explain` beside it as a compiled
-    function has; returns it, or a Python function that calls it where it takes no attributes."""
+    """Gives an object that runs in eager the attributes `framejit` and `explain` of a compiled
+    function. Returns the object, or a Python function that calls it if it takes no attributes."""
     control = NotCompiled(title_of(target), reason)
     if isinstance(target, torch.nn.Module):
         vars(target)["framejit"] = control
         return target
-    holder = getattr(
-        target, "__func__", target
-    )  # of a bound method, which shows its function's attributes
+    # a bound method shows its function's attributes
+    holder = getattr(target, "__func__", target)
     try:
         holder.framejit, holder.explain, holder.wait = control, control.explain, control.wait
     except (AttributeError, TypeError):
@@ -68,8 +67,8 @@ def answer_for(target: Any, reason: str) -> Any:
 
 
 def call_of(target: Any) -> types.FunctionType:
-    """A Python function of its own that calls something callable: a builtin, a partial, an object
-    with __call__."""
+    """A Python function that calls something callable: a builtin, a partial, an object with
+    __call__."""
 
     def call(*args: Any, **kwargs: Any) -> Any:
         return target(*args, **kwargs)
@@ -93,32 +92,31 @@ def title_of(target: Any) -> str:
 
 
 class ModuleControl:
-    """`module.framejit`: what can be asked of a compiled module. That of a copied or unpickled one
-    says that it is not compiled."""
+    """`module.framejit`, the handle of a compiled module. That of a copied or unpickled module says
+    that it is not compiled."""
 
     def __init__(self, controls: list[Any] | None = None, title: str = "module") -> None:
-        self._controls = (
-            [] if controls is None else controls
-        )  # of the handle of forward, and of the whole call once that was needed
+        # of the handle of forward, and of the whole call once that was needed
+        self._controls = [] if controls is None else controls
         self._title = title
 
     @property
-    def compiled(self) -> bool:
+    def is_compiled(self) -> bool:
         """Whether this module is compiled (copies are not)."""
         return bool(self._controls)
 
     def wait(self) -> None:
-        """Returns when nothing compiles in the background."""
+        """Returns when no background compile is running."""
         for control in self._controls:
             control.wait()
 
     def reset(self) -> None:
-        """Forgets every entry, and what happened so far."""
+        """Drops all entries and records."""
         for control in self._controls:
             control.reset()
 
     def explain(self) -> Report:
-        """What was captured so far, where it broke and why, as framejit.explain tells it."""
+        """A report of what was captured so far; see framejit.explain."""
         if not self._controls:
             return NotCompiled(self._title, COPIED).explain()
         report: Report = max(self._controls, key=lambda control: control.compiles).explain()
@@ -137,9 +135,9 @@ class ModuleControl:
                 stack.enter_context(control.measure())
             yield
 
-    def generated(self) -> list[Any]:
+    def generated_code(self) -> list[Any]:
         """Guards and code of each live entry as Python text."""
-        return [listing for control in self._controls for listing in control.generated()]
+        return [listing for control in self._controls for listing in control.generated_code()]
 
     def __reduce__(self) -> Any:
         return ModuleControl, (None, self._title)

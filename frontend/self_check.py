@@ -1,11 +1,9 @@
-"""The self-check: what works with a torch or Python that is newer than those the tests have run
-with.
+"""The self-check: finds out what works with a torch or Python that is newer than the tested ones.
 
-It runs once an installation, at the first compile(), and takes about a second more than the imports
-of a first capture: small functions are compiled and compared with eager. What it finds is kept in
-the cache folder, by versions. A check that is `needed` and fails leaves everything to eager; any
-other one switches its feature off. A check that ends the whole process counts as failed for the
-next one.
+It runs once per installation, at the first compile(), and takes about a second besides the imports
+of a first capture. It compiles small functions, compares them with eager, and stores the result in
+the cache folder, by versions. If a `needed` check fails, everything runs in eager; any other failed
+check switches its feature off. A check that ends the process counts as failed in the next process.
 """
 
 from __future__ import annotations
@@ -41,36 +39,40 @@ from .tracing.cuda_guard import settle
 from .values.models import ensure_models
 
 FOLDER = "self_check"
-PATIENCE_S = 60.0  # for another process that runs it
-Compile = Callable[[Any, Options], Any]  # (function, options) -> a compiled one
+LOCK_TIMEOUT_S = 60.0  # seconds to wait for another process that runs it
+Compile = Callable[[Any, Options], Any]  # (function, options) -> compiled function
 
 
-class Wrong(Exception):  # noqa: N818 - what a check found
+class CheckFailed(Exception):  # noqa: N818 - the outcome of a check
     """Compiled code gave something else than eager."""
 
 
 @dataclass(frozen=True)
 class Check:
-    """One feature, and a function that raises where it does not work."""
+    """One feature, and a function that raises where the feature does not work."""
 
     feature: str
     run: Callable[[Compile], None]
-    needed: bool = False  # framejit is of no use without it
+    needed: bool = False  # whether framejit is useless without it
 
 
 def refusal(compile_function: Compile) -> str:
-    """Why nothing may be compiled with the installed torch and Python, "" where it may."""
+    """Why nothing can be compiled with the installed torch and Python; "" if something can."""
     if is_tested_here():
         return ""
     failed = features_off(compile_function)
     return next(
-        (statement(feature, failed[feature]) for feature in needed_features() if feature in failed),
+        (
+            refusal_text(feature, failed[feature])
+            for feature in needed_features()
+            if feature in failed
+        ),
         "",
     )
 
 
 def features_off(compile_function: Compile) -> dict[str, str]:
-    """Why features are off, by feature. Found out once."""
+    """The features that are off, with the reason. Determined once."""
     with _lock:
         if not _failed:
             _failed.append(failed_checks(compile_function))
@@ -82,10 +84,10 @@ def needed_features() -> frozenset[str]:
 
 
 _lock = threading.Lock()
-_failed: list[dict[str, str]] = []  # of this process, once it is known
+_failed: list[dict[str, str]] = []  # the result of this process, once known
 
 
-def statement(feature: str, why: str) -> str:
+def refusal_text(feature: str, why: str) -> str:
     return (
         f"{installed_versions()} is newer than framejit and failed its self-check ({feature}: "
         f"{why})"
@@ -93,16 +95,16 @@ def statement(feature: str, why: str) -> str:
 
 
 def failed_checks(compile_function: Compile) -> dict[str, str]:
-    """By feature why it is off, as the cache folder says, or the checks that run now. Switches
-    these off."""
-    record = Record(config.cache_dir / FOLDER / f"{file_name()}.json")
+    """Runs the checks, or reads their result from the cache folder, and switches off what failed.
+    Returns the failed features with reasons."""
+    record = CheckResultFile(config.cache_dir / FOLDER / f"{file_name()}.json")
     failed = record.read()
     if failed is None:
         with record.hold_lock():
-            failed = record.read()  # another process may have been faster
+            failed = record.read()  # another process may have checked meanwhile
             if failed is None:
                 failed = run_checks(compile_function, record)
-                warn_user(report(failed), stacklevel=4)
+                warn_user(warning_text(failed), stacklevel=4)
     for feature, why in failed.items():
         switch_off(feature, why)
     return failed
@@ -112,18 +114,18 @@ def file_name() -> str:
     return re.sub(r"[^\w.+-]+", "-", f"{installed_versions()} framejit {framejit_version()}")
 
 
-def report(failed: dict[str, str]) -> str:
-    """The line that is told once."""
-    told = f"{installed_versions()} is newer than what framejit was tested with; "
+def warning_text(failed: dict[str, str]) -> str:
+    """The text of the one warning."""
+    opening = f"{installed_versions()} is newer than what framejit was tested with; "
     if not failed:
-        return told + "its self-check passed, so it is used"
+        return opening + "its self-check passed, so it is used"
     off = "; ".join(f"{feature} ({why})" for feature, why in failed.items())
     if needed_features() & failed.keys():
-        return told + f"its self-check failed, so everything runs in eager: {off}"
-    return told + f"its self-check passed but for what is off now: {off}"
+        return opening + f"its self-check failed, so everything runs in eager: {off}"
+    return opening + f"its self-check passed, but these features are off: {off}"
 
 
-class Record:
+class CheckResultFile:
     """What a self-check has found, in a file. `running` names the check in progress: if it ends the
     process, the next one finds its name there."""
 
@@ -132,11 +134,12 @@ class Record:
 
     @contextmanager
     def hold_lock(self) -> Iterator[None]:
-        """One process at a time. Without a folder to write to, each process checks for itself."""
+        """Lets one process check at a time. Without a writable folder, each process checks for
+        itself."""
         try:
             self.path.parent.mkdir(parents=True, exist_ok=True)
             lock = FileLock(self.path.with_suffix(".lock"))
-            lock.acquire(PATIENCE_S)
+            lock.acquire(LOCK_TIMEOUT_S)
         except (OSError, Timeout):
             yield
             return
@@ -160,7 +163,7 @@ class Record:
         except OSError:
             return
 
-    def findings_of_a_crash(self) -> dict[str, str]:
+    def read_crashed_run(self) -> dict[str, str]:
         """What a process that ended in the middle of it had found, the check that it ended in among
         it."""
         try:
@@ -169,7 +172,7 @@ class Record:
             return {}
         return found
 
-    def begin(self, feature: str, failed: dict[str, str]) -> None:
+    def note_start(self, feature: str, failed: dict[str, str]) -> None:
         """Notes that a check begins."""
         try:
             self.running.write_text(json.dumps(failed | {feature: "it ended the process"}))
@@ -177,11 +180,11 @@ class Record:
             return
 
 
-def run_checks(compile_function: Compile, record: Record) -> dict[str, str]:
-    """Runs all checks in a thread of its own, where none of the program's modes are on; why
-    features failed."""
-    settle()  # a check makes a fake tensor mode, in a thread that ends
-    failed = record.findings_of_a_crash()
+def run_checks(compile_function: Compile, record: CheckResultFile) -> dict[str, str]:
+    """Runs all checks in a separate thread, where none of the program's modes are on. Returns the
+    failed features with reasons."""
+    settle()  # a check creates a fake tensor mode in a thread that ends
+    failed = record.read_crashed_run()
     for feature, why in failed.items():
         switch_off(feature, why)
 
@@ -189,13 +192,13 @@ def run_checks(compile_function: Compile, record: Record) -> dict[str, str]:
         for check in CHECKS:
             if check.feature in failed:
                 continue
-            record.begin(check.feature, failed)
+            record.note_start(check.feature, failed)
             try:
                 check.run(compile_function)
-            except Exception as error:  # anything that a torch which nobody has seen may do
+            except Exception as error:  # an unknown torch may raise anything
                 failed[check.feature] = (
                     str(error)
-                    if isinstance(error, Wrong)
+                    if isinstance(error, CheckFailed)
                     else f"{type(error).__name__}: {error}".partition("\n")[0]
                 )
                 switch_off(check.feature, failed[check.feature])
@@ -216,7 +219,7 @@ def run_checks(compile_function: Compile, record: Record) -> dict[str, str]:
 
 
 def values(*shape: int) -> torch.Tensor:
-    """Different numbers, between -1 and 1."""
+    """Distinct numbers between -1 and 1."""
     count = torch.Size(shape).numel()
     return torch.linspace(-1, 1, count, dtype=torch.float32, device="cpu").reshape(shape)
 
@@ -232,7 +235,7 @@ def collect(x: torch.Tensor, kept: list[torch.Tensor]) -> torch.Tensor:
 
 
 def branch(x: torch.Tensor) -> torch.Tensor:
-    """A branch on a value, in the middle."""
+    """A branch on a tensor's value, in the middle."""
     y = x * 2
     if y.sum() > 0:
         y = y + 1
@@ -244,32 +247,32 @@ def check_captures(compile_function: Compile) -> None:
     kept: tuple[list[torch.Tensor], list[torch.Tensor]] = ([], [])
     handle = compile_function(collect, AS_CAPTURED)
     for _ in range(2):
-        same(handle(values(2, 3), kept[0]), collect(values(2, 3), kept[1]))
-    same(kept[0], kept[1])
-    same(handle.framejit.compiles, 1)
+        assert_same(handle(values(2, 3), kept[0]), collect(values(2, 3), kept[1]))
+    assert_same(kept[0], kept[1])
+    assert_same(handle.framejit.compiles, 1)
     handle = compile_function(branch, AS_CAPTURED)
     for x in (values(3), values(3) + 1, values(3)):
-        same(handle(x), branch(x))
+        assert_same(handle(x), branch(x))
     if handle.framejit.compiles < 2:
-        raise Wrong("nothing is captured behind a break")
+        raise CheckFailed("nothing is captured behind a break")
 
 
 def check_guards(compile_function: Compile) -> None:
-    """Calls that differ in one fact each; compiled code of another call would give another type,
-    size or history."""
+    """Calls that differ in one property each. Code compiled for another call would give another
+    type, size or history."""
     handle = compile_function(step, AS_CAPTURED)
     x = values(2, 3)
     for factor in (2.0, -1):
-        same(handle(x, factor), step(x, factor))
+        assert_same(handle(x, factor), step(x, factor))
     others = (x.double(), x.t(), x[:1], x.clone().requires_grad_(), torch.nn.Parameter(x.clone()))
     for argument in others:
-        same(handle(argument, 2.0), step(argument, 2.0))
+        assert_same(handle(argument, 2.0), step(argument, 2.0))
     with torch.no_grad():
-        same(handle(x.clone().requires_grad_(), 2.0).requires_grad, False)
-    same(handle(x.clone().requires_grad_(), 2.0).requires_grad, True)
+        assert_same(handle(x.clone().requires_grad_(), 2.0).requires_grad, False)
+    assert_same(handle(x.clone().requires_grad_(), 2.0).requires_grad, True)
     with torch.autocast("cpu", dtype=torch.bfloat16):
-        same(handle(x, 2.0), step(x, 2.0))
-    same(handle(x, 2.0), step(x, 2.0))
+        assert_same(handle(x, 2.0), step(x, 2.0))
+    assert_same(handle(x, 2.0), step(x, 2.0))
 
 
 def step(x: torch.Tensor, factor: float) -> torch.Tensor:
@@ -282,12 +285,12 @@ def check_modules(compile_function: Compile) -> None:
     handle = compile_function(lambda x: module(x).square().sum(), AS_CAPTURED)
     for _ in range(2):
         loss, expected = handle(values(4, 3)), other(values(4, 3)).square().sum()
-        same(loss, expected)
+        assert_same(loss, expected)
         loss.backward()
         expected.backward()
     compare_states(module, other)
     module[0].weight = torch.nn.Parameter(values(2, 3) * 3)
-    same(handle(values(4, 3)), module(values(4, 3)).square().sum())
+    assert_same(handle(values(4, 3)), module(values(4, 3)).square().sum())
 
 
 def small_module() -> torch.nn.Sequential:
@@ -305,31 +308,34 @@ def compare_states(module: torch.nn.Module, other: torch.nn.Module, tolerance: f
     for (name, ours), theirs in zip(
         module.state_dict().items(), other.state_dict().values(), strict=True
     ):
-        same((name, ours), (name, theirs), tolerance)
+        assert_same((name, ours), (name, theirs), tolerance)
     for ours, theirs in zip(module.parameters(), other.parameters(), strict=True):
-        same(ours.grad, theirs.grad, tolerance)
+        assert_same(ours.grad, theirs.grad, tolerance)
 
 
-def check_sizes_that_vary(compile_function: Compile) -> None:
+def check_dynamic_sizes(compile_function: Compile) -> None:
     handle = compile_function(step, AS_CAPTURED)
     for rows in (2, 3, 4, 5):
-        same(handle(values(rows, 3), 2.0), step(values(rows, 3), 2.0))
+        assert_same(handle(values(rows, 3), 2.0), step(values(rows, 3), 2.0))
     if handle.framejit.compiles > 2:
-        raise Wrong(f"four sizes were compiled {handle.framejit.compiles} times")
+        raise CheckFailed(f"four sizes were compiled {handle.framejit.compiles} times")
 
 
-def check_functions_with_gradients(compile_function: Compile) -> None:
+def check_autograd_functions(compile_function: Compile) -> None:
     """torch.autograd.Function."""
-    handle, grads = compile_function(lambda x: Doubled.apply(x).sum(), AS_CAPTURED), []
-    for function in (handle, lambda x: Doubled.apply(x).sum()):
+    handle, grads = (
+        compile_function(lambda x: DoubleWithOtherGradient.apply(x).sum(), AS_CAPTURED),
+        [],
+    )
+    for function in (handle, lambda x: DoubleWithOtherGradient.apply(x).sum()):
         x = values(3).requires_grad_()
         function(x).backward()
         grads.append(x.grad)
-    same(grads[0], grads[1])
+    assert_same(grads[0], grads[1])
 
 
-class Doubled(torch.autograd.Function):
-    """Its gradient is not what torch would find."""
+class DoubleWithOtherGradient(torch.autograd.Function):
+    """A function whose gradient differs from the one that torch would derive."""
 
     @staticmethod
     def forward(ctx: Any, x: torch.Tensor) -> torch.Tensor:
@@ -352,10 +358,10 @@ def check_backend(name: str) -> Callable[[Compile], None]:
             lambda x: module(x).square().sum(), Options(backend=name, strict=True)
         )
         with torch.no_grad():
-            same(handle(values(4, 3)), other(values(4, 3)).square().sum(), TOLERANCE)
+            assert_same(handle(values(4, 3)), other(values(4, 3)).square().sum(), TOLERANCE)
         for _ in range(2 if backend.training else 0):
             loss, expected = handle(values(4, 3)), other(values(4, 3)).square().sum()
-            same(loss, expected, TOLERANCE)
+            assert_same(loss, expected, TOLERANCE)
             loss.backward()
             expected.backward()
         compare_states(module, other, TOLERANCE)
@@ -365,32 +371,32 @@ def check_backend(name: str) -> Callable[[Compile], None]:
 
 def check_layout(compile_function: Compile) -> None:
     if layout.layout() is None:
-        raise Wrong("where tensors keep their facts was not found; Python compares them")
+        raise CheckFailed("where tensors keep their facts was not found; Python compares them")
 
 
 def check_modes(compile_function: Compile) -> None:
     if not fingerprint.calibrate():
-        raise Wrong("where modes are kept was not found; Python compares them")
+        raise CheckFailed("where modes are kept was not found; Python compares them")
 
 
-def same(ours: Any, theirs: Any, tolerance: float = 0.0) -> None:
-    """Raises Wrong where two results differ."""
+def assert_same(ours: Any, theirs: Any, tolerance: float = 0.0) -> None:
+    """Raises CheckFailed where two results differ."""
     if isinstance(ours, torch.Tensor) and isinstance(theirs, torch.Tensor):
         facts = [(type(x), x.dtype, x.shape, x.stride(), x.requires_grad) for x in (ours, theirs)]
         if facts[0] != facts[1] or not torch.allclose(ours, theirs, rtol=tolerance, atol=tolerance):
-            raise Wrong(f"compiled code gave {ours}, eager {theirs}")
+            raise CheckFailed(f"compiled code gave {ours}, eager {theirs}")
     elif isinstance(ours, list | tuple) and isinstance(theirs, list | tuple):
         for one, other in zip(ours, theirs, strict=True):
-            same(one, other, tolerance)
+            assert_same(one, other, tolerance)
     elif ours != theirs:
-        raise Wrong(f"compiled code gave {ours}, eager {theirs}")
+        raise CheckFailed(f"compiled code gave {ours}, eager {theirs}")
 
 
-# As many entries as a check needs: what runs in eager behind a limit would check nothing.
+# A limit that no check reaches: behind it calls run in eager, which would check nothing.
 AS_CAPTURED = Options(backend="eager", strict=True, recompile_limit=64)
 TOLERANCE = 1e-5
-# The other backends are imported when they are asked for, and are off where that fails: `inductor`
-# and `onnxruntime` take long, `autotune` and `cudagraphs` compare what they make with eager.
+# The other backends are imported when they are used, and are off if that fails: `inductor` and
+# `onnxruntime` take long to check, `autotune` and `cudagraphs` compare their results with eager.
 BACKENDS = ("aot_eager", "native", "torchscript")
 CHECKS = (
     Check(TENSOR_LAYOUT, check_layout),
@@ -398,7 +404,7 @@ CHECKS = (
     Check("captures", check_captures, needed=True),
     Check("guards", check_guards, needed=True),
     Check("modules", check_modules, needed=True),
-    Check(DYNAMIC_SIZES, check_sizes_that_vary),
-    Check(AUTOGRAD_FUNCTION, check_functions_with_gradients),
+    Check(DYNAMIC_SIZES, check_dynamic_sizes),
+    Check(AUTOGRAD_FUNCTION, check_autograd_functions),
     *(Check(backend_feature(name), check_backend(name)) for name in BACKENDS),
 )

@@ -11,10 +11,8 @@ import sys
 from ..errors import warn_user
 from .pycode.dialect import VERSIONS, is_supported, is_tested
 
-TORCH_VERSIONS = (
-    (2, 11),
-    (2, 15),
-)  # the oldest that works, and the newest that the tests have run with
+# the oldest that works, and the newest that the tests have run with
+TORCH_VERSIONS = ((2, 11), (2, 15))
 
 
 def torch_release() -> tuple[int, int]:

@@ -1,5 +1,5 @@
-"""May this code run for this call?
+"""Guards decide whether compiled code may run for a call.
 
 In: guards, each a condition on the object at a source. Out: a flat program that C runs;
-reference.py says what it means. Knows no bytecode and no graphs.
+reference.py defines its meaning. Uses no bytecode and no graphs.
 """

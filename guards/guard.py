@@ -21,13 +21,11 @@ class Kind(enum.Enum):
 
     TYPE = enum.auto()  # a class: type(obj) is it
     IS = enum.auto()  # an object: obj is it
-    EQUALS = (
-        enum.auto()
-    )  # a constant: same type and equal (floats: same bits up to NaN; tuples: item by item)
+    # a constant: same type and equal (floats: same bits up to NaN; tuples: item by item)
+    EQUALS = enum.auto()
     LENGTH = enum.auto()  # int: len() of a builtin container, a subclass's own __len__ ignored
-    KEYS = (
-        enum.auto()
-    )  # tuple: the dictionary's keys in order, compared as EQUALS or, for other objects, as IS
+    # tuple: the dictionary's keys in order, compared as EQUALS or, for other objects, as IS
+    KEYS = enum.auto()
     ABSENT = enum.auto()  # a constant key that the dictionary (or None for no dictionary) lacks
     PRESENT = enum.auto()  # a constant key that the dictionary holds
     HASATTR = enum.auto()  # (name, bool): hasattr(obj, name) is bool

@@ -71,9 +71,8 @@ class Phases:
     def of_guard(self, guard: Guard, runs_python: bool) -> Phase:
         if guard.kind is Kind.TORCH_STATE:
             return Phase.FIRST
-        if (
-            runs_python or guard.kind is Kind.MEMORY
-        ):  # tensors that stay get other memory: `weight.data = other`
+        # tensors that stay get other memory: `weight.data = other`
+        if runs_python or guard.kind is Kind.MEMORY:
             return Phase.LAST
         if guard.kind in CONTAINER_KINDS:
             return self._below(holder(guard.source))

@@ -210,10 +210,10 @@ def merge(guards: Iterable[Guard], lifted: Iterable[Source]) -> list[Guard]:
         )
         and not (
             isinstance(guard.source, s.DictKey)
-            and any(says_key(other, guard) for other in by_source[guard.source.of])
+            and any(implies_key(other, guard) for other in by_source[guard.source.of])
         )
     ]
-    if not any(map(by_load, kept)):
+    if not any(map(source_of_implied_load, kept)):
         return kept
     paths = paths_of(kept, lifted)
     return [guard for guard in kept if not prefixes_to_load(guard, paths)]
@@ -225,7 +225,7 @@ def never_changes(guard: Guard) -> bool:
     return guard.kind is Kind.IS and type(guard.expected) is CodeType
 
 
-def says_key(keys: Guard, guard: Guard) -> bool:
+def implies_key(keys: Guard, guard: Guard) -> bool:
     """Whether `keys`, a guard on a dictionary, implies `guard`, which is about one of its keys."""
     assert isinstance(guard.source, s.DictKey)
     index = guard.source.index
@@ -237,7 +237,7 @@ def says_key(keys: Guard, guard: Guard) -> bool:
     )
 
 
-def by_load(guard: Guard) -> Source | None:
+def source_of_implied_load(guard: Guard) -> Source | None:
     """The source whose load can only succeed if the guard holds."""
     if guard.kind is Kind.PRESENT:
         return s.DictItem(guard.source, guard.expected)
@@ -247,7 +247,7 @@ def by_load(guard: Guard) -> Source | None:
 
 
 def prefixes_to_load(guard: Guard, paths: set[Source]) -> bool:
-    load = by_load(guard)
+    load = source_of_implied_load(guard)
     return load is not None and load in paths
 
 
@@ -278,9 +278,8 @@ def order(guards: Sequence[Guard]) -> list[Guard]:
         if ranks[id(guard)][0] != PYTHON and len(kind_of(guard).subjects(guard)) == 1:
             quiet[guard.source].append(guard)
     done: dict[int, Guard] = {}
-    settled: set[Source] = (
-        set()
-    )  # paths whose quiet guards are in place, as are those on the way to them
+    # paths whose quiet guards are in place, as are those on the way to them
+    settled: set[Source] = set()
     for guard in queue:
         for source in kind_of(guard).subjects(guard):
             new = list(itertools.takewhile(lambda prefix: prefix not in settled, prefixes(source)))

@@ -23,12 +23,10 @@ class TorchState:
 
     grad: bool
     inference: bool
-    functions_enabled: tuple[
-        bool, bool
-    ]  # subclasses' (False under DisableTorchFunction(Subclass)), modes' if any
-    function_modes: tuple[
-        tuple[type, Any], ...
-    ]  # (type, device of a DeviceContext or None), outermost first
+    # subclasses' (False under DisableTorchFunction(Subclass)), modes' if any
+    functions_enabled: tuple[bool, bool]
+    # (type, device of a DeviceContext or None), outermost first
+    function_modes: tuple[tuple[type, Any], ...]
     dispatch_modes: tuple[type, ...]  # outermost first
     autocast: tuple[tuple[bool, torch.dtype], ...]  # one a device of AUTOCAST_DEVICES
     autocast_cache: bool

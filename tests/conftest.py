@@ -1,5 +1,6 @@
-"""Every test runs strict: what would be a warning and a fall-back to eager in production raises here. Graphs run as they were
-captured where a test asks for no backend, or on what FRAMEJIT_BACKEND says; decisions of one run of the tests end with it."""
+"""Every test runs strict: what would be a warning and a fall-back to eager in production raises
+here. Graphs run as they were captured where a test asks for no backend, or on what FRAMEJIT_BACKEND
+says; decisions of one run of the tests end with it."""
 
 from __future__ import annotations
 
@@ -39,7 +40,8 @@ def golden(request):
 
 
 def pytest_unconfigure():
-    """What `_collections_look_at_what_tests_made` kept from collections is collected at the end, as always."""
+    """What `_collections_look_at_what_tests_made` kept from collections is collected at the end, as
+    always."""
     gc.unfreeze()
 
 
@@ -53,7 +55,8 @@ def pytest_collection_modifyitems(config, items):
 
 @pytest.fixture(autouse=True, scope="module")
 def _collections_look_at_what_tests_made():
-    """Not at torch and all else that is imported and stays, in which each collection takes half a second."""
+    """Not at torch and all else that is imported and stays, in which each collection takes half a
+    second."""
     gc.collect()
     gc.freeze()
 

@@ -1,4 +1,5 @@
-"""Processes of their own for tests, which begin where another process has imported torch: that takes seconds."""
+"""Processes of their own for tests, which begin where another process has imported torch: that
+takes seconds."""
 
 from __future__ import annotations
 
@@ -13,7 +14,8 @@ from pathlib import Path
 
 
 class ForkServer:
-    """A process that has imported some modules, and forks one for each program. It ends with the `with` statement."""
+    """A process that has imported some modules, and forks one for each program. It ends with the
+    `with` statement."""
 
     def __init__(self, *imports: str, path: Path | str = "") -> None:
         """path: a folder that imports look into first."""
@@ -41,7 +43,8 @@ class ForkServer:
 
 
 def serve(imports: list[str]) -> None:
-    """Returns in the forked process when its program has ended, so that the interpreter ends as ever."""
+    """Returns in the forked process when its program has ended, so that the interpreter ends as
+    ever."""
     for name in imports:
         importlib.import_module(name)
     while asked := sys.stdin.readline():

@@ -1,4 +1,5 @@
-"""The design's layers, held by reading imports: lower may not import higher, siblings on a line not each other."""
+"""The design's layers, held by reading imports: lower may not import higher, siblings on a line not
+each other."""
 
 from __future__ import annotations
 
@@ -106,7 +107,8 @@ def test_imports_for_types_have_no_cycles_beyond_a_folder():
 
 @pytest.mark.parametrize("parts", PARSED, ids="/".join)
 def test_a_file_keeps_the_rules(parts):
-    """No import inside a function, no torch._dynamo outside backend adapters, no version test outside pycode/."""
+    """No import inside a function, no torch._dynamo outside backend adapters, no version test
+    outside pycode/."""
     broken = []
     for node in ast.walk(PARSED[parts]):
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda):
@@ -155,7 +157,8 @@ def test_c_files_ask_for_versions_only_in_the_compat_headers(path):
     assert lines == [] or path.name in ("frame_compat.h", "object_compat.h")
 
 
-# What changes after import outside frontend/runtime. Registries are filled when modules are imported, or by the user; caches hold results
+# What changes after import outside frontend/runtime. Registries are filled when modules are
+# imported, or by the user; caches hold results
 # of pure functions; counters number things.
 STATE = {
     "backends/autotune/background.py": {"_worker": "the thread that tunes in the background"},
@@ -239,7 +242,8 @@ def test_module_state_is_found():
     ids="/".join,
 )
 def test_broad_handlers_say_why(parts):
-    """`except Exception` raises, hands the exception on, or has a comment that says whose exception is dropped."""
+    """`except Exception` raises, hands the exception on, or has a comment that says whose exception
+    is dropped."""
     lines = (ROOT / "/".join(parts)).with_suffix(".py").read_text().splitlines()
     for node in ast.walk(PARSED[parts]):
         if isinstance(node, ast.ExceptHandler) and (

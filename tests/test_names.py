@@ -1,5 +1,5 @@
-"""Functions are named by a verb phrase or by what they return, never by a bare participle: `walked`, `shown`, `cut`; no two classes in
-different folders have one name."""
+"""Functions are named by a verb phrase or by what they return, never by a bare participle:
+`walked`, `shown`, `cut`; no two classes in different folders have one name."""
 
 from __future__ import annotations
 
@@ -32,20 +32,12 @@ def is_bare_participle(name: str) -> bool:
     )
 
 
-# `raise self.unsupported(...)`; the public `handle.framejit.generated()`, `handle.framejit.compiled` and `report.lost`
-EXCEPTIONS = frozenset({"unsupported", "generated", "compiled", "lost"})
-
-
 @pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(ROOT)))
 def test_functions_and_methods(path):
     """Properties and nested functions too."""
     kinds = ast.FunctionDef | ast.AsyncFunctionDef
     functions = [node for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, kinds)]
-    assert [
-        node.name
-        for node in functions
-        if is_bare_participle(node.name) and node.name not in EXCEPTIONS
-    ] == []
+    assert [node.name for node in functions if is_bare_participle(node.name)] == []
 
 
 @pytest.mark.parametrize(

@@ -1,5 +1,7 @@
-"""`aot_eager`: forward and backward as functional ATen graphs, run by torch's own kernels; and
-aot_autograd, the way there for graphs that cannot be put together operator by operator."""
+"""`aot_eager`: forward and backward as functional ATen graphs, run by torch's own kernels.
+
+Also calls aot_autograd, for graphs that cannot be assembled operator by operator (joint.py).
+"""
 
 from __future__ import annotations
 
@@ -25,11 +27,11 @@ from .partitioner import compared_values
 TENSORIFY = "TENSORIFY_PYTHON_SCALARS"  # torch's own switch; it is read whenever a graph is traced
 
 
-def through_aot(
+def compile_with_aot_autograd(
     gm: torch.fx.GraphModule, example_inputs: list[Any], compile_part: Compile, keep_writes: bool,
     decompositions: Mapping[Any, Callable[..., Any]],
 ) -> Callable[..., Any]:  # fmt: skip
-    """As compile_forward_and_backward."""
+    """Compiles with aot_autograd; see compile_forward_and_backward."""
     results: list[int] = []
 
     def partition(
@@ -44,7 +46,7 @@ def through_aot(
                 keep_old_content(gm, parts[0], num_fwd_outputs)
                 return parts
             except AssertionError:
-                # a float that varies, say, which backward needs and forward cannot keep
+                # for example a dynamic float, which backward needs and forward cannot save
                 continue
         raise NotImplementedError("this graph cannot be split into a forward and a backward part")
 
@@ -68,8 +70,8 @@ def through_aot(
 
 
 def with_whole_results(compiled: Callable[..., Any], count: int) -> Callable[..., Any]:
-    """A compiled forward part of `count` results, none of which is a view to autograd: into those
-    of a compiled function nobody may write."""
+    """Wraps a compiled forward graph so that none of its `count` results is a view to autograd:
+    autograd forbids writing to views that a compiled function returns."""
 
     def call(*args: Any) -> Any:
         made = compiled(*args)
@@ -79,8 +81,8 @@ def with_whole_results(compiled: Callable[..., Any], count: int) -> Callable[...
 
 
 def leave_results_unmarked() -> None:
-    """aot_autograd writes on tensors which of their sizes vary, for torch's own capture; eager's
-    carry no such attribute."""
+    """Prevents aot_autograd from marking dynamic sizes on result tensors, which it does for torch's
+    own capture. Eager's results carry no such attribute."""
     context = TracingContext.try_get()
     about = context.fw_metadata if context is not None else None
     if about is not None and hasattr(about, "dynamic_saved_tensors_idxs"):
@@ -89,8 +91,8 @@ def leave_results_unmarked() -> None:
 
 
 def keep_old_content(gm: torch.fx.GraphModule, forward: torch.fx.GraphModule, results: int) -> None:
-    """Inputs that a forward part hands on to the backward one, behind its `results`, become copies
-    where they are written to when it has run."""
+    """Copies inputs that the forward graph saves for the backward graph (after its `results`) and
+    overwrites at its end."""
     captured, inputs = (graph.find_nodes(op="placeholder") for graph in (gm.graph, forward.graph))
     if len(captured) != len(inputs):
         return
@@ -109,8 +111,8 @@ def keep_old_content(gm: torch.fx.GraphModule, forward: torch.fx.GraphModule, re
 
 
 def insert_copy(graph: torch.fx.Graph, node: torch.fx.Node) -> torch.fx.Node:
-    """A copy of a node, laid out like it: the backward part has been traced for its strides, gaps
-    included. Raises NotImplementedError where there are gaps and sizes vary."""
+    """Inserts a copy of a node with the same strides, gaps included, since the backward graph was
+    traced for these. Raises NotImplementedError where there are gaps and sizes vary."""
     val = node.meta["val"]
     layout = (list(val.shape), list(val.stride()))
     if list(map(str, val.clone().stride())) == list(map(str, layout[1])):
@@ -126,12 +128,13 @@ def insert_copy(graph: torch.fx.Graph, node: torch.fx.Node) -> torch.fx.Node:
 
 
 class KeepNumbers:
-    """While any thread is inside, floats that vary stay arguments of operators. Left to itself,
-    aot_autograd puts some into tensors, which rounds otherwise than eager, and relies on the value
-    of the others, so that a learning rate on a schedule would be compiled anew at every step."""
+    """While any thread is inside, dynamic floats stay arguments of operators. By itself,
+    aot_autograd puts some of them into tensors, which rounds differently from eager, and
+    specialises the others, so that a learning rate schedule would recompile at every step."""
 
     def __init__(self) -> None:
-        self._lock = threading.RLock()  # a collection inside may run a finalizer that compiles
+        # a garbage collection here may run a finalizer that compiles
+        self._lock = threading.RLock()
         self._inside = 0
         self._before: str | None = None
 
@@ -154,7 +157,7 @@ numbers_kept = KeepNumbers()
 
 
 def by_way_of_aten(backend: Backend) -> Callable[..., Any]:
-    """A function of captured graphs for a backend of ATen graphs."""
+    """Turns a backend of ATen graphs into a backend of captured graphs."""
 
     def compile_whole(
         gm: torch.fx.GraphModule, example_inputs: list[Any], **extra: Any
@@ -171,7 +174,7 @@ def by_way_of_aten(backend: Backend) -> Callable[..., Any]:
 
 @register_backend("aot_eager")
 def aot_eager(gm: torch.fx.GraphModule, example_inputs: list[torch.Tensor]) -> Callable[..., Any]:
-    """Forward and backward as ATen graphs, with a compiler that compiles nothing."""
+    """Forward and backward as ATen graphs that run uncompiled."""
     return compile_forward_and_backward(
         gm, example_inputs, lambda part: part.module().forward, random_like_eager=True
     )

@@ -12,29 +12,28 @@ from .batched_backward import is_batched
 from .partitioner import Partition
 
 
-class TwoParts:
-    """A function of a captured graph's inputs. forward, backward: what was compiled of the two
-    parts; the second with the mark `_boxed_call` where it takes a list that it empties."""
+class ForwardAndBackward:
+    """A function of a captured graph's inputs that calls the compiled forward and backward graphs.
+    A backward function with the mark `_boxed_call` takes a list of its arguments, and empties
+    it."""
 
     def __init__(
-        self, divided: Partition, forward: Callable[..., Any], backward: Callable[..., Any]
+        self, partition: Partition, forward: Callable[..., Any], backward: Callable[..., Any]
     ) -> None:
         self.forward, self.backward = forward, backward
-        self.results, self.kept_inputs, self.fixed = (
-            divided.results,
-            divided.kept_inputs,
-            divided.fixed,
-        )
-        self.tangents = divided.tangents
-        placeholders = divided.backward.graph.find_nodes(op="placeholder")
+        self.results = partition.results
+        self.saved_inputs = partition.saved_inputs
+        self.without_gradient = partition.without_gradient
+        self.tangents = partition.tangents
+        placeholders = partition.backward.graph.find_nodes(op="placeholder")
         self.expected = [
             GradientLayout(node.meta["val"])
-            for node in placeholders[len(placeholders) - len(divided.tangents) :]
+            for node in placeholders[len(placeholders) - len(partition.tangents) :]
         ]
         self.boxed = getattr(backward, "_boxed_call", False)
-        inputs = len(divided.forward.graph.find_nodes(op="placeholder"))
+        inputs = len(partition.forward.graph.find_nodes(op="placeholder"))
         self.slots = [
-            divided.wanted.index(position) if position in divided.wanted else None
+            partition.wanted.index(position) if position in partition.wanted else None
             for position in range(inputs)
         ]
 
@@ -43,7 +42,7 @@ class TwoParts:
 
 
 class GradientLayout:
-    """How a gradient lies in memory."""
+    """The memory layout that a compiled backward graph expects of a gradient."""
 
     def __init__(self, like: torch.Tensor) -> None:
         self.shape, self.strides, self.dtype, self.device = (
@@ -54,39 +53,38 @@ class GradientLayout:
         )
 
     def fit_to_input(self, gradient: torch.Tensor | None) -> torch.Tensor:
-        """The gradient, laid like this; zeros where none came."""
+        """The gradient with this layout; zeros for None."""
         if (
             gradient is not None
             and gradient.stride() == self.strides
             and type(gradient) is torch.Tensor
         ):
             return gradient
-        if gradient is not None and is_batched(
-            gradient
-        ):  # into memory that is not its vmap's nothing can be copied
+        # a tensor without vmap's batch dimension cannot be written from one with it
+        if gradient is not None and is_batched(gradient):
             return gradient.contiguous()
         made = torch.empty_strided(self.shape, self.strides, dtype=self.dtype, device=self.device)
         return made.zero_() if gradient is None else made.copy_(gradient)
 
 
 class CompiledFunction(torch.autograd.Function):
-    """Its node is named as those of aot_autograd, by which it is found."""
+    """Its autograd node has the name of aot_autograd's nodes, by which it is found."""
 
     @staticmethod
-    def forward(ctx: Any, parts: TwoParts, *args: Any) -> Any:
+    def forward(ctx: Any, parts: ForwardAndBackward, *args: Any) -> Any:
         with torch._C._DisableAutocast():
             made = parts.forward(*args)
         made = [without_base(item) for item in made]
-        outputs, kept = made[: parts.results], made[parts.results :]
+        outputs, saved = made[: parts.results], made[parts.results :]
         ctx.parts = parts
-        ctx.save_for_backward(*(args[position] for position in parts.kept_inputs), *kept)
-        ctx.mark_non_differentiable(*(outputs[position] for position in parts.fixed))
+        ctx.save_for_backward(*(args[position] for position in parts.saved_inputs), *saved)
+        ctx.mark_non_differentiable(*(outputs[position] for position in parts.without_gradient))
         ctx.set_materialize_grads(False)
         return tuple(outputs)
 
     @staticmethod
     def backward(ctx: Any, *gradients: torch.Tensor | None) -> Any:
-        parts: TwoParts = ctx.parts
+        parts: ForwardAndBackward = ctx.parts
         given: list[Any] = list(ctx.saved_tensors)
         if not torch._C._autograd._get_current_graph_task_keep_graph():
             ctx.maybe_clear_saved_tensors()
@@ -100,5 +98,5 @@ class CompiledFunction(torch.autograd.Function):
 
 
 def without_base(item: Any) -> Any:
-    """A tensor that is no window on another one, to autograd."""
+    """The tensor, detached from its base if it is a view to autograd."""
     return item.detach() if isinstance(item, torch.Tensor) and item._is_view() else item

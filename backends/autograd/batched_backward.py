@@ -1,6 +1,9 @@
-"""Backward graphs under vmap. `autograd.grad(..., is_grads_batched=True)` and
-`jacobian(vectorize=True)` give gradients with a hidden dimension, whose memory compiled code cannot
-take; torch's operators can, one by one as the graph says."""
+"""Backward graphs under vmap.
+
+`autograd.grad(..., is_grads_batched=True)` and `jacobian(vectorize=True)` pass gradients with a
+hidden batch dimension. Compiled kernels cannot read these; torch's operators can, so the backward
+graph then runs operator by operator.
+"""
 
 from __future__ import annotations
 
@@ -12,17 +15,18 @@ import torch
 import torch.fx
 
 from ..graph.passes.copies import Copies
-from .partitioner import runnable
+from .partitioner import with_code
 
 
 def is_batched(item: Any) -> bool:
-    """Whether something is a tensor with a hidden dimension of autograd's vmap. That of torch.func
-    refuses compiled functions."""
+    """Whether an argument is a tensor with a hidden batch dimension of autograd's vmap.
+    (torch.func's vmap does not accept compiled functions.)"""
     return isinstance(item, torch.Tensor) and torch._C._functorch.is_legacy_batchedtensor(item)
 
 
 def any_batched(items: Iterable[Any]) -> bool:
-    """The same of one among several, where this thread is inside of that vmap at all."""
+    """Whether one of the items is batched; False at once where this thread is not inside such a
+    vmap."""
     return bool(torch._C._dispatch_tls_local_include_set().raw_repr() & inside_vmap()) and any(
         map(is_batched, items)
     )
@@ -30,7 +34,7 @@ def any_batched(items: Iterable[Any]) -> bool:
 
 @cache
 def inside_vmap() -> int:
-    """The dispatch key that a thread includes inside of autograd's vmap, as a bit."""
+    """The bit of the dispatch key that a thread includes inside autograd's vmap."""
     outside = torch._C._dispatch_tls_local_include_set().raw_repr()
     torch._C._vmapmode_increment_nesting()
     try:
@@ -39,14 +43,13 @@ def inside_vmap() -> int:
         torch._C._vmapmode_decrement_nesting()
 
 
-inside_vmap()  # found out before any vmap runs
+inside_vmap()  # determined before any vmap runs
 
 
 def with_batches(
     compile_part: Callable[[Any], Callable[..., Any]], part: Any
 ) -> Callable[..., Any]:
-    """What was compiled of a backward part, which runs the part's graph itself where gradients are
-    batched."""
+    """Compiles a backward graph, and runs it operator by operator where gradients are batched."""
     graph: torch.fx.GraphModule | Copies = part.graph
     if not isinstance(graph, Copies):  # the compiler may change its nodes
         graph = torch.fx.GraphModule(graph, copy_graph(graph.graph))
@@ -59,7 +62,7 @@ def with_batches(
         if not any_batched(given):
             return compiled(*args)
         if not known:
-            known.append(runnable(graph.module() if isinstance(graph, Copies) else graph))
+            known.append(with_code(graph.module() if isinstance(graph, Copies) else graph))
         inputs = list(given)
         if boxed:
             given.clear()

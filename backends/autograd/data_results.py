@@ -1,7 +1,7 @@
-"""Results that are `x.data`: they share x's memory, and not its version.
+"""Results that are `x.data`, which share x's memory but not its version counter.
 
-In: a captured graph and what was compiled of it. Out: a callable whose results have versions as in
-eager.
+In: a captured graph and its compiled form. Out: a callable whose results have version counters as
+in eager.
 """
 
 from __future__ import annotations
@@ -16,16 +16,16 @@ from ..graph.passes.memory import plain_memory_at
 
 
 def data_results(gm: torch.fx.GraphModule) -> list[int]:
-    """Positions of the results that are `x.data`, or views of it."""
+    """Positions of results that are `x.data` or a view of it."""
     made = data_nodes(gm.graph.nodes)
     results: Any = gm.graph.output_node().args[0]
     return [place for place, node in enumerate(results) if node in made]
 
 
 def shows_data_of_inputs(gm: torch.fx.GraphModule) -> bool:
-    """Whether such a result lies in the memory of an input with a gradient. A program that writes
-    into it before the backward pass changes what a compiled backward pass may read from that input;
-    eager's has kept what it needs."""
+    """Whether such a result shares memory with an input that has a gradient. If the program writes
+    into it before the backward pass, a compiled backward pass may read the new content of that
+    input; eager has saved what it needs."""
     inputs = {
         plain_memory_at(node)
         for node in gm.graph.find_nodes(op="placeholder")
@@ -36,9 +36,9 @@ def shows_data_of_inputs(gm: torch.fx.GraphModule) -> bool:
 
 
 def with_own_versions(compiled: Callable[..., Any], places: list[int]) -> Callable[..., Any]:
-    """Gives results at `places`, which are `x.data` in eager, a version counter of their own. A
-    functional graph returns a view of x there; writing into it would count as a write into x, and
-    the backward pass would raise."""
+    """Gives the results at `places`, which are `x.data` in eager, version counters of their own.
+    The functional graph returns views of x there: a write into one would count as a write into x,
+    and the backward pass would raise."""
 
     def call(*args: Any) -> Any:
         results = list(compiled(*args))

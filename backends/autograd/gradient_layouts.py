@@ -1,11 +1,11 @@
 """Eager's strides for the gradients of a compiled graph.
 
-A backward part is compiled for gradients with the strides of the results, by formulas that torch
-decomposes for tracing. Where the incoming ones are laid out otherwise, or anything is not
-contiguous, the captured operators run once under eager's autograd and tell how the outgoing
-gradients lie in memory: on the call's own tensors if the graph makes little, writes nothing and is
-on the CPU, else on fake tensors, which a few operators lay out otherwise than real ones. What
-agrees already, which is the usual case, is never copied.
+A backward graph is compiled for incoming gradients with the strides of the results, using torch's
+decompositions. Where incoming gradients have other strides, or a tensor is not contiguous, the
+captured operators run once under eager's autograd to find the strides of the outgoing gradients: on
+the tensors of this call if the graph allocates little, writes nothing and is on the CPU; else on
+fake tensors, whose strides differ from real ones for a few operators. Gradients that have eager's
+strides already, the usual case, are not copied.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ from ..graph.node_targets import is_foreign, is_users, name_of
 from ..graph.runtime_errors import ENTER_AUTOCAST
 from .batched_backward import any_batched
 
-MOST = 16  # combinations of incoming layouts that one graph is asked about
-MOST_STRIDES = 256  # the same, told apart by strides instead of dimension orders
-LITTLE = 32 * 2**20  # bytes that a graph makes, up to which it runs on real tensors
+MOST = 16  # combinations of incoming layouts that are examined for one graph
+MOST_STRIDES = 256  # the same, where strides instead of dimension orders are compared
+LITTLE = 32 * 2**20  # a graph that allocates at most so many bytes runs on real tensors
 
 ATEN = torch.ops.aten
-# Operators whose first result has other strides on fake tensors than on real ones: the argument
-# whose layout it has in truth (of a batch norm, whose memory format).
+# Operators whose first result has other strides on fake tensors than on real ones, and the argument
+# that determines its real layout (for a batch norm, its memory format).
 LAID_OUT_LIKE = {
     ATEN.native_batch_norm_backward.default: 1,
     ATEN.cudnn_batch_norm_backward.default: 0,
@@ -44,7 +44,7 @@ LAID_OUT_LIKE = {
 
 
 class RealLayouts(TorchDispatchMode):
-    """Corrects the strides of what operators return on fake tensors."""
+    """Corrects the strides of fake results."""
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         made = func(*args, **(kwargs or {}))
@@ -61,15 +61,15 @@ class RealLayouts(TorchDispatchMode):
 
 @dataclass(frozen=True)
 class DimensionOrder:
-    """`order`: dimensions of more than one element, the one with the largest stride first.
-    `repeated`: those of stride 0. `dense`: whether the others fill their memory without gaps."""
+    """`order`: dimensions of more than one element, by descending stride. `repeated`: dimensions of
+    stride 0. `dense`: whether the others fill their memory without gaps."""
 
     order: tuple[int, ...]
     repeated: tuple[int, ...]
     dense: bool
 
     def strides(self, shape: Sequence[int]) -> list[int]:
-        """Of a dense tensor of `shape` in this order."""
+        """Strides of a dense tensor of `shape` in this order."""
         own = [0] * len(shape)
         step = 1
         for dim in reversed(self.order):
@@ -93,15 +93,15 @@ def dimension_order(tensor: torch.Tensor) -> DimensionOrder:
 
 
 class GradientLayouts:
-    """What is known of one captured graph. wanted: positions of the inputs that get gradients.
-    `other`: by dimension orders of the incoming gradients, the inputs whose gradients eager lays
-    out otherwise than the compiled backward part."""
+    """The gradient layouts of one captured graph. wanted: positions of the inputs that get
+    gradients. `other`: for each combination of incoming dimension orders, the inputs whose
+    gradients have other strides in eager than in the compiled backward graph."""
 
     def __init__(self, gm: torch.fx.GraphModule, wanted: Sequence[int]) -> None:
         self.gm, self.wanted = gm, tuple(wanted)
         self.other: dict[Any, Mapping[int, DimensionOrder]] = {}
         self.by_strides: dict[Any, Mapping[int, DimensionOrder]] = {}
-        # an error in the middle would leave autocast on
+        # an error while autocast is entered would leave it on
         self.open = not any(
             is_users(node) or is_foreign(node) or name_of(node) == ENTER_AUTOCAST
             for node in gm.graph.nodes
@@ -110,7 +110,7 @@ class GradientLayouts:
         self.runs_for_real = is_on_cpu_and_writes_nothing(gm) and bytes_made(gm) <= LITTLE
 
     def learn(self, results: Sequence[Any], args: Sequence[Any]) -> None:
-        """From the graph's first call."""
+        """Records the layouts of the graph's first call."""
         tensors = [*filter(is_tensor, results), *(args[index] for index in self.wanted)]
         self.open = self.open and all(map(is_strided, tensors))
         self.contiguous = self.open and all(tensor.is_contiguous() for tensor in tensors)
@@ -123,8 +123,8 @@ class GradientLayouts:
         args: Sequence[Any],
         own: Mapping[int, int],
     ) -> tuple[Any, ...]:
-        """The gradients `left`, with eager's strides. came: by output of the compiled node, its
-        gradient. inputs: of each gradient that left, the input that it is of. own: by output of the
+        """The gradients `left` with eager's strides. came: the incoming gradient of each output of
+        the compiled node. inputs: the input of each outgoing gradient. own: for each output of the
         node, the graph's result that it is."""
         if self.contiguous and are_contiguous_or_one_number(came):
             return left
@@ -153,7 +153,7 @@ class GradientLayouts:
         inputs: Sequence[int | None],
         args: Sequence[Any],
     ) -> Mapping[int, DimensionOrder]:
-        """came: by result, its gradient."""
+        """Finds the gradients that need other strides. came: the gradient of each result."""
         key = tuple((number, dimension_order(given)) for number, given in came.items())
         if key not in self.other:
             if len(self.other) >= MOST:
@@ -172,12 +172,13 @@ class GradientLayouts:
     def in_eager(
         self, came: Mapping[int, torch.Tensor], args: Sequence[Any]
     ) -> dict[int, DimensionOrder]:
-        """By input, its gradient's layout. Gradients with gaps in memory are left out."""
+        """The layout of each input's gradient in eager. Gradients with gaps in memory are left
+        out."""
         real = [arg.detach() if is_tensor(arg) else arg for arg in args]
         gradients: Sequence[torch.Tensor | None] = ()
         if self.runs_for_real:
             state = torch.get_rng_state()
-            with contextlib.suppress(Exception):  # of values that the program has changed since
+            with contextlib.suppress(Exception):  # the program has changed a saved value since
                 gradients = self.run(real, came)
             torch.set_rng_state(state)
         if not gradients:
@@ -186,7 +187,7 @@ class GradientLayouts:
                     given = [mode.from_tensor(arg) if is_tensor(arg) else arg for arg in real]
                     fakes = {number: mode.from_tensor(item) for number, item in came.items()}
                     gradients = self.run(given, fakes)
-            except Exception:  # what cannot run on fake tensors keeps the layout that it has
+            except Exception:  # operators that cannot run on fake tensors keep the compiled layout
                 return {}
         found = {
             index: dimension_order(gradient)
@@ -198,7 +199,7 @@ class GradientLayouts:
     def run(
         self, given: list[Any], came: Mapping[int, torch.Tensor]
     ) -> Sequence[torch.Tensor | None]:
-        """The gradients that the captured operators have under eager's autograd."""
+        """The gradients of the captured operators under eager's autograd."""
         with torch.enable_grad():
             starts = [given[index].requires_grad_() for index in self.wanted]
             for index, start in zip(self.wanted, starts, strict=True):
@@ -210,13 +211,14 @@ class GradientLayouts:
 
 def is_on_cpu_and_writes_nothing(gm: torch.fx.GraphModule) -> bool:
     """Whether a graph can run again without visible effects: all its tensors are on the CPU, and it
-    writes into no input."""
+    writes to no input."""
     written = any(node.meta.get("mutated") for node in gm.graph.find_nodes(op="placeholder"))
     return not written and all(fake.device.type == "cpu" for fake in tensors_of(gm))
 
 
 def bytes_made(gm: torch.fx.GraphModule) -> float:
-    """The bytes of all tensors that a graph's operators make; infinite where a size has no hint."""
+    """The bytes of all tensors that a graph's operators allocate; infinite where a size has no
+    hint."""
     total = 0.0
     for fake in tensors_of(gm):
         count: Any = fake.numel()
@@ -258,12 +260,12 @@ def is_plain(gradient: Any) -> bool:
 
 
 def laid_out(gradient: Any, wanted: DimensionOrder) -> Any:
-    """A gradient with another layout."""
+    """The gradient with another layout."""
     if not is_plain(gradient):
         return gradient
     shape = gradient.shape
     if any(dim >= len(shape) for dim in (*wanted.order, *wanted.repeated)):
-        return gradient  # of a leaf that has got other dimensions since
+        return gradient  # the leaf has got other dimensions since
     for dim in wanted.repeated:  # its elements are equal along this dimension
         gradient = gradient.narrow(dim, 0, min(1, shape[dim]))
     strides = wanted.strides(gradient.shape)

@@ -1,5 +1,5 @@
-"""Compiles a captured graph with gradients: its forward and its backward ATen graph, each by
-itself."""
+"""Compiles a captured graph with gradients: its forward and its backward ATen graph, each
+separately."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ from ..graph.passes.copies import Copies
 from ..graph.passes.functional import prepare_for_tracing
 from ..graph.runtime_errors import draws_unread
 from .ahead_of_time import ahead_of_time
-from .autograd_function import TwoParts
+from .autograd_function import ForwardAndBackward
 from .batched_backward import with_batches
-from .partitioner import Partition, runnable
+from .partitioner import Partition, with_code
 from .shared_partition import partition_once
 
 
 @dataclass(frozen=True)
 class GraphPart:
-    """A functional ATen graph and which part of the work of a captured one it is. `results`: how
-    many outputs of a forward graph are the program's, what comes behind them is kept for the
-    backward graph; None where there is none."""
+    """The forward or backward ATen graph of a captured graph. `results`: how many outputs of a
+    forward graph are the program's; the outputs after them are saved for the backward graph. None
+    without a backward graph."""
 
     captured: torch.fx.GraphModule
     graph: torch.fx.GraphModule | Copies
@@ -35,12 +35,12 @@ class GraphPart:
 
     @cached_property
     def gm(self) -> torch.fx.GraphModule:
-        """The graph as a module whose nodes are the caller's to change."""
+        """The graph as a module whose nodes the caller may change."""
         return self.graph.module() if isinstance(self.graph, Copies) else self.graph
 
     def module(self) -> torch.fx.GraphModule:
-        """The graph module, ready to be called: its code is only written when asked for."""
-        return runnable(self.gm)
+        """The graph module, ready to be called; its code is generated only when this is used."""
+        return with_code(self.gm)
 
 
 Compile = Callable[[GraphPart], Callable[..., Any]]
@@ -51,23 +51,22 @@ def compile_forward_and_backward(
     random_like_eager: bool, keep_writes: bool = False,
     decompositions: Mapping[Any, Callable[..., Any]] | None = None,
 ) -> Callable[..., Any]:  # fmt: skip
-    """A captured graph, its forward and its backward graph compiled by `compile_part`. What that
-    returns takes the graph's inputs one by one; for the backward graph, with the mark
-    `_boxed_call`, as a list that it empties. random_like_eager: the parts draw the numbers that gm
-    itself would draw. keep_writes: writing into inputs is the parts' last work, instead of being
-    done after them."""
+    """Compiles the forward and the backward graph of a captured graph with `compile_part`. A
+    compiled forward graph takes the inputs one by one. A compiled backward graph may have the mark
+    `_boxed_call`: then it takes a list of them and empties it. random_like_eager: both draw the
+    same random numbers as gm. keep_writes: both write into inputs at their end, instead of leaving
+    that to their caller."""
 
     def build(gm: torch.fx.GraphModule, example_inputs: list[Any]) -> Callable[..., Any]:
         gm = prepare_for_tracing(gm)
-        two = partition_once(gm, decompositions or {})
-        if two is not None:
-            return compile_partition(gm, two, compile_part)
+        partition = partition_once(gm, decompositions or {})
+        if partition is not None:
+            return compile_partition(gm, partition, compile_part)
         if draws_unread(gm.graph):
             raise NotImplementedError("aot_autograd would drop random numbers that nobody reads")
-        training = importlib.import_module(
-            ".aot_eager", __package__
-        )  # it loads aot_autograd, which takes a second or more
-        made: Callable[..., Any] = training.through_aot(
+        # loading aot_autograd takes a second or more
+        training = importlib.import_module(".aot_eager", __package__)
+        made: Callable[..., Any] = training.compile_with_aot_autograd(
             gm, example_inputs, compile_part, keep_writes, decompositions or {}
         )
         return made
@@ -76,13 +75,17 @@ def compile_forward_and_backward(
 
 
 def compile_partition(
-    gm: torch.fx.GraphModule, two: Partition, compile_part: Compile
+    gm: torch.fx.GraphModule, partition: Partition, compile_part: Compile
 ) -> Callable[..., Any]:
-    forward = compile_part(GraphPart(gm, two.forward, examples(two.forward), False, two.results))
-    return TwoParts(
-        two,
+    forward = compile_part(
+        GraphPart(gm, partition.forward, examples(partition.forward), False, partition.results)
+    )
+    return ForwardAndBackward(
+        partition,
         forward,
-        with_batches(compile_part, GraphPart(gm, two.backward, examples(two.backward), True)),
+        with_batches(
+            compile_part, GraphPart(gm, partition.backward, examples(partition.backward), True)
+        ),
     )
 
 

@@ -1,5 +1,8 @@
-"""The joint graph: a captured graph's ATen operators, and behind them those of its backward pass,
-put together from copies of what each different operator became."""
+"""The joint graph: the ATen operators of a captured graph, followed by those of its backward pass.
+
+It is assembled from copies of the graphs that each distinct operator was traced to
+(traced_operators.py).
+"""
 
 from __future__ import annotations
 
@@ -10,16 +13,23 @@ import torch
 import torch.fx
 from torch._subclasses.fake_tensor import FakeTensor
 
-from ..graph.passes.by_operator import Assembled, NeedsWholeTrace, Operator, Window, example, window
+from ..graph.passes.by_operator import (
+    AssembledGraph,
+    NeedsWholeTrace,
+    Operator,
+    Window,
+    example,
+    window,
+)
 from ..graph.passes.copies import INPUT, Copy, template
 from ..graph.passes.memory import memory_of
 from .traced_operators import ATEN, Differentiable, Differentiables
 
 
-class Joint(Assembled):
-    """`forward`: nodes of the forward pass, inputs first. `writes`: by input, its new value.
-    `tangents`: by number of a result, the node that stands for its gradient. `gradients`: by input,
-    its gradient."""
+class Joint(AssembledGraph):
+    """`forward`: nodes of the forward pass, inputs first. `writes`: for each written input, its new
+    value. `tangents`: for a result's number, the node that stands for its gradient. `gradients`:
+    for each input, its gradient."""
 
     def __init__(self, captured: torch.fx.Graph, operators: Differentiables) -> None:
         self.operators = operators
@@ -37,13 +47,13 @@ class Joint(Assembled):
             if any(
                 example(other).requires_grad for other in self.shown[memory_of(tensors[number])]
             ):
-                raise NeedsWholeTrace  # written behind autograd's back: gradients go past the write
+                raise NeedsWholeTrace  # a write that autograd does not see: gradients flow past it
         if found.wanted:
             self.calls.append((found, copies))
         return copies
 
     def close(self, captured: torch.fx.Graph, inputs: Mapping[torch.fx.Node, Copy]) -> None:
-        """Ends the forward pass, and puts the backward pass behind it."""
+        """Ends the forward pass and appends the backward pass."""
         self.writes = {
             made: self.values[node]
             for node, made in inputs.items()
@@ -70,7 +80,7 @@ class Joint(Assembled):
         if len({*whose[len(inputs) :]}) != len(ends) or not {*whose[: len(inputs)]}.isdisjoint(
             whose[len(inputs) :]
         ):
-            # a result that shares memory stays what it is only by a view made again outside
+            # a result that shares memory is created again as a view after the graph
             raise NeedsWholeTrace
         self.results = [self.values[end] for end in ends]
         self.forward = list(self.nodes)
@@ -95,8 +105,8 @@ class Joint(Assembled):
             )
 
     def backward(self, flowing: dict[Copy, Copy]) -> None:
-        """Adds the backward passes of all calls, the last first, as eager does. flowing: gradients
-        by the value that they are of."""
+        """Appends the backward passes of all calls, the last call first, as eager does. flowing:
+        gradients by the value that they belong to."""
         self.flowing = flowing
         for found, copies in reversed(self.calls):
             given: dict[int, Copy] = {}
@@ -112,7 +122,7 @@ class Joint(Assembled):
     def through(
         self, found: Differentiable, copies: dict[torch.fx.Node, Copy], given: Mapping[int, Copy]
     ) -> None:
-        """Adds one call's backward pass."""
+        """Appends one call's backward pass."""
         places = tuple((number, window(node.meta["val"])) for number, node in sorted(given.items()))
         derived = self.operators.backward(found, places)
         own = (

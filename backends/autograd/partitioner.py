@@ -1,6 +1,8 @@
-"""A joint graph in two: what the forward pass keeps for the backward pass is found by a minimum
-cut, by bytes. What is not kept is computed again, which is only allowed to operators that are cheap
-and stay next to what uses them."""
+"""Partitions a joint graph into a forward and a backward graph.
+
+A minimum cut, weighted by bytes, decides which values the forward pass saves. The backward pass
+recomputes the others, which is allowed only for cheap operators that stay next to their users.
+"""
 
 from __future__ import annotations
 
@@ -31,88 +33,87 @@ CHEAP = frozenset(
     where masked_fill isinf isnan
     constant_pad_nd broadcast_tensors _unsafe_view""".split()
 )
-Place = tuple[
-    float, bool, bool, tuple[int, ...]
-]  # price, whether it is not computed again, needed behind, who is made of it
-WIDE = "cat"  # takes what is fused into it, and is fused into nothing
-FAR = 100  # nodes that one chain of cheap operators may be long
+# A value as the minimum cut sees it: the cost of saving it, whether it must be saved, whether the
+# backward pass needs it, and the values that may be recomputed from it.
+CutNode = tuple[float, bool, bool, tuple[int, ...]]
+WIDE = "cat"  # producers can be fused into it; it is fused into nothing
+MAX_CHAIN = 100  # nodes in a chain of cheap operators that are recomputed
 COMPARISONS = frozenset(getattr(ATEN, name).Tensor for name in ("eq", "ne", "ge", "gt", "le", "lt"))
-# operators that do not round: a comparison of their results is one of what they are given
+# Operators that do not round: comparing their results compares their inputs.
 EXACT = frozenset({ATEN.abs.default, ATEN.neg.default, ATEN.clone.default, ATEN._to_copy.default})
-DISTANCE = 1.1  # what each step away from the backward pass makes a value dearer to keep
-# only writes running statistics while training; its backward pass is given them and reads nothing
+DISTANCE = 1.1  # factor on the cost of saving a value, for each step away from the backward pass
+# While training it only writes its running statistics; its backward pass does not read them.
 NORM = "batch_norm"
 CLONE = template(ATEN.clone.default, "old")
-FAST = frozenset(
-    {"cuda"}
-)  # devices that compute a value once more in the time that reading it takes,
-LARGE = (
-    4 << 20
-)  # and do so from this many bytes on, rather than that they lie there until the backward pass
+# On these devices a cheap value is recomputed about as fast as it is read from memory, so values of
+# at least LARGE_BYTES are recomputed rather than kept until the backward pass.
+FAST_DEVICES = frozenset({"cuda"})
+LARGE_BYTES = 4 << 20
 
 
 @dataclass(frozen=True)
 class Partition:
-    """Two functional graphs. The forward one returns `results` results and then what it keeps; the
-    backward one takes inputs of the forward one, at the positions `kept_inputs`, what was kept, and
-    gradients of the results at `tangents`, and returns the gradient of the inputs at `wanted`, None
-    for some. `fixed`: positions of results without a gradient."""
+    """Two functional graphs. The forward graph returns `results` results, then the values that it
+    saves. The backward graph takes the forward inputs at the positions `saved_inputs`, the saved
+    values, and the gradients of the results at `tangents`; it returns the gradients of the inputs
+    at `wanted` (None for some). `without_gradient`: positions of results that have no gradient."""
 
     forward: Copies
     backward: Copies
     results: int
-    kept_inputs: tuple[int, ...]
+    saved_inputs: tuple[int, ...]
     tangents: tuple[int, ...]
     wanted: tuple[int, ...]
-    fixed: tuple[int, ...]
+    without_gradient: tuple[int, ...]
 
 
 def partition(joint: Joint) -> Partition:
-    """The joint graph's forward and backward parts."""
-    old = old_content(joint)
-    if any(not old.isdisjoint(node.inputs) for node in joint.nodes[len(joint.forward) :]):
-        raise NeedsWholeTrace  # eager's backward pass raises: what it needs was written to
+    """Partitions a joint graph. Raises NeedsWholeTrace where eager's backward pass would need a
+    value that was overwritten."""
+    overwritten = overwritten_inputs(joint)
+    if any(not overwritten.isdisjoint(node.inputs) for node in joint.nodes[len(joint.forward) :]):
+        raise NeedsWholeTrace  # eager's backward pass raises too: the value was overwritten
     needed = [node for node in joint.gradients.values() if node is not None]
-    behind = ancestors(needed, set(joint.tangents.values()))
-    first = ancestors(roots(joint), set())
-    kept = MinCut(joint, first, behind, old).saved_nodes()
-    order = {node: place for place, node in enumerate(joint.nodes)}
+    gradient_nodes = ancestors(needed, set(joint.tangents.values()))
+    forward_nodes = ancestors(roots(joint), set())
+    saved = MinCut(joint, forward_nodes, gradient_nodes, overwritten).saved_nodes()
+    order = {node: position for position, node in enumerate(joint.nodes)}
     inputs = list(joint.inputs.values())
-    again = [
+    recomputed = [
         node
-        for node in sorted(ancestors(needed, {*kept, *inputs}), key=order.__getitem__)
+        for node in sorted(ancestors(needed, {*saved, *inputs}), key=order.__getitem__)
         if node.op != "placeholder"
     ]
-    inside = {*again, *joint.tangents.values()}
-    entering = {*(other for node in again for other in node.inputs), *needed} - inside
-    kept_inputs = [node for node in inputs if node in entering - old]
-    kept = sorted(entering - set(kept_inputs), key=order.__getitem__)
-    forward = forward_graph(joint, kept, order, old)
+    inside = {*recomputed, *joint.tangents.values()}
+    entering = {*(other for node in recomputed for other in node.inputs), *needed} - inside
+    saved_inputs = [node for node in inputs if node in entering - overwritten]
+    saved = sorted(entering - set(saved_inputs), key=order.__getitem__)
+    forward = forward_graph(joint, saved, order, overwritten)
     backward = backward_graph(
         joint,
-        [*kept_inputs, *kept, *joint.tangents.values()],
-        recomputed_nodes(again, set(joint.forward)),
+        [*saved_inputs, *saved, *joint.tangents.values()],
+        recomputed_nodes(recomputed, set(joint.forward)),
     )
-    places = {node: place for place, node in enumerate(inputs)}
+    positions = {node: position for position, node in enumerate(inputs)}
     return Partition(
-        forward, backward, len(joint.results), tuple(places[node] for node in kept_inputs),
+        forward, backward, len(joint.results), tuple(positions[node] for node in saved_inputs),
         tuple(joint.tangents),
-        tuple(places[node] for node in joint.gradients),
+        tuple(positions[node] for node in joint.gradients),
         tuple(number for number, trains in enumerate(joint.trains) if not trains),
     )  # fmt: skip
 
 
-def old_content(joint: Joint) -> set[Node]:
-    """Inputs that are written to when the forward pass has run, and what shares their memory: the
-    backward pass gets copies of them. Statistics of norms are left out."""
+def overwritten_inputs(joint: Joint) -> set[Node]:
+    """Inputs that the forward pass overwrites at its end, and all that shares their memory: the
+    backward pass gets copies of them. Running statistics of norms are left out."""
     written = (node for node in joint.writes if not all(NORM in name(user) for user in node.users))
     memory = {own for node in written for own in memories(node)}
     return {node for node in joint.forward if memory and not memory.isdisjoint(memories(node))}
 
 
 def roots(joint: Joint) -> list[Node]:
-    """What the forward pass is for: results, new values of inputs, and that numbers are drawn, read
-    or not."""
+    """The nodes for which the forward pass runs: results, new values of inputs, and random draws,
+    whether or not they are used."""
     return [
         *joint.results,
         *joint.writes.values(),
@@ -120,12 +121,12 @@ def roots(joint: Joint) -> list[Node]:
     ]
 
 
-def recomputed_nodes(again: Sequence[Node], forward: set[Node]) -> Iterable[Node]:
-    """The nodes of a backward pass, what is computed again of the forward one right in front of
-    what needs it: done early it would take up memory."""
+def recomputed_nodes(recomputed: Sequence[Node], forward: set[Node]) -> Iterable[Node]:
+    """The nodes of the backward pass in order. Recomputed nodes of the forward pass come right
+    before their first user, since computing them early would take up memory."""
     ordered: dict[Node, None] = {}
-    inside = set(again)
-    for node in (*(node for node in again if node not in forward), *again):
+    inside = set(recomputed)
+    for node in (*(node for node in recomputed if node not in forward), *recomputed):
         todo = [node]
         while todo:
             missing = [
@@ -139,23 +140,25 @@ def recomputed_nodes(again: Sequence[Node], forward: set[Node]) -> Iterable[Node
 
 
 def forward_graph(
-    joint: Joint, kept: Sequence[Node], order: dict[Node, int], old: set[Node]
+    joint: Joint, saved: Sequence[Node], order: dict[Node, int], overwritten: set[Node]
 ) -> Copies:
     graph = Copies(joint.operators.constants, "Forward")
     inputs = list(joint.inputs.values())
     copies = {node: graph.placeholder(node.name, node.meta) for node in inputs}
-    wanted = ancestors([*roots(joint), *kept], set(inputs))
+    wanted = ancestors([*roots(joint), *saved], set(inputs))
     for node in sorted(wanted - set(inputs), key=order.__getitem__):
         copies[node] = graph.again(node, copies)
-    handed_on = [copy_node(graph, copies[node]) if node in old else copies[node] for node in kept]
+    saved_outputs = [
+        copy_node(graph, copies[node]) if node in overwritten else copies[node] for node in saved
+    ]
     for target, value in joint.writes.items():
         graph.add(WRITE, (copies[target], copies[value]), {"val": target.meta["val"]})
-    graph.output([*(copies[node] for node in joint.results), *handed_on])
+    graph.output([*(copies[node] for node in joint.results), *saved_outputs])
     return graph
 
 
 def copy_node(graph: Copies, node: Node) -> Node:
-    """A copy of a tensor, laid as that is."""
+    """A copy of a tensor with the same strides."""
     made = graph.add(CLONE, (node,), {"val": node.meta["val"].clone(), "memory": [object()]})
     if window(made.meta["val"]) != window(node.meta["val"]):
         raise NeedsWholeTrace
@@ -173,15 +176,15 @@ def backward_graph(joint: Joint, inputs: Sequence[Node], nodes: Iterable[Node]) 
     return graph
 
 
-def runnable(gm: torch.fx.GraphModule) -> torch.fx.GraphModule:
-    """The module, its code written."""
+def with_code(gm: torch.fx.GraphModule) -> torch.fx.GraphModule:
+    """The module with its code generated."""
     if isinstance(gm, _LazyGraphModule):
         _LazyGraphModule.force_recompile(gm)
     return gm
 
 
 def ancestors(roots: Iterable[Node], ends: set[Node]) -> set[Node]:
-    """What nodes are made of, themselves among it, up to `ends`, which are left out."""
+    """The roots and all nodes that they are computed from, up to `ends`, which are excluded."""
     found: set[Node] = set()
     todo = [node for node in roots if node not in ends]
     while todo:
@@ -193,9 +196,9 @@ def ancestors(roots: Iterable[Node], ends: set[Node]) -> set[Node]:
 
 
 def compared_values(nodes: Iterable[Any]) -> set[Any]:
-    """What is compared with another tensor: `l == l.amax()` in the backward pass of a maximum.
-    Computed again, in another loop, it may round otherwise, and no element would be the largest
-    one."""
+    """Values that are compared with another tensor, such as `l == l.amax()` in the backward pass of
+    a maximum. They must not be recomputed: in another loop they may round differently, and no
+    element would equal the largest one."""
     todo = [value for node in nodes if node.target in COMPARISONS for value in node.all_input_nodes]
     found = set()
     while todo:
@@ -203,36 +206,45 @@ def compared_values(nodes: Iterable[Any]) -> set[Any]:
         if value in found:
             continue
         found.add(value)
-        if is_part_of(value) or value.target in EXACT:
+        if is_view_or_item(value) or value.target in EXACT:
             todo += value.all_input_nodes
-    return {value for value in found if not is_part_of(value)}
+    return {value for value in found if not is_view_or_item(value)}
 
 
-def is_part_of(node: Any) -> bool:
+def is_view_or_item(node: Any) -> bool:
     """Whether a node is a view of its input, or one of several results."""
     return node.target is operator.getitem or view(node)
 
 
 class MinCut:
-    """first: nodes of the forward pass that its results need. behind: nodes that gradients need.
-    old: what is copied to be kept."""
+    """Decides which values to save. forward_nodes: nodes that the forward results need.
+    gradient_nodes: nodes that the gradients need. overwritten: values that would have to be copied
+    to be saved."""
 
-    def __init__(self, joint: Joint, first: set[Node], behind: set[Node], old: set[Node]) -> None:
-        self.joint, self.first = joint, first
+    def __init__(
+        self,
+        joint: Joint,
+        forward_nodes: set[Node],
+        gradient_nodes: set[Node],
+        overwritten: set[Node],
+    ) -> None:
+        self.joint, self.forward_nodes = joint, forward_nodes
         self.sizes: dict[int, int] = {}
-        self.forward = [node for node in joint.forward if node in first or node in behind]
+        self.forward = [
+            node for node in joint.forward if node in forward_nodes or node in gradient_nodes
+        ]
         before = set(self.forward)
-        self.backward = behind - before
-        self.order = {node: place for place, node in enumerate(self.forward)}
+        self.backward = gradient_nodes - before
+        self.order = {node: position for position, node in enumerate(self.forward)}
         self.steps = self.distances()
-        self.parameters = set(joint.inputs.values()) - old
+        self.parameters = set(joint.inputs.values()) - overwritten
         self.compared = compared_values(joint.nodes)
-        self.fixed = {node for node in self.forward if self.stays(node)}
-        self.keep_apart()
-        self.keep_short()
+        self.must_be_saved = {node for node in self.forward if self.must_save(node)}
+        self.save_unfusible_users()
+        self.cut_long_chains()
 
     def distances(self) -> dict[Node, int]:
-        """How many steps there are from a node to the backward pass."""
+        """The number of steps from each node to the backward pass."""
         steps: dict[Node, int] = {}
         for node in reversed(self.forward):
             away = [
@@ -241,30 +253,29 @@ class MinCut:
             steps[node] = min(away, default=1 << 30)
         return steps
 
-    def stays(self, node: Node) -> bool:
-        """Whether a node is not computed again."""
+    def must_save(self, node: Node) -> bool:
+        """Whether a node must be saved instead of recomputed."""
         if node.op == "placeholder" or draws(node) or node in self.compared:
             return True
-        if node.target is operator.getitem or node not in self.first:
+        if node.target is operator.getitem or node not in self.forward_nodes:
             return False
-        if not cheap(node) or (self.laid_down(node) and not self.large(node)):
+        if not cheap(node) or (self.is_needed_in_memory(node) and not self.is_large(node)):
             return True
-        return 4 * self.size(node) < sum(
-            map(self.size, node.all_input_nodes)
-        )  # of a reduction the result is small
+        # the result of a reduction is small
+        return 4 * self.size(node) < sum(map(self.size, node.all_input_nodes))
 
-    def large(self, node: Node) -> bool:
-        """Whether a value takes up so much memory that it is rather written twice."""
+    def is_large(self, node: Node) -> bool:
+        """Whether a value is so large that recomputing it is better than keeping it in memory."""
         value = node.meta.get("val")
         return (
             isinstance(value, torch.Tensor)
-            and value.device.type in FAST
-            and self.size(node) >= LARGE
+            and value.device.type in FAST_DEVICES
+            and self.size(node) >= LARGE_BYTES
         )
 
-    def laid_down(self, node: Node) -> bool:
-        """Whether something in the backward pass wants a node's value in memory, itself or seen
-        through views."""
+    def is_needed_in_memory(self, node: Node) -> bool:
+        """Whether an operator of the backward pass that cannot be fused with the node reads its
+        value, directly or through views."""
         if view(node):
             return False
         todo = [node]
@@ -277,99 +288,112 @@ class MinCut:
                     todo.append(user)
         return False
 
-    def fix(self, node: Node) -> None:
+    def save(self, node: Node) -> None:
         if not view(node):
-            self.fixed.add(node)
+            self.must_be_saved.add(node)
 
-    def keep_apart(self) -> None:
-        """Users of one value, some of them behind what cannot be fused with it, would not be fused
-        when computed again: they stay."""
+    def save_unfusible_users(self) -> None:
+        """Saves users of a value that could not be fused with its other users if they were
+        recomputed, because an operator that cannot be fused lies between."""
         for node in self.forward:
-            users = [user for user in node.users if user in self.first]
+            users = [user for user in node.users if user in self.forward_nodes]
             if len(users) > 1:
                 limit = self.first_unfusible(users, max(self.order[user] for user in users))
                 for user in users:
                     if self.order[user] > limit and fusible(node, user):
-                        self.fix(user)
+                        self.save(user)
 
     def first_unfusible(self, start: Iterable[Node], most: int) -> int:
         queue = [(self.order[node], True) for node in start]
         heapq.heapify(queue)
         seen: set[int] = set()
         while queue:
-            place, fused = heapq.heappop(queue)
+            position, fused = heapq.heappop(queue)
             if not fused:
-                return place
-            node = self.forward[place]
+                return position
+            node = self.forward[position]
             for user in node.users:
-                if user in self.first and (at := self.order[user]) <= most and at not in seen:
+                if (
+                    user in self.forward_nodes
+                    and (at := self.order[user]) <= most
+                    and at not in seen
+                ):
                     together = fusible(node, user)
                     if together:
                         seen.add(at)
                     heapq.heappush(queue, (at, together))
         return most
 
-    def keep_short(self) -> None:
-        """Ends chains of cheap operators that are too long to be computed again."""
+    def cut_long_chains(self) -> None:
+        """Saves a value in each chain of cheap operators that is too long to be recomputed."""
         visited: set[Node] = set()
         for start in self.forward:
-            queue = [self.order[start]] if start in self.first else []
+            queue = [self.order[start]] if start in self.forward_nodes else []
             while queue:
-                place = heapq.heappop(queue)
-                node = self.forward[place]
+                position = heapq.heappop(queue)
+                node = self.forward[position]
                 if node in visited:
                     continue
                 visited.add(node)
-                if place > self.order[start] + FAR and not queue:
-                    self.fix(node)
+                if position > self.order[start] + MAX_CHAIN and not queue:
+                    self.save(node)
                     break
                 for user in node.users:
-                    if user in self.first and user not in self.fixed and fusible(node, user):
+                    if (
+                        user in self.forward_nodes
+                        and user not in self.must_be_saved
+                        and fusible(node, user)
+                    ):
                         heapq.heappush(queue, self.order[user])
 
     def saved_nodes(self) -> list[Node]:
-        """What the forward pass keeps, inputs among it."""
+        """The values that the forward pass saves, inputs included."""
         solved: dict[
-            tuple[Place, ...], list[int]
-        ] = {}  # blocks that are repeated ask the same question
-        kept = []
+            tuple[CutNode, ...], list[int]
+        ] = {}  # repeated blocks of a model have the same cut
+        saved = []
         for group in self.groups():
             local = {node: number for number, node in enumerate(group)}
-            question = tuple(self.place(node, local) for node in group)
+            question = tuple(self.cut_node(node, local) for node in group)
             if question not in solved:
                 solved[question] = minimum_cut(question)
-            kept += [group[number] for number in solved[question]]
-        return kept
+            saved += [group[number] for number in solved[question]]
+        return saved
 
     def groups(self) -> Iterable[list[Node]]:
-        """Nodes that are decided on together: each may be computed again of others in it."""
+        """The values, in groups that can be decided separately: within a group, values may be
+        recomputed from each other."""
         together = networkx.utils.UnionFind(self.forward)
         for node in self.forward:
             together.union(node, *self.followers(node))
         return (sorted(group, key=self.order.__getitem__) for group in together.to_sets())
 
     def followers(self, node: Node) -> list[Node]:
-        """The users of a node that may be computed again of it."""
-        return [user for user in node.users if user in self.order and user not in self.fixed]
+        """The users of a node that may be recomputed from it."""
+        return [
+            user for user in node.users if user in self.order and user not in self.must_be_saved
+        ]
 
-    def place(self, node: Node, local: dict[Node, int]) -> Place:
+    def cut_node(self, node: Node, local: dict[Node, int]) -> CutNode:
+        """The node for `minimum_cut`."""
         needed = any(user in self.backward for user in node.users)
         return (
-            self.price(node),
-            node in self.fixed,
+            self.save_cost(node),
+            node in self.must_be_saved,
             needed,
             tuple(local[user] for user in self.followers(node)),
         )
 
     def size(self, node: Node) -> int:
-        """As size; copies of one node share their fake results."""
+        """The bytes of a value. Copies of one node share their fake results, so the size is cached
+        by them."""
         key = id(node.meta.get("val"))
         if key not in self.sizes:
             self.sizes[key] = size(node)
         return self.sizes[key]
 
-    def price(self, node: Node) -> float:
-        """What keeping a node's value costs."""
+    def save_cost(self, node: Node) -> float:
+        """The cost of saving a node's value."""
         if not isinstance(node.meta.get("val"), torch.Tensor):
             return math.inf
         if node in self.parameters:
@@ -378,14 +402,14 @@ class MinCut:
         return int(2 * bytes_ if all(fusible(node, user) for user in node.users) else bytes_)
 
 
-def minimum_cut(places: Sequence[Place]) -> list[int]:
-    """Which of some values to keep, by a minimum cut between what is not computed again and what
+def minimum_cut(positions: Sequence[CutNode]) -> list[int]:
+    """Which of these values to save: a minimum cut between those that must be saved and those that
     the backward pass needs."""
-    if not any(needed for _, _, needed, _ in places):
+    if not any(needed for _, _, needed, _ in positions):
         return []
     flow = networkx.DiGraph()
-    for number, (price, fixed, needed, followers) in enumerate(places):
-        flow.add_edge((number, False), (number, True), capacity=price)
+    for number, (save_cost, fixed, needed, followers) in enumerate(positions):
+        flow.add_edge((number, False), (number, True), capacity=save_cost)
         flow.add_edges_from(((number, True), (other, False)) for other in followers)
         if fixed:
             flow.add_edge("source", (number, False))
@@ -396,15 +420,15 @@ def minimum_cut(places: Sequence[Place]) -> list[int]:
     _, (near, _) = networkx.minimum_cut(flow, "source", "sink")
     return [
         number
-        for number in range(len(places))
+        for number in range(len(positions))
         if (number, False) in near and (number, True) not in near
     ]
 
 
 @dataclass(frozen=True)
 class OperatorFacts:
-    """What is known of a node by its operator. `view`: its result is a window on its input.
-    `cheap`: to compute it again costs little more than to read its inputs."""
+    """Facts about an operator. `view`: its result is a view of its input. `cheap`: recomputing it
+    costs little more than reading its inputs."""
 
     name: str
     view: bool

@@ -1,5 +1,5 @@
-"""The forward and backward graphs of a captured graph, made once for all backends that are tried on
-it."""
+"""The forward and backward graphs of a captured graph, created once for all backends that are tried
+on it."""
 
 from __future__ import annotations
 
@@ -23,15 +23,16 @@ Decompositions = Mapping[Any, Callable[..., Any]]
 
 
 def partition_once(gm: torch.fx.GraphModule, decompositions: Decompositions) -> Partition | None:
-    """A captured graph's parts; None where they cannot be had operator by operator."""
+    """The forward and backward graphs of a captured graph; None where it cannot be assembled
+    operator by operator."""
     shared = gm.meta.get(SHARED)
     if shared is None:
         return trace_and_partition(gm, decompositions)
     key = frozenset(decompositions)
     if key not in shared:
         shared[key] = trace_and_partition(gm, decompositions)
-    two: Partition | None = shared[key]
-    return two
+    partition_: Partition | None = shared[key]
+    return partition_
 
 
 def trace_and_partition(
@@ -39,9 +40,8 @@ def trace_and_partition(
 ) -> Partition | None:
     fakes = (node.meta.get("example_value") for node in gm.graph.nodes)
     mode = next((fake.fake_mode for fake in fakes if isinstance(fake, FakeTensor)), None)
-    if (
-        mode is None or not torch.is_grad_enabled()
-    ):  # a graph that begins without gradients is called where there are none
+    # a graph that begins in no_grad is called only in no_grad
+    if mode is None or not torch.is_grad_enabled():
         return None
     try:
         return partition(Joint(gm.graph, Differentiables(gm, mode, decompositions)))

@@ -1,10 +1,11 @@
-"""Splits a captured graph where its results may be differentiated one by one.
+"""Splits a captured graph so that its results can be differentiated one by one.
 
-In eager a backward pass from one result goes through what leads to that one only, frees that, and
-passes through other results on its way, where hooks see the gradient and autograd.grad can end. A
-compiled graph is one node: all results lead to all of it. So a graph is cut such that a backward
-pass from any choice of its results goes through the whole of a piece or past all of it; a result
-that others are made of is where one piece ends.
+In eager, a backward pass from one result runs only the nodes that this result depends on, and frees
+only those. On its way it passes through other results, where hooks see the gradient and
+autograd.grad can end. A compiled graph is a single autograd node, so every result depends on all of
+it. The graph is therefore split such that a backward pass from any choice of results runs each
+subgraph either completely or not at all. A subgraph ends at a result that other results are
+computed from.
 """
 
 from __future__ import annotations
@@ -31,67 +32,68 @@ from ..graph.runtime_errors import (
 )
 
 Node = torch.fx.Node
-Kind = frozenset[
-    Node
-]  # the results whose backward pass goes through a node; none for one without gradients
-MOST = 128  # pieces
-FEW = 3  # operations that a piece is not worth compiling for
-AUTOGRAD = (
-    "grad",
-    "backward",
-    "retain_grad",
-)  # what differentiates, or marks, between the nodes around it
+# The results whose backward pass goes through a node; empty for a node without a gradient.
+ResultSet = frozenset[Node]
+MAX_SUBGRAPHS = 128
+SMALL = 3  # a subgraph of at most so many operations is not compiled
+# Calls of autograd inside the graph; they depend on the nodes around them.
+AUTOGRAD = ("grad", "backward", "retain_grad")
 
 
 class CannotSplit(Exception):
-    """Nobody can say how this graph may be cut."""
+    """The graph cannot be split without changing what autograd does; it runs as captured."""
 
 
 @dataclass
 class Subgraph:
-    """gm: its graph. takes, gives: numbers of values, a graph's inputs being the first ones."""
+    """A part of a captured graph. Values are numbered, the graph's inputs first: `input_ids` and
+    `output_ids` are the numbers of what `gm` takes and returns."""
 
     gm: torch.fx.GraphModule
-    takes: list[int]
-    gives: list[int]
+    input_ids: list[int]
+    output_ids: list[int]
 
     def examples(self, inputs: Sequence[Any]) -> list[Any]:
-        """Of what it takes: the graph's inputs, and fake tensors for what other pieces give."""
+        """Example inputs: real ones for the graph's inputs, fake tensors for the outputs of other
+        subgraphs."""
         placeholders = self.gm.graph.find_nodes(op="placeholder")
         return [
             inputs[number] if number < len(inputs) else example(node)
-            for number, node in zip(self.takes, placeholders, strict=True)
+            for number, node in zip(self.input_ids, placeholders, strict=True)
         ]
 
     @property
     def is_small(self) -> bool:
-        return sum(node.op.startswith("call_") for node in self.gm.graph.nodes) <= FEW
+        return sum(node.op.startswith("call_") for node in self.gm.graph.nodes) <= SMALL
 
 
 class SubgraphSequence:
-    """Calls pieces, one behind the other, as one function of the graph's inputs."""
+    """Calls subgraphs one after the other, as one function of the graph's inputs."""
 
     def __init__(
         self,
-        pieces: Sequence[Subgraph],
+        subgraphs: Sequence[Subgraph],
         calls: Sequence[Callable[..., Any]],
         results: Sequence[int],
     ) -> None:
         self.steps = [
-            (call, piece.takes, piece.gives) for call, piece in zip(calls, pieces, strict=True)
+            (call, subgraph.input_ids, subgraph.output_ids)
+            for call, subgraph in zip(calls, subgraphs, strict=True)
         ]
         self.results = results
 
     def __call__(self, *args: Any) -> Any:
         values = dict(enumerate(args))
-        for call, takes, gives in self.steps:
-            values.update(zip(gives, call(*[values[number] for number in takes]), strict=True))
+        for call, input_ids, output_ids in self.steps:
+            values.update(
+                zip(output_ids, call(*[values[number] for number in input_ids]), strict=True)
+            )
         return tuple(values[number] for number in self.results)
 
 
 def split_graph(gm: torch.fx.GraphModule) -> tuple[list[Subgraph], list[int]] | None:
-    """A graph's pieces in the order to be called, and the numbers of its results; None where it is
-    one piece. Raises Whole."""
+    """The subgraphs in the order of their calls, and the numbers of the results; None for a graph
+    that need not be split. Raises CannotSplit."""
     results: Any = gm.graph.output_node().args[0]
     ends = {
         result
@@ -100,7 +102,7 @@ def split_graph(gm: torch.fx.GraphModule) -> tuple[list[Subgraph], list[int]] | 
     }
     if len(ends) < 2:
         return None
-    nodes, modes = by_modes(
+    nodes, modes = separate_modes(
         node for node in gm.graph.nodes if node.op not in ("placeholder", "output")
     )
     calls = all(node.op in ("call_function", "call_method") for node in nodes)
@@ -110,13 +112,13 @@ def split_graph(gm: torch.fx.GraphModule) -> tuple[list[Subgraph], list[int]] | 
         or any(name_of(node) in AUTOGRAD[1:] for node in nodes)
     ):
         raise CannotSplit
-    touched = memories_by_node(nodes)
-    before = earlier(nodes, touched)
-    together = tied_nodes(nodes, touched, before)
-    groups = group_nodes(nodes, leading(nodes, ends, together), before)
+    memories = memories_by_node(nodes)
+    before = predecessors(nodes, memories)
+    together = inseparable_groups(nodes, memories, before)
+    groups = group_nodes(nodes, results_by_node(nodes, ends, together), before)
     if len(groups) == 1:
         return None
-    if len(groups) > MOST or splits(groups, together):
+    if len(groups) > MAX_SUBGRAPHS or is_separated(groups, together):
         raise CannotSplit
     return make_subgraphs(gm, groups, results, modes)
 
@@ -126,19 +128,20 @@ def split_graph(gm: torch.fx.GraphModule) -> tuple[list[Subgraph], list[int]] | 
 
 @dataclass(frozen=True)
 class Modes:
-    """What is switched on where a node runs. autocasts: the nodes that entered those that are open,
-    the outermost first."""
+    """The grad and autocast modes in which a node runs. autocasts: the nodes that entered the open
+    autocast contexts, outermost first."""
 
     grad: bool = True
     autocasts: tuple[Node, ...] = ()
 
 
-AT_ENDS = Modes()  # a graph that takes gradients begins and ends with it
+MODES_AT_ENDS = Modes()  # a graph with gradients begins and ends in these modes
 
 
-def by_modes(nodes: Iterable[Node]) -> tuple[list[Node], dict[Node, Modes]]:
-    """Nodes without those that switch modes, and the modes of each."""
-    kept, modes, now = [], {}, AT_ENDS
+def separate_modes(nodes: Iterable[Node]) -> tuple[list[Node], dict[Node, Modes]]:
+    """The nodes except those that switch modes, and the modes of each. Raises CannotSplit where
+    modes are not nested."""
+    others, modes, now = [], {}, MODES_AT_ENDS
     for node in nodes:
         name = name_of(node)
         if name == GRAD_MODE:
@@ -151,17 +154,17 @@ def by_modes(nodes: Iterable[Node]) -> tuple[list[Node], dict[Node, Modes]]:
             raise CannotSplit
         else:
             modes[node] = now
-            kept.append(node)
-    if now != AT_ENDS:
+            others.append(node)
+    if now != MODES_AT_ENDS:
         raise CannotSplit
-    return kept, modes
+    return others, modes
 
 
-class Switches:
-    """Writes into a graph what switches from one node's modes to the next one's."""
+class ModeSwitcher:
+    """Adds to a graph the nodes that switch from one node's modes to the next one's."""
 
     def __init__(self, graph: torch.fx.Graph) -> None:
-        self.graph, self.now, self.entered = graph, AT_ENDS, list[Node]()
+        self.graph, self.now, self.entered = graph, MODES_AT_ENDS, list[Node]()
 
     def to(self, wanted: Modes) -> None:
         if self.now == wanted:
@@ -197,7 +200,7 @@ def has_gradient(node: Node) -> bool:
 
 
 def memories_by_node(nodes: Iterable[Node]) -> dict[Node, set[int]]:
-    """Of each node, the memory that it reads, writes or makes."""
+    """For each node, the memory that it reads, writes or allocates."""
     return {node: memories_of(node, *node.all_input_nodes) for node in nodes}
 
 
@@ -211,19 +214,19 @@ def memories_of(*nodes: Node) -> set[int]:
 
 
 def written_memories(nodes: Iterable[Node]) -> set[int]:
-    """What is written to, statistics left out; all that a writer is given, as names do not say
-    which."""
+    """The memory that nodes write, without the running statistics of norms. A writer counts as
+    writing all its arguments, since a name does not say which one it writes."""
     writers = [node for node in nodes if may_write(node) and not is_norm(node)]
     return memories_of(*(other for node in writers for other in node.all_input_nodes))
 
 
-def tied_nodes(
-    nodes: Sequence[Node], touched: dict[Node, set[int]], before: dict[Node, set[Node]]
+def inseparable_groups(
+    nodes: Sequence[Node], memories: dict[Node, set[int]], before: dict[Node, set[Node]]
 ) -> list[list[Node]]:
-    """Nodes that have to lie in one piece: on memory that is written to, a tuple with its items,
-    what is differentiated inside."""
+    """Nodes that must be in one subgraph: those on memory that is written, a tuple and its items,
+    and what torch.autograd.grad differentiates inside the graph."""
     groups = [
-        [node for node in nodes if memory in touched[node]]
+        [node for node in nodes if memory in memories[node]]
         for memory in sorted(written_memories(nodes))
     ]
     tuples = (node for node in nodes if isinstance(example(node), (tuple, list)))
@@ -236,17 +239,16 @@ def tied_nodes(
 def autograd_grad_region(
     grad: Node, nodes: Sequence[Node], before: dict[Node, set[Node]]
 ) -> list[Node]:
-    """A call of torch.autograd.grad, and what lies between what it differentiates and what it
-    differentiates by."""
+    """A call of torch.autograd.grad, and the nodes between its inputs and its outputs."""
     of, by = ([*pytree.arg_tree_leaves(argument)] for argument in argument_pair(grad))
-    later, earlier = set(by), set(of)
+    later, before_it = set(by), set(of)
     for node in nodes:
         if not later.isdisjoint((*before[node], *node.all_input_nodes)):
             later.add(node)
     for node in reversed(nodes):
-        if node in earlier:
-            earlier |= before[node]
-    return [grad, *(node for node in nodes if node in later and node in earlier)]
+        if node in before_it:
+            before_it |= before[node]
+    return [grad, *(node for node in nodes if node in later and node in before_it)]
 
 
 def argument_pair(grad: Node) -> tuple[Any, Any]:
@@ -254,22 +256,23 @@ def argument_pair(grad: Node) -> tuple[Any, Any]:
     return of, grad.args[1] if len(grad.args) > 1 else grad.kwargs["inputs"]
 
 
-def splits(groups: Sequence[Sequence[Node]], together: Sequence[Sequence[Node]]) -> bool:
-    """Whether what has to lie in one piece lies in two."""
+def is_separated(groups: Sequence[Sequence[Node]], together: Sequence[Sequence[Node]]) -> bool:
+    """Whether nodes that must be in one subgraph are in two."""
     places = {node: place for place, group in enumerate(groups) for node in group}
-    return any(len({places[node] for node in tied}) > 1 for tied in together)
+    return any(len({places[node] for node in group}) > 1 for group in together)
 
 
-def earlier(nodes: Sequence[Node], touched: dict[Node, set[int]]) -> dict[Node, set[Node]]:
-    """Of each node, those that have to run before: that make what it takes, or are on memory that
-    one of the two writes to; what draws random numbers, or nothing is known of, keeps its order."""
+def predecessors(nodes: Sequence[Node], memories: dict[Node, set[int]]) -> dict[Node, set[Node]]:
+    """For each node, the nodes that must run before it: its inputs, and nodes on the same memory
+    where one of the two writes. Operators that draw random numbers, and unknown functions, keep
+    their order."""
     before = {node: set(node.all_input_nodes) for node in nodes}
     last_writer: dict[int, Node] = {}
     since: dict[int, list[Node]] = {}
     last_ordered: Node | None = None
     for node in nodes:
         writes = may_write(node)
-        for memory in touched[node]:
+        for memory in memories[node]:
             if memory in last_writer:
                 before[node].add(last_writer[memory])
             if writes:
@@ -288,75 +291,81 @@ def earlier(nodes: Sequence[Node], touched: dict[Node, set[int]]) -> dict[Node, 
 # gradients
 
 
-def leading(
-    nodes: Sequence[Node], ends: set[Node], tied: Sequence[Sequence[Node]]
-) -> dict[Node, Kind]:
-    of: dict[Node, Kind] = {node: frozenset({node} & ends) for node in nodes}
+def results_by_node(
+    nodes: Sequence[Node], ends: set[Node], inseparable: Sequence[Sequence[Node]]
+) -> dict[Node, ResultSet]:
+    """For each node, the results whose backward pass runs it."""
+    of: dict[Node, ResultSet] = {node: frozenset({node} & ends) for node in nodes}
     before: Any = None
     while before != of:
         before = dict(of)
         for node in reversed(nodes):
             if has_gradient(node):
                 of[node] = of[node].union(*(of[user] for user in node.users if user in of))
-        for group in tied:
-            everything = Kind().union(*(of[node] for node in group))
+        for group in inseparable:
+            everything = ResultSet().union(*(of[node] for node in group))
             of.update((node, everything) for node in group)
     return of
 
 
 def group_nodes(
-    nodes: Sequence[Node], leads: dict[Node, Kind], before: dict[Node, set[Node]]
+    nodes: Sequence[Node], results_of: dict[Node, ResultSet], before: dict[Node, set[Node]]
 ) -> list[list[Node]]:
-    """Nodes that lead to the same results together, in an order in which they can run. What leads
-    to most comes first; what leads to none goes along as soon as it can."""
+    """Groups of nodes with the same results, in an order in which they can run. Nodes with the most
+    results come first; a node without a gradient goes into the first group in which it can run."""
     places = {node: place for place, node in enumerate(nodes)}
-    kinds = sorted(
-        {of for of in leads.values() if of},
+    sets = sorted(
+        {of for of in results_of.values() if of},
         key=lambda of: (-len(of), sorted(places[node] for node in of)),
     )
     left, groups = list(nodes), list[list[Node]]()
-    while kinds:
-        group = next_group(left, kinds, leads, before)
+    while sets:
+        group = next_group(left, sets, results_of, before)
         groups.append(group)
         taken = set(group)
         left = [node for node in left if node not in taken]
-        remaining = {leads[node] for node in left}
-        kinds = [kind for kind in kinds if kind in remaining]
+        remaining = {results_of[node] for node in left}
+        sets = [result_set for result_set in sets if result_set in remaining]
     groups[-1] += left
     return groups
 
 
 def next_group(
     left: Sequence[Node],
-    kinds: Sequence[Kind],
-    leads: dict[Node, Kind],
+    sets: Sequence[ResultSet],
+    results_of: dict[Node, ResultSet],
     before: dict[Node, set[Node]],
 ) -> list[Node]:
-    """All nodes left of a kind if that is possible for one, else some of the first kind that can
-    begin."""
+    """All remaining nodes with one set of results, if some set allows that; else those nodes of the
+    first possible set that can run now."""
     some: list[Node] = []
-    for kind in kinds:
-        group = can_run(left, kind, leads, before)
-        count = sum(leads[node] == kind for node in group)
-        if count == sum(leads[node] == kind for node in left):
+    for result_set in sets:
+        group = can_run(left, result_set, results_of, before)
+        count = sum(results_of[node] == result_set for node in group)
+        if count == sum(results_of[node] == result_set for node in left):
             return group
         some = some or (group if count else [])
     return some
 
 
 def can_run(
-    left: Sequence[Node], kind: Kind, leads: dict[Node, Kind], before: dict[Node, set[Node]]
+    left: Sequence[Node],
+    result_set: ResultSet,
+    results_of: dict[Node, ResultSet],
+    before: dict[Node, set[Node]],
 ) -> list[Node]:
-    """Those of the nodes left that can run without any of another kind."""
+    """The remaining nodes with these results, or with none, that can run before all others."""
     found, waiting = [], set(left)
     for node in left:
-        if (leads[node] == kind or not leads[node]) and waiting.isdisjoint(before[node]):
+        if (results_of[node] == result_set or not results_of[node]) and waiting.isdisjoint(
+            before[node]
+        ):
             found.append(node)
             waiting.remove(node)
     return found
 
 
-# pieces
+# subgraphs
 
 
 def make_subgraphs(
@@ -368,56 +377,57 @@ def make_subgraphs(
     """A graph for each group."""
     numbers = {node: number for number, node in enumerate(gm.graph.find_nodes(op="placeholder"))}
     shared = gm.meta.get("shared")
-    pieces = []
+    subgraphs = []
     for position, group in enumerate(groups):
         later = {node for other in groups[position + 1 :] for node in other}
-        gives = [
+        outputs = [
             node
             for node in group
-            if node in results or (is_given(node) and not later.isdisjoint(node.users))
+            if node in results or (is_passed_between(node) and not later.isdisjoint(node.users))
         ]
         writer = SubgraphWriter(modes)
         for node in group:
             writer.write(node)
-        numbers |= {node: number for number, node in enumerate(gives, len(numbers))}
-        piece = Subgraph(
-            writer.to_graph_module(gives),
-            [numbers[node] for node in writer.takes],
-            [numbers[node] for node in gives],
+        numbers |= {node: number for number, node in enumerate(outputs, len(numbers))}
+        subgraph = Subgraph(
+            writer.to_graph_module(outputs),
+            [numbers[node] for node in writer.inputs],
+            [numbers[node] for node in outputs],
         )
         if shared is not None:
-            piece.gm.meta["shared"] = shared.setdefault(("piece", position), {})
-        pieces.append(piece)
-    return pieces, [numbers[node] for node in results]
+            subgraph.gm.meta["shared"] = shared.setdefault(("subgraph", position), {})
+        subgraphs.append(subgraph)
+    return subgraphs, [numbers[node] for node in results]
 
 
-def is_given(node: Node) -> bool:
-    """Whether other pieces are given a node's value: tensors are, numbers are found again."""
+def is_passed_between(node: Node) -> bool:
+    """Whether other subgraphs get a node's value as an input. Tensors are passed; numbers are
+    computed again in each subgraph."""
     return isinstance(example(node), torch.Tensor)
 
 
 class SubgraphWriter:
-    """Writes one piece. `takes`: what it is given. `order`: what it does, numbers that come from
-    outside found first."""
+    """Writes one subgraph. `inputs`: the nodes that it takes. `order`: the nodes that it runs;
+    numbers from outside are computed again before their first use."""
 
     def __init__(self, modes: dict[Node, Modes]) -> None:
         self.modes = modes
-        self.takes: list[Node] = []
+        self.inputs: list[Node] = []
         self.order: list[Node] = []
-        self.known: set[Node] = set()
+        self.available: set[Node] = set()
 
     def write(self, node: Node) -> None:
         for other in node.all_input_nodes:
-            if other not in self.known:
-                self.find(other)
-        self.known.add(node)
+            if other not in self.available:
+                self.bring_in(other)
+        self.available.add(node)
         self.order.append(node)
 
-    def find(self, node: Node) -> None:
-        """Has a value that comes from outside."""
-        if node.op == "placeholder" or is_given(node):
-            self.known.add(node)
-            self.takes.append(node)
+    def bring_in(self, node: Node) -> None:
+        """Makes a value from outside available: as an input, or by computing the number again."""
+        if node.op == "placeholder" or is_passed_between(node):
+            self.available.add(node)
+            self.inputs.append(node)
         elif (
             tensors_of(node)
             or may_draw(node)
@@ -427,10 +437,10 @@ class SubgraphWriter:
         else:
             self.write(node)
 
-    def to_graph_module(self, gives: Sequence[Node]) -> torch.fx.GraphModule:
+    def to_graph_module(self, outputs: Sequence[Node]) -> torch.fx.GraphModule:
         graph = torch.fx.Graph()
         made = {}
-        for node in self.takes:
+        for node in self.inputs:
             made[node] = graph.placeholder(node.name)
             ours = node.op == "placeholder"
             made[node].meta = (
@@ -438,10 +448,10 @@ class SubgraphWriter:
                 if ours
                 else {"example_value": example(node), "grad_fn": example(node).grad_fn}
             )
-        switches = Switches(graph)
+        switcher = ModeSwitcher(graph)
         for node in self.order:
-            switches.to(self.modes[node])
+            switcher.to(self.modes[node])
             made[node] = graph.node_copy(node, made.__getitem__)
-        switches.to(AT_ENDS)
-        graph.output(tuple(made[node] for node in gives))
+        switcher.to(MODES_AT_ENDS)
+        graph.output(tuple(made[node] for node in outputs))
         return torch.fx.GraphModule({}, graph, class_name="CapturedGraph")

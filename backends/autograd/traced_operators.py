@@ -1,7 +1,7 @@
-"""The different operators of a captured graph, each traced once together with its backward pass.
+"""The distinct operators of a captured graph, each traced once together with its backward pass.
 
-A backward pass is traced for gradients that lie in memory as the operator's results do; for others,
-which only show while the graph is put together, it is traced again then.
+A backward pass is traced for gradients with the strides of the operator's results. For other
+strides, which are known only while the graph is assembled, it is traced again.
 """
 
 from __future__ import annotations
@@ -26,38 +26,37 @@ from ..graph.passes.by_operator import (
     Operators,
     Window,
     ancestors_of,
-    behind,
     draws,
     on_own_memory,
+    tensor_with_window,
     window,
 )
 from ..graph.passes.functional import without_writes
 
 Inputs = Sequence[torch.Tensor]
-Places = tuple[
-    tuple[int, Window], ...
-]  # of gradients: of which result, and how each lies in memory
+# for each gradient: the number of its result, and its layout
+Places = tuple[tuple[int, Window], ...]
 ATEN = torch.ops.aten
 
 
 @dataclass
 class BackwardPass:
-    """`tangents`: by number of a result, the node that stands for its gradient. `gradients`: by
-    number of an input, its own."""
+    """`tangents`: for a result's number, the node that stands for its gradient. `gradients`: for an
+    input's number, its gradient."""
 
     tangents: dict[int, torch.fx.Node]
     nodes: list[torch.fx.Node]
     gradients: dict[int, torch.fx.Node]
-    same: dict[torch.fx.Node, torch.fx.Node] = field(
-        default_factory=dict
-    )  # nodes of the forward pass that was traced first
+    # nodes of the forward pass that was traced first
+    same: dict[torch.fx.Node, torch.fx.Node] = field(default_factory=dict)
 
 
 @dataclass
 class Differentiable(Operator):
-    """`wanted`: numbers of the inputs that get gradients. `outputs`: its results, then new values
-    of the inputs that it writes into. `reaching`: numbers of those whose gradient reaches an input;
-    that of new_zeros() does not, though it takes a tensor and may be written to later."""
+    """An operator with gradients. `wanted`: numbers of the inputs that get gradients. `outputs`:
+    its results, then the new values of inputs that it writes to. `reaching`: numbers of the outputs
+    whose gradient reaches an input. (The result of new_zeros() has none, though it takes a tensor
+    and may be written to later.)"""
 
     wanted: tuple[int, ...] = ()
     reaching: frozenset[int] = frozenset()
@@ -65,15 +64,15 @@ class Differentiable(Operator):
     backward: dict[Places, BackwardPass] = field(default_factory=dict)
 
     def inputs_like(self) -> list[torch.Tensor]:
-        """Tensors of its inputs' windows, no two on the same memory."""
+        """Tensors with the layouts of its inputs, no two on the same memory."""
         return [
             on_own_memory(tensor).requires_grad_(number in self.wanted)
             for number, tensor in enumerate(self.tensors)
         ]
 
     def forward(self, inputs: Inputs) -> tuple[list[torch.Tensor], int]:
-        """Its results and, of an operator that may write into them, its inputs as they are
-        afterwards; how many results there are."""
+        """Its results, then its inputs as they are afterwards if it may write to them; and the
+        number of results."""
         given = [tensor.clone() for tensor in inputs] if may_write(self.node) else list(inputs)
         if any(window(copy) != window(tensor) for copy, tensor in zip(given, inputs, strict=True)):
             raise NeedsWholeTrace
@@ -84,7 +83,8 @@ class Differentiable(Operator):
         return [*results, *(given if may_write(self.node) else ())], count
 
     def places(self) -> Places:
-        """All of its results that have a gradient, if each gradient lies as the result does."""
+        """The layouts of all results that have a gradient, for gradients with the strides of the
+        results."""
         if not self.wanted:
             return ()
         inputs = self.inputs_like()
@@ -92,7 +92,7 @@ class Differentiable(Operator):
         self.reaching = frozenset(
             number for number, result in enumerate(results) if result.requires_grad
         )
-        seen = set(map(id, inputs))  # an input that is returned is itself
+        seen = set(map(id, inputs))  # a returned input is not a new result
         found = []
         for number, result in enumerate(results):
             if (
@@ -106,12 +106,12 @@ class Differentiable(Operator):
 
 
 def is_clone(tensor: torch.Tensor) -> bool:
-    """Whether a tensor is as it was copied: nothing has written into it."""
+    """Whether nothing has written to a cloned tensor since."""
     return tensor.grad_fn is not None and tensor.grad_fn.name() == "CloneBackward0"
 
 
 class Differentiables(Operators):
-    """The different operators of a graph. decompositions: what they are traced with."""
+    """The distinct operators of a graph. decompositions: used for tracing."""
 
     def __init__(
         self, gm: torch.fx.GraphModule, mode: Any, decompositions: Mapping[Any, Callable[..., Any]]
@@ -148,12 +148,10 @@ class Differentiables(Operators):
             ]
             traced = TracedOperators(self, different)
         for (found, places), part in zip(different, traced.parts, strict=True):
-            found.inputs, found.nodes, found.outputs, found.written = (
-                part.inputs,
-                part.forward,
-                part.outputs,
-                part.written,
-            )
+            found.inputs = part.inputs
+            found.nodes = part.forward
+            found.outputs = part.outputs
+            found.written = part.written
             if places:
                 found.backward[places] = part.backward
             owned = {*part.forward, *part.backward.nodes}
@@ -162,7 +160,7 @@ class Differentiables(Operators):
             raise NeedsWholeTrace
 
     def backward(self, found: Differentiable, places: Places) -> BackwardPass:
-        """An operator's backward pass for gradients that lie as `places` says."""
+        """An operator's backward pass, for gradients with the layouts `places`."""
         if places not in found.backward:
             results, inner = found.results, list(found.outputs)
             with self.tracing_on_fakes():
@@ -173,7 +171,7 @@ class Differentiables(Operators):
 
     @contextmanager
     def tracing_on_fakes(self) -> Iterator[None]:
-        """Where operators are traced: fake tensors, gradients, one thread."""
+        """The state in which operators are traced: fake tensors, gradients on, one thread."""
         with (
             self.mode,
             enable_python_dispatcher(),
@@ -183,14 +181,14 @@ class Differentiables(Operators):
             yield
 
     def constant(self, value: Any) -> str:
-        """The name by which graphs know a constant."""
+        """The name of a constant in graphs."""
         if not isinstance(value, torch.Tensor):
             raise NeedsWholeTrace
         self.constants[name := f"constant_{len(self.constants)}"] = value
         return name
 
     def trace(self, run: Callable[..., Any], inputs: Sequence[Any]) -> torch.fx.GraphModule:
-        """A functional graph of what `run` does."""
+        """A functional graph of the operators that `run` calls."""
         traced = make_fx(run, decomposition_table=self.decompositions)(*inputs)
         if any(writes(node) for node in traced.graph.nodes):
             interpreter = torch.fx.Interpreter(traced)
@@ -212,7 +210,7 @@ def writes(node: torch.fx.Node) -> bool:
 
 @dataclass
 class OperatorPart:
-    """One operator's share of a trace."""
+    """One operator's nodes in a trace."""
 
     inputs: list[torch.fx.Node]
     forward: list[torch.fx.Node]
@@ -222,8 +220,7 @@ class OperatorPart:
 
 
 class TracedOperators:
-    """Operators traced in one run. `left`: nodes that are in none of `parts`, until they are taken
-    out."""
+    """Operators traced in one run. `left`: nodes that belong to none of `parts`."""
 
     def __init__(
         self, to: Differentiables, wanted: Sequence[tuple[Differentiable, Places]]
@@ -231,11 +228,11 @@ class TracedOperators:
         self.wanted = wanted
         self.counts: list[
             tuple[int, int, list[int]]
-        ] = []  # tensors returned, results among them, inputs that got a gradient
+        ] = []  # returned tensors, results among them; inputs that got a gradient
         inputs = [
             tensor
             for found, places in wanted
-            for tensor in (*found.inputs_like(), *(behind(seen) for _, seen in places))
+            for tensor in (*found.inputs_like(), *(tensor_with_window(seen) for _, seen in places))
         ]
         traced = to.trace(self.run, inputs)
         graph = traced.graph
@@ -259,8 +256,8 @@ class TracedOperators:
     def undo_clones(
         self, placeholders: Iterator[torch.fx.Node], order: Mapping[torch.fx.Node, int]
     ) -> None:
-        """Takes out the copies of inputs that operators were let write into: nothing in the graph
-        writes any more."""
+        """Removes the copies of inputs that operators wrote to; nothing in the graph writes any
+        more."""
         for (found, places), (everything, count, _) in zip(self.wanted, self.counts, strict=True):
             inputs = [next(placeholders) for _ in (*found.tensors, *places)][: len(found.tensors)]
             for node in inputs if everything > count else ():
@@ -270,7 +267,7 @@ class TracedOperators:
                 first.replace_all_uses_with(node)
 
     def run(self, *inputs: torch.Tensor) -> list[torch.Tensor]:
-        """Calls every operator, and takes gradients."""
+        """Calls every operator and computes gradients."""
         given = iter(inputs)
         made: list[torch.Tensor] = []
         self.counts = []  # it may run more than once
@@ -303,7 +300,7 @@ class TracedOperators:
         placeholders: Any, results: Any,
         order: Mapping[torch.fx.Node, int],
     ) -> OperatorPart:  # fmt: skip
-        """Takes one operator's nodes out of the graph."""
+        """Removes one operator's nodes from the graph and returns them."""
         everything, count, got = counts
         inputs = [next(placeholders) for _ in found.tensors]
         tangents = {number: next(placeholders) for number, _ in places}
@@ -333,7 +330,7 @@ class TracedOperators:
         late: set[torch.fx.Node],
         order: Mapping[torch.fx.Node, int],
     ) -> tuple[list[torch.fx.Node], list[torch.fx.Node]]:
-        """The nodes from which `roots` are made: those that need nothing of `late`, and the
+        """The nodes from which `roots` are computed: those that do not depend on `late`, and the
         others."""
         forward, backward = [], []
         for node in sorted(ancestors_of(roots) - inputs - late, key=order.__getitem__):
@@ -346,8 +343,7 @@ class TracedOperators:
 
 
 def join_passes(part: OperatorPart, found: Differentiable) -> BackwardPass:
-    """The backward pass of an operator that was traced again, on nodes of the forward pass that was
-    traced first."""
+    """A backward pass that was traced again, expressed with the nodes of the first forward pass."""
     same = dict(zip(part.inputs, found.inputs, strict=True))
     known: dict[Any, list[torch.fx.Node]] = {}
     for node in found.nodes:

@@ -1,2 +1,2 @@
-"""`autotune`: tries backends on a graph with its real inputs, keeps the fastest that is right, and
-remembers the choice."""
+"""`autotune`: runs several backends on a graph with its real inputs, keeps the fastest whose
+results are right, and remembers the choice on disk."""

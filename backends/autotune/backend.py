@@ -1,5 +1,5 @@
-"""The backend `autotune`, framejit's default: each graph runs on the fastest of the backends that
-are right on it."""
+"""The backend `autotune`, framejit's default: runs each graph on the fastest backend whose results
+are right."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from ...events import UNREPORTED, Reporter
 from ..graph.supported import reason_not_to_try
 from ..registry import register_backend
 from .background import in_background, may_wait
-from .candidates import EAGER, Choice, choice, records, tiny
+from .candidates import EAGER, Choice, choice, is_tiny, records
 from .identity import scale
-from .patience import Waiting, forecast
+from .patience import WaitingGraph, forecast
 from .plan import TuningPlan, option_names
 from .tuning import Tuning
 
 NO_DEVICE = "nothing of the graph is on a CUDA device"
-MOST_SCALES = 4  # of sizes that a graph is tuned for
+MOST_SCALES = 4  # classes of sizes that one graph is tuned for
 
 
 @register_backend("autotune", options=option_names)
@@ -30,12 +30,10 @@ def autotune(
     options: dict[str, Any] | None = None,
     report: Reporter = UNREPORTED,
 ) -> Callable[..., Any]:  # fmt: skip
-    """Tries the backends that are for this graph on its real inputs and keeps the fastest that is
-    right, eager among them.
-
-    mode: which are tried, see candidates.py. options: see TuningPlan. Raises RequirementError for a
-    graph that cannot be recorded where that is required.
-    """
+    """Tries the suitable backends on the graph's real inputs and keeps the fastest whose results
+    are right; eager is one of them. mode: which are tried, see candidates.py. options: see
+    TuningPlan. Raises RequirementError for a graph that cannot be recorded where that is
+    required."""
     plan = TuningPlan.from_arguments(mode, options)
     picked = choice(gm, plan)
     if plan.cudagraphs == "require" and not any(
@@ -49,7 +47,7 @@ def autotune(
     if not picked.backends:
         return gm.forward
     reason = reason_not_to_try(gm)
-    if reason or (plan.candidates is None and not plan.graphs_forced and tiny(gm)):
+    if reason or (plan.candidates is None and not plan.graphs_forced and is_tiny(gm)):
         report.chosen(
             EAGER,
             f"never tried: {reason}" if reason else "too small to be worth compiling",
@@ -67,10 +65,9 @@ def autotune(
                 EAGER, f"for now: others are tried after {due_s:.2g} s in this graph", (), (), 0.0
             )
             tier.wait(due_s)
-            return Waiting(gm.forward, due_s, expected.share, tier.promote)
-    inputs = gm.meta.pop(
-        "inputs", example_inputs
-    )  # of these, compilers see some on memory of their own
+            return WaitingGraph(gm.forward, due_s, expected.share, tier.promote)
+    # compilers get some of these on separate memory
+    inputs = gm.meta.pop("inputs", example_inputs)
     tuning = Tuning(gm, example_inputs, plan, picked, report)
     if tuning.varies:
         return ByShape(tuning)
@@ -86,26 +83,26 @@ def remembers(
     picked: Choice,
     report: Reporter,
 ) -> bool:
-    """Whether a decision on this graph is on disk: then nothing has to be tried."""
+    """Whether a decision on this graph is on disk, so that nothing has to be tried."""
     tuning = Tuning(gm, examples, plan, picked, report)
     return plan.remember and not tuning.varies and tuning.find_decision(examples, None) is not None
 
 
 class ByShape:
-    """Decides at the first call, and again where sizes are of another scale, until two decisions
-    are the same."""
+    """Decides at the first call, and again for sizes of another scale, until two decisions are
+    equal."""
 
     def __init__(self, tuning: Tuning) -> None:
         self.tuning = tuning
         for backend in tuning.picked.backends:
-            tuning.build(backend)  # now, while guards on sizes can still be added
+            tuning.build(backend)  # built now, while guards on sizes can still be added
         tuning.complete = True
         self.tensors = [
             index
             for index, item in enumerate(tuning.examples)
             if isinstance(item, torch.Tensor) and has_symbols(item)
         ]
-        self.numbers: list[int] = []  # where sizes follow from numbers alone
+        self.numbers: list[int] = []  # where sizes follow from numbers only
         if not self.tensors and any(
             has_symbols(node.meta.get("example_value")) for node in tuning.gm.graph.nodes
         ):
@@ -129,7 +126,7 @@ class ByShape:
         return call(*args)
 
     def decide(self, size: int, args: Sequence[Any]) -> Callable[..., Any]:
-        """What to call for sizes of this scale. Each decision may take half as long as the one
+        """The callable for sizes of this scale. Each decision may take half as long as the one
         before."""
         known = list(self.calls.values())
         if len(known) > 1 and all(call == known[0] for call in known):
@@ -141,5 +138,5 @@ class ByShape:
 
 
 def has_symbols(item: Any) -> bool:
-    """Whether sizes of a tensor vary."""
+    """Whether a tensor has dynamic sizes."""
     return isinstance(item, torch.Tensor) and not all(isinstance(size, int) for size in item.shape)

@@ -1,5 +1,5 @@
-"""Tuning in a thread while calls run in eager: what compiles and runs there works on copies, and
-never with symbols."""
+"""Tuning in a thread, while calls run in eager. Whatever compiles and runs there gets copies, and
+never symbols."""
 
 from __future__ import annotations
 
@@ -14,14 +14,13 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 from .trial import Trial
 from .tuning import COPIES, Tuning
 
-_worker = ThreadPoolExecutor(
-    1, thread_name_prefix="framejit-tuning"
-)  # one at a time: they are measured
+# one tuning at a time, since they are measured
+_worker = ThreadPoolExecutor(1, thread_name_prefix="framejit-tuning")
 
 
 def may_wait(tuning: Tuning) -> bool:
-    """Whether a tuning can be done in another thread: torch's modes are each thread's own, its
-    generators are everybody's."""
+    """Whether a tuning can run in another thread: torch's modes are thread-local, and its
+    generators are shared."""
     modes = (
         torch.is_autocast_enabled("cpu")
         or torch.is_autocast_enabled("cuda")
@@ -30,15 +29,15 @@ def may_wait(tuning: Tuning) -> bool:
     return not modes and not tuning.random and Trial(tuning.gm, tuning.examples).bytes() <= COPIES
 
 
-def in_background(tuning: Tuning, examples: Sequence[Any]) -> Switching:
-    """Starts a tuning; what comes back runs in eager until it is done."""
-    switching = Switching(tuning.gm.forward)
+def in_background(tuning: Tuning, examples: Sequence[Any]) -> SwitchableCall:
+    """Starts a tuning. The returned callable runs in eager until the tuning is done."""
+    switching = SwitchableCall(tuning.gm.forward)
     copies, grad = Trial(tuning.gm, examples).copies(), torch.is_grad_enabled()
     tuning.examples, tuning.fake_mode = copies, FakeTensorMode()
 
     def work() -> None:
         if not threading.main_thread().is_alive():
-            return  # the program has ended
+            return  # the program is ending
         with torch.set_grad_enabled(grad):
             switching.call = tuning.decide(copies)
         copies.clear()
@@ -48,8 +47,8 @@ def in_background(tuning: Tuning, examples: Sequence[Any]) -> Switching:
     return switching
 
 
-class Switching:
-    """Calls what is the best so far."""
+class SwitchableCall:
+    """Calls the best callable so far."""
 
     def __init__(self, call: Callable[..., Any]) -> None:
         self.call = call

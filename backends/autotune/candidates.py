@@ -7,58 +7,54 @@ from dataclasses import dataclass
 import torch
 import torch.fx
 
-from ..cudagraphs.unsafe import unsafe
+from ..cudagraphs.recordable import reason_not_recordable
 from ..graph.gradient_history import wants_gradients
 from ..graph.supported import device_types, reason_to_refuse
 from ..registry import GRAPHED, Backend, check, is_known, lookup
 from .plan import TuningPlan
 
 EAGER = "eager"
-ALWAYS = (
-    "cudagraphs",
-    "native+cudagraphs",
-    "native",
-)  # what compiles soonest first: the budget may end the trying
-TRAINED = (
-    "native+cudagraphs",
-    "cudagraphs",
-    "native",
-)  # with gradients: aot_autograd takes most of the time for each, so the best first
-IN_ANY_CASE = frozenset({"native"})  # tried however much time others took: it seldom loses to eager
-AT_MOST = ("inductor", "torchscript")  # tried under max-autotune too: they take long to compile
-TUNING = (
-    "native+cudagraphs",
-    "native",
-)  # tune their kernels under max-autotune, within seconds; torch's inductor takes minutes
+# candidates in the order of their compile times, since the time budget may end the trials
+ALWAYS = ("cudagraphs", "native+cudagraphs", "native")
+# the same with gradients, where aot_autograd takes most of the time of each: the best first
+TRAINED = ("native+cudagraphs", "cudagraphs", "native")
+IN_ANY_CASE = frozenset({"native"})  # tried even when the time is over: it seldom loses to eager
+# additional candidates under max-autotune, which take long to compile
+AT_MOST = ("inductor", "torchscript")
+# candidates that tune their kernels under max-autotune: this takes seconds (torch's inductor:
+# minutes)
+TUNING = ("native+cudagraphs", "native")
 LITTLE = (
     8,
     1 << 18,
-    # on a device so much work is over before its kernels are launched: recording them is all there
-    # is
-    # to win
+    # on a device, work this small is done before its kernels are launched: only recording them can
+    # win
 )
-TINY = {
-    "cpu": (3, 1 << 14),
-    "cuda": (1, 1 << 20),
-}  # so many operations at most, on tensors of so many bytes at most
+# a graph is tiny up to so many operations on tensors of so many bytes
+TINY = {"cpu": (3, 1 << 14), "cuda": (1, 1 << 20)}
 
 
 @dataclass(frozen=True)
 class Choice:
-    """Backends to try beside eager, in order, and why others are not."""
+    """The backends to try besides eager, in order, and why others are not tried."""
 
     backends: tuple[Backend, ...]
     left_out: tuple[tuple[str, str], ...]
 
 
 def choice(gm: torch.fx.GraphModule, plan: TuningPlan) -> Choice:
-    """What is to be tried on a graph. Raises ValueError for an unknown candidate."""
+    """The backends to try on a graph. Raises ValueError for an unknown candidate."""
     wanted = plan.candidates
     if wanted is None:
         more = AT_MOST if plan.mode.startswith("max-autotune") else ()
         device = "cuda" in device_types(gm)
         usual: tuple[str, ...] = TRAINED if wants_gradients(gm) else ALWAYS
-        if device and plan.graphs_allowed and at_most(gm, *LITTLE) and not unsafe(gm):
+        if (
+            device
+            and plan.graphs_allowed
+            and is_at_most(gm, *LITTLE)
+            and not reason_not_recordable(gm)
+        ):
             usual = ALWAYS[:1]
         wanted = tuple(
             name
@@ -71,7 +67,7 @@ def choice(gm: torch.fx.GraphModule, plan: TuningPlan) -> Choice:
         if name == EAGER:
             continue
         check(name)
-        reason = why_not(name, gm, plan)
+        reason = reason_to_skip(name, gm, plan)
         if reason:
             left_out.append((name, reason))
         else:
@@ -79,14 +75,14 @@ def choice(gm: torch.fx.GraphModule, plan: TuningPlan) -> Choice:
     return Choice(tuple(backends), tuple(left_out))
 
 
-def why_not(name: str, gm: torch.fx.GraphModule, plan: TuningPlan) -> str:
-    """Why a backend is not tried on a graph, "" where it is."""
+def reason_to_skip(name: str, gm: torch.fx.GraphModule, plan: TuningPlan) -> str:
+    """Why a backend is not tried on a graph; "" if it is."""
     if records(name):
         if not plan.graphs_allowed:
             return "CUDA graphs are not asked for"
         if "cuda" not in device_types(gm):
             return "nothing of the graph is on a CUDA device"
-        reason = unsafe(gm)
+        reason = reason_not_recordable(gm)
         if reason:
             return reason
     try:
@@ -102,26 +98,26 @@ def records(name: str) -> bool:
 
 
 def without_recording(name: str) -> str:
-    """The backend whose work a candidate records; "" where that is eager's."""
+    """The backend whose code a candidate records; "" for eager's."""
     return name.removesuffix(GRAPHED) if name.endswith(GRAPHED) else ""
 
 
-def tiny(gm: torch.fx.GraphModule) -> bool:
-    """Whether compiling a graph cannot win anything worth its time."""
+def is_tiny(gm: torch.fx.GraphModule) -> bool:
+    """Whether compiling a graph cannot pay."""
     kinds = device_types(gm)
     if len(kinds) != 1 or wants_gradients(gm):
         return False
-    return at_most(gm, *TINY.get(next(iter(kinds)), (0, 0)))
+    return is_at_most(gm, *TINY.get(next(iter(kinds)), (0, 0)))
 
 
-def at_most(gm: torch.fx.GraphModule, calls: int, size: int) -> bool:
-    """Whether a graph has no more operations, and none of its tensors more bytes."""
+def is_at_most(gm: torch.fx.GraphModule, calls: int, size: int) -> bool:
+    """Whether a graph has at most so many operations, on tensors of at most so many bytes."""
     found = sum(node.op.startswith("call_") for node in gm.graph.nodes)
     return found <= calls and all(bytes_of(node) <= size for node in gm.graph.nodes)
 
 
 def bytes_of(node: torch.fx.Node) -> int:
-    """The size of what a node makes, as it was at capture."""
+    """The size of a node's result at capture."""
     fake = node.meta.get("example_value")
     if not isinstance(fake, torch.Tensor):
         return 0

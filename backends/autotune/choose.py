@@ -1,20 +1,20 @@
-"""Which of the measured candidates a graph runs on."""
+"""Chooses among the measured candidates."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 
-from .measure import Timed
+from .measure import Timing
 
-TIE = 0.01  # a candidate must be faster than eager by more than this part
-SURELY = 0.6  # and in so many of the rounds
+TIE = 0.01  # a candidate must be faster than eager by more than this fraction
+SURELY = 0.6  # and in this fraction of the rounds
 
 
-def choose(timed: Mapping[str, Timed], eager: str, forced: Collection[str] = ()) -> str:
-    """The name of the fastest; eager on a tie, and where no call could be repeated. forced: if one
-    of these ran, the fastest of them."""
+def choose(timed: Mapping[str, Timing], eager: str, forced: Collection[str] = ()) -> str:
+    """The name of the fastest candidate; eager on a tie, and where no call could be repeated.
+    forced: if one of these ran, the fastest of them."""
     ran = {name: one for name, one in timed.items() if one.samples and not one.failure}
-    if not ran:  # a graph may refuse what its first call has written into an input
+    if not ran:  # a graph may raise for inputs that its first call has written
         return eager
     wanted = {name: one for name, one in ran.items() if name in forced}
     best = min(wanted or ran, key=lambda name: ran[name].seconds)

@@ -1,5 +1,5 @@
-"""Whether a candidate's run means the same as eager's: layout and sharing exactly, numbers exactly
-or at least as close to a calculation in float64 as eager comes."""
+"""Compares a candidate's run with eager's. Layout and shared memory must be equal; numbers must be
+equal, or about as close to a float64 calculation as eager's."""
 
 from __future__ import annotations
 
@@ -11,20 +11,17 @@ import torch
 from .trial import GRADIENT, RunResult
 
 SLACK = 3.0  # a candidate's error against float64 may be so many times eager's
-ROUNDINGS = 8.0  # and so many roundings of the dtype, relative to the tensor, count as none
-# of a rounding of the fewest bits that a graph computes in: nearer to eager, the run in float64 has
-# rounded there, too, as the graph casts to them
+ROUNDINGS = 8.0  # errors of so many roundings of the dtype, relative to the tensor, are ignored
+# the same fraction of a rounding of the dtype with the fewest bits in the graph: where the graph
+# casts to that dtype, the float64 run has rounded too
 SHARED = 1 / 64
-TOLERANCES = {
-    torch.float64: 1e-7,
-    torch.float32: 1e-4,
-    torch.float16: 1e-2,
-    torch.bfloat16: 4e-2,
-}  # where float64 cannot be had
-TF32 = 2e-3  # instead, where products of float32 may round to ten bits
-LIKELY = 3e-2  # what eager may be away from float64; further off, it is not the same calculation
-# of the largest gradient: one that is smaller, as of what a softmax takes off again, may be all
-# rounding
+# tolerances where the graph cannot run in float64
+TOLERANCES = {torch.float64: 1e-7, torch.float32: 1e-4, torch.float16: 1e-2, torch.bfloat16: 4e-2}
+TF32 = 2e-3  # the tolerance for float32 where torch may round products to ten bits
+# the largest error of eager against float64: beyond it, the float64 run is not the same calculation
+LIKELY = 3e-2
+# the fraction of the largest gradient below which a gradient may be rounding only, as when a
+# softmax cancels it
 FAINT = 1e-3
 
 
@@ -34,9 +31,9 @@ def difference(
     reference: Callable[[], RunResult | None],
     coarsest: Callable[[], torch.dtype | None] = lambda: None,
 ) -> str:
-    """What differs, "" if nothing that matters. `reference`: the same run in float64, made when it
-    is first needed. `coarsest`: the dtype of the fewest bits that the graph computes in, as that of
-    autocast inside it; asked where float64 does not help."""
+    """What differs in a way that matters; "" for nothing. `reference`: runs in float64 when first
+    needed. `coarsest`: the dtype with the fewest bits that the graph computes in (autocast inside
+    it included), used where float64 does not help."""
     if len(got.results) != len(wanted.results):
         return f"{len(got.results)} results, eager has {len(wanted.results)}"
     if sharing(got) != sharing(wanted):
@@ -67,7 +64,7 @@ def difference(
 
 
 def layout(one: Any, other: Any) -> str:
-    """How two results differ before their numbers are looked at."""
+    """How two results differ apart from their numbers."""
     if not isinstance(other, torch.Tensor):
         return (
             ""
@@ -100,8 +97,8 @@ def judge_numbers(
     faint: float,
     coarsest: Callable[[], torch.dtype | None] = lambda: None,
 ) -> str:
-    """Whether numbers that are not eager's are as good. faint: errors are relative to a norm of at
-    least so much."""
+    """Whether numbers that differ from eager's are as good. faint: errors are relative to a norm of
+    at least this."""
     one, other = one.detach(), other.detach()
     if not torch.equal(one.isfinite(), other.isfinite()) or not torch.equal(
         one.isnan(), other.isnan()
@@ -125,7 +122,8 @@ def judge_numbers(
         return "" if away <= tolerance else f"is {away:.1e} away from eager's"
     ours = error(one, best, faint)
     rounding = torch.finfo(dtype).eps
-    if ours > SLACK * eagers + ROUNDINGS * rounding:  # the referee may have rounded as eager does
+    # the float64 run may have rounded as eager does
+    if ours > SLACK * eagers + ROUNDINGS * rounding:
         asked = torch.finfo(coarsest() or dtype).eps
         rounding = asked if eagers < SHARED * asked else rounding
     if ours <= SLACK * eagers + ROUNDINGS * rounding:
@@ -134,8 +132,8 @@ def judge_numbers(
 
 
 def rounds_products() -> bool:
-    """Whether torch may round what products of float32 multiply, by its older setting or by the
-    newer ones."""
+    """Whether torch may round the operands of float32 products, by its older or its newer
+    settings."""
     return any(
         part.matmul.fp32_precision in ("tf32", "bf16")
         for part in (torch.backends.cuda, torch.backends.mkldnn)
@@ -157,7 +155,7 @@ def error(one: torch.Tensor, other: torch.Tensor, faint: float) -> float:
 
 
 def sharing(ran: RunResult) -> list[int]:
-    """For each result the first tensor that its memory is shared with, as a number."""
+    """For each result, the number of the first tensor on the same memory."""
     seen: dict[int, int] = {}
     found = []
     for number, item in enumerate([*ran.inputs, *ran.results]):

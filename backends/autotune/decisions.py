@@ -1,8 +1,8 @@
-"""Decisions on disk: which backend was the fastest for a graph, in an SQLite file that any number
-of processes share.
+"""Decisions on disk: the fastest backend of each graph, in an SQLite file that any number of
+processes share.
 
-The first decision that is written for a key stands; who comes second takes it over. A connection
-lives for one question.
+The first decision for a key stands; later ones are dropped in its favour. A connection is opened
+for each query.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from pathlib import Path
 from ...errors import warn_once
 
 FILE = "decisions.sqlite"
-PATIENCE_S = 20.0  # for another process's lock
+PATIENCE_S = 20.0  # seconds to wait for another process's lock
 COLUMNS = "key, graph, shapes, device, versions, mode, chosen, timings, struck, seconds, made"
 TABLE = (
     f"CREATE TABLE IF NOT EXISTS decisions ({COLUMNS.replace('key', 'key TEXT PRIMARY KEY', 1)})"
@@ -27,18 +27,18 @@ TABLE = (
 
 @dataclass(frozen=True)
 class Decision:
-    """What was chosen for a graph, and what speaks for it."""
+    """The choice for a graph, and its reasons."""
 
     key: str
-    graph: str  # its hash
+    graph: str  # hash of the graph
     shapes: str
     device: str
     versions: str
     mode: str
     chosen: str
-    timings: tuple[tuple[str, float], ...]  # seconds a call, the fastest first
-    struck: tuple[tuple[str, str], ...]  # candidates that are out, and why
-    seconds: float  # that the choice took
+    timings: tuple[tuple[str, float], ...]  # seconds a call by candidate, the fastest first
+    struck: tuple[tuple[str, str], ...]  # rejected candidates, with the reason
+    seconds: float  # seconds that the choice took
     made: float = 0.0  # seconds since 1970
 
 
@@ -75,7 +75,7 @@ class Decisions:
         return None if row is None else from_row(row)
 
     def keep(self, decision: Decision) -> Decision:
-        """Writes a decision unless there is one; returns the one that stands."""
+        """Stores a decision unless the key has one. Returns the stored one."""
         row = (*to_row(decision)[:-1], time.time())
         try:
             with self._open() as connection:
@@ -93,7 +93,7 @@ class Decisions:
         return from_row(stands)
 
     def drop(self, key: str) -> None:
-        """Forgets one decision, which turned out not to hold."""
+        """Deletes a decision that turned out to be wrong."""
         try:
             with self._open() as connection:
                 connection.execute("DELETE FROM decisions WHERE key = ?", (key,))
@@ -157,6 +157,6 @@ def from_row(row: tuple[object, ...]) -> Decision:
 
 
 def warn_about_file(path: Path, error: Exception) -> None:
-    """Warns once a file that decisions have to be made again in each process."""
+    """Warns once that decisions cannot be stored, and are made again in each process."""
     text = f"decisions cannot be kept in {path}: {type(error).__name__}: {error}"
     warn_once(text, key=path, stacklevel=3)

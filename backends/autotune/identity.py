@@ -41,8 +41,8 @@ def identity(
     device: torch.device,
     scale: int | None = None,
 ) -> Identity:  # fmt: skip
-    """Of a graph and the inputs it is to run on. scale: of a graph whose sizes vary, the class of
-    sizes; `inputs` are those of its compile then, with symbols."""
+    """The identity of a graph and its inputs. scale: for a graph with dynamic sizes, the class of
+    sizes; then `inputs` are those of its compile, with symbols."""
     shapes = "; ".join([*map(shape_class, inputs), *([] if scale is None else [f"scale {scale}"])])
     return Identity(
         short_hash(text_of(gm)),
@@ -54,7 +54,7 @@ def identity(
 
 
 def text_of(gm: torch.fx.GraphModule) -> str:
-    """A graph without the names that its nodes happen to have."""
+    """The text of a graph, independent of the names of its nodes."""
     numbers = {node: number for number, node in enumerate(gm.graph.nodes)}
 
     def number(node: torch.fx.Node) -> Any:
@@ -70,7 +70,7 @@ def text_of(gm: torch.fx.GraphModule) -> str:
 
 
 class Number:
-    """A node in an argument."""
+    """A node, in an argument."""
 
     def __init__(self, number: int) -> None:
         self.number = number
@@ -91,7 +91,7 @@ def target_of(node: torch.fx.Node) -> str:
 
 
 def shape_class(item: Any) -> str:
-    """An input as far as it matters for what is fastest. Sizes that vary are written as "?"."""
+    """The properties of an input that matter for speed. Dynamic sizes are written as "?"."""
     if not isinstance(item, torch.Tensor):
         return type(item).__name__
     sizes = "x".join(str(size) if isinstance(size, int) else "?" for size in item.shape)
@@ -102,8 +102,8 @@ def shape_class(item: Any) -> str:
 
 
 def scale(elements: int) -> int:
-    """The class of a number of elements: in one class, what is fastest for one is so for all.
-    Powers of four, up to the next."""
+    """The class of a number of elements: within a class, one backend is taken to be the fastest.
+    Classes are powers of four."""
     return int(elements).bit_length() // 2
 
 
@@ -141,7 +141,8 @@ def device_name(device: torch.device) -> str:
 
 
 def versions() -> str:
-    """Of what makes and runs code, and torch's switches that change what is fast."""
+    """Versions of the software that generates and runs code, and torch's settings that affect
+    speed."""
     products = " ".join(
         part.matmul.fp32_precision for part in (torch.backends.cuda, torch.backends.mkldnn)
     )

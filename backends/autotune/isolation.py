@@ -1,8 +1,9 @@
 """Runs a candidate first in a forked process, so that a crash, a hang or exhausted memory does not
-hit the program.
+affect the program.
 
-For work on the CPU only: a forked child has no CUDA device. The child keeps to one thread, since
-OpenMP's others are gone after a fork, and leaves by _exit: nothing of the program's own runs in it.
+Only for the CPU: a forked child has no CUDA device. The child uses one thread, since OpenMP's
+others do not exist after a fork, and ends by _exit, so that no cleanup code of the program runs in
+it.
 """
 
 from __future__ import annotations
@@ -22,13 +23,12 @@ MOST = 8192  # bytes of a verdict
 
 
 def run_isolated(work: Callable[[], str], limit_s: float, limit_bytes: int) -> str:
-    """What `work` returns, run in a forked child: "" or what is wrong. Otherwise how the child
-    ended, or that it did not."""
+    """Runs `work` in a forked child and returns its result: "" or what is wrong. If the child did
+    not finish, returns how it ended."""
     here, there = os.pipe()
     with warnings.catch_warnings():
-        warnings.simplefilter(
-            "ignore", DeprecationWarning
-        )  # of a fork with threads: the child uses none of them
+        # Python warns of a fork with threads; the child uses none of them
+        warnings.simplefilter("ignore", DeprecationWarning)
         child = os.fork()
     if child == 0:
         in_child(work, there, limit_bytes)
@@ -40,7 +40,7 @@ def run_isolated(work: Callable[[], str], limit_s: float, limit_bytes: int) -> s
 
 
 def in_child(work: Callable[[], str], there: int, limit_bytes: int) -> None:
-    """Never returns."""
+    """Runs in the child; never returns."""
     code = 1
     try:
         faulthandler.disable()
@@ -57,7 +57,7 @@ def in_child(work: Callable[[], str], there: int, limit_bytes: int) -> None:
         os.write(there, b"+" + text.encode()[: MOST - 1])
         code = 0
     except BaseException as error:
-        # whatever it is, the parent hears of it and this process ends here
+        # whatever it is, the parent is told and this process ends here
         os.write(there, f"+{type(error).__name__}: {error}".encode()[:MOST])
         code = 0
     finally:
@@ -71,7 +71,7 @@ def address_space() -> int:
 
 
 def verdict(child: int, here: int, limit_s: float) -> str:
-    """Waits for a child's answer and its end."""
+    """Waits for the child's answer and its end."""
     end = time.monotonic() + limit_s
     said = b""
     try:
@@ -93,7 +93,7 @@ def verdict(child: int, here: int, limit_s: float) -> str:
 
 
 def describe_death(status: int) -> str:
-    """How a process ended, by what waitpid tells."""
+    """How a process ended, from waitpid's status."""
     if os.WIFSIGNALED(status):
         return f"crashed: {signal.Signals(os.WTERMSIG(status)).name}"
     return f"crashed: exit code {os.WEXITSTATUS(status)}"

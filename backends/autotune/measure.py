@@ -1,6 +1,5 @@
-"""How fast candidates are, measured side by side: rounds that go through them, so that a drift of
-the machine hits all alike, each sample waited for. Ends when it is clear which is fastest, or when
-the time for it is over."""
+"""Measures candidates side by side, in rounds, so that a drift of the machine's speed affects all
+alike. Ends when it is clear which is the fastest, or when the time is over."""
 
 from __future__ import annotations
 
@@ -9,17 +8,17 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-WARM_UPS = 3  # CUDA graphs run, record and replay in their first three calls
-SAMPLE_S = 2e-4  # a sample is of as many calls as fill this
+WARM_UPS = 3  # warm-up calls: CUDA graphs run, record and replay in their first three calls
+SAMPLE_S = 2e-4  # seconds of a sample: as many calls as fill it
 LEAST_ROUNDS, MOST_ROUNDS = 7, 60
-# a candidate slower by this factor, and by its best of several calls, is dropped at its warm-up
+# a candidate that is slower by this factor, in its best of several calls, is dropped at its warm-up
 HOPELESS = 3.0
 SECOND_CHANCES = 5
 NOTICEABLE_S = 1e-3
 
 
 @dataclass
-class Timed:
+class Timing:
     """Samples of one candidate, in seconds a call. `failure`: why it is out."""
 
     samples: list[float] = field(default_factory=list)
@@ -32,7 +31,7 @@ class Timed:
 
     @property
     def spread(self) -> float:
-        """Of the median: by how much it may be off, about twice its standard error."""
+        """About twice the standard error of the median."""
         middle = self.seconds
         deviation = statistics.median(abs(sample - middle) for sample in self.samples)
         return 2 * 1.86 * deviation / len(self.samples) ** 0.5
@@ -40,11 +39,11 @@ class Timed:
 
 def measure(
     calls: dict[str, Callable[[], object]], wait: Callable[[], None], budget_s: float
-) -> dict[str, Timed]:
+) -> dict[str, Timing]:
     """Times each call. wait: returns when the device has finished. The first of `calls` is the one
     to beat."""
     end = time.perf_counter() + budget_s
-    timed = {name: Timed() for name in calls}
+    timed = {name: Timing() for name in calls}
     for name, call in calls.items():
         best = min(
             (other.samples[0] for other in timed.values() if other.samples), default=float("inf")
@@ -70,10 +69,10 @@ def measure(
 
 
 def warm_up(
-    timed: Timed, call: Callable[[], object], wait: Callable[[], None], best: float
+    timed: Timing, call: Callable[[], object], wait: Callable[[], None], best: float
 ) -> None:
-    """First calls of a candidate, the last one timed; one that fails or is hopelessly slow is
-    out."""
+    """Makes a candidate's first calls and times the last one. A candidate that fails or is
+    hopelessly slow is out."""
     try:
         spent = 0.0
         for _ in range(WARM_UPS):
@@ -81,8 +80,8 @@ def warm_up(
         for _ in range(SECOND_CHANCES):
             if not hopeless(spent, best):
                 break
-            spent = min(spent, sample(call, 1, wait))  # the machine may have been busy elsewhere
-    except Exception as error:  # of a candidate: it is struck out and the program goes on
+            spent = min(spent, sample(call, 1, wait))  # the machine may have been busy
+    except Exception as error:  # an error of a candidate: it is rejected, and the program goes on
         timed.failure = f"{type(error).__name__}: {error}"
         return
     timed.samples = [spent]
@@ -104,7 +103,7 @@ def sample(call: Callable[[], object], repeat: int, wait: Callable[[], None]) ->
     return (time.perf_counter() - start) / repeat
 
 
-def contenders(timed: dict[str, Timed], running: list[str]) -> list[str]:
-    """Those that may still turn out to be the fastest."""
+def contenders(timed: dict[str, Timing], running: list[str]) -> list[str]:
+    """The candidates that may still turn out to be the fastest."""
     limit = min(timed[name].seconds + timed[name].spread for name in running)
     return [name for name in running if timed[name].seconds - timed[name].spread <= limit]

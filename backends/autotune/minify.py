@@ -1,9 +1,9 @@
-"""Makes a repro smaller while it goes on failing in the same way: fewer results, fewer operations,
-fewer and smaller inputs.
+"""Shrinks a repro while it keeps failing in the same way: fewer results, fewer operations, fewer
+and smaller inputs.
 
-A repro is text: one statement of its graph's code is one operation. Each smaller one is run in a
-forked process of its own, which may crash or hang. Knows no backends: the script says what is
-wrong.
+A repro is text; each statement of its graph's code is one operation. Every smaller version runs in
+a forked process, which may crash or hang. The script itself says what is wrong, so nothing here
+depends on backends.
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ SHAPED = re.compile(r"torch\.empty_strided\((\([^)]*\)), (\([^)]*\)),")
 
 
 class NoReproError(ValueError):
-    """A script that is none of save_repro's, or that does not fail here."""
+    """The script was not written by save_repro, or does not fail here."""
 
 
 @dataclass(frozen=True)
 class Repro:
-    """A repro in its parts. `lines`: the graph's operations."""
+    """The parts of a repro. `lines`: the graph's operations."""
 
     head: str  # up to the graph: imports, the backend's name
     inputs: tuple[tuple[str, str], ...]  # name, expression
@@ -93,12 +93,12 @@ class Repro:
         )
 
     def without_unused(self) -> Repro:
-        """Without inputs that nothing reads."""
+        """The repro without unused inputs."""
         used = set().union(*map(names_in, (*self.lines, *self.outputs)))
         return replace(self, inputs=tuple(pair for pair in self.inputs if pair[0] in used))
 
     def missing(self) -> set[str]:
-        """Names of this graph's own that are read where nothing has given them."""
+        """Names of the graph that are read but not assigned."""
         known = {name for name, _ in self.inputs}
         lost: set[str] = set()
         for line in self.lines:
@@ -112,7 +112,7 @@ class Repro:
             *map(assigned_names, self.lines)
         )
 
-    _own_names: frozenset[str] = frozenset()  # all names that the graph had at the beginning
+    _own_names: frozenset[str] = frozenset()  # all names of the original graph
 
 
 def assigns(node: ast.stmt, name: str) -> bool:
@@ -129,7 +129,7 @@ def is_text(node: ast.stmt) -> bool:
 
 
 def drops_names(node: ast.stmt) -> bool:
-    """x = y = None"""
+    """Whether a statement is `x = y = None`."""
     return (
         isinstance(node, ast.Assign)
         and isinstance(node.value, ast.Constant)
@@ -150,14 +150,14 @@ def assigned_names(line: str) -> set[str]:
 
 
 def kind_of(verdict: str) -> str:
-    """What stays the same while a repro gets smaller: "is wrong", "fails: TypeError", "crashed:
-    SIGSEGV", "hung"; "" for none."""
+    """The part of a failure that stays the same while a repro shrinks: "is wrong", "fails:
+    TypeError", "crashed: SIGSEGV", "hung"; "" for no failure."""
     first, _, rest = verdict.partition(":")
     return f"{first}: {rest.split(':')[0].strip()}" if first in ("fails", "crashed") else first
 
 
 def run_script(text: str) -> str:
-    """Runs a repro here, as a program; returns what is wrong."""
+    """Runs a repro in this process; returns what is wrong."""
     try:
         exec(compile(text, "<repro>", "exec"), {"__name__": "__main__"})
     except SystemExit as end:
@@ -166,7 +166,7 @@ def run_script(text: str) -> str:
 
 
 class Minifier:
-    """Shrinks one repro. `say` gets a line for each step forward."""
+    """Shrinks one repro. `say` is called with a line for each step."""
 
     def __init__(self, text: str, limit_s: float, say: Callable[[str], None]) -> None:
         self.limit_s, self.say = limit_s, say
@@ -185,13 +185,13 @@ class Minifier:
             raise NoReproError("no repro: it fails otherwise when written anew")
 
     def run(self, text: str) -> str:
-        """What is wrong with a repro, run in a process of its own."""
+        """Runs a repro in a separate process; returns what is wrong."""
         if text not in self.verdicts:
             self.verdicts[text] = run_isolated(lambda: run_script(text), self.limit_s, ROOM)
         return self.verdicts[text]
 
     def tries(self, smaller: Repro) -> bool:
-        """Takes a repro over if it fails in the same way."""
+        """Keeps a smaller repro if it fails in the same way."""
         smaller = smaller.without_unused()
         if smaller == self.best or smaller.missing() or not smaller.outputs:
             return False
@@ -222,8 +222,7 @@ class Minifier:
         )
 
     def cut(self) -> None:
-        """Ends the graph earlier, by bisection: the first of its operations behind which it
-        fails."""
+        """Ends the graph earlier, by bisection: at the first operation with which it fails."""
         low, high = 0, len(self.best.lines)
         while low < high:
             middle = (low + high) // 2
@@ -235,8 +234,8 @@ class Minifier:
                 low = middle + 1
 
     def fewer_operations(self) -> None:
-        """Drops operations; what others need of them becomes an input with the layout that it
-        had."""
+        """Drops operations; a dropped result that others need becomes an input with the same
+        layout."""
         made = self.layouts()
         lines = list(self.best.lines)
 
@@ -255,8 +254,7 @@ class Minifier:
         reduce_list(lines, keep)
 
     def layouts(self) -> dict[str, str]:
-        """By name: an expression for what each operation makes, where it is a tensor or a
-        number."""
+        """For each name, an expression that creates such a tensor or number."""
         best = self.best
         with tempfile.TemporaryDirectory() as folder:
             layouts_file = Path(folder) / "layouts.json"
@@ -284,7 +282,7 @@ class Minifier:
             return json.loads(layouts_file.read_text()) if layouts_file.exists() else {}
 
     def smaller_inputs(self) -> None:
-        """Makes sizes smaller, each in all inputs at once."""
+        """Reduces sizes, each in all inputs at once."""
         for size in sorted(
             {size for _, made in self.best.inputs for size in shape_of(made)}, reverse=True
         ):
@@ -308,7 +306,7 @@ def shape_of(made: str) -> tuple[int, ...]:
 
 
 def with_size(made: str, size: int, less: int) -> str:
-    """An input's expression with one size for another, without gaps in memory."""
+    """An input's expression with one size replaced by another, without gaps in memory."""
     shape = tuple(less if one == size else one for one in shape_of(made))
     if shape == shape_of(made):
         return made
@@ -325,8 +323,8 @@ def halves(size: int) -> Iterator[int]:
 
 
 def reduce_list(items: list[T], keep: Callable[[Sequence[T]], bool]) -> list[T]:
-    """Delta debugging: drops parts of a list, larger ones first, as long as `keep` says that the
-    rest will do."""
+    """Delta debugging: drops parts of a list, larger ones first, as long as `keep` accepts the
+    rest."""
     part = max(1, len(items) // 2)
     while items:
         position, dropped = 0, False

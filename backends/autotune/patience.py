@@ -1,10 +1,10 @@
-"""When other backends are tried on a graph: once it has run for so long in eager that what trying
-costs is likely to be earned back.
+"""When backends are tried on a graph: once it has run in eager for so long that the cost of trying
+is likely to be recovered.
 
-Nobody knows how often a program will call a graph. The rule is that of renting skis: as long as the
-time spent in a graph is small beside what compiling it takes, it runs as captured; then it is
-compiled. So a program that ends soon loses little, and one that goes on is compiled early in its
-life (Karlin et al., Competitive Snoopy Caching, 1988).
+How often a program will call a graph is unknown. The rule is that of the ski rental problem: while
+the time spent in a graph is small compared with the time of compiling it, the graph runs as
+captured; then it is compiled. So a program that ends soon loses little, and one that goes on is
+compiled early (Karlin et al., Competitive Snoopy Caching, 1988).
 """
 
 from __future__ import annotations
@@ -24,27 +24,27 @@ from ..graph.supported import device_types
 
 # Seconds that compiling and measuring take, as observed on two cores: of a graph, of an operator.
 GRAPH_S, OPERATOR_S = 0.5, 0.01
-BACKWARD = 2.0  # times the forward pass, in running and in compiling
-# What eager takes for an operator, in seconds, and does in a second, of arithmetic and of bytes.
+BACKWARD = 2.0  # factor for the backward pass, in running and in compiling
+# Eager's seconds for an operator, and its rates of arithmetic and of bytes per second.
 LAUNCH_S = {"cpu": 3e-6, "cuda": 8e-6}
 FLOPS = {"cpu": 3e10, "cuda": 2e13}
 BYTES = {"cpu": 5e9, "cuda": 1e12}
-AT_ONCE = 10  # a graph that would be due within so many calls is tried at the first
-FEWEST = 3  # calls before it is known what one takes: the first ones are slow
+AT_ONCE = 10  # a graph that would be due within so many calls is tried at the first call
+FEWEST = 3  # calls before the time of a call is known: the first ones are slow
 PRODUCTS = frozenset({"linear", "matmul", "mm", "bmm", "addmm", "baddbmm", "einsum"})
 
 
 @dataclass(frozen=True)
 class Forecast:
-    """compile_s: seconds that trying backends is likely to take; call_s: that a call takes in
-    eager, its backward pass included; share: of call_s that the forward pass has."""
+    """compile_s: expected seconds of trying backends. call_s: seconds of a call in eager, with its
+    backward pass. share: the forward pass's fraction of call_s."""
 
     compile_s: float
     call_s: float
     share: float = 1.0
 
     def due_s(self, patience: float) -> float:
-        """Seconds of running in eager after which trying begins; 0 for at the first call."""
+        """Seconds in eager after which backends are tried; 0 for the first call."""
         due = patience * self.compile_s
         return 0.0 if self.call_s * AT_ONCE >= due else due
 
@@ -75,12 +75,13 @@ def flops(node: torch.fx.Node) -> float:
 
 
 def bytes_made(node: torch.fx.Node) -> float:
+    """The bytes of a node's results."""
     fake = node.meta.get("example_value")
     return math.prod(sizes(node)) * fake.element_size() if isinstance(fake, torch.Tensor) else 0.0
 
 
 def sizes(node: torch.fx.Node) -> list[float]:
-    """The sizes of a node's result; of those that vary what they were at capture."""
+    """The sizes of a node's result; for dynamic ones, those at capture."""
     fake = node.meta.get("example_value")
     if not isinstance(fake, torch.Tensor) or fake.layout is not torch.strided:
         return []
@@ -90,9 +91,9 @@ def sizes(node: torch.fx.Node) -> list[float]:
     ]
 
 
-class Waiting:
-    """A graph as captured, which asks for a compile once it has run for `due_s` seconds. share: of
-    a call's time that can be seen here."""
+class WaitingGraph:
+    """Runs a graph as captured, and requests a compile once it has run for `due_s` seconds. share:
+    the fraction of a call's time that is measured here."""
 
     def __init__(
         self, forward: Callable[..., Any], due_s: float, share: float, promote: Callable[[], None]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, fields
 from typing import Any
 
-PATIENT = 60.0  # seconds of trying under max-autotune
+PATIENT = 60.0  # seconds for trials under max-autotune
 CUDAGRAPHS = ("allow", "require", "never")
 
 
@@ -14,20 +14,17 @@ class TuningPlan:
     """mode: as for compile(). The other fields are the options of the backend `autotune`."""
 
     mode: str = "default"
-    tune_budget_s: float = (
-        3.0  # seconds of trying and measuring a graph; what compiles when they are over is finished
-    )
-    candidates: tuple[str, ...] | None = (
-        None  # names of backends to choose among, beside eager; None: those of the mode
-    )
-    background: bool = (
-        False  # the first calls run in eager while the candidates compile and run in a thread
-    )
-    cudagraphs: str = "allow"  # "require" raises RequirementError where a graph cannot be recorded
-    isolate: bool = (
-        True  # first runs of compiled code happen in a forked process (graphs on the CPU)
-    )
-    trial_limit_s: float = 20.0  # an isolated first run that takes longer is taken for hanging
+    # seconds of trying and measuring a graph; what compiles when they are over is finished
+    tune_budget_s: float = 3.0
+    # names of backends to choose among, beside eager; None: those of the mode
+    candidates: tuple[str, ...] | None = None
+    # the first calls run in eager while the candidates compile and run in a thread
+    background: bool = False
+    # "require" raises RequirementError for a graph that cannot be recorded
+    cudagraphs: str = "allow"
+    # first runs of compiled code happen in a forked process (graphs on the CPU)
+    isolate: bool = True
+    trial_limit_s: float = 20.0  # an isolated first run that takes longer counts as hanging
     remember: bool = True  # decisions are read from and written to the cache directory
     patience: float = (
         # a graph runs as captured until that has taken so many times the seconds that trying is
@@ -55,7 +52,7 @@ class TuningPlan:
 
     @property
     def waits(self) -> bool:
-        """Whether a graph may run as captured first; who names a mode or candidates wants them."""
+        """Whether a graph may first run as captured; not if the user named a mode or candidates."""
         return (
             self.patience > 0
             and self.mode == "default"

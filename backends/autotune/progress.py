@@ -1,4 +1,4 @@
-"""What is being tried, shown on a terminal while it lasts; nothing elsewhere."""
+"""Shows on a terminal what is being tried; shows nothing elsewhere."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def show_progress(title: str) -> Iterator[Callable[[str], None]]:
     status = console.status(title)
     try:
         status.start()
-    except LiveError:  # the program has a live display of its own
+    except LiveError:  # the program has a live display
         yield lambda text: None
         return
     try:

@@ -1,7 +1,7 @@
-"""Writes a script that shows what a backend gets wrong: the graph, the backend, and inputs with
-made-up numbers that have the layout of the program's and share memory as they do.
+"""Writes a script that reproduces a backend's wrong result: the graph, the backend, and made-up
+inputs with the layout and the shared memory of the program's.
 
-The script runs alone: it exits with 0 if the backend is right on the graph, and says what is wrong
+The script needs nothing else. It exits with 0 if the backend is right, and prints what is wrong
 otherwise.
 """
 
@@ -91,7 +91,7 @@ def save_repro(
 
 
 def imports(code: str, names: Mapping[str, Any]) -> list[str]:
-    """Import statements for what a graph's code names."""
+    """Import statements for the names in a graph's code."""
     used = set(re.findall(r"\w+", code))
     lines = {"import sys", "import torch"}
     for name, found in names.items():
@@ -107,8 +107,7 @@ def imports(code: str, names: Mapping[str, Any]) -> list[str]:
 
 
 class SharedStorages:
-    """Memory that several inputs are views of, or one input several times, as statements of a
-    script."""
+    """Statements of a script that create the memory which several inputs share."""
 
     def __init__(self, inputs: Sequence[Any]) -> None:
         tensors = [item for item in inputs if isinstance(item, torch.Tensor) and item.numel()]
@@ -141,7 +140,7 @@ def storage_of(tensor: torch.Tensor) -> int:
 
 
 def overlaps_itself(tensor: torch.Tensor) -> bool:
-    """Whether two elements of a tensor may be one place in memory."""
+    """Whether two elements of a tensor may share memory."""
     reached = 1
     for stride, size in sorted(zip(tensor.stride(), tensor.shape, strict=True)):
         if size > 1:
@@ -152,7 +151,7 @@ def overlaps_itself(tensor: torch.Tensor) -> bool:
 
 
 def random_storage(tensor: torch.Tensor) -> str:
-    """An expression for a storage of the size that a tensor's has."""
+    """An expression for a storage of the same size as a tensor's."""
     count = tensor.untyped_storage().nbytes() // tensor.element_size()
     make = "randn" if tensor.is_floating_point() or tensor.is_complex() else "zeros"
     return (
@@ -162,7 +161,7 @@ def random_storage(tensor: torch.Tensor) -> str:
 
 
 def made_like(item: Any) -> str:
-    """An expression for an input of the same layout in memory of its own."""
+    """An expression for an input of the same layout, on separate memory."""
     if not isinstance(item, torch.Tensor):
         return repr(item)
     shape, stride, kind = (
@@ -179,7 +178,7 @@ INVALID = "eager fails"
 
 
 class ResultDtypes(TorchDispatchMode):
-    """Notes the dtypes of what operators return."""
+    """Records the dtypes of operators' results."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -205,7 +204,7 @@ def judge(
     def exact() -> RunResult | None:
         try:
             return run(forward, trial.in_float64())
-        except Exception:  # a graph that asks for a precision of its own
+        except Exception:  # the graph fixes its precision
             return None
 
     try:

@@ -1,8 +1,8 @@
-"""Inputs to try a graph with, and one run of a candidate on them that leaves nothing behind.
+"""Inputs for trying a candidate, and a run of it that leaves no traces.
 
-Each tensor that the graph writes into is a copy of the caller's, one a stretch of memory, so that
-what is shared stays shared; the others share the caller's memory but none of its hooks. `copies`
-gives copies of all, for a first run of code not yet trusted.
+Tensors that the graph writes are copied, one copy for each stretch of memory, so that shared memory
+stays shared. The others use the caller's memory, without its hooks. `copies` copies all of them,
+for the first run of untrusted code.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ from ...overlap import window_of
 from ..graph.gradient_history import wants_gradients
 
 SEED = 20221130
-GRADIENT = "gradient"  # how the names of gradients begin
+GRADIENT = "gradient"  # prefix of the names of gradients
 
 
 @dataclass
 class RunResult:
-    """What a run made: the graph's results, gradients of its inputs in training, and its inputs
-    afterwards. between: what the copied memory holds beside the inputs."""
+    """The outcome of a run: the graph's results, gradients of its inputs in training, and its
+    inputs afterwards. between: the copied memory outside of the inputs."""
 
     results: list[Any]
     gradients: list[torch.Tensor | None]
@@ -34,7 +34,7 @@ class RunResult:
     between: list[torch.Tensor] = field(default_factory=list)
 
     def tensors(self) -> list[tuple[str, Any]]:
-        """All of it, with names for messages."""
+        """All its tensors, with names for messages."""
         return [
             *((f"result {number}", item) for number, item in enumerate(self.results)),
             *((f"{GRADIENT} {number}", item) for number, item in enumerate(self.gradients)),
@@ -44,8 +44,8 @@ class RunResult:
 
 
 def coarsest_dtype(gm: torch.fx.GraphModule) -> torch.dtype | None:
-    """The floating dtype of the fewest bits that a captured graph computes in, None where it has
-    none."""
+    """The floating dtype with the fewest bits that a captured graph computes in; None without
+    one."""
     fakes = (node.meta.get("example_value") for node in gm.graph.nodes if node.op != "placeholder")
     tensors = (item for fake in fakes for item in tree_leaves(fake))
     found = {item.dtype.to_real() for item in tensors if isinstance(item, torch.Tensor)}
@@ -58,11 +58,11 @@ def coarsest(dtypes: Iterable[torch.dtype]) -> torch.dtype | None:
 
 
 class Trial:
-    """The inputs of one graph for a while. `forget` drops them."""
+    """The inputs of one graph, until `forget` drops them."""
 
     def __init__(self, gm: torch.fx.GraphModule | None, args: Sequence[Any]) -> None:
-        """gm: None for what is no captured graph; then every input may be written to, and gradients
-        flow where inputs want them."""
+        """gm: None for a callable that is not a captured graph; then any input may be written, and
+        gradients flow where inputs require them."""
         if gm is None:
             self.training = torch.is_grad_enabled() and any(
                 getattr(one, "requires_grad", False) for one in args
@@ -78,7 +78,7 @@ class Trial:
         self.tangents: list[torch.Tensor] | None = None
 
     def bytes(self) -> int:
-        """How much memory `copies` takes."""
+        """The memory that `copies` takes."""
         return sum(
             one.high - one.low
             for one in {id(one): one for one in stretches(self.originals).values()}.values()
@@ -89,11 +89,11 @@ class Trial:
         return copy_tensors(self.originals, set(range(len(self.originals))))
 
     def inputs(self) -> list[Any]:
-        """The inputs, those that the graph writes into as copies."""
+        """The inputs; those that the graph writes are copies."""
         return copy_tensors(self.originals, self.written)
 
     def run(self, call: Callable[..., Any], inputs: Sequence[Any]) -> RunResult:
-        """Runs a candidate, in training its backward pass too."""
+        """Runs a candidate, in training with its backward pass."""
         results = list(call(*inputs))
         if not self.training:
             return RunResult(results, [], list(inputs))
@@ -114,7 +114,7 @@ class Trial:
         return RunResult([detach(item) for item in results], list(gradients), list(inputs))
 
     def first_run(self, call: Callable[..., Any], inputs: Sequence[Any]) -> RunResult:
-        """The same, and what is then in the copied memory that belongs to no input."""
+        """As `run`, and also returns the copied memory that belongs to no input."""
         ran = self.run(call, inputs)
         mine = {item.untyped_storage()._cdata for item in self.originals if has_storage(item)}
         ran.between = memory_between(
@@ -127,8 +127,7 @@ class Trial:
         return ran
 
     def between_now(self) -> list[torch.Tensor]:
-        """What the program's own memory holds between the inputs, as `first_run` finds it on
-        copies."""
+        """The program's own memory between the inputs, for comparison with first_run's copies."""
         return memory_between(list(filter(is_laid_out, self.copies())))
 
     def in_float64(self) -> list[Any]:
@@ -157,7 +156,7 @@ def detach(item: Any) -> Any:
 
 
 def random_gradient(like: torch.Tensor) -> torch.Tensor:
-    """A gradient for a result: numbers of no meaning, the same each time."""
+    """A gradient for a result: arbitrary numbers, the same each time."""
     source = torch.Generator(device=like.device).manual_seed(SEED)
     return torch.randn(like.shape, dtype=like.dtype, device=like.device, generator=source)
 
@@ -167,9 +166,8 @@ ALIGNED = 16  # bytes
 
 @dataclass
 class Stretch:
-    """Memory without a gap in which storages are: the addresses of its first byte and of the one
-    behind its last. parts: of each storage a tensor in it, and the addresses from and to which
-    tensors reach."""
+    """Contiguous memory that contains storages: its first address and the one after its last byte.
+    parts: for each storage a tensor in it, and the address range that tensors reach."""
 
     low: int
     high: int
@@ -183,7 +181,7 @@ class Stretch:
         return fresh.untyped_storage()
 
     def memory(self) -> Iterator[tuple[int, int, torch.Tensor]]:
-        """The bytes of each part, and from and to where in the stretch they are."""
+        """The bytes of each part, and its range in the stretch."""
         for tensor, low, high in self.parts:
             start = low - torch._C._data_address(tensor)  # type: ignore[attr-defined]
             own = torch.empty(0, dtype=torch.uint8, device=tensor.device).set_(
@@ -192,11 +190,11 @@ class Stretch:
             yield low - self.low, high - self.low, own
 
     def is_copy(self, tensor: torch.Tensor) -> bool:
-        """Whether a tensor that was copied with the stretch is on a copy of all of it."""
+        """Whether a tensor that was copied with the stretch covers all of its copy."""
         return tensor.untyped_storage().nbytes() == self.high - self.low
 
     def write_back(self, copied: torch.UntypedStorage) -> None:
-        """Gives the memory the content of a copy where it has another one."""
+        """Copies a changed copy back to the memory."""
         source = torch.empty(0, dtype=torch.uint8, device=self.parts[0][0].device).set_(copied)
         for low, high, own in self.memory():
             if not torch.equal(own, source[low:high]):
@@ -208,13 +206,13 @@ def has_storage(item: Any) -> bool:
 
 
 def is_laid_out(item: Any) -> bool:
-    """Whether it is a tensor with elements somewhere in memory."""
+    """Whether it is a tensor with elements in memory."""
     strided = isinstance(item, torch.Tensor) and item.layout is torch.strided
     return strided and item.numel() > 0 and torch._C._data_address(item) != 0  # type: ignore[attr-defined]
 
 
 def stretches(tensors: Sequence[Any]) -> dict[int, Stretch]:
-    """The memory in which tensors are, by storage; storages that overlap are in one stretch."""
+    """The memory of tensors, by storage; overlapping storages are in one stretch."""
     reach: dict[int, tuple[torch.Tensor, int, int]] = {}
     for tensor in filter(is_laid_out, tensors):
         window = window_of(tensor)
@@ -233,7 +231,7 @@ def stretches(tensors: Sequence[Any]) -> dict[int, Stretch]:
 
 def copy_tensors(tensors: Sequence[Any], wanted: set[int]) -> list[Any]:
     """The tensors as leaves without hooks; those at `wanted`, and all that may share memory with
-    one, in memory of their own."""
+    them, on separate memory."""
     by_storage = stretches(tensors)
     homes = [
         by_storage.get(item.untyped_storage()._cdata) if is_laid_out(item) else None
@@ -255,8 +253,8 @@ def copy_tensors(tensors: Sequence[Any], wanted: set[int]) -> list[Any]:
 def recreate_tensor(
     tensor: torch.Tensor, fresh: tuple[torch.UntypedStorage, int] | None
 ) -> torch.Tensor:
-    """A tensor over its own memory, or over the copy of it: its storage and the address that its
-    first byte stands for."""
+    """A tensor over its own memory, or over a copy: a storage, and the address that its first byte
+    stands for."""
     if fresh is None:
         made = tensor.detach()
     elif (window_of(tensor).address - fresh[1]) % tensor.element_size():
@@ -277,7 +275,8 @@ def recreate_tensor(
 
 
 def memory_between(inputs: Sequence[torch.Tensor]) -> list[torch.Tensor]:
-    """The bytes of the inputs' storages, 0 where an input is; none of storages that inputs fill."""
+    """The bytes of the inputs' storages, with zeros in place of the inputs. Storages that inputs
+    fill are left out."""
     members: dict[int, list[torch.Tensor]] = {}
     for tensor in inputs:
         members.setdefault(tensor.untyped_storage()._cdata, []).append(tensor)
@@ -300,14 +299,14 @@ def memory_between(inputs: Sequence[torch.Tensor]) -> list[torch.Tensor]:
 
 
 def fills(tensor: torch.Tensor, storage: torch.UntypedStorage) -> bool:
-    """Whether every byte of a storage belongs to a tensor. Several that overlap may have more
-    elements than that and leave gaps all the same."""
+    """Whether every byte of a storage belongs to a tensor. Overlapping tensors may have more
+    elements than the storage and still leave gaps."""
     return tensor.is_contiguous() and tensor.numel() * tensor.element_size() == storage.nbytes()
 
 
 @contextmanager
 def random_state_kept(devices: Sequence[torch.device]) -> Iterator[None]:
-    """Whatever runs inside leaves torch's generators as they were."""
+    """Restores torch's generators at the end."""
     cpu = torch.get_rng_state()
     cuda = [
         (device, torch.cuda.get_rng_state(device)) for device in devices if device.type == "cuda"

@@ -1,7 +1,7 @@
-"""One graph's tuning: builds the candidates, strikes out what is wrong, measures the rest, keeps
-the fastest.
+"""Tunes one graph: builds the candidates, rejects wrong ones, measures the rest, and keeps the
+fastest.
 
-In: a captured graph and real inputs. Out: a callable of the same meaning, and a Decision.
+In: a captured graph and real inputs. Out: an equivalent callable, and a Decision.
 """
 
 from __future__ import annotations
@@ -38,29 +38,23 @@ from .compare import difference
 from .decisions import Decision, Decisions
 from .identity import Identity, identity
 from .isolation import run_isolated
-from .measure import Timed, measure
+from .measure import Timing, measure
 from .plan import TuningPlan
 from .progress import show_progress
 from .repro import save_repro
 from .trial import RunResult, Trial, coarsest_dtype, random_state_kept
 
 Callee = Callable[..., Any]
-TORCHS_OWN = (
-    "aot_eager",
-    "inductor",
-    "torchscript",
-    "onnxruntime",
-    "cudagraphs",
-)  # their code runs here from the first time on
-ROOM = 1 << 28  # bytes that an isolated run may take beside twice what the graph makes
-COPIES = (
-    1 << 32
-)  # so many bytes of inputs are copied for a first run; of more, those that are written to
-GREEDY = 2.0  # times eager's peak of device memory
+# their code is trusted: its first run is not isolated
+TORCHS_OWN = ("aot_eager", "inductor", "torchscript", "onnxruntime", "cudagraphs")
+ROOM = 1 << 28  # bytes that an isolated run may use in addition to twice what the graph allocates
+# up to so many bytes of inputs are copied for a first run; beyond, only written inputs are
+COPIES = 1 << 32
+GREEDY = 2.0  # factor on eager's peak device memory
 
 
-class Notes(Reporter):
-    """What a candidate reports, kept until it is chosen."""
+class HeldReports(Reporter):
+    """A candidate's reports, held back until it is chosen."""
 
     def __init__(self, report: Reporter) -> None:
         self.kept: list[Event] = []
@@ -79,7 +73,7 @@ class Notes(Reporter):
             to.send(event)
 
     def refusal(self) -> str:
-        """Why the candidate records nothing, if it said so."""
+        """Why the candidate records nothing, if it reported that."""
         return next(
             (
                 event.text
@@ -92,10 +86,10 @@ class Notes(Reporter):
 
 @dataclass
 class Candidate:
-    """A backend for this graph. `call` once it is built."""
+    """A backend for this graph; `call` is set once it is built."""
 
     backend: Backend
-    notes: Notes
+    notes: HeldReports
     call: Callee | None = None
 
     @property
@@ -108,7 +102,7 @@ class EagerRaises(Exception):
 
 
 class Tuning:
-    """Built once a graph; `decide` once a scale of its sizes."""
+    """Built once for each graph; `decide` runs once for each scale of its sizes."""
 
     def __init__(
         self,
@@ -118,19 +112,16 @@ class Tuning:
         picked: Choice,
         report: Reporter,
     ) -> None:
-        self.gm, self.examples, self.plan, self.picked, self.report = (
-            gm,
-            list(examples),
-            plan,
-            picked,
-            report,
-        )
+        self.gm = gm
+        self.examples = list(examples)
+        self.plan = plan
+        self.picked = picked
+        self.report = report
         types = device_types(gm)
         self.device = torch.device("cuda" if "cuda" in types else next(iter(types), "cpu"))
         context = TracingContext.try_get()
-        self.fake_mode = (
-            context.fake_mode if context is not None else None
-        )  # the symbols of the capture
+        # the symbols of the capture
+        self.fake_mode = context.fake_mode if context is not None else None
         self.random = draws_random_numbers(list(gm.graph.nodes))
         self.built: dict[str, Candidate] = {}
         self.budget_s = plan.tune_budget_s
@@ -140,10 +131,10 @@ class Tuning:
     # building
 
     def build(self, backend: Backend) -> Candidate | None:
-        """A candidate ready to be called; None, struck out, where its backend fails."""
+        """A candidate ready to be called; None, with the reason noted, where its backend fails."""
         if backend.name in self.built or self.complete:
             return self.built.get(backend.name)
-        candidate = Candidate(backend, Notes(self.report))
+        candidate = Candidate(backend, HeldReports(self.report))
         parameters = inspect.signature(backend.function).parameters
         extra: dict[str, Any] = {"report": candidate.notes} if "report" in parameters else {}
         if backend.name in TUNING and self.plan.mode.startswith("max-autotune"):
@@ -167,64 +158,68 @@ class Tuning:
     # deciding
 
     def decide(self, args: Sequence[Any], scale: int | None = None) -> Callee:
-        """What to call for inputs like these. scale: of their sizes, where these vary."""
+        """The callable for inputs like these. scale: of their sizes, if these are dynamic."""
         try:
             with self.report.phase("tuning"):
                 return self._decide(args, scale)
         finally:
             if not self.varies:
-                self.gm.meta.pop("shared", None)  # nobody will ask for it any more
+                self.gm.meta.pop("shared", None)  # not needed any more
 
-    def who(self, args: Sequence[Any], scale: int | None) -> Identity:
-        """What a decision on inputs like these is filed under."""
+    def identity_for(self, args: Sequence[Any], scale: int | None) -> Identity:
+        """The cache key of a decision on inputs like these."""
         names = [EAGER, *(backend.name for backend in self.picked.backends)]
         like = args if scale is None else self.examples
         return identity(self.gm, like, self.plan.mode, names, self.device, scale)
 
     def find_decision(self, args: Sequence[Any], scale: int | None) -> Decision | None:
         """The decision on disk for inputs like these."""
-        return Decisions(config.cache_dir).find(self.who(args, scale).key)
+        return Decisions(config.cache_dir).find(self.identity_for(args, scale).key)
 
     def _decide(self, args: Sequence[Any], scale: int | None) -> Callee:
         start = time.perf_counter()
-        who = self.who(args, scale)
+        about = self.identity_for(args, scale)
         decisions = Decisions(config.cache_dir) if self.plan.remember else None
-        known = decisions.find(who.key) if decisions is not None else None
+        known = decisions.find(about.key) if decisions is not None else None
         if known is not None:
-            call = self.take_over(known, "remembered", start)
+            call = self.use_decision(known, "remembered", start)
             if call is not None:
                 return call
         with (
             show_progress(f"framejit: trying backends on {self.report.function}") as show,
-            self.nothing_random(),
+            self.generators_restored(),
         ):
             try:
-                timed = self.try_all(args, who, start, show)
+                timed = self.try_all(args, about, start, show)
             # on copies, which are leaves without a history, or as it will when the program calls it
             except EagerRaises as error:
                 self.report(
                     f"not tried on other backends: on copies of its inputs it raises {error}"
                 )
                 return self.gm.forward
-        return self.conclude(timed, who, decisions, start)
+        return self.choose_and_store(timed, about, decisions, start)
 
-    def take_over(self, known: Decision, why: str, start: float) -> Callee | None:
-        """The callable of a decision that was made elsewhere, None where it cannot be had here."""
+    def use_decision(self, known: Decision, why: str, start: float) -> Callee | None:
+        """The callable of an earlier decision; None where it is not available here."""
         if known.chosen == EAGER:
-            self.tell(known, why, start)
+            self.report_decision(known, why, start)
             return self.gm.forward
         tried = [backend.name for backend in self.picked.backends]
         possible = {*tried, *map(without_recording, tried)}
         candidate = self.build(lookup(known.chosen)) if known.chosen in possible else None
         if candidate is None:
             return None
-        self.tell(known, why, start)
+        self.report_decision(known, why, start)
         return self.release(candidate)
 
-    def conclude(
-        self, timed: dict[str, Timed], who: Identity, decisions: Decisions | None, start: float
+    def choose_and_store(
+        self,
+        timed: dict[str, Timing],
+        about: Identity,
+        decisions: Decisions | None,
+        start: float,
     ) -> Callee:
-        """Chooses, writes the decision down, and drops what lost."""
+        """Chooses the fastest, stores the decision, and drops the losers."""
         for name, one in timed.items():
             if one.failure:
                 self.struck[name] = one.failure
@@ -235,15 +230,22 @@ class Tuning:
             key=lambda pair: pair[1],
         )
         decision = Decision(
-            who.key, who.graph, who.shapes, who.device, who.versions, who.mode, best, tuple(times),
+            about.key,
+            about.graph,
+            about.shapes,
+            about.device,
+            about.versions,
+            about.mode,
+            best,
+            tuple(times),
             tuple(self.struck.items()),
             time.perf_counter() - start,
-        )  # fmt: skip
+        )
         if decisions is not None:
             stands = decisions.keep(decision)
             if stands.chosen == EAGER or stands.chosen in self.built:
                 decision, best = stands, stands.chosen
-        self.tell(decision, "measured", start)
+        self.report_decision(decision, "measured", start)
         call = self.gm.forward if best == EAGER else self.release(self.built[best])
         if not self.varies:
             self.drop_losers(best)
@@ -251,7 +253,7 @@ class Tuning:
 
     @property
     def varies(self) -> bool:
-        """Whether further shapes will be decided on."""
+        """Whether decisions on further shapes will follow."""
         return any(
             not isinstance(item, torch.Tensor) or isinstance(item, FakeTensor)
             for item in self.examples
@@ -261,14 +263,14 @@ class Tuning:
         recorded = any(records(name) for name in self.built if name != best)
         self.built = {name: one for name, one in self.built.items() if name == best}
         if recorded and self.device.type == "cuda":
-            torch.cuda.empty_cache()  # what losers recorded lies in memory of its own
+            torch.cuda.empty_cache()  # recordings of losers hold memory
 
     def release(self, candidate: Candidate) -> Callee:
         candidate.notes.release(self.report)
         assert candidate.call is not None
         return candidate.call
 
-    def tell(self, decision: Decision, why: str, start: float) -> None:
+    def report_decision(self, decision: Decision, why: str, start: float) -> None:
         self.report.chosen(
             decision.chosen, why, decision.timings, decision.struck, time.perf_counter() - start
         )
@@ -276,13 +278,17 @@ class Tuning:
     # trying
 
     def try_all(
-        self, args: Sequence[Any], who: Identity, start: float, show: Callable[[str], None]
-    ) -> dict[str, Timed]:
-        """Runs and measures what can be; what cannot goes to `struck`."""
+        self,
+        args: Sequence[Any],
+        about: Identity,
+        start: float,
+        show: Callable[[str], None],
+    ) -> dict[str, Timing]:
+        """Runs and measures the candidates; rejected ones go to `struck`."""
         trial = Trial(self.gm, args)
         few = trial.bytes() <= COPIES
         try:
-            wanted, peak = self.as_eager(
+            wanted, eager_peak = self.run_eager(
                 lambda: trial.first_run(self.gm.forward, trial.copies() if few else trial.inputs())
             )
             good: list[Candidate] = []
@@ -294,8 +300,8 @@ class Tuning:
                     continue
                 show(f"compiling for {backend.name}")
                 if any(candidate.name == backend.name for candidate in good):
-                    continue  # it is what could not be recorded
-                candidate = self.admit(backend, trial, wanted, peak, few)
+                    continue  # it is the code that could not be recorded
+                candidate = self.build_and_check(backend, trial, wanted, eager_peak, few)
                 if candidate is not None:
                     refused = candidate.notes.refusal()
                     kept = self.go_on_without_recording(candidate) if refused else candidate
@@ -303,7 +309,7 @@ class Tuning:
                 elif backend.name in self.struck:
                     path = save_repro(
                         config.cache_dir,
-                        who.key,
+                        about.key,
                         self.gm,
                         args,
                         backend.name,
@@ -317,28 +323,27 @@ class Tuning:
             trial.forget()
 
     def costs_time(self, name: str) -> bool:
-        """Whether a backend is compiled only while there is time."""
+        """Whether a backend is compiled only while there is time left."""
         return name not in self.built and name not in IN_ANY_CASE
 
-    def as_eager(self, run: Callable[[], RunResult]) -> tuple[RunResult, int]:
-        """Eager's run. Raises EagerRaises where the program's own operators raise, gradients
-        switched as before."""
+    def run_eager(self, run: Callable[[], RunResult]) -> tuple[RunResult, int]:
+        """Eager's run. Raises EagerRaises where the program's own operators raise; grad mode is
+        restored."""
         grad = torch.is_grad_enabled()
         try:
-            return self.peak(run)
+            return self.run_with_peak_memory(run)
         except Exception as error:
             torch._C._set_grad_enabled(grad)
             raise EagerRaises(f"{type(error).__name__}: {first_line(error)}") from error
 
-    def admit(
-        self, backend: Backend, trial: Trial, wanted: RunResult, peak: int, few: bool
+    def build_and_check(
+        self, backend: Backend, trial: Trial, wanted: RunResult, eager_peak: int, few: bool
     ) -> Candidate | None:
-        """A candidate whose first run was right; None where it is struck out."""
+        """A candidate whose first run was right; None where it is rejected."""
         ours = backend.name in SHIPPED
         apart = self.plan.isolate and self.device.type == "cpu" and backend.name not in TORCHS_OWN
-        if (
-            apart and ours and self.build(backend) is None
-        ):  # what we ship may compile here, only its code runs elsewhere first
+        # what we ship may compile here, only its code runs elsewhere first
+        if apart and ours and self.build(backend) is None:
             return None
 
         def work() -> str:
@@ -346,7 +351,7 @@ class Tuning:
             return (
                 self.struck[backend.name]
                 if candidate is None
-                else self.first_run(candidate, trial, wanted, peak, few)
+                else self.first_run(candidate, trial, wanted, eager_peak, few)
             )
 
         if apart:
@@ -361,39 +366,37 @@ class Tuning:
         return self.build(backend)
 
     def first_run(
-        self, candidate: Candidate, trial: Trial, wanted: RunResult, peak: int, few: bool
+        self, candidate: Candidate, trial: Trial, wanted: RunResult, eager_peak: int, few: bool
     ) -> str:
-        """What is wrong with a candidate's results, or with the memory that it takes; "" if
-        nothing."""
+        """What is wrong with a candidate's results or memory use; "" for nothing."""
         call = candidate.call
         assert call is not None
-        inputs = (
-            trial.copies() if few and not records(candidate.name) else trial.inputs()
-        )  # recorded: it matters where inputs lie
+        # a recording depends on the addresses of the inputs
+        inputs = trial.copies() if few and not records(candidate.name) else trial.inputs()
         try:
-            got, its_peak = self.peak(lambda: trial.first_run(call, inputs))
+            got, peak_here = self.run_with_peak_memory(lambda: trial.first_run(call, inputs))
         except Exception as error:  # of a candidate, which is out: the program goes on
             return f"fails: {type(error).__name__}: {first_line(error)}"
-        if self.device.type == "cuda" and its_peak > GREEDY * peak + ROOM:
-            return f"takes {its_peak / 1e6:.0f} MB of device memory, eager {peak / 1e6:.0f} MB"
+        if self.device.type == "cuda" and peak_here > GREEDY * eager_peak + ROOM:
+            return (
+                f"takes {peak_here / 1e6:.0f} MB of device memory, eager {eager_peak / 1e6:.0f} MB"
+            )
         reason = difference(got, wanted, lambda: self.exact(trial), lambda: coarsest_dtype(self.gm))
         return f"is wrong: {reason}" if reason else ""
 
     def exact(self, trial: Trial) -> RunResult | None:
-        """Eager's run in double precision, where the graph allows it. Other dtypes draw other
-        random numbers."""
+        """Eager's run in double precision, if the graph allows it. (Other dtypes draw other random
+        numbers.)"""
         if self.random:
             return None
         try:
             return trial.run(self.gm.forward, trial.in_float64())
-        # the graph asks for a precision of its own: there is nothing better than eager to compare
-        # with
+        # the graph fixes its precision, so nothing is more exact than eager
         except Exception:
             return None
 
-    def peak(self, run: Callable[[], RunResult]) -> tuple[RunResult, int]:
-        """A run with eager's random numbers, and the device memory that it took beside what was
-        there."""
+    def run_with_peak_memory(self, run: Callable[[], RunResult]) -> tuple[RunResult, int]:
+        """A run with eager's random numbers, and its peak of additional device memory."""
         states = (
             torch.get_rng_state(),
             torch.cuda.get_rng_state(self.device) if self.device.type == "cuda" else None,
@@ -412,15 +415,15 @@ class Tuning:
         after = torch.cuda.max_memory_allocated(self.device) if self.device.type == "cuda" else 0
         return ran, after - before
 
-    def measure(self, good: list[Candidate], trial: Trial, budget_s: float) -> dict[str, Timed]:
-        """Times of eager and of the candidates that are good."""
+    def measure(self, good: list[Candidate], trial: Trial, budget_s: float) -> dict[str, Timing]:
+        """Times eager and the good candidates."""
         inputs = trial.inputs()
         calls: dict[str, Callee] = {EAGER: self.gm.forward}
         calls |= {
             candidate.name: candidate.call for candidate in good if candidate.call is not None
         }
         if len(calls) == 1:
-            return {EAGER: Timed(samples=[0.0])}
+            return {EAGER: Timing(samples=[0.0])}
         wait = (
             (lambda: torch.cuda.synchronize(self.device))
             if self.device.type == "cuda"
@@ -438,13 +441,13 @@ class Tuning:
             ran = timed[candidate.name]
             plain = self.go_on_without_recording(candidate)
             if plain is not None:
-                timed[plain.name] = Timed(ran.samples, ran.repeat)
+                timed[plain.name] = Timing(ran.samples, ran.repeat)
             ran.failure = refusal
         return timed
 
     def go_on_without_recording(self, candidate: Candidate) -> Candidate | None:
-        """What could not be recorded runs as the backend below made it: it is that one's candidate.
-        None where that one was built itself, and where it is eager's work."""
+        """A candidate that could not be recorded becomes the candidate of the backend below it.
+        None where that one was built itself, or is eager."""
         self.struck[candidate.name] = candidate.notes.refusal()
         plain = without_recording(candidate.name)
         if not plain or plain in self.built:
@@ -453,14 +456,14 @@ class Tuning:
         self.built[plain] = Candidate(lookup(plain), candidate.notes, candidate.call)
         return self.built[plain]
 
-    def nothing_random(self) -> Any:
-        """Leaves the generators as they were; a graph in the background draws nothing."""
+    def generators_restored(self) -> Any:
+        """Restores the generators; a graph tuned in the background draws nothing."""
         return nullcontext() if self.plan.background else random_state_kept([self.device])
 
 
 def own_copy(gm: torch.fx.GraphModule) -> torch.fx.GraphModule:
-    """A graph that a backend may change; in meta["shared"] backends find what others have made of
-    it."""
+    """A copy of the graph that a backend may change. In meta["shared"], backends share what they
+    have computed of it."""
     graph = torch.fx.Graph()
     output = graph.graph_copy(gm.graph, {})
     graph.output(output)

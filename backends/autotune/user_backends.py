@@ -1,8 +1,8 @@
-"""Code with which a repro script imports a backend that the user's program registered or passed to
-compile() as a function.
+"""The code with which a repro script imports a backend that the user's program registered or passed
+to compile().
 
-An importable module is imported. Of a program that was run as a script, the top-level statements
-are executed one by one until the backend is there, so that the program itself does not start again.
+An importable module is imported. For a program that was run as a script, top-level statements are
+executed one by one until the backend exists, so that the program itself does not run again.
 """
 
 from __future__ import annotations
@@ -18,7 +18,8 @@ from typing import Any
 
 from ..registry import GRAPHED, SHIPPED, is_known, lookup
 
-PROGRAM = "__framejit_program__"  # the name that a script's statements run under: not "__main__"
+# the module name under which a script's statements run: not "__main__"
+PROGRAM = "__framejit_program__"
 LOST = "its definition is in no file: define or import it here"
 
 

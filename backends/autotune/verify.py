@@ -1,9 +1,9 @@
-"""Shadow runs: the first calls of a compiled graph are compared with torch's own operators on
+"""Verified calls: the first calls of a compiled graph are compared with torch's own operators, on
 copies of the inputs.
 
-The comparison is the autotuner's (compare.py): values with float64 as the referee, written inputs,
-strides, which results share memory, and in training the gradients. A graph that differs is disabled
-and leaves a script behind.
+The rules are the autotuner's (compare.py): values with float64 as the reference, written inputs,
+strides, shared memory, and in training the gradients. A graph that differs is disabled, and a
+script that reproduces it is written.
 """
 
 from __future__ import annotations
@@ -26,10 +26,8 @@ from .repro import save_repro
 from .trial import RunResult, Trial, coarsest_dtype, is_laid_out, stretches
 
 PLAIN_TENSORS = (torch.Tensor, torch.nn.Parameter, torch.nn.Buffer)
-OWN_NUMBERS = (
-    "inductor",
-    "inductor+cudagraphs",
-)  # backends that draw other random numbers than eager
+# backends that draw other random numbers than eager
+OWN_NUMBERS = ("inductor", "inductor+cudagraphs")
 STEERING = (*PASSED_ON, Rerun)
 
 
@@ -75,7 +73,7 @@ class VerifiedGraph:
         return self.run(*args)
 
     def compare_call(self, args: tuple[Any, ...]) -> Any:
-        """Run one call on copies by eager, then for real; the results are eager's where the two
+        """Runs one call by eager on copies, then for real. Returns eager's results where the two
         differ."""
         trial = Trial(self.gm, args)
         before = Generators(args)
@@ -156,8 +154,8 @@ class VerifiedGraph:
 
     @property
     def draws_like_eager(self) -> bool:
-        """Whether the backend gives eager's random numbers to a graph that draws some; of foreign
-        ones nobody knows."""
+        """Whether the backend draws eager's random numbers in a graph that draws some; unknown for
+        foreign backends."""
         return (
             isinstance(self.backend, str)
             and self.backend.removesuffix(GRAPHED) in SHIPPED
@@ -182,7 +180,7 @@ class VerifiedGraph:
 
 
 def can_be_copied(args: Sequence[Any]) -> bool:
-    """Whether a shadow run can have copies of all inputs: they are plain tensors, outside of
+    """Whether all inputs can be copied for a verified call: they are plain tensors, outside of
     torch.func."""
     if torch._C._functorch.maybe_current_level() is not None:
         return False
@@ -210,7 +208,7 @@ def in_float64(
 
 
 def exact_results(exact: Callable[[], RunResult | None]) -> Callable[[], RunResult | None]:
-    """The referee for a run without its gradients."""
+    """The float64 reference for a run without its gradients."""
 
     def reference() -> RunResult | None:
         ran = exact()

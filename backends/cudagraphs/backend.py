@@ -1,5 +1,4 @@
-"""`cudagraphs`: torch's own kernels, recorded; and `over`, which puts recording over another
-backend's code."""
+"""`cudagraphs`: torch's own kernels, recorded; and `over`, which records another backend's code."""
 
 from __future__ import annotations
 
@@ -15,9 +14,9 @@ import torch.fx
 from ...events import UNREPORTED, Reporter
 from ..graph.gradient_history import wants_gradients
 from ..registry import GRAPHED, Backend, captured_graph_function, register_backend
-from .graphed import Graphed, RecordingRequest
+from .graphed import GraphedCallable, RecordingRequest
+from .recordable import check_recordable
 from .sizes import device_of, varies
-from .unsafe import recordable
 
 
 def no_device() -> str:
@@ -39,7 +38,7 @@ def cudagraphs(
     eager and tells explain why.
     """
     require = cudagraphs == "require"
-    if not recordable(gm, report, require):
+    if not check_recordable(gm, report, require):
         return gm.forward
     if not wants_gradients(gm):
         return record_inference(gm, gm.forward, report, require)
@@ -52,9 +51,9 @@ def parts() -> Any:
 
 
 def over(inner: Backend) -> Backend:
-    """The backend `inner`, its work recorded. With gradients that takes one that wants ATen graphs,
-    or that has a parameter `around`: a function of a Part and the callable made of it, whose result
-    is to be called instead."""
+    """The backend `inner`, its kernels recorded. For graphs with gradients, `inner` must take ATen
+    graphs or have a parameter `around`: a function of a GraphPart and its compiled form, whose
+    result is called instead."""
     parameters = inspect.signature(inner.function).parameters
 
     def record_graph(
@@ -67,7 +66,7 @@ def over(inner: Backend) -> Backend:
             asked["report"] = report
         if "mode" in parameters and mode != "default":
             asked["mode"] = mode
-        if not recordable(gm, report, require):
+        if not check_recordable(gm, report, require):
             return captured_graph_function(inner)(gm, example_inputs, **asked)
         if not wants_gradients(gm):
             return record_inference(
@@ -87,12 +86,12 @@ def over(inner: Backend) -> Backend:
 
 def record_inference(
     gm: torch.fx.GraphModule, run: Callable[..., Any], report: Reporter, require: bool
-) -> Graphed:
-    """A callable made of a captured graph without gradients, recorded."""
+) -> GraphedCallable:
+    """A recorded callable for a captured graph without gradients."""
     placeholders = [node for node in gm.graph.nodes if node.op == "placeholder"]
     written = frozenset(
         index for index, node in enumerate(placeholders) if node.meta.get("mutated")
     )
-    return Graphed(
+    return GraphedCallable(
         RecordingRequest(run, device_of(gm), written, varies=varies(gm)), report, require
     )

@@ -1,8 +1,8 @@
-"""A callable whose CUDA work is recorded and replayed: the first call of a kind runs it on a side
-stream, the second records, later ones replay. What cannot be recorded, or does not pay to be, runs
-as it is.
+"""A callable whose CUDA work is recorded and replayed. The first call of a kind warms up on a side
+stream, the second records, later ones replay. Work that cannot be recorded, or does not pay, runs
+directly.
 
-In: the callable. Out: one of the same meaning. Knows nothing of graphs of nodes.
+In: a callable. Out: an equivalent one. Uses no fx graphs.
 """
 
 from __future__ import annotations
@@ -19,47 +19,44 @@ from ...events import Reporter
 from . import pool
 from .recording import ADDRESS, Recording, Unrecordable
 
-MOST_SHAPES = 8  # recordings of one graph
-MOST_REMADE = 8  # times that one is made again because inputs moved
+MOST_SHAPES = 8  # recordings of one graph, at most
+MOST_REMADE = 8  # times that a recording is repeated because inputs moved, at most
 
 PRECISION = torch._C._get_fp32_precision_getter
 
 
 @dataclass(frozen=True)
-class WarmedUp:
-    """Ran once; where its inputs lay."""
+class WarmUp:
+    """The state after the first call: the addresses of its inputs."""
 
     addresses: list[int]
 
 
 @dataclass(frozen=True)
 class RecordingRequest:
-    """What is recorded, and what is known of it.
-
-    written: positions of inputs that it writes into. lent: positions of results that its partner
-    alone gets to see. varies: sizes of inputs differ between calls. lender: whose lent results some
-    inputs are, for a backward pass.
-    """
+    """What to record. written: positions of inputs that it writes. lent: positions of results that
+    only its partner graph uses. varies: sizes of inputs differ between calls. lender: for a
+    backward graph, the forward graph whose lent results are among its inputs."""
 
     run: Callable[..., Any]
     device: int
     written: frozenset[int] = frozenset()
     lent: frozenset[int] = frozenset()
     varies: bool = False
-    lender: Graphed | None = None
+    lender: GraphedCallable | None = None
 
 
-class Graphed:
-    """require: RequirementError instead of running as it is."""
+class GraphedCallable:
+    """require: raises RequirementError instead of running unrecorded."""
 
     def __init__(self, work: RecordingRequest, report: Reporter, require: bool = False) -> None:
         self.work, self.report, self.require = work, report, require
         self.run = work.run
         self.copied: set[int] = set()
-        self.states: dict[Any, WarmedUp | Recording] = {}
+        self.states: dict[Any, WarmUp | Recording] = {}
         self.lock = threading.RLock()
         self.remade = 0
-        self.off = ""  # why nothing is recorded any more
+        self.off = ""  # the reason, once nothing is recorded any more
         self.full = self.postponed = False
 
     def __call__(self, *args: Any) -> Any:
@@ -73,8 +70,8 @@ class Graphed:
         return self.run(*args)
 
     def key(self, args: Sequence[Any]) -> Any:
-        """What a recording is made for: the stream, the precision of products, and sizes where they
-        vary."""
+        """The properties that a recording depends on: the stream, the precision of products, and
+        dynamic sizes."""
         state = (self.stream(), PRECISION("cuda", "matmul"), PRECISION("cuda", "conv"))
         if not self.work.varies:
             return state
@@ -83,7 +80,7 @@ class Graphed:
             *((arg.shape, arg.stride()) if isinstance(arg, torch.Tensor) else arg for arg in args),
         )
 
-    def other(self, key: Any, state: WarmedUp | Recording | None, args: Sequence[Any]) -> Any:
+    def other(self, key: Any, state: WarmUp | Recording | None, args: Sequence[Any]) -> Any:
         """A call that no recording serves."""
         if state is None:
             return self.warm_up(key, args)
@@ -91,9 +88,8 @@ class Graphed:
             if state.out.on_loan() or not self.make_way(key, state, args):
                 return self.run(*args)
         elif self.work.lender is not None and not self.borrowed_inputs(args):
-            return self.run(
-                *args
-            )  # a backward pass whose forward pass lent it nothing ran as it is, and so does this
+            # if the forward pass ran unrecorded, so does its backward pass
+            return self.run(*args)
         elif has_other_threads() and not self.require:
             if not self.postponed:
                 self.postponed = True
@@ -112,7 +108,7 @@ class Graphed:
         return self.record(key, args)
 
     def warm_up(self, key: Any, args: Sequence[Any]) -> Any:
-        """The first call of a kind: on the stream that will record, for what libraries set up by
+        """The first call of a kind, on the stream that will record, since libraries initialise per
         stream."""
         place = self.work.device, self.stream()
         if len(self.states) >= MOST_SHAPES or pool.full(*place):
@@ -123,7 +119,7 @@ class Graphed:
                     "other sizes run without"
                 )
             return self.run(*args)
-        self.states[key] = WarmedUp(list(map(address, args)))
+        self.states[key] = WarmUp(list(map(address, args)))
         here, side = torch.cuda.current_stream(self.work.device), pool.side_stream(*place)
         side.wait_stream(here)
         with torch.cuda.stream(side):
@@ -135,13 +131,13 @@ class Graphed:
         return results
 
     def borrowed_inputs(self, args: Sequence[Any]) -> set[int]:
-        """Positions of inputs that the forward pass of this backward pass lent: they lie where its
-        recording has them."""
+        """Positions of inputs that this backward pass's forward pass has lent: their addresses are
+        in its recording."""
         lender = self.work.lender
         return set() if lender is None else lender.lent_inputs(args)
 
     def lent_inputs(self, args: Sequence[Any]) -> set[int]:
-        """Positions among the arguments of a backward pass of what is on loan from here."""
+        """Positions of a backward pass's arguments that are lent by this graph."""
         found: set[int] = set()
         for state in self.states.values():
             if isinstance(state, Recording) and state.out.on_loan():
@@ -154,8 +150,8 @@ class Graphed:
         return found
 
     def make_way(self, key: Any, state: Recording, args: Sequence[Any]) -> bool:
-        """Static inputs have moved: whether to record again, with those copied in that are no
-        parameters."""
+        """Handles moved static inputs: whether to record again, with those that are not parameters
+        copied in."""
         borrowed = self.borrowed_inputs(args)
         if (self.work.lender is not None and not borrowed) or (
             has_other_threads() and not self.require
@@ -167,7 +163,7 @@ class Graphed:
         if self.remade > MOST_REMADE:
             self.give_up("its inputs keep moving in memory")
             return False
-        del self.states[key]  # before its successor asks for memory
+        del self.states[key]  # before its successor allocates memory
         return True
 
     def record(self, key: Any, args: Sequence[Any]) -> Any:
@@ -205,13 +201,13 @@ class Graphed:
         return int(torch._C._cuda_getCurrentRawStream(self.work.device))
 
 
-OWN_THREADS = "framejit"  # how the names of our own threads begin
+OWN_THREADS = "framejit"  # prefix of the names of framejit's own threads
 
 
 def has_other_threads() -> bool:
-    """Whether threads of the program run beside the main one and this: torch's generator knows one
-    state for all of them, and raises in each that draws while one records. Daemons (pin_memory's,
-    progress bars') are taken not to draw."""
+    """Whether threads of the program run besides the main and the current one. torch's generator
+    has one state for all, and raises in each thread that draws while another one records. Daemon
+    threads (of pin_memory, progress bars) are assumed not to draw."""
     here, main = threading.current_thread(), threading.main_thread()
     others = (
         one
@@ -226,5 +222,5 @@ def address(item: Any) -> int:
 
 
 def may_move(item: Any) -> bool:
-    """Whether an input is copied in once it was seen at another place; parameters never are."""
+    """Whether an input is copied in once it was seen at another address; parameters never are."""
     return isinstance(item, torch.Tensor) and not isinstance(item, torch.nn.Parameter)

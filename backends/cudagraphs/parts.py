@@ -1,7 +1,7 @@
-"""Recording a graph with gradients: its forward and its backward graph, each for itself.
+"""Records a graph with gradients: its forward and its backward graph, each separately.
 
-What the forward graph keeps for the backward one is lent: it stays in the recorded memory, and
-while a backward pass may still come, forward passes run without.
+Tensors that the forward graph saves for the backward graph are lent: they stay in the recorded
+memory, and other forward passes run unrecorded while a backward pass may still use them.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ import torch.fx
 from ...events import Reporter
 from ..autograd.graph_parts import GraphPart, compile_forward_and_backward
 from ..registry import Backend
-from .graphed import Graphed, RecordingRequest
+from .graphed import GraphedCallable, RecordingRequest
+from .recordable import check_recordable
 from .sizes import device_of, varies
-from .unsafe import recordable
 
 
 def recorded_parts(
@@ -28,8 +28,8 @@ def recorded_parts(
     report: Reporter,
     require: bool,
 ) -> Callable[..., Any]:
-    """The graph's parts compiled by a backend that wants ATen graphs, or as they are, and
-    recorded."""
+    """The forward and backward graphs, compiled by a backend that takes ATen graphs (or
+    uncompiled), and recorded."""
     around = GraphRecorder(report, require)
 
     def compile_part(part: GraphPart) -> Callable[..., Any]:
@@ -46,16 +46,18 @@ def recorded_parts(
 
 
 class GraphRecorder:
-    """Records the parts of one graph or of its pieces: called with each part and the callable made
-    of it, the forward one first."""
+    """Records the parts of one graph or its subgraphs. Called with each part and its compiled form,
+    the forward part first."""
 
     def __init__(self, report: Reporter, require: bool) -> None:
         self.report, self.require = report, require
-        self.forward: dict[torch.fx.GraphModule, Graphed] = {}
+        self.forward: dict[torch.fx.GraphModule, GraphedCallable] = {}
 
     def __call__(self, part: GraphPart, run: Callable[..., Any]) -> Callable[..., Any]:
         gm, forward = part.gm, self.forward.get(part.captured)
-        if (part.backward and forward is None) or not recordable(gm, self.report, self.require):
+        if (part.backward and forward is None) or not check_recordable(
+            gm, self.report, self.require
+        ):
             return run
         lent = frozenset[int]()
         if part.results is not None and not part.backward:
@@ -69,14 +71,14 @@ class GraphRecorder:
             varies(gm),
             forward if part.backward else None,
         )
-        made = Graphed(work, self.report, self.require)
+        made = GraphedCallable(work, self.report, self.require)
         if not part.backward:
             self.forward[part.captured] = made
         return made
 
 
 def written_by_copies(gm: torch.fx.GraphModule) -> frozenset[int]:
-    """Positions of inputs of a functional graph that it ends by writing into."""
+    """Positions of the inputs that a functional graph writes at its end."""
     placeholders = [node for node in gm.graph.nodes if node.op == "placeholder"]
     targets = {
         node.args[0] for node in gm.graph.nodes if node.target is torch.ops.aten.copy_.default

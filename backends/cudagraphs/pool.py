@@ -1,9 +1,8 @@
-"""The memory that recorded graphs share: a pool for each device and stream, and how much of it may
-be used.
+"""The memory pools of recorded graphs, one for each device and stream, and how much they may use.
 
-Graphs of one pool run one after the other on one stream, and nothing in the pool is needed between
-two replays but what each recording holds on to, so all share one. A pool lives as long as a
-recording in it.
+Graphs of one pool run one after the other on one stream, and need nothing in the pool between two
+replays except what each recording holds, so they share it. A pool lives as long as a recording in
+it.
 """
 
 from __future__ import annotations
@@ -14,12 +13,12 @@ from typing import Any
 
 import torch
 
-SHARE = 0.25  # of a device's memory may lie in pools
+SHARE = 0.25  # the fraction of a device's memory that pools may use
 
 
 class Pool:
-    """`handle` is what torch knows it by, `bytes` what recordings took when they were made. torch
-    forgets a handle when the last graph in it goes, so one that does nothing stays in it."""
+    """`handle` is torch's name of the pool; `bytes`: what its recordings took. torch drops a pool
+    when its last graph is gone, so an empty graph stays in it."""
 
     def __init__(self, device: int, stream: torch.cuda.Stream) -> None:
         self.handle = torch.cuda.graph_pool_handle()
@@ -29,7 +28,7 @@ class Pool:
 
 
 def trivial(device: int, stream: torch.cuda.Stream, handle: Any) -> torch.cuda.CUDAGraph:
-    """A recording of next to nothing."""
+    """A recording of almost nothing."""
     with torch.cuda.device(device), torch.cuda.stream(stream):
         spare, graph = torch.zeros(1, device=f"cuda:{device}"), torch.cuda.CUDAGraph()
         graph.capture_begin(pool=handle, capture_error_mode="thread_local")
@@ -44,7 +43,7 @@ _lock = threading.RLock()  # a collection inside may run a finalizer that replay
 
 
 def pool_of(device: int, stream: int) -> Pool:
-    """The pool of what is replayed on a stream, given as its raw handle."""
+    """The pool for graphs that are replayed on a stream, given as its raw handle."""
     side = side_stream(device, stream)
     with _lock:
         pool = _pools.get((device, stream))
@@ -54,7 +53,7 @@ def pool_of(device: int, stream: int) -> Pool:
 
 
 def side_stream(device: int, stream: int) -> torch.cuda.Stream:
-    """The stream on which is recorded what will be replayed on another."""
+    """The stream on which graphs are recorded that will be replayed on another."""
     with _lock:
         side = _streams.get((device, stream))
         if side is None:
@@ -63,7 +62,7 @@ def side_stream(device: int, stream: int) -> torch.cuda.Stream:
 
 
 def retire(device: int, stream: int) -> None:
-    """After a recording failed halfway its pool is used no more: later ones get a new one."""
+    """Stops using a pool after a recording in it failed halfway; later ones get a new pool."""
     with _lock:
         _pools.pop((device, stream), None)
 

@@ -1,8 +1,8 @@
-"""A recording: the CUDA work of one callable for inputs of one layout, and how to run it again on
+"""A recording: the CUDA work of one callable for inputs of one layout, and how to replay it on
 other inputs.
 
-Inputs are static (the recorded kernels read the caller's own memory, whose address is checked at
-each call) or copied in. Results are copied out, so that those of earlier calls stay as they are.
+Inputs are static (the recorded kernels read the caller's memory, whose address is checked at each
+call) or copied in. Results are copied out, so that those of earlier calls stay valid.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Any
 import torch
 
 from .pool import Pool, trivial
-from .room import Room
+from .static_input import StaticInput
 
 ADDRESS = torch.Tensor.data_ptr
 
@@ -24,12 +24,10 @@ class Unrecordable(Exception):
 
 
 class Recording:
-    """Made by running `run` once on `args` while the stream records. Raises Unrecordable.
-
+    """Created by running `run` once on `args` while the stream records. Raises Unrecordable.
     copied: positions of inputs that are copied in; the others are static. written: positions of
-    inputs that the work writes into. lent: positions of results that are handed out as the recorded
-    memory itself, for whoever promises to be done with them before the next replay.
-    """
+    inputs that are written. lent: positions of results that are returned as the recorded memory
+    itself; the caller promises not to use them after the next replay."""
 
     def __init__(
         self, run: Callable[..., Any], args: Sequence[Any], copied: Collection[int],
@@ -42,35 +40,35 @@ class Recording:
         self.copied = tuple(index for index in tensors if index in copied)
         self.addresses = [ADDRESS(args[index]) for index in self.static]
         inputs = list(args)
-        self.places = [(index, Room(args[index])) for index in self.copied]
-        for index, room in self.places:
-            inputs[index] = room.tensor
-            if room.repeats and index in written:
+        self.places = [(index, StaticInput(args[index])) for index in self.copied]
+        for index, static_input in self.places:
+            inputs[index] = static_input.tensor
+            if static_input.repeats and index in written:
                 raise Unrecordable(
                     "an input that moves between calls is written to, and its elements share memory"
                 )
-        self.rooms = [room.once for _, room in self.places]
+        self.static_inputs = [static_input.once for _, static_input in self.places]
         self.back = tuple((index, inputs[index]) for index in self.copied if index in written)
         self.written = tuple(
             index for index in self.static if index in written and not args[index].is_inference()
         )
-        if self.rooms:
-            copy_all(self.rooms, self.elements(args))  # what runs on garbage may fail
+        if self.static_inputs:
+            copy_all(self.static_inputs, self.elements(args))  # what runs on garbage may fail
         before = torch.cuda.memory_reserved(device)
         self.graph, results = record(run, inputs, pool, device)
         self.bytes = torch.cuda.memory_reserved(device) - before
         pool.bytes += self.bytes
-        self.out = Out(results, inputs, lent)
+        self.out = ResultCopies(results, inputs, lent)
 
     def __del__(self) -> None:
         self.pool.bytes -= self.bytes
 
     def fits(self, args: Sequence[Any]) -> bool:
-        """Whether the static inputs lie where they lay."""
+        """Whether the static inputs have the recorded addresses."""
         return [ADDRESS(args[index]) for index in self.static] == self.addresses
 
     def moved_inputs(self, args: Sequence[Any]) -> set[int]:
-        """Positions of static inputs that lie elsewhere now."""
+        """Positions of static inputs with another address now."""
         return {
             index
             for index, address in zip(self.static, self.addresses, strict=True)
@@ -78,20 +76,23 @@ class Recording:
         }
 
     def elements(self, args: Sequence[Any]) -> list[torch.Tensor]:
-        """Of the inputs that are copied in, each element once."""
-        return [room.elements(args[index]) for index, room in self.places]
+        """Views of the copied inputs in which each element occurs once."""
+        return [static_input.elements(args[index]) for index, static_input in self.places]
 
     def replay(self, args: Sequence[Any]) -> list[Any]:
-        """Runs the recorded work on inputs that fit."""
+        """Replays the work on inputs that fit."""
         grad = torch.is_grad_enabled()
         if grad:
             torch._C._set_grad_enabled(False)
         try:
-            if self.rooms:
-                copy_all(self.rooms, self.elements(args))
+            if self.static_inputs:
+                copy_all(self.static_inputs, self.elements(args))
             self.graph.replay()
             if self.back:
-                copy_all([args[index] for index, _ in self.back], [room for _, room in self.back])
+                copy_all(
+                    [args[index] for index, _ in self.back],
+                    [static_input for _, static_input in self.back],
+                )
             if self.written:
                 torch.autograd.graph.increment_version([args[index] for index in self.written])
             return self.out(args)
@@ -110,12 +111,12 @@ def copy_all(to: list[torch.Tensor], source: list[torch.Tensor]) -> None:
 def record(
     run: Callable[..., Any], inputs: list[Any], pool: Pool, device: int
 ) -> tuple[torch.cuda.CUDAGraph, list[Any]]:
-    """Runs the callable once without any work being done. Raises Unrecordable."""
+    """Records a call of `run`, whose work is not executed. Raises Unrecordable."""
     graph = torch.cuda.CUDAGraph()
     here = torch.cuda.current_stream(device)
     pool.stream.wait_stream(here)
     collecting = gc.isenabled()
-    gc.disable()  # what a collection frees may not be freed while a stream records
+    gc.disable()  # a garbage collection must not free memory while a stream records
     try:
         with torch.cuda.stream(pool.stream):
             try:
@@ -137,24 +138,21 @@ def record(
 
 
 def clear_up(graph: torch.cuda.CUDAGraph, pool: Pool, device: int) -> None:
-    """After a recording that failed: ends it for torch's allocator and its generator,
-    which capture_end does only where all went well. What ends a recording for the generator is the
-    end of a good one."""
+    """Cleans up after a failed recording: ends it for torch's allocator and its generator, which
+    capture_end does only after success. A successful empty recording resets the generator."""
     for end in (graph.capture_end, lambda: torch._C._cuda_endAllocateToPool(device, pool.handle)):
         try:
             end()
         except RuntimeError:
-            pass  # it says again that the recording failed, or that it has ended
+            pass  # this repeats that the recording failed, or that it has ended
     trivial(device, pool.stream, None)
 
 
-class Out:
-    """Makes a call's results of the recorded memory.
-
-    A result that is an input, or lies in one's memory, is that of the call. `lent` ones are given
-    out as they are: the first as a tensor object of its own, whose life shows (`on_loan`) whether
-    they are still needed.
-    """
+class ResultCopies:
+    """Creates a call's results from the recorded memory. A result that is an input, or a view of
+    one, refers to the input of the call. `lent` results are returned without a copy; the first of
+    them as a separate tensor object, whose lifetime shows (`on_loan`) whether they are still in
+    use."""
 
     def __init__(
         self, results: Sequence[Any], inputs: Sequence[Any], lent: Collection[int]
@@ -207,7 +205,7 @@ class Out:
         self.loan: Any = None
 
     def on_loan(self) -> bool:
-        """Whether somebody still holds lent results."""
+        """Whether lent results are still in use."""
         return self.loan is not None and not self.loan.expired()
 
     def __call__(self, args: Sequence[Any]) -> list[Any]:
@@ -258,7 +256,7 @@ def view_of(
 
 
 def is_dense(item: torch.Tensor) -> bool:
-    """Whether a tensor fills its memory from first to last element, in whatever order."""
+    """Whether a tensor fills its memory without gaps, in any order."""
     return not item.numel() or torch._debug_has_internal_overlap(item) == 0
 
 

@@ -6,7 +6,7 @@ from __future__ import annotations
 import torch
 import torch.fx
 
-from .unsafe import fake_of
+from .recordable import fake_of
 
 
 def device_of(gm: torch.fx.GraphModule) -> int:

@@ -1,5 +1,5 @@
 """Facts about captured graphs, and passes over them.
 
-In: an fx graph and its nodes' fake results. Out: what is written, which memory is shared, what may
-raise or draw numbers.
+In: an fx graph with the fake results of its nodes. Out: which inputs it writes, which tensors share
+memory, which nodes may raise or draw random numbers.
 """

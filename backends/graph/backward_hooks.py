@@ -1,8 +1,8 @@
 """Backward hooks of modules in a captured graph: torch's own code sets them up, between the
 subgraphs that the backend compiles.
 
-In: a graph in which a call of a module with such hooks is an Entering, the module's operators, a
-Leaving. Out: a function of the graph's inputs.
+In: a graph in which the call of a module with such hooks is a HookEntry, the module's operators,
+and a HookExit. Out: a function of the graph's inputs.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from torch._subclasses.fake_tensor import FakeTensor
 from torch.nn.modules._functions import BackwardHookFunction
 from torch.utils.hooks import BackwardHook
 
-from ..autograd.split_graph import CannotSplit, SubgraphSequence, by_modes, make_subgraphs
+from ..autograd.split_graph import CannotSplit, SubgraphSequence, make_subgraphs, separate_modes
 from .mutations import is_written
 from .node_targets import name_of
 from .passes.memory import is_strided
@@ -65,8 +65,8 @@ class TensorPositions:
 
 
 class HookEntry:
-    """Of a module's arguments, those that are tensors, to what the module is given instead. Their
-    node knows the BackwardHook."""
+    """Maps the tensors among a module's arguments to those that the module gets instead. Their
+    autograd node holds the BackwardHook."""
 
     __name__ = "backward_hooks_enter"
 
@@ -84,9 +84,9 @@ class HookEntry:
 
 
 class HookExit:
-    """Of a module's results, those that are tensors, to what its caller gets. `entered`: something
-    that requires a gradient of what Entering gave; without, none of the `arguments` required one.
-    """
+    """Maps the tensors among a module's results to those that its caller gets. `entered`: a tensor
+    that requires a gradient, of those that HookEntry returned; without one, none of the `arguments`
+    required one."""
 
     __name__ = "backward_hooks_leave"
 
@@ -108,7 +108,7 @@ class HookExit:
 
 
 def is_fake(tensor: torch.Tensor) -> bool:
-    """Whether a tensor is of the capture, which calls no hooks."""
+    """Whether a tensor belongs to a capture, which calls no hooks."""
     return isinstance(tensor, FakeTensor)
 
 
@@ -122,26 +122,28 @@ def between_hooks(
     examples: list[Any],
     build: Callable[[torch.fx.GraphModule, list[Any]], Callable[..., Any]],
 ) -> Callable[..., Any]:
-    """What `build` makes of a graph, or of its pieces before, between and behind the nodes that set
-    hooks up; the graph as it is where nobody can say how to cut it."""
+    """Compiles with `build` the subgraphs before, between and after the nodes that set hooks up.
+    Returns the captured graph where it cannot be split."""
     if not sets_up(gm):
         return build(gm, examples)
     results: Any = gm.graph.output_node().args[0]
     try:
-        nodes, modes = by_modes(
+        nodes, modes = separate_modes(
             node for node in gm.graph.nodes if node.op not in ("placeholder", "output")
         )
-        pieces, numbers = make_subgraphs(gm, list(runs(nodes)), results, modes)
+        subgraphs, numbers = make_subgraphs(gm, list(runs(nodes)), results, modes)
     except CannotSplit:
         return gm.forward
-    for piece in pieces:
-        for node in piece.gm.graph.find_nodes(op="placeholder"):
+    for subgraph in subgraphs:
+        for node in subgraph.gm.graph.find_nodes(op="placeholder"):
             node.meta["mutated"] = is_strided(node) and is_written(node)
     calls = [
-        piece.gm.forward if sets_up(piece.gm) else build(piece.gm, piece.examples(examples))
-        for piece in pieces
+        subgraph.gm.forward
+        if sets_up(subgraph.gm)
+        else build(subgraph.gm, subgraph.examples(examples))
+        for subgraph in subgraphs
     ]
-    return SubgraphSequence(pieces, calls, numbers)
+    return SubgraphSequence(subgraphs, calls, numbers)
 
 
 def sets_up(gm: torch.fx.GraphModule) -> bool:
@@ -149,8 +151,8 @@ def sets_up(gm: torch.fx.GraphModule) -> bool:
 
 
 def runs(nodes: Sequence[torch.fx.Node]) -> Iterator[list[torch.fx.Node]]:
-    """The nodes in their order, those that set hooks up, with the items of what they make, by
-    themselves."""
+    """The nodes in their order, in runs: a node that sets hooks up, with the items of its result,
+    is a run of its own."""
     run: list[torch.fx.Node] = []
     inside = False
     for node in nodes:

@@ -11,8 +11,8 @@ from torch.utils import checkpoint
 
 from ...errors import RequirementError, Rerun, warn_user
 
-# What a graph raises without anything starting over: by who watches it, caught by the same; for the
-# user.
+# Errors of a graph that do not start the frame over: some are for whoever watches the graph, some
+# for the user.
 PASSED_ON = (checkpoint._StopRecomputationError, RequirementError)
 STARTS_OVER = (*PASSED_ON, Rerun)
 
@@ -20,27 +20,26 @@ STARTS_OVER = (*PASSED_ON, Rerun)
 def fall_back_to_eager(
     compiled: Callable[..., Any], forward: Callable[..., Any], backend: str
 ) -> Callable[..., Any]:
-    """`compiled` until it raises where `forward` does not, then `forward`. For graphs that change
-    nothing but what they return."""
+    """Runs `compiled` until it raises where `forward` does not, then `forward`. Only for graphs
+    without side effects."""
     run = compiled
 
-    def call(
-        *args: Any,
-    ) -> Any:  # by a tuple: frames of a hundred arguments, one inside another, cost microseconds
+    # one tuple: nested frames of a hundred arguments cost microseconds
+    def call(*args: Any) -> Any:
         try:
             return run(*args)
         except STARTS_OVER:
             raise
         except Exception as error:
-            return instead(error, args)
+            return run_captured_graph(error, args)
 
-    def instead(error: Exception, args: tuple[Any, ...]) -> Any:
+    def run_captured_graph(error: Exception, args: tuple[Any, ...]) -> Any:
         nonlocal run
         if isinstance(error, torch.OutOfMemoryError):
             raise error
         try:
             result = forward(*args)
-        except Exception:  # it is the user's: the frame starts over, and raises where Python would
+        except Exception:  # the user's own error: the frame starts over and raises in Python
             raise error from None
         run = forward
         warn_of_fallback(backend, error)

@@ -1,5 +1,5 @@
-"""Example inputs for a backend that may run a graph while it compiles it: what the graph writes
-into are copies."""
+"""Example inputs for a backend that may run a graph while compiling it: inputs that the graph
+writes are copies."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from ..registry import GRAPHED, SHIPPED, Backend
 def private_examples(
     backend: Backend, gm: torch.fx.GraphModule, examples: Sequence[Any]
 ) -> list[Any]:
-    """The example inputs, those that the graph writes into as copies. What framejit ships runs
-    nothing on them."""
+    """The example inputs; those that the graph writes are copies. (framejit's own backends do not
+    run graphs on them.)"""
     written = {
         index
         for index, node in enumerate(gm.graph.find_nodes(op="placeholder"))

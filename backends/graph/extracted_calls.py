@@ -23,7 +23,8 @@ _numbers = itertools.count()
 
 @dataclass(frozen=True)
 class ExtractedGraph:
-    """Nodes cut out: a function of `inputs`, in the order of the nodes that they were."""
+    """A graph made of nodes of another one. `inputs`: the nodes of the other graph that it takes,
+    in order."""
 
     run: Callable[..., Any]
     inputs: tuple[torch.fx.Node, ...]
@@ -34,8 +35,8 @@ def extract_subgraph(
     inputs: Sequence[torch.fx.Node],
     outputs: Sequence[torch.fx.Node | None],
 ) -> ExtractedGraph:
-    """A copy of `nodes` as a graph of its own. `inputs` come first, then what else the nodes use;
-    None stays None."""
+    """Copies `nodes` into a graph of their own. Its inputs are `inputs`, then whatever else the
+    nodes use; None stays None."""
     graph = torch.fx.Graph()
     copies: dict[torch.fx.Node, torch.fx.Node] = {}
     order: list[torch.fx.Node] = []
@@ -84,13 +85,13 @@ class _Apply(torch.autograd.Function):
 
 
 class CustomFunction:
-    """A torch.autograd.Function whose forward and backward are pieces of graph.
+    """A torch.autograd.Function whose forward and backward run captured graphs.
 
-    forward: of all tensors, to `outputs` results and then what backward needs of its intermediates.
-    backward: of `outputs` gradients and the saved tensors, to a gradient for each of the first
-    `differentiable` tensors. saved: positions among (all tensors, all results of forward). None for
-    backward: no gradient is wanted. once: backward cannot itself be differentiated. dirty:
-    positions of the tensors that forward writes into, and returns.
+    forward: takes all tensors; returns `outputs` results, then the intermediates that backward
+    needs. backward: takes `outputs` gradients and the saved tensors; returns a gradient for each of
+    the first `differentiable` tensors; None if no gradient is wanted. saved: positions among (all
+    tensors, all results of forward). once: backward cannot be differentiated. dirty: positions of
+    tensors that forward writes and returns.
     """
 
     def __init__(
@@ -102,21 +103,16 @@ class CustomFunction:
     ) -> None:  # fmt: skip
         self.__name__ = f"{name}_{next(_numbers)}"
         passes = {"backward": staticmethod(once_differentiable(_Apply.backward))} if once else {}
-        self.kind: Any = type(
-            name, (_Apply,), passes
-        )  # its nodes are called as those of the function itself
-        self.forward, self.backward, self.outputs, self.differentiable = (
-            forward,
-            backward,
-            outputs,
-            differentiable,
-        )
-        self.saved, self.fixed, self.materialize, self.strides = (
-            tuple(saved),
-            tuple(fixed),
-            materialize,
-            tuple(strides),
-        )
+        # its autograd nodes have the names of the program's function
+        self.kind: Any = type(name, (_Apply,), passes)
+        self.forward = forward
+        self.backward = backward
+        self.outputs = outputs
+        self.differentiable = differentiable
+        self.saved = tuple(saved)
+        self.fixed = tuple(fixed)
+        self.materialize = materialize
+        self.strides = tuple(strides)
         self.dirty = tuple(dirty)
 
     def __call__(self, *tensors: torch.Tensor) -> Any:
@@ -131,13 +127,13 @@ class CustomFunction:
 
 
 def returned_input(tensor: torch.Tensor) -> torch.Tensor:
-    """What autograd makes of an input that a function returns as it is, while it keeps no
+    """An input that a function returned unchanged, as autograd sees it while recording no
     history."""
     return tensor.detach() if tensor.requires_grad else tensor.view_as(tensor)
 
 
 class TransformedFunction:
-    """A torch.autograd.Function inside a torch.func transform, which calls what it likes of it."""
+    """A torch.autograd.Function inside a torch.func transform, which calls its methods itself."""
 
     def __init__(self, function: type[torch.autograd.Function]) -> None:
         self.__name__ = f"{function.__name__}_{next(_numbers)}"
@@ -161,13 +157,10 @@ def like_traced(grad: torch.Tensor | None, strides: tuple[int, ...]) -> torch.Te
 
 
 class Checkpointed:
-    """torch.utils.checkpoint.checkpoint over a piece of graph: intermediates are made again in the
-    backward pass.
-
-    given: positions of the tensors that the program gave to checkpoint(), which looks whether they
-    were written to until then. The others the program's function knew: the backward pass takes them
-    as it finds them.
-    """
+    """torch.utils.checkpoint.checkpoint over a captured graph: intermediates are recomputed in the
+    backward pass. given: positions of the tensors that the program passed to checkpoint(), which
+    checks whether they were written meanwhile. The program's function closes over the others; the
+    backward pass uses their current content."""
 
     def __init__(
         self, run: Callable[..., Any], given: Sequence[int], options: dict[str, Any]
@@ -188,7 +181,7 @@ class Checkpointed:
 
     @property
     def writes(self) -> bool:
-        """Whether the piece may write into what it takes: the backward pass does so again."""
+        """Whether the graph may write its inputs: the backward pass would do so again."""
         graph: torch.fx.Graph = self.run.__self__.graph  # type: ignore[attr-defined]
         return any(
             is_strided(node) and is_written(node) for node in graph.find_nodes(op="placeholder")

@@ -1,9 +1,8 @@
-"""Grad mode around a captured graph with gradients: compilers of whole graphs expect that it is on
-at both ends.
+"""Grad mode at the ends of a captured graph with gradients: compilers expect that it is on there.
 
-A graph behind a break inside `with torch.no_grad()` begins by switching it on, one before such a
-break ends by switching it off. In: such a graph. Out: the graph without these nodes, and a callable
-that does what they did.
+A graph after a break inside `with torch.no_grad()` begins by switching grad mode on; a graph before
+such a break ends by switching it off. In: such a graph. Out: the graph without these nodes, and a
+callable that switches instead.
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ def is_switch(node: torch.fx.Node) -> bool:
 
 
 def mode_behind(nodes: Iterable[torch.fx.Node], before: bool) -> bool:
-    """Grad mode after some nodes."""
+    """Grad mode after these nodes."""
     for node in nodes:
         if is_switch(node):
             before = bool(node.args[0])
@@ -34,7 +33,7 @@ def mode_behind(nodes: Iterable[torch.fx.Node], before: bool) -> bool:
 
 @contextmanager
 def grad_mode_kept() -> Iterator[None]:
-    """Grad mode is afterwards what it was, wherever a run of a graph ended."""
+    """Restores grad mode at the end, wherever a run of a graph stopped."""
     before = torch.is_grad_enabled()
     try:
         yield
@@ -49,8 +48,8 @@ def is_on_at_both_ends(gm: torch.fx.GraphModule) -> bool:
 def without_switches_at_the_ends(
     gm: torch.fx.GraphModule,
 ) -> tuple[torch.fx.GraphModule, bool] | None:
-    """A copy of the graph without the first and the last switches of grad mode, and the mode behind
-    the last; None where it is not on behind the first and before the last ones."""
+    """A copy of the graph without the first and last switches of grad mode, and the mode after the
+    last one; None if grad mode is off after the first or before the last ones."""
     calls = [node for node in gm.graph.nodes if node.op.startswith("call_")]
     first = list(takewhile(is_switch, calls))
     last = list(takewhile(is_switch, reversed(calls[len(first) :])))
@@ -68,7 +67,7 @@ def without_switches_at_the_ends(
 
 
 def switching(run: Callable[..., Any], behind: bool) -> Callable[..., Any]:
-    """Runs a graph with grad mode on, and leaves it as it should be then."""
+    """Runs a graph with grad mode on, then sets the mode that should follow."""
 
     def call(*args: Any) -> Any:
         torch._C._set_grad_enabled(True)

@@ -1,8 +1,8 @@
-"""Writes into tensors with autograd history that autograd does not record: under no_grad, through
+"""Writes to tensors with autograd history that autograd does not record: under no_grad, through
 `.data` or detach().
 
-torch's operators leave the history as it was. A compiled graph writes once, at its end, and what it
-writes has a history or has none.
+torch's operators leave the history unchanged. A compiled graph writes once, at its end, and its
+value either has a history or none.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ from .runtime_errors import GRAD_MODE
 
 
 def hides_writes(gm: torch.fx.GraphModule) -> bool:
-    """Whether a captured graph writes so into the memory of an input that comes with a history, or
-    through `.data` into that of a value with a history that it computes: what eager keeps of it for
-    the backward pass is overwritten, too, and no version tells."""
+    """Whether a captured graph writes in this way to the memory of an input with a history, or
+    through `.data` to that of a computed value with a history. What eager has saved of that value
+    for the backward pass is overwritten too, and no version counter shows it."""
     inputs = gm.graph.find_nodes(op="placeholder")
     made = {plain_memory_at(node) for node in inputs if node.meta.get("grad_fn") is not None} - {
         None
@@ -41,7 +41,7 @@ def hides_writes(gm: torch.fx.GraphModule) -> bool:
         elif node.op.startswith("call_") and not is_norm(node) and may_write(node):
             for written in written_nodes(node):
                 memory = plain_memory_at(written)
-                if memory is None:  # a size, which a call that may write takes first
+                if memory is None:  # the first argument of a call that may write is a size
                     continue
                 recorded = grad and written.meta["example_value"].requires_grad
                 if memory in made and (written in detached or not recorded):
@@ -58,8 +58,8 @@ def has_history(node: torch.fx.Node) -> bool:
 
 
 def writes_detached(nodes: Sequence[torch.fx.Node]) -> bool:
-    """Whether a graph writes through `.data` or detach(): `.data` has a version counter of its own,
-    so that the versions of the inputs do not tell."""
+    """Whether a graph writes through `.data` or detach(). (`.data` has its own version counter, so
+    the inputs' counters do not show it.)"""
     detached = set[torch.fx.Node]()
     for node in nodes:
         if shows_detached(node, detached):
@@ -72,7 +72,7 @@ def writes_detached(nodes: Sequence[torch.fx.Node]) -> bool:
 
 def shows_detached(node: torch.fx.Node, detached: set[torch.fx.Node]) -> bool:
     """Whether a node is `.data` or detach() of a tensor, or a view of such a node. Writing to it
-    gives it a history of its own, which the tensor that it was taken of does not share."""
+    gives it a history that the original tensor does not share."""
     return is_data(node) or name_of(node) == "detach" or is_view_of_any(node, detached)
 
 
@@ -86,7 +86,7 @@ def data_nodes(nodes: Iterable[torch.fx.Node]) -> set[torch.fx.Node]:
 
 
 def is_view_of_any(node: torch.fx.Node, sources: set[torch.fx.Node]) -> bool:
-    """Whether a node's tensor lies in the memory of its first input, which is one of `sources`."""
+    """Whether a node's tensor shares the memory of its first input, which is one of `sources`."""
     return any(
         source in sources and plain_memory_at(node) == plain_memory_at(source)
         for source in node.all_input_nodes[:1]

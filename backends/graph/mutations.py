@@ -1,5 +1,5 @@
-"""Which inputs a node of a captured graph writes into, from its operator's schema, or from its name
-where there is no schema."""
+"""Which inputs a node of a captured graph writes, from its operator's schema, or from its name if
+it has no schema."""
 
 from __future__ import annotations
 
@@ -15,20 +15,21 @@ import torch.utils._pytree as pytree
 from .node_targets import is_foreign, name_of
 from .passes.memory import memory_under
 
+# `x += y` is operator.iadd
 OPERATORS = frozenset(
     "add sub mul truediv floordiv mod pow matmul and or xor lshift rshift".split()
-)  # `x += y` is operator.iadd
-KEYWORDS = frozenset(
-    {"and_", "or_", "not_", "is_"}
-)  # functions of Python's operator module, which write nothing
-NORMS = ("batch_norm", "instance_norm")  # what they write, while training, are statistics
+)
+# functions of Python's operator module with a trailing underscore, which write nothing
+KEYWORDS = frozenset({"and_", "or_", "not_", "is_"})
+NORMS = ("batch_norm", "instance_norm")  # norms write only running statistics, while training
 STATISTICS = ("running_mean", "running_var")
 TRAINS = ("training", "train", "use_input_stats")
-READS_STATISTICS = ("no_training", "backward")  # in the names of norms that write none
+# parts of the names of norms without running statistics
+READS_STATISTICS = ("no_training", "backward")
 
 
 def named_as_writer(name: str) -> bool:
-    """Whether an operator is called as torch calls those that write into their first argument."""
+    """Whether an operator's name follows torch's convention for writing the first argument."""
     return name.endswith("_") and not name.endswith("__") and name not in KEYWORDS
 
 
@@ -47,8 +48,7 @@ def may_write(node: torch.fx.Node) -> bool:
 
 
 def last_in_place(node: torch.fx.Node) -> bool:
-    """Whether a function's parameter `inplace` is given by position: it is the last where there is
-    one."""
+    """Whether the parameter `inplace` is passed by position; it is always the last."""
     if (
         node.op != "call_function"
         or not node.args
@@ -61,9 +61,9 @@ def last_in_place(node: torch.fx.Node) -> bool:
 
 
 def is_written(node: torch.fx.Node, *, for_sure: bool = False) -> bool:
-    """Whether another node may write into the memory of one, seen through views, too. for_sure:
-    whether torch says that one does, or may do so through `.data`. Tensors' versions do not tell of
-    all that."""
+    """Whether another node may write a node's memory, also through views. for_sure: whether torch
+    records the write, or it may go through `.data`; tensors' version counters do not show
+    everything."""
     memory = memory_under(node.meta["example_value"])
     seen, todo = {node}, [(node, not for_sure)]
     while todo:
@@ -85,8 +85,8 @@ def is_written(node: torch.fx.Node, *, for_sure: bool = False) -> bool:
 
 
 def may_show(node: torch.fx.Node, memory: int) -> bool:
-    """Whether a node's result may lie in a memory; of several results, each has a node of its own
-    behind this one."""
+    """Whether a node's result may be in this memory. (Several results have nodes of their own after
+    it.)"""
     fake = node.meta.get("example_value")
     if not isinstance(fake, torch.Tensor):
         return node.op != "output"
@@ -103,8 +103,8 @@ def is_norm(node: torch.fx.Node) -> bool:
 
 
 def written_by(node: torch.fx.Node) -> list[Any]:
-    """The arguments that a call writes into by the schema of torch's operator, or as running
-    statistics of a norm that trains."""
+    """The arguments that a call writes by its operator's schema, or as running statistics of a
+    training norm."""
     if node.op == "call_function" and is_norm(node):
         return statistics_of(node)
     schema = schema_of(node)
@@ -124,8 +124,7 @@ def written_by(node: torch.fx.Node) -> list[Any]:
 
 
 def written_nodes(node: torch.fx.Node) -> list[torch.fx.Node]:
-    """The nodes that one writes into, if it may write: those of its schema, or the first that it
-    takes."""
+    """The nodes that a node writes, if it may write: by its schema, else its first input."""
     found = [leaf for leaf in written_by(node) if isinstance(leaf, torch.fx.Node)]
     return found or node.all_input_nodes[:1]
 
@@ -149,8 +148,8 @@ def statistics_of(norm: torch.fx.Node) -> list[Any]:
 
 
 def schema_of(node: torch.fx.Node) -> Any:
-    """The schema of torch's operator of a call's name; None for a function that is written in
-    Python, and where there is none."""
+    """The schema of the torch operator with a call's name; None for a Python function, or where
+    there is none."""
     if isinstance(node.target, torch._ops.OpOverload):
         return node.target._schema
     if isinstance(node.target, torch._ops.OpOverloadPacket):

@@ -24,8 +24,8 @@ def name_of(node: torch.fx.Node) -> str:
 
 
 def is_users(node: torch.fx.Node) -> bool:
-    """Whether a node calls an operator that somebody registered with torch, or a user's
-    autograd.Function: it may raise what it likes."""
+    """Whether a node calls an operator that the user registered with torch, or a user's
+    autograd.Function: it may raise anything."""
     target: Any = node.target
     if isinstance(target, CustomOpDef):
         return True
@@ -36,8 +36,7 @@ def is_users(node: torch.fx.Node) -> bool:
 
 
 def is_foreign(node: torch.fx.Node) -> bool:
-    """Whether a node calls something that is neither torch's nor Python's: nothing is known of
-    it."""
+    """Whether a node calls an unknown function, neither torch's nor Python's."""
     home = (
         "torch"
         if isinstance(node.target, str)

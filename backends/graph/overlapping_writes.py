@@ -1,7 +1,7 @@
-"""Writes into memory that two inputs share in part, which a functional graph cannot express.
+"""Writes to memory that two inputs partly share, which a functional graph cannot express.
 
-Torch's own operators, run in order, write such memory element by element; a compiler that reads
-everything first and writes last gets other numbers. Graphs with such writes run as they were
+torch's operators, run in order, write such memory element by element; a compiler that reads
+everything first and writes at the end computes other numbers. Graphs with such writes run as
 captured. In: a captured graph. Out: the reason, in words.
 """
 
@@ -42,8 +42,8 @@ BY_STRIDES = frozenset(
 
 
 def reason(nodes: Sequence[torch.fx.Node], overlapping: Sequence[tuple[str, str]]) -> str:
-    """Why a graph is only for torch's own operators, "" where it is not. overlapping: pairs of
-    names of inputs that overlap in memory, the first of which the graph writes into."""
+    """Why only torch's own operators can run a graph; "" otherwise. overlapping: pairs of names of
+    inputs that overlap in memory; the graph writes the first of each pair."""
     for one, other in overlapping:
         shown = "itself" if one == other else other
         return f"{one}, which is written, shares memory with {shown}"
@@ -67,10 +67,9 @@ def reason(nodes: Sequence[torch.fx.Node], overlapping: Sequence[tuple[str, str]
 
 
 def asking_for_strides(nodes: Sequence[torch.fx.Node]) -> Iterator[torch.fx.Node]:
-    """Nodes that copy or make a view as the strides of their tensor are, where its stand-in in a
-    functional graph has other strides: of an input with gaps that is written, which begins as a
-    dense copy; and as_strided of what is written, which reaches beyond the tensor that it is given.
-    """
+    """Nodes that copy or view a tensor depending on its strides, where the functional graph's
+    tensor has other strides: a written input with gaps begins as a dense copy there; and as_strided
+    of a written tensor, which reaches beyond it."""
     written = written_memories(nodes)
     inputs = nodes[0].graph.find_nodes(op="placeholder") if nodes else []
     restrided = {
@@ -101,8 +100,8 @@ def written_memories(nodes: Iterable[torch.fx.Node]) -> set[int | None]:
 
 
 def has_gaps(fake: torch.Tensor) -> bool:
-    """Whether the elements of a tensor may not fill one stretch of memory; where sizes vary only a
-    contiguous one is known to."""
+    """Whether a tensor's elements may not fill a contiguous stretch of memory. With dynamic sizes,
+    only a contiguous tensor is known to."""
     if is_static(fake):
         return (
             fake.numel() > 0
@@ -117,12 +116,12 @@ def has_gaps(fake: torch.Tensor) -> bool:
 
 
 def expression(number: Any) -> Any:
-    """A size as a formula, which can be compared without relying on what it is now."""
+    """A size as a formula, which can be compared without specialising it."""
     return number.node.expr if isinstance(number, torch.SymInt) else number
 
 
 def writes_what_overlaps(node: torch.fx.Node) -> bool:
-    """Whether a tensor that a node writes overlaps itself, or another one that the node takes."""
+    """Whether a tensor that a node writes overlaps itself or another of its arguments."""
     if name_of(node) == "setitem":
         return item_overlaps(node)
     written = [leaf for leaf in written_by(node) if isinstance(leaf, torch.fx.Node)]
@@ -145,7 +144,7 @@ def writes_what_overlaps(node: torch.fx.Node) -> bool:
 
 
 def item_overlaps(node: torch.fx.Node) -> bool:
-    """Whether `x[key] = value` writes into a part of x that overlaps itself or the value."""
+    """Whether `x[key] = value` writes to a part of x that overlaps itself or the value."""
     target, key, value = (list(node.args) + [None] * 3)[:3]
     x, given = fake_of(target), fake_of(value)
     if repeats(x):
@@ -161,7 +160,7 @@ def item_overlaps(node: torch.fx.Node) -> bool:
 
 
 def is_pointwise(node: torch.fx.Node) -> bool:
-    """Whether each element that a node writes depends on those at the same place alone."""
+    """Whether each element that a node writes depends only on elements at the same position."""
     name = name_of(node).partition(".")[0]
     if name in POINTWISE:
         return True
@@ -196,8 +195,8 @@ def is_static(fake: torch.Tensor) -> bool:
 
 
 def repeats(fake: Any) -> bool:
-    """Whether two elements of a written tensor may be one in memory. Of one whose sizes vary only
-    an expanded dimension tells."""
+    """Whether two elements of a written tensor may share memory. With dynamic sizes, only expanded
+    dimensions are recognised."""
     if not is_strided(fake):
         return False
     if is_static(fake):
@@ -210,8 +209,8 @@ def repeats(fake: Any) -> bool:
 
 
 def clash(written: Any, other: Any, pointwise: bool) -> bool:
-    """Whether what a node writes overlaps another tensor that it takes; the same elements at the
-    same places do no harm to an operator that works element by element."""
+    """Whether a written tensor overlaps another argument. For a pointwise operator, the same
+    elements at the same positions are no problem."""
     if not share(written, other):
         return False
     if not (is_static(written) and is_static(other)):
@@ -221,7 +220,7 @@ def clash(written: Any, other: Any, pointwise: bool) -> bool:
 
 
 def window(fake: torch.Tensor) -> Window:
-    """Where a fake tensor's elements are, counted from the start of its storage."""
+    """The position of a fake tensor's elements in its storage."""
     size = fake.element_size()
     return Window(
         1 + int(fake.storage_offset()) * size, size, tuple(fake.shape), tuple(fake.stride())

@@ -1,5 +1,5 @@
 """Which nodes of a captured graph may raise because of tensor values, draw random numbers, or
-switch modes when they run. (Errors in shapes and dtypes are found during capture.)"""
+switch modes. (Errors in shapes and dtypes are found during capture.)"""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from .mutations import may_write, written_nodes
 from .node_targets import is_foreign, is_users, name_of
 from .passes.memory import memory_at
 
-# Words in an operator's name. INDEX: it raises for an integer out of range, on the CPU (CUDA tells
-# later, by an assertion).
+# Words in an operator's name. INDEX: it raises for an integer out of range, on the CPU. (CUDA
+# reports it later, by an assertion.)
 INDEX = (
     "index", "embedding", "gather", "scatter", "take", "put", "one_hot", "nll_loss",
     "cross_entropy", "bincount", "getitem", "setitem",
@@ -60,7 +60,7 @@ MODES = (
 
 
 def may_raise(node: torch.fx.Node) -> bool:
-    """Whether running a node may raise although its shapes fit."""
+    """Whether a node may raise although its shapes fit."""
     name = name_of(node)
     known = any(word in name for word in ALWAYS) or (
         any(word in name for word in INDEX) and takes_integers(node)
@@ -80,14 +80,14 @@ def takes_integers(node: torch.fx.Node) -> bool:
 
 
 def raises_after_writing(nodes: Sequence[torch.fx.Node]) -> bool:
-    """Whether a node that may raise comes behind (or is) one that writes."""
+    """Whether a node that may raise comes after (or is) one that writes."""
     writes = next((position for position, node in enumerate(nodes) if may_write(node)), len(nodes))
     return any(may_raise(node) for node in nodes[writes:])
 
 
 def raises_unread(graph: torch.fx.Graph) -> bool:
-    """Whether a node may raise though nothing that the graph returns or leaves in its inputs
-    depends on it; tracers drop such nodes."""
+    """Whether a node may raise on which no result and no written input depends; tracers drop such
+    nodes."""
     if not any(map(may_raise, graph.nodes)):
         return False
     return any(may_raise(node) and "assert" not in name_of(node) for node in unread_nodes(graph))
@@ -119,8 +119,7 @@ def unread_nodes(graph: torch.fx.Graph) -> list[torch.fx.Node]:
 
 
 def overwrites(node: torch.fx.Node) -> bool:
-    """Whether a node writes all of its first argument's memory, in numbers, and reads none of
-    it."""
+    """Whether a node overwrites all of its first argument's memory and reads none of it."""
     if name_of(node) not in OVERWRITES or node.args[0] in node.args[1:]:
         return False
     example = node.all_input_nodes[0].meta.get("example_value")
@@ -132,7 +131,7 @@ def overwrites(node: torch.fx.Node) -> bool:
 
 
 def switches_modes(node: torch.fx.Node) -> bool:
-    """Whether a node switches one of torch's modes for those behind it."""
+    """Whether a node switches one of torch's modes for later nodes."""
     return name_of(node) in MODES
 
 
@@ -148,12 +147,12 @@ def draws_unread(graph: torch.fx.Graph) -> bool:
 
 
 def named_as_random(name: str) -> bool:
-    """Whether an operator is called as torch calls those that draw random numbers."""
+    """Whether an operator's name follows torch's convention for drawing random numbers."""
     return any(word in name for word in RANDOM)
 
 
 def may_draw(node: torch.fx.Node) -> bool:
-    """Whether a node may draw from torch's generators; one of which nothing is known may."""
+    """Whether a node may draw from torch's generators; an unknown function may."""
     return _draws(node) or is_foreign(node)
 
 
@@ -164,8 +163,7 @@ def _draws(node: torch.fx.Node) -> bool:
 
 
 def _drops_nothing(node: torch.fx.Node) -> bool:
-    """Whether a node is one of torch's dropouts, or its attention, switched off: they draw no
-    numbers then."""
+    """Whether a node is a dropout, or attention, that is switched off and draws no numbers."""
     name = name_of(node).strip("_")
     if is_users(node) or is_foreign(node):
         return False
@@ -173,7 +171,7 @@ def _drops_nothing(node: torch.fx.Node) -> bool:
         return _argument(node, 4, "dropout_p", otherwise=0.0) == 0
     if "dropout" not in name:
         return False
-    kernel = name.startswith(("native", "fused"))  # these draw for a chance of 0, too
+    kernel = name.startswith(("native", "fused"))  # these draw even for a probability of 0
     chance = 0.5 if kernel else _argument(node, 1, "p", otherwise=0.5)
     return chance == 0 or _argument(node, 2, "training", "train", otherwise=True) is False
 

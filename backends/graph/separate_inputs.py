@@ -1,9 +1,9 @@
 """Gives inputs that share a storage without overlapping storages of their own.
 
-Views of one buffer (chunks, rows, interleaved columns) are as good as separate tensors where guards
-say that they do not overlap, but compilers go by storages: aot_autograd would make one input of
-them, with their places in it written into the compiled code. In: a captured graph and its example
-inputs. Out: the same, with other fake tensors in its nodes' meta and other examples.
+Views of one buffer (chunks, rows, interleaved columns) can be treated as separate tensors where
+guards check that they do not overlap. But compilers compare storages: aot_autograd would make one
+input of them, with their offsets compiled in. In: a captured graph and its example inputs. Out: the
+same, with other fake tensors in its nodes' meta and other examples.
 """
 
 from __future__ import annotations
@@ -21,19 +21,16 @@ from .gradient_history import note_history
 from .passes.memory import plain_memory_at
 from .runtime_errors import ENTER_AUTOCAST, EXIT_AUTOCAST, GRAD_MODE, switches_modes
 
-UNDERSTOOD = (
-    GRAD_MODE,
-    ENTER_AUTOCAST,
-    EXIT_AUTOCAST,
-)  # nodes that switch modes, and may be run once more
+# nodes that switch modes, and may run again
+UNDERSTOOD = (GRAD_MODE, ENTER_AUTOCAST, EXIT_AUTOCAST)
 
 
 class Inseparable(Exception):
-    """The graph cannot be run on other fake tensors; the message says why."""
+    """The graph cannot run on other fake tensors; the message says why."""
 
 
 def shared_inputs(inputs: Sequence[torch.fx.Node]) -> list[torch.fx.Node]:
-    """The inputs in a storage that has several of them, one of which is written."""
+    """The inputs in storages that contain several inputs, one of them written."""
     places = {node: memory for node in inputs if (memory := plain_memory_at(node)) is not None}
     stored = Counter(places.values())
     written = {memory for node, memory in places.items() if node.meta.get("mutated")}
@@ -41,16 +38,14 @@ def shared_inputs(inputs: Sequence[torch.fx.Node]) -> list[torch.fx.Node]:
 
 
 def separate(gm: torch.fx.GraphModule, examples: Sequence[Any]) -> list[Any]:
-    """Gives inputs that share written storages storages of their own, in the graph's meta and in
-    the examples, which it returns. Raises Inseparable, having changed nothing."""
+    """Gives inputs in shared, written storages storages of their own, in the graph's meta and in
+    the returned examples. Raises Inseparable, with nothing changed."""
     inputs = gm.graph.find_nodes(op="placeholder")
     shared = shared_inputs(inputs)
     if not shared:
         return list(examples)
-    anew = {
-        *shared,
-        *(node for node in inputs if node.meta.get("mutated")),
-    }  # what is written is not any more what it was
+    # the example no longer has its original content
+    anew = {*shared, *(node for node in inputs if node.meta.get("mutated"))}
     made = [
         alone(item) if node in anew else item for node, item in zip(inputs, examples, strict=True)
     ]
@@ -75,7 +70,7 @@ def separate(gm: torch.fx.GraphModule, examples: Sequence[Any]) -> list[Any]:
 
 
 def alone(tensor: Any) -> torch.Tensor:
-    """A tensor of the same kind on memory of its own."""
+    """A tensor of the same kind on separate memory."""
     if not isinstance(tensor, torch.Tensor) or isinstance(tensor, FakeTensor):
         raise Inseparable("sizes vary")
     if (
@@ -105,8 +100,7 @@ def alone(tensor: Any) -> torch.Tensor:
 def propagate_fakes(
     gm: torch.fx.GraphModule, fakes: dict[torch.fx.Node, Any], mode: Any
 ) -> dict[torch.fx.Node, Any]:
-    """What each node makes when the graph runs on other fake inputs. The others, which are not
-    written, stay what they are."""
+    """Runs the graph on other fake inputs. The others, which are not written, stay as they are."""
     values: dict[torch.fx.Node, Any] = {}
     if any(switches_modes(node) and name(node) not in UNDERSTOOD for node in gm.graph.nodes):
         raise Inseparable("it switches modes")

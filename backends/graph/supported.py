@@ -25,7 +25,7 @@ COLLECTIVES = (
 
 
 def device_types(gm: torch.fx.GraphModule) -> set[str]:
-    """The types of devices that a graph's tensors lie on."""
+    """The device types of a graph's tensors."""
     return {
         fake.device.type
         for node in gm.graph.nodes
@@ -34,7 +34,7 @@ def device_types(gm: torch.fx.GraphModule) -> set[str]:
 
 
 def reason_to_refuse(backend: Backend, gm: torch.fx.GraphModule) -> str:
-    """Why a graph is not for a backend, "" where it is."""
+    """Why a backend cannot run a graph; "" if it can."""
     lacks = backend.missing()
     if lacks:
         return f"is not usable here: {lacks}"
@@ -50,7 +50,7 @@ def reason_to_refuse(backend: Backend, gm: torch.fx.GraphModule) -> str:
 
 
 def reason_not_to_try(gm: torch.fx.GraphModule) -> str:
-    """Why a graph must not run for a trial, the same on each rank; "" where it may."""
+    """Why a graph must not be run for a trial (the same on each rank); "" if it may."""
     if any(map(gains_history, gm.graph.find_nodes(op="placeholder"))):
         return "an input gets a history of autograd's, which a trial's copies could not have"
     for node in inner_nodes(gm):
@@ -65,15 +65,14 @@ def reason_not_to_try(gm: torch.fx.GraphModule) -> str:
 
 
 def is_opaque(node: torch.fx.Node) -> bool:
-    """Whether a node calls a function that is neither torch's nor Python's own: it may do
-    anything."""
+    """Whether a node calls a function that is neither torch's nor Python's: it may do anything."""
     if node.op != "call_function" or isinstance(node.target, CustomFunction | Checkpointed):
         return False
     return is_foreign(node)
 
 
 def inner_nodes(gm: torch.fx.GraphModule) -> Iterator[torch.fx.Node]:
-    """The nodes of a graph and of the pieces that its calls stand for."""
+    """The nodes of a graph and of the subgraphs that its calls contain."""
     for node in gm.graph.nodes:
         yield node
         pieces: tuple[Any, ...] = ()
@@ -87,6 +86,6 @@ def inner_nodes(gm: torch.fx.GraphModule) -> Iterator[torch.fx.Node]:
 
 
 def at(node: torch.fx.Node) -> str:
-    """The user's line of a node, for a sentence."""
+    """The user's line of a node, for a message."""
     line = node.meta.get("line", "")
     return f" ({line})" if line else ""

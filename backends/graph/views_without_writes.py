@@ -1,11 +1,10 @@
-"""Results of a graph that are made outside of it, by eager's operators from an input or one more
-result.
+"""Views that are created after the compiled graph, by eager's operators, from an input or an
+additional result.
 
-Views that autograd lets nobody write to, which torch.split(), chunk() and unbind() give of a tensor
-with gradients: a compiled graph's own would be views of nothing, or of something else, and what
-Python writes into them would go past the gradients, where eager raises. Views of an input that is
-written, where sizes vary: aot_autograd makes them at the offset in memory that they have in its new
-value.
+Two kinds of results need this. torch.split(), chunk() and unbind() of a tensor with a gradient give
+views that autograd forbids to write to; a compiled graph's views would have another base, and
+Python could write to them past the gradients, where eager raises. And where sizes vary,
+aot_autograd places views of a written input at the offset that they have in its new value.
 """
 
 from __future__ import annotations
@@ -24,22 +23,23 @@ from .passes.memory import memory_at
 
 
 @dataclass(frozen=True)
-class Outside:
-    """What is done behind a graph. `results`: those of the graph itself; `piece` makes views of
-    some of them, and of inputs, which a compiled graph may return as another tensor. `places`: of
-    each result of both together, its number among the graph's, or, from their end on, among the
-    views."""
+class ViewsAfterGraph:
+    """What runs after a graph. `results`: those of the graph itself. `view_graph` creates views of
+    some of them, and of inputs, since a compiled graph may return an input as another tensor.
+    `places`: for each result of both together, its position among the graph's results or, after
+    those, among the views."""
 
     results: tuple[torch.fx.Node, ...]
-    piece: ExtractedGraph
+    view_graph: ExtractedGraph
     places: tuple[int, ...]
 
     def around(
         self, run: Callable[..., Any], inputs: Sequence[torch.fx.Node]
     ) -> Callable[..., Any]:
-        """inputs: the nodes of the arguments that `run` takes."""
-        makes, places = self.piece.run, self.places
-        taken = tuple((*inputs, *self.results).index(node) for node in self.piece.inputs)
+        """A function that runs the graph, then creates the views. inputs: the nodes of the
+        arguments that `run` takes."""
+        makes, places = self.view_graph.run, self.places
+        taken = tuple((*inputs, *self.results).index(node) for node in self.view_graph.inputs)
 
         def call(*args: Any) -> Any:
             results = tuple(run(*args))
@@ -53,31 +53,31 @@ class Outside:
 
 def views_to_make_outside(
     nodes: Sequence[torch.fx.Node], outputs: Sequence[torch.fx.Node]
-) -> Outside | None:
-    """Those among the results of a graph with these nodes; None without one that can be made behind
-    it."""
+) -> ViewsAfterGraph | None:
+    """Those results of a graph with these nodes that have to be created after it; None where there
+    are none."""
     forbidden = dict.fromkeys(node for node in outputs if is_forbidden(node))
-    made = dict.fromkeys(step for node in forbidden for step in way_from_base(node))
+    made = dict.fromkeys(step for node in forbidden for step in path_from_base(node))
     if made and is_written_behind(
         nodes[next(place for place, node in enumerate(nodes) if node in made) :], made
     ):
         forbidden, made = {}, {}
-    moving = {node: way for node in views_at_an_offset(outputs) if (way := way_from_input(node))}
+    moving = {node: way for node in views_at_an_offset(outputs) if (way := path_from_input(node))}
     made |= dict.fromkeys(step for way in moving.values() for step in way)
     views = forbidden | dict.fromkeys(moving)
     steps = [node for node in nodes if node in made]
     if not steps:
         return None
-    piece = extract_subgraph(steps, (), tuple(views))
-    bases = [node for node in piece.inputs if node.op != "placeholder"]
+    view_graph = extract_subgraph(steps, (), tuple(views))
+    bases = [node for node in view_graph.inputs if node.op != "placeholder"]
     results = tuple(dict.fromkeys([node for node in outputs if node not in views] + bases))
     numbers = {node: number for number, node in enumerate((*results, *views))}
-    return Outside(results, piece, tuple(numbers[node] for node in outputs))
+    return ViewsAfterGraph(results, view_graph, tuple(numbers[node] for node in outputs))
 
 
 def reason(results: Sequence[torch.fx.Node]) -> str:
-    """Why a graph with these results, after others are made outside, is only for torch's own
-    operators; "" where it is not."""
+    """Why a graph with these results, after others are made outside, can only run on torch's own
+    operators; "" otherwise."""
     if views_at_an_offset(results):
         return "a result is a view of an input that is written, and sizes vary"
     if any(map(is_forbidden, views_of_written(results))):
@@ -108,9 +108,9 @@ def has_symbols(node: torch.fx.Node) -> bool:
     )
 
 
-def way_from_input(view: torch.fx.Node) -> list[torch.fx.Node]:
-    """The nodes by which a view comes from inputs; none where one of them does more than to look at
-    them, or autograd has a part in it."""
+def path_from_input(view: torch.fx.Node) -> list[torch.fx.Node]:
+    """The nodes that make a view from inputs; none where one of them does more than make a view, or
+    is differentiated."""
     found, todo = [], [view]
     while todo:
         node = todo.pop()
@@ -134,8 +134,8 @@ def is_forbidden(node: torch.fx.Node) -> bool:
     return node.op != "placeholder" and _get_creation_meta(fake) == CreationMeta.MULTI_OUTPUT_NODE
 
 
-def way_from_base(view: torch.fx.Node) -> list[torch.fx.Node]:
-    """The nodes by which a view comes from the tensor that it is one of."""
+def path_from_base(view: torch.fx.Node) -> list[torch.fx.Node]:
+    """The nodes that make a view from its base."""
     base, shared = view.meta["example_value"]._base, memory_at(view)
     found, todo = [], [view]
     while todo:

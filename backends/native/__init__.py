@@ -1,5 +1,5 @@
 """framejit's own compiler.
 
-In: a functional ATen graph. Out: loops (lower, ir), fused (fuse), printed as C or Triton
-(printers), compiled (toolchain), and a Python function that launches them.
+In: a functional ATen graph. Out: a Python function that launches kernels. The stages: loops (lower,
+ir), fusion (fuse), text in C or Triton (printers), compilers (toolchain).
 """

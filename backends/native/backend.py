@@ -1,5 +1,5 @@
-"""`native`: framejit's own compiler. Graph -> functional ATen graph -> loops -> fused loops -> C or
-Triton, and Python that calls it."""
+"""`native`, framejit's own compiler: graph -> functional ATen graph -> loops -> fused loops -> C or
+Triton, and the Python function that launches them."""
 
 from __future__ import annotations
 
@@ -32,8 +32,8 @@ from ..graph.passes.epilogues import join_epilogues
 from ..graph.passes.functional import fakes, functional, needs_wrappers
 from ..registry import register_backend
 from .frozen_graph import FrozenGraph
-from .fuse.beside import put_beside
 from .fuse.fuse import fuse
+from .fuse.horizontal import fuse_horizontally
 from .fuse.in_place import reuse_memory
 from .fuse.split import split_long_rows
 from .ir.ir import AnyKernel, Bound, Call, Program, whole, writes
@@ -53,8 +53,7 @@ if TYPE_CHECKING:
 
 Around = Callable[["GraphPart", Callable[..., Any]], Callable[..., Any]]
 
-# Called as they are though torch knows how to decompose them: what they become would be slower than
-# they are.
+# Operators that are called although torch could decompose them: decomposed, they would be slower.
 WHOLE = (
     "_scaled_dot_product", "upsample_", "grid_sampler", "im2col", "col2im", "unfold_backward",
     "index_add", "index_copy", "index_fill",
@@ -62,14 +61,15 @@ WHOLE = (
     "multilabel", "reflection_pad", "replication_pad",
     "_unsafe_index", "embedding_dense_backward", "take", "_chunk_cat", "unfold", "max_pool",
     "avg_pool", "native_dropout",
-    "binary_cross_entropy.default",  # and it refuses some numbers, which what it becomes does not
+    # and the operator raises for some numbers, which its decomposition does not
+    "binary_cross_entropy.default",
 )  # fmt: skip
 
 
 @lru_cache(1)
 def decompositions() -> dict[Any, Callable[..., Any]]:
-    """torch's decompositions of operators that have no lowering here; composite ones come apart
-    without."""
+    """torch's decompositions of operators without a lowering; composite operators are decomposed
+    anyway."""
     known = _core_aten_decompositions_post_autograd().items()
     made = {
         operator: rule
@@ -81,8 +81,8 @@ def decompositions() -> dict[Any, Callable[..., Any]]:
 
 @dataclass
 class CompileReport:
-    """What became of a graph: the host program, its different kernels, operators that are called,
-    why neighbours stayed apart. `clock`: takes the times of its phases."""
+    """The result of compiling a graph: the host program, its distinct kernels, the operators that
+    it calls, and why neighbouring kernels were not fused. `clock`: measures the phases."""
 
     clock: Clock = field(default_factory=Clock)
     host: str = ""
@@ -98,30 +98,29 @@ class CompileReport:
         )
 
     def calls(self) -> list[tuple[str, int]]:
-        """The operators that are called, and how often."""
-        return Counter(map(short, self.called)).most_common()
+        """The called operators, and how often each is called."""
+        return Counter(map(short_name, self.called)).most_common()
 
-    def tell(self, report: Reporter, part: str) -> None:
+    def send_to(self, report: Reporter, part: str) -> None:
         apart = tuple((first, second, reason) for (first, second), reason in self.apart.items())
         report.kernels(part, tuple(self.kernels), tuple(self.calls()), apart, self.host)
 
 
-def short(operator: str) -> str:
+def short_name(operator: str) -> str:
     return operator.removeprefix("aten.").removesuffix(".default")
 
 
 def kernel_records(
     language: str, texts: Iterable[tuple[str, AnyKernel]], names: str
 ) -> list[KernelRecord]:
-    """One of each different text, with the operators of the first kernel that it was printed
-    for."""
+    """One record for each distinct text, with the operators of the first kernel with that text."""
     first: dict[str, AnyKernel] = {}
     for text, kernel in texts:
         first.setdefault(text, kernel)
     made = []
     for number, (text, kernel) in enumerate(first.items()):
         name = names.format(number)
-        ops = tuple(op for op, _ in groupby(map(short, kernel.origins)))
+        ops = tuple(op for op, _ in groupby(map(short_name, kernel.origins)))
         made.append(KernelRecord(name, language, ops, text.replace("NAME", name)))
     return made
 
@@ -132,13 +131,15 @@ def native(
     around: Around | None = None,
     report: Reporter = UNREPORTED, freezing: bool = False, layout_optimization: bool = True,
 ) -> Callable[..., Any]:  # fmt: skip
-    """Compiles a captured graph; what has no kernel of ours runs by torch's own operators. mode:
-    with max-autotune, kernels for the GPU are tuned by measuring. around: gets the parts of a graph
-    with gradients and the callables made of them, and returns what is called instead. freezing:
-    without gradients, what depends on parameters alone is computed once, batch norms become part of
-    the weights before them, and all that is done again when a parameter has changed.
-    layout_optimization: without gradients, convolutions get their tensors channels-last where that
-    should pay."""
+    """Compiles a captured graph; operators without a kernel of ours run by torch.
+
+    mode: with max-autotune, kernels for the GPU are tuned by measuring. around: gets each part of a
+    graph with gradients and its compiled form; what it returns is called instead. freezing: for
+    graphs without gradients; values that depend only on parameters are computed once, batch norms
+    are folded into the weights before them, and both are repeated when a parameter has changed.
+    layout_optimization: for graphs without gradients; convolutions run channels-last where that
+    should pay.
+    """
     if not any(isinstance(fake, FakeTensor) for fake in fakes(gm)) or any(
         map(runs_as_captured, gm.graph.nodes)
     ):
@@ -175,7 +176,7 @@ def native(
 
 
 def is_transform_on_cpu(node: torch.fx.Node) -> bool:
-    """Whether it is a Fourier transform of torch.fft, on the CPU."""
+    """Whether it is a torch.fft transform on the CPU."""
     fake = node.meta.get("example_value")
     return (
         isinstance(fake, FakeTensor)
@@ -186,8 +187,8 @@ def is_transform_on_cpu(node: torch.fx.Node) -> bool:
 
 @lru_cache(1)
 def fake_transforms_have_the_real_strides() -> bool:
-    """Whether FakeTensor knows the strides of what Fourier transforms on the CPU return, found out
-    by trying one (2.11 does not)."""
+    """Whether FakeTensor gives the real strides of Fourier transforms on the CPU, determined by
+    trying one (torch 2.11 does not)."""
     real = torch.zeros(6, 7, 12)
     with FakeTensorMode() as mode:
         fake = mode.from_tensor(real)
@@ -196,8 +197,7 @@ def fake_transforms_have_the_real_strides() -> bool:
 
 
 def is_data_dependent(error: Exception) -> bool:
-    """Whether a number was asked for that depends on a tensor's values. Who raises that has loaded
-    torch's symbolic shapes."""
+    """Whether the error says that a number depends on a tensor's values."""
     if isinstance(error, DataDependentOutputException):
         return True
     return isinstance(
@@ -210,7 +210,7 @@ def is_data_dependent(error: Exception) -> bool:
 
 @dataclass(frozen=True)
 class CompileSettings:
-    """What a graph is compiled with: native's options."""
+    """The options with which a graph is compiled."""
 
     around: Around | None
     report: Reporter
@@ -233,7 +233,7 @@ def compile_captured(
     except NotImplementedError:
         return differentiable(gm, example_inputs, wanted)
     report(f"compiled: {compile_report}")
-    compile_report.tell(report, "graph")
+    compile_report.send_to(report, "graph")
     return (
         without_gradients(compiled)
         if any(getattr(example, "requires_grad", False) for example in example_inputs)
@@ -247,7 +247,7 @@ def compile_inference(
     wanted: CompileSettings,
     compile_report: CompileReport,
 ) -> Callable[..., Any]:
-    """A graph without gradients by way of a functional one."""
+    """Compiles a graph without gradients by way of a functional graph."""
     aten_graph = functional(join_attention(gm), decompositions())
     divided = None
     if wanted.freezing:
@@ -274,23 +274,22 @@ def compile_inference(
 
 
 def is_parameter(node: torch.fx.Node, example: Any) -> bool:
-    """Whether an input may be taken to stay as it is: a parameter, or an attribute of something,
-    which the graph does not write."""
+    """Whether an input can be assumed constant: a parameter or an attribute that the graph does not
+    write."""
     if not isinstance(example, torch.Tensor) or example.is_inference() or node.meta.get("mutated"):
         return False
     return isinstance(example, torch.nn.Parameter) or "." in node.meta.get("path", "")
 
 
 def gpu() -> Any:
-    """The part for the GPU: it needs Triton, which torch for the CPU comes without. Raises
+    """The module for the GPU. It needs Triton, which torch for the CPU does not include. Raises
     ImportError."""
     return importlib.import_module(".gpu", __package__)
 
 
 @lru_cache(1)
 def usable() -> frozenset[str]:
-    """Types of devices for which kernels can be compiled here; a missing tool is reported once, in
-    a warning."""
+    """Device types for which kernels can be compiled here. Warns once about a missing tool."""
     found = set()
     try:
         compiler()
@@ -313,7 +312,7 @@ def usable() -> frozenset[str]:
 
 
 def processors() -> dict[str, int]:
-    """By type of device, how many rows a kernel should have at least to keep it busy."""
+    """For each device type, how many rows a kernel should have at least to keep it busy."""
     found = {"cpu": torch.get_num_threads()}
     if "cuda" in usable():
         found["cuda"] = (
@@ -337,8 +336,8 @@ def without_gradients(compiled: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def is_window(result: Any, args: Sequence[Any]) -> bool:
-    """Whether a result is another tensor on the memory of an argument: it says that it requires a
-    gradient when that does."""
+    """Whether a result is another tensor on the memory of an argument: then it requires a gradient
+    if that argument does."""
     return (
         isinstance(result, torch.Tensor)
         and result.requires_grad
@@ -347,8 +346,8 @@ def is_window(result: Any, args: Sequence[Any]) -> bool:
 
 
 def is_view_of_none(result: Any, args: Sequence[Any]) -> bool:
-    """Whether a result is to autograd a view, but of none of the arguments: as it was made without
-    gradients, nobody might write to it."""
+    """Whether autograd considers a result a view, but of none of the arguments: created without
+    gradients, it could not be written."""
     if not isinstance(result, torch.Tensor) or not result._is_view():
         return False
     return all(
@@ -359,9 +358,8 @@ def is_view_of_none(result: Any, args: Sequence[Any]) -> bool:
 
 
 class PendingKernels:
-    """Waits for kernels that compilers are still at: one after the other, or, while `together`, all
-    at the end, so that the next graph is lowered in the meantime. clock: takes the time that
-    waiting takes."""
+    """Waits for kernels that are being compiled: for each at once or, while `together`, for all at
+    the end, so that the next graph is lowered meanwhile. clock: measures the waiting."""
 
     def __init__(self, clock: Clock, together: bool = False) -> None:
         self.clock, self.together = clock, together
@@ -382,7 +380,7 @@ class PendingKernels:
 def differentiable(
     gm: torch.fx.GraphModule, example_inputs: list[Any], wanted: CompileSettings
 ) -> Callable[..., Any]:
-    """Forward and backward, both compiled."""
+    """Compiles the forward and the backward graph."""
     around, report = wanted.around, wanted.report
     waits = PendingKernels(report.clock, together=True)
 
@@ -404,13 +402,12 @@ def differentiable(
             report(f"backward runs torch's operators: {error}")
         else:
             report(f"compiled {direction}: {compile_report}")
-            compile_report.tell(report, direction)
+            compile_report.send_to(report, direction)
         return compiled if around is None else around(part, compiled)
 
     with report.phase("imports"):
-        parts = importlib.import_module(
-            "..autograd.graph_parts", __package__
-        )  # it loads torch's tracing
+        # loading torch's tracing takes time
+        parts = importlib.import_module("..autograd.graph_parts", __package__)
     with no_collections():
         made: Callable[..., Any] = parts.compile_forward_and_backward(
             gm,
@@ -419,12 +416,12 @@ def differentiable(
             random_like_eager=True,
             decompositions=decompositions(),
         )
-    waits.end()  # what is compiled from here on is a backward part at its first call
+    waits.end()  # from here on, only backward graphs are compiled, at their first call
     return made
 
 
 def as_it_is(part: GraphPart, boxed: bool) -> Callable[..., Any]:
-    """A part by torch's operators."""
+    """A graph run by torch's operators."""
     run = part.module().forward
 
     def call(args: list[Any]) -> Any:
@@ -443,13 +440,13 @@ def compile_aten(
     tune: bool = False,
     waits: PendingKernels | None = None,
 ) -> Callable[..., Any]:
-    """A functional ATen graph, its nodes with fake results in meta["val"], as a function of its
-    inputs (boxed: of one list). tune: measures kernels for the GPU. waits: before its end nothing
-    may be called."""
+    """Compiles a functional ATen graph, whose nodes have fake results in meta["val"]. boxed: the
+    function takes one list of inputs. tune: measures kernels for the GPU. waits: before its `end`,
+    nothing may be called."""
     report = report or CompileReport()
     program, report.apart = fuse(lower(gm, usable()))
     report.called = [step.origin for step in program.steps if isinstance(step, Call)]
-    program = put_beside(split_long_rows(program, processors()))
+    program = fuse_horizontally(split_long_rows(program, processors()))
     choices = tune_kernels(program, report) if tune else {}
     reuse_memory(program)
     namespace = Namespace({"run": run})
@@ -507,8 +504,8 @@ def load_host(text: str, namespace: Namespace) -> Callable[..., Any]:
 
 
 def make_boxed(call: Callable[..., Any]) -> Callable[..., Any]:
-    """Marks a function that takes a list of its arguments, as aot_autograd's callers look for
-    it."""
+    """Marks a function that takes a list of its arguments, with the mark that aot_autograd looks
+    for."""
     call._boxed_call = True  # type: ignore[attr-defined]
     return call
 

@@ -1,4 +1,4 @@
-"""Keeps results that depend on parameters alone between calls, until a parameter changes (native's
+"""Caches values that depend only on parameters, until a parameter changes (native's option
 `freezing`)."""
 
 from __future__ import annotations
@@ -11,15 +11,15 @@ import torch
 
 from ...errors import warn_user
 
-MOST = 8  # times that parameters may change before nothing is kept any more
+MOST = 8  # changes of parameters after which nothing is cached any more
 VERSION, DATA_PTR = attrgetter("_version"), torch.Tensor.data_ptr
 
 
 class FrozenGraph:
-    """Calls `compiled` with the arguments and what `once` makes of some of them, which is made
-    again when those have changed: when a tensor is another one, was written to, or got other memory
-    (`.data = `). Writes through `.data` torch does not tell. To look costs some 0.15 us a parameter
-    at each call. plain: what to call when they change all the time."""
+    """Calls `compiled` with the arguments and the cached results of `once`, which are computed
+    again when a parameter is another tensor, was written, or has other memory (`.data = `). torch
+    does not record writes through `.data`. The check costs about 0.15 us a parameter in each call.
+    plain: called instead when parameters change all the time."""
 
     def __init__(
         self, once: Callable[..., Sequence[torch.Tensor]], positions: Sequence[int],
@@ -27,13 +27,12 @@ class FrozenGraph:
         plain: Callable[[], Callable[..., Any]],
     ) -> None:  # fmt: skip
         self.once, self.compiled, self.plain = once, compiled, plain
-        self.chosen = itemgetter(
-            slice(0, 0), *positions
-        )  # the slice, as one position alone would give no tuple
+        # the slice, since a single position would not give a tuple
+        self.chosen = itemgetter(slice(0, 0), *positions)
         self.known: tuple[torch.Tensor, ...] = ()
         self.versions: list[int] = []
         self.places: list[int] = []
-        self.memory: list[torch.Tensor] = []  # while it is held, no other tensor gets it
+        self.memory: list[torch.Tensor] = []  # held, so that no other tensor gets the same address
         self.results: Sequence[torch.Tensor] = ()
         self.changes = 0
         self.instead: Callable[..., Any] | None = None

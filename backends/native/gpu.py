@@ -1,5 +1,5 @@
-"""Kernels of a program on the GPU: printed as Triton, compiled side by side, launched through the
-driver."""
+"""Compiles a program's kernels for the GPU: printed as Triton, compiled in parallel, launched
+through the driver."""
 
 from __future__ import annotations
 
@@ -23,21 +23,21 @@ from .toolchain.load_triton import Job
 
 
 def check() -> None:
-    """Raises RuntimeError where Triton has no compiler for the GPU."""
+    """Raises RuntimeError if Triton has no compiler for the GPU."""
     major, minor = torch.cuda.get_device_capability()
     if (major, minor) < (7, 0):
         raise RuntimeError(f"the GPU's compute capability is {major}.{minor}, Triton needs 7.0")
 
 
 def prepare() -> None:
-    """Starts what compiles kernels, so that it is ready when there are some."""
+    """Starts the compiler processes, so that they are ready when there are kernels."""
     load_triton.workers()
 
 
 @dataclass(frozen=True)
 class Launches:
-    """What launches each kernel of a program, and its text, by position of a step. `finish`: puts
-    the compiled kernels into the namespace, once they are there; nothing may be launched before."""
+    """For each kernel of a program, how it is launched and its text, by position of its step.
+    `finish`: puts the compiled kernels into the namespace; nothing may be launched before."""
 
     calls: dict[int, Launch]
     texts: dict[int, str]
@@ -50,7 +50,7 @@ def launches(
     namespace: Namespace,
     choices: Mapping[int, Choice],
 ) -> Launches:
-    """Prints kernels and has them compiled; equal ones once. choices: tiles that were tuned, by
+    """Prints kernels and compiles them in the background; equal ones once. choices: tuned tiles, by
     position."""
     device = device_of(program)
     patterns = Patterns()
@@ -66,7 +66,7 @@ def launches(
         printed[position] = replace(
             one, parameters=one.parameters.on(dict(zip(first, names, strict=True)))
         )
-    loading = load_triton.Loading(jobs.values(), device)
+    loading = load_triton.KernelLoader(jobs.values(), device)
     called = {one: f"gpu_kernel_{number}" for number, one in enumerate(loading.jobs)}
     calls = {
         position: Launch(f"{called[jobs[position]]}({one.programs}, stream, ",
@@ -84,8 +84,7 @@ def launches(
 def what_is_printed(
     kernel: AnyKernel, program: Program, choice: Choice | None, patterns: Patterns
 ) -> tuple[Any, tuple[str, ...]]:
-    """What kernels have in common whose texts differ in nothing, and the names of this one's
-    buffers."""
+    """The properties that determine a kernel's text, and the names of its buffers."""
     if isinstance(kernel, Product):
         return id(kernel), tuple(reads(kernel).union(writes(kernel)))
     bound = kernel if isinstance(kernel, Bound) else patterns.bind(kernel)
@@ -97,8 +96,8 @@ def what_is_printed(
 
 
 def tune_program(program: Program) -> dict[int, Choice]:
-    """Measures tiles for a program's kernels, and makes one kernel of a product and its reader
-    where that is faster. What was chosen, by position of a step."""
+    """Tunes tiles for a program's kernels, and joins products with their consumers where that is
+    faster. Returns the choices, by position of a step."""
     return Tuner(OnDevice(device_of(program))).tune(program)
 
 
@@ -106,7 +105,8 @@ def prologue(
     program: Program, namespace: Namespace, again: Callable[[], Callable[..., Any]], *, boxed: bool
 ) -> list[str]:
     """Lines before the first launch. again: compiles the program's graph untuned, for calls under
-    another precision than products were tuned for. boxed: that takes a list of its arguments."""
+    another precision than products were tuned for. boxed: whether the function takes one list of
+    arguments."""
     namespace.objects["current_stream"] = torch._C._cuda_getCurrentRawStream
     lines = [f"stream = current_stream({device_of(program)})"]
     if any(

@@ -11,11 +11,11 @@ from .printers.triton import POINTERS, PREAMBLE, PrintedKernel, print_triton
 from .toolchain.load_triton import Job
 
 Choice = Tiles | Blocks
-MOST_ALIGNED = 64  # arguments of which it is known
+MOST_ALIGNED = 64  # types of arguments
 
 
 def print_step(step: Kernel, buffers: Mapping[str, Buffer], choice: Choice | None) -> PrintedKernel:
-    """A kernel or a product as text, cut as chosen, or as the table says."""
+    """A kernel or a product as text, with the chosen tiles or those of the table."""
     if isinstance(step, Product):
         return print_product(
             step, buffers, choice if isinstance(choice, Blocks) else blocks_to_try(step)[0]
@@ -24,7 +24,7 @@ def print_step(step: Kernel, buffers: Mapping[str, Buffer], choice: Choice | Non
 
 
 def job(buffers: Mapping[str, Buffer], printed: PrintedKernel) -> Job:
-    """What is compiled: for buffers that begin at multiples of 16 bytes, as torch's allocators give
+    """A compiler job, for buffers that are aligned to 16 bytes, as torch's allocators align
     them."""
     parameters = printed.parameters
     names = [f"in{n}" for n in range(len(parameters.loaded))] + [

@@ -1,7 +1,8 @@
-"""Layer and group norms on the CPU of half precision with parameters in float32, as under autocast.
+"""Layer and group norms on the CPU with half-precision input and float32 parameters, as under
+autocast.
 
-torch's kernels keep their statistics in float32, FakeTensor promises them in the input's dtype.
-They are decomposed to norms in float32, which the statistics of either agree with.
+torch's kernels compute their statistics in float32, but FakeTensor gives them the input's dtype.
+Decomposed to norms in float32, both agree.
 """
 
 from __future__ import annotations

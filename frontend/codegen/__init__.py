@@ -1,5 +1,5 @@
-"""Code objects from captures.
+"""Generates code objects from captures.
 
-In: a `Capture`. Out: code that calls the graph, applies the side effects, and returns or goes on
-behind the graph break.
+In: a `Capture`. Out: code that calls the graph, applies the side effects, and returns or continues
+after the graph break.
 """

@@ -1,5 +1,5 @@
-"""Capture to code: call the graph, apply the side effects, then return, or run the breaking
-instruction and hand on the rest.
+"""Generates the code object of a capture: it calls the graph, applies the side effects, then
+returns, or runs the breaking instruction and returns a continuation.
 
 Out: the code object, the graph's outputs, and the paths whose objects the guards must lift for it.
 """
@@ -33,20 +33,17 @@ class GraphSlot:
 
 
 @dataclass(frozen=True)
-class Rebuilt:
-    """The result of `rebuild`. `bind` puts the compiled graph where the code expects it."""
+class GeneratedCode:
+    """The result of `generate_code`. `bind` puts the compiled graph among the code's constants."""
 
     code: CodeType
     slot: GraphSlot
     inputs: tuple[torch.fx.Node, ...]
     outputs: tuple[torch.fx.Node, ...]
     lifted: tuple[Source, ...]
-    argument_locations: (
-        tuple[int, ...] | None
-        # where the code only calls the graph and returns its one result: its arguments, as an Entry
-        # has
-        # them
-    )
+    # If the code only calls the graph and returns its one result: where the graph's arguments are,
+    # as Entry stores it.
+    argument_locations: tuple[int, ...] | None
 
     def bind(self, compiled: Any) -> CodeType:
         consts = tuple(compiled if const is self.slot else const for const in self.code.co_consts)
@@ -55,28 +52,27 @@ class Rebuilt:
 
 @dataclass(frozen=True)
 class Continuations:
-    """The names in generated code of what comes next: callables of a state tuple, whose result the
-    code returns."""
+    """Factories of the callables that generated code returns a call of: each takes a state
+    tuple."""
 
-    resume: Callable[
-        [tuple[SuspendedFrame, ...]], Any
-    ]  # after a break, in the innermost of these frames
+    # after a break, in the innermost of these frames
+    resume: Callable[[tuple[SuspendedFrame, ...]], Any]
     rerun: Callable[[], Any]  # this same frame or continuation in eager, from its start
 
 
-def rebuild(
+def generate_code(
     capture: Capture,
     continuations: Continuations,
     globals_: dict[str, Any],
     marks: TimingMarks | None,
-) -> Rebuilt:
+) -> GeneratedCode:
     """Emits the code of a capture, with calls of `marks` where it is measured. Raises
     CannotReconstruct or UnsupportedInstruction when Python's state cannot be made."""
     emission = Emission(capture, continuations, globals_, marks, lifted=True)
-    rebuilt = emission.run()
-    if not rebuilt.lifted:
-        rebuilt = Emission(capture, continuations, globals_, marks, lifted=False).run()
-    return rebuilt
+    generated = emission.run()
+    if not generated.lifted:
+        generated = Emission(capture, continuations, globals_, marks, lifted=False).run()
+    return generated
 
 
 class Emission:
@@ -98,7 +94,7 @@ class Emission:
         self.r = Reconstructor(self.b, capture.entry, globals_)
         self.slot = GraphSlot()
 
-    def run(self) -> Rebuilt:
+    def run(self) -> GeneratedCode:
         trace, exit_ = self.capture.trace, self.capture.exit
         if isinstance(exit_, BreakExit):
             self.b.line(self.capture.decoded.instrs[exit_.frames[0].index].line)
@@ -117,7 +113,7 @@ class Emission:
             self.b.return_value()
         else:
             emit_break(self.b, self.r, exit_, self.continuations.resume, self.marks)
-        return Rebuilt(
+        return GeneratedCode(
             self.b.finish(),
             self.slot,
             inputs,

@@ -1,9 +1,11 @@
-"""The end of generated code at a break: real slots and stack, the raw group, and a Continuation for
-each way out of it.
+"""The end of generated code at a graph break: it restores the slots and the stack of the broken
+frame, runs the breaking instruction group, and returns a continuation for each way out of that
+group.
 
-A break in an inlined frame is run by stubs, one a frame: functions with the user's names and lines,
-each with its state restored, that call one another down to the raw group. A stub returns the maker
-of the continuation and its frame's new state; the code above adds its own state.
+A break in an inlined frame is run by stubs, one for each inlined frame. A stub is a function with
+the names and lines of the user's function; it restores its frame's state and calls the next stub,
+down to the one that runs the breaking group. A stub returns the continuation's maker and its
+frame's new state, to which its caller adds its own state.
 """
 
 from __future__ import annotations
@@ -35,7 +37,7 @@ Makers = Callable[[tuple[SuspendedFrame, ...]], Any]
 
 
 class TimingMarks(Protocol):
-    """Functions that generated code calls at certain points where time is measured."""
+    """Functions that generated code calls where time is measured."""
 
     def begin(self) -> None: ...  # a unit begins
 
@@ -48,8 +50,8 @@ class TimingMarks(Protocol):
 
 @dataclass(frozen=True)
 class InnerStub:
-    """What a frame calls in place of its instruction: the stub of the next frame, and the stub's
-    state."""
+    """What a frame calls instead of its own call instruction: the stub of the next frame, with that
+    stub's state."""
 
     stub: FunctionType
     state: Value
@@ -59,7 +61,7 @@ def emit_break(
     b: CodeBuilder, r: Reconstructor, exit_: BreakExit, makers: Makers, marks: TimingMarks | None
 ) -> None:
     """Ends the code of the outermost frame. Raises UnsupportedInstruction, Unresumable or
-    CannotReconstruct where this cannot be done."""
+    CannotReconstruct where no code can be generated."""
     frames, handlers = exit_.frames, open_handlers(exit_)
     waiting = tuple(
         awaiting_frame(frame, open_) for frame, open_ in zip(frames[:-1], handlers, strict=False)
@@ -77,12 +79,12 @@ def make_stub(
     inner: InnerStub | None, makers: Makers, quiet: bool,
     marks: TimingMarks | None,
 ) -> InnerStub:  # fmt: skip
-    """The stub of a frame, and its state, which the code above makes."""
-    given = StubInputs()
-    slots = tuple(value if value is None else given.take(value) for value in frame.slots)
-    stack = tuple(given.take(value) for value in frame.stack)
+    """The stub of a frame, and its state, which its caller builds."""
+    inputs = StubInputs()
+    slots = tuple(value if value is None else inputs.take(value) for value in frame.slots)
+    stack = tuple(inputs.take(value) for value in frame.stack)
     builder = CodeBuilder(frame.decoded, "state")
-    below = inner and InnerStub(inner.stub, given.take(inner.state))
+    below = inner and InnerStub(inner.stub, inputs.take(inner.state))
     stub_frame = replace(frame, slots=slots, stack=stack)
     builder.line(frame.decoded.instrs[frame.index].line)
     BreakEmission(
@@ -98,22 +100,22 @@ def make_stub(
     ).run()
     code = builder.finish()
     stub = FunctionType(code, frame.globals, code.co_name, None, dummy_closure(code))
-    # it is no frame of the user's to compile
+    # not a frame of the user's: the hook skips it
     stub._framejit_skip = True  # type: ignore[attr-defined]
     for between in reversed(frame.through):
         stub = make_passthrough(between, stub)
-    return InnerStub(stub, TupleValue(given.values))
+    return InnerStub(stub, TupleValue(inputs.values))
 
 
 class StubInputs:
-    """The values that a stub is given, and where it finds them."""
+    """The values that a stub gets in its state tuple, and where it finds them."""
 
     def __init__(self) -> None:
         self.values: list[Value] = []
         self._argument_locations: dict[Value, LazyValue] = {}
 
     def take(self, value: Value) -> Value:
-        if value.is_code_constant:  # the stub holds it itself
+        if value.is_code_constant:  # the stub has it among its own constants
             return value
         if isinstance(value, HandledException):
             return HandledException(None, self.take(value.current))
@@ -126,7 +128,7 @@ class StubInputs:
 
 
 def awaiting_frame(frame: BrokenFrame, open_: frozenset[int]) -> SuspendedFrame:
-    """A frame whose call is not done. What its handler reads counts as live."""
+    """A frame that waits for a call. What its exception handler reads counts as live."""
     point = ResumePoint(
         frame.index,
         stack_kinds(frame.stack, open_),
@@ -137,13 +139,13 @@ def awaiting_frame(frame: BrokenFrame, open_: frozenset[int]) -> SuspendedFrame:
 
 
 def bound_slots(frame: BrokenFrame, index: int) -> list[int]:
-    """The slots that hold something which the instruction at `index`, or what follows it, reads."""
+    """The bound slots that the instruction at `index`, or code after it, reads."""
     live = frame.decoded.live_in[index]
     return [slot for slot, value in enumerate(frame.slots) if value is not None and slot in live]
 
 
 def stack_kinds(stack: tuple[Value, ...], open_: frozenset[int]) -> tuple[str, ...]:
-    """The kinds of stack items, as a ResumePoint names them."""
+    """The kinds of stack items, as in ResumePoint.stack."""
     return tuple(
         "null"
         if isinstance(v, Null)
@@ -157,22 +159,20 @@ def stack_kinds(stack: tuple[Value, ...], open_: frozenset[int]) -> tuple[str, .
 
 
 class BreakEmission:
-    """One frame of a break."""
+    """Emits one frame of a break."""
 
     def __init__(
         self, b: CodeBuilder, r: Reconstructor, frame: BrokenFrame, open_: frozenset[int],
         outer: tuple[SuspendedFrame, ...], inner: InnerStub | None,
         makers: Makers, quiet: bool, marks: TimingMarks | None,
     ) -> None:  # fmt: skip
-        self.b, self.r, self.frame, self.open, self.outer, self.inner, self.makers = (
-            b,
-            r,
-            frame,
-            open_,
-            outer,
-            inner,
-            makers,
-        )
+        self.b = b
+        self.r = r
+        self.frame = frame
+        self.open = open_
+        self.outer = outer
+        self.inner = inner
+        self.makers = makers
         self.decoded = frame.decoded
         self.instr = self.decoded.instrs[frame.index]
         self.effect = (
@@ -181,31 +181,29 @@ class BreakEmission:
             else awaited_effect(self.decoded, frame.index)
         )
         depth = len(frame.stack) - self.effect.operands
-        self.kept, self.operands = frame.stack[:depth], frame.stack[depth:]
-        if (
-            inner is None and self.instr.op is Op.DICT_MERGE
-        ):  # of the callee's two stack items one is NULL, and stays so
+        self.below, self.operands = frame.stack[:depth], frame.stack[depth:]
+        # the callee's upper stack item is NULL, and stays NULL
+        if inner is None and self.instr.op is Op.DICT_MERGE:
             self.effect = replace(self.effect, left=stack_kinds(self.operands[:-1], frozenset()))
-        self.handled = [
+        self.open_handlers = [
             value
-            for position, value in enumerate(self.kept)
+            for position, value in enumerate(self.below)
             if position in self.open and isinstance(value, HandledException)
         ]
-        self.carried = [value for value in self.kept if not isinstance(value, Null)]
+        self.below_objects = [value for value in self.below if not isinstance(value, Null)]
         self.marks = marks if inner is None else None
-        # no code can read this frame while the group runs, so that temporaries may hold
-        # anything
+        # no code can read this frame while the group runs, so temporaries may hold anything
         self.quiet = quiet
-        self.pushed = (
-            0  # the items under the operands: one a handled exception, one for what is kept
-        )
-        self.kept_temps: list[int] | None = None  # these hold what is kept instead
+        # The number of items under the operands: one for each open handler, one for the tuple of
+        # the other items below.
+        self.pushed = 0
+        self.below_temps: list[int] | None = None  # temporaries that hold the items below instead
 
     def run(self) -> None:
         b = self.b
-        self._prepare()
-        self._slots()
-        self._stack()
+        self._make_values_first()
+        self._emit_slots()
+        self._emit_stack()
         self._drop_temporaries()
         handler = self.decoded.handlers[self.frame.index]
         jumped, failed = b.label(), b.label()
@@ -213,21 +211,21 @@ class BreakEmission:
             b.notify(self.marks.leave)
         if handler is not None:
             with b.protect(failed, self.pushed, False):
-                self._group(jumped)
+                self._emit_group(jumped)
         else:
-            self._group(jumped)
+            self._emit_group(jumped)
         if self.effect.next >= 0:
-            self._leave(self.effect.next, self.effect.left)
+            self._emit_normal_exit(self.effect.next, self.effect.left)
         if self.effect.target >= 0:
             b.mark(jumped)
-            self._leave(self.effect.target, self.effect.jumped)
+            self._emit_normal_exit(self.effect.target, self.effect.jumped)
         if handler is not None:
             b.mark(failed)
-            self._caught(handler.target, handler.depth, handler.lasti)
+            self._emit_handler_exit(handler.target, handler.depth, handler.lasti)
 
     # before the group
 
-    def _in_place(self, slot: int, value: Value) -> bool:
+    def _is_in_slot(self, slot: int, value: Value) -> bool:
         """Whether a slot already holds its value."""
         if isinstance(value, CellValue):
             return value.slot == slot or (self.r.entry == "args" and slot in self.decoded.frees)
@@ -239,22 +237,23 @@ class BreakEmission:
             and source.base is None
         )
 
-    def _prepare(self) -> None:
-        """Makes every value first, since stores overwrite the argument slots that loads read."""
+    def _make_values_first(self) -> None:
+        """Makes every value before any store, since stores overwrite the argument slots that values
+        are loaded from."""
         if self.r.entry == "state":
             return
         for slot in bound_slots(self.frame, self.frame.index):
             value = self.frame.slots[slot]
             assert value is not None
-            if not self._in_place(slot, value):
-                self._make(value)
-        method = self._method()
-        for value in (*self.kept, *self.operands):
-            self._make(method.receiver if method is not None and value is method else value)
+            if not self._is_in_slot(slot, value):
+                self._make_value(value)
+        method = self._called_tensor_method()
+        for value in (*self.below, *self.operands):
+            self._make_value(method.receiver if method is not None and value is method else value)
         if self.inner is not None:
-            self._make(self.inner.state)
+            self._make_value(self.inner.state)
 
-    def _make(self, value: Value) -> None:
+    def _make_value(self, value: Value) -> None:
         if isinstance(value, HandledException):
             value = value.current
         if not isinstance(value, Null) and (
@@ -263,12 +262,12 @@ class BreakEmission:
             self.r.push(value)
             self.b.pop_top()
 
-    def _slots(self) -> None:
+    def _emit_slots(self) -> None:
         b, live = self.b, self.decoded.live_in[self.frame.index]
         for slot in bound_slots(self.frame, self.frame.index):
             value = self.frame.slots[slot]
             assert value is not None
-            if not self._in_place(slot, value):
+            if not self._is_in_slot(slot, value):
                 self.r.push(value)
                 b.store_slot(slot)
         if self.r.entry == "args":
@@ -276,22 +275,26 @@ class BreakEmission:
                 if self.frame.slots[slot] is None and slot in live:
                     b.delete_slot(slot)
 
-    def _stack(self) -> None:
-        """Emits the open handlers, entered again, and one tuple of all kept items, last item first;
-        then the operands."""
+    def _emit_stack(self) -> None:
+        """Enters the open handlers again, pushes the items below the operands (as one tuple, the
+        last item first), then the operands."""
         b = self.b
-        for handled in self.handled:
+        for handled in self.open_handlers:
             self.r.push(handled.current)
             b.push_exc_info()
             b.pop_top()
-        if self.quiet and not self.handled and self.decoded.handlers[self.frame.index] is None:
-            self._keep_in_temporaries()
+        if (
+            self.quiet
+            and not self.open_handlers
+            and self.decoded.handlers[self.frame.index] is None
+        ):
+            self._store_below_in_temporaries()
         else:
-            for position in reversed(range(len(self.kept))):
-                self._carry(position)
-            b.build_tuple(len(self.carried))
-            self.pushed = len(self.handled) + 1
-        method = self._method()
+            for position in reversed(range(len(self.below))):
+                self._push_below(position)
+            b.build_tuple(len(self.below_objects))
+            self.pushed = len(self.open_handlers) + 1
+        method = self._called_tensor_method()
         for value in self.operands:
             if method is not None and value is method:
                 self.r.push_method(method)
@@ -303,11 +306,11 @@ class BreakEmission:
             b.push_null_after_callee()
             self.r.push(self.inner.state)
         elif self.instr.op is Op.WITH_EXCEPT_START:
-            self._exit_call()
+            self._push_exit_call()
 
-    def _method(self) -> TensorMethod | None:
-        """The tensor's method that the group only calls, if it does: then no bound method is
-        made."""
+    def _called_tensor_method(self) -> TensorMethod | None:
+        """The tensor method that the group does nothing with but call it, if there is one: then no
+        bound method is made."""
         if self.inner is not None or self.instr.op is not Op.CALL:
             return None
         callee = [value for value in self.operands[:2] if not isinstance(value, Null)]
@@ -319,24 +322,24 @@ class BreakEmission:
             else None
         )
 
-    def _keep_in_temporaries(self) -> None:
-        self.kept_temps = []
-        for position, value in enumerate(self.kept):
+    def _store_below_in_temporaries(self) -> None:
+        self.below_temps = []
+        for position, value in enumerate(self.below):
             if not isinstance(value, Null):
-                self._carry(position)
-                self.kept_temps.append(self.b.temp())
-                self.b.store_slot(self.kept_temps[-1])
+                self._push_below(position)
+                self.below_temps.append(self.b.temp())
+                self.b.store_slot(self.below_temps[-1])
 
-    def _carry(self, position: int) -> None:
-        value = self.kept[position]
+    def _push_below(self, position: int) -> None:
+        value = self.below[position]
         if isinstance(value, HandledException):
             self.r.push(value.current if position in self.open else Constant(None))
         elif not isinstance(value, Null):
             self.r.push(value)
 
-    def _exit_call(self) -> None:
-        """Emits exit(type(error), error, error.__traceback__), ready to be called.
-        WITH_EXCEPT_START finds its operands deep in the stack, where generated code has other
+    def _push_exit_call(self) -> None:
+        """Pushes exit, type(error), error, error.__traceback__, ready to be called.
+        WITH_EXCEPT_START would look for them deep in the stack, where generated code has other
         items."""
         b, r = self.b, self.r
         leave, error = self.frame.stack[-4], self.frame.stack[-1]
@@ -349,7 +352,7 @@ class BreakEmission:
         b.load_attr("__traceback__")
 
     def _drop_temporaries(self) -> None:
-        """Deletes the temporaries of generated code before the user's code runs."""
+        """Deletes the temporaries of generated code, before the user's code runs."""
         if self.quiet:
             return
         for temp in {
@@ -361,7 +364,7 @@ class BreakEmission:
             if temp is not None:
                 self.b.delete_slot(temp)
 
-    def _group(self, jumped: Label) -> None:
+    def _emit_group(self, jumped: Label) -> None:
         if self.inner is not None:
             self.b.at(self.instr)
             self.b.call(1)
@@ -372,10 +375,10 @@ class BreakEmission:
             return
         for start in self.effect.starts:
             instr = self.decoded.instrs[start]
-            spelled_out = SPELLED_OUT.get(instr.op)
-            if spelled_out is not None:
+            emit_anew = EMITTED_ANEW.get(instr.op)
+            if emit_anew is not None:
                 self.b.line(instr.line)
-                spelled_out(self.b)
+                emit_anew(self.b)
                 continue
             jumps = any(
                 i.target >= 0 for i in self.decoded.instrs[start : self.decoded.group_end(start)]
@@ -384,8 +387,9 @@ class BreakEmission:
 
     # after it
 
-    def _leave(self, index: int, left: tuple[str, ...]) -> None:
-        """Packs the results of the group and the items below, for the instruction at `index`."""
+    def _emit_normal_exit(self, index: int, left: tuple[str, ...]) -> None:
+        """Builds the state for the instruction at `index` from the results of the group and the
+        items below, and returns the continuation."""
         b = self.b
         self._notify_resumed()
         results: list[int] = []
@@ -398,41 +402,40 @@ class BreakEmission:
             b.store_slot(temp)
             results.insert(0, temp)
         slots = (
-            self._bound_behind(index)
+            self._bound_after_group(index)
             if self.inner is None
             else bound_slots(self.frame, self.frame.index)
         )
 
         def state() -> None:
-            self._load(slots)
-            self._load_kept(kept)
+            self._load_slots(slots)
+            self._load_below(below_temp)
             for temp in results:
                 b.load_slot(temp)
                 if self.inner is not None:
-                    self._item(1)
-            b.build_tuple(len(slots) + len(self.carried) + len(results))
+                    self._subscript(1)
+            b.build_tuple(len(slots) + len(self.below_objects) + len(results))
 
-        kept: int | None = None
-        if self.kept_temps is None:
-            kept = b.temp()
-            b.store_slot(kept)
+        below_temp: int | None = None
+        if self.below_temps is None:
+            below_temp = b.temp()
+            b.store_slot(below_temp)
         if self.inner is None:
             point = ResumePoint(
-                index, (*stack_kinds(self.kept, self.open), *left), frozenset(slots)
+                index, (*stack_kinds(self.below, self.open), *left), frozenset(slots)
             )
-            self._hand_on(lambda: self._maker(point), state)
+            self._return_continuation(lambda: self._load_maker(point), state)
         else:
-            self._hand_on(lambda: self._given_maker(results[0]), state)
+            self._return_continuation(lambda: self._load_inner_maker(results[0]), state)
 
-    def _bound_behind(self, index: int) -> list[int]:
+    def _bound_after_group(self, index: int) -> list[int]:
         """The bound slots at `index`, after the stores and deletions of the group."""
         held = {slot for slot, value in enumerate(self.frame.slots) if value is not None}
         operands = list(self.operands)
         for start in self.effect.starts:
             for instr in self.decoded.instrs[start : self.decoded.group_end(start)]:
-                if instr.op is Op.STORE_FAST and not isinstance(
-                    operands.pop(), Null
-                ):  # a NULL is stored behind a comprehension
+                # an inlined comprehension ends by storing NULL
+                if instr.op is Op.STORE_FAST and not isinstance(operands.pop(), Null):
                     held.add(instr.arg)
                 elif instr.op in (Op.STORE_FAST, Op.DELETE_FAST):
                     held.discard(instr.arg)
@@ -442,63 +445,68 @@ class BreakEmission:
         if self.marks is not None:
             self.b.notify(self.marks.resume)
 
-    def _load_kept(self, kept: int | None) -> None:
+    def _load_below(self, below_temp: int | None) -> None:
         b = self.b
-        if kept is None:
-            for temp in self.kept_temps or ():
+        if below_temp is None:
+            for temp in self.below_temps or ():
                 b.load_slot(temp)
             return
-        b.load_slot(kept)
-        b.unpack_sequence(len(self.carried)) if self.carried else b.pop_top()
+        b.load_slot(below_temp)
+        b.unpack_sequence(len(self.below_objects)) if self.below_objects else b.pop_top()
 
-    def _item(self, index: int) -> None:
+    def _subscript(self, index: int) -> None:
         self.b.load_const(index)
         self.b.subscr()
 
-    def _given_maker(self, result: int) -> None:
+    def _load_inner_maker(self, result: int) -> None:
         self.b.load_slot(result)
-        self._item(0)
+        self._subscript(0)
 
-    def _maker(self, point: ResumePoint) -> None:
+    def _load_maker(self, point: ResumePoint) -> None:
         frame = self.frame
         here = SuspendedFrame(self.decoded, frame.globals, point, frame.through, frame.completion)
         self.b.load_const(self.makers((*self.outer, here)))
 
-    def _caught(self, index: int, depth: int, lasti: bool) -> None:
-        """Emits the way to a handler of the user's, with the exception on the stack."""
+    def _emit_handler_exit(self, index: int, depth: int, lasti: bool) -> None:
+        """Returns the continuation for one of the user's exception handlers; the exception is on
+        the stack."""
         b = self.b
         self._notify_resumed()
-        error, kept = b.temp(), b.temp()
+        error, below_temp = b.temp(), b.temp()
         b.store_slot(error)
-        b.store_slot(kept)
+        b.store_slot(below_temp)
         slots = bound_slots(self.frame, index)
-        below = self.kept[:depth]
-        carried = sum(not isinstance(value, Null) for value in below)
+        below = self.below[:depth]
+        below_count = sum(not isinstance(value, Null) for value in below)
 
         def state() -> None:
-            self._load(slots)
-            for position in range(carried):
-                b.load_slot(kept)
-                self._item(len(self.carried) - 1 - position)
+            self._load_slots(slots)
+            for position in range(below_count):
+                b.load_slot(below_temp)
+                self._subscript(len(self.below_objects) - 1 - position)
             if lasti:
                 b.load_const(self.instr.offset // 2)
             b.load_slot(error)
-            b.delete_slot(error)  # its traceback leads to this frame
-            b.build_tuple(len(slots) + carried + lasti + 1)
+            b.delete_slot(error)  # its traceback refers to this frame
+            b.build_tuple(len(slots) + below_count + lasti + 1)
 
         stack = (*stack_kinds(below, self.open), *(("lasti",) if lasti else ()), "value")
-        self._hand_on(lambda: self._maker(ResumePoint(index, stack, frozenset(slots))), state)
+        self._return_continuation(
+            lambda: self._load_maker(ResumePoint(index, stack, frozenset(slots))), state
+        )
 
-    def _load(self, slots: list[int]) -> None:
+    def _load_slots(self, slots: list[int]) -> None:
         cells = self.decoded.cells | set(self.decoded.frees)
         for slot in slots:
             (self.b.load_cell if slot in cells else self.b.load_slot)(slot)
 
-    def _hand_on(self, push_maker: Callable[[], None], push_state: Callable[[], None]) -> None:
-        """Closes the open handlers, whose items are on top, then returns the continuation, or its
-        maker and state to the code above."""
+    def _return_continuation(
+        self, push_maker: Callable[[], None], push_state: Callable[[], None]
+    ) -> None:
+        """Closes the open handlers, whose items are on top of the stack, then returns the
+        continuation; in an inlined frame, its maker and state."""
         b = self.b
-        for _ in self.handled:
+        for _ in self.open_handlers:
             b.pop_except()
         if self.outer:
             push_maker()
@@ -513,16 +521,16 @@ class BreakEmission:
         b.return_value()
 
 
-# Instructions that look deep into the stack, where rebuilt code has other things.
-SPELLED_OUT: dict[Op, Callable[[CodeBuilder], None]] = {
+# Instructions that read items deep in the stack, where generated code has other ones.
+EMITTED_ANEW: dict[Op, Callable[[CodeBuilder], None]] = {
     Op.WITH_EXCEPT_START: lambda b: b.call(3),
     Op.RERAISE: lambda b: b.reraise(),
 }
 
 
 def open_handlers(exit_: BreakExit) -> list[frozenset[int]]:
-    """By frame, the stack positions of the open handlers' items. A handler's cleanup copies its
-    item and pops the copy: the other one is dead."""
+    """For each frame, the stack positions of the open handlers' items. A handler's cleanup copies
+    its item and pops the copy; the original is then dead."""
     handled, found = exit_.handled, []
     for frame in reversed(exit_.frames):
         positions = set()

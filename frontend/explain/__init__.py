@@ -1,1 +1,1 @@
-"""Records of what happened (events.py) in, a report as text, tables, JSON or HTML out."""
+"""Reports: records of what happened (events.py) in; text, tables, JSON or HTML out."""

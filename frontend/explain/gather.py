@@ -1,5 +1,5 @@
-"""Makes a Report of event records and a probe's measurements. Knows no frames and no caches; the
-caller says how to print a guard."""
+"""Builds a Report from event records and a probe's measurements. Uses no frames and no caches; the
+caller formats guards."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ T = TypeVar("T")
 
 
 class ProbeMeasurements(Protocol):
-    """What a probe has measured."""
+    """The measurements of a probe."""
 
     breaks: dict[Any, Any]
     graphs: dict[int, Any]
@@ -59,7 +59,7 @@ class ProbeMeasurements(Protocol):
     def graph_seconds(self) -> float: ...
 
 
-class Numbered:
+class RecordsByNumber:
     """Records by the number of the compile that they belong to."""
 
     def __init__(self, events: Iterable[Event]) -> None:
@@ -78,11 +78,11 @@ def make_report(
     probe: ProbeMeasurements | None = None, wall: float | None = None,
     title: str = "", calls: int = 1, account: Balance | None = None,
 ) -> Report:  # fmt: skip
-    """A report of records in their order. describe: puts a guard into words. wall: seconds that the
-    explained calls took."""
+    """A report of records in their order. describe: formats a guard. wall: seconds of the explained
+    calls."""
     events = tuple(events)
     captured = [event for event in events if isinstance(event, Captured)]
-    numbered = Numbered(events)
+    numbered = RecordsByNumber(events)
     captures = tuple(capture_report(event, numbered, describe, probe) for event in captured)
     breaks = break_reports([event for event in events if isinstance(event, Break)], probe)
     places = [(line, event.number) for event in captured for line in event.lines if line]
@@ -128,7 +128,7 @@ def full(event: Full) -> Skipped:
 
 
 def iteration_reports(events: Iterable[Miss]) -> tuple[TurnsReport, ...]:
-    """One report a place."""
+    """One report for each site."""
     places: dict[tuple[str, str], list[Change]] = {}
     for event in events:
         places.setdefault((event.function, event.where), []).append(event.changes[0])
@@ -142,7 +142,7 @@ def iteration_reports(events: Iterable[Miss]) -> tuple[TurnsReport, ...]:
 
 
 def capture_report(
-    event: Captured, others: Numbered, describe: Describe, probe: ProbeMeasurements | None
+    event: Captured, others: RecordsByNumber, describe: Describe, probe: ProbeMeasurements | None
 ) -> CaptureReport:
     number = event.number
     spent = [one.seconds for one in others.of(Spent, number)]
@@ -228,7 +228,7 @@ def type_of(example: Any) -> str:
 
 
 def break_reports(events: list[Break], probe: ProbeMeasurements | None) -> tuple[BreakReport, ...]:
-    """One report a place and reason, in the order first met."""
+    """One report for each place and reason, in the order of occurrence."""
     times: dict[Break, int] = {}
     for event in events:
         times[event] = times.get(event, 0) + 1

@@ -1,5 +1,5 @@
-"""A captured graph as SVG: a row for each step of the work, data flowing down. Colours are the
-page's, by CSS classes."""
+"""A captured graph as SVG: one row for each step, with data flowing down. Colours are the page's
+CSS classes."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ SWEEPS = 6
 
 @dataclass
 class Box:
-    """A node with its place; one without a `node` is a bend in an edge over several rows."""
+    """A node with its position; without a `node`, a bend in an edge over several rows."""
 
     name: str
     row: int
@@ -64,7 +64,7 @@ def svg(nodes: Sequence[Node]) -> str:
 
 
 def rows_of(nodes: Sequence[Node]) -> tuple[list[list[Box]], list[tuple[str, str]]]:
-    """Boxes by row, each below all that it takes, and edges between neighbouring rows."""
+    """Boxes by row, each below its inputs, and edges between neighbouring rows."""
     graph = networkx.DiGraph()
     by_name = {node.name: node for node in nodes}
     graph.add_nodes_from(by_name)

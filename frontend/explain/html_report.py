@@ -26,6 +26,7 @@ ABOUT = {
     "python": "Python in and around the statements at breaks",
 }
 HUES = 8  # colours of captures, which then begin again; phases have more
+# by their colours
 PHASES = (
     "graphs",
     "trace",
@@ -40,7 +41,7 @@ PHASES = (
     "measuring",
     "python",
     "triton_compile",
-)  # by their colours
+)
 SHORTEST_SHARE = 0.0005  # of the timeline: what is shorter is not drawn
 
 _environment = jinja2.Environment(

@@ -1,5 +1,4 @@
-"""A report as JSON. The schema is report.schema.json; docs/explain.md tells what its parts mean and
-how it may change."""
+"""A report as JSON. The schema is report.schema.json; docs/explain.md documents it."""
 
 from __future__ import annotations
 
@@ -28,7 +27,7 @@ def as_dict(report: ReportData) -> dict[str, Any]:
             "frames_seen": report.seen, "captures": len(report.captures),
             "graphs": len(report.graphs), "ops": report.ops,
             "breaks": len(report.breaks), "recompiles": len(report.misses),
-            "skipped": len(report.skipped), "lost_seconds": report.lost,
+            "skipped": len(report.skipped), "lost_seconds": report.lost_seconds,
         },
         "time": time_of(report.times),
         "captures": list(map(capture_of, report.captures)),

@@ -27,9 +27,8 @@ from ...events import (
 )
 from ...options import config
 
-Line = Callable[
-    [Any, Callable[[Any], str]], str
-]  # of a record, and of what puts a guard into words; "" for nothing to say
+# of a record, and of what puts a guard into words; "" for nothing to say
+Line = Callable[[Any, Callable[[Any], str]], str]
 
 
 def break_line(event: Break, describe: Callable[[Any], str]) -> str:

@@ -37,9 +37,8 @@ class Report(ReportData):
     def to_html(self, path: str | os.PathLike[str] | None = None) -> str:
         """A page that needs no network, and returns its text; written to a file, if there is a
         path."""
-        page = importlib.import_module(
-            ".html_report", __package__
-        )  # jinja2 and pygments take their time
+        # jinja2 and pygments take their time
+        page = importlib.import_module(".html_report", __package__)
         text: str = page.html(self)
         if path is not None:
             Path(path).write_text(text, encoding="utf-8")

@@ -233,7 +233,7 @@ class ReportData:
         return dict(self.times.compiling)
 
     @property
-    def lost(self) -> float | None:
+    def lost_seconds(self) -> float | None:
         """Seconds that all breaks lost, None where nothing was measured."""
         measured = [one for one in self.breaks if one.lost is not None]
         return sum(one.lost_in_all for one in measured) if measured else None

@@ -98,6 +98,6 @@ def breaks(report: ReportData) -> Table:
 
 
 def near(where: str) -> str:
-    """file:line, from the current folder where the file lies in it: tables are narrow."""
+    """file:line relative to the current folder, if it is inside: tables are narrow."""
     here = os.getcwd() + os.sep
     return where.removeprefix(here)

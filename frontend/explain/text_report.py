@@ -82,7 +82,7 @@ def short_break(item: BreakReport) -> list[str]:
 
 
 @dataclass(frozen=True)
-class Recompiled:
+class RecompileGroup:
     """Calls of one function that no compiled code served, by the place and what differed most."""
 
     function: str
@@ -92,7 +92,7 @@ class Recompiled:
     failure: str  # the last of those that were most frequent
 
 
-def recompile_groups(report: ReportData) -> list[Recompiled]:
+def recompile_groups(report: ReportData) -> list[RecompileGroup]:
     """What was compiled again, the most expensive first."""
     places: dict[tuple[str, str], list[Miss]] = {}
     for miss in report.misses:
@@ -108,11 +108,11 @@ def recompile_groups(report: ReportData) -> list[Recompiled]:
             misses[-1],
         )
         failure = last.failures[0] if last.failures else ""
-        found.append(Recompiled(function, where, len(misses), spent, failure))
+        found.append(RecompileGroup(function, where, len(misses), spent, failure))
     return sorted(found, key=lambda one: (-one.seconds, -one.times))
 
 
-def recompile_lines(one: Recompiled) -> list[str]:
+def recompile_lines(one: RecompileGroup) -> list[str]:
     times = f" {one.times} times" if one.times > 1 else ""
     spent = f" ({duration(one.seconds)})" if one.seconds else ""
     return [
@@ -171,9 +171,9 @@ def time_lines(report: ReportData) -> Iterator[str]:
         yield f"{calls} took {duration(report.times.wall)}"
     if shares(report):
         yield f"time: {shares(report)}"
-    if report.lost is not None:
+    if report.lost_seconds is not None:
         yield (
-            f"lost at breaks: {duration(report.lost)} in "
+            f"lost at breaks: {duration(report.lost_seconds)} in "
             f"{sum(one.passes or 0 for one in report.breaks)} passes"
         )
 

@@ -1,8 +1,8 @@
-"""What an instruction does with the result of the function that it called; after a break inside
-that function this is still to be done.
+"""The rest of an instruction whose inlined call contained a break: what the instruction does with
+the result of that call.
 
-In: the items that the instruction has kept on the stack for it, and what the function returned.
-Out: what the instruction leaves.
+In: the items that the instruction keeps on the stack meanwhile, and the function's result. Out:
+what the instruction leaves on the stack.
 """
 
 from __future__ import annotations
@@ -12,17 +12,16 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-Ending = tuple[
-    tuple[Any, ...], Callable[..., Any]
-]  # the call, its arguments first, that gives what the instruction leaves, or raises
+# the call, its arguments first, that gives what the instruction leaves, or raises
+Ending = tuple[tuple[Any, ...], Callable[..., Any]]
 
 
 @dataclass(frozen=True, eq=False)
 class CallCompletion:
-    """`function` takes one tuple: the `takes` items kept, then the result, and says how it ends
-    (None: the result is what is left, as it is). It is a call of something in C, so that what it
-    raises comes from the instruction. `leaves`: whether anything is left. `refuses`: a result that
-    only `function` knows what to do with."""
+    """`function` takes one tuple, of the `takes` kept items and the result, and computes what the
+    instruction leaves (None: the result itself). It is called by a function in C, so errors that it
+    raises come from the instruction. `leaves`: whether anything is left. `refuses`: a result that
+    only `function` can handle."""
 
     function: Callable[[tuple[Any, ...]], Ending] | None = None
     takes: int = 0
@@ -38,13 +37,12 @@ FIRST = operator.itemgetter(0)
 
 
 def finish_initialization(items: tuple[Any, Any]) -> Ending:
-    """cls(...), when __init__ has returned."""
+    """The rest of cls(...), after __init__ has returned."""
     made, result = items
     if result is None:
         return return_constant(made)
-    return ((result,),), type(
-        type(made).__name__, (), {"__init__": FIRST}
-    )  # refused by type.__call__
+    # refused by type.__call__
+    return ((result,),), type(type(made).__name__, (), {"__init__": FIRST})
 
 
 AS_IS = CallCompletion()

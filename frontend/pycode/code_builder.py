@@ -107,17 +107,15 @@ class CodeBuilder:
         else:
             self.state_slot = self.temp()
             self.lifted_slot = self.temp() if lifted else None
-        if (
-            self.decoded.cells
-        ):  # never run: a frame's locals() takes a cell for a value unless MAKE_CELL lies behind it
+        # never run: a frame's locals() takes a cell for a value unless MAKE_CELL lies behind it
+        if self.decoded.cells:
             behind = self.label()
             self.jump(behind)
             for slot in sorted(self.decoded.cells):
                 self.make_cell(slot)
             self.mark(behind)
-        self.emit(
-            "RESUME", 2
-        )  # 2: no check for signals, which the original's handlers could not see here
+        # 2: no check for signals, which the original's handlers could not see here
+        self.emit("RESUME", 2)
         arrived = (self.state_slot, self.lifted_slot)
         for slot, kept in enumerate(arrived[: min(nlocals, self._argcount)]):
             assert kept is not None
@@ -405,9 +403,8 @@ class CodeBuilder:
         for raw in raw_instructions(self._code.co_code, dialect.caches, instr.offset, instr.end):
             op = opcode.opname[raw.op]
             self._position = location(positions[raw.start // 2])
-            if (
-                op in dialect.needs_truth and previous not in dialect.truths
-            ):  # the original knew that it is a bool
+            # the original knew that it is a bool
+            if op in dialect.needs_truth and previous not in dialect.truths:
                 self.emit(dialect.truth or "NOP")
             if op in dialect.pairs:  # behind an inserted slot its slots may not fit any more
                 for one, slot in zip(dialect.pairs[op], (raw.arg >> 4, raw.arg & 15), strict=True):

@@ -17,9 +17,8 @@ from typing import Any
 from bytecode import Bytecode, CellVar, ConcreteBytecode, ConcreteInstr, FreeVar, Instr
 from bytecode.instr import InstrLocation
 
-Position = tuple[
-    int | None, int | None, int | None, int | None
-]  # line, end line, column, end column
+# line, end line, column, end column
+Position = tuple[int | None, int | None, int | None, int | None]
 NOWHERE: Position = (None, None, None, None)
 RAW_SLOT = "cell of "  # begins the name under which a raw slot goes through the library
 
@@ -71,11 +70,9 @@ def make_code(instructions: Sequence[Any], like: CodeType, signature: Signature)
 
 def describe(concrete: ConcreteBytecode, like: CodeType, signature: Signature) -> None:
     """Give code the name, place and flags that its code object is to have."""
-    concrete.name, concrete.qualname, concrete.filename = (
-        like.co_name,
-        like.co_qualname,
-        like.co_filename,
-    )
+    concrete.name = like.co_name
+    concrete.qualname = like.co_qualname
+    concrete.filename = like.co_filename
     concrete.first_lineno, concrete.argcount = like.co_firstlineno, signature.argcount
     concrete.flags = signature.flags  # type: ignore[assignment]  # the library takes a number, too
     concrete.cellvars, concrete.freevars = list(like.co_cellvars), list(like.co_freevars)
@@ -91,9 +88,8 @@ def resolve_raw_slots(concrete: ConcreteBytecode, nlocals: int) -> None:
         *range(nlocals),
         *(nlocals + others.index(name.removeprefix(RAW_SLOT)) for name in raw_names),
     ]
-    slots += range(
-        nlocals, nlocals + len(others)
-    )  # the library has put the raw names in front of these
+    # the library has put the raw names in front of these
+    slots += range(nlocals, nlocals + len(others))
     concrete.varnames = varnames
     if not raw_names:
         return

@@ -7,22 +7,22 @@ from collections.abc import Iterator
 
 from .instr import DecodedCode, Op
 
-LONGEST = 200  # instructions of a way that are looked at
+LONGEST = 200  # instructions of a path that are examined
 GOES_ON = frozenset({Op.RETURN_VALUE, Op.YIELD_VALUE, Op.SEND, Op.UNSUPPORTED})
 RAISES = frozenset({Op.RAISE, Op.RERAISE})
 ASKS = frozenset({Op.CHECK_EXC_MATCH, Op.CHECK_EG_MATCH})
 
 
 def always_raises(decoded: DecodedCode, index: int) -> bool:
-    """Whether code that goes on at `index` raises, whatever it meets, and no except clause of the
-    frame may take that."""
+    """Whether code that continues at `index` raises on every path, and no except clause of the
+    frame may catch that."""
     ends = list(ends_of(decoded, index))
     return all(decoded.instrs[end].op in RAISES and not may_catch(decoded, end) for end in ends)
 
 
 def may_catch(decoded: DecodedCode, index: int) -> bool:
-    """Whether an except clause in the frame may take what the instruction at `index` raises. A with
-    statement is not expected to."""
+    """Whether an except clause in the frame may catch what the instruction at `index` raises. A
+    with statement is assumed not to."""
     handler = decoded.handlers[index]
     if handler is None:
         return False
@@ -33,8 +33,8 @@ def may_catch(decoded: DecodedCode, index: int) -> bool:
 
 
 def ends_of(decoded: DecodedCode, index: int) -> Iterator[int]:
-    """Where the ways on from `index` end, exceptions on the way aside: where they raise, or do what
-    no raising way does."""
+    """Where the paths from `index` end: instructions that raise, or that a raising path does not
+    contain. Exceptions on the way are ignored."""
     seen: set[int] = set()
     ways = [index]
     while ways:

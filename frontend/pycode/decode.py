@@ -15,7 +15,7 @@ from .instr import DecodedCode, Handler, Instr, Op
 MEMO_SIZE = 4096
 _memo: dict[
     int, DecodedCode
-] = {}  # by id: equal code objects may differ in lines, and rebuilt ones may not hash
+] = {}  # by id: equal code objects may differ in lines, and generated ones may not be hashable
 
 
 class Raw(NamedTuple):
@@ -38,8 +38,8 @@ class Region(NamedTuple):
 
 
 def decode(code: CodeType) -> DecodedCode:
-    """`code` in canonical form, remembered while it is among the MEMO_SIZE latest (so it is kept
-    alive)."""
+    """`code` in canonical form. The MEMO_SIZE most recent results are cached, with their code
+    objects."""
     known = _memo.get(id(code))
     if known is not None:
         return known
@@ -123,8 +123,8 @@ def slot_names(code: CodeType) -> tuple[str, ...]:
 
 
 class Decoder:
-    """What a rule sees of one code object. A rule emits, or sets `open` to make the next raw one
-    join its group."""
+    """A decode rule's view of a code object. A rule emits instructions, or sets `open` to make the
+    next raw instruction join its group."""
 
     def __init__(self, code: CodeType, dialect: Dialect) -> None:
         self.code, self.dialect = code, dialect

@@ -18,9 +18,8 @@ from typing import Any
 VERSIONS = ((3, 11), (3, 12), (3, 13))
 NEWEST_TESTED = {(3, 11): 7, (3, 12): 1, (3, 13): 0}  # patch releases
 
-Rule = Callable[
-    [Any, int], None
-]  # (decoder, oparg): emit the canonical instructions of one raw instruction
+# (decoder, oparg): emit the canonical instructions of one raw instruction
+Rule = Callable[[Any, int], None]
 
 
 @dataclass(frozen=True, eq=False)
@@ -32,28 +31,22 @@ class Dialect:
     rules: Mapping[str, Rule | None]  # None: dropped, it has no canonical meaning
     internal: frozenset[str]  # opcodes that never lie in co_code
     null_below: bool  # where the NULL of a plain call lies: below its callee, or above
-    truth: (
-        str | None
-    )  # what must precede UNARY_NOT and a conditional jump on any object, if anything
-    plain_attribute: Callable[
-        [str], Any
-    ]  # LOAD_ATTR's argument for a name, no method of that name being looked for
-    load_method: Callable[
-        [Any, str], None
-    ]  # (builder, name): emit the load of a method to be called
+    # what must precede UNARY_NOT and a conditional jump on any object, if anything
+    truth: str | None
+    # LOAD_ATTR's argument for a name, no method of that name being looked for
+    plain_attribute: Callable[[str], Any]
+    # (builder, name): emit the load of a method to be called
+    load_method: Callable[[Any, str], None]
     checked_load: str  # pushes a local, raises when it is unbound
     pairs: Mapping[str, tuple[str, str]]  # superinstructions on two slots (oparg: 4 bits each)
     jump_if: tuple[str, str]  # pop a truth value: jump if it is false, jump if it is true
-    backward: Mapping[
-        str, str
-    ]  # the backward twin of a forward jump; a jump that has none goes through a forward one
-    exits: Mapping[
-        str, tuple[str, ...]
-    ]  # what must stand at the target of a jump that only pairs with it
+    # the backward twin of a forward jump; a jump that has none goes through a forward one
+    backward: Mapping[str, str]
+    # what must stand at the target of a jump that only pairs with it
+    exits: Mapping[str, tuple[str, ...]]
     call: Callable[[Any, int, tuple[str, ...]], None]  # (builder, n, names): emit the call
-    make_function: Callable[
-        [Any, int], None
-    ]  # (builder, flags): emit MAKE_FUNCTION and what belongs to it
+    # (builder, flags): emit MAKE_FUNCTION and what belongs to it
+    make_function: Callable[[Any, int], None]
 
     @cached_property
     def table(self) -> tuple[Rule | None, ...]:

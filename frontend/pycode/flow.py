@@ -25,8 +25,8 @@ READS = frozenset(
 )
 KILLS = frozenset({Op.STORE_FAST})
 ENDS = frozenset({Op.JUMP, Op.RETURN_VALUE, Op.RAISE, Op.RERAISE})
-# Names that let a frame, or how long it keeps things alive, be looked at: code that mentions one
-# keeps all it has.
+# Names by which code may inspect a frame or its lifetime: code that uses one keeps all its
+# variables.
 FRAME_READERS = frozenset({
     "locals", "vars", "eval", "exec", "dir", "_getframe", "currentframe", "f_locals", "weakref",
     "proxy", "ref", "finalize",
@@ -34,8 +34,8 @@ FRAME_READERS = frozenset({
 
 
 def keeps_its_frame(code: CodeType) -> bool:
-    """Whether code takes its own frame and asks that, maybe later, for its variables: from 3.13 on
-    they are the frame's as it is then."""
+    """Whether code takes its own frame and may later read variables from it: from 3.13 on these are
+    the frame's current ones."""
     names = set(code.co_names)
     return "f_locals" in names and not names.isdisjoint({"_getframe", "currentframe"})
 
@@ -99,7 +99,7 @@ def solve(instrs: Sequence[Instr], handlers: Sequence[Handler | None]) -> list[i
 
 
 def loop_around(decoded: DecodedCode, index: int) -> frozenset[int]:
-    """The instructions that can be reached from one and lead back to it; none where it lies in no
+    """The instructions that can be reached from one and lead back to it; empty if it is in no
     loop."""
     following = [successors(decoded, i) for i in range(len(decoded.instrs))]
     leading: list[list[int]] = [[] for _ in following]

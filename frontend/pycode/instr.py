@@ -27,20 +27,15 @@ class Op(enum.IntEnum):  # an IntEnum, so that tables by Op are lists
     LOAD_CONST = enum.auto()  # the constant
     LOAD_FAST = enum.auto()  # slot (localsplus index); unbound raises
     LOAD_FAST_AND_CLEAR = enum.auto()  # slot; pushes NULL when unbound, leaves the slot unbound
-    STORE_FAST = (
-        enum.auto()
-    )  # slot; storing NULL unbinds. On a cell slot it replaces the cell itself (3.12+ restores
-    #                           an outer cell so, behind an inlined comprehension;
-    # LOAD_FAST_AND_CLEAR took it)
+    # slot; storing NULL unbinds. On a cell slot it replaces the cell itself: 3.12+ restores the
+    # outer cell that way after an inlined comprehension, where LOAD_FAST_AND_CLEAR took it
+    STORE_FAST = enum.auto()
     DELETE_FAST = enum.auto()  # slot
-    MAKE_CELL = (
-        enum.auto()
-    )  # slot: put what it holds, if anything, into a new cell (3.12+: inlined comprehensions)
-    LOAD_CLOSURE = (
-        enum.auto()
-    )  # slot: push the cell itself. A slot holds one object, which LOAD_FAST and LOAD_CLOSURE
-    #                             both push: 3.12+ keeps an inlined comprehension's variable raw in
-    # a cell's slot
+    # slot: put what it holds, if anything, into a new cell (3.12+: inlined comprehensions)
+    MAKE_CELL = enum.auto()
+    # slot: push the cell itself. A slot holds one object, which LOAD_FAST and LOAD_CLOSURE both
+    # push: 3.12+ keeps an inlined comprehension's variable, without a cell, in a cell's slot
+    LOAD_CLOSURE = enum.auto()
     LOAD_DEREF = enum.auto()  # slot: push the cell's contents
     STORE_DEREF = enum.auto()  # slot
     DELETE_DEREF = enum.auto()  # slot
@@ -82,21 +77,18 @@ class Op(enum.IntEnum):  # an IntEnum, so that tables by Op are lists
     LIST_TO_TUPLE = enum.auto()
     UNPACK_SEQUENCE = enum.auto()  # n; first item ends on top
     UNPACK_EX = enum.auto()  # (before, after)
-    FORMAT = (
-        enum.auto()
-    )  # (conversion "" | "str" | "repr" | "ascii", has_spec); value[, spec] -> str
+    # (conversion "" | "str" | "repr" | "ascii", has_spec); value[, spec] -> str
+    FORMAT = enum.auto()
     CONVERT = enum.auto()  # "str" | "repr" | "ascii"; value -> str
     # calls
-    CALL = (
-        enum.auto()
-    )  # (n, names): n arguments, the last len(names) by keyword. Of the two slots under them drop
-    #                     whichever is NULL; if neither is, the lower is the callee and the upper
-    # its first argument
-    CALL_FUNCTION_EX = (
-        enum.auto()
-    )  # has_kwargs; slot, slot, args[, kwargs]: the same rule for the two slots
-    MAKE_FUNCTION = enum.auto()  # tuple naming what lies under the code object, bottom first, of
-    #                              "defaults", "kwdefaults", "annotations", "closure"
+    # (n, names): n arguments, the last len(names) by keyword. Of the two slots under them one is
+    # NULL and dropped; if neither is, the lower is the callee and the upper its first argument
+    CALL = enum.auto()
+    # has_kwargs; slot, slot, args[, kwargs]: the same rule for the two slots
+    CALL_FUNCTION_EX = enum.auto()
+    # the parts under the code object, bottom first: a tuple of "defaults", "kwdefaults",
+    # "annotations", "closure"
+    MAKE_FUNCTION = enum.auto()
     SET_FUNCTION_ATTRIBUTE = enum.auto()  # one of those names; value, function -> function
     # control
     JUMP = enum.auto()  # target
@@ -105,9 +97,8 @@ class Op(enum.IntEnum):  # an IntEnum, so that tables by Op are lists
     JUMP_IF_OR_POP = enum.auto()  # True | False, target; keeps the value when it jumps (3.11)
     RETURN_VALUE = enum.auto()
     GET_ITER = enum.auto()
-    FOR_ITER = (
-        enum.auto()
-    )  # target when exhausted (then the iterator is popped); iter -> iter, item
+    # target when exhausted (then the iterator is popped); iter -> iter, item
+    FOR_ITER = enum.auto()
     # pattern matching
     GET_LEN = enum.auto()
     MATCH_MAPPING = enum.auto()
@@ -128,14 +119,12 @@ class Op(enum.IntEnum):  # an IntEnum, so that tables by Op are lists
     RETURN_GENERATOR = enum.auto()  # pushes one item, which a POP_TOP removes
     YIELD_VALUE = enum.auto()  # value -> what is sent
     GET_YIELD_FROM_ITER = enum.auto()
-    # target when the receiver is done; receiver, value -> receiver, yielded, at the target: result
+    # target when the receiver is done; receiver, value -> receiver, yielded, at the target: result.
+    # On every version, SEND itself drops the receiver, and its target is past any END_SEND
     SEND = enum.auto()
-    #                     (SEND itself drops the receiver, and its target lies past any END_SEND, on
-    # every version)
     END_SEND = enum.auto()  # receiver, value -> value; reached behind CLEANUP_THROW only (3.12+)
-    CLEANUP_THROW = (
-        enum.auto()
-    )  # receiver, sent, exc -> None, value of a StopIteration; any other exc is raised again
+    # receiver, sent, exc -> None, value of a StopIteration; any other exc is raised again
+    CLEANUP_THROW = enum.auto()
     STOPITERATION_ERROR = enum.auto()  # exc -> exc, a StopIteration turned into a RuntimeError
     # all that capture leaves to Python (async, class bodies, ...): arg is CPython's name
     UNSUPPORTED = enum.auto()
@@ -177,9 +166,8 @@ class DecodedCode:
     nargs: int  # argument slots: positional, keyword-only, *args, **kwargs, in this order
     cells: frozenset[int]  # slots that hold a cell made by this frame
     frees: tuple[int, ...]  # slots that hold a cell of the function's closure, in closure order
-    live_in: Sequence[frozenset[int]] = field(
-        repr=False
-    )  # slots read at or after each instruction (lazy)
+    # slots read at or after each instruction (lazy)
+    live_in: Sequence[frozenset[int]] = field(repr=False)
 
     def group_end(self, index: int) -> int:
         """The index behind the raw group that starts at `index`."""

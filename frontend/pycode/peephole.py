@@ -1,10 +1,10 @@
-"""Removes useless instructions from generated code: temporaries that nothing reads, or that are
-read at once.
+"""Removes useless instructions from generated code: temporaries that are never read, or read at
+once.
 
-In: the instructions of one code object, and the names of its temporaries. Out: fewer instructions
-that leave the same on the stack and in the original's slots; a temporary may let go of its object
-earlier. Labels and the ends of protected stretches stay where they are, and nothing is joined
-across them.
+In: the instructions of a code object, and the names of its temporaries. Out: fewer instructions
+with the same effect on the stack and on the original's slots; a temporary may release its object
+earlier. Labels and the ends of protected regions stay where they are, and nothing is moved across
+them.
 """
 
 from __future__ import annotations
@@ -20,8 +20,7 @@ LOADS = frozenset({"LOAD_FAST", "LOAD_FAST_CHECK"})
 
 
 def drop_idle_temporaries(items: Sequence[Any], temporaries: Collection[str]) -> list[Any]:
-    """The instructions that are left, with labels and protected stretches, those without an
-    instruction aside."""
+    """The remaining instructions, with labels and protected regions; empty regions are dropped."""
     while True:
         kept = drop_once(items, temporaries)
         if len(kept) == len(items):
@@ -33,7 +32,7 @@ def drop_once(items: Sequence[Any], temporaries: Collection[str]) -> list[Any]:
     """One pass."""
     loads, stores = count_uses(items, temporaries)
     dead: set[int] = set()
-    unused: set[str] = set()  # temporaries that nothing is stored into any more
+    unused: set[str] = set()  # temporaries without a remaining store
     for at, item in enumerate(items):
         if not is_on(item, temporaries) or at in dead:
             continue
@@ -61,7 +60,7 @@ def drop_once(items: Sequence[Any], temporaries: Collection[str]) -> list[Any]:
 
 
 def reads_once(instr: Instr, name: str, loads: Counter[str], stores: Counter[str]) -> bool:
-    """Whether an instruction is the one read of a temporary that is written once."""
+    """Whether an instruction is the only read of a temporary that is written once."""
     return instr.name in LOADS and instr.arg == name and loads[name] == stores[name] == 1
 
 

@@ -1,8 +1,8 @@
-"""A code object as Python text: for people who want to see what was generated. It parses, and is
-not meant to be run.
+"""A code object as Python text, for people who want to read generated code. The text can be parsed,
+but is not meant to run.
 
-Jumps are written goto("L7") and their targets label("L7"), since rebuilt code has no other
-structure. Exception regions are marked where they begin: an error under them goes to a label.
+Jumps are written goto("L7") and their targets label("L7"), since generated code has no other
+structure. The start of an exception region names the label where its errors go.
 """
 
 from __future__ import annotations
@@ -38,9 +38,8 @@ class PythonWriter:
     name: Name
     lines: list[str] = field(default_factory=list)
     stack: list[StackExpression] = field(default_factory=list)
-    waiting: dict[int, list[StackExpression]] = field(
-        default_factory=dict
-    )  # by target: the stack of the first jump to it
+    # by target: the stack of the first jump to it
+    waiting: dict[int, list[StackExpression]] = field(default_factory=dict)
     temporaries: int = 0
     reachable: bool = True
 
@@ -54,14 +53,14 @@ class PythonWriter:
         self.stack.append(StackExpression(text, runs))
 
     def say(self, statement: str, changes: str = "") -> None:
-        """Writes a statement, behind what lies on the stack and would have run before it. changes:
-        a variable that is not the same then."""
+        """Writes a statement, after those for stack items that would have run before it. changes: a
+        variable that the statement changes."""
         self.settle(changes)
         self.lines.append(statement)
 
     def settle(self, changes: str = "") -> None:
-        """Gives names to what on the stack has run by now, or would be another once `changes` has
-        changed."""
+        """Gives names to stack items that run code, or that would have another value after
+        `changes` has changed."""
         for item in self.stack:
             if item.runs or (changes and changes in words(item.text)):
                 self.temporaries += 1

@@ -206,9 +206,8 @@ class Prologue:
         self._code = decoded.code
         self._base = len(decoded.code.co_consts)
         self._position: Position = (decoded.code.co_firstlineno, None, None, None)
-        self._called: tuple[int, Instr] | None = (
-            None  # where what may raise begins, and the original's instruction
-        )
+        # where what may raise begins, and the original's instruction
+        self._called: tuple[int, Instr] | None = None
         self._landing: int | None = None  # where the last jump goes, if not to the point
         instr = decoded.instrs[point.index]
         kinds = (*point.stack, "value") if point.awaits else point.stack
@@ -330,9 +329,8 @@ class Prologue:
         self._const(Ellipsis)  # what the first next() gives
         self._position = list(self._code.co_positions())[waiting.start // 2]
         sender = decoded.instrs[point.index - 2]
-        throws = (
-            sender.op is Op.SEND and not current().exits["SEND"]
-        )  # no instruction pairs with SEND's jump: gen.throw() itself makes it
+        # no instruction pairs with SEND's jump: gen.throw() itself makes it
+        throws = sender.op is Op.SEND and not current().exits["SEND"]
         to_send, to_landing = (
             decoded.instrs[point.index].offset // 2,
             decoded.instrs[sender.target].offset,

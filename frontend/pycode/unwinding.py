@@ -18,12 +18,13 @@ def passes_handlers(
     decoded: DecodedCode, index: int, exception: type[BaseException], variables: Container[str]
 ) -> bool:
     """Whether an exception raised at an instruction leaves the frame without running any of its
-    code: every handler that it meets is made of `except` clauses for other built-in exceptions.
+    code: every handler on its way consists of `except` clauses for other builtin exceptions.
     variables: names of globals, which may hide those of builtins."""
     handler = decoded.handlers[index]
     while handler is not None:
         position = handler.target
-        if decoded.instrs[position].op is Op.CLEANUP_THROW:  # raises again what is no StopIteration
+        # raises again anything but StopIteration
+        if decoded.instrs[position].op is Op.CLEANUP_THROW:
             handler = decoded.handlers[position]
             continue
         if decoded.instrs[position].op is Op.STOPITERATION_ERROR:
@@ -43,8 +44,8 @@ def passes_handlers(
 def skip_clauses(
     decoded: DecodedCode, position: int, exception: type[BaseException], variables: Container[str]
 ) -> int:
-    """The instruction behind the clauses `except name:` that begin at one and do not match; -1
-    where one matches, or is anything else."""
+    """The instruction after the clauses `except name:` that begin at `position` and do not match;
+    -1 if one matches or is of another form."""
     instrs = decoded.instrs
     while instrs[position].op is Op.LOAD_GLOBAL:
         name, match, jump = instrs[position : position + 3]

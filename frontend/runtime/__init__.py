@@ -1,5 +1,5 @@
-"""What runs: the hook in C, the caches of handles, and the pipeline that compiles.
+"""The run time: the hook in C, the caches of handles, and the pipeline that compiles.
 
-In: a call that no entry serves. Out: an entry, or the decision to leave the frame to Python. Owns
-all process state.
+In: a call that no entry serves. Out: a new entry, or the decision to leave the frame to Python.
+Owns all process state.
 """

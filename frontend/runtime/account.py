@@ -1,7 +1,7 @@
-"""The account of a handle: how much it spends on compiling, and when it stops.
+"""The account of a handle: the time it has spent on compiling, and whether it may compile more.
 
-In: compiles, with the seconds they took and the number of versions that the site had before. Out:
-whether a site may compile another version now. Uses no sites and no frames.
+In: compiles, with their seconds and the number of versions that the site had before. Out: whether a
+site may compile another version now. Uses no sites and no frames.
 """
 
 from __future__ import annotations
@@ -9,16 +9,17 @@ from __future__ import annotations
 import math
 import time
 
-FIRST_CALLS = 2  # of a function; compiles in these are not charged
-USUAL_VERSIONS = 2  # of a site: with static sizes, and with dynamic ones
-FREE_VERSIONS = 12  # of a handle, beyond the usual ones, before the share of time decides
-TELLING = 100  # versions beyond the first of a site, after which the user is told
-TELLING_S = 30.0  # seconds of compiling those, after which the user is told too
+FIRST_CALLS = 2  # calls of a function whose compiles are not charged
+USUAL_VERSIONS = 2  # versions of a site: with static sizes, and with dynamic ones
+FREE_VERSIONS = 12  # further versions of a handle that are not charged
+# compiled versions, beyond the first of each site, after which the user is warned
+WARN_AFTER_VERSIONS = 100
+WARN_AFTER_S = 30.0  # seconds of compiling them, after which the user is warned
 
 
 class Account:
     """Counts compiles and their seconds. Versions beyond the usual and the free ones may take the
-    fraction `share` of the program's time; with `budget_s`, that many seconds in all instead."""
+    fraction `share` of the program's time; with `budget_s`, that many seconds in total instead."""
 
     def __init__(self, share: float, budget_s: float | None = None) -> None:
         self._share, self._budget_s = share, budget_s
@@ -27,7 +28,7 @@ class Account:
         self._charged_s = 0.0
         self.seconds = self.again_s = 0.0
         self.again = 0
-        self.told = False  # the user, of what this handle compiles
+        self.has_warned = False  # whether the user was warned
 
     def compiles_all(self, calls: int) -> bool:
         """Whether each iteration of a loop gets code of its own if it needs it: in the first call,
@@ -60,14 +61,16 @@ class Account:
             self._charged_s += seconds if self._free < 0 else 0.0
 
     def tells_now(self) -> bool:
-        """Whether so much has been compiled again that the user ought to know. True once."""
-        tells = not self.told and (self.again >= TELLING or self.again_s >= TELLING_S)
-        self.told = self.told or tells
-        return tells
+        """Whether to warn the user about the number or time of recompiles. True once."""
+        warns = not self.has_warned and (
+            self.again >= WARN_AFTER_VERSIONS or self.again_s >= WARN_AFTER_S
+        )
+        self.has_warned = self.has_warned or warns
+        return warns
 
     @property
     def refusal(self) -> str:
-        """Why a place gets no further version now, and what brings it back."""
+        """Why a site gets no further version now, and how to allow it."""
         if self._budget_s is not None:
             return (
                 f"the {self._budget_s:g} s of compile_budget for compiling code again are spent; "
@@ -81,7 +84,7 @@ class Account:
 
 
 ITERATIONS = (
-    "iterations of its loop had code of their own that no other iteration used; others run in "
-    "eager with "
-    "all that they call. options={'compile_budget': float('inf')} compiles each"
+    "the code that was compiled for single iterations of its loop was not used again; other "
+    "iterations run in eager, with all that they call. "
+    "options={'compile_budget': float('inf')} compiles each"
 )

@@ -12,7 +12,7 @@ from ..pycode.decode import position_of_group
 from ..tracing.capture import BreakExit, Capture
 from .compile_unit import CompileUnit
 from .observer import Observer
-from .probe import Marked
+from .probe import SegmentMarks
 
 # Reasons of breaks at which the instruction is itself an operation on tensors.
 OPERATIONS = frozenset({
@@ -22,13 +22,14 @@ OPERATIONS = frozenset({
 
 
 def report_break(
-    unit: CompileUnit, capture: Capture, options: Options, observer: Observer, marks: Marked | None
+    unit: CompileUnit,
+    capture: Capture,
+    options: Options,
+    observer: Observer,
+    marks: SegmentMarks | None,
 ) -> None:
-    """Reports the break that ends a capture.
-
-    Raises GraphBreakError with fullgraph, unless the break is there for Python to raise an
-    exception of the program.
-    """
+    """Reports the break that ends a capture. Raises GraphBreakError with fullgraph, unless the
+    break lets Python raise an exception of the program."""
     if not isinstance(capture.exit, BreakExit):
         if unit.forbidden is not None:
             raise fullgraph_error(unit.forbidden) from unit.forbidden
@@ -53,11 +54,8 @@ def fullgraph_error(reason: GraphBreak) -> GraphBreakError:
 def report_specialised(
     unit: CompileUnit, capture: Capture, options: Options, observer: Observer
 ) -> None:
-    """Reports numbers that vary and that this capture relies on nevertheless.
-
-    Warns about one that the user marked as dynamic; with `strict`, raises torch's
-    ConstraintViolationError.
-    """
+    """Reports dynamic numbers that this capture specialised. Warns about one that the user marked
+    as dynamic; with `strict`, raises torch's ConstraintViolationError."""
     if not capture.trace.symbols.exist:
         return
     for found in capture.trace.symbols.shapes.specialised_numbers():

@@ -16,20 +16,17 @@ from .unrolled_iterations import UnrolledIterations
 
 @dataclass(frozen=True)
 class CompileUnit:
-    """A whole code object, or the code after a break: the frames that were suspended there,
-    outermost first.
-
-    loops: the loops of the handle that run in Python. forbidden: with fullgraph, the break before
-    this unit, which was made for an exception that was about to leave the frame.
-    """
+    """What a site compiles: a whole code object, or the code after a break. frames: those suspended
+    at the break, outermost first. loops: the handle's loops that run in Python. forbidden: with
+    fullgraph, the break before this unit, which was made for an exception about to leave the
+    frame."""
 
     decoded: DecodedCode
     frames: tuple[SuspendedFrame, ...]
     loops: Loops
     variation: Variation = field(default_factory=Variation)
-    iterations: UnrolledIterations = field(
-        default_factory=UnrolledIterations
-    )  # of the loops around it
+    # of the loops around it
+    iterations: UnrolledIterations = field(default_factory=UnrolledIterations)
     tier: Tier = field(default_factory=Tier)
     idle: IdleFrame = field(default_factory=IdleFrame)
     forbidden: GraphBreak | None = None

@@ -1,8 +1,9 @@
-"""What compiled code is worth: whole calls compiled against whole calls in eager, iterations of a
-loop that get code of their own, frames without tensor work.
+"""Decides what is worth compiling: whole calls (compared with eager), loop iterations that need
+code of their own, and frames without tensor work.
 
-A handle with the default backend promises not to be slower than eager. Graphs are measured by the
-autotuner; what lies around them (guards, breaks, effects) by running some calls in eager.
+With the default backend, a handle should not be slower than eager. Graphs are measured by the
+autotuner. What lies around them (guards, breaks, side effects) is measured by running some calls in
+eager.
 """
 
 from __future__ import annotations
@@ -18,11 +19,11 @@ from torch.utils._pytree import tree_leaves
 
 from ...tier import Tier
 
-SETTLED = 4  # calls in a row that compile nothing, before calls are compared
+SETTLED = 4  # calls in a row without a compile, before calls are compared
 PAIRS = 6  # calls compared on each side
-MARGIN = 0.95  # of the compiled call's time; eager has to be faster than that
-WINS = 5  # of the pairs, which may have inputs of different sizes, in which eager has to be faster
-REST = 64  # calls in eager until calls are compared again, and twice as many each time
+MARGIN = 0.95  # eager must be faster than this fraction of the compiled call's time
+WINS = 5  # in at least this fraction of the pairs (whose inputs may have different sizes)
+REST = 64  # calls in eager until the next comparison; doubled each time
 MOST_RESTS = 10  # doublings
 MOST_TURNS = 8  # between training and evaluation, before nothing is compared
 IDLE_CAPTURES = 4  # of a frame without tensor work, before calls are passed over
@@ -31,8 +32,8 @@ PLAIN = (int, float, str, type(None))  # results that hold no tensor
 EARLY_ENTRIES = 8  # that a place in a loop may have before any of them has served a second call
 
 
-class Measured(Protocol):
-    """What a contest asks of a handle's cache."""
+class ContestHost(Protocol):
+    """The interface that a contest needs of a handle's cache."""
 
     compiles: int
 
@@ -51,11 +52,11 @@ class Contest:
     from the beginning of one call to that of the next. Compiled and eager calls take turns as in
     ABBA, so that with two calls a step neither always has the same one."""
 
-    def __init__(self, measured: Callable[[], Measured | None]) -> None:
+    def __init__(self, measured: Callable[[], ContestHost | None]) -> None:
         self._measured = measured  # weakly: the handle holds the contest
         self._settled = self._rests = 0
         self._samples: dict[bool, list[float]] = {False: [], True: []}
-        self._spent_s = 0.0  # in eager, all calls
+        self._spent_s = 0.0  # the calls of an eager round
         self._compiles = -1
         self._thread, self._start = 0, 0.0
         self._eager = False
@@ -67,7 +68,7 @@ class Contest:
         return self._settled >= SETTLED
 
     def begin(self) -> bool:
-        """Whether the call that begins is to run in eager."""
+        """Whether the call that begins runs in eager."""
         cache = self._measured()
         if cache is None:
             return False
@@ -83,7 +84,7 @@ class Contest:
         return self._eager
 
     def end(self, result: Any) -> None:
-        """The call has returned this."""
+        """Called with the result of the call."""
         cache = self._measured()
         if cache is None or self._thread != threading.get_ident():
             return
@@ -99,7 +100,7 @@ class Contest:
             took, self._thread = self._now() - self._start, 0
             self._take(cache, took)
 
-    def _take(self, cache: Measured, took: float) -> None:
+    def _take(self, cache: ContestHost, took: float) -> None:
         """A call, or a step, has taken so many seconds."""
         if cache.compiles != self._compiles:
             self._restart()
@@ -119,7 +120,7 @@ class Contest:
         self._settled = 0
         self._samples = {False: [], True: []}
 
-    def _conclude(self, cache: Measured) -> None:
+    def _conclude(self, cache: ContestHost) -> None:
         compiled, eager = self._samples[False], self._samples[True]
         fast, slow = statistics.median(eager), statistics.median(compiled)
         wins = sum(one < other for one, other in zip(eager, compiled, strict=True))
@@ -144,8 +145,8 @@ class Contest:
 
 
 def may_go_backward(result: Any) -> bool:
-    """Whether a backward pass may begin at what a call returned. A whole training step, whose
-    backward pass was within it, returns numbers and detached tensors."""
+    """Whether the caller may start a backward pass from a call's result. A complete training step
+    returns numbers and detached tensors."""
     return torch.is_grad_enabled() and any(
         item.requires_grad if isinstance(item, torch.Tensor) else not isinstance(item, PLAIN)
         for item in tree_leaves(result)
@@ -153,16 +154,17 @@ def may_go_backward(result: Any) -> bool:
 
 
 def has_room(entries: Iterable[Any]) -> bool:
-    """Whether a place in a loop, where each iteration may need an entry of its own, gets one more:
-    a few at once, and as many as have served calls again. A loop over a list of layers has them all
-    after its first calls; one whose iterations are never the same stops."""
+    """Whether a site in a loop, where each iteration may need its own entry, gets one more: a few
+    at first, then as many as have served calls again. A loop over a list of layers has all its
+    entries after its first calls; one whose iterations never repeat stops compiling."""
     found = list(entries)
     return len(found) < EARLY_ENTRIES + sum(entry.hits > 1 for entry in found) * 2
 
 
 class IdleFrame:
-    """Counts captures of a frame that found no tensor work. Behind the first ones (`free`), which
-    find out what varies, the next one comes after four times as many calls that no entry serves."""
+    """Counts captures of a frame that found no tensor work. After the first ones (`free`), which
+    find out what varies, each following capture comes after four times as many calls that no entry
+    serves."""
 
     def __init__(self, free: int = IDLE_CAPTURES) -> None:
         self._free = free

@@ -1,4 +1,4 @@
-"""The guards of an entry: what the capture relied on, sizes that vary, and which inputs must stay
+"""The guards of an entry: those of the capture, those on dynamic sizes, and which inputs must be
 distinct objects."""
 
 from __future__ import annotations
@@ -19,12 +19,9 @@ from .surroundings import DUAL_LEVEL
 def entry_guards(
     capture: Capture, used: Collection[torch.fx.Node], memory: InputMemory
 ) -> list[Guard]:
-    """All guards of a capture.
-
-    used: the placeholders that the graph uses. memory: how the inputs overlap. Distinct objects
-    stay distinct: the tensors that the graph takes, and all objects of a type of which the capture
-    changed one.
-    """
+    """All guards of a capture. used: the placeholders that the graph uses. memory: how the inputs
+    overlap. Distinct objects must stay distinct: the tensors that the graph takes, and all objects
+    of a type of which the capture changed one."""
     distinct = capture.trace.objects.distinct_groups()  # adds guards on identity to the capture's
     guards = [*capture.trace.guards, Guard(DUAL_LEVEL, Kind.EQUALS, -1)]
     if capture.trace.symbols.exist:

@@ -1,4 +1,4 @@
-"""Which frames to compile: user code, not libraries that do no tensor work."""
+"""Which frames to compile: the user's code, not libraries without tensor work."""
 
 from __future__ import annotations
 
@@ -33,9 +33,9 @@ OURS = (
     *(PACKAGE + folder + os.sep for folder in FOLDERS),
     *(PACKAGE + name + ".py" for name in FILES),
 )
-# File names of code that a backend or torch.fx wrote, which autograd calls while the program's code
-# runs: a segment that is checkpointed must save the same when it runs again, and a backward pass is
-# compiled already.
+# File names of code that a backend or torch.fx has generated. autograd calls it while the program's
+# code runs; a checkpointed region must save the same tensors when it runs again, and a backward
+# pass is compiled already.
 GENERATED = ("<framejit native", "<eval_with_key>")
 LIBRARIES = (
     "numpy", "sympy", "typing_extensions", "networkx", "rich", "IPython", "pytest", "_pytest",
@@ -53,14 +53,15 @@ def written_by_library(function: types.FunctionType) -> bool:
     return ours or module.startswith("namedtuple_") or package in ("torch", *LIBRARIES)
 
 
-# Under this everything stays in Python: what runs inside runs again in the backward pass, when the
-# hook is off, and torch counts the tensors that both runs save.
+# Functions under which everything stays in Python: the code inside runs again in the backward pass,
+# where the hook is off, and torch counts the tensors that both runs save.
 IN_PYTHON = (inspect.unwrap(checkpoint.checkpoint).__code__,)
 
 
 def stays_in_python(code: types.CodeType) -> bool:
-    """Whether a frame and all under it run with the hook off. What torch.compile is given is its
-    own to compile, and two evaluators that come and go out of turn may leave one installed."""
+    """Whether a frame and everything it calls run with the hook off. A function passed to
+    torch.compile is compiled by torch.compile; two frame evaluators that start and stop in a
+    different order may leave one of them installed."""
     return (
         any(code is other for other in IN_PYTHON)  # by identity: constants may have no hash
         or is_wrapper(code, TORCH)
@@ -71,8 +72,8 @@ def stays_in_python(code: types.CodeType) -> bool:
 def worth_compiling(
     code: types.CodeType, function: types.FunctionType, caller: types.CodeType | None = None
 ) -> bool:
-    """Whether frames of a code object may hold tensor work that a compile could take over.
-    `caller`: the code that calls it now."""
+    """Whether frames of a code object may contain tensor work that is worth compiling. `caller`:
+    the calling code."""
     if code.co_flags & GENERATORS or not code.co_flags & inspect.CO_OPTIMIZED:
         return False
     if is_disabled(function) or (caller is not None and is_shallow_wrapper(caller, TORCH)):

@@ -1,5 +1,5 @@
-"""Live entries as text: the guards and the code of each as a Python function, which linecache finds
-by the entry's name."""
+"""Live entries as text: guards and code of each as a Python function. linecache has the text under
+the entry's name."""
 
 from __future__ import annotations
 
@@ -54,8 +54,8 @@ def arguments(site: Site) -> str:
 
 
 def guards_text(site: Site, program: GuardProgram | None) -> str:
-    """All guards as one function, in the order in which C checks them; beside each the line that
-    asked for it."""
+    """All guards as one function, in the order in which C checks them, each with the user's line
+    that needed it."""
     checks = []
     for guard in program.guards if program is not None else ():
         line = f"  # {guard.line}" if guard.line else ""
@@ -65,7 +65,7 @@ def guards_text(site: Site, program: GuardProgram | None) -> str:
 
 
 def parse_expression(expression: str) -> str:
-    """An expression that names things Python has no words for becomes one that says so."""
+    """The expression, with names that are not valid Python replaced."""
     try:
         ast.parse(expression, mode="eval")
     except SyntaxError:

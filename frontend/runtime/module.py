@@ -15,16 +15,16 @@ from ._hook import ModuleCall
 
 
 def compile_module(module: torch.nn.Module, make_handle: Callable[[Any], Any]) -> list[Any]:
-    """Puts a compiled call into the module's own slot for one. Returns what can be asked of its
-    handles, a list that grows."""
+    """Stores a compiled call in the module's own slot for one. Returns the list of its handles'
+    controls, which grows."""
     call = CompiledCall(module, make_handle)
     module._compiled_call_impl = call
     return call.controls
 
 
 def unreached_call(cls: type[torch.nn.Module]) -> str | None:
-    """The `__call__` of a class's own that never comes to nn.Module's, and so to no compiled call,
-    as far as its names tell."""
+    """A `__call__` of the class that does not call nn.Module's, and so never reaches the compiled
+    call, as far as its names tell."""
     for owner in cls.__mro__[: cls.__mro__.index(torch.nn.Module)]:
         function = inspect.unwrap(vars(owner).get("__call__", torch.nn.Module.__call__))
         if isinstance(function, types.FunctionType) and not ON_THE_WAY & names_in(
@@ -34,7 +34,7 @@ def unreached_call(cls: type[torch.nn.Module]) -> str | None:
     return None
 
 
-# What a __call__ that passes the call on says.
+# Names in a `__call__` that passes the call on.
 ON_THE_WAY = frozenset({"__call__", "_call_impl", "_wrapped_call_impl", "super"})
 
 
@@ -45,9 +45,9 @@ def names_in(code: types.CodeType) -> set[str]:
 
 
 class CompiledCall(ModuleCall):
-    """The call of one module: a handle of its class's forward while nothing else happens in a call,
-    which C decides, else one of the whole call, hooks and all. Holds the module weakly; pickles to
-    None, as the slot of a copy is empty."""
+    """The call of one module. It uses a handle of the class's forward while a call does nothing
+    else (C decides that), and otherwise a handle of the whole call with all hooks. Holds the module
+    weakly; pickles to None, so that copies have an empty slot."""
 
     __slots__ = ("make_handle", "function", "call_impl", "forward", "whole", "controls")
 
@@ -68,7 +68,7 @@ class CompiledCall(ModuleCall):
         return handle
 
     def otherwise(self, module: Any, *args: Any, **kwargs: Any) -> Any:
-        """A call of which C does not know that it is forward's alone."""
+        """A call of which C cannot tell that it only runs forward."""
         if self.forward is not None and is_plain(module, self.function):
             return self.forward(module, *args, **kwargs)
         return self._whole_call()(module, *args, **kwargs)
@@ -83,8 +83,7 @@ class CompiledCall(ModuleCall):
 
 
 def is_called_plainly(cls: type) -> bool:
-    """Whether a class's forward is an ordinary method, and its instances are called as nn.Module
-    has it."""
+    """Whether a class's forward is an ordinary method, and its instances use nn.Module's call."""
     own_call = class_attribute(cls, "_call_impl") is not torch.nn.Module._call_impl
     plain = isinstance(class_attribute(cls, "forward"), types.FunctionType)
     return (
@@ -100,8 +99,8 @@ def class_attribute(cls: type, name: str) -> Any:
 
 
 def is_plain(module: Any, forward: Any) -> bool:
-    """Whether calling a module means calling `forward`, the function that its class had when it was
-    compiled."""
+    """Whether calling a module only calls `forward`, the function that its class had at compile
+    time."""
     own = module.__dict__
     return not (
         own["_forward_hooks"] or own["_forward_pre_hooks"]

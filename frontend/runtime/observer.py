@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from ...events import Reporter, Sink, Spent, new_number
 from ...phases import Clock
 from ...tier import Tier
-from .probe import Marked, Probe
+from .probe import Probe, SegmentMarks
 
 
 @dataclass
@@ -28,7 +28,7 @@ class Observer:
     def reporter(self, tier: Tier) -> Reporter:
         return Reporter(self.function, self.where, self.send, self.clock, self.number, tier)
 
-    def marks(self) -> Marked | None:
+    def marks(self) -> SegmentMarks | None:
         return None if self.probe is None else self.probe.segment(self.number, self.continues)
 
     def over(self) -> None:

@@ -25,7 +25,7 @@ from ...collector import no_collections
 from ...errors import GraphBreak, SkipFrame
 from ...guards.program import GuardProgram
 from ...options import Options
-from ..codegen.build import Continuations, Rebuilt, rebuild
+from ..codegen.build import Continuations, GeneratedCode, generate_code
 from ..codegen.stack_effect import UnsupportedInstruction
 from ..pycode.resume import Unresumable
 from ..tracing.capture import BreakExit, Capture
@@ -39,7 +39,7 @@ from .compile_reports import captured_event, report_break, report_specialised
 from .compile_unit import CompileUnit
 from .entry_guards import entry_guards
 from .observer import Observer
-from .probe import Marked
+from .probe import SegmentMarks
 from .surroundings import (
     inside_a_transform,
     out_of_sight_of_saved_tensor_hooks,
@@ -70,7 +70,7 @@ class Compilation:
         self.unit, self.function, self.slots = unit, function, slots
         self.options, self.observer, self.clock = options, observer, observer.clock
         self.continuations, self.outdated = continuations, outdated
-        self.marks: Marked | None = None
+        self.marks: SegmentMarks | None = None
         self.has_tensor_work = False  # known once it has run
 
     def run(self) -> Entry:
@@ -84,14 +84,14 @@ class Compilation:
     def _compile(self) -> Entry:
         self.marks = self.observer.marks()
         with no_collections():
-            capture, rebuilt = self._capture_and_generate_code()
+            capture, generated = self._capture_and_generate_code()
         try:
             report_break(self.unit, capture, self.options, self.observer, self.marks)
-            memory = input_memory(capture.trace.graph, rebuilt.inputs)
-            graph = self._compile_graph(capture, rebuilt, memory)
-            program = self._build_guards(capture, rebuilt, memory)
+            memory = input_memory(capture.trace.graph, generated.inputs)
+            graph = self._compile_graph(capture, generated, memory)
+            program = self._build_guards(capture, generated, memory)
             self.observer.send(captured_event(capture, program, self.observer))
-            entry = self._make_entry(capture, rebuilt, graph, program)
+            entry = self._make_entry(capture, generated, graph, program)
         finally:
             capture.trace.release_objects()
         if isinstance(capture.exit, BreakExit):
@@ -100,7 +100,7 @@ class Compilation:
 
     # stages 1 and 2: capture, generate code
 
-    def _capture_and_generate_code(self) -> tuple[Capture, Rebuilt]:
+    def _capture_and_generate_code(self) -> tuple[Capture, GeneratedCode]:
         """Starts over with an earlier break where code cannot make the state at a break."""
         stop: Restart | None = None
         handled = sys.exception()
@@ -128,7 +128,7 @@ class Compilation:
                     error.created_at if error.created_at is not None else caller_place(capture)
                 )
                 if earlier is None or (stop is not None and earlier >= stop.position):
-                    raise SkipFrame(f"cannot rebuild {error}") from error
+                    raise SkipFrame(f"cannot generate code for {error}") from error
                 stop = Restart(
                     earlier, GraphBreak(error.reason, f"{error}, which outlives what is captured,")
                 )
@@ -165,9 +165,9 @@ class Compilation:
             self.clock,
         )
 
-    def _generate_code(self, capture: Capture) -> Rebuilt:
+    def _generate_code(self, capture: Capture) -> GeneratedCode:
         try:
-            return rebuild(
+            return generate_code(
                 capture, self.continuations(capture), self.function.__globals__, self.marks
             )
         except BaseException:
@@ -177,11 +177,11 @@ class Compilation:
     # stage 3: backend
 
     def _compile_graph(
-        self, capture: Capture, rebuilt: Rebuilt, memory: InputMemory
+        self, capture: Capture, generated: GeneratedCode, memory: InputMemory
     ) -> Callable[..., Any] | None:
         """The compiled graph; None where there is no tensor work."""
         graph = capture.trace.graph
-        if not rebuilt.outputs and not graph.nodes:
+        if not generated.outputs and not graph.nodes:
             return None
         graph.fake_mode.open_to_backends()
         self.unit.tier.begin(self.outdated)
@@ -191,8 +191,8 @@ class Compilation:
             compiled = compile_graph(
                 GraphRequest(
                     graph,
-                    rebuilt.inputs,
-                    rebuilt.outputs,
+                    generated.inputs,
+                    generated.outputs,
                     self.options,
                     self.observer.reporter(self.unit.tier),
                     [expectation.fact for expectation in expected],
@@ -206,7 +206,7 @@ class Compilation:
     # stage 4: guards
 
     def _build_guards(
-        self, capture: Capture, rebuilt: Rebuilt, memory: InputMemory
+        self, capture: Capture, generated: GeneratedCode, memory: InputMemory
     ) -> GuardProgram:
         """The guard program, built after the backend: compiling the graph may add shape guards."""
         trace = capture.trace
@@ -214,8 +214,8 @@ class Compilation:
             report_specialised(self.unit, capture, self.options, self.observer)
             self.unit.variation.note_capture(trace.graph.sizes, trace.symbols.numbers)
             self.unit.iterations.note_changes(trace.effects.changed)
-            guards = entry_guards(capture, rebuilt.inputs, memory)
-            program = GuardProgram.build(guards, rebuilt.lifted)
+            guards = entry_guards(capture, generated.inputs, memory)
+            program = GuardProgram.build(guards, generated.lifted)
             program.native()  # made now, while the clock runs
         return program
 
@@ -224,22 +224,22 @@ class Compilation:
     def _make_entry(
         self,
         capture: Capture,
-        rebuilt: Rebuilt,
+        generated: GeneratedCode,
         graph: Callable[..., Any] | None,
         program: GuardProgram,
     ) -> Entry:
         native, function, frames = program.native(), self.function, self.unit.frames
         if not isinstance(capture.exit, BreakExit) and not capture.trace.graph.nodes and not frames:
             return Entry(native, None, None, False, program)  # the original code is as good
-        code, direct = rebuilt.code, None
+        code, direct = generated.code, None
         self.has_tensor_work = graph is not None
         if graph is not None:
-            # Where the hook is off anyway, CPython inlines the call of a Python function.
-            code = rebuilt.bind(Quiet(graph) if runs_python(capture) else graph)
+            # where the hook is off anyway, CPython inlines calls of Python functions
+            code = generated.bind(Quiet(graph) if runs_python(capture) else graph)
             direct = (
                 None
-                if rebuilt.argument_locations is None
-                else (graph, rebuilt.argument_locations, PASSED_ON)
+                if generated.argument_locations is None
+                else (graph, generated.argument_locations, PASSED_ON)
             )
         made: types.FunctionType | None = None
         if frames or function.__closure__ is None:
@@ -250,7 +250,7 @@ class Compilation:
 
 
 def forget_frames(error: BaseException | None, handled: BaseException | None) -> None:
-    """Drops the frames that an exception passed, as they hold objects of the program. `handled`:
+    """Drops the frames in an exception's traceback, as they hold objects of the program. `handled`:
     the exception that the program itself was handling, whose traceback stays."""
     seen: set[int] = set()
     while error is not None and error is not handled and id(error) not in seen:
@@ -267,7 +267,8 @@ def caller_place(capture: Capture) -> int | None:
 
 
 def backend_at_work(capture: Capture) -> AbstractContextManager[None]:
-    """Around the backend: sizes that it relies on are kept apart from those of the program."""
+    """Surrounds the backend, so that sizes that it specialises are told apart from those that the
+    program specialises."""
     symbols = capture.trace.symbols
     return symbols.shapes.backend_at_work() if symbols.exist else nullcontext()
 

@@ -1,12 +1,12 @@
-"""Probe: what compiled code takes while it is measured - graphs, the statements at breaks, and what
-lies between them.
+"""Probe: the time of compiled code while it is measured - graphs, breaking statements, and the
+overhead between them.
 
-Segments compiled with one tell it the time as they go (rebuild's Marks); other code knows nothing
-of it. Time stands still while framejit compiles, and for what a mark itself takes.
+Code compiled with a probe calls its marks (codegen's TimingMarks); other code has none. The clock
+stops while framejit compiles, and during the marks themselves.
 
-What a break loses is the time from the end of the graph before it (the start of the segment, if it
-has none) to the start of the next one, less that of the statement that breaks: putting Python's
-state together, the dispatch, the guards, loading the state.
+The time lost at a break is the time from the end of the graph before it (or the start of the
+segment, without one) to the start of the next graph, minus the breaking statement's own time:
+building Python's state, dispatch, guards, loading the state.
 """
 
 from __future__ import annotations
@@ -34,14 +34,14 @@ BreakKey = tuple[str, tuple[str, ...], str]  # function, file:line of each frame
 
 @dataclass
 class Tally:
-    """How often something ran and for how long; first times, in which Python and processor are not
-    used to it, apart."""
+    """How often something ran and for how long. First runs are kept apart, since caches are
+    cold."""
 
     times: int = 0
     seconds: float = 0.0
     first_times: int = 0
     first_seconds: float = 0.0
-    samples: list[float] = field(default_factory=list)  # the latest, without first times
+    samples: list[float] = field(default_factory=list)  # the latest samples, without first runs
 
     def add(self, seconds: float, first: bool) -> None:
         if first:
@@ -65,8 +65,8 @@ class Tally:
 
     @property
     def each(self) -> float:
-        """Seconds a time: the median of later times where there are any, for what comes in between
-        (the garbage collector, other programs) is not its own."""
+        """Seconds for one run: the median of later runs where there are any, which excludes
+        interruptions such as garbage collection."""
         return (
             statistics.median(self.samples)
             if self.samples
@@ -76,7 +76,7 @@ class Tally:
 
 @dataclass
 class BreakTally:
-    """What passing a break took: `lost` around the statement, `work` in it."""
+    """The time of passing a break: `lost` around the statement, `work` in it."""
 
     lost: Tally = field(default_factory=Tally)
     work: Tally = field(default_factory=Tally)
@@ -84,8 +84,8 @@ class BreakTally:
 
 @dataclass(frozen=True)
 class GuardCosts:
-    """Seconds that checking an entry's guards takes: all together, and each alone, None for one
-    that is watched: it costs nothing while nothing has changed."""
+    """Seconds for checking an entry's guards: all together, and each alone. None for a watched
+    guard, which costs nothing while nothing has changed."""
 
     together: float
     alone: tuple[float | None, ...]
@@ -108,18 +108,20 @@ class Chain:
 
     def __init__(self, start: float) -> None:
         self.start = self.last = start
-        self.segment: Marked | None = None  # running, or the one whose break was left
-        self.at: tuple[int, int] | None = (
-            None  # the frame in which a statement runs, and its code, by id: codes may not hash
-        )
-        self.left: Marked | None = None  # whose break is done, and whose loss is not counted yet
-        self.before = 0.0  # lost by it so far
-        self.since = 0.0  # when the statement or graph began, on the clock that never stands still
+        # the running segment, or the one whose breaking statement runs
+        self.segment: SegmentMarks | None = None
+        # the frame in which a statement runs, and its code, by id, since code objects may not be
+        # hashable
+        self.at: tuple[int, int] | None = None
+        # the segment whose break is done and whose loss is not counted yet
+        self.left: SegmentMarks | None = None
+        self.before = 0.0  # time lost by it so far
+        self.since = 0.0  # when the statement or graph began, on a clock that never stops
         self.cold = False
 
 
 class Thread(threading.local):
-    """A thread's calls in progress, innermost last, and how long its time stood still."""
+    """A thread's calls in progress, innermost last, and how long its clock has been stopped."""
 
     def __init__(self) -> None:
         self.chains: list[Chain] = []
@@ -127,30 +129,33 @@ class Thread(threading.local):
 
 
 class Probe:
-    """Counts over all that is compiled with it."""
+    """Collects the measurements of all code that is compiled with it."""
 
     def __init__(self, calibrate: bool = True) -> None:
         self.breaks: dict[BreakKey, BreakTally] = {}
         self.graphs: dict[int, Tally] = {}  # by number of the compile
-        self.calls = Tally()  # of whole calls, from first to last segment, graphs included
+        # seconds of whole calls, from the first to the last segment, graphs included
+        self.calls = Tally()
         self.checks: dict[int, GuardCosts] = {}  # by number of the compile
         self.spans: list[RunSpan] = []
         self.overhead = 0.0  # seconds that marks took
         self.thread = Thread()
         self.mark_cost = self.graph_cost = (
-            0.0  # of calling a mark, and marks around a graph, which they cannot see themselves
+            # the cost of calling a mark, and of the marks around a graph, which these cannot
+            # measure themselves
+            0.0
         )
         if calibrate:
             self.mark_cost = overheads(self.mark_cost, self.graph_cost)[0]
             self.graph_cost = overheads(self.mark_cost, self.graph_cost)[1]
 
-    def segment(self, number: int, continues: bool) -> Marked:
-        """Marks for a segment that is being compiled. continues: it follows a break."""
-        return Marked(self, number, continues)
+    def segment(self, number: int, continues: bool) -> SegmentMarks:
+        """The marks of a segment that is being compiled. continues: whether it follows a break."""
+        return SegmentMarks(self, number, continues)
 
     @contextmanager
     def standing_still(self) -> Iterator[None]:
-        """What happens inside takes no time."""
+        """Stops the clock inside."""
         start = time.perf_counter()
         try:
             yield
@@ -158,8 +163,8 @@ class Probe:
             self.thread.still += time.perf_counter() - start
 
     def mark(self, body: Callable[[float], None], around: float = 0.0) -> Callable[[], None]:
-        """A function that calls `body` with the time, and for whose own run time stands still; so
-        it does for `around` more seconds."""
+        """A function that calls `body` with the time, while the clock is stopped, and stops it for
+        `around` more seconds."""
         thread, cost = self.thread, self.mark_cost + around
 
         def run() -> None:
@@ -180,15 +185,15 @@ class Probe:
         return sum(tally.total for tally in self.graphs.values())
 
 
-class Marked:
-    """What one segment calls while it runs."""
+class SegmentMarks:
+    """The marks that one segment calls while it runs."""
 
     def __init__(self, probe: Probe, number: int, continues: bool) -> None:
         self.probe, self.number, self.continues = probe, number, continues
         self.broken: BreakKey | None = None  # the break that it ends in
         self.has_graph = False
         self.runs = 0
-        # Quiet: no frame of ours is the hook's business
+        # quiet: the hook ignores framejit's own frames
         self.begin, self.leave, self.resume, self.end = map(
             Quiet, map(probe.mark, (self._begin, self._leave, self._resume, self._end))
         )
@@ -262,9 +267,8 @@ class Marked:
     def _resume(self, now: float) -> None:
         probe = self.probe
         chains = probe.thread.chains
-        while (
-            chains and chains[-1].segment is not self
-        ):  # calls inside the statement that an exception has left
+        # calls inside the statement that ended with an exception
+        while chains and chains[-1].segment is not self:
             chains.pop()
         if chains:
             chain = chains[-1]
@@ -284,7 +288,7 @@ class Marked:
                 probe.calls.add(now - chain.start, chain.cold)
 
     def _count_lost(self, chain: Chain) -> None:
-        """The next segment is here: what the break has lost is known."""
+        """Counts what the break before this segment has lost."""
         if chain.left is not None and chain.left.broken is not None:
             self.probe.breaks.setdefault(chain.left.broken, BreakTally()).lost.add(
                 chain.before, chain.cold
@@ -308,7 +312,7 @@ def drop_dead(chains: list[Chain]) -> None:
 
 
 def overheads(mark_cost: float, graph_cost: float) -> tuple[float, float]:
-    """Seconds measured in a statement, and around it, where nothing happens."""
+    """Measured seconds of an empty statement: in it, and around it."""
     probe = Probe(calibrate=False)
     probe.mark_cost, probe.graph_cost = mark_cost, graph_cost
     segment = probe.segment(0, False)
@@ -327,7 +331,7 @@ def overheads(mark_cost: float, graph_cost: float) -> tuple[float, float]:
 def guard_costs(
     program: GuardProgram, slots: tuple[Any, ...], function: FunctionType
 ) -> GuardCosts:
-    """Times a check of all guards, and of each that every call checks."""
+    """Times a check of all guards, and of each guard that every call checks."""
 
     def check_of(program: GuardProgram) -> float:
         native = program.native()

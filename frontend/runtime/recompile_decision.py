@@ -1,7 +1,6 @@
-"""What to do about a call that no entry serves: compile again, more generally, not any more, or
-raise.
+"""Decides about a call that no entry serves: compile again, more generally, no more, or raise.
 
-In: the failures of a site's entries. Out: a decision. Knows no locks and no bytecode.
+In: the failures of a site's entries. Out: a decision. Uses no locks and no bytecode.
 """
 
 from __future__ import annotations
@@ -19,8 +18,8 @@ from ..tracing.variation import VARIES, Variation
 
 
 class RecompileDecision(Enum):
-    """What becomes of the call; where that is eager, from now on, because of which limit. LATER:
-    this call is eager, with all that it calls."""
+    """What to do with the call. LATER: this call runs in eager, with everything that it calls. The
+    other eager ones hold for all later calls too, because of the named limit."""
 
     COMPILE = ""
     LIMIT = "recompile_limit"
@@ -34,10 +33,10 @@ class RecompileDecision(Enum):
 
 @dataclass(frozen=True)
 class Misses:
-    """Why the entries of a site do not serve a call. `failures`: of those that were not made for
-    another iteration of a loop than this call's; where all were (`for_iteration`), of the one used
-    last. `left`: how many iterations there are still, if these are too many for an entry each, so
-    that all entries count. `room`: whether the entries so far have earned another iteration's."""
+    """Why a site's entries do not serve a call. `failures`: of the entries that were not made for
+    another loop iteration; if all were (`for_iteration`), of the most recently used one. `left`:
+    the remaining iterations, if these are too many for an entry each, so that all entries count.
+    `room`: whether another iteration may get an entry (economy.has_room)."""
 
     entries: int
     failures: Sequence[Failure]
@@ -49,9 +48,9 @@ class Misses:
 def decide(
     name: str, options: Options, stance: str, misses: Misses, variation: Variation, frame: FrameView
 ) -> RecompileDecision:
-    """Raises RecompileError or RecompileLimitError where the user asked for it. Each iteration of a
-    loop that must have an entry of its own may have as many as another place, and no more
-    iterations are unrolled so than in a graph."""
+    """Raises RecompileError or RecompileLimitError where the user asked for that. A loop iteration
+    that needs its own entry may have as many entries as another site, and at most as many
+    iterations get entries as a graph unrolls."""
     reason = f"; last miss: {misses.failures[0]}" if misses.failures else ""
     own = 0 if misses.for_iteration else len(misses.failures)
     if stance == "fail_on_recompile":
@@ -85,15 +84,15 @@ def limit_error(name: str, knob: str, limit: int, reason: str) -> FramejitError:
 def generalise(
     failures: Sequence[Failure], variation: Variation, options: Options, frame: FrameView
 ) -> bool:
-    """Makes symbols of the numbers and sizes that failed, for one more compile; False when all that
-    failed are symbols already, or are nothing that a symbol can stand for."""
+    """Makes the numbers and sizes that failed dynamic, for one more compile. False if all of them
+    are dynamic already, or cannot be."""
     if options.dynamic is False or not options.automatic_dynamic_shapes:
         return False
     return any([loosen(failure, variation, options, frame) for failure in failures])
 
 
 def loosen(failure: Failure, variation: Variation, options: Options, frame: FrameView) -> bool:
-    """Whether a guard that failed relied on a number that need not be relied on."""
+    """Whether a failed guard specialised a number that can be dynamic."""
     guard = failure.guard
     if guard is None:
         return False

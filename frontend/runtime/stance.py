@@ -29,9 +29,8 @@ class set_stance:  # a function to its users, as torch's is
 
     def __init__(self, stance: str) -> None:
         self.stance = stance
-        self._before = set_native(
-            stance, False
-        )  # of the process, until this turns out to be a block's
+        # of the process, until this turns out to be a block's
+        self._before = set_native(stance, False)
         self._saved: list[str | None] = []
 
     def __enter__(self) -> None:

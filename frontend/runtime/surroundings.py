@@ -1,5 +1,5 @@
-"""State around a call under which framejit does not compile: torch.func and forward-mode levels,
-saved-tensor hooks."""
+"""State around a call in which framejit does not compile: torch.func and forward-mode levels,
+function and dispatch modes, saved-tensor hooks."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def inside_a_transform() -> bool:
 
 @dataclass(frozen=True)
 class Onlooker:
-    """Something of the program's that sees every operation. `below`: from inside of torch's
+    """Something in the program that observes every operation. `below`: it observes inside torch's
     dispatcher, where nothing can be compiled."""
 
     sentence: str
@@ -39,7 +39,7 @@ class Onlooker:
 
 
 def onlooker() -> Onlooker | None:
-    """What watches the operations of this thread, which therefore have to be eager's."""
+    """What observes the operations of this thread, which must then run in eager."""
     if torch._C._get_tracing_state() is not None:
         return Onlooker("torch.jit.trace records its operations", True)
     if getattr(_symbolic_trace, "_is_fx_tracing_flag", False):
@@ -66,12 +66,12 @@ def onlooker() -> Onlooker | None:
 
 
 def sees_nothing(mode: type) -> bool:
-    """Whether a mode only says where or how tensors are made."""
+    """Whether a mode only determines where or how tensors are created."""
     return mode in (DeviceContext, BaseTorchFunctionMode, FakeTensorMode)
 
 
 def guards_of_surroundings() -> list[Guard]:
-    """That the surroundings stay as they are."""
+    """Guards that the surroundings stay the same."""
     return [
         Guard(TorchStateSource(), Kind.TORCH_STATE, TorchState.now()),
         Guard(DUAL_LEVEL, Kind.EQUALS, forward_ad._current_level),
@@ -84,8 +84,8 @@ def program_of_surroundings() -> GuardProgram:
 
 @contextlib.contextmanager
 def out_of_sight_of_saved_tensor_hooks() -> Iterator[None]:
-    """While a graph is compiled, torch runs it on fake tensors; the user's hooks must not see
-    those."""
+    """Disables the user's saved-tensor hooks while a graph is compiled, since torch runs it on fake
+    tensors."""
     if not torch._C._autograd._saved_tensors_hooks_is_enabled():  # type: ignore[attr-defined]
         yield
         return

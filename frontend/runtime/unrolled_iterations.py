@@ -1,8 +1,8 @@
-"""UnrolledIterations: which entries of a break inside a loop were made for another iteration than
-the current one.
+"""UnrolledIterations: tells which entries of a break inside a loop were made for another iteration
+than the current one.
 
-In: the frames that go on at the place, what its captures change, an entry's guards and a call. Out:
-whether one that relies on where a loop stands fails. Knows no entries and no limits.
+In: the frames that continue after the break, what its captures change, an entry's guards, and a
+call. Out: whether a guard that depends on the iteration fails. Uses no entries and no limits.
 """
 
 from __future__ import annotations
@@ -33,8 +33,8 @@ CONTAINERS: tuple[type, ...] = (list, dict, set)
 
 
 class UnrolledIterations:
-    """What differs from iteration to iteration: what a loop's iterator gives, the variables that
-    the loop's body binds, and the containers that captures have changed."""
+    """What differs from iteration to iteration: the items of a loop's iterator, variables that the
+    loop's body binds, and containers that captures have changed."""
 
     def __init__(self, frames: tuple[SuspendedFrame, ...] = ()) -> None:
         self.frames = frames
@@ -51,8 +51,7 @@ class UnrolledIterations:
     def made_for_another(
         self, guards: Iterable[Guard], failed: Guard | None, frame: FrameView
     ) -> bool:
-        """Whether one of the guards that rely on where a loop stands does not hold. `failed`: one
-        that does not hold."""
+        """Whether a guard that depends on the iteration fails. `failed`: a guard that fails."""
         if not self.in_loop:
             return False
         return (failed is not None and self._relies(failed)) or any(
@@ -60,7 +59,8 @@ class UnrolledIterations:
         )
 
     def iterations_left(self, frame: FrameView) -> int:
-        """How many iterations the longest of the loops still has, as far as their iterators say."""
+        """How many iterations the longest of the loops still has, as far as their iterators can
+        tell."""
         return max(
             (
                 iterations_remaining(item)
@@ -110,7 +110,7 @@ class UnrolledIterations:
         return guard.kind is Kind.REMAINING or any(map(self.differs, subjects))
 
     def differs(self, source: Source | None) -> bool:
-        """Whether a path leads to something that may be another one in the next iteration."""
+        """Whether a path leads to an object that may be another one in the next iteration."""
         if not self.in_loop:
             return False
         while source is not None:
@@ -140,7 +140,7 @@ def state_length(frame: SuspendedFrame) -> int:
 def states(
     frames: Iterable[SuspendedFrame], view: FrameView
 ) -> Iterator[tuple[SuspendedFrame, tuple[Any, ...], int]]:
-    """Each frame's state, and where its stack begins there."""
+    """The state of each frame, and where its stack begins in it."""
     state = view.slots[0] if view.slots else ()
     for frame in frames:
         yield frame, state[: state_length(frame)], len(frame.point.bound)

@@ -103,7 +103,7 @@ class Calls:
             and name in vars(collections.OrderedDict)
         ):
             raise GraphBreak(
-                "unknown-call", f"dict.{name}() of an OrderedDict, past the order that it keeps"
+                "unknown-call", f"dict.{name}() of an OrderedDict, which bypasses its order"
             )
         if isinstance(receiver, ClassValue) and name not in vars(receiver.cls):
             raise GraphBreak("unknown-call", f"{owner.__name__}.{name}")  # would find this again

@@ -56,9 +56,8 @@ class EffectLog:
         self._kept_outputs = 0  # of those, how many will not be taken back
         self.expected: list[Expectation] = []
         self._kept_expected = 0
-        self.watched_by: str | None = (
-            None  # what may look, from now on, at all that was there before the frame
-        )
+        # something that may read, from now on, any object that existed before the frame
+        self.watched_by: str | None = None
         self._saved: list[tuple[Mutable, int, Any]] = []
         self._saved_globals: dict[tuple[int, str], tuple[Namespace, Value]] | None = None
 

@@ -14,10 +14,8 @@ from ..values.tensor.tensor import TensorValue
 from .capture import BreakExit, BrokenFrame, Capture
 from .variation import Beginnings, Variation
 
-NUMBERS = (
-    "data-dependent-value",
-    "data-dependent-branch",
-)  # breaks that take a number from a tensor: it differs each time
+# breaks that take a number from a tensor: it differs each time
+NUMBERS = ("data-dependent-value", "data-dependent-branch")
 
 
 def expect(variation: Variation, capture: Capture, frames: tuple[SuspendedFrame, ...]) -> None:

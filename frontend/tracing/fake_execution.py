@@ -27,9 +27,8 @@ import torch
 from torch._prims_common import suggest_memory_format
 from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
 
-STORAGE_BYTES = (
-    96  # of a c10::StorageImpl that are compared; it has more than that in each supported torch
-)
+# of a c10::StorageImpl that are compared; it has more than that in each supported torch
+STORAGE_BYTES = 96
 ATEN = torch.ops.aten
 # Operators for which torch has no meta kernel, and whose result has the sizes of their first
 # argument.
@@ -68,9 +67,8 @@ class CaptureFakeMode(FakeTensorMode):
 
     def __init__(self) -> None:
         super().__init__(allow_fallback_kernels=False)
-        self._allow_unsafe_data_ptr_access = (
-            False  # writing access raises: torch sets that for each tensor
-        )
+        # writing access raises: torch sets that for each tensor
+        self._allow_unsafe_data_ptr_access = False
 
     def open_to_backends(self) -> None:
         """Ends the capture: from now on operators without a meta kernel run on zeros, with sizes

@@ -139,9 +139,8 @@ class GraphBuilder:
             if known.source != source:
                 tx.guards.add(source, Kind.SAME, known.source)
             return known
-        if is_functorch_wrapped_tensor(
-            real
-        ):  # the history that it has in its level is none that a fake could have
+        # the history that it has in its level is none that a fake could have
+        if is_functorch_wrapped_tensor(real):
             raise GraphBreak(
                 "unsupported-value", f"'{source.name}', a tensor of a torch.func transform"
             )
@@ -191,7 +190,7 @@ class GraphBuilder:
                 NotImplementedError,
             ) as error:  # offsets of a nested tensor, which bear its ragged size
                 raise GraphBreak(
-                    "unsupported-value", f"'{source.name}', of which torch makes no fake tensor"
+                    "unsupported-value", f"'{source.name}', for which torch has no fake tensor"
                 ) from error
             if self.tx.symbols.exist:
                 self.tx.symbols.shapes.found_by_a_view(fake, source)
@@ -200,7 +199,7 @@ class GraphBuilder:
         except AssertionError as error:
             raise GraphBreak(
                 "unsupported-value",
-                f"'{source.name}', a view of a tensor that was written before it was read",
+                f"'{source.name}', a view of a tensor that was written before the view was read",
             ) from error
         except RuntimeError as error:
             if LOST_HISTORY in str(error):
@@ -210,7 +209,7 @@ class GraphBuilder:
             if NO_MEMORY in str(error):
                 raise GraphBreak(
                     "unsupported-value",
-                    f"'{source.name}', a view of a tensor that the frame has laid out anew",
+                    f"'{source.name}', a view of a tensor whose strides the frame has changed",
                 ) from error
             raise
         finally:
@@ -229,9 +228,8 @@ class GraphBuilder:
             dims = range(len(sizes))
         elif options.dynamic is None and options.automatic_dynamic_shapes:
             dims = self.tx.symbols.variation.dims(source, sizes)
-        wanted: dict[int, Mark | None] = {
-            dim: None for dim in dims if sizes[dim] > 1
-        }  # 0 and 1 are mostly meant
+        # 0 and 1 are mostly meant
+        wanted: dict[int, Mark | None] = {dim: None for dim in dims if sizes[dim] > 1}
         for dim, mark in marks.items():
             if mark.kind == "static":
                 wanted.pop(dim, None)
@@ -264,7 +262,7 @@ class GraphBuilder:
             map(self._holds_numpys, (*data, *(kwargs.values() if target in TYPED_BY_DATA else ())))
         ):
             raise GraphBreak(
-                "unsupported-value", f"a number of numpy's as data of {_target_name(target)}"
+                "unsupported-value", f"a numpy number as data of {_target_name(target)}"
             )
         try:
             pairs = [self.argument(arg) for arg in args]
@@ -398,9 +396,8 @@ class GraphBuilder:
                     with dispatcher_for(target):
                         return apply(kind, target, args, kwargs)
                 except RuntimeError:
-                    with (
-                        enable_python_dispatcher()
-                    ):  # torch's C++ cannot do this with symbols, its Python can
+                    # torch's C++ cannot do this with symbols, its Python can
+                    with enable_python_dispatcher():
                         return apply(kind, target, args, kwargs)
         except GraphBreak:
             raise
@@ -409,7 +406,7 @@ class GraphBuilder:
         except VALUE_DEPENDS as error:
             raise GraphBreak("data-dependent-value", _target_name(target)) from error
         except RecursionError:
-            raise  # of the interpretation, not of the operation
+            raise  # raised by the interpretation, not by the operation
         except Exception as error:
             raise GraphBreak(
                 "fake-tensor", f"{_target_name(target)}: {type(error).__name__}: {error}"
@@ -487,7 +484,7 @@ class GraphBuilder:
                 literal = operand(literal)
             return literal, literal
         if isinstance(value, OpaqueTensor):
-            raise value.unsupported("as an argument")
+            raise value.unsupported_use("as an argument")
         if isinstance(value, TensorObject):
             raise InstanceMet
         if isinstance(value, DictValue):

@@ -41,9 +41,8 @@ class Interpreter:
         self.stack: list[Value] = []
         self.pc = decoded.start
         self.current: Instr = decoded.instrs[decoded.start]
-        self.group = (
-            decoded.start
-        )  # where the current raw group starts, and its position (see outcome.py)
+        # where the current raw group starts, and its position (see outcome.py)
+        self.group = decoded.start
         self.position = -1  # none before the first group
         # whether a break can be made in this frame: its caller's instruction is a call that returns
         # its result
@@ -52,9 +51,8 @@ class Interpreter:
             PassthroughFrame, ...
         ] = ()  # what was passed on the way from the caller
         self.completion: CallCompletion = AS_IS  # what the caller's instruction makes of the return
-        self.awaited: Interpreter | None = (
-            None  # the frame that this one, resumed after a break, waits for
-        )
+        # the frame that this one, resumed after a break, waits for
+        self.awaited: Interpreter | None = None
 
     def bind_cells(self, closure: list[CellValue]) -> None:
         """Makes and copies cells as MAKE_CELL and COPY_FREE_VARS do at a frame's start."""
@@ -125,18 +123,16 @@ class Interpreter:
                 stop.position = self.position
             raise
         except ObservedException as error:
-            if (
-                error.value.source is not None
-            ):  # its traceback, which the program may keep, gets an entry of the caller
+            # its traceback, which the program may keep, gets an entry of the caller
+            if error.value.source is not None:
                 raise Restart(
                     self.tx.frames.break_position(),
                     GraphBreak("exception-leaves", error.cls.__name__),
                 ) from error
             if error.position is None and self.resumable:
                 error.position = self.position
-            if self.tx.generators and not issubclass(
-                error.cls, StopIteration | GeneratorExit
-            ):  # its traceback keeps the frame's values
+            # its traceback keeps the frame's values
+            if self.tx.generators and not issubclass(error.cls, StopIteration | GeneratorExit):
                 left = [
                     [*other.stack, *other.slots] for other in self.tx.frames if other is not self
                 ]
@@ -181,7 +177,7 @@ class Interpreter:
     def stop_here(self) -> Exception:
         """The end of the capture in this frame, at the position of the break."""
         if not self.resumable:
-            return SkipFrame("a second capture went another way than the first")
+            return SkipFrame("a second capture took another path than the first")
         return BreakReached(self.tx.frames.broken_frames())
 
     def await_result(self) -> None:

@@ -17,12 +17,10 @@ PRODUCTS = frozenset({
     "conv_transpose1d", "conv_transpose2d",
     "conv_transpose3d", "cdist", "grid_sample",
 })  # fmt: skip
-NORMS = frozenset(
-    {"layer_norm", "batch_norm", "group_norm", "instance_norm"}
-)  # half precision goes together with float32
-BY_INDEX = frozenset(
-    {"index_add", "index_add_", "index_copy", "index_copy_"}
-)  # self, dim, index, source
+# half precision goes together with float32
+NORMS = frozenset({"layer_norm", "batch_norm", "group_norm", "instance_norm"})
+# self, dim, index, source
+BY_INDEX = frozenset({"index_add", "index_add_", "index_copy", "index_copy_"})
 NUMBERS = {
     int: torch.int64,
     float: torch.float64,

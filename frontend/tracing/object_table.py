@@ -82,7 +82,9 @@ class ObjectTable:
         """As wrap, for an object inside an existing one. Breaks for a container without a path,
         since changes would be made to a copy."""
         if source is None and isinstance(obj, CONTAINERS) and self.find(obj) is None:
-            raise GraphBreak("unsupported-value", f"a {type(obj).__name__} that no path leads to")
+            raise GraphBreak(
+                "unsupported-value", f"a {type(obj).__name__} without a path from the frame"
+            )
         return self.wrap(obj, source)
 
     def look(self, value: Value) -> Value:

@@ -14,9 +14,8 @@ IN_PLACE = frozenset({
     operator.imod, operator.ipow, operator.iand,
     operator.ior, operator.ixor, operator.ilshift, operator.irshift, operator.imatmul,
 })  # fmt: skip
-FILLS = frozenset(
-    {"fill_", "zero_", "masked_fill_", "index_fill_"}
-)  # write one value, wherever it may land twice
+# write one value, wherever it may land twice
+FILLS = frozenset({"fill_", "zero_", "masked_fill_", "index_fill_"})
 
 
 def refuses_operation(target: Any, args: list[Any], kwargs: dict[str, Any]) -> bool:

@@ -35,8 +35,8 @@ def holds_no_objects(obj: Any) -> bool:
 
 
 def released_objects(tx: Trace) -> Iterator[Any]:
-    """The objects that variables, attributes and containers have lost. One that cannot be
-    determined is given as a new object."""
+    """The objects that variables, attributes and containers have dropped. Where one cannot be
+    determined, a new object stands for it."""
     for given, held in zip(tx.frames.root_arguments, tx.frames[0].slots, strict=True):
         if given is not None and given is not held:
             value = tx.look(given)
@@ -58,9 +58,7 @@ def lost_values(tx: Trace, value: Value) -> Iterator[Any]:
             if isinstance(lookup(value.cls, name)[1], types.MemberDescriptorType)
         }
         yield from (object() if name in slots else own.get(name) for name in value.attrs)
-    elif (
-        not isinstance(value, ListValue) or value.unread is None
-    ):  # else it was added to, not looked at
+    elif not isinstance(value, ListValue) or value.unread is None:  # else it was only added to
         real = tx.objects.real_object(value)
         kept = {
             id(held.object if isinstance(held, LazyValue) else tx.objects.real_object(held))

@@ -218,7 +218,7 @@ def restore(frame: Interpreter, point: ResumePoint, state: tuple[Any, ...], root
         decoded.instrs[point.index - 1].op is Op.CHECK_EG_MATCH
         and not (taken := tx.look(frame.stack[-1])).is_constant()
     ):
-        handle_instead(frame, taken)  # Python's instruction said so to a frame that is gone
+        handle_instead(frame, taken)  # Python's instruction has told a frame that no longer exists
     return at
 
 

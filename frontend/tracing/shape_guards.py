@@ -14,36 +14,36 @@ RUNS_NODE = torch.fx.Interpreter.run_node.__code__
 
 
 @dataclass(frozen=True)
-class Asker:
+class GuardOrigin:
     """The origin of a guard. line: file:line of the program. operator: the node that a backend was
-    tracing, "" where it was no backend."""
+    tracing, "" without a backend."""
 
     line: str
     operator: str = ""
 
 
 class RecordedGuards(list[Any]):
-    """Torch's list of guards. `askers`: the origin of each guard; `asker` returns the current
+    """Torch's list of guards. `origins`: the origin of each guard; `origin` returns the current
     one."""
 
-    def __init__(self, asker: Callable[[], Asker]) -> None:
+    def __init__(self, origin: Callable[[], GuardOrigin]) -> None:
         super().__init__()
-        self.asker = asker
-        self.askers: list[Asker] = []
+        self.origin = origin
+        self.origins: list[GuardOrigin] = []
 
     def append(self, guard: Any) -> None:
-        self.askers.append(self.asker())
+        self.origins.append(self.origin())
         super().append(guard)
 
 
-def backend_as_asker() -> Asker:
-    """The origin while a backend works: the captured node that is run on fake tensors, if there is
+def backend_as_origin() -> GuardOrigin:
+    """The origin while a backend works: the captured node that runs on fake tensors, if there is
     one."""
     node = node_being_run()
     if node is None:
-        return Asker("", "the whole graph")
+        return GuardOrigin("", "the whole graph")
     lines, target = node.meta.get("lines", ()), node.target
-    return Asker(
+    return GuardOrigin(
         lines[0] if lines else "",
         target if isinstance(target, str) else getattr(target, "__name__", str(target)),
     )

@@ -48,7 +48,7 @@ from ..values.tensor.symbolic_number import SYMBOLIC, Symbol, SymbolicNumber
 from ..values.tensor.tensor import TensorValue
 from .fake_rules import FakeRules
 from .number_nodes import NodeRecorder, RecordedNumber
-from .shape_guards import Asker, RecordedGuards, backend_as_asker
+from .shape_guards import GuardOrigin, RecordedGuards, backend_as_origin
 from .size_oblivious import is_size_oblivious
 
 if TYPE_CHECKING:
@@ -136,15 +136,14 @@ class Shapes:
             allow_scalar_outputs=options.capture_scalar_outputs,
             allow_dynamic_output_shape_ops=options.capture_dynamic_output_shape_ops,
         )
-        self.asked_for = self.env.guards = RecordedGuards(lambda: Asker(where()))
+        self.asked_for = self.env.guards = RecordedGuards(lambda: GuardOrigin(where()))
         mode.shape_env = self.env
         # with symbols, making and reading its entries takes longer than running the operators
         mode.cache_enabled = False
         self.quick = FakeRules(mode)
         self.where = where
-        self.relied_on_before: frozenset[sympy.Symbol] | None = (
-            None  # by the program, when the backend began
-        )
+        # by the program, when the backend began
+        self.relied_on_before: frozenset[sympy.Symbol] | None = None
         self.asked = 0  # times that torch has calculated or compared with symbols
         self.homes: dict[sympy.Symbol, SymbolicNumber] = {}  # where a symbol's number is found
         self.facts: list[SizeFact] = []
@@ -310,11 +309,11 @@ class Shapes:
     def backend_at_work(self) -> Iterator[None]:
         """Surrounds the backend: guards added there are attributed to it, not to the program."""
         self.relied_on_before = self._relied_on()
-        before, self.asked_for.asker = self.asked_for.asker, backend_as_asker
+        before, self.asked_for.origin = self.asked_for.origin, backend_as_origin
         try:
             yield
         finally:
-            self.asked_for.asker = before
+            self.asked_for.origin = before
 
     def _relied_on(self) -> frozenset[sympy.Symbol]:
         """Symbols that are one number by now."""
@@ -387,15 +386,15 @@ class Shapes:
             if self._have_homes(symbol) and not self._simplest(symbol).is_number:
                 yield self._relation(sympy.Ge(symbol, 1, evaluate=False), line)
         said = set()
-        for asked, asker in zip(self.asked_for, self.asked_for.askers, strict=True):
+        for asked, origin in zip(self.asked_for, self.asked_for.origins, strict=True):
             expr = self._simplest(asked.expr)
             if expr in (sympy.true, True) or expr in said or not self._have_homes(expr):
                 continue
             said.add(expr)
             if self._is_value_of_floats(expr):
-                yield from self._each_as_now(expr, asker.line)
+                yield from self._each_as_now(expr, origin.line)
             else:
-                yield self._relation(expr, asker.line)
+                yield self._relation(expr, origin.line)
 
     def _is_value_of_floats(self, expr: Any) -> bool:
         """Whether a fact is that a calculation with floats has one value. sympy rearranges it, and
@@ -450,29 +449,29 @@ class Shapes:
             if value.source is None or not self._simplest(symbol).is_number:
                 continue
             by_backend = self.relied_on_before is not None and symbol not in self.relied_on_before
-            asker = self._last_asker(symbol) if by_backend else Asker(self._line_of(symbol))
+            origin = self._last_origin(symbol) if by_backend else GuardOrigin(self._line_of(symbol))
             found.append(
                 SpecialisedNumber(
                     value.source,
                     PYTHON[type(value.sym)](value.sym),
-                    asker.line,
+                    origin.line,
                     self.marks.get(symbol),
-                    asker.operator,
+                    origin.operator,
                 )
             )
         return found
 
     def _line_of(self, symbol: sympy.Symbol) -> str:
         """The user's line that first needed something of a symbol."""
-        return next((asker.line for asker in self._askers(symbol)), "")
+        return next((origin.line for origin in self._origins(symbol)), "")
 
-    def _last_asker(self, symbol: sympy.Symbol) -> Asker:
+    def _last_origin(self, symbol: sympy.Symbol) -> GuardOrigin:
         """The origin of the guard that made a symbol one number: no question about it follows."""
-        return next(reversed([Asker("", "the whole graph"), *self._askers(symbol)]))
+        return next(reversed([GuardOrigin("", "the whole graph"), *self._origins(symbol)]))
 
-    def _askers(self, symbol: sympy.Symbol) -> Iterator[Asker]:
-        asked = zip(self.asked_for, self.asked_for.askers, strict=True)
-        return (asker for guard, asker in asked if symbol in guard.expr.free_symbols)
+    def _origins(self, symbol: sympy.Symbol) -> Iterator[GuardOrigin]:
+        asked = zip(self.asked_for, self.asked_for.origins, strict=True)
+        return (origin for guard, origin in asked if symbol in guard.expr.free_symbols)
 
 
 PRINTER = GuardPrinter()

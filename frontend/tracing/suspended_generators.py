@@ -26,9 +26,10 @@ from .outcome import Restart
 if TYPE_CHECKING:
     from .trace import Trace
 
+# fields without values
 OUTSIDE = frozenset(
     {"source", "real", "object", "cls", "sym", "fake", "node", "owner", "code", "globals"}
-)  # fields without values
+)
 
 
 BY_EXCEPTION = "by an exception"

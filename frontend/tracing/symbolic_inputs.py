@@ -1,5 +1,4 @@
-"""SymbolicInputs: which numbers that the program is given become symbols, and the symbols
-themselves."""
+"""SymbolicInputs: decides which numbers of the program become symbols, and holds the symbols."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""Variation: what is known to differ between the calls of one site: sizes by dimension, and
-numbers.
+"""Variation: the sizes (by dimension) and numbers that are known to differ between the calls of one
+site.
 
-In: what each capture of the site found. Out: which of them the next capture treats as symbols.
-It imports no torch.
+In: what each capture of the site found. Out: which of them the next capture makes dynamic. Imports
+no torch.
 """
 
 from __future__ import annotations
@@ -16,9 +16,8 @@ from ...guards.source import Source
 
 VARIES = object()  # stands for a number that differs from call to call
 UNKNOWN = -1  # a size that no call has shown yet
-Beginnings = dict[
-    Source, list[tuple[Source, tuple[int | None, ...] | None]]
-]  # paths with the sizes there, None for a number
+# the tensors and numbers of a capture: by path, the sizes, or None for a number
+Beginnings = dict[Source, list[tuple[Source, tuple[int | None, ...] | None]]]
 
 
 class Variation:
@@ -75,7 +74,7 @@ class Variation:
         self.numbers[source] = VARIES
 
     def by_beginning(self) -> Beginnings:
-        """What is known to differ now, by each beginning of its path."""
+        """Everything known to differ, by each prefix of its path."""
         found: Beginnings = {}
         sizes = ((source, sizes) for source, sizes in self.sizes.items() if None in sizes)
         numbers = ((source, None) for source, number in self.numbers.items() if number is VARIES)
@@ -87,7 +86,7 @@ class Variation:
         return found
 
     def under(self, known: Beginnings, root: Source, path: Source) -> None:
-        """Takes over what is `known` to differ under `root`, which is at `path` here."""
+        """Copies what `known` knows below `root`, which is at `path` here."""
         for source, sizes in known.get(root, ()):
             if sizes is None:
                 self.expect_number(replace_root(source, root, path))

@@ -1,5 +1,6 @@
-"""Values: the facts that tracing has about Python objects, a file for each family of them.
+"""Symbolic values: the facts that tracing has about Python objects, one file for each family of
+objects.
 
-In: an object and the source that leads to it (wrap.py). Out: a `Value`, which answers what Python
-would ask of the object.
+In: an object and the source that leads to it (wrap.py). Out: a `Value`, which implements Python's
+operations on the object.
 """

@@ -27,9 +27,8 @@ class ObservedException(Exception):  # noqa: N818 - an exception of the user's p
 
     def __init__(self, value: Value) -> None:
         self.value = value
-        self.position: int | None = (
-            None  # where a break before it could be made (tracing/outcome.py)
-        )
+        # where a break before it could be made (tracing/outcome.py)
+        self.position: int | None = None
         super().__init__(value)
 
     @property
@@ -84,21 +83,21 @@ class Value:
         where = f" '{self.source.name}'" if self.source is not None else ""
         return f"{self.python_type().__name__}{where}"
 
-    def unsupported(self, what: str) -> GraphBreak:
+    def unsupported_use(self, what: str) -> GraphBreak:
         """The break for something this family does not capture."""
         return GraphBreak("unsupported-value", f"{self.describe()} ({what})")
 
     # questions, in Python's own terms; each returns a Value unless said otherwise
     def key(self, tx: TraceContext) -> Any:
         """A hashable that is equal for equal dictionary keys."""
-        raise self.unsupported("as a dictionary key")
+        raise self.unsupported_use("as a dictionary key")
 
     def truth(self, tx: TraceContext) -> bool:
         """bool(object), as a Python bool."""
-        raise self.unsupported("truth value")
+        raise self.unsupported_use("truth value")
 
     def attribute(self, tx: TraceContext, name: str) -> Value:
-        raise self.unsupported(f"attribute {name}")
+        raise self.unsupported_use(f"attribute {name}")
 
     def set_attribute(self, tx: TraceContext, name: str, value: Value) -> None:
         raise GraphBreak("unsupported-mutation", f"of attribute '{name}' of {self.describe()}")
@@ -124,7 +123,7 @@ class Value:
 
     def iterator(self, tx: TraceContext) -> Value:
         """iter(object)."""
-        raise self.unsupported("iteration")
+        raise self.unsupported_use("iteration")
 
     def iterates_in_python(self) -> bool:
         """Whether iter(object) calls a method that is written in Python."""
@@ -132,7 +131,7 @@ class Value:
 
     def next(self, tx: TraceContext) -> Value | None:
         """next(object), None when it is exhausted."""
-        raise self.unsupported("next()")
+        raise self.unsupported_use("next()")
 
     def advance(self, tx: TraceContext) -> Value:
         """next(object), raising StopIteration (with its value) where the iterator is exhausted."""
@@ -162,10 +161,10 @@ class Value:
         return [(key, value) for key, value in pairs]
 
     def length(self, tx: TraceContext) -> Value:
-        raise self.unsupported("len()")
+        raise self.unsupported_use("len()")
 
     def item(self, tx: TraceContext, key: Value) -> Value:
-        raise self.unsupported("subscript")
+        raise self.unsupported_use("subscript")
 
     def set_item(self, tx: TraceContext, key: Value, value: Value) -> None:
         raise GraphBreak("unsupported-mutation", f"of an item of {self.describe()}")
@@ -174,7 +173,7 @@ class Value:
         raise GraphBreak("unsupported-mutation", f"of an item of {self.describe()}")
 
     def contains(self, tx: TraceContext, item: Value) -> Value:
-        raise self.unsupported("membership test")
+        raise self.unsupported_use("membership test")
 
     # operators between builtin objects: None where the family has no such operator
 

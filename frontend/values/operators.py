@@ -101,7 +101,7 @@ def operate_on_text(tx: TraceContext, op: Operation, left: Value, right: Value) 
     if op.symbol == "+":
         return concatenate_texts(left, right)
     if isinstance(right, TensorValue):  # a fake tensor has a text of its own
-        raise right.unsupported("formatted into a text")
+        raise right.unsupported_use("formatted into a text")
     if not isinstance(left, Constant):
         return None
     return format_template(left.object, right.all(tx) if isinstance(right, TupleValue) else [right])
@@ -126,13 +126,13 @@ def refuse_opaque(tx: TraceContext, op: Operation, left: Value, right: Value) ->
     program's own __getattr__ to find `__torch_function__`."""
     for side in (left, right):
         if isinstance(side, OpaqueTensor):
-            raise side.unsupported(op.sign)
+            raise side.unsupported_use(op.sign)
     if (
         isinstance(left, TensorValue)
         and isinstance(right, UserObject)
         and has_custom_getattr(right.cls)
     ):
-        raise right.unsupported(
+        raise right.unsupported_use(
             f"{op.sign} on the right of a tensor, with a __getattr__ of its own"
         )
 

@@ -89,10 +89,8 @@ def write_record(
     )
 
 
-HANDLERS = (
-    "logging",
-    "_pytest.logging",
-)  # modules whose handlers do nothing but write, and keep records for a test
+# modules whose handlers do nothing but write, and keep records for a test
+HANDLERS = ("logging", "_pytest.logging")
 
 
 def written_by_handlers(logger: logging.Logger) -> bool:

@@ -1,4 +1,4 @@
-"""What each kind of guard means and costs, one small family a file. Importing this package
+"""The kinds of guards: what each means, how C checks it, and what it costs. Importing this package
 registers them all."""
 
 from . import (

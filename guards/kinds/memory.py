@@ -83,9 +83,8 @@ class Memory(GuardKind):
                     expected.alone,
                 ),
             )
-        return Encoded(
-            "SHAPE", partial(relation_holds, expected), runs_python=True
-        )  # a call with all subjects
+        # a call with all subjects
+        return Encoded("SHAPE", partial(relation_holds, expected), runs_python=True)
 
     def expression(self, guard: Guard) -> str:
         names = [source.name for source in self.subjects(guard)]

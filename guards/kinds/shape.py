@@ -17,9 +17,8 @@ from .registry import GuardKind, guard_kind
 # The names that torch's printers of symbolic shapes use beside Python's operators.
 NAMES: dict[str, Any] = {
     "math": math,
-    "torch": SimpleNamespace(
-        _sym_sqrt=math.sqrt, sym_float=float
-    ),  # of numbers, which Python's own functions do as well
+    # of numbers, which Python's own functions do as well
+    "torch": SimpleNamespace(_sym_sqrt=math.sqrt, sym_float=float),
     "Min": min,
     "Max": max,
     "Abs": abs,
@@ -59,11 +58,8 @@ NAMES: dict[str, Any] = {
 }
 
 
-NUMBERS = (
-    int,
-    float,
-    bool,
-)  # that relations are asked of; nothing of the user's runs in their arithmetic
+# that relations are asked of; nothing of the user's runs in their arithmetic
+NUMBERS = (int, float, bool)
 
 native_form = lru_cache(maxsize=4096)(stack_program)
 

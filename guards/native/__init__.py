@@ -1,4 +1,4 @@
-"""The C evaluator, and what it needs from this build of torch."""
+"""The evaluator of guards in C, and what it needs to know about the installed build of torch."""
 
 from ._guards import UNBOUND, Program, move_index
 

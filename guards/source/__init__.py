@@ -1,11 +1,11 @@
-"""Sources: paths from a frame to an object, one file for each kind of step.
+"""Sources: paths from a frame to an object. One file for each group of steps.
 
-In: nothing. Out: frozen, hashable paths; equal paths are one path, so sharing common paths needs a
-dictionary only. Each class says how a person writes the step (`name`), what it means (`read`), and
-how C takes it (`encode`). Sources know no bytecode.
+Sources are frozen and hashable, and equal paths are equal objects, so common prefixes of paths are
+found with a dictionary. The class of a path's last step defines how a person writes it (`name`),
+what it means (`read`), and how C loads it (`encode`). Sources use no bytecode.
 """
 
-from .calls import CachedResult, Calculated
+from .calls import CachedResult, CalculatedNumber
 from .containers import DictItem, DictKey, SequenceItem
 from .frame import (
     BuiltinsSource,
@@ -37,7 +37,7 @@ __all__ = [
     "AttrSource",
     "BuiltinsSource",
     "CachedResult",
-    "Calculated",
+    "CalculatedNumber",
     "CellContents",
     "ClassAttribute",
     "ClassDict",

@@ -35,7 +35,7 @@ class CachedResult(Source):
 
 
 @path
-class Calculated(Source):
+class CalculatedNumber(Source):
     """A number calculated from the number `of`: `function` called with literals before and after
     it. `text` distinguishes literals that are equal (1 and 1.0)."""
 

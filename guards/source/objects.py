@@ -58,9 +58,8 @@ class InstanceDict(Source):
             return None
 
     def encode(self) -> Encoded:
-        return Encoded(
-            "INSTANCE_DICT", runs_python=True
-        )  # making the dictionary may collect garbage
+        # making the dictionary may collect garbage
+        return Encoded("INSTANCE_DICT", runs_python=True)
 
 
 ctypes.pythonapi.PyObject_GenericGetDict.restype = ctypes.py_object

@@ -1,4 +1,5 @@
-"""A size that varies and that a backend needs to be one number: counted, told with the operator and its line, apart from the program's."""
+"""A size that varies and that a backend needs to be one number: counted, told with the operator and
+its line, apart from the program's."""
 
 import inspect
 

@@ -1,4 +1,5 @@
-"""Random numbers of compiled graphs are eager's, whatever the strides of what they fill, and their results lie in memory as eager's do."""
+"""Random numbers of compiled graphs are eager's, whatever the strides of what they fill, and their
+results lie in memory as eager's do."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Results of a compiled graph that are windows on memory may be written to where eager's may, and gradients are eager's then."""
+"""Results of a compiled graph that are windows on memory may be written to where eager's may, and
+gradients are eager's then."""
 
 from __future__ import annotations
 

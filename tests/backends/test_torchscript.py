@@ -1,4 +1,5 @@
-"""What torch.jit's optimiser would change: which tensors are new, and what may be written to them."""
+"""What torch.jit's optimiser would change: which tensors are new, and what may be written to
+them."""
 
 import framejit
 import pytest

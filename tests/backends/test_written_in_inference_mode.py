@@ -1,4 +1,5 @@
-"""Tensors of inference mode, whose writes torch does not count, are known to be written to like others."""
+"""Tensors of inference mode, whose writes torch does not count, are known to be written to like
+others."""
 
 from __future__ import annotations
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import pytest
 from framejit.__main__ import main
-from framejit.cli.explain import sorted_out
+from framejit.cli.explain import our_options_first
 
 PROGRAM = """\
 import sys
@@ -224,4 +224,4 @@ def test_help(explain):
     ],
 )
 def test_whose_arguments_are_whose(given, wanted):
-    assert sorted_out(given) == wanted
+    assert our_options_first(given) == wanted

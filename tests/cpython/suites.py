@@ -1,8 +1,10 @@
-"""CPython's own regression tests under the frame hook: each test method and each example of a doctest is compiled, every
-frame that it reaches is eligible, and captures without tensor work are rebuilt and run too (normally their frames are left alone).
+"""CPython's own regression tests under the frame hook: each test method and each example of a
+doctest is compiled, every frame that it reaches is eligible, and captures without tensor work are
+rebuilt and run too (normally their frames are left alone).
 
-`python tests/cpython/suites.py [--jobs N] [suite ...]` runs each suite in processes of its own, plain and compiled, and fails if a
-test that passes in plain Python does not pass compiled. It needs a Python that comes with Lib/test.
+`python tests/cpython/suites.py [--jobs N] [suite ...]` runs each suite in processes of its own,
+plain and compiled, and fails if a test that passes in plain Python does not pass compiled. It needs
+a Python that comes with Lib/test.
 """
 
 from __future__ import annotations
@@ -162,7 +164,8 @@ def hook_everything() -> None:
 
 
 def child(suite: str, compiled: bool, names: list[str], first: int) -> None:
-    """Runs one suite in this process, from its `first` test on; outcomes go to standard output, one JSON line a test."""
+    """Runs one suite in this process, from its `first` test on; outcomes go to standard output, one
+    JSON line a test."""
     warnings.simplefilter("ignore")
     if compiled:
         hook_everything()
@@ -192,7 +195,8 @@ def flat(suite: Any) -> list[Any]:
 
 
 def run_apart(suite: str, compiled: bool, names: tuple[str, ...] = ()) -> dict[str, Any]:
-    """child() in processes of its own: where a test ends the process, or hangs, that is its outcome, and another goes on."""
+    """child() in processes of its own: where a test ends the process, or hangs, that is its
+    outcome, and another goes on."""
     outcomes: dict[str, str] = {}
     told: dict[str, str] = {}
     first = 0

@@ -1,4 +1,5 @@
-"""Every kind of break has a page, and the page's examples do what it says: one breaks so, the other is one graph."""
+"""Every kind of break has a page, and the page's examples do what it says: one breaks so, the other
+is one graph."""
 
 from __future__ import annotations
 

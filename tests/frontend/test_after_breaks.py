@@ -1,4 +1,5 @@
-"""Continuations: what goes on after a break, how often it is compiled, and what it is guarded by."""
+"""Continuations: what goes on after a break, how often it is compiled, and what it is guarded
+by."""
 
 import gc
 import weakref

@@ -1,4 +1,5 @@
-"""With a torch or Python that is newer than the tested ones: what works is used, what does not is off, and one line says so."""
+"""With a torch or Python that is newer than the tested ones: what works is used, what does not is
+off, and one line says so."""
 
 from __future__ import annotations
 
@@ -109,7 +110,8 @@ def test_a_torch_that_lacks_nothing_works(run):
 
 
 def test_all_but_what_is_missing_works(run):
-    """Graphs of a backend that is off run as they were captured. The next process remembers what the first has found."""
+    """Graphs of a backend that is off run as they were captured. The next process remembers what
+    the first has found."""
     for backend, warned in (("native", 1), ("inductor", 0)):
         told, lines = run(PRETEND.format(missing="\n".join(WITHOUT.values()), backend=backend))
         assert told["equal"] == "True" and int(told["compiles"]) >= 2
@@ -181,7 +183,7 @@ def passes(compile_function):
 
 
 def fails(compile_function):
-    raise self_check.Wrong("reason")
+    raise self_check.CheckFailed("reason")
 
 
 @pytest.mark.parametrize(
@@ -244,6 +246,6 @@ def test_threads_check_once(newer, monkeypatch):
     ],
 )  # fmt: skip
 def test_differences_are_seen(ours, theirs):
-    self_check.same(ours, ours)
-    with pytest.raises(self_check.Wrong):
-        self_check.same(ours, theirs)
+    self_check.assert_same(ours, ours)
+    with pytest.raises(self_check.CheckFailed):
+        self_check.assert_same(ours, theirs)

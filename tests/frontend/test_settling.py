@@ -90,7 +90,8 @@ def test_an_epoch_settles(epoch):
 
 
 def test_packed_batches_of_varying_lengths():
-    """Packing, the layer and unpacking are a call of Python each; what is between is compiled for any length."""
+    """Packing, the layer and unpacking are a call of Python each; what is between is compiled for
+    any length."""
     torch.manual_seed(0)
     table, layer, head = nn.Embedding(20, 8), nn.LSTM(8, 8, bidirectional=True), nn.Linear(16, 3)
 

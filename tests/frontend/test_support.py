@@ -1,4 +1,5 @@
-"""Under a Python or torch that framejit is too new for: one warning, and everything runs in eager."""
+"""Under a Python or torch that framejit is too new for: one warning, and everything runs in
+eager."""
 
 import functools
 import importlib.metadata
@@ -77,7 +78,12 @@ def test_the_eager_face_answers_why_nothing_is_compiled(old_torch, make):
     control = compiled.framejit
     report = control.explain()
     assert "torch 1.9.1+cpu" in report.skipped[0].reason and "torch 1.9.1+cpu" in str(report)
-    assert (report.graphs, report.breaks, control.compiles, control.generated()) == ((), (), 0, [])
+    assert (report.graphs, report.breaks, control.compiles, control.generated_code()) == (
+        (),
+        (),
+        0,
+        [],
+    )
     control.wait()
     control.reset()
     with control.measure():
@@ -101,12 +107,12 @@ def test_a_modules_handle_measures_and_lists():
     with module.framejit.measure():
         module(torch.ones(1, 3))
     assert (
-        module.framejit.compiled
-        and module.framejit.generated()
+        module.framejit.is_compiled
+        and module.framejit.generated_code()
         and module.framejit.explain().graphs
     )
     module.framejit.reset()
-    assert not module.framejit.generated()
+    assert not module.framejit.generated_code()
 
 
 PRETENDED = {
@@ -154,7 +160,7 @@ for name, target in {**given, "decorated": decorated}.items():
     assert torch.equal(report.result, x * 2)
     with handle.measure():
         compiled(x)
-    assert handle.compiles == 0 and not handle.compiled and handle.generated() == [] and "eager" in repr(handle), name
+    assert handle.compiles == 0 and not handle.is_compiled and handle.generated_code() == [] and "eager" in repr(handle), name
     handle.wait(), handle.reset()
     if not isinstance(target, torch.nn.Module):
         compiled.explain(), compiled.wait()

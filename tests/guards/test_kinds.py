@@ -1,4 +1,5 @@
-"""Every kind of guard but tensors and torch's state: what it takes and what it refuses, in C and in the reference."""
+"""Every kind of guard but tensors and torch's state: what it takes and what it refuses, in C and in
+the reference."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Twenty thousand checks, passing and failing, leave every reference count and the memory as they were."""
+"""Twenty thousand checks, passing and failing, leave every reference count and the memory as they
+were."""
 
 from __future__ import annotations
 
@@ -91,7 +92,8 @@ def watched(thing):
 
 
 def steady(run):
-    """Does memory stay as it is over many runs? (Not over the first ones, which fill CPython's free lists.)"""
+    """Does memory stay as it is over many runs? (Not over the first ones, which fill CPython's free
+    lists.)"""
     gc.collect()
     gc.disable()
     try:

@@ -1,6 +1,8 @@
-"""Random worlds, random guards that hold in them, random mutations: C and the reference must say the same.
+"""Random worlds, random guards that hold in them, random mutations: C and the reference must say
+the same.
 
-FRAMEJIT_ORACLE_MUTATIONS says how many (12,500; the long run takes 100,000), FRAMEJIT_ORACLE_SEED from where.
+FRAMEJIT_ORACLE_MUTATIONS says how many (12,500; the long run takes 100,000), FRAMEJIT_ORACLE_SEED
+from where.
 """
 
 from __future__ import annotations
@@ -407,7 +409,8 @@ def way(request):
 
 @pytest.fixture(params=[False, True], ids=["anchors as they are", "all stay"])
 def anchors(request, monkeypatch):
-    """Whether every object that an argument brings is taken for one that stays, which makes far more paths stable."""
+    """Whether every object that an argument brings is taken for one that stays, which makes far
+    more paths stable."""
     if request.param:
         monkeypatch.setattr(Phases, "_stays", lambda self, source: True)
 

@@ -123,7 +123,8 @@ def test_tensors_on_stable_paths_are_checked_in_one_loop():
 
 
 def test_tensors_that_are_expected_alike_are_compared_in_one_go():
-    """Side by side, whatever order they were asked in; each is still the one whose change is found."""
+    """Side by side, whatever order they were asked in; each is still the one whose change is
+    found."""
     module = torch.nn.Sequential(
         *(torch.nn.Linear(3, 3) for _ in range(4)), torch.nn.BatchNorm1d(3)
     )

@@ -1,4 +1,5 @@
-"""Relations between numbers: the stack program in C says what Python's own arithmetic says, for numbers of any size."""
+"""Relations between numbers: the stack program in C says what Python's own arithmetic says, for
+numbers of any size."""
 
 from __future__ import annotations
 

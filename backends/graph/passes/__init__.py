@@ -1,1 +1,1 @@
-"""fx graph -> fx graph, before any backend sees it; each leaves the graph's values as they are."""
+"""fx graph -> fx graph, before a backend compiles it. No pass changes the graph's results."""

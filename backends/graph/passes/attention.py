@@ -1,8 +1,8 @@
-"""Attention written out by hand - softmax(q @ k * scale) @ v - becomes one call of
+"""Replaces attention that is written out - softmax(q @ k * scale) @ v - by one call of
 scaled_dot_product_attention.
 
-Masks are left out: a row that is masked whole is NaN by hand and 0 in torch's kernels. So are
-graphs with gradients: torch's kernels have no second derivative.
+Not with masks: a fully masked row is NaN in the written form and 0 in torch's kernels. Not with
+gradients: torch's kernels have no second derivative.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ from ..mutations import may_write
 from ..node_targets import name_of
 
 PRODUCTS = ("matmul", "bmm", "__matmul__")
-SHORTEST = 1 << 14  # elements of a matrix of scores for which the CPU's kernel is worth it
+SHORTEST = 1 << 14  # elements of the score matrix, from which on the CPU's kernel pays
 
 
 @dataclass(frozen=True)
 class Attention:
-    """One that was found. `keys`: with the last two dimensions exchanged already, as the product
-    takes them. `parts`: what nobody needs without `result`, the last one first."""
+    """A match. `keys`: with the last two dimensions transposed, as the product takes them. `parts`:
+    the nodes that only `result` needs, the last one first."""
 
     queries: torch.fx.Node
     keys: torch.fx.Node
@@ -36,7 +36,7 @@ class Attention:
 
 
 def join_attention(gm: torch.fx.GraphModule) -> torch.fx.GraphModule:
-    """A copy of the graph with such calls; the graph itself where there are none."""
+    """A copy of the graph with such calls; the graph itself if there are none."""
     if next(find(gm.graph), None) is None:
         return gm
     graph = torch.fx.Graph()
@@ -62,7 +62,7 @@ def join_attention(gm: torch.fx.GraphModule) -> torch.fx.GraphModule:
 
 
 def find(graph: torch.fx.Graph) -> Iterator[Attention]:
-    """Each one, in order."""
+    """All matches, in order."""
     places = {node: place for place, node in enumerate(graph.nodes)}
     written = [place for node, place in places.items() if may_write(node)]
     for node in graph.nodes:
@@ -74,7 +74,7 @@ def find(graph: torch.fx.Graph) -> Iterator[Attention]:
 
 
 def match(result: torch.fx.Node) -> Attention | None:
-    """The attention that a product ends."""
+    """The attention that ends in this product."""
     weights = result.args[0]
     if not isinstance(weights, torch.fx.Node) or not is_softmax(weights) or not used_once(weights):
         return None
@@ -116,7 +116,7 @@ def is_product(node: Any) -> bool:
 
 
 def is_softmax(node: torch.fx.Node) -> bool:
-    """Whether a node is a softmax over the last dimension that changes no type."""
+    """Whether a node is a softmax over the last dimension that does not change the dtype."""
     if name_of(node) != "softmax" or not node.args or tensor(node) is None:
         return False
     given = dict(zip(("input", "dim", "_stacklevel", "dtype"), node.args, strict=False)) | dict(
@@ -128,7 +128,8 @@ def is_softmax(node: torch.fx.Node) -> bool:
 
 
 def find_scale(node: Any) -> tuple[torch.fx.Node | None, float, tuple[torch.fx.Node, ...]]:
-    """What a number multiplies or divides, the factor, and the node that does."""
+    """The scaled node, the factor, and the node that multiplies or divides; without one, the node
+    itself."""
     if not isinstance(node, torch.fx.Node):
         return None, 1.0, ()
     name = name_of(node)

@@ -14,15 +14,15 @@ import torch.fx
 aten = torch.ops.aten
 APART = (
     "cuda",
-    # types of devices on which a convolution adds its bias in a kernel of its own: ours adds it for
-    # less
+    # device types on which a convolution adds its bias in a separate kernel, where fusing the bias
+    # is cheaper
 )
 BATCH_NORM = aten._native_batch_norm_legit_no_training.default
 
 
 def fold_batch_norms(graph: torch.fx.Graph, parameters: Set[torch.fx.Node]) -> int:
-    """Changes the graph; returns how many batch norms are no longer there. parameters: placeholders
-    that weights may be computed from."""
+    """Changes the graph; returns the number of folded batch norms. parameters: placeholders from
+    which weights may be computed."""
     folded = 0
     for node in graph.find_nodes(op="call_function", target=BATCH_NORM):
         source = node.args[0]
@@ -59,7 +59,7 @@ class Folding:
         self.graph, self.norm, self.source, self.parameters = graph, norm, source, parameters
 
     def are_parameters(self, *nodes: Any) -> bool:
-        """Whether all of these, and the batch norm's own, are parameters or nothing."""
+        """Whether these nodes, and the batch norm's own, are parameters or None."""
         return all(
             node is None or node in self.parameters for node in (*nodes, *self.norm.args[1:5])
         )
@@ -71,7 +71,7 @@ class Folding:
         return node
 
     def scale(self) -> torch.fx.Node:
-        """What each channel is multiplied by, in float32 at least."""
+        """The factor of each channel, in float32 at least."""
         _, weight, _, _, variance, _, eps = self.norm.args
         inverse = self.call(
             aten.rsqrt.default, self.call(aten.add.Scalar, self.wide(variance), eps)
@@ -79,7 +79,7 @@ class Folding:
         return inverse if weight is None else self.call(aten.mul.Tensor, inverse, self.wide(weight))
 
     def shift(self, bias: Any, scale: torch.fx.Node) -> torch.fx.Node:
-        """What each channel becomes where the weights are 0."""
+        """The result of each channel for zero weights."""
         _, _, own, mean, _, _, _ = self.norm.args
         mean = self.wide(mean)
         distance = (
@@ -95,7 +95,7 @@ class Folding:
         return self.call(aten._to_copy.default, node, dtype=torch.float32) if narrow else node
 
     def scale_weight(self, weight: Any, scale: torch.fx.Node) -> torch.fx.Node:
-        """A weight, its first dimension multiplied."""
+        """A weight with its first dimension scaled."""
         fake = weight.meta["val"]
         column = self.call(aten.view.default, scale, [-1, *[1] * (fake.dim() - 1)])
         return self.narrow(self.call(aten.mul.Tensor, self.wide(weight), column), fake.dtype)
@@ -133,7 +133,7 @@ def convolution(folding: Folding) -> torch.fx.Node | None:
 
 
 def product(folding: Folding) -> torch.fx.Node | None:
-    """Of rows with a weight that was turned."""
+    """A product of rows with a transposed weight."""
     source = folding.source
     bias: Any
     turned: Any

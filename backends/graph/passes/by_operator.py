@@ -1,9 +1,9 @@
-"""Translates a captured graph to functional ATen operators, tracing each different operator once.
+"""Translates a captured graph to functional ATen operators by tracing each distinct operator once.
 
-An operator is known by its function, its arguments, and the sizes, strides and types of its
-tensors. All different ones are traced in one run, on tensors of their own; the graph is then put
-together from copies of what they became. Sizes must be numbers, and memory that is written must not
-be seen through another window afterwards: else `by_operator` returns None.
+An operator is identified by its function, its arguments, and the sizes, strides and dtypes of its
+tensors. All distinct operators are traced in one run, on separate tensors; the graph is then
+assembled from copies of their nodes. Sizes must be static, and written memory must not be read
+through another view afterwards: else `by_operator` returns None.
 """
 
 from __future__ import annotations
@@ -42,21 +42,21 @@ PLAIN = (
 
 
 class NeedsWholeTrace(Exception):
-    """Something in the graph asks for the whole to be traced."""
+    """The graph must be traced as a whole."""
 
 
 @dataclass(frozen=True)
 class Result:
-    """The place of a tensor among those that an operator returns."""
+    """The position of a tensor among an operator's results."""
 
     number: int
 
 
 @dataclass
 class Operator:
-    """One that differs from all others: a node that calls it, its tensors, each once, and what
-    tracing found. `results`: what it returns, with Result for tensors. `written`: by number of an
-    input, the input's new value."""
+    """A distinct operator: a node that calls it, its tensors (each once), and what tracing found.
+    `results`: its results, with Result for tensors. `written`: for an input's number, its new
+    value."""
 
     node: torch.fx.Node
     tensors: list[FakeTensor]
@@ -67,7 +67,7 @@ class Operator:
     written: dict[int, torch.fx.Node] = field(default_factory=dict)
 
     def call(self, inputs: Sequence[torch.Tensor], results: list[torch.Tensor]) -> None:
-        """Runs it on other tensors; what it returns is added to `results`."""
+        """Calls it on other tensors and appends its results to `results`."""
         by_tensor = {id(tensor): other for tensor, other in zip(self.tensors, inputs, strict=True)}
         args, kwargs = torch.fx.node.map_arg(
             (self.node.args, self.node.kwargs), lambda node: by_tensor[id(example(node))]
@@ -78,31 +78,30 @@ class Operator:
             made = self.node.target(*args, **kwargs)  # type: ignore[operator]
         mine: list[torch.Tensor] = []
         self.results = flatten_results(made, mine)
-        self.outputs = [self.node] * len(mine)  # until the trace is there
+        self.outputs = [self.node] * len(mine)  # set by the trace
         results += mine
 
 
 def by_operator(gm: torch.fx.GraphModule, trace: Trace) -> torch.fx.GraphModule | None:
-    """The functional graph. `trace` makes one of a function and its inputs, in which writes into
-    inputs are `copy_` at the end."""
+    """The functional graph. `trace` traces a function on inputs, such that writes to inputs are
+    `copy_` nodes at the end."""
     try:
         found = Operators(gm.graph)
         traced = trace(found.run, found.examples())
         found.take_apart(traced.graph)
-        return Assembled(gm.graph, found).module(traced)
+        return AssembledGraph(gm.graph, found).module(traced)
     except NeedsWholeTrace:
         return None
 
 
 class Operators:
-    """The different operators of a graph. `of`: by node, its operator and its tensors."""
+    """The distinct operators of a graph. `of`: for each node, its operator and its tensors."""
 
     def __init__(self, graph: torch.fx.Graph) -> None:
         self.of: dict[torch.fx.Node, tuple[Operator, list[FakeTensor]]] = {}
         different: dict[Any, Operator] = {}
-        self.grad = (
-            torch.is_grad_enabled()
-        )  # as it is where the graph ends, once all nodes were seen
+        # the version at the end of the graph, once all nodes were seen
+        self.grad = torch.is_grad_enabled()
         for node in graph.nodes:
             if node.op not in (
                 "placeholder",
@@ -117,7 +116,7 @@ class Operators:
                 tensors: dict[int, tuple[int, FakeTensor]] = {}
                 key = node.op, node.target, signature((node.args, node.kwargs), tensors)
                 if not tensors and example(node) is None:
-                    raise NeedsWholeTrace  # it is there for an effect: it switches a mode, say
+                    raise NeedsWholeTrace  # it has a side effect, such as switching a mode
                 own = [tensor for _, tensor in tensors.values()]
                 self.of[node] = (
                     different.setdefault((key, self.more(own)), self.operator(node, own)),
@@ -126,14 +125,14 @@ class Operators:
         self.different = list(different.values())
 
     def more(self, tensors: Sequence[FakeTensor]) -> Any:
-        """What two calls must have in common beside function, arguments and windows."""
+        """What two calls must also have in common, besides function, arguments and layouts."""
         return None
 
     def operator(self, node: torch.fx.Node, tensors: list[FakeTensor]) -> Operator:
         return Operator(node, tensors)
 
     def examples(self) -> list[torch.Tensor]:
-        """A tensor for each input of each operator; no two share memory."""
+        """A tensor for each input of each operator, no two on the same memory."""
         return [on_own_memory(tensor) for found in self.different for tensor in found.tensors]
 
     def run(self, *inputs: torch.Tensor) -> list[torch.Tensor]:
@@ -145,7 +144,7 @@ class Operators:
         return results
 
     def take_apart(self, graph: torch.fx.Graph) -> None:
-        """Gives each operator its part of the traced graph."""
+        """Gives each operator its nodes of the traced graph."""
         places = {node: place for place, node in enumerate(graph.nodes)}
         placeholders, results = (
             iter(graph.find_nodes(op="placeholder")),
@@ -169,26 +168,27 @@ class Operators:
             roots = [*found.outputs, *found.written.values()]
             if not roots or not all(isinstance(node, torch.fx.Node) for node in roots):
                 raise NeedsWholeTrace
-            behind = ancestors_of(roots)
-            owned |= behind
-            found.nodes = sorted(behind - set(found.inputs), key=places.__getitem__)
+            tensor_with_window = ancestors_of(roots)
+            owned |= tensor_with_window
+            found.nodes = sorted(tensor_with_window - set(found.inputs), key=places.__getitem__)
         if any(node.op != "output" and node.is_impure() for node in places.keys() - owned):
             raise NeedsWholeTrace
 
 
-class Assembled:
-    """The graph of copies. `values`: by captured node, the copies that it became: one, or nested
-    lists of them."""
+class AssembledGraph:
+    """The graph of copies. `values`: for each captured node, the copies that it became: one, or
+    nested lists."""
 
     def __init__(self, captured: torch.fx.Graph, operators: Operators) -> None:
         self.nodes: list[Copy] = []
         self.memory: dict[torch.fx.Node, list[Any]] = {}
         self.captured = captured
         self.values: dict[torch.fx.Node, Any] = {}
-        self.last: dict[torch.fx.Node, int] = {}  # place of the last use
-        self.made: dict[torch.fx.Node, int] = {}  # place where the value is made
-        self.shown: dict[int, list[torch.fx.Node]] = {}  # by memory, nodes that are windows on it
-        self.made_of: dict[Any, Copy] = {}  # copies, by what they are copies of and what they use
+        self.last: dict[torch.fx.Node, int] = {}  # position of the last use
+        self.made: dict[torch.fx.Node, int] = {}  # position where the value is computed
+        # for each memory, the nodes that are views of it
+        self.shown: dict[int, list[torch.fx.Node]] = {}
+        self.made_of: dict[Any, Copy] = {}  # copies, by their original and their inputs
         self.inputs = {
             node: self.placeholder({"val": node.meta["example_value"]})
             for node in captured.find_nodes(op="placeholder")
@@ -211,7 +211,7 @@ class Assembled:
                 raise NeedsWholeTrace
 
     def module(self, constants: Any) -> torch.fx.GraphModule:
-        """The whole: new values of inputs are written into them, then come the results."""
+        """The whole graph: it writes the new values of inputs, then returns the results."""
         graph = torch.fx.Graph()
         made = write_copies(graph, self.nodes)
         for node, own in self.inputs.items():
@@ -238,7 +238,7 @@ class Assembled:
         return made
 
     def makers(self, nodes: Iterable[torch.fx.Node]) -> set[torch.fx.Node]:
-        """The nodes that make, write or show the memory of some."""
+        """The nodes that allocate, write or view these memories."""
         shown = (
             other
             for node in nodes
@@ -250,7 +250,7 @@ class Assembled:
     def copy(
         self, node: torch.fx.Node, found: Operator, tensors: Sequence[FakeTensor]
     ) -> dict[torch.fx.Node, Copy]:
-        """Adds an operator's nodes for one of its calls. Returns the copy of each."""
+        """Adds an operator's nodes for one of its calls. Returns the copies of its results."""
         by_tensor = {id(example(other)): self.values[other] for other in node.all_input_nodes}
         copies = dict(zip(found.inputs, (by_tensor[id(tensor)] for tensor in tensors), strict=True))
         apart = (
@@ -272,9 +272,9 @@ class Assembled:
         copies: dict[torch.fx.Node, Copy],
         apart: Container[Any] = (),
     ) -> None:
-        """Adds copies of nodes, except of what is there: the copy of the same node with the same
-        inputs. Copies of what they use are in `copies`, where theirs come too. apart: memory in
-        which the graph's results lie, each in its own."""
+        """Adds copies of nodes; a node whose copy with the same inputs exists is not copied again.
+        Copies of their inputs are in `copies`, which also gets the new ones. apart: memory of the
+        graph's results, which must not be merged."""
         memory = {
             own: other
             for old, new in copies.items()
@@ -306,13 +306,12 @@ class Assembled:
     def rebind(
         self, node: torch.fx.Node, tensors: Sequence[FakeTensor], target: FakeTensor, value: Copy
     ) -> None:
-        """What showed the memory that a node writes shows the new value."""
+        """Views of memory that a node writes now view the new value."""
         place, memory = self.made[node], memory_of(target)
         if any(memory_of(tensor) == memory for tensor in tensors if tensor is not target):
             raise NeedsWholeTrace
-        moved = window(value.meta["val"]) != window(
-            target
-        )  # what uses it next was traced with the offset and the strides of the target
+        # its next user was traced with the offset and the strides of the target
+        moved = window(value.meta["val"]) != window(target)
         for other in self.shown[memory]:
             before = self.made[other] < place
             if before and moved and self.last.get(other, -1) > place:
@@ -333,18 +332,18 @@ def example(node: torch.fx.Node) -> Any:
 
 
 def is_item(node: torch.fx.Node) -> bool:
-    """Whether a node takes one of several things that an operator returned."""
+    """Whether a node selects one of an operator's results."""
     source = node.args[0] if node.target is operator.getitem else None
     return isinstance(source, torch.fx.Node) and example(source) is None
 
 
 def draws(node: AnyNode) -> bool:
-    """Whether a node of an ATen graph draws random numbers, or is not known not to."""
+    """Whether a node of an ATen graph draws random numbers, or may."""
     return SEEDED in getattr(node.target, "tags", ())
 
 
 def is_understood(value: Any) -> bool:
-    """Whether a value is a plain tensor whose sizes are numbers."""
+    """Whether a value is a plain tensor with static sizes."""
     if value is None:
         return True
     plain = (
@@ -367,7 +366,7 @@ def window(tensor: Any) -> Window:
 
 
 def signature(tree: Any, tensors: dict[int, tuple[int, FakeTensor]]) -> Any:
-    """What arguments have in common with those of an equal operator. Tensors are numbered in
+    """The part of the arguments that must be equal for equal operators. Tensors are numbered in
     `tensors`."""
     if isinstance(tree, torch.fx.Node):
         tensor = example(tree)
@@ -394,12 +393,12 @@ def signature(tree: Any, tensors: dict[int, tuple[int, FakeTensor]]) -> Any:
 
 
 def on_own_memory(tensor: torch.Tensor) -> torch.Tensor:
-    """A tensor with the same window on memory of its own."""
-    return behind(window(tensor))
+    """A tensor with the same layout on separate memory."""
+    return tensor_with_window(window(tensor))
 
 
-def behind(seen: Window) -> torch.Tensor:
-    """A tensor with a window, on memory of its own."""
+def tensor_with_window(seen: Window) -> torch.Tensor:
+    """A tensor with this layout, on separate memory."""
     dtype, device, dims, *rest = seen
     shape, strides, offset = rest[:dims], rest[dims : 2 * dims], rest[-1]
     if not offset:
@@ -417,7 +416,7 @@ def behind(seen: Window) -> torch.Tensor:
 
 
 def flatten_results(made: Any, tensors: list[torch.Tensor]) -> Any:
-    """What an operator returned, its tensors taken out."""
+    """An operator's results, with its tensors taken out."""
     if isinstance(made, torch.Tensor):
         tensors.append(made)
         return Result(len(tensors) - 1)
@@ -443,7 +442,7 @@ def nest_results(value: Any, made: Mapping[Copy, torch.fx.Node]) -> Any:
 
 
 def ancestors_of(roots: Iterable[torch.fx.Node]) -> set[torch.fx.Node]:
-    """The nodes from which others are made, themselves among them."""
+    """The nodes from which others are computed, themselves included."""
     found: set[torch.fx.Node] = set()
     todo = list(roots)
     while todo:

@@ -1,8 +1,8 @@
-"""Runs convolutions channels-last: operators between two of them keep that layout, and results get
-eager's strides.
+"""Runs convolutions channels-last. Operators between two of them keep that layout, and the graph's
+results get eager's strides.
 
-In a functional ATen graph: a convolution asks for channels-last images and weights, operators of
-FOLLOWS take what they get, before all others and before results what changed is turned back.
+In a functional ATen graph: convolutions get channels-last images and weights; the operators in
+FOLLOWS accept any layout; before all others, and before results, tensors are converted back.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ FOLLOWS = frozenset((
     aten.constant_pad_nd.default, CLONE, aten._to_copy.default,
 ))  # fmt: skip
 FEWEST_CHANNELS = 16
-# how many times as large as the weights the images must be: weights are turned at each call, unless
-# they are frozen
+# factor by which the images must be larger than the weights, which are converted at each call
+# unless frozen
 WORTH = 2
 
 
 def to_channels_last(graph: torch.fx.Graph, *, always: bool = False) -> int:
-    """Changes the graph; returns how many convolutions it made channels-last: none where that is
-    not expected to pay."""
+    """Changes the graph; returns the number of convolutions made channels-last, 0 where that is not
+    expected to pay."""
     convolutions = [
         node
         for node in graph.find_nodes(op="call_function", target=CONVOLUTION)
@@ -57,8 +57,8 @@ def over_images(node: torch.fx.Node) -> bool:
 
 
 def pays(convolutions: list[torch.fx.Node]) -> bool:
-    """On CUDA with tensor cores, for whole convolutions of many channels, whose images are large
-    beside their weights."""
+    """Whether it is expected to pay: on CUDA with tensor cores, for ungrouped convolutions of many
+    channels, with images that are large compared with the weights."""
     images = weights = 0
     for node in convolutions:
         image, weight = (argument.meta["val"] for argument in node.args[:2])  # type: ignore[union-attr]
@@ -78,8 +78,8 @@ def pays(convolutions: list[torch.fx.Node]) -> bool:
 
 
 class StrideChange:
-    """A graph while its nodes' fake results get new strides. `before`: meta of nodes whose strides
-    changed, as it was."""
+    """A graph while its nodes' fake results get new strides. `before`: the original meta of nodes
+    whose strides changed."""
 
     def __init__(self, graph: torch.fx.Graph) -> None:
         self.graph = graph
@@ -112,8 +112,8 @@ class StrideChange:
         self.set_result(node, node.target(*args, **kwargs))  # type: ignore[operator]
 
     def set_result(self, node: torch.fx.Node, value: Any) -> None:
-        """Gives a node its new fake result, on memory of its own: what were views of the old one
-        will be views of a copy."""
+        """Gives a node a new fake result on separate memory, so that views of the old one become
+        views of a copy."""
         before, olds = dict(node.meta), results_of(node)
         node.meta["val"] = value
         if any(
@@ -142,7 +142,7 @@ class StrideChange:
     def copy(
         self, user: torch.fx.Node, node: torch.fx.Node, meta: dict[str, Any], last: bool
     ) -> torch.fx.Node:
-        """One for all users."""
+        """A converted tensor, shared by all users."""
         if (node, last) not in self.turned:
             with self.graph.inserting_before(user):
                 made = self.graph.call_function(CLONE, (node,))

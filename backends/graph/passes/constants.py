@@ -1,5 +1,5 @@
-"""Splits off the part of a functional ATen graph that depends on parameters alone, so that it does
-not run at every call."""
+"""Moves the part of a functional ATen graph that depends only on parameters out of the graph, so
+that it does not run at every call."""
 
 from __future__ import annotations
 
@@ -13,17 +13,19 @@ from .memory import memories
 
 
 @dataclass(frozen=True)
-class Divided:
-    """`once` takes some of the inputs, by their `positions`; what it returns are the last inputs of
-    the graph that is left."""
+class ConstantPart:
+    """`once` takes the inputs at `positions`; its results are the last inputs of the remaining
+    graph."""
 
     once: torch.fx.GraphModule
     positions: tuple[int, ...]
 
 
-def take_out_constants(gm: torch.fx.GraphModule, parameters: Set[torch.fx.Node]) -> Divided | None:
+def take_out_constants(
+    gm: torch.fx.GraphModule, parameters: Set[torch.fx.Node]
+) -> ConstantPart | None:
     """Changes the graph; None where nothing is computed from these placeholders alone. Views of
-    them stay where they are."""
+    them stay in the graph."""
     shown = {memory for node in parameters for memory in memories(node)}
     fixed = set(parameters)
     for node in gm.graph.nodes:
@@ -59,10 +61,10 @@ def take_out_constants(gm: torch.fx.GraphModule, parameters: Set[torch.fx.Node])
     for number, node in enumerate(results):
         with gm.graph.inserting_after(last):
             last = gm.graph.placeholder(f"constant{number}")
-        last.target = last.name  # an input may be called so
+        last.target = last.name  # an input may have this name
         last.meta = dict(node.meta)
         node.replace_all_uses_with(last)
     for node in reversed(list(gm.graph.nodes)):
         if node in fixed and node.op != "placeholder" and not node.users:
             gm.graph.erase_node(node)
-    return Divided(torch.fx.GraphModule(gm, once, class_name="Once"), tuple(positions))
+    return ConstantPart(torch.fx.GraphModule(gm, once, class_name="Once"), tuple(positions))

@@ -1,6 +1,6 @@
-"""Builds graphs from copies of nodes. A Copy knows its original node and the copies that it uses,
-and is cheaper than an fx node: a graph with repeated blocks needs many. A torch.fx.Graph is made of
-them at the end."""
+"""Builds graphs from copies of nodes. A Copy refers to its original node and to the copies that it
+uses. It is cheaper than an fx node, which matters for graphs with many repeated blocks. The copies
+become a torch.fx.Graph at the end."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ import torch.fx
 from torch.fx._lazy_graph_module import _make_graph_module, _use_lazy_graph_module
 
 NUMBERED = re.compile(r"(.*)_(\d+)$")
-INPUT = torch.fx.Graph().placeholder("input")  # what all placeholders are copies of
+INPUT = torch.fx.Graph().placeholder("input")  # the original of all placeholders
 
 
 def template(function: Callable[..., Any], *inputs: str) -> torch.fx.Node:
-    """A call, for copies to be made of."""
+    """A call, as an original for copies."""
     graph = torch.fx.Graph()
     return graph.call_function(function, tuple(map(graph.placeholder, inputs)))
 
 
 class Copy:
-    """What a torch.fx.Node tells, as far as it is asked for. `inputs`: in the order of the source's
-    own."""
+    """The part of torch.fx.Node's interface that is used here. `inputs`: in the order of the
+    original's inputs."""
 
     __slots__ = ("source", "inputs", "meta", "name", "users", "op", "target")
 
@@ -53,7 +53,7 @@ class Copy:
         return torch.fx.node.map_arg(tree, copy_of)
 
     def copies_by_input(self) -> dict[torch.fx.Node, Copy]:
-        """By node that the source uses, the copy."""
+        """For each input of the original, its copy."""
         return dict(zip(self.source.all_input_nodes, self.inputs, strict=True))
 
 
@@ -70,8 +70,8 @@ class Output:
 
 
 class Copies:
-    """A graph of copies, to be lowered, or to be made a GraphModule of. constants: tensors that
-    belong to it, by their names."""
+    """A graph of copies, to be lowered or converted to a GraphModule. constants: its tensors, by
+    name."""
 
     def __init__(self, constants: Mapping[str, Any], name: str) -> None:
         self.constants, self.name = constants, name
@@ -98,7 +98,7 @@ class Copies:
         return self.add(node.source, [copies[other] for other in node.inputs], dict(node.meta))
 
     def unused_name(self, name: str) -> str:
-        """The name, or, where it is taken, one with another number."""
+        """The name, with a number appended if it is taken."""
         while name in self._taken:
             found = NUMBERED.match(name)
             stem = found[1] if found else name

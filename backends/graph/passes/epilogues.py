@@ -1,6 +1,6 @@
-"""An activation behind a product with a bias becomes the product's own last step (cuBLASLt's
-epilogues): the activation is applied before the result goes to memory. In a functional ATen graph
-without gradients, on CUDA, for relu and tanh's form of gelu."""
+"""Fuses an activation into the product with bias before it (cuBLASLt's epilogues), so that it is
+applied before the result is stored. In a functional ATen graph without gradients, on CUDA, for relu
+and the tanh form of gelu."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ VIEWS = (aten.view.default, aten._unsafe_view.default, aten.reshape.default)
 
 
 def join_epilogues(gm: torch.fx.GraphModule, devices: Collection[str] = ("cuda",)) -> int:
-    """Changes the graph; returns how many activations became a product's last step."""
+    """Changes the graph; returns the number of fused activations."""
     joined = 0
     for node in list(gm.graph.nodes):
         product = product_before(node) if is_activation(node) else None
@@ -42,7 +42,7 @@ def is_activation(node: torch.fx.Node) -> bool:
 
 
 def product_before(node: torch.fx.Node) -> torch.fx.Node | None:
-    """The product whose result, or a view of it, goes into the node and nowhere else."""
+    """The product whose result, or a view of it, only this node uses."""
     source = node.args[0]
     while isinstance(source, torch.fx.Node) and source.target in VIEWS and len(source.users) == 1:
         source = source.args[0]

@@ -1,9 +1,9 @@
-"""Drops attention masks that mask nothing: those that are computed without inputs and are all True.
+"""Removes attention masks that mask nothing: those that are computed without inputs and are all
+True.
 
-Libraries that build masks from Python when they see a compiler at work would otherwise cost
-attention its fast kernels. Those may lay their result out otherwise in memory; where that would
-show in the graph's results, the mask stays. The nodes that made the mask stay; who eliminates dead
-code eliminates them.
+Some libraries create masks in Python when they detect a compiler, which would prevent attention's
+fast kernels. Those kernels may lay out their result differently; where the graph's results would
+show that, the mask stays. The nodes that computed the mask are left to dead code elimination.
 """
 
 from __future__ import annotations
@@ -19,14 +19,15 @@ from ..mutations import may_write, named_as_writer
 from .by_operator import example, is_understood, window
 from .memory import memory_of
 
-MASK_POSITION = 3  # of attn_mask among the positional arguments
+MASK_POSITION = 3  # position of attn_mask
 MOST_NODES = 100
 MOST_ELEMENTS = 1 << 24
 RANDOM = ("rand", "dropout", "bernoulli", "normal", "uniform", "empty")
 
 
 def drop_full_masks(graph: torch.fx.Graph) -> int:
-    """Takes the mask from each attention whose mask is known to be all True; returns how many."""
+    """Removes the mask from each attention whose mask is known to be all True; returns the number
+    of removed masks."""
     known: dict[torch.fx.Node, Any] = {}
     dropped = 0
     for node in graph.nodes:
@@ -47,19 +48,18 @@ def mask_of(node: torch.fx.Node) -> torch.fx.Node | None:
 
 
 def without_mask(node: torch.fx.Node) -> bool:
-    """Takes an attention's mask away, unless that would be seen. Nodes that come to lie otherwise
-    in memory get new fake tensors."""
+    """Removes an attention's mask unless results would show it. Nodes whose layout changes get new
+    fake tensors."""
     before = node.args, node.kwargs
     replace_mask(node)
-    if is_understood(
-        example(node)
-    ):  # a fake tensor with sizes that are symbols keeps the layout that it had
+    # fake tensors with symbolic sizes keep their old layout
+    if is_understood(example(node)):
         try:
             moved = relaid(node)
         except (
             RuntimeError,
             ValueError,
-        ):  # what shows the result as it lay cannot show it as it lies now
+        ):  # a view of the old layout may not exist in the new one
             moved = None
         if moved is None:
             node.args, node.kwargs = before
@@ -70,8 +70,8 @@ def without_mask(node: torch.fx.Node) -> bool:
 
 
 def relaid(attention: torch.fx.Node) -> dict[torch.fx.Node, FakeTensor] | None:
-    """The nodes that show memory laid out otherwise than before, with their new fake tensors; None
-    where the graph returns or writes one."""
+    """The nodes whose layout changes, with their new fake tensors; None where the graph returns or
+    writes one."""
     moved = {attention: again(attention, {})}
     if window(moved[attention]) == window(example(attention)):
         return {}
@@ -100,7 +100,7 @@ def is_tensor(node: torch.fx.Node) -> bool:
 
 
 def again(node: torch.fx.Node, moved: dict[torch.fx.Node, FakeTensor]) -> FakeTensor:
-    """The fake tensor of a node whose inputs have moved."""
+    """The fake tensor of a node whose inputs have a new layout."""
     before = example(node)
     args, kwargs = torch.fx.node.map_arg(
         (node.args, node.kwargs), lambda other: moved.get(other, example(other))
@@ -132,8 +132,8 @@ def is_full(mask: torch.fx.Node, known: dict[torch.fx.Node, Any]) -> bool:
 
 
 def constant_ancestors(node: torch.fx.Node) -> list[torch.fx.Node] | None:
-    """The nodes that make a value, in order, when no input, no random number and no mutation is
-    among them."""
+    """The nodes that compute a value, in order, if they use no inputs, random numbers or
+    mutations."""
     found: dict[torch.fx.Node, None] = {}
     work = [node]
     while work:
@@ -163,7 +163,7 @@ def target_name(node: torch.fx.Node) -> str:
 
 
 def mutates(name: str) -> bool:
-    """Whether an operator's name says that it writes into an argument."""
+    """Whether an operator's name says that it writes an argument."""
     return name in IN_PLACE or named_as_writer(name)
 
 

@@ -1,9 +1,9 @@
 """A captured torch-level graph to a functional ATen graph, for inference: no autograd, no run-time
 wrappers.
 
-Writes into inputs become copies at the end; views stay views, with eager's strides. What this route
-cannot promise (an output that shares memory with an input that is written, operators that change a
-tensor's shape in place) is `needs_wrappers`.
+Writes to inputs become copies at the end; views stay views, with eager's strides. Graphs that this
+cannot express (an output that shares memory with a written input, operators that change a tensor's
+shape in place) are reported by `needs_wrappers`.
 """
 
 from __future__ import annotations
@@ -33,12 +33,12 @@ RESHAPES_IN_PLACE = (
     "requires_grad_", "sparse_resize_",
 )  # fmt: skip
 
-AUTOGRAD = ("grad", "backward")  # they need the history that a functional trace keeps none of
-OVERLAPPING = (
-    "refers to a single memory location",
-    "has internal overlap",
-)  # torch says so of what is written to
-IN_PLACE_ONLY = ("fill_diagonal_",)  # operators that functionalize() in C++ has no other form of
+# they need an autograd history, which a functional trace does not keep
+AUTOGRAD = ("grad", "backward")
+# torch's message for written inputs
+OVERLAPPING = ("refers to a single memory location", "has internal overlap")
+# operators for which functionalize() in C++ has no functional form
+IN_PLACE_ONLY = ("fill_diagonal_",)
 
 # Functorch's levels do not nest in functionalize's.
 TRANSFORMS = ("_vmap_increment_nesting", "_grad_increment_nesting", "_jvp_increment_nesting")
@@ -47,12 +47,13 @@ TRANSFORMS = ("_vmap_increment_nesting", "_grad_increment_nesting", "_jvp_increm
 def functional(
     gm: torch.fx.GraphModule, decompositions: Mapping[Any, Callable[..., Any]]
 ) -> torch.fx.GraphModule:
-    """The graph as ATen operators without writes, but for `copy_` into inputs behind all else.
-    Raises NotImplementedError where there is none."""
+    """The graph as ATen operators that do not write, except `copy_` to inputs at the end. Raises
+    NotImplementedError where there is none."""
 
     def trace(function: Callable[..., Any], inputs: Sequence[Any]) -> torch.fx.GraphModule:
         def run(*args: Any) -> Any:
-            with torch.no_grad():  # whatever the graph leaves: writes into inputs come behind it
+            # whatever grad mode the graph leaves: writes to inputs come after it
+            with torch.no_grad():
                 return function(*args)
 
         return make_fx(without_writes(run), decomposition_table=dict(decompositions))(*inputs)
@@ -66,7 +67,7 @@ def functional(
         with torch.no_grad(), mode, enable_python_dispatcher():
             # An interpreter, so that a guard on a size can be reported with the node that adds it.
             traced = by_operator(gm, trace) or trace(torch.fx.Interpreter(gm).run, examples)
-            return keep_apart(gm, traced)
+            return separate_equal_views(gm, traced)
     except RuntimeError as error:
         if not any(said in str(error) for said in OVERLAPPING):
             raise
@@ -87,9 +88,11 @@ def prepare_for_tracing(gm: torch.fx.GraphModule) -> torch.fx.GraphModule:
     return keep_layouts(gm)
 
 
-def keep_apart(gm: torch.fx.GraphModule, traced: torch.fx.GraphModule) -> torch.fx.GraphModule:
-    """Makes two results that are two tensors on one memory, a tensor and a view of all of it, two
-    in the functional graph as well: the program may give one of them another shape."""
+def separate_equal_views(
+    gm: torch.fx.GraphModule, traced: torch.fx.GraphModule
+) -> torch.fx.GraphModule:
+    """Where two results are two tensors on the same memory with the same layout, separates them in
+    the functional graph as well: the program may change the shape of one of them."""
     (ours,), (theirs,) = gm.graph.output_node().args, traced.graph.output_node().args
     if not isinstance(ours, tuple | list) or not isinstance(theirs, tuple | list):
         return traced
@@ -107,10 +110,9 @@ def keep_apart(gm: torch.fx.GraphModule, traced: torch.fx.GraphModule) -> torch.
 
 
 def without_writes(function: Callable[..., Any]) -> Callable[..., Any]:
-    """A function of tensors and numbers that calls no operator that writes, but `copy_` into its
-    arguments at the end. Views stay views. torch.func.functionalize is this inside a level of
-    functorch, where some operators (linear among them) take other implementations, which ask for
-    sizes as numbers."""
+    """A function of tensors and numbers that calls no operator that writes, except `copy_` to its
+    arguments at the end. Views stay views. (torch.func.functionalize does the same inside a
+    functorch level, where some operators, linear among them, specialise sizes.)"""
 
     def run(*args: Any) -> Any:
         wrapped = [
@@ -119,8 +121,8 @@ def without_writes(function: Callable[..., Any]) -> Callable[..., Any]:
         ]
         torch._enable_functionalization(reapply_views=True)
         try:
-            made = pytree.tree_map_only(torch.Tensor, up_to_date, function(*wrapped))
-            new = [up_to_date(arg) if isinstance(arg, torch.Tensor) else arg for arg in wrapped]
+            made = pytree.tree_map_only(torch.Tensor, current_tensor, function(*wrapped))
+            new = [current_tensor(arg) if isinstance(arg, torch.Tensor) else arg for arg in wrapped]
         finally:
             torch._disable_functionalization()
         for before, after in zip(args, new, strict=True):
@@ -131,8 +133,8 @@ def without_writes(function: Callable[..., Any]) -> Callable[..., Any]:
     return run
 
 
-def up_to_date(wrapped: torch.Tensor) -> torch.Tensor:
-    """The tensor that a functional one stands for, with all that was written into it."""
+def current_tensor(wrapped: torch.Tensor) -> torch.Tensor:
+    """The current value of a functional tensor, including all writes."""
     if not torch._is_functional_tensor(wrapped):
         return wrapped
     torch._sync(wrapped)
@@ -145,7 +147,7 @@ def fakes(gm: torch.fx.GraphModule) -> list[Any]:
 
 
 def needs_wrappers(gm: torch.fx.GraphModule) -> bool:
-    """Whether aliasing or changes of shape ask for aot_autograd's run-time wrappers."""
+    """Whether aliasing or changes of shape need aot_autograd's run-time wrappers."""
     if any(
         _name(node) in RESHAPES_IN_PLACE + TRANSFORMS + IN_PLACE_ONLY for node in gm.graph.nodes
     ):
@@ -155,9 +157,8 @@ def needs_wrappers(gm: torch.fx.GraphModule) -> bool:
         for node in gm.graph.nodes
         if node.op == "placeholder" and node.meta.get("mutated")
     } - {None}
-    written |= {memory_at(node) for node in gm.graph.nodes if is_data(node)} - {
-        None
-    }  # no version tells of writes through x.data
+    # writes through x.data change no version counter
+    written |= {memory_at(node) for node in gm.graph.nodes if is_data(node)} - {None}
     outputs = gm.graph.output_node().all_input_nodes
     inputs = [node for node in gm.graph.nodes if node.op == "placeholder"]
     shared = any(memory_at(node) in written for node in outputs if node.op != "placeholder")

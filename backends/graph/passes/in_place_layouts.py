@@ -1,12 +1,12 @@
-"""Operators of which a functional graph would lay out the result otherwise than eager.
+"""Operators whose result would have other strides in a functional graph than in eager.
 
-In-place operators whose functional form lays its result out anew become calls of that form and a
-copy into the tensor. Batch norms, whose result is contiguous or channels-last in eager and like its
-input when it is taken apart into elementwise operators, get inputs of that form.
+In-place operators whose functional form creates a new layout become that form and a copy into the
+tensor. Batch norms get inputs in the memory format of their result: in eager that is contiguous or
+channels-last, but decomposed into elementwise operators it would be the input's.
 
-`x.cumsum_(0)` leaves a transposed x as it lies in memory; `x = x.cumsum(0)`, which a functional
-graph has for it, is contiguous, and so is whatever is made of it from there on.
-`x.copy_(x.cumsum(0))` keeps x's strides in a functional graph, too.
+Example: `x.cumsum_(0)` keeps the strides of a transposed x. Its functional form `x = x.cumsum(0)`
+is contiguous, and so is whatever is computed from it. `x.copy_(x.cumsum(0))` keeps x's strides in a
+functional graph, too.
 """
 
 from __future__ import annotations
@@ -20,8 +20,7 @@ from torch._prims_common import suggest_memory_format
 from ..node_targets import name_of
 from .memory import is_strided
 
-# Methods, each with a form without the underscore, whose result does not lie in memory as their
-# tensor does.
+# Methods whose form without the underscore has a result of another layout than their tensor.
 LAYS_OUT_ANEW = frozenset(
     """masked_fill_ masked_scatter_ index_fill_ index_add_ index_copy_ index_reduce_ scatter_
     scatter_add_ scatter_reduce_ cumsum_ cumprod_
@@ -34,14 +33,14 @@ BATCH_NORMS = frozenset(
 )
 
 
-# Methods that become another one with the same effect, by name: its name and arguments. In torch
+# Methods that are replaced by another one with the same effect: its name and arguments. In torch
 # 2.11 the functional form of `zero_` is contiguous; that of `fill_` is laid out like its tensor.
 SAME_LAYOUT = {"zero_": ("fill_", (0,))}
 
 
 def keep_layouts(gm: torch.fx.GraphModule) -> torch.fx.GraphModule:
-    """A copy of a captured graph without such operators on tensors that are not contiguous; the
-    graph itself where it has none."""
+    """A copy of a captured graph without such operators on non-contiguous tensors; the graph itself
+    if it has none."""
     if not any(lays_out_anew(node) or is_norm_of_other_form(node) for node in gm.graph.nodes):
         return gm
     graph = torch.fx.Graph()
@@ -68,7 +67,7 @@ def lays_out_anew(node: torch.fx.Node) -> bool:
 
 
 def rewrite_in_place(graph: torch.fx.Graph, node: torch.fx.Node) -> None:
-    """Replaces a node that lays out its tensor anew by one, or two, that keep its layout."""
+    """Replaces such a node by one or two nodes that keep the layout."""
     if node.target in SAME_LAYOUT:
         node.target, arguments = SAME_LAYOUT[str(node.target)]
         node.args = (node.args[0], *arguments)
@@ -89,7 +88,7 @@ def write_by_copy(graph: torch.fx.Graph, node: torch.fx.Node) -> None:
 
 
 def is_norm_of_other_form(node: torch.fx.Node) -> bool:
-    """Whether it is a batch norm of something neither contiguous nor channels-last."""
+    """Whether it is a batch norm of a tensor that is neither contiguous nor channels-last."""
     if (
         name_of(node) not in BATCH_NORMS
         or not node.args
@@ -116,7 +115,8 @@ def normalise_copy(graph: torch.fx.Graph, node: torch.fx.Node) -> None:
 
 
 def fake_result(node: torch.fx.Node) -> torch.Tensor:
-    """What a method returns, on fake tensors; with a gradient where one of its tensors has one."""
+    """The result of a method on fake tensors, which requires a gradient if one of its tensors
+    does."""
     tensors = [other.meta["example_value"] for other in node.all_input_nodes]
     args, kwargs = torch.fx.node.map_arg(
         (node.args, node.kwargs), lambda other: other.meta["example_value"]

@@ -17,8 +17,7 @@ def memory_of(tensor: torch.Tensor) -> int:
 
 
 def memory_under(fake: torch.Tensor) -> int:
-    """Equal for fake tensors on one storage, seen through the levels of torch.func that wrap
-    them."""
+    """Equal for fake tensors on one storage, below the levels of torch.func that wrap them."""
     while is_functorch_wrapped_tensor(fake):
         fake = get_unwrapped(fake)
     return memory_of(fake)
@@ -31,13 +30,13 @@ def is_strided(node: torch.fx.Node) -> bool:
 
 
 def memory_at(node: torch.fx.Node) -> int | None:
-    """Equal for nodes of a captured graph that are strided tensors on one storage; None for
-    others."""
+    """Equal for nodes of a captured graph that are strided tensors on one storage; None for other
+    nodes."""
     return memory_under(node.meta["example_value"]) if is_strided(node) else None
 
 
 def plain_memory_at(node: torch.fx.Node) -> int | None:
-    """The same; None also for tensors under levels of torch.func."""
+    """As memory_at; None also for tensors under levels of torch.func."""
     fake = node.meta.get("example_value")
     return (
         None
@@ -53,9 +52,8 @@ def results_of(node: AnyNode) -> list[Any]:
 
 
 def memories(node: AnyNode) -> list[Any]:
-    """For each result something that is equal for two tensors on the same memory. Nodes that were
-    copied bring it in meta["memory"]: their fake results are those of the node that they are copies
-    of."""
+    """For each result, a value that is equal for two tensors on the same memory. Copied nodes have
+    it in meta["memory"], since they share the fake results of their originals."""
     if "memory" in node.meta:
         return node.meta["memory"]
     return [

@@ -1,1 +1,1 @@
-"""Programs of the loop IR to better ones."""
+"""Optimisations of loop IR programs: fusion, split reductions, buffer reuse, simplification."""

@@ -1,9 +1,9 @@
-"""Vertical fusion: a producer and its consumer become one kernel, unless that would repeat
-expensive computation.
+"""Vertical fusion: merges a producer with its consumer, unless that would repeat expensive
+computation.
 
-A consumer that reads an element where its producer writes one at the same point of common loops
-takes the value itself. The loops of the producer follow from the address: element a of a buffer
-with strides s_i and sizes n_i was stored at the point with i-th coordinate (a // s_i) % n_i.
+Where a consumer reads an element that its producer writes at the same point of common loops, it
+uses the value directly. The producer's loop indices follow from the address: element a of a buffer
+with strides s_i and sizes n_i was stored at the point whose i-th index is (a // s_i) % n_i.
 """
 
 from __future__ import annotations
@@ -39,26 +39,25 @@ from ..ir.ir import (
 from ..ir.ir import scalar as s
 from ..ir.patterns import Patterns
 from ..ir.scalar_ops import SCALAR_OPS
-from .pick import pick
+from .gather import fuse_gather
 from .places import coordinates, is_dense, other_name, serial
 from .simplify import simplify
 
 COMPARISONS = frozenset({"eq", "ne", "lt", "le", "gt", "ge"})
-EXACT = frozenset({LOAD, CONST, INDEX, CAST})  # what gives the same number wherever it stands
+EXACT = frozenset({LOAD, CONST, INDEX, CAST})  # expressions with the same value everywhere
 MOST_BUFFERS = 24
 MOST_NODES = 400
-CHEAP = 8  # cost of what is rather computed again than kept
-# additions for each element that is read once: points where the value is not wanted may compute it
-# too
+CHEAP = 8  # cost up to which a value is recomputed rather than stored
+# additions for each element that is read once: points that do not need the value may compute it too
 MASKED = 48
-SHORT = 1 << 14  # additions that cost less than another kernel
-# steps of the unfused program: kernels farther apart would keep what they make, and what they need,
-# for long
+SHORT = 1 << 14  # additions that cost less than another kernel launch
+# distance in steps of the unfused program beyond which kernels are not merged: they would keep
+# their operands and results in memory for long
 NEAR = 64
 
 
 class Fusion:
-    """The steps of a program while they merge. `reasons`: why two neighbours stayed apart."""
+    """The steps of a program during fusion. `reasons`: why neighbours were not merged."""
 
     def __init__(self, program: Program) -> None:
         self.program = program
@@ -81,9 +80,8 @@ class Fusion:
         effects = [
             number for number, step in self.steps.items() if isinstance(step, Call) and step.effect
         ]
-        self.effect_before = dict(
-            zip(effects[1:], effects, strict=False)
-        )  # they stay in their order: random numbers, say
+        # steps with side effects (random numbers, for example) keep their order
+        self.effect_before = dict(zip(effects[1:], effects, strict=False))
         self.effect_behind = dict(zip(effects, effects[1:], strict=False))
         self.before: dict[int, int] = {}  # ancestors, as bits
         self.reasons: dict[tuple[str, str], str] = {}
@@ -121,7 +119,7 @@ class Fusion:
     # --- one after the other ---
 
     def absorb(self, number: int) -> None:
-        """Takes producers into a kernel, as long as one fits."""
+        """Merges producers into a kernel as long as one fits."""
         refused: set[int] = set()
         while True:
             before = {
@@ -157,7 +155,7 @@ class Fusion:
             if merged is not None and too_large(merged):
                 merged, reason = None, "one kernel would be too large"
             if merged is not None and needed and set(writes(merged)) == set(writes(consumer)):
-                self.replace(second, merged)  # what the producer stores, others still read
+                self.replace(second, merged)  # buffers of the producer that other steps read
                 self.before[second] = self.ancestors(second)
                 return True
         if merged is None:
@@ -173,7 +171,7 @@ class Fusion:
         self.index(number)
 
     def unite(self, first: int, second: int, merged: Bound) -> None:
-        """The kernel of two steps, under the second one's number."""
+        """Replaces two steps by one kernel, under the second one's number."""
         for name in self.reads.pop(first):
             self.readers[name].discard(first)
         del self.steps[first]
@@ -191,7 +189,7 @@ class Fusion:
                 todo += self.behind(other)
 
     def behind(self, number: int) -> list[int]:
-        """The steps right behind one, of those whose ancestors are known."""
+        """The direct successors of a step, among those whose ancestors are known."""
         found = [
             other for name in writes(self.steps[number]) for other in self.readers.get(name, ())
         ]
@@ -202,7 +200,7 @@ class Fusion:
     # --- side by side ---
 
     def side_by_side(self) -> None:
-        """Kernels with the same loops that read the same memory run together."""
+        """Merges kernels with the same loops that read the same memory."""
         for name in list(self.readers):
             group = sorted(
                 number for number in self.readers[name] if isinstance(self.steps.get(number), Bound)
@@ -239,8 +237,8 @@ class Fusion:
         )
 
     def order_steps(self) -> list[int]:
-        """Numbers of steps as they were, but that what a step needs and is not there yet comes
-        right in front of it: what is done early keeps memory."""
+        """Numbers of the steps in their order, except that a step's missing inputs come right
+        before it: computing them earlier would hold memory."""
         done: set[int] = set()
         ordered: list[int] = []
         for number in sorted(self.steps):
@@ -258,7 +256,7 @@ class Fusion:
         return ordered
 
     def parents(self, number: int) -> set[int]:
-        """The steps that must have run right before one."""
+        """The steps that must run before one."""
         found = {self.producer[name] for name in self.reads[number] if name in self.producer}
         return found | {self.effect_before[number]} if number in self.effect_before else found
 
@@ -271,7 +269,7 @@ def fuse(program: Program) -> tuple[Program, dict[tuple[str, str], str]]:
 
 
 def drop_unused(program: Program) -> Program:
-    """Steps whose results nobody reads, without effects, are left out."""
+    """Removes steps without side effects whose results are not read."""
     needed = {
         view.buffer for view in views_in([program.outputs, [list(pair) for pair in program.writes]])
     }
@@ -289,21 +287,21 @@ def too_large(bound: Bound) -> bool:
 
 
 def merge_or_inline(producer: Kernel, consumer: Kernel, needed: Set[str]) -> Kernel | None:
-    """One kernel of both. needed: buffers of the producer that others read."""
+    """Both as one kernel. needed: buffers of the producer that others read."""
     if feeds_a_comparison(producer, consumer):
         return None
     return (
         merge(producer, consumer, needed)
         or inline(producer, consumer, bool(needed))
-        or (None if needed else pick(producer, consumer))
+        or (None if needed else fuse_gather(producer, consumer))
     )
 
 
 def feeds_a_comparison(producer: Kernel, consumer: Kernel) -> bool:
-    """Whether floats that a producer calculates are compared with other floats in its consumer, as
-    in `l == l.max()`. Both sides have to come from memory: calculated in another loop, a number may
-    be rounded otherwise, as vectors and single elements are, and the largest would be found
-    nowhere."""
+    """Whether the consumer compares floats that the producer computes with other floats, as in `l
+    == l.max()`. Both sides must come from memory: computed in another loop, a number may round
+    differently (vectorised code and single elements differ), and no element would equal the largest
+    one."""
     calculated = {
         store.buffer
         for store, root in zip(producer.stores, producer.roots(), strict=True)
@@ -321,7 +319,7 @@ def feeds_a_comparison(producer: Kernel, consumer: Kernel) -> bool:
 
 
 def merge(producer: Kernel, consumer: Kernel, needed: Set[str]) -> Kernel | None:
-    """Both in common loops, each point computed once; None where the loops do not match."""
+    """Both in common loops, with each point computed once; None where the loops do not match."""
     stored = {store.buffer: store for store in producer.stores}
     passed = [node.attr for node in loads(consumer.roots()) if node.attr.buffer in stored]
     if any(isinstance(item, Hole) for access in passed for item in access.index.atoms()):
@@ -356,8 +354,8 @@ def merge(producer: Kernel, consumer: Kernel, needed: Set[str]) -> Kernel | None
 def common_loops(
     producer: Kernel, consumer: Kernel, stored: Mapping[str, Store], passed: Sequence[Access]
 ) -> tuple[tuple[Var, ...], tuple[Var, ...], dict[Atom, Index]] | None:
-    """Loops for both, and the producer's variables in terms of them; None where its points and the
-    consumer's do not pair up."""
+    """Common loops, and the producer's variables in terms of them; None where their points do not
+    correspond."""
     by_row = [variable for variable in consumer.outer if variable.size != 1]
     along = [variable for variable in consumer.inner if variable.size != 1]
     every = by_row + along
@@ -404,8 +402,8 @@ def common_loops(
 def points(
     producer: Kernel, stored: Mapping[str, Store], passed: Sequence[Access]
 ) -> tuple[dict[Atom, Index] | None, dict[Atom, Index] | None]:
-    """Where in the producer's loops the elements were stored: its row, and the place in the row
-    (None: the whole row's)."""
+    """The point of the producer's loops at which each element was stored: its row, and the position
+    in the row (None for a value of the whole row)."""
     outer: dict[Atom, Index] | None = None
     inner: dict[Atom, Index] | None = None
     for access in passed:
@@ -422,14 +420,14 @@ def points(
 
 
 def used_variables(mapping: Mapping[Atom, Index], variables: Sequence[Var]) -> list[Var]:
-    """Those variables that the mapping's values depend on."""
+    """The variables that the mapping's values depend on."""
     found = {variable for expression in mapping.values() for variable in expression.variables()}
     return [variable for variable in variables if variable in found]
 
 
 def inline(producer: Kernel, consumer: Kernel, needed: bool) -> Kernel | None:
-    """The consumer computing the producer's values itself where it reads them; the producer's
-    stores are left out."""
+    """The consumer with the producer's values computed where it reads them; the producer's stores
+    are removed."""
     if producer.inner:
         return None
     stored = {store.buffer: store for store in producer.stores}
@@ -464,7 +462,7 @@ def inline(producer: Kernel, consumer: Kernel, needed: bool) -> Kernel | None:
 
 
 def mask_loads(value: Scalar, mask: Scalar) -> Scalar:
-    """value, its loads made only where mask is true."""
+    """The value, with its loads executed only where mask is true."""
     if mask is TRUE:
         return value
 
@@ -503,8 +501,8 @@ def worth_repeating(
 
 
 def reads_once(node: Scalar, consumer: Kernel) -> bool:
-    """Whether a load is made at some points only, at each of another element, as those of what
-    cat() puts side by side are."""
+    """Whether a load is executed only at some points, at each for another element, as for the
+    operands of cat()."""
     return (
         node.args[0] is not TRUE
         and {variable for variable in consumer.variables if variable.size != 1}
@@ -519,18 +517,18 @@ def _at_most(left: Index, right: Index) -> bool:
 
 
 def cost(roots: Iterable[Scalar]) -> int:
-    """Of all operations once, in additions."""
+    """The cost of all operations, each counted once, in additions."""
     return sum(SCALAR_OPS[node.op].cost for node in topological(roots) if node.op in SCALAR_OPS)
 
 
 def zip_kernels(left: Kernel, right: Kernel) -> Kernel | None:
-    """Two independent kernels in one, where their loops are the same."""
+    """Two independent kernels as one, if their loops are the same."""
     pairs = list(zip(left.variables, right.variables, strict=False))
     if any(
         node.op == REDUCE and node.attr.startswith("arg")
         for node in topological((*left.roots(), *right.roots()))
     ):
-        return None  # they would keep the others from SIMD
+        return None  # they would prevent SIMD for the others
     same = len(left.outer) == len(right.outer) and len(left.inner) == len(right.inner)
     if not same or any(a.size != b.size for a, b in pairs):
         return None

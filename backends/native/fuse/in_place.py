@@ -1,5 +1,4 @@
-"""Buffer reuse: a kernel stores its result in the memory of an operand that nothing reads
-afterwards."""
+"""Buffer reuse: a kernel stores its result in the memory of an operand that no later step reads."""
 
 from __future__ import annotations
 
@@ -32,7 +31,7 @@ from ..ir.ir import (
 
 aten = torch.ops.aten
 
-# Operators whose results nothing else shows.
+# Operators whose results no other tensor shares memory with.
 FRESH = frozenset((
     aten.mm.default, aten.addmm.default, aten.bmm.default, aten.baddbmm.default,
     aten._addmm_activation.default,
@@ -41,21 +40,20 @@ FRESH = frozenset((
 
 
 def reuse_memory(program: Program) -> int:
-    """Changes the program; returns how many buffers are no longer needed."""
+    """Changes the program; returns the number of buffers that are no longer needed."""
     last = {name: position for position, step in enumerate(program.steps) for name in reads(step)}
     kept = {
         view.buffer for view in views_in([program.outputs, [list(pair) for pair in program.writes]])
     }
-    free: set[str] = set()  # what a kernel may write into, were it read for the last time
+    free: set[str] = set()  # buffers that a kernel may write, if it is their last reader
     moved: dict[str, str] = {}
-    near = Near()
+    finder = OperandFinder()
     for position, step in enumerate(program.steps):
         program.steps[position] = step = rename_buffers(step, moved)
-        if isinstance(step, AnyKernel) and not isinstance(
-            step, Product
-        ):  # all of a product's operands is read by many
+        # a product reads its operands many times
+        if isinstance(step, AnyKernel) and not isinstance(step, Product):
             taken: dict[str, str] = {}
-            for result, candidates in near.operands(step):
+            for result, candidates in finder.operands(step):
                 for name in () if result in kept else candidates:
                     own = program.buffers[result].dtype == program.buffers[name].dtype
                     if (
@@ -75,14 +73,14 @@ def reuse_memory(program: Program) -> int:
     return len(moved)
 
 
-class Near:
-    """Operands of kernels whose memory may hold a result; looked for once in equal kernels."""
+class OperandFinder:
+    """Finds operands whose memory may hold a result; cached for equal kernels."""
 
     def __init__(self) -> None:
         self.known: dict[Pattern, list[tuple[str, list[str]]]] = {}
 
     def operands(self, kernel: AnyKernel) -> Iterator[tuple[str, Iterable[str]]]:
-        """By buffer that a kernel stores to."""
+        """For each buffer that a kernel stores to, such operands."""
         if isinstance(kernel, Kernel):
             yield from ((store.buffer, operands(kernel, store)) for store in kernel.stores)
             return
@@ -99,7 +97,7 @@ class Near:
 def operands(kernel: Kernel, store: Store) -> Iterator[str]:
     """Buffers of which an element is read just before the result's at the same place is stored, and
     never elsewhere or later."""
-    near = direct(store.value)
+    finder = direct(store.value)
     by_buffer: dict[str, list[Scalar]] = {}
     for node in loads(kernel.roots()):
         by_buffer.setdefault(node.attr.buffer, []).append(node)
@@ -109,7 +107,7 @@ def operands(kernel: Kernel, store: Store) -> Iterator[str]:
     )
     for name, nodes in by_buffer.items():
         same = all(
-            node.attr.index == store.index and node.args[0] is TRUE and id(node) in near
+            node.attr.index == store.index and node.args[0] is TRUE and id(node) in finder
             for node in nodes
         )
         if (
@@ -122,7 +120,7 @@ def operands(kernel: Kernel, store: Store) -> Iterator[str]:
 
 
 def direct(value: Scalar) -> set[int]:
-    """ids of what a value is computed from in the same iteration of the loops."""
+    """ids of the values from which a value is computed in the same loop iteration."""
     found: set[int] = set()
     todo = [value]
     while todo:
@@ -134,7 +132,7 @@ def direct(value: Scalar) -> set[int]:
 
 
 def depth(value: Scalar) -> int:
-    """How many reductions must have ended, one after the other, before a value is known."""
+    """How many reductions, one after the other, must have ended before a value is known."""
     known: dict[int, int] = {}
     todo = [value]
     while todo:

@@ -1,5 +1,5 @@
-"""Maps memory addresses back to loop indices: in which iteration a kernel stores an element, and
-whether iterations are whole rows."""
+"""Maps memory addresses back to loop indices: the iteration that stores an element, and whether
+iterations are whole rows."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ FEW_ROWS = 64
 
 
 def coordinates(store: Store, outer: Sequence[Var], place: Index) -> dict[Atom, Index] | None:
-    """The point of the loops `outer` at which an element was stored, given its place in the
+    """The point of the loops `outer` at which an element was stored, from its position in the
     buffer."""
     mapping: dict[Atom, Index] = {}
     for variable in outer:
@@ -25,8 +25,7 @@ def coordinates(store: Store, outer: Sequence[Var], place: Index) -> dict[Atom, 
 
 
 def is_dense(place: Index, variables: Iterable[Var], count: Index) -> bool:
-    """Whether a place runs through 0 .. count-1, each once, as the variables run through their
-    values."""
+    """Whether an address takes the values 0 .. count-1, each once, as the variables run."""
     steps = []
     for variable in variables:
         step = place.coefficient(variable)
@@ -47,7 +46,7 @@ def is_dense(place: Index, variables: Iterable[Var], count: Index) -> bool:
 
 
 def other_name(name: str, consumer: Kernel) -> str:
-    """A name for a variable that none of the consumer's has."""
+    """A variable name that the consumer does not use."""
     names = {variable.name for variable in consumer.variables}
     while name in names:
         name += "_"
@@ -55,6 +54,6 @@ def other_name(name: str, consumer: Kernel) -> str:
 
 
 def serial(outer: Sequence[Var], inner: Sequence[Var]) -> bool:
-    """Whether few rows of great length would leave processors idle."""
+    """Whether a kernel has so few, long rows that processors would be idle."""
     rows, columns = product([v.size for v in outer]).value, product([v.size for v in inner]).value
     return rows is not None and columns is not None and rows < FEW_ROWS and columns > LONG_ROW

@@ -1,5 +1,6 @@
-"""Matrix products with one elementwise consumer: the call and the kernel become one Product, which
-the printer can turn into one kernel. The tuner measures whether that is faster than the call."""
+"""Joins a matrix product with its one elementwise consumer: the call and the kernel become one
+Product, which the printer can print as one kernel. The tuner measures whether that is faster than
+the call."""
 
 from __future__ import annotations
 
@@ -38,25 +39,22 @@ from .simplify import rename_variables, with_values
 
 aten = torch.ops.aten
 PRODUCTS = (aten.mm.default, aten.bmm.default)
-ADDED = (
-    aten.addmm.default,
-    aten.baddbmm.default,
-)  # of a tensor and a product, each multiplied by a number
+# of a tensor and a product, each multiplied by a number
+ADDED = (aten.addmm.default, aten.baddbmm.default)
 DTYPES = (torch.float16, torch.bfloat16, torch.float32)
 
 
 @dataclass(frozen=True)
-class Joinable:
-    """A call and a kernel, by their positions among a program's steps, and what they are
-    together."""
+class JoinCandidate:
+    """A call and a kernel, as positions among a program's steps, and their Product."""
 
     call: int
     kernel: int
     product: Product
 
 
-def joinable(program: Program, devices: Collection[str] = ("cuda",)) -> Iterator[Joinable]:
-    """Each product of a program that could be one kernel with its reader. Kernels must be
+def joinable(program: Program, devices: Collection[str] = ("cuda",)) -> Iterator[JoinCandidate]:
+    """Each product of a program that can be one kernel with its consumer. Kernels must be
     simplified."""
     kept = {
         view.buffer for view in views_in([program.outputs, [list(pair) for pair in program.writes]])
@@ -84,11 +82,11 @@ def joinable(program: Program, devices: Collection[str] = ("cuda",)) -> Iterator
             product = join(program, step, kernel, devices)
             if product is not None:
                 taken.add(reader[0])
-                yield Joinable(position, reader[0], product)
+                yield JoinCandidate(position, reader[0], product)
 
 
 def join(program: Program, call: Call, kernel: Kernel, devices: Collection[str]) -> Product | None:
-    """The product, None where the kernel does not go over all its elements, once each."""
+    """The product; None where the kernel does not use each of its elements once."""
     (result,) = call.results
     assert result is not None
     buffer = program.buffers[result]
@@ -143,7 +141,7 @@ def join(program: Program, call: Call, kernel: Kernel, devices: Collection[str])
 
 
 def plain(call: Call) -> bool:
-    """Whether a call has no arguments but those that are looked at here."""
+    """Whether a call has only the arguments that are handled here."""
     known = {"alpha", "beta"} if call.function in ADDED else set()
     return (
         call.single
@@ -153,7 +151,7 @@ def plain(call: Call) -> bool:
 
 
 def with_element(kernel: Kernel, result: str, element: Scalar) -> Kernel:
-    """The kernel with `element` where it read the product from memory."""
+    """The kernel, with `element` where it read the product from memory."""
 
     def change(node: Scalar) -> Scalar:
         if node.op == LOAD and node.attr.buffer == result:
@@ -164,14 +162,14 @@ def with_element(kernel: Kernel, result: str, element: Scalar) -> Kernel:
 
 
 def with_term(call: Call, element: Scalar, point: list[Index]) -> Scalar:
-    """What a call makes of an element of the product: multiplied, and something added."""
+    """The call's result for an element of the product: scaled, with a term added."""
     if call.function not in ADDED:
         return element
     numbers: Mapping[str, Any] = {"alpha": 1, "beta": 1, **call.kwargs}
     if numbers["alpha"] != 1:
         element = scalar("mul", element, const(numbers["alpha"], torch.float32))
     if numbers["beta"] == 0:
-        return element  # whatever the other tensor holds, NaN too
+        return element  # whatever the other tensor contains, even NaN
     added = call.args[0]
     own = point[len(point) - len(added.size) :]
     place = added.at(
@@ -186,8 +184,8 @@ def with_term(call: Call, element: Scalar, point: list[Index]) -> Scalar:
     return scalar("add", element, term)
 
 
-def adopt(program: Program, chosen: Collection[Joinable]) -> None:
-    """Puts products where their kernels were, and leaves out the calls."""
+def adopt(program: Program, chosen: Collection[JoinCandidate]) -> None:
+    """Replaces kernels by products, and removes the calls."""
     products = {found.kernel: found.product for found in chosen}
     calls = {found.call for found in chosen}
     program.steps = [

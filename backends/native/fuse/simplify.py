@@ -1,4 +1,4 @@
-"""Simplifies a kernel: shares equal values, folds constants, splits a loop where an address divides
+"""Simplifies a kernel: shares equal values, folds constants, splits a loop where addresses divide
 its variable, and joins loops where all addresses allow it."""
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from ..ir.scalar_ops import SCALAR_OPS
 
 
 def simplify(kernel: Kernel) -> Kernel:
-    """The same kernel, ready for a printer."""
+    """The same kernel, ready to be printed."""
     kernel = _fold(drop_claims(kernel))
     kernel = split_variable(kernel)
     kernel = _fold(kernel)
@@ -52,7 +52,7 @@ def with_values(
 def rename_variables(
     kernel: Kernel, mapping: dict[Atom, Index], outer: Sequence[Var], inner: Sequence[Var]
 ) -> Kernel:
-    """The kernel over other loops: each old variable is given in terms of the new ones."""
+    """The kernel over other loops; `mapping` gives each old variable in terms of the new ones."""
     places = [store.index.substitute(mapping) for store in kernel.stores]
     return replace(
         with_values(kernel, substitute(kernel.roots(), mapping), places),
@@ -70,7 +70,7 @@ def _fold(kernel: Kernel) -> Kernel:
 
 
 def fold(node: Scalar) -> Scalar:
-    """A node without work that is known beforehand."""
+    """The value of a node that is known at compile time, or a simpler node."""
     if node.op == CAST:
         return cast(node.args[0], node.dtype)
     if node.op == INDEX and node.attr.value is not None:
@@ -162,7 +162,7 @@ _RULES: dict[str, Callable[..., Scalar | None]] = {
 
 
 def places(kernel: Kernel) -> list[Index]:
-    """Every Index in a kernel: of stores, loads, and values."""
+    """Every Index of a kernel: in stores, loads and values."""
     found = [store.index for store in kernel.stores]
     for node in topological(kernel.roots()):
         if node.op == LOAD:
@@ -173,7 +173,7 @@ def places(kernel: Kernel) -> list[Index]:
 
 
 def drop_claims(kernel: Kernel) -> Kernel:
-    """Without claims: they have served when kernels were fused."""
+    """Removes claimed bounds, which are only needed for fusion."""
     while True:
         found = {
             item
@@ -188,7 +188,7 @@ def drop_claims(kernel: Kernel) -> Kernel:
 
 
 def split_variable(kernel: Kernel) -> Kernel:
-    """A variable that addresses divide by n becomes two, of which the second has size n."""
+    """Splits a variable that addresses divide by n into two, the second of size n."""
     while True:
         found = find_division(places(kernel))
         if found is None:
@@ -265,7 +265,7 @@ def _join(kernel: Kernel) -> Kernel:
 
 
 def _joins(members: Sequence[Var], variable: Var, expressions: Iterable[Index]) -> bool:
-    """Whether every address steps over `variable` and the one before it as over one long loop."""
+    """Whether every address steps over `variable` and the previous one as over one long loop."""
     for expression in expressions:
         left, right = expression.coefficient(members[-1]), expression.coefficient(variable)
         if left is None or right is None or left != right * variable.size:

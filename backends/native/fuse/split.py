@@ -1,5 +1,5 @@
-"""Split reductions: a kernel that reduces few long rows becomes one that reduces chunks of each row
-in parallel and one that reduces the chunks' results, so that no processor is idle."""
+"""Split reductions: a reduction of a few long rows becomes two kernels, one that reduces chunks of
+each row in parallel and one that combines the chunks' results, so that all processors have work."""
 
 from __future__ import annotations
 
@@ -34,15 +34,16 @@ from ..ir.ir import (
 )
 from .simplify import simplify
 
-SHORTEST = {"cpu": 1 << 17, "cuda": 1 << 12}  # elements of a row that is worth a second kernel
-LONGER_ACROSS = 4  # times that, for sums over columns on a GPU: one kernel is fast there
-PIECE = 256  # elements at least
+MIN_ROW = {"cpu": 1 << 17, "cuda": 1 << 12}  # elements of a row, from which on a second kernel pays
+COLUMN_SUM_FACTOR = 4  # times that for sums over columns on a GPU, where one kernel is fast
+MIN_CHUNK = 256  # elements of a chunk, at least
 
 
 def split_long_rows(program: Program, processors: Mapping[str, int]) -> Program:
-    """processors: by type of device, how many rows it works on at once."""
+    """Splits the kernels of a program that have few long rows. processors: by type of device, how
+    many rows it works on at once."""
     steps: list[Step] = []
-    short: dict[tuple[Pattern, torch.device], bool] = {}
+    unsplit: dict[tuple[Pattern, torch.device], bool] = {}
     for step in program.steps:
         if isinstance(step, Call):
             steps.append(step)
@@ -50,27 +51,27 @@ def split_long_rows(program: Program, processors: Mapping[str, int]) -> Program:
         device = program.buffers[writes(step)[0]].device
         if isinstance(step, Bound):
             key = step.pattern, device
-            if key not in short:
-                short[key] = pieces_of(step.pattern.kernel, device, processors) == 1
-            if short[key]:
+            if key not in unsplit:
+                unsplit[key] = chunk_count_on(step.pattern.kernel, device, processors) == 1
+            if unsplit[key]:
                 steps.append(step)
                 continue
-        steps += in_pieces(program, whole(step), processors)
+        steps += split_kernel(program, whole(step), processors)
     program.steps = steps
     return program
 
 
-def pieces_of(kernel: Kernel, device: torch.device, processors: Mapping[str, int]) -> int:
-    """As choose_pieces, for a device."""
-    shortest = SHORTEST[device.type] * (
-        LONGER_ACROSS if device.type == "cuda" and across(kernel) else 1
+def chunk_count_on(kernel: Kernel, device: torch.device, processors: Mapping[str, int]) -> int:
+    """As chunk_count, for a device."""
+    shortest = MIN_ROW[device.type] * (
+        COLUMN_SUM_FACTOR if device.type == "cuda" and has_rows_side_by_side(kernel) else 1
     )
-    return choose_pieces(kernel, processors[device.type], shortest)
+    return chunk_count(kernel, processors[device.type], shortest)
 
 
-def choose_pieces(kernel: Kernel, processors: int, shortest: int) -> int:
-    """Into how many pieces of equal length rows should fall: 1 where there are rows enough, or
-    where a row is needed whole."""
+def chunk_count(kernel: Kernel, processors: int, shortest: int) -> int:
+    """The number of equal chunks to split each row into; 1 where there are enough rows, or where a
+    row must be processed as a whole."""
     rows, columns = kernel.rows.value, kernel.columns.value
     if (
         not kernel.inner
@@ -78,18 +79,18 @@ def choose_pieces(kernel: Kernel, processors: int, shortest: int) -> int:
         or columns is None
         or rows < 1
         or columns < shortest
-        or not plain(kernel)
+        or not only_reduces_rows(kernel)
     ):
         return 1
-    if across(kernel):
-        rows = -(-rows // 32)  # neighbouring rows are worked on together
-    most = min(columns // PIECE, -(-processors // rows))
-    return next((pieces for pieces in range(most, 1, -1) if columns % pieces == 0), 1)
+    if has_rows_side_by_side(kernel):
+        rows = -(-rows // 32)  # neighbouring rows are processed together
+    most = min(columns // MIN_CHUNK, -(-processors // rows))
+    return next((chunks for chunks in range(most, 1, -1) if columns % chunks == 0), 1)
 
 
-def plain(kernel: Kernel) -> bool:
-    """Whether all a kernel does along its rows is to reduce them, once, and by what may be done in
-    any order."""
+def only_reduces_rows(kernel: Kernel) -> bool:
+    """Whether the kernel only reduces its rows, in one pass, by operations that may be done in any
+    order."""
     nodes = topological(kernel.roots())
     reductions = [node for node in nodes if node.op == REDUCE]
     inside = {id(node) for reduction in reductions for node in topological(reduction.args)}
@@ -99,17 +100,17 @@ def plain(kernel: Kernel) -> bool:
     outside = rewrite(
         kernel.roots(), lambda node: Scalar(CONST, (), node.dtype, 0) if node.op == REDUCE else node
     )
-    used = {variable for node in topological(outside) for variable in own_variables(node)}
+    used = {variable for node in topological(outside) for variable in variables_of(node)}
     return not used & inner and not any(store.index.variables() & inner for store in kernel.stores)
 
 
-def own_variables(node: Scalar) -> frozenset[Var]:
-    place = node.attr.index if node.op == LOAD else node.attr if node.op == INDEX else index(0)
-    return frozenset(place.variables())
+def variables_of(node: Scalar) -> frozenset[Var]:
+    element = node.attr.index if node.op == LOAD else node.attr if node.op == INDEX else index(0)
+    return frozenset(element.variables())
 
 
-def across(kernel: Kernel) -> bool:
-    """Whether neighbours in memory are in neighbouring rows."""
+def has_rows_side_by_side(kernel: Kernel) -> bool:
+    """Whether neighbours in memory belong to neighbouring rows."""
     last = kernel.outer[-1:]
     return any(
         node.attr.index.coefficient(variable) == 1
@@ -118,19 +119,19 @@ def across(kernel: Kernel) -> bool:
     )
 
 
-def in_pieces(program: Program, kernel: Kernel, processors: Mapping[str, int]) -> list[Kernel]:
-    """The two kernels, with a buffer between them for each reduction; the kernel itself where that
-    is better."""
+def split_kernel(program: Program, kernel: Kernel, processors: Mapping[str, int]) -> list[Kernel]:
+    """The two kernels, with a buffer between them for each reduction; the kernel itself where
+    splitting does not pay."""
     device = program.buffers[kernel.stores[0].buffer].device
-    pieces = pieces_of(kernel, device, processors)
-    if pieces == 1:
+    chunks = chunk_count_on(kernel, device, processors)
+    if chunks == 1:
         return [kernel]
-    piece, following = (
-        _fresh(kernel, "piece", index(pieces)),
-        _fresh(kernel, "following", index(pieces)),
+    chunk, partial = (
+        _fresh(kernel, "chunk", index(chunks)),
+        _fresh(kernel, "partial", index(chunks)),
     )
-    place = _fresh(kernel, "place", kernel.columns // pieces)
-    mapping = _places(kernel.inner, atom(piece) * place.size + atom(place))
+    element = _fresh(kernel, "element", kernel.columns // chunks)
+    mapping = _inner_loops_at(kernel.inner, atom(chunk) * element.size + atom(element))
     row = linear(kernel.outer)
     nodes = [node for node in topological(kernel.roots()) if node.op == REDUCE]
     stores: list[Store] = []
@@ -138,28 +139,33 @@ def in_pieces(program: Program, kernel: Kernel, processors: Mapping[str, int]) -
     for node, value in zip(
         nodes, substitute([node.args[0] for node in nodes], mapping), strict=True
     ):
-        name = program.unused_name(f"{kernel.stores[0].buffer}_pieces")
+        name = program.unused_name(f"{kernel.stores[0].buffer}_chunks")
         buffer = Buffer(
-            name, (index(pieces), kernel.rows), (kernel.rows, index(1)), node.dtype, device
+            name, (index(chunks), kernel.rows), (kernel.rows, index(1)), node.dtype, device
         )
         program.buffers[buffer.name] = buffer
-        stores.append(Store(buffer.name, atom(piece) * kernel.rows + row, reduce(node.attr, value)))
+        stores.append(Store(buffer.name, atom(chunk) * kernel.rows + row, reduce(node.attr, value)))
         results[id(node)] = reduce(
-            node.attr, load(buffer.name, atom(following) * kernel.rows + row, node.dtype)
+            node.attr, load(buffer.name, atom(partial) * kernel.rows + row, node.dtype)
         )
-    first = Kernel((piece, *kernel.outer), (place,), tuple(stores), (*kernel.origins, "in pieces"))
+    first = Kernel(
+        (chunk, *kernel.outer), (element,), tuple(stores), (*kernel.origins, "in chunks")
+    )
     roots = rewrite(kernel.roots(), lambda node: results.get(id(node), node))
-    ended = (
+    stores_of_second = (
         Store(store.buffer, store.index, value)
         for store, value in zip(kernel.stores, roots, strict=True)
     )
     second = replace(
-        kernel, inner=(following,), stores=tuple(ended), origins=(*kernel.origins, "of pieces")
+        kernel,
+        inner=(partial,),
+        stores=tuple(stores_of_second),
+        origins=(*kernel.origins, "of chunks"),
     )
     return [simplify(first), simplify(second)]
 
 
-def _places(inner: Sequence[Var], number: Index) -> dict[Atom, Index]:
+def _inner_loops_at(inner: Sequence[Var], number: Index) -> dict[Atom, Index]:
     return {inner[0]: number} if len(inner) == 1 else unravel_index(inner, number)
 
 

@@ -11,13 +11,13 @@ from .index import ClaimedBounds, Division, Hole, Index, Quotient, Sym, Var
 from .ir import CAST, CONST, INDEX, LOAD, REDUCE, Kernel, Scalar, topological
 from .scalar_ops import REDUCTIONS, SCALAR_OPS
 
-COLUMNS = "columns"  # in a grid: the length of a row
+COLUMNS = "columns"  # the axis of a grid along a row
 
 
 def evaluate(
     kernel: Kernel, memory: Mapping[str, torch.Tensor], sizes: Mapping[str, int] | None = None
 ) -> None:
-    """Runs a kernel on flat buffers (1-d tensors by name), writing into them. sizes: values of
+    """Runs a kernel on flat buffers (1-d tensors by name), which it writes. sizes: values of
     symbols."""
     grid = _grid(kernel, sizes or {})
     values: dict[int, torch.Tensor] = {}

@@ -60,7 +60,7 @@ class Hole:
 
 @dataclass(frozen=True)
 class Division:
-    """Of an expression by a positive one, rounded down."""
+    """An expression divided by a positive one, rounded down."""
 
     numerator: Index
     divisor: Index
@@ -84,8 +84,8 @@ class Remainder(Division):
 
 @dataclass(frozen=True)
 class ClaimedBounds:
-    """An expression that is at least 0 and below a size wherever it is used: a mask sees to
-    that."""
+    """An expression that is known to be at least 0 and below a size wherever it is used, because of
+    a mask."""
 
     expression: Index
     size: Index
@@ -113,7 +113,7 @@ class Index:
 
     @property
     def value(self) -> int | None:
-        """The number that it is, where it is one."""
+        """The number, if it is one."""
         if not self.terms:
             return 0
         if len(self.terms) == 1:
@@ -200,7 +200,7 @@ class Index:
         return atom(Remainder(rest, divisor))
 
     def atoms(self) -> Iterator[Atom]:
-        """Every atom in it, those inside quotients too."""
+        """Every atom in it, also inside quotients."""
         for monomial in self.terms:
             for item in monomial:
                 yield item
@@ -226,7 +226,7 @@ class Index:
         return total
 
     def coefficient(self, variable: Atom) -> Index | None:
-        """What a variable is multiplied by; None where the expression is not linear in it."""
+        """The factor of a variable; None if the expression is not linear in it."""
         found: dict[Monomial, int] = {}
         for monomial, number in self.terms.items():
             if variable in monomial:
@@ -244,8 +244,8 @@ class Index:
         return Index(found)
 
     def bounds(self) -> tuple[Index, Index] | None:
-        """Smallest and largest value over all values of the variables; None where a number computed
-        by a kernel is in it."""
+        """Smallest and largest value over all values of the variables; None if it contains a
+        computed subscript."""
         low = high = ZERO
         for monomial, coefficient in self.terms.items():
             most: Index = ONE
@@ -292,7 +292,7 @@ def atom(item: Atom) -> Index:
 
 
 def claim_bounds(expression: Index, size: Index) -> Index:
-    """The expression, taken to be at least 0 and below size."""
+    """The expression, assumed to be at least 0 and below size."""
     return expression if _within(expression, size) else atom(ClaimedBounds(expression, size))
 
 
@@ -307,7 +307,7 @@ def product(sizes: Iterable[Index]) -> Index:
 
 
 def linear(variables: Sequence[Var]) -> Index:
-    """The number of a point of loops, counted in order."""
+    """The number of a loop point, counted in order."""
     total = Index({})
     for variable in variables:
         total = total * variable.size + atom(variable)
@@ -315,7 +315,7 @@ def linear(variables: Sequence[Var]) -> Index:
 
 
 def unravel_index(variables: Sequence[Var], number: Index) -> dict[Atom, Index]:
-    """The point of loops with a given number."""
+    """The loop point with this number."""
     mapping: dict[Atom, Index] = {}
     step = Index({(): 1})
     for variable in reversed(variables):

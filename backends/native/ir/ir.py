@@ -1,9 +1,9 @@
-"""The loop IR: a Program of steps over buffers; a step is a Kernel (a loop nest that stores
-numbers) or a call of a torch function.
+"""The loop IR. A Program is a sequence of steps on buffers; a step is a Kernel (a loop nest that
+stores numbers) or a call of a torch function.
 
-A Kernel's values are a graph of Scalars. Nothing says in which order they are computed: a printer
-derives that (what depends on a reduction comes behind it, what does not depend on the innermost
-variables goes outside their loop).
+A Kernel's values are a graph of Scalars, in no particular order. A printer derives the order:
+values that depend on a reduction come after it, values that do not depend on the innermost
+variables are computed outside of their loop.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ class Buffer:
 
 @dataclass(frozen=True)
 class View:
-    """A tensor as a strided window on a buffer."""
+    """A tensor as a strided view of a buffer."""
 
     buffer: str
     size: tuple[Index, ...]
@@ -67,7 +67,7 @@ class View:
     device: torch.device
 
     def at(self, subscripts: Iterable[Index]) -> Index:
-        """The element's place in the buffer."""
+        """The element's position in the buffer."""
         place = self.offset
         for subscript, stride in zip(subscripts, self.stride, strict=True):
             place = place + subscript * stride
@@ -75,12 +75,12 @@ class View:
 
 
 class AliasedOutput(View):
-    """An output that is a second tensor on what another output shows as well."""
+    """An output that is another tensor on the memory of an earlier output."""
 
 
 @dataclass(frozen=True)
 class Store:
-    """value goes to buffer[index], once for each point of the loops that the index tells apart."""
+    """buffer[index] = value, once for each loop point that the index distinguishes."""
 
     buffer: str
     index: Index
@@ -95,7 +95,7 @@ class Kernel:
     outer: tuple[Var, ...]
     inner: tuple[Var, ...]
     stores: tuple[Store, ...]
-    origins: tuple[str, ...] = ()  # the operators that are in it
+    origins: tuple[str, ...] = ()  # the operators that it computes
 
     @property
     def rows(self) -> Index:
@@ -120,9 +120,9 @@ class Kernel:
 
 @dataclass(frozen=True, kw_only=True)
 class Product(Kernel):
-    """A kernel over the elements of the matrix product left @ right: its loads of `result` give the
-    product's element at this point of `outer`, which is (row, column) or (batch, row, column), and
-    which never was in memory."""
+    """A kernel over the elements of the matrix product left @ right. Its loads of `result` read the
+    product's element at this point of `outer`, which is (row, column) or (batch, row, column); that
+    element is never stored."""
 
     left: View
     right: View
@@ -138,9 +138,9 @@ class Product(Kernel):
 
 @dataclass(frozen=True)
 class Call:
-    """A step that calls `function` on arguments in which Views stand for tensors and Indexes for
-    sizes; results go to buffers (None: not used, or no tensor). An `effect`ful call keeps its place
-    among the others of its kind."""
+    """A step that calls `function`. Among its arguments, Views stand for tensors and Indexes for
+    sizes. Results go to buffers (None: unused, or not a tensor). Calls with an `effect` keep their
+    order."""
 
     function: Callable[..., Any]
     args: tuple[Any, ...]
@@ -161,19 +161,19 @@ class Call:
 
 @dataclass(frozen=True, eq=False)
 class Pattern:
-    """What kernels that are equal but for their buffers have in common. `kernel`: one of them;
-    `names`: its buffers, in the order of their first use; `loaded`, `stored`: numbers of names."""
+    """The common part of kernels that differ only in their buffers. `kernel`: one of them; `names`:
+    its buffers, in the order of their first use; `loaded`, `stored`: positions among the names."""
 
     kernel: Kernel
     names: tuple[str, ...]
     loaded: tuple[int, ...]
     stored: tuple[int, ...]
-    size: int  # numbers that it computes
+    size: int  # computed subscripts
 
 
 @dataclass(frozen=True, eq=False)
 class Bound:
-    """A pattern on buffers, of which some may be the same."""
+    """A pattern applied to buffers, some of which may be equal."""
 
     pattern: Pattern
     names: tuple[str, ...]
@@ -196,7 +196,7 @@ class Bound:
 
     @property
     def alike(self) -> tuple[Pattern, tuple[int, ...]]:
-        """What it has in common with others that are equal but for the buffers."""
+        """The properties shared with steps that are equal except for their buffers."""
         return self.pattern, tuple(map(self.names.index, self.names))
 
     @cached_property
@@ -224,7 +224,7 @@ Step = AnyKernel | Call
 
 
 def whole(kernel: AnyKernel) -> Kernel:
-    """The kernel with its buffers written into it."""
+    """The kernel with its buffers filled in."""
     return kernel.kernel if isinstance(kernel, Bound) else kernel
 
 
@@ -246,15 +246,13 @@ class Program:
     steps: list[Step]
     outputs: list[Any]
     writes: list[tuple[View, View]] = field(default_factory=list)
-    constants: dict[str, torch.Tensor] = field(
-        default_factory=dict
-    )  # buffers that belong to the graph
-    sizes: dict[str, str] = field(
-        default_factory=dict
-    )  # symbol: the Python expression that gives it
+    # buffers that belong to the graph
+    constants: dict[str, torch.Tensor] = field(default_factory=dict)
+    # symbol: the Python expression that gives it
+    sizes: dict[str, str] = field(default_factory=dict)
 
     def write_out(self) -> None:
-        """Makes plain kernels of patterns on buffers."""
+        """Replaces bound patterns by plain kernels."""
         self.steps = [whole(step) if isinstance(step, Bound) else step for step in self.steps]
 
     def unused_name(self, name: str) -> str:
@@ -316,9 +314,8 @@ def cast(value: Scalar, dtype: torch.dtype) -> Scalar:
         ):
             return const(value.attr, dtype)
     if value.op == CAST and value.args[0].dtype == dtype == torch.float32 and value.dtype in HALF:
-        return value.args[
-            0
-        ]  # rounding to half precision and back is left out between fused operations
+        # rounding to half precision and back is left out between fused operations
+        return value.args[0]
     return Scalar(CAST, (value,), dtype)
 
 
@@ -382,9 +379,8 @@ def share(roots: Iterable[Scalar]) -> list[Scalar]:
     known: dict[Any, Scalar] = {}
 
     def change(node: Scalar) -> Scalar:
-        attr = (
-            repr(node.attr) if isinstance(node.attr, float) else node.attr
-        )  # 0.0 is not -0.0, NaN is NaN
+        # 0.0 is not -0.0, NaN is NaN
+        attr = repr(node.attr) if isinstance(node.attr, float) else node.attr
         return known.setdefault(
             (node.op, tuple(map(id, node.args)), node.dtype, attr, type(node.attr)), node
         )

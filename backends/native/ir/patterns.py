@@ -10,14 +10,14 @@ from .ir import LOAD, Bound, Kernel, Pattern, topological
 
 
 class Patterns:
-    """The different kernels of a program, and what was made of them."""
+    """The distinct kernels of a program, and their cached transformations."""
 
     def __init__(self) -> None:
         self._known: dict[Any, Pattern] = {}
         self._made: dict[Hashable, tuple[Pattern, tuple[int, ...]] | None] = {}
 
     def bind(self, kernel: Kernel) -> Bound:
-        """A kernel as a pattern on its buffers."""
+        """A kernel as a pattern applied to its buffers."""
         key, names = canonical(kernel)
         pattern = self._known.get(key)
         if pattern is None:
@@ -33,8 +33,8 @@ class Patterns:
     def compute_once(
         self, make: Callable[..., Kernel | None], *given: Bound, about: Set[str] | None = None
     ) -> Bound | None:
-        """make(the kernels, and some of their buffers), computed once for kernels that are equal
-        and share buffers in the same way."""
+        """make(kernels and some of their buffers), computed once for kernels that are equal and
+        share buffers in the same way."""
         names = tuple(dict.fromkeys(name for bound in given for name in bound.names))
         numbers = {name: number for number, name in enumerate(names)}
         same = tuple((bound.pattern, *(numbers[name] for name in bound.names)) for bound in given)
@@ -54,7 +54,8 @@ class Patterns:
 
 
 def canonical(kernel: Kernel) -> tuple[Any, tuple[str, ...]]:
-    """What two kernels that differ in their buffers' names have in common, and the names."""
+    """The properties that are equal for kernels that differ only in their buffers' names, and the
+    names."""
     names: dict[str, int] = {}
     numbers: dict[int, int] = {}
     parts: list[Any] = []

@@ -12,10 +12,8 @@ from typing import Any
 
 import torch
 
-FLOATS = (
-    torch.float32,
-    torch.float64,
-)  # what is computed in; half precision is only loaded and stored
+# dtypes for computation; half precision is only loaded and stored
+FLOATS = (torch.float32, torch.float64)
 SAME, BOOL = "same", "bool"
 
 
@@ -68,7 +66,7 @@ _OPS = [
     ScalarOp("floordiv", 2, _flooring, cost=8),
     ScalarOp("remainder", 2, _python_remainder, cost=8),
     ScalarOp("fmod", 2, _c_remainder, cost=8),
-    ScalarOp("maximum", 2, torch.maximum),  # a NaN on either side stays
+    ScalarOp("maximum", 2, torch.maximum),  # NaN if either side is NaN
     ScalarOp("minimum", 2, torch.minimum),
     ScalarOp("sqrt", 1, torch.sqrt, cost=4),
     ScalarOp("rsqrt", 1, torch.rsqrt, cost=4),

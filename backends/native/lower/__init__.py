@@ -1,1 +1,1 @@
-"""Functional ATen graphs to the loop IR: a lowering for an operator, or a call of the operator."""
+"""Functional ATen graphs to the loop IR. An operator is either lowered to loops or called."""

@@ -1,5 +1,5 @@
-"""A functional ATen graph becomes a Program: each node by its lowering, as a view of what is there,
-or as a call."""
+"""Builds a Program from a functional ATen graph: a node becomes loops (its lowering), a view of a
+buffer, or a call."""
 
 from __future__ import annotations
 
@@ -34,8 +34,8 @@ from ..ir.ir import (
 )
 from ..ir.patterns import Patterns
 from .fractions import fraction, refuse_fractions
+from .lowering_cache import LoweringCache
 from .registry import LOWERINGS, Unsupported
-from .repeated import Repeated
 from .sizes import Sizes
 
 DTYPES = frozenset({
@@ -44,14 +44,13 @@ DTYPES = frozenset({
 })  # fmt: skip
 SYMBOLIC = (torch.SymInt, torch.SymFloat, torch.SymBool)
 COPY = torch.ops.aten.copy_.default
-NOTHING = {"sum": 0, "prod": 1, "any": False}  # of no values
+NOTHING = {"sum": 0, "prod": 1, "any": False}  # placeholders of inputs without values
 Body = Callable[[Sequence[Index]], Scalar]
 
 
 def lower(gm: torch.fx.GraphModule | Copies, devices: Collection[str] = ("cpu", "cuda")) -> Program:
-    """The graph as a Program. Nodes need their fake results in meta["val"].
-
-    devices: types of devices that there are kernels for; on others all operators are called."""
+    """The graph as a Program. Nodes need fake results in meta["val"]. devices: device types that
+    have kernels; on others all operators are called."""
     builder = Builder(gm, devices)
     for node in gm.graph.nodes:
         builder.add(node)
@@ -65,9 +64,9 @@ class Builder:
     def __init__(self, gm: torch.fx.GraphModule | Copies, kernels_for: Collection[str]) -> None:
         self.gm, self.kernels_for = gm, kernels_for
         self.program = Program({}, [], [], [])
-        self.repeated = Repeated(gm.graph, self.program, Patterns())
+        self.repeated = LoweringCache(gm.graph, self.program, Patterns())
         self.sizes = Sizes()
-        self.computed: set[torch.fx.Node] = set()  # sources of copies that are no views
+        self.computed: set[torch.fx.Node] = set()  # originals of copied nodes that are not views
         self.aliases: dict[tuple[int, int, Index], Any] = {}
         self.values: dict[
             AnyNode, Any
@@ -96,8 +95,8 @@ class Builder:
         return self.window(self.new_buffer(node.name, fake))
 
     def bind_sizes(self) -> None:
-        """Says how a call finds the value of each symbol. Raises NotImplementedError for one that
-        no input shows."""
+        """Defines how a call computes each symbol. Raises NotImplementedError for a symbol that is
+        no input's size."""
         known: dict[sympy.Expr, str] = {}
         for node in self.gm.graph.find_nodes(op="placeholder"):
             fake = node.meta["val"]
@@ -123,7 +122,7 @@ class Builder:
                 self.program.sizes[name] = printer.doprint(expression)
 
     def outputs(self, results: Sequence[Any]) -> list[Any]:
-        """What a graph returns, each node as a tensor of its own."""
+        """The results of the graph, each node as a separate tensor."""
         shown: dict[View, AnyNode] = {}
         outputs: list[Any] = []
         for item in results:
@@ -153,7 +152,7 @@ class Builder:
         return self.window(buffer)
 
     def look_up(self, argument: Any) -> Any:
-        """An argument with nodes replaced by what they became."""
+        """An argument with nodes replaced by their translations."""
         if isinstance(argument, AnyNode):
             return self.values[argument]
         if isinstance(argument, (tuple, list)):
@@ -200,8 +199,7 @@ class Builder:
         return self.repeated.lower(node, (args, kwargs), lambda: self.compute(node, args, kwargs))
 
     def repeat(self, node: Copy) -> Any:
-        """A node of which others may be copies, too: its arguments are only looked at for the
-        first."""
+        """Translates a node that may have copies: its arguments are examined only for the first."""
         inputs = [self.values[other] for other in node.inputs]
         return self.repeated.lower(node, inputs, lambda: self.compute(node, *self.arguments(node)))
 
@@ -209,7 +207,7 @@ class Builder:
         return self.look_up(tuple(node.args)), self.look_up(dict(node.kwargs))
 
     def compute(self, node: AnyNode, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """What a node becomes by its lowering, or, without one, by a call."""
+        """Translates a node by its lowering or, without one, to a call."""
         lowering = LOWERINGS.get(node.target)
         if lowering is not None and self.supports(node):
             steps = len(self.program.steps)
@@ -223,7 +221,7 @@ class Builder:
         return isinstance(argument, AnyNode) and argument.op == "placeholder"
 
     def supports(self, node: AnyNode) -> bool:
-        """Whether all tensors are plain ones of a kind that kernels know, on one device."""
+        """Whether all tensors are plain, of a supported dtype, and on one device."""
         tensors = [
             *_fakes(node.meta["val"]),
             *(fake for other in node.all_input_nodes for fake in _fakes(other.meta.get("val"))),
@@ -236,7 +234,7 @@ class Builder:
         )
 
     def view(self, node: AnyNode) -> Any:
-        """What the node is, where it computes nothing: windows on its first argument's buffer."""
+        """The result of a node that computes nothing: views of its first argument's buffer."""
         base = first(node)
         if base is None or not isinstance(self.values[base], View):
             return None
@@ -272,8 +270,8 @@ class Builder:
     def window_on(
         self, result: torch.Tensor, base: FakeTensor, offset: Index
     ) -> tuple[tuple[Index, ...], tuple[Index, ...], Index] | None:
-        """Sizes, strides and offset of a result as a window on a buffer; `offset`: of the tensor
-        that it shows."""
+        """Sizes, strides and offset of a result as a view of a buffer; `offset`: that of the base
+        tensor."""
         if not (_plain(result) and _plain(base)) or result.is_conj() or result.is_neg():
             return None
         start = self.sizes(result.storage_offset()) - self.sizes(base.storage_offset()) + offset
@@ -309,7 +307,7 @@ class Builder:
         return values[0] if single else values
 
     def number(self, node: AnyNode, result: Any) -> Index:
-        """A size that an operator returns, where it is known beforehand."""
+        """The size that an operator returns, if it is known at compile time."""
         if isinstance(result, bool) or not isinstance(result, (int, torch.SymInt)):
             raise NotImplementedError(f"{node.target} gives a {type(result).__name__}")
         return self.sizes(result)
@@ -366,7 +364,7 @@ class Builder:
         return self.window(buffer)
 
     def read(self, view: View, subscripts: Sequence[Index], **more: Any) -> Scalar:
-        """An element, broadcast: subscripts may be more than the view has dimensions."""
+        """An element, broadcast: there may be more subscripts than dimensions."""
         own = list(subscripts)[len(subscripts) - len(view.size) :]
         own = [
             ZERO if size == ONE else subscript

@@ -17,13 +17,13 @@ from .registry import Unsupported, lowers
 
 aten = torch.ops.aten
 
-MOST_PARTS = 8  # of a cat: each is one more comparison for an element
+MOST_PARTS = 8  # operands of a cat, at most: each needs one more comparison for each element
 
 
 def computed_index(build: Builder, positions: View, at: Sequence[Index], size: Index) -> Scalar:
-    """A position read from a tensor, negative ones counted from the end. Eager raises for one
-    outside: who lowers a lookup by position only does so where the operator does not check, or
-    checks it."""
+    """A position read from a tensor; negative ones count from the end. Eager raises if it is out of
+    range, so only lowerings of operators that do not check, or that check themselves, may use
+    it."""
     value = cast(build.read(positions, at), torch.int64)
     return s("where", s("lt", value, const(0, torch.int64)), s("add", value, position(size)), value)
 
@@ -179,8 +179,8 @@ def slice_scatter(
 
 
 def beginning(start: Any, size: Index) -> Index:
-    """Where a slice of a dimension begins. One that begins behind the dimension's end has no
-    elements, so it does not matter where."""
+    """The start of a slice. A slice that starts beyond the end has no elements, so any start is
+    right for it."""
     first = (
         index(0 if start is None else start)
         if start is None or isinstance(start, (int, Index))
@@ -224,7 +224,7 @@ def read_masked(view: View, place: Sequence[Index], mask: Scalar) -> Scalar:
 
 
 def chosen(build: Builder, x: View, place: Sequence[Index], dim: int, row: Scalar) -> Scalar:
-    """x at `place`, with the computed `row` along dim, which must be inside of x."""
+    """x at `place`, with the computed `row` along dim, which must be in range."""
     at = [*place[:dim], atom(Hole(0)), *place[dim + 1 :]]
     return load(x.buffer, x.at(at), x.dtype, subscripts=(row,), check=inside(row, 0, x.size[dim]))
 

@@ -193,8 +193,8 @@ def fmod(a: Scalar, b: Scalar) -> Scalar:
 
 
 def divisor(value: Scalar) -> Scalar:
-    """Integers are divided only by what is known not to be 0 or -1: eager raises for the one,
-    hardware may for the other."""
+    """The divisor, if it is known not to be 0 or -1: for 0 eager raises, for -1 the hardware may
+    fault."""
     if not value.dtype.is_floating_point and (
         value.op != "const" or value.attr in (0, -1) or value.dtype == torch.bool
     ):
@@ -333,9 +333,8 @@ def bitwise_not(a: Scalar) -> Scalar:
 # --------------------------------------------------------------------------------------------------
 
 
-# Of a limit and a value that are equal, a zero and a negative zero, eager takes the value where the
-# limit is a number and the limit where it is a tensor; maximum and minimum take their second
-# operand.
+# Where the limit and the value are a zero and a negative zero, eager returns the value if the limit
+# is a number, and the limit if it is a tensor; maximum and minimum return their second operand.
 
 
 @formula(KIND.DEFAULT, aten.clamp.default)
@@ -597,7 +596,7 @@ def native_dropout_backward(
 
 
 def computation_of(dtype: torch.dtype) -> torch.dtype:
-    """The type in which values of a type are computed."""
+    """The dtype in which values of a dtype are computed."""
     return torch.float32 if dtype in (torch.float16, torch.bfloat16) else dtype
 
 
@@ -607,7 +606,7 @@ def computation_of(dtype: torch.dtype) -> torch.dtype:
     torch.ops.prims.convert_element_type.default,
 )  # fmt: skip
 def copy(build: Builder, node: torch.fx.Node, x: View | float, *_: Any, **options: Any) -> View:
-    """Of a number, too: torch.func.vmap writes those that it maps over so."""
+    """Also of a number: torch.func.vmap produces such copies."""
     dtype = node.meta["val"].dtype
     return build.pointwise(
         node, node.meta["val"], lambda subscripts: operand(build, x, subscripts, dtype)

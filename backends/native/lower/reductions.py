@@ -19,7 +19,7 @@ aten = torch.ops.aten
 
 
 def dimensions(x: View, dims: Any) -> list[int]:
-    """The dimensions meant, counted from the front; none given means all."""
+    """The dimensions, counted from the front; none given means all."""
     rank = len(x.size)
     if dims is None or dims == []:
         return list(range(rank))
@@ -34,8 +34,8 @@ def reduce_over(
     kind: str,
     value: Callable[[Scalar], Scalar],
 ) -> View:  # fmt: skip
-    """x reduced over dims, each element as value(element) first; `like` may have kept the
-    dimensions or not."""
+    """x reduced over dims, each element passed through `value` first; `like` may or may not have
+    kept the dimensions."""
     keep = len(like.shape) == len(x.size)
 
     def body(outer: Sequence[Index], inner: Sequence[Index]) -> Scalar:
@@ -60,7 +60,7 @@ def finish_elementwise(
     x: View,
     value: Callable[[Scalar], Scalar],
 ) -> View:
-    """Element by element behind a reduction, in the shape that it has."""
+    """An elementwise computation after a reduction, in the shape of its result."""
     return build.pointwise(
         node, like, lambda subscripts: cast(value(build.read(x, subscripts)), like.dtype)
     )

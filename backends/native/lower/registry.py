@@ -12,7 +12,7 @@ LOWERINGS: dict[Any, Lowering] = {}
 
 
 class Unsupported(Exception):
-    """A lowering does not cover these arguments: the operator is called."""
+    """The lowering does not support these arguments; the operator is called."""
 
 
 def lowers(*operators: Any) -> Callable[[Lowering], Lowering]:

@@ -1,5 +1,5 @@
-"""torch's sizes, plain or symbolic, as Index; symbols that are no polynomials become sizes that
-Python computes at a call."""
+"""torch's sizes, static or symbolic, as Index. Sizes that are not polynomials become symbols that
+Python computes at each call."""
 
 from __future__ import annotations
 

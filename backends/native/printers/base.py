@@ -10,9 +10,8 @@ from dataclasses import dataclass, field, replace
 from ..ir.index import Index, Sym, Var
 from ..ir.ir import CONST, INDEX, LOAD, REDUCE, Kernel, Scalar, topological
 
-SHORTEST_SIDE = (
-    16  # of a tile with two sides: below that, neighbours come in the same cache lines anyway
-)
+# of a tile with two sides: below that, neighbours come in the same cache lines anyway
+SHORTEST_SIDE = 16
 
 
 @dataclass(frozen=True)

@@ -73,13 +73,11 @@ class Host:
         *,
         boxed: bool = False,
     ) -> None:
-        self.program, self.launches, self.namespace, self.first, self.boxed = (
-            program,
-            launches,
-            namespace,
-            first,
-            boxed,
-        )
+        self.program = program
+        self.launches = launches
+        self.namespace = namespace
+        self.first = first
+        self.boxed = boxed
         self.lines: list[str] = []
         self.ours: set[str] = set()  # buffers that begin where their tensor begins
         self.scratch = Scratch()
@@ -208,9 +206,8 @@ class Host:
         if step.single:
             self.lines.append(f"{step.results[0]} = {called}" if step.results[0] else called)
         else:
-            names = [
-                name if name in self.read else "_" for name in step.results
-            ]  # what nobody reads may not be there at all
+            # what nobody reads may not be there at all
+            names = [name if name in self.read else "_" for name in step.results]
             self.lines.append(f"{', '.join(names)}{',' if len(names) == 1 else ''} = {called}")
             if "_" in names:
                 self.lines.append("del _")

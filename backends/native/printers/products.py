@@ -19,9 +19,8 @@ from .tiles import Axis, power_of_two
 from .triton import PrintedKernel, TritonFunction, bracket, function
 
 SHORTEST = 16  # side of a block that tensor cores take
-BAND = (
-    8  # rows of blocks that are worked on together, so that their columns are read from the cache
-)
+# rows of blocks that are worked on together, so that their columns are read from the cache
+BAND = 8
 
 
 @dataclass(frozen=True)

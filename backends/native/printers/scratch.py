@@ -1,6 +1,6 @@
-"""Small buffers that only kernels touch share one allocation per call, since an allocation costs
-half as much as a kernel launch. Large buffers are allocated when they are needed, so that peak
-memory stays low."""
+"""Puts small buffers that only kernels use into one allocation per call, since an allocation costs
+half as much as a kernel launch. Large buffers are allocated when needed, which keeps peak memory
+low."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from dataclasses import dataclass, field
 from ..ir.index import product
 from ..ir.ir import AnyKernel, Buffer, Program, reads, writes
 
-SMALL = 1 << 18  # bytes of a buffer
-LINE = 128  # bytes to whose multiples places are rounded
+SMALL = 1 << 18  # largest buffer, in bytes
+LINE = 128  # alignment in bytes
 
 
 @dataclass(frozen=True)
 class Scratch:
-    """size: in bytes. places: by name of a buffer, where it begins."""
+    """size: in bytes. places: for each buffer's name, its offset."""
 
     size: int = 0
     places: Mapping[str, int] = field(default_factory=dict)
@@ -59,7 +59,7 @@ def gap(taken: Sequence[tuple[int, int]], length: int) -> int:
 
 
 def bytes_of(buffer: Buffer) -> int | None:
-    """What a buffer takes up, in whole lines; None where its sizes vary."""
+    """The size of a buffer, in whole cache lines; None where it is dynamic."""
     if any(size.value is None for size in (*buffer.size, *buffer.stride)):
         return None
     if product(buffer.size).value == 0:

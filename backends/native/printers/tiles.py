@@ -12,10 +12,8 @@ from .base import Plan, second_side
 
 LONGEST_PERSISTENT = 32768
 MOST_HELD = 128  # numbers of a persistent row a thread, of what the kernel loads along it
-TINY, FEW = (
-    1 << 17,
-    1 << 20,
-)  # elements of kernels without reductions: larger tiles would leave processors idle
+# elements of kernels without reductions: larger tiles would leave processors idle
+TINY, FEW = (1 << 17, 1 << 20)
 MANY_ROWS = 1 << 12
 # cost of an element's operations, in additions, beyond which memory is not what a kernel waits for
 EXPENSIVE = 256

@@ -1,2 +1,2 @@
-"""Tuning of kernels for the GPU: which tiles, and whether a matrix product and its reader are one
-kernel, by measuring."""
+"""Tunes kernels for the GPU by measuring: tile sizes, and whether to fuse a matrix product with its
+consumer."""

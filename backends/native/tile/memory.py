@@ -1,4 +1,4 @@
-"""Allocates inputs with made-up contents for single steps, so that they can be measured."""
+"""Allocates made-up inputs for single steps, so that they can be measured."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from ..ir.ir import TRUE, Call, Kernel, Product, Program, Step, View, loads
 
 
 def needed_elements(program: Program, steps: Iterable[Step]) -> dict[str, int] | None:
-    """By name of a buffer, how many elements the steps read or write from its start on; None where
-    that is not known: sizes vary, or places depend on what is in memory."""
+    """For each buffer's name, how many elements from its start the steps use; None where that is
+    unknown, because sizes vary or addresses depend on memory content."""
     found: dict[str, int] = {}
     for step in steps:
         for name, place, guarded in _places(step):
@@ -71,5 +71,5 @@ def window(view: View, memory: torch.Tensor) -> torch.Tensor:
 
 
 def runs_on(kind: str, program: Program, kernel: Kernel) -> bool:
-    """Whether a kernel has something to do, on a device of a type."""
+    """Whether a kernel has something to compute, on a device of this type."""
     return kernel.rows != 0 and program.buffers[kernel.stores[0].buffer].device.type == kind

@@ -1,4 +1,4 @@
-"""The GPU on which kernels are measured: it compiles, gives memory, and times."""
+"""The GPU on which kernels are measured: compiles, allocates, and times."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from torch.utils._python_dispatch import _disable_current_modes
 
 from ..ir.ir import Buffer
 from ..toolchain._launch import Kernel
-from ..toolchain.load_triton import Job, Loading
+from ..toolchain.load_triton import Job, KernelLoader
 
 ROUNDS = 3
-SHORTEST = 1e-3  # seconds that a batch should take
+SHORTEST = 1e-3  # target seconds of a batch
 MOST_RUNS = 100  # of a batch
 CYCLES = 2e9  # of the GPU's clock in a second, roughly
 
 
 class OnDevice:
-    """One GPU. `identity`: what a result is good for."""
+    """One GPU. `identity`: the properties for which a result is valid."""
 
     kind = "cuda"
 
@@ -38,10 +38,10 @@ class OnDevice:
         )
 
     def compile(self, jobs: Iterable[Job]) -> dict[Job, Kernel]:
-        """Those that can be compiled, all at once."""
+        """The jobs that can be compiled, in parallel."""
         return {
             job: made
-            for job, made in Loading(jobs, self.device.index).finish().items()
+            for job, made in KernelLoader(jobs, self.device.index).finish().items()
             if not isinstance(made, str)
         }
 
@@ -53,7 +53,7 @@ class OnDevice:
     def memory(
         self, elements: Mapping[str, int], buffers: Mapping[str, Buffer]
     ) -> Iterator[dict[str, torch.Tensor]]:
-        """Flat tensors by name, for a while: halves, zeros where they are integers. Raises
+        """Temporary flat tensors by name, filled with 0.5 (integers with 0). Raises
         torch.OutOfMemoryError."""
         reserved = torch.cuda.memory_reserved(self.device)
         given: dict[str, torch.Tensor] = {}
@@ -74,8 +74,8 @@ class OnDevice:
                 torch.cuda.empty_cache()
 
     def seconds(self, runs: Sequence[Callable[[], object]]) -> list[float | None]:
-        """What each takes on the GPU, launches not counted; None for one that fails. The best of
-        rounds through all."""
+        """The GPU time of each, without launches; None for one that fails. The best of several
+        rounds."""
         best: list[float | None] = []
         with (
             _disable_current_modes(),
@@ -92,10 +92,10 @@ class OnDevice:
         return best
 
     def batch(self, run: Callable[[], object]) -> tuple[int, int] | None:
-        """How often to run it, and for how many cycles the GPU should wait before, so that all are
-        launched when it begins."""
+        """How often to call it, and for how many cycles the GPU should wait first, so that all
+        calls are launched when it begins."""
         try:
-            run()  # what is made at a first call
+            run()  # first calls initialise
             torch.cuda.synchronize()
             start = time.perf_counter()
             run()

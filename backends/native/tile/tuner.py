@@ -1,6 +1,6 @@
-"""Chooses tile sizes for a program's kernels, and which matrix products to fuse with their
-consumer, by measuring; choices are kept on disk. A kernel that cannot be measured, or gains nothing
-clear, keeps the default of the table."""
+"""Chooses tile sizes for a program's kernels, and which matrix products to join with their
+consumer, by measuring; choices are stored on disk. A kernel that cannot be measured, or gains
+nothing clear, keeps the default of the table."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from typing import Any, Protocol
 
 import torch
 
-from ..fuse.products import Joinable, adopt, joinable
+from ..fuse.products import JoinCandidate, adopt, joinable
 from ..gpu_jobs import Choice, job, print_step
 from ..ir.ir import Buffer, Call, Kernel, Program, View
 from ..printers.base import Plan
@@ -25,7 +25,7 @@ from ..toolchain.artifact_cache import ArtifactCache, key_of
 from ..toolchain.load_triton import Job
 from .memory import needed_elements, runs_on, window
 
-CLEARLY = 0.97  # of the first one's time, at most: what beats it
+CLEARLY = 0.97  # a variant must take at most this fraction of the default's time
 KINDS = {"Tiles": Tiles, "Blocks": Blocks}
 
 
@@ -45,9 +45,9 @@ class Device(Protocol):
 
 
 @dataclass(frozen=True)
-class Way:
-    """A way to do a piece of work: an operator's call, if there is one, then a kernel. `choice`:
-    how that is cut."""
+class Variant:
+    """A way to compute a task: an operator's call, if there is one, then a kernel. `choice`: the
+    kernel's tiles."""
 
     choice: Choice
     printed: PrintedKernel
@@ -57,11 +57,11 @@ class Way:
 
 @dataclass(frozen=True)
 class TuningTask:
-    """A piece of work, with the ways that it can be done; the first one is what is done untuned.
-    `elements`: of memory, by buffer."""
+    """Something to compute, and its variants; the first one is the default. `elements`: for each
+    buffer, its memory."""
 
     key: str
-    ways: tuple[Way, ...]
+    variants: tuple[Variant, ...]
     elements: Mapping[str, int]
 
 
@@ -73,7 +73,7 @@ class Tuner:
         self.cache = ArtifactCache("tiles")
 
     def tune(self, program: Program) -> dict[int, Choice]:
-        """Puts products into the program where that is faster. What was chosen, by position of a
+        """Joins products in the program where that is faster. Returns the choices, by position of a
         step in the new program."""
         steps = {
             place: step for place, step in enumerate(program.steps) if isinstance(step, Kernel)
@@ -112,49 +112,61 @@ class Tuner:
         elements = needed_elements(program, [kernel])
         if elements is None:
             return None
-        ways = tuple(self.way(program, kernel, tiles) for tiles in tiles_to_try(Plan(kernel)))
-        return None if ways[0].job.asserts else TuningTask(self.key(ways[0]), ways, elements)
+        variants = tuple(
+            self.variant(program, kernel, tiles) for tiles in tiles_to_try(Plan(kernel))
+        )
+        return (
+            None
+            if variants[0].job.asserts
+            else TuningTask(self.key(variants[0]), variants, elements)
+        )
 
     def join_with_reader(
-        self, program: Program, found: Joinable, choice: Choice | None
+        self, program: Program, found: JoinCandidate, choice: Choice | None
     ) -> TuningTask | None:
-        """A product's call and its reader, or both in one."""
+        """A product's call and its consumer, or both as one kernel."""
         call, kernel = program.steps[found.call], program.steps[found.kernel]
         assert isinstance(call, Call) and isinstance(kernel, Kernel)
         elements = needed_elements(program, [call, kernel, found.product])
         if elements is None:
             return None
-        apart = self.way(program, kernel, choice, call)
-        ways = [self.way(program, found.product, blocks) for blocks in blocks_to_try(found.product)]
+        apart = self.variant(program, kernel, choice, call)
+        variants = [
+            self.variant(program, found.product, blocks) for blocks in blocks_to_try(found.product)
+        ]
         return (
             None
             if apart.job.asserts
-            else TuningTask(self.key(apart, ways[0]), (apart, *ways), elements)
+            else TuningTask(self.key(apart, variants[0]), (apart, *variants), elements)
         )
 
-    def way(
+    def variant(
         self, program: Program, step: Kernel, choice: Choice | None, call: Call | None = None
-    ) -> Way:
+    ) -> Variant:
         printed = print_step(step, program.buffers, choice)
-        return Way(
+        return Variant(
             choice or tiles_to_try(Plan(step))[0], printed, job(program.buffers, printed), call
         )
 
-    def key(self, *ways: Way) -> str:
+    def key(self, *variants: Variant) -> str:
         return key_of(
             self.device.identity,
-            *(text for way in ways for text in (way.job.text, *way.job.signature, str(way.choice))),
+            *(
+                text
+                for variant in variants
+                for text in (variant.job.text, *variant.job.signature, str(variant.choice))
+            ),
         )
 
     # --- choosing ---
 
     def decide(self, program: Program, works: Mapping[int, TuningTask | None]) -> dict[int, Choice]:
-        """The way chosen for each piece of work that can be measured, or was measured before; equal
-        ones once."""
+        """The variant for each task that can be, or was, measured; equal tasks are measured
+        once."""
         different = {work.key: work for work in works.values() if work is not None}
         known = {key: self.remembered_choice(work) for key, work in different.items()}
         fresh = [work for key, work in different.items() if known[key] is None]
-        kernels = self.device.compile([way.job for work in fresh for way in work.ways])
+        kernels = self.device.compile([variant.job for work in fresh for variant in work.variants])
         for work in fresh:
             known[work.key] = self.measure(program, work, kernels)
         found = {place: known[work.key] for place, work in works.items() if work is not None}
@@ -167,45 +179,49 @@ class Tuner:
             return None
         kind, numbers = json.loads(path.read_text())
         choice: Choice = KINDS[kind](**numbers)
-        return choice if any(way.choice == choice for way in work.ways) else None
+        return choice if any(variant.choice == choice for variant in work.variants) else None
 
     def measure(
         self, program: Program, work: TuningTask, kernels: Mapping[Job, Callable[..., None]]
     ) -> Choice | None:
-        """The fastest way; None where none could be run."""
-        ways = [way for way in work.ways if way.job in kernels]
+        """The fastest variant; None where none could run."""
+        variants = [variant for variant in work.variants if variant.job in kernels]
         try:
             with self.device.memory(work.elements, program.buffers) as memory:
                 times = self.device.seconds(
-                    [self.run(way, kernels[way.job], memory) for way in ways]
+                    [self.run(variant, kernels[variant.job], memory) for variant in variants]
                 )
         except torch.OutOfMemoryError:
             return None
-        timed = [(way, taken) for way, taken in zip(ways, times, strict=True) if taken is not None]
+        timed = [
+            (variant, taken)
+            for variant, taken in zip(variants, times, strict=True)
+            if taken is not None
+        ]
         if not timed:
             return None
         best, fastest = min(timed, key=lambda pair: pair[1])
         first, taken = timed[0]
-        if first is work.ways[0] and fastest > CLEARLY * taken:
+        if first is work.variants[0] and fastest > CLEARLY * taken:
             best = first
         text = json.dumps([type(best.choice).__name__, asdict(best.choice)])
         self.cache.make(work.key, partial(_write, text))
         return best.choice
 
     def run(
-        self, way: Way, kernel: Callable[..., None], memory: Mapping[str, torch.Tensor]
+        self, variant: Variant, kernel: Callable[..., None], memory: Mapping[str, torch.Tensor]
     ) -> Callable[[], object]:
-        """A function that does the work once."""
+        """A function that runs the variant once."""
         arguments = (
-            int(way.printed.programs),
+            int(variant.printed.programs),
             self.device.stream,
-            *(memory[name] for name in way.printed.parameters.buffers),
+            *(memory[name] for name in variant.printed.parameters.buffers),
         )
-        if way.call is None:
+        if variant.call is None:
             return partial(kernel, *arguments)
         function, args, kwargs = (
-            way.call.function,
-            *(_tensors(tree, memory) for tree in (way.call.args, dict(way.call.kwargs))),
+            variant.call.function,
+            *(_tensors(tree, memory) for tree in (variant.call.args, dict(variant.call.kwargs))),
         )
 
         def both() -> None:
@@ -216,7 +232,7 @@ class Tuner:
 
 
 def _tensors(tree: Any, memory: Mapping[str, torch.Tensor]) -> Any:
-    """Arguments of a call with tensors in the place of Views."""
+    """Arguments of a call with tensors in place of Views."""
     if isinstance(tree, View):
         return window(tree, memory[tree.buffer])
     if isinstance(tree, (tuple, list)):

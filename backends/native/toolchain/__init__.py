@@ -1,1 +1,1 @@
-"""Text to functions: compilers, where their results are kept, and how they are called."""
+"""Kernel text to functions: compilers, the cache of their results, and launching."""

@@ -1,8 +1,8 @@
-"""Compiled artifacts on disk, by the content of what they were made from. Any number of processes
-may share the folder.
+"""Compiled artifacts on disk, by the content of their sources. Any number of processes may share
+the folder.
 
-A file is written under a temporary name and renamed, so that nobody reads half of one; a checksum
-tells when one was damaged.
+A file is written under a temporary name and renamed, so no process reads an incomplete one; a
+checksum detects damage.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ from ....errors import warn_user
 from ....options import config
 from .trusted_files import PRIVATE_FILE, PRIVATE_FOLDER, folder_distrust, own_distrust
 
-LIMIT = 2 << 30  # bytes; the files that were not used for the longest time go first
+LIMIT = 2 << 30  # bytes; the least recently used files are deleted first
 DIGEST = 32
 
 
 def cache_folder(kind: str) -> Path:
-    """A folder of config.cache_dir, made. Where that cannot be written to, or others may write to
-    it, one for this process alone, with a warning."""
+    """A folder of config.cache_dir, created if missing. If it cannot be written, or others may
+    write to it, a temporary folder of this process, with a warning."""
     folder = _root(config.cache_dir) / kind
     folder.mkdir(mode=PRIVATE_FOLDER, exist_ok=True)
     return folder
@@ -69,8 +69,8 @@ class ArtifactCache:
         return self.folder / key[:2] / key
 
     def get(self, key: str) -> Path | None:
-        """The file of a key, checked; None where there is none. One that others may have written is
-        dropped, a damaged one with a warning."""
+        """The checked file of a key, or None. A file that others may have written is deleted; a
+        damaged one too, with a warning."""
         path = self.path(key)
         try:
             if own_distrust(path.parent):
@@ -98,8 +98,7 @@ class ArtifactCache:
             path.unlink(missing_ok=True)
 
     def make(self, key: str, build: Callable[[Path], None]) -> Path:
-        """The file of a key, built by build(path) where it is not there yet; one process builds,
-        others wait."""
+        """The file of a key, built by build(path) if missing; one process builds, others wait."""
         found = self.get(key)
         if found is not None:
             return found
@@ -121,7 +120,7 @@ class ArtifactCache:
         return path
 
     def trim(self) -> None:
-        """Deletes the files that were used longest ago, until the rest keeps to the limit."""
+        """Deletes the least recently used files until the rest is within the limit."""
         files = []
         for path in self.folder.glob("??/*"):
             try:
@@ -138,7 +137,7 @@ class ArtifactCache:
 
 
 def key_of(*parts: str) -> str:
-    """A name for content."""
+    """The key of some content."""
     digest = hashlib.sha256()
     for part in parts:
         digest.update(f"{len(part)}:".encode())

@@ -1,4 +1,5 @@
-"""C text to functions: gcc or clang, plain C without torch's headers, results kept on disk."""
+"""C text to functions, with gcc or clang. Plain C without torch's headers; results are cached on
+disk."""
 
 from __future__ import annotations
 
@@ -16,15 +17,15 @@ from ....options import asked_c_compiler
 from .artifact_cache import ArtifactCache, key_of
 
 # No contraction: a*b - a*b must be 0. No errno and no floating-point traps: nobody reads them, and
-# they forbid SIMD. gcc would join sin(x) and cos(x) to a function that has no version for SIMD.
+# they prevent SIMD. gcc would join sin(x) and cos(x) to a function that has no SIMD version.
 FLAGS: tuple[str, ...] = (
     "-O3", "-march=native", "-std=gnu11", "-ffp-contract=off", "-fno-math-errno",
     "-fno-trapping-math", "-fopenmp", "-fPIC", "-shared",
     "-w",
     *(f"-fno-builtin-{name}" for name in ("sin", "cos", "sinf", "cosf")),
 )  # fmt: skip
-# Left to itself gcc takes half of the register on Intel's processors, and with it twice the time
-# for exp, tanh, erf.
+# By default gcc uses half of the vector register on Intel's processors, which doubles the time of
+# exp, tanh and erf.
 WIDE = {"__AVX512F__": "-mprefer-vector-width=512"}  # by macro
 PROBE = """
 __attribute__((simd("notinbranch"), const)) float tanhf(float);
@@ -36,7 +37,7 @@ void probe(float* x, int n) {
 
 
 class NoCompiler(Exception):
-    """There is no C compiler that works, with what it said."""
+    """No working C compiler; the message is the compiler's."""
 
 
 @lru_cache(1)
@@ -94,8 +95,8 @@ def _compile(command: str, flags: Sequence[str], text: str, target: Path, vector
 
 
 def library(text: str) -> ctypes.CDLL:
-    """C text as a loaded library. Raises NoCompiler, or CalledProcessError with what the compiler
-    said."""
+    """C text as a loaded library. Raises NoCompiler, or CalledProcessError with the compiler's
+    message."""
     command, identity, vector = compiler()
     flags = flags_for(identity)
     path = ArtifactCache("c").make(
@@ -106,8 +107,8 @@ def library(text: str) -> ctypes.CDLL:
 
 
 def functions(preamble: str, texts: Sequence[str], units: int) -> list[int]:
-    """Addresses of functions whose texts call them NAME, compiled in up to `units` compiler
-    processes at once."""
+    """Addresses of the functions in `texts` (each named NAME there), compiled by up to `units`
+    compiler processes in parallel."""
     units = max(1, min(units, len(texts)))
     parts = [list(range(unit, len(texts), units)) for unit in range(units)]
 

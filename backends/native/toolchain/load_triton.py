@@ -1,4 +1,4 @@
-"""Triton text to launchable kernels: compiled side by side in worker processes, loaded here from
+"""Triton text to launchable kernels, compiled in parallel by worker processes and loaded here from
 Triton's cache."""
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ MOST_WORKERS = 12
 
 @dataclass(frozen=True)
 class Job:
-    """A module's text, with what its function `kernel` is compiled for. `aligned`: positions of
-    arguments that are taken to be multiples of 16."""
+    """A module's text, and the arguments for which its function `kernel` is compiled. `aligned`:
+    positions of arguments that are assumed to be multiples of 16."""
 
     text: str
     arguments: tuple[str, ...]
@@ -39,12 +39,11 @@ class Job:
     aligned: tuple[int, ...]
     warps: int
     stages: int = 1
-    asserts: bool = False  # it checks what it reads
+    asserts: bool = False  # the launcher checks its arguments
 
 
 class Workers:
-    """Processes that compile. They start when they are made, and are ready when they have imported
-    Triton."""
+    """Compiler processes. They start at once, and are ready when they have imported Triton."""
 
     def __init__(self, count: int) -> None:
         script = str(Path(triton_worker.__file__))
@@ -65,7 +64,7 @@ class Workers:
             process.kill()
 
     def compile(self, job: dict[str, Any]) -> str | None:
-        """Compiles in whichever worker is free; what went wrong, if anything did."""
+        """Compiles in a free worker; returns the error, if there was one."""
         process = self.idle.get()
         assert process.stdin is not None and process.stdout is not None
         try:
@@ -88,7 +87,7 @@ def workers() -> Workers:
 
 
 def as_message(job: Job, device: int) -> dict[str, Any]:
-    """A job as what a worker reads; writes the module's file."""
+    """A job as the line that a worker reads; writes the module's file."""
     key = key_of(job.text)
     path = cache_folder("triton_text") / f"kernel_{key[:32]}.py"
     if not path.exists():
@@ -110,9 +109,8 @@ def as_message(job: Job, device: int) -> dict[str, Any]:
 _loaded: dict[tuple[Job, int], Kernel] = {}
 
 
-class Loading:
-    """Kernels on their way: processes compile those that are new, all at once, while the caller
-    goes on."""
+class KernelLoader:
+    """Kernels being compiled, all in parallel, while the caller continues."""
 
     def __init__(self, jobs: Iterable[Job], device: int) -> None:
         self.jobs, self.device = list(dict.fromkeys(jobs)), device
@@ -131,7 +129,7 @@ class Loading:
         self.errors[job] = pool.compile(message)
 
     def finish(self) -> dict[Job, Kernel | str]:
-        """The kernels; what went wrong in the place of one that failed."""
+        """The kernels; an error in place of one that failed."""
         found: dict[Job, Kernel | str] = {}
         for job in self.jobs:
             if job in self.threads:
@@ -142,7 +140,7 @@ class Loading:
                     or _loaded.get((job, self.device))
                     or _load(job, self.device)
                 )
-            # of Triton's: it does not compile, or takes more of the device than there is
+            # a Triton error: the kernel does not compile, or needs more of the device than there is
             except Exception as error:
                 found[job] = f"{type(error).__name__}: {error}"
         return found
@@ -170,6 +168,6 @@ def _load(job: Job, device: int) -> Kernel:
 
 
 def compile_unaligned(job: Job, device: int) -> Kernel:
-    """The kernel for any addresses; it is compiled when they come."""
+    """The kernel for any addresses, compiled when such addresses occur."""
     unaligned = replace(job, aligned=())
-    return Loading([unaligned], device).kernels()[unaligned]
+    return KernelLoader([unaligned], device).kernels()[unaligned]

@@ -1,7 +1,7 @@
-"""A process that compiles Triton kernels for another: a JSON line in, a JSON line out. What it
-compiled lies in Triton's cache.
+"""A process that compiles Triton kernels for another: it reads and writes JSON lines, and leaves
+results in Triton's cache.
 
-Run as a script; it imports Triton alone, not torch and not framejit, so that it starts fast.
+Run as a script; it imports only Triton, not torch or framejit, so that it starts fast.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ def compile_kernel(job: dict[str, Any]) -> Any:
 
 def main() -> None:
     replies = sys.stdout
-    sys.stdout = sys.stderr  # what a compiler prints must not get between the replies
+    sys.stdout = sys.stderr  # output of a compiler must not mix with the replies
     for line in sys.stdin:
         job = json.loads(line)
         error = None

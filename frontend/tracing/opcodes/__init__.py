@@ -1,4 +1,5 @@
-"""One small handler a canonical op: (frame, instr) -> None, or an outcome that ends the frame.
+"""Instruction handlers, one for each canonical op: (frame, instr) -> None, or an outcome that ends
+the frame.
 
 A handler updates the frame's symbolic state or raises GraphBreak or ObservedException; it never
 emits code.

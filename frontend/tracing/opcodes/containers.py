@@ -180,7 +180,7 @@ def match_keys(frame: Interpreter, instr: Instr) -> None:
     if len({key.key(tx) for key in keys}) < len(keys):
         raise GraphBreak("exception-leaves", "ValueError: mapping pattern checks duplicate key")
     if not isinstance(subject, DictValue):
-        raise subject.unsupported("match of a mapping")
+        raise subject.unsupported_use("match of a mapping")
     found = [subject.get(tx, key) for key in keys]
     frame.push(
         Constant(None)
@@ -218,9 +218,7 @@ def match_class(frame: Interpreter, instr: Instr) -> None:
         else:
             names = positional_names(tx, cls, instr.arg) + names
     if len(set(names)) < len(names):
-        raise GraphBreak(
-            "exception-leaves", "TypeError: a class pattern asks twice for an attribute"
-        )
+        raise GraphBreak("exception-leaves", "TypeError: a class pattern uses an attribute twice")
     try:
         frame.push(TupleValue(positional + [subject.attribute(tx, name) for name in names]))
     except ObservedException as error:

@@ -33,9 +33,8 @@ def raise_(frame: Interpreter, instr: Instr) -> None:
         raise ObservedException(tx.exceptions.handled)
     cause = frame.pop() if instr.arg == 2 else None
     error = tx.exceptions.instance(frame.pop())
-    if (
-        not isinstance(error, ExceptionValue) or error.source is not None
-    ):  # its traceback and context change: effects of Python's
+    # its traceback and context change: effects of Python's
+    if not isinstance(error, ExceptionValue) or error.source is not None:
         raise GraphBreak("exception-leaves", f"{error.describe()}, which existed before,")
     if cause is not None:
         is_none = cause.is_none()
@@ -102,12 +101,12 @@ def handle_instead(frame: Interpreter, taken: Value) -> None:
 def before_with(frame: Interpreter, instr: Instr) -> None:
     tx = frame.tx
     manager = frame.pop()
-    enter = of_manager(tx, manager, "__enter__", "")
-    frame.push(of_manager(tx, manager, "__exit__", " (missed __exit__ method)"))
+    enter = manager_method(tx, manager, "__enter__", "")
+    frame.push(manager_method(tx, manager, "__exit__", " (missed __exit__ method)"))
     frame.push(call_value(frame, enter, [], {}))
 
 
-def of_manager(tx: TraceContext, manager: Value, name: str, missed: str) -> Value:
+def manager_method(tx: TraceContext, manager: Value, name: str, missed: str) -> Value:
     """A method of a context manager, of its class, whatever the object itself has under that
     name."""
     cls = manager.python_type()

@@ -76,7 +76,7 @@ def throw(frame: Interpreter, error: Value) -> Yielded | None:
             or isinstance(inner, UserObject)
             or not (isinstance(inner, GeneratorValue) or inner.source is None)
         ):
-            raise inner.unsupported("an exception thrown through it")
+            raise inner.unsupported_use("an exception thrown through it")
         try:
             if isinstance(inner, GeneratorValue):
                 answer = inner.method(

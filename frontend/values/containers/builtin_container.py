@@ -88,7 +88,7 @@ class BuiltinContainer(Mutable):
             getattr(self.python_type(), name), types.FunctionType
         ):  # collections.Counter has methods written in Python
             return tx.calls.class_method(self, self.python_type(), name)
-        raise self.unsupported(f"attribute {name}")
+        raise self.unsupported_use(f"attribute {name}")
 
     def method(
         self, tx: TraceContext, name: str, args: list[Value], kwargs: dict[str, Value]
@@ -103,7 +103,7 @@ class BuiltinContainer(Mutable):
         return handler(tx, self, *args, **kwargs)
 
     def _wrong(self, name: str) -> Value:
-        raise self.unsupported(f"method {name} with these arguments")
+        raise self.unsupported_use(f"method {name} with these arguments")
 
     def truth(self, tx: TraceContext) -> bool:
         return bool(self.length(tx).constant())

@@ -73,7 +73,7 @@ class DequeValue(ListValue):
 
     def item(self, tx: TraceContext, key: Value) -> Value:
         if isinstance(key, SliceValue):
-            raise self.unsupported("a slice")
+            raise self.unsupported_use("a slice")
         if (
             key.is_constant()
             and isinstance(key.constant(), int)
@@ -134,10 +134,10 @@ class DequeValue(ListValue):
         if op.sign == "+=":
             self.method(tx, "extend", [other], {})
             return self
-        raise self.unsupported(op.sign)
+        raise self.unsupported_use(op.sign)
 
     def operate_reflected(self, tx: TraceContext, op: Operation, other: Value) -> Value | None:
-        raise self.unsupported(op.sign)
+        raise self.unsupported_use(op.sign)
 
 
 class DequeIterator(SequenceIterator):
@@ -165,7 +165,7 @@ class DequeIterator(SequenceIterator):
         if len(self.sequence.items) != self.size:
             raise tx.exceptions.new(RuntimeError, "deque mutated during iteration")
         if self.sequence.moves != self.moves_of_deque:
-            raise self.unsupported("next() after items were moved")
+            raise self.unsupported_use("next() after the deque has changed")
         return super().next(tx)
 
     def move_to_index(self, emit: Emitter) -> None:
@@ -255,7 +255,7 @@ def copy(tx: TraceContext, self: DequeValue) -> Value:
 @wraps(collections.deque)
 def wrap_deque(tx: TraceContext, obj: collections.deque[Any], source: Source | None) -> Value:
     if source is None:
-        raise GraphBreak("unsupported-value", "a deque that no path leads to")
+        raise GraphBreak("unsupported-value", "a deque without a path from the frame")
     if len(obj) > LARGEST_DEQUE:
         raise GraphBreak("unsupported-value", f"a deque of {len(obj)} items")
     tx.guards.add(source, Kind.TYPE, collections.deque)

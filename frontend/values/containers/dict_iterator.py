@@ -67,7 +67,7 @@ class DictIterator(Iterator):
             )
             raise tx.exceptions.new(RuntimeError, f"{text} during iteration")
         if list(self.start(now)) != self.keys or self.of.deletions != self.deletions:
-            raise self.unsupported("next() after keys were exchanged")
+            raise self.unsupported_use("next() after keys have changed")
         tx.effects.change(self)
         if self.index == len(self.keys):
             self.index += 1

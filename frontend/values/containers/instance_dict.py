@@ -34,7 +34,7 @@ class InstanceDictValue(DictValue):
     def _name(self, key: Value) -> str:
         name = key.constant()
         if not isinstance(name, str):
-            raise self.unsupported("a key that is no string")
+            raise self.unsupported_use("a key that is no string")
         return name
 
     def whole(self, tx: TraceContext) -> dict[Any, tuple[Value, Value]]:

@@ -38,8 +38,7 @@ def key_is_literal(key: Any) -> bool:
 
 
 def compares_in_python(key: Any) -> bool:
-    """Whether a function of the program hashes or compares a key, or a part of a key that is a
-    tuple."""
+    """Whether hashing or comparing a key (or an item of a tuple) runs code of the program."""
     if type(key) is tuple:
         return any(map(compares_in_python, key))
     return any(
@@ -49,11 +48,12 @@ def compares_in_python(key: Any) -> bool:
     )
 
 
-def seen_whole(tx: TraceContext, key: Value) -> Value:
-    """Looks at all parts of a key that is a tuple, since they make its hash; returns the key."""
+def look_at_key_parts(tx: TraceContext, key: Value) -> Value:
+    """Looks at all items of a key that is a tuple, since they determine its hash; returns the
+    key."""
     if isinstance(key, TupleValue):
         for item in key.all(tx):
-            seen_whole(tx, item)
+            look_at_key_parts(tx, item)
     return key
 
 
@@ -82,21 +82,18 @@ class DictValue(BuiltinContainer):
         default_factory: Value | None = None,
     ) -> None:
         super().__init__(source)
-        self.entries, self.real, self.cls, self.default_factory = (
-            entries,
-            real,
-            cls,
-            default_factory,
-        )
+        self.entries = entries
+        self.real = real
+        self.cls = cls
+        self.default_factory = default_factory
         self.seen: dict[Any, Value] = {}  # items of `real` looked at one by one
         self.deletions = 0
         self.plain_keys: bool | None = None
         self.attributes: dict[
             str, Value
         ] = {}  # those that the program gave an OrderedDict it has made
-        self.dropped: set[Any] = (
-            set()
-        )  # keys deleted at some time: a live iterator sees that, though they come back
+        # keys deleted at some time: a live iterator sees that, though they come back
+        self.dropped: set[Any] = set()
 
     def python_type(self) -> type:
         return self.cls
@@ -116,9 +113,9 @@ class DictValue(BuiltinContainer):
         if self.entries is None:
             assert self.real is not None
             if dict.__len__(self.real) > LARGEST:
-                raise self.unsupported(f"all of its {dict.__len__(self.real)} items")
+                raise self.unsupported_use(f"all of its {dict.__len__(self.real)} items")
             if not self.has_plain_keys():
-                raise self.unsupported("keys of classes that hash or compare in Python")
+                raise self.unsupported_use("keys of classes that hash or compare in Python")
             held = self.real_items()
             tx.guards.add(self.source, Kind.KEYS, tuple(held))
             self.entries = {}
@@ -127,7 +124,7 @@ class DictValue(BuiltinContainer):
                     key_value: Value = tx.wrap(key, None)
                     value = self.seen.get(key) or LazyValue(obj, DictItem(self.known_source, key))
                 else:
-                    key_value = seen_whole(
+                    key_value = look_at_key_parts(
                         tx,
                         tx.wrap(key, None if self.source is None else DictKey(self.source, index)),
                     )
@@ -146,7 +143,7 @@ class DictValue(BuiltinContainer):
         if len(keys) != dict.__len__(self.real) or not all(
             dict.__contains__(self.real, key) for key in keys
         ):
-            raise self.unsupported("whose keys are others than its order says")
+            raise self.unsupported_use("whose keys are others than its order says")
         return {key: dict.__getitem__(self.real, key) for key in keys}
 
     def is_plain(self) -> bool:
@@ -225,7 +222,7 @@ class DictValue(BuiltinContainer):
 
     def literal(self, tx: TraceContext) -> Any:
         if self.cls is not dict:
-            raise self.unsupported("as an argument")
+            raise self.unsupported_use("as an argument")
         return {key.literal(tx): value.literal(tx) for key, value in self.pairs(tx)}
 
     def method(
@@ -234,7 +231,7 @@ class DictValue(BuiltinContainer):
         if self.cls is Counter and name in COUNTERS_OWN:
             return tx.calls.class_method(self, Counter, name).call(tx, args, kwargs)
         if self.attributes and name not in PLAIN_METHODS:
-            raise self.unsupported(f"{name}() of one with attributes")
+            raise self.unsupported_use(f"{name}() of one with attributes")
         return super().method(tx, name, args, kwargs)
 
     def attribute(self, tx: TraceContext, name: str) -> Value:
@@ -487,7 +484,7 @@ def dict_update(tx: TraceContext, self: DictValue, *others: Value, **named: Valu
 @method(dict, "__or__")
 def dict_or(tx: TraceContext, self: DictValue, other: Value) -> Value:
     if not (self.is_plain() and isinstance(other, DictValue) and other.is_plain()):
-        raise self.unsupported("|")
+        raise self.unsupported_use("|")
     made = DictValue(dict(self.whole(tx)))
     dict_update(tx, made, other)
     return made
@@ -495,13 +492,13 @@ def dict_or(tx: TraceContext, self: DictValue, other: Value) -> Value:
 
 @method(dict, "__ror__")
 def dict_ror(tx: TraceContext, self: DictValue, other: Value) -> Value:
-    raise self.unsupported("|")
+    raise self.unsupported_use("|")
 
 
 @method(dict, "__ior__")
 def dict_ior(tx: TraceContext, self: DictValue, other: Value) -> Value:
     if not self.is_plain():
-        raise self.unsupported("|=")
+        raise self.unsupported_use("|=")
     dict_update(tx, self, other)
     return self
 
@@ -509,7 +506,7 @@ def dict_ior(tx: TraceContext, self: DictValue, other: Value) -> Value:
 @method(dict, "__init__")
 def dict_init(tx: TraceContext, self: DictValue, *others: Value, **named: Value) -> Value:
     if self.cls is Counter:
-        raise self.unsupported("__init__")
+        raise self.unsupported_use("__init__")
     return dict_update(tx, self, *others, **named)
 
 
@@ -518,7 +515,7 @@ def defaultdict_init(
     tx: TraceContext, self: DictValue, factory: Value | None = None, *others: Value, **named: Value
 ) -> Value:
     if self.source is not None:
-        raise self.unsupported("__init__")
+        raise self.unsupported_use("__init__")
     if (
         factory is not None
         and factory.is_constant()
@@ -541,7 +538,7 @@ def dict_copy(tx: TraceContext, self: DictValue) -> Value:
 @method(defaultdict, "copy")
 def copy_of_subclass(tx: TraceContext, self: DictValue) -> Value:
     if self.outer is not None:
-        raise self.unsupported("copy()")
+        raise self.unsupported_use("copy()")
     return DictValue(dict(self.whole(tx)), cls=self.cls, default_factory=self.default_factory)
 
 

@@ -88,9 +88,8 @@ def wrap_mapping_proxy(
     tx: TraceContext, obj: types.MappingProxyType[Any, Any], source: Source | None
 ) -> Value:
     behind = mapping_behind(obj)
-    if (
-        not isinstance(behind, dict) or "__doc__" in behind
-    ):  # a class has its namespace watched, not a mappingproxy of it
+    # a class has its namespace watched, not a mappingproxy of it
+    if not isinstance(behind, dict) or "__doc__" in behind:
         raise GraphBreak("unsupported-value", "a mappingproxy of a class")
     tx.guards.add(source, Kind.TYPE, types.MappingProxyType)
     inner = tx.objects.wrap_held(behind, source and ProxiedMapping(source))

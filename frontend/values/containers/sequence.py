@@ -30,9 +30,8 @@ if TYPE_CHECKING:
 
 LARGEST = 1 << 18  # items of a list or tuple that are looked at
 
-FIELD: type = type(
-    vars(collections.namedtuple("Named", "field"))["field"]
-)  # what a named tuple's class has under the name of a field
+# what a named tuple's class has under the name of a field
+FIELD: type = type(vars(collections.namedtuple("Named", "field"))["field"])
 
 
 class Sequence(BuiltinContainer):
@@ -79,7 +78,7 @@ class Sequence(BuiltinContainer):
         if self.is_constant():
             return self.constant()
         if self.cls not in (list, tuple):
-            raise self.unsupported("as an argument")
+            raise self.unsupported_use("as an argument")
         return self.cls(item.literal(tx) for item in self.all(tx))
 
     def length(self, tx: TraceContext) -> Value:
@@ -104,7 +103,7 @@ class Sequence(BuiltinContainer):
                 key.attribute(tx, "__index__") if hasattr(key.python_type(), "__index__") else None
             )
             if not isinstance(key, Mutable) or found is None:
-                raise key.unsupported("as an index")
+                raise key.unsupported_use("as an index")
             key = check_result_type(found.call(tx, [], {}), int, "__index__")
         index = key.constant()
         try:
@@ -148,7 +147,7 @@ class Sequence(BuiltinContainer):
         cls = sum_class(self.cls, right.cls)
         items = [*self.items, *right.items]
         if cls is torch.Size and any(item.python_type() is not int for item in items):
-            raise self.unsupported("the sum with a tuple of other objects than ints")
+            raise self.unsupported_use("the sum with a tuple of other objects than ints")
         made = type(self)(items, None, cls)
         whole = [side for side, rest in ((right, self), (self, right)) if not rest.items]
         return one_of(made, whole)
@@ -689,7 +688,7 @@ for _op in COMPARE.values():
 def sequence_add(tx: TraceContext, self: Sequence, other: Value) -> Value:
     inner = other.content()
     if not isinstance(inner, type(self)):
-        raise self.unsupported("+")
+        raise self.unsupported_use("+")
     return tx.objects.operate("+", self, inner)
 
 

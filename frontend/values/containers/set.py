@@ -39,9 +39,8 @@ class SetValue(BuiltinContainer):
     ) -> None:
         super().__init__(source)
         self.members, self.cls = members, cls
-        self.order = (
-            cls(list(members)) if order is None else order
-        )  # one by one: from a dictionary a set is made at once
+        # one by one: from a dictionary a set is made at once
+        self.order = cls(list(members)) if order is None else order
         self.initial = tuple(self.order)
         self.before: dict[Any, Value] = {}  # the members of an existing one as they were
 
@@ -71,7 +70,7 @@ class SetValue(BuiltinContainer):
 
     def literal(self, tx: TraceContext) -> Any:
         if not self.is_known():
-            raise self.unsupported("as an argument")
+            raise self.unsupported_use("as an argument")
         self.members_in_order(tx)
         return self.order.copy()
 
@@ -81,14 +80,13 @@ class SetValue(BuiltinContainer):
     def members_in_order(self, tx: TraceContext) -> list[Value]:
         """The members in Python's order, which is guarded for an existing set."""
         if len(self.members) > 1:
-            if (
-                self.source is not None and self in tx.effects.changed
-            ):  # the positions of new members depend on the table's history
-                raise self.unsupported("iteration after a change")
+            # the positions of new members depend on the table's history
+            if self.source is not None and self in tx.effects.changed:
+                raise self.unsupported_use("iteration after a change")
             if not self.is_known():
-                raise self.unsupported("iteration in an order that depends on addresses")
+                raise self.unsupported_use("iteration in an order that depends on addresses")
             if self.source is not None and tuple(self.order) != self.initial:
-                raise self.unsupported("iteration in an order that comes of what it held before")
+                raise self.unsupported_use("iteration in an order that depends on earlier contents")
             tx.guards.add(
                 self.source,
                 Kind.PYTHON,
@@ -172,7 +170,7 @@ class SetIterator(ListedIterator):
         if len(self.of.members) != len(self.members):
             raise tx.exceptions.new(RuntimeError, "Set changed size during iteration")
         if self.of in tx.effects.changed and not self.is_current:
-            raise self.unsupported("next() after members were exchanged")
+            raise self.unsupported_use("next() after members were exchanged")
         tx.effects.change(self)
         self.over = not self.rest
         return None if self.over else self.rest.pop(0)
@@ -240,7 +238,7 @@ def set_pop(tx: TraceContext, self: SetValue) -> Value:
     if not self.members:
         raise tx.exceptions.new(KeyError, "pop from an empty set")
     if self.source is not None and len(self.members) > 1:  # it goes on where the last one ended
-        raise self.unsupported("pop()")
+        raise self.unsupported_use("pop()")
     self.members_in_order(tx)
     tx.effects.change(self)
     return self.members.pop(self.order.pop())

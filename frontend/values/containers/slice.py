@@ -57,7 +57,7 @@ class SliceValue(Value):
         emit.builder.build_slice(3)
 
     def compare(self, tx: TraceContext, op: Operation, other: Value) -> Value | None:
-        raise self.unsupported(f"{op.sign} of slices")
+        raise self.unsupported_use(f"{op.sign} of slices")
 
 
 @wraps(slice)

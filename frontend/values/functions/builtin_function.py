@@ -54,9 +54,8 @@ class BuiltinValue(Value):
             or repr(self.real)
         )
         full = f"{module}.{name}" if module and module != "builtins" else str(name)
-        return ".".join(
-            part for part in full.split(".") if not part.startswith("pybind11_detail_")
-        )  # classes that nobody has written
+        # classes that nobody has written
+        return ".".join(part for part in full.split(".") if not part.startswith("pybind11_detail_"))
 
     def key(self, tx: TraceContext) -> Any:
         return self.real if isinstance(self.real, EQUAL_BY_PARTS) else IdentityKey(self.real)

@@ -1,4 +1,4 @@
-"""Functions under functools.lru_cache. A cached result is guarded; a call that would fill the cache
+"""Functions under functools.lru_cache. A cached result is guarded; a call that would add a result
 is inlined if it has no side effects."""
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ class CachedFunction(Value):
             getattr(self.real, name)
         except AttributeError as error:
             raise tx.exceptions.new(AttributeError, *error.args) from None
-        raise self.unsupported(f"attribute {name}")
+        raise self.unsupported_use(f"attribute {name}")
 
     def method(
         self, tx: TraceContext, name: str, args: list[Value], kwargs: dict[str, Value]
@@ -112,8 +112,8 @@ class CachedFunction(Value):
         return self.given[path]
 
     def _without(self, path: CachedResult) -> Any:
-        """The function's result without this frame's changes. By now it is known to have no side
-        effects."""
+        """The function's result without this frame's changes. Its side effects are known by now: it
+        has none."""
         try:
             return self.real.__wrapped__(*path.args, **dict(path.kwargs))
         except Exception as error:
@@ -149,7 +149,7 @@ class CachedFunction(Value):
             raise self._leave_to_python("which keeps what it makes")
         if not any(map(varies, (*args, *kwargs.values()))):
             return result
-        kept = kept_back(tx, result)
+        kept = readable_result(tx, result)
         if kept is None:
             raise self._leave_to_python("which keeps what it makes")
         return kept
@@ -163,11 +163,11 @@ class CachedContainer(Value):
 
     def snapshot(self) -> Any:
         """Breaks: it is called before each change."""
-        raise GraphBreak("unsupported-mutation", f"of {self.describe()} that a cache keeps")
+        raise GraphBreak("unsupported-mutation", f"of {self.describe()} in a cache")
 
     def same(self, other: Value) -> bool:
         if isinstance(other, CachedContainer) and other is not self:
-            raise self.unsupported("that a cache keeps, and another: whether they are one")
+            raise self.unsupported_use("compared by identity with a cached object")
         return super().same(other)
 
     def reconstruct(self, emit: Emitter) -> None:
@@ -183,7 +183,7 @@ class CachedDict(CachedContainer, DictValue):
 
 
 def look_at_items(tx: TraceContext, value: Value) -> Value:
-    """Looks at a value and, in a tuple, at its items."""
+    """Looks at a value and, for a tuple, at its items."""
     value = tx.look(value)
     for item in value.all(tx) if isinstance(value, TupleValue) else ():
         look_at_items(tx, item)
@@ -228,14 +228,15 @@ def varies(value: Value) -> bool:
     )
 
 
-def kept_back(tx: TraceContext, result: Value) -> Value | None:
-    """The result, in a form that behaves like the one that the cache keeps; None if there is
-    no such form."""
+def readable_result(tx: TraceContext, result: Value) -> Value | None:
+    """The result as a value that can be read but not changed; None if there is no such value."""
     if result.is_constant():
         return result
     if isinstance(result, TupleValue | ListValue) and result.source is None:
         items = [
-            kept for item in result.items if (kept := kept_back(tx, tx.look(item))) is not None
+            kept
+            for item in result.items
+            if (kept := readable_result(tx, tx.look(item))) is not None
         ]
         if len(items) == len(result.items):
             return (
@@ -244,14 +245,14 @@ def kept_back(tx: TraceContext, result: Value) -> Value | None:
                 else CachedList(items)
             )
     if isinstance(result, DictValue) and result.cls is dict and result.real is None:
-        pairs = [(key, kept_back(tx, item)) for key, item in result.pairs(tx)]
+        pairs = [(key, readable_result(tx, item)) for key, item in result.pairs(tx)]
         entries = {key.key(tx): (key, kept) for key, kept in pairs if kept is not None}
         return CachedDict(entries) if len(entries) == len(pairs) else None
     return None
 
 
 def is_alike(tx: TraceContext, value: Value, found: Any) -> bool:
-    """Whether a value and an object have the same class and contents, recursively."""
+    """Whether a value and an object have the same class and equal contents, recursively."""
     value = tx.look(value)
     cls: object = type(found)
     if varies(value) or value.python_type() is not cls:
@@ -280,7 +281,7 @@ def is_alike(tx: TraceContext, value: Value, found: Any) -> bool:
 
 
 def has_no_slots(cls: type) -> bool:
-    """Whether everything that an instance of a class holds is in its dictionary."""
+    """Whether instances of a class keep everything in their dictionary."""
     return not any(
         isinstance(raw, types.MemberDescriptorType)
         for owner in cls.__mro__

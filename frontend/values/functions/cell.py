@@ -86,7 +86,7 @@ def existing_cell(tx: TraceContext, real: types.CellType, source: Source | None)
     value."""
     known = tx.objects.find(real)
     if known is not None:
-        met_again(tx, known, source)
+        guard_same_object(tx, known, source)
         return known
     try:
         contents: Value | None = LazyValue(real.cell_contents, source and CellContents(source))
@@ -95,7 +95,7 @@ def existing_cell(tx: TraceContext, real: types.CellType, source: Source | None)
     return tx.objects.remember(real, CellValue(contents, source, real))
 
 
-def met_again(tx: TraceContext, known: Value, source: Source | None) -> None:
+def guard_same_object(tx: TraceContext, known: Value, source: Source | None) -> None:
     """Guards that a second path leads to the same object as the first."""
     if source is not None and known.source is not None and known.source != source:
         tx.guards.add(source, Kind.SAME, known.source)

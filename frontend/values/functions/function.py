@@ -25,7 +25,7 @@ from ..models.torch_policy import goes_into_graph
 from ..mutable import Mutable
 from ..registry import accepts, method_of, model_of, wraps
 from .builtin_function import BuiltinValue
-from .cell import CellValue, existing_cell, met_again
+from .cell import CellValue, existing_cell, guard_same_object
 
 if TYPE_CHECKING:
     from ..context import TraceContext
@@ -126,7 +126,7 @@ class FunctionValue(Mutable):
 
     def store(self, tx: TraceContext, name: str, value: Value) -> None:
         if name in functools.WRAPPER_ASSIGNMENTS:
-            raise self.unsupported(f"'{name}' in its __dict__")
+            raise self.unsupported_use(f"'{name}' in its __dict__")
         self.set_attribute(tx, name, value)
 
     def remove(self, tx: TraceContext, name: str) -> None:
@@ -273,9 +273,10 @@ def existing_function(
 ) -> FunctionValue:
     """The value of a function that existed before the frame. Its closure and defaults are
     LazyValue."""
+    # it may close over itself
     value = tx.objects.remember(
         real, FunctionValue(real.__code__, real.__globals__, [], [], {}, source, real)
-    )  # it may close over itself
+    )
     for index, cell in enumerate(real.__closure__ or ()):
         path = None if source is None else SequenceItem(AttrSource(source, "__closure__"), index)
         value.closure.append(existing_cell(tx, cell, path))
@@ -329,7 +330,7 @@ def wrap_function(tx: TraceContext, obj: types.FunctionType, source: Source | No
         return tx.wrap(inner, None)
     known = tx.objects.find(obj)
     if isinstance(known, FunctionValue):
-        met_again(tx, known, source)
+        guard_same_object(tx, known, source)
         return known
     return existing_function(tx, obj, source)
 

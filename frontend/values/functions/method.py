@@ -51,9 +51,8 @@ class MethodValue(Value):
     def method(
         self, tx: TraceContext, name: str, args: list[Value], kwargs: dict[str, Value]
     ) -> Value:
-        if name == "__get__" and hasattr(
-            types.MethodType, "__get__"
-        ):  # a bound method stays bound; before 3.13 the function's __get__ was called
+        # a bound method stays bound; before 3.13 the function's __get__ was called
+        if name == "__get__" and hasattr(types.MethodType, "__get__"):
             return self
         return super().method(tx, name, args, kwargs)
 

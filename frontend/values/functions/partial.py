@@ -84,7 +84,7 @@ class PartialValue(Mutable):
 @wraps(functools.partial)
 def wrap_partial(tx: TraceContext, obj: functools.partial[Any], source: Source | None) -> Value:
     if source is None:
-        raise GraphBreak("unsupported-value", "a functools.partial that no path leads to")
+        raise GraphBreak("unsupported-value", "a functools.partial without a path from the frame")
     tx.guards.add(source, Kind.TYPE, functools.partial)
     args = AttrSource(source, "args")
     tx.guards.add(args, Kind.LENGTH, len(obj.args))

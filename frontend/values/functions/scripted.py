@@ -58,6 +58,6 @@ def wrap_scripted(
     tx: TraceContext, obj: torch.jit.ScriptFunction[Any, Any], source: Source | None
 ) -> Value:
     if source is None:
-        raise GraphBreak("unsupported-value", "a scripted function that no path leads to")
+        raise GraphBreak("unsupported-value", "a scripted function without a path from the frame")
     tx.guards.add(source, Kind.IS, obj)
     return tx.objects.remember(obj, ScriptedFunction(type(obj), obj, source))

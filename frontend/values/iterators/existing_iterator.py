@@ -48,7 +48,7 @@ class ExistingIterator(Iterator):
 
     def next(self, tx: TraceContext) -> Value | None:
         if tx.objects.is_iterated_changed(self.real):
-            raise self.unsupported("next() after its container was changed")
+            raise self.unsupported_use("next() after its container was changed")
         tx.effects.change(self)
         if self.taken == self.left:
             tx.guards.add_remaining(self.known_source, self.left, self.cls, exactly=True)
@@ -100,9 +100,8 @@ class ExistingEnumerate(Iterator):
 @wraps(*ITERATORS)
 def wrap_iterator(tx: TraceContext, obj: Any, source: Source | None) -> Value:
     if source is None:
-        return ListedIterator(
-            [tx.wrap(item, None) for item in obj], type(obj)
-        )  # the result of a folded call
+        # the result of a folded call
+        return ListedIterator([tx.wrap(item, None) for item in obj], type(obj))
     tx.guards.add(source, Kind.TYPE, type(obj))
     left = remaining(obj)
     if left == CHANGED or (type(obj) in COPIED and left > LARGEST):
@@ -117,7 +116,9 @@ def wrap_iterator(tx: TraceContext, obj: Any, source: Source | None) -> Value:
 @wraps(*MADE_OF_PARTS)
 def wrap_made_of_parts(tx: TraceContext, obj: Any, source: Source | None) -> Value:
     if source is None:
-        raise GraphBreak("unsupported-value", f"a {type(obj).__name__} that no path leads to")
+        raise GraphBreak(
+            "unsupported-value", f"a {type(obj).__name__} without a path from the frame"
+        )
     tx.guards.add(source, Kind.TYPE, type(obj))
     held = parts(obj)
     paths = [IteratorPart(source, position) for position in range(len(held))]

@@ -127,7 +127,7 @@ class GeneratorValue(Iterator):
         if len(args) == 1 or args[1].is_none():
             return args[0]
         if not issubclass(args[1].python_type(), BaseException):
-            raise self.unsupported("throw() with the argument of an exception")
+            raise self.unsupported_use("throw() with the argument of an exception")
         return args[1]
 
     def attribute(self, tx: TraceContext, name: str) -> Value:

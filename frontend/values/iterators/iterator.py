@@ -60,7 +60,7 @@ class Iterator(Mutable):
         handler = method_of(self.python_type(), name)
         if name in ("__next__", "__iter__") or handler is not None:
             if args or kwargs:
-                raise self.unsupported(f"method {name} with these arguments")
+                raise self.unsupported_use(f"method {name} with these arguments")
             if handler is not None:
                 return handler(tx, self)
             if name == "__iter__":
@@ -291,7 +291,7 @@ class Filter(Iterator):
         emit.call(filter, [self.function, inner_iterator(emit, self.inner)])
 
 
-class _Indexed:
+class _Indexable:
     def __getitem__(self, index: int) -> int:
         raise IndexError
 
@@ -300,7 +300,7 @@ class ItemIterator(Iterator):
     """iter() of an object that has __getitem__ only."""
 
     __slots__ = ("of", "index")
-    cls: type = type(iter(_Indexed()))
+    cls: type = type(iter(_Indexable()))
     moves = ("index",)
     step = 1
 

@@ -74,7 +74,7 @@ def builtin_type(tx: TraceContext, obj: Value, *rest: Value) -> Value:
 def builtin_id(tx: TraceContext, obj: Value) -> Value:
     real = None if obj.source is None else tx.objects.real_object(obj)
     if obj.source is None or real is None:
-        raise GraphBreak("unknown-call", f"id() of {obj.describe()}, which the frame makes")
+        raise GraphBreak("unknown-call", f"id() of {obj.describe()} created by the frame")
     return tx.wrap(id(real), AddressOf(obj.source))
 
 
@@ -268,9 +268,8 @@ def _extreme(
     items = args[0].unpack(tx) if len(args) == 1 else list(args)
     if not items:
         if default is None:
-            return fold(
-                tx, max if op == ">" else min, [TupleValue([])], {}
-            )  # raises what this Python says
+            # raises what this Python says
+            return fold(tx, max if op == ">" else min, [TupleValue([])], {})
         return default
     by_value = key is None or key.is_none()
     best = items[0]

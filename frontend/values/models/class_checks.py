@@ -33,7 +33,7 @@ def _classes(tx: TraceContext, spec: Value) -> Any:
         return spec.cls
     if spec.is_constant():
         return spec.constant()
-    raise spec.unsupported("isinstance")
+    raise spec.unsupported_use("isinstance")
 
 
 @models(isinstance)

@@ -35,7 +35,7 @@ NO_OWN_WAY = (None, object)
 
 
 def in_python(cls: type, name: str) -> bool:
-    """Whether a class's method is written in Python, or is only the one of object."""
+    """Whether a class's method is written in Python, or is object's own."""
     owner, raw = lookup(cls, name)
     return owner in NO_OWN_WAY or type(raw) is FunctionType
 
@@ -84,8 +84,8 @@ def reconstruct(
     return made
 
 
-def made_anew(tx: TraceContext, obj: TupleValue, items: list[Value]) -> Value:
-    """Copies a tuple of a subclass by __new__ with its items."""
+def copy_of_tuple_subclass(tx: TraceContext, obj: TupleValue, items: list[Value]) -> Value:
+    """Copies a tuple of a subclass by calling __new__ with its items."""
     if obj.cls in (tuple, torch.Size) or not hasattr(obj.cls, "_make"):
         return TupleValue(items, None, obj.cls)
     of = tx.wrap(obj.cls, None)
@@ -95,11 +95,11 @@ def made_anew(tx: TraceContext, obj: TupleValue, items: list[Value]) -> Value:
 @models(copy.copy)
 def shallow(tx: TraceContext, obj: Value) -> Value:
     if isinstance(obj, TupleValue) and hasattr(obj.cls, "_make"):
-        return made_anew(tx, obj, obj.all(tx))
+        return copy_of_tuple_subclass(tx, obj, obj.all(tx))
     if obj.is_constant() or isinstance(obj, FunctionValue | BuiltinValue | TupleValue):
         return obj
     if isinstance(obj, ListValue | DictValue | SetValue):
-        must_be_bare(tx, obj)
+        guard_no_attributes(tx, obj)
         return obj.method(tx, "copy", [], {})
     if isinstance(obj, UserObject) and type(getattr(obj.cls, "__copy__", None)) is FunctionType:
         return obj.method(tx, "__copy__", [], {})
@@ -108,7 +108,7 @@ def shallow(tx: TraceContext, obj: Value) -> Value:
     raise GraphBreak("unknown-call", f"copy.copy() of {obj.describe()}")
 
 
-def must_be_bare(tx: TraceContext, obj: Value) -> None:
+def guard_no_attributes(tx: TraceContext, obj: Value) -> None:
     """Guards that an OrderedDict has no attributes, since a copy would have them too."""
     if isinstance(obj, DictValue) and obj.cls is collections.OrderedDict:
         if obj.attributes or instance_dict(obj.real):
@@ -151,9 +151,8 @@ class DeepCopy:
         if obj.is_constant() or isinstance(obj, FunctionValue | BuiltinValue):
             return obj
         if obj not in self.made and obj.source is not None and self.memo.entries:
-            noted = self.memo.entries.get(
-                id(self.tx.objects.real_object(obj))
-            )  # the program's own __deepcopy__ put it there
+            # the program's own __deepcopy__ put it there
+            noted = self.memo.entries.get(id(self.tx.objects.real_object(obj)))
             if noted is not None:
                 self.made[obj] = noted[1]
         if obj not in self.made:
@@ -176,13 +175,17 @@ class DeepCopy:
     def tuple(self, obj: TupleValue) -> Value:
         items = obj.all(self.tx)
         copied = [self.copy(item) for item in items]
-        if obj in self.made:  # it holds itself
+        if obj in self.made:  # the tuple contains itself
             return self.made[obj]
         same = all(a is b for a, b in zip(items, copied, strict=True))
-        return obj if same and not hasattr(obj.cls, "_make") else made_anew(self.tx, obj, copied)
+        return (
+            obj
+            if same and not hasattr(obj.cls, "_make")
+            else copy_of_tuple_subclass(self.tx, obj, copied)
+        )
 
     def dict(self, obj: DictValue) -> Value:
-        must_be_bare(self.tx, obj)
+        guard_no_attributes(self.tx, obj)
         made = self.made[obj] = DictValue({}, cls=obj.cls, default_factory=obj.default_factory)
         for key, value in obj.pairs(self.tx):
             made.put(self.tx, self.copy(key), self.copy(value))

@@ -22,7 +22,7 @@ def lazy_property(tx: TraceContext, wrapped: Value) -> Value:
     """The property object itself, as reading it from the class gives."""
     real = getattr(wrapped, "real", None)
     if real is None:
-        raise wrapped.unsupported("as a lazy property")
+        raise wrapped.unsupported_use("as a lazy property")
     return FrozenObject(utils._lazy_property_and_property(real))
 
 
@@ -67,7 +67,7 @@ def positive_definite(tx: TraceContext, constraint: Value, value: Value) -> Valu
 
 def matrix(value: Value) -> TensorValue:
     if not isinstance(value, TensorValue) or value.fake.dim() < 2:
-        raise value.unsupported("as a matrix")
+        raise value.unsupported_use("as a matrix")
     return value
 
 

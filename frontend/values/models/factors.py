@@ -16,10 +16,8 @@ from ..tensor.tensor import TensorValue
 if TYPE_CHECKING:
     from ..context import TraceContext
 
-PRECISE = (
-    torch.float32,
-    torch.float64,
-)  # what kernels calculate with is as precise as their results
+# what kernels calculate with is as precise as their results
+PRECISE = (torch.float32, torch.float64)
 
 
 def factor(
@@ -58,9 +56,8 @@ def factor(
         or number.fake.dtype not in PRECISE
     ):
         return None
-    named: dict[str, Value] = {
-        "copy": Constant(True)
-    }  # it may share memory with what is written to
+    # it may share memory with what is written to
+    named: dict[str, Value] = {"copy": Constant(True)}
     converted = tx.graph.call("call_method", "to", [number, Constant(self.fake.dtype)], named)
     assert isinstance(converted, TensorValue)
     return converted

@@ -27,5 +27,5 @@ def not_here(tx: TraceContext) -> Value:
 
 
 @models(is_compiling)
-def yes(tx: TraceContext) -> Value:
+def return_true(tx: TraceContext) -> Value:
     return Constant(True)

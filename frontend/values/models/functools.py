@@ -23,11 +23,12 @@ if TYPE_CHECKING:
 def partial(tx: TraceContext, function: Value, *args: Value, **kwargs: Value) -> Value:
     if lookup(function.python_type(), "__call__")[0] is None:
         raise tx.exceptions.new(TypeError, "the first argument must be callable")
+    # one of both is made
     if (
         isinstance(function, PartialValue)
         and not function.attributes
         and not has_attributes(tx, function)
-    ):  # one of both is made
+    ):
         return PartialValue(
             function.function, [*function.args, *args], {**function.kwargs, **kwargs}
         )
@@ -65,9 +66,8 @@ def update_wrapper(tx: TraceContext, wrapper: Value, wrapped: Value, **kwargs: V
                 wrapper.set_attribute(tx, name, tx.wrap(getattr(real, name), None))
         wrapper.set_attribute(tx, "__wrapped__", wrapped)
         return wrapper
-    function = (
-        wrapped.function if isinstance(wrapped, MethodValue) else wrapped
-    )  # which a bound method asks for what is copied
+    # which a bound method asks for what is copied
+    function = wrapped.function if isinstance(wrapped, MethodValue) else wrapped
     if kwargs or not isinstance(wrapper, FunctionValue) or not isinstance(function, FunctionValue):
         raise GraphBreak("unknown-call", "functools.update_wrapper() with these arguments")
     if getattr(function.real, "__type_params__", ()):

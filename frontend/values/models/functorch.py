@@ -23,10 +23,9 @@ if TYPE_CHECKING:
 
 @models(predispatch.lazy_load_decompositions)
 def lazy_load_decompositions(tx: TraceContext) -> Value:
-    predispatch.lazy_load_decompositions()  # the fake run needs it here and now
-    tx.graph.raw_call(
-        predispatch.lazy_load_decompositions, ()
-    )  # and the graph in whatever process runs it
+    predispatch.lazy_load_decompositions()  # the fake run needs it now
+    # and the graph in whatever process runs it
+    tx.graph.raw_call(predispatch.lazy_load_decompositions, ())
     return Constant(None)
 
 
@@ -71,9 +70,8 @@ def hooks_disabled_message(tx: TraceContext) -> Value:
     torch._C._autograd._saved_tensors_hooks_disable, torch._C._autograd._saved_tensors_hooks_enable
 )
 def hooks_switch(tx: TraceContext, *args: Value) -> Value:
-    return Constant(
-        None
-    )  # says only that saving hooks cannot be set inside; nothing captured sets any
+    # says only that saving hooks cannot be set inside; nothing captured sets any
+    return Constant(None)
 
 
 @models(torch._C._functorch._grad_increment_nesting)

@@ -41,10 +41,8 @@ def call(tx: TraceContext, operator: Value, *args: Value, **kwargs: Value) -> Va
     found = tx.wrap(kernel, None).call(tx, [combine, scanned, additional], {})
     if not differentiable(tx, scanned):
         return found
-    given, results = (
-        scanned.unpack(tx),
-        found.unpack(tx),
-    )  # a tuple of new tensors, as its kernel for autograd makes them
+    # a tuple of new tensors, as its kernel for autograd makes them
+    given, results = (scanned.unpack(tx), found.unpack(tx))
     if any(result.same(leaf) for result in results for leaf in given):
         raise GraphBreak("unknown-call", "associative_scan of one item, with gradients")
     return tx.make.tuple_of(results)

@@ -45,9 +45,8 @@ def signature(tx: TraceContext, obj: Value) -> Value:
     function = obj.function if isinstance(obj, MethodValue) else obj
     if not isinstance(function, FunctionValue) or function.real is None:
         raise GraphBreak("unknown-call", f"inspect.signature() of {obj.describe()}")
-    if (
-        function.attributes or tx.objects.find(function.real.__annotations__) is not None
-    ):  # they may be others by now
+    # they may be others by now
+    if function.attributes or tx.objects.find(function.real.__annotations__) is not None:
         raise GraphBreak(
             "unknown-call", f"inspect.signature() of {obj.describe()}, which was changed"
         )

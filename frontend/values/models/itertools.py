@@ -68,7 +68,7 @@ class Repeat(Iterator):
         emit.call(itertools.repeat, [self.repeated, *times])
 
 
-class Pooled(Iterator):
+class CombinationIterator(Iterator):
     """product, combinations and the like. Their items are known when they are made, from `pools`
     and `options`."""
 
@@ -248,7 +248,7 @@ class Pairwise(OneFrameIterator):
 
     def next(self, tx: TraceContext) -> Value | None:
         if self.busy:  # called by the iterator that it reads: versions of Python differ
-            raise self.unsupported("next() inside of its next()")
+            raise self.unsupported_use("next() inside of its next()")
         if self.inner is None:
             return None
         self.busy = True
@@ -364,7 +364,9 @@ def islice(tx: TraceContext, iterable: Value, *bounds: Value) -> Value:
 @models(itertools.product)
 def product(tx: TraceContext, *iterables: Value, repeat: Value | None = None) -> Value:
     options = {} if repeat is None else {"repeat": number(tx, repeat)}
-    return Pooled(itertools.product, [iterable.unpack(tx) for iterable in iterables], options)
+    return CombinationIterator(
+        itertools.product, [iterable.unpack(tx) for iterable in iterables], options
+    )
 
 
 @models(itertools.zip_longest)
@@ -402,7 +404,7 @@ def chosen(tx: TraceContext, cls: Any, iterable: Value, r: Value | None) -> Valu
         options["r"] = number(tx, r)
         if options["r"] < 0:
             raise tx.exceptions.new(ValueError, "r must be non-negative")
-    return Pooled(cls, [iterable.unpack(tx)], options)
+    return CombinationIterator(cls, [iterable.unpack(tx)], options)
 
 
 @models(itertools.accumulate)

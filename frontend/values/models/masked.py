@@ -20,7 +20,7 @@ def combine_input_and_mask(
 ) -> Value:
     """Returns the tensor with masked elements replaced by the reduction's identity."""
     if not isinstance(tensor, TensorValue):
-        raise tensor.unsupported("a masked reduction of it")
+        raise tensor.unsupported_use("a masked reduction of it")
     if mask.is_none():
         return tensor
     input_mask = tx.wrap(_ops._input_mask, None).call(tx, [tensor], {"mask": mask})

@@ -30,7 +30,7 @@ def fresh_random_state(tx: TraceContext, what: str) -> RandomState:
     state = tx.random
     used = state.seed is not None or state.stored is not None or any(map(may_draw, tx.graph.nodes))
     if used or isinstance(tx.effects, NoEffects):
-        raise GraphBreak("unknown-call", f"{what} behind what uses the generator")
+        raise GraphBreak("unknown-call", f"{what} after an operation that uses the generator")
     tx.effects.change(state)
     return state
 
@@ -44,9 +44,8 @@ def get_rng_state(tx: TraceContext) -> Value:
     return tx.wrap(torch.get_rng_state(), EnteredRandomState())
 
 
-@models(
-    ("torch.random", "manual_seed")
-)  # by name: importing torch._dynamo puts a wrapper in its place
+# by name: importing torch._dynamo puts a wrapper in its place
+@models(("torch.random", "manual_seed"))
 def manual_seed(tx: TraceContext, seed: Value) -> Value:
     if not (
         seed.is_constant() and type(seed.constant()) is int and -(2**63) <= seed.constant() < 2**64
@@ -73,7 +72,7 @@ def set_rng_state(tx: TraceContext, new: Value) -> Value:
 
 @models(torch.seed, torch.initial_seed)
 def seed(tx: TraceContext) -> Value:
-    raise GraphBreak("unknown-call", "a question to the generator")
+    raise GraphBreak("unknown-call", "a query of the random generator")
 
 
 @models(torch._C._DisableTorchDispatch, torch._C._DisableFuncTorch)

@@ -251,9 +251,8 @@ def tensor_stride(tx: TraceContext, self: TensorValue, dim: Value | None = None)
         and tx.symbols.exist
         and any(type(size) is int and size == 1 for size in self.fake.shape)
     ):
-        raise self.unsupported(
-            "the stride of a dimension of one element, where sizes vary"
-        )  # symbolic shapes give it another
+        # symbolic shapes give it another
+        raise self.unsupported_use("the stride of a dimension of one element, where sizes vary")
     if dim is None or dim.is_none():
         return tx.wrap(self.fake.stride(), None)
     return fold(tx, self.fake.stride, [dim], {})
@@ -306,7 +305,7 @@ for _name in ("bool", "int", "float", "index"):
 @method(torch.Tensor, "data_ptr", "untyped_storage", "storage", "__array__", "__dlpack__")
 @method(torch.Tensor, "register_hook", "register_post_accumulate_grad_hook")
 def tensor_memory(tx: TraceContext, self: TensorValue, *args: Value, **kwargs: Value) -> Value:
-    raise self.unsupported("memory or hooks")
+    raise self.unsupported_use("memory or hooks")
 
 
 @method(torch.Tensor, "backward")
@@ -347,9 +346,8 @@ def tensor_addcdiv(
         return tx.graph.call("call_method", "addcdiv_", [self, tensor1, tensor2], named)
     fakes = [part.fake for part in parts if isinstance(part, TensorValue)]
     gradients = torch.is_grad_enabled() and any(fake.requires_grad for fake in fakes)
-    if (
-        value.fake.dtype is torch.float64
-    ):  # what Python would calculate; the kernel takes it as precise as the tensors are
+    # what Python would calculate; the kernel takes it as precise as the tensors are
+    if value.fake.dtype is torch.float64:
         value = tx.graph.call("call_method", "to", [value, Constant(self.fake.dtype)], {})
         assert isinstance(value, TensorValue)
         fakes[-1] = value.fake
@@ -408,13 +406,13 @@ def tensor_metadata(tx: TraceContext, self: TensorValue, *args: Value, **kwargs:
 @method(torch.Tensor, "_is_view")
 def tensor_is_view(tx: TraceContext, self: TensorValue) -> Value:
     if self.source is not None:  # guards on tensors do not cover it
-        raise self.unsupported("_is_view()")
+        raise self.unsupported_use("_is_view()")
     return Constant(self.fake._is_view())
 
 
 @method(torch.Tensor, "is_shared")
 def tensor_is_shared(tx: TraceContext, self: TensorValue) -> Value:
-    raise self.unsupported("is_shared()")  # a view of an input shares its memory
+    raise self.unsupported_use("is_shared()")  # a view of an input shares its memory
 
 
 @method(torch.Tensor, "type")
@@ -428,7 +426,7 @@ def tensor_type(
 
 @method(torch.Tensor, "__class_getitem__", "__deepcopy__", "__reduce_ex__", "__torch_function__")
 def tensor_protocol(tx: TraceContext, self: TensorValue, *args: Value, **kwargs: Value) -> Value:
-    raise self.unsupported("a protocol method")
+    raise self.unsupported_use("a protocol method")
 
 
 @method(torch.Tensor, "new")
@@ -436,7 +434,7 @@ def tensor_new(tx: TraceContext, self: TensorValue, *args: Value) -> Value:
     """Tensor.new(*sizes). Breaks for data."""
     numbers = all(issubclass(arg.python_type(), int) for arg in args)
     if not numbers and not (len(args) == 1 and args[0].python_type() is torch.Size):
-        raise self.unsupported("Tensor.new")
+        raise self.unsupported_use("Tensor.new")
     return self.method(
         tx, "new_empty", [TupleValue(list(args) or [Constant(0)]) if numbers else args[0]], {}
     )

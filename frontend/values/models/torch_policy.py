@@ -18,9 +18,8 @@ import torch._ops
 import torch.functional
 import torch.nn.functional as F
 
-ALLOWED: set[int] = (
-    set()
-)  # ids of functions declared by allow_in_graph; they are kept alive by ALLOWED_OBJECTS
+# ids of functions declared by allow_in_graph; they are kept alive by ALLOWED_OBJECTS
+ALLOWED: set[int] = set()
 ALLOWED_OBJECTS: list[Any] = []
 
 # Functions of torch's namespaces that look like operators and are not: they change modes, or answer
@@ -125,9 +124,8 @@ def is_pure(function: Any) -> bool:
         return True
     if isinstance(function, types.BuiltinFunctionType | types.BuiltinMethodType):
         receiver = function.__self__
-        if isinstance(
-            receiver, types.ModuleType
-        ):  # another copy of a module has functions that IMPURE and models do not know
+        # another copy of a module has functions that IMPURE and models do not know
+        if isinstance(receiver, types.ModuleType):
             return (
                 receiver.__name__ in PURE_MODULES and sys.modules.get(receiver.__name__) is receiver
             )

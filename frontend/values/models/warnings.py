@@ -52,7 +52,7 @@ def warn(
     tx.guards.add(
         ModuleSource("warnings"),
         Kind.PYTHON,
-        (f"shows {warning} by {receiver}", still_shows(warning, receiver)),
+        (f"shows {warning} by {receiver}", shows_as_now(warning, receiver)),
     )
     where = (Constant(code.co_filename), Constant(line), FrozenObject(namespace))
     tx.effects.output(
@@ -63,5 +63,5 @@ def warn(
     return Constant(None)
 
 
-def still_shows(warning: tuple[Any, ...], receiver: str) -> Callable[[Any], bool]:
+def shows_as_now(warning: tuple[Any, ...], receiver: str) -> Callable[[Any], bool]:
     return lambda module: warning_receiver() == receiver and not raises(*warning)

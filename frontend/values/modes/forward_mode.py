@@ -30,7 +30,7 @@ class ForwardMode(Value):
     def attribute(self, tx: TraceContext, name: str) -> Value:
         if name in ("__enter__", "__exit__"):
             return ForwardModeMethod(self, name)
-        raise self.unsupported(f"attribute {name}")
+        raise self.unsupported_use(f"attribute {name}")
 
 
 class ForwardModeMethod(Value):

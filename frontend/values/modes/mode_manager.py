@@ -49,9 +49,8 @@ class ModeManager(Mutable):
         self.cls, self.arguments, self.keywords, self.real = cls, arguments, keywords, real
         self.saved: Any = None
         self.prev: bool | None = None
-        self.last: bool | None = (
-            None  # what entering it last found, for an existing one: it shows as its `prev`
-        )
+        # what entering it last found, for an existing one: it shows as its `prev`
+        self.last: bool | None = None
 
     def python_type(self) -> type:
         return self.cls if self.real is None else type(self.real)
@@ -70,7 +69,7 @@ class ModeManager(Mutable):
             return ManagerMethod(self, name)
         if name == "__class__":
             return tx.wrap(self.python_type(), None)
-        raise self.unsupported(f"attribute {name}")
+        raise self.unsupported_use(f"attribute {name}")
 
     def call(self, tx: TraceContext, args: list[Value], kwargs: dict[str, Value]) -> Value:
         if (
@@ -84,7 +83,7 @@ class ModeManager(Mutable):
     def clone(self, tx: TraceContext) -> Value:
         """manager.clone(): returns a manager like it that is not entered."""
         if self.cls in AUTOCASTS:
-            raise self.unsupported("method clone")
+            raise self.unsupported_use("method clone")
         made = ModeManager(self.cls, self.arguments, self.keywords)
         if self.cls is torch.set_grad_enabled:
             made.switch(tx)
@@ -105,13 +104,12 @@ class ModeManager(Mutable):
         return Constant(None)
 
     def exit(self, tx: TraceContext) -> Value:
-        if (
-            self.real is not None and self.saved is None and not tx.modes.open
-        ):  # entered before the frame, or before a break
+        # entered before the frame, or before a break
+        if self.real is not None and self.saved is None and not tx.modes.open:
             tx.modes.leave_existing(tx, self)
             return Constant(None)
         if not tx.modes.open or tx.modes.open[-1] is not self:
-            raise GraphBreak("unsupported-value", f"{self.cls.__name__} left out of order")
+            raise GraphBreak("unsupported-value", f"{self.cls.__name__} exited out of order")
         tx.effects.change(self)
         tx.modes.open.pop()
         tx.modes.leave(tx, self.cls, self.saved[0])
@@ -174,7 +172,7 @@ class NullManager(Value):
     def attribute(self, tx: TraceContext, name: str) -> Value:
         if name in ("__enter__", "__exit__"):
             return NullMethod(self, name)
-        raise self.unsupported(f"attribute {name}")
+        raise self.unsupported_use(f"attribute {name}")
 
     def reconstruct(self, emit: Emitter) -> None:
         emit.call(contextlib.nullcontext, [self.result])
@@ -212,16 +210,15 @@ class TorchModes:
         self.open: list[ModeManager] = []
         self.left: list[ModeManager] = []
         self.grad_at_start = torch.is_grad_enabled()
-        self.lasting_grad: bool | None = (
-            None  # the grad mode that the program leaves behind, where that has to be said
-        )
+        # the grad mode at the program's end, where it must be set
+        self.lasting_grad: bool | None = None
         self.level_positions: list[
             int
         ] = []  # of the levels of torch.func opened so far, outermost first
         self.subclasses_off = 0  # how often DisableTorchFunctionSubclass is entered
         self.cleanups: list[
             tuple[str, Any, Any]
-        ] = []  # what was entered for real while tracing: kind, object, node
+        ] = []  # modes really entered while tracing: kind, object, node
 
     def enter(
         self, tx: TraceContext, cls: type, arguments: list[Any], keywords: dict[str, Any]
@@ -276,9 +273,8 @@ class TorchModes:
         self.level_positions.append(tx.frames.root_break_position())
         node = tx.graph.raw_call(LEVELS[what], arguments)
         level = LEVELS[what](*arguments)
-        self.cleanups.append(
-            (what, level, node if what == "forward" else level)
-        )  # the graph may find another mode
+        # the graph may find another mode
+        self.cleanups.append((what, level, node if what == "forward" else level))
         return level
 
     def position_outside_levels(self) -> int | None:
@@ -290,7 +286,9 @@ class TorchModes:
 
     def leave_level(self, tx: TraceContext, what: str) -> None:
         if not self.cleanups or self.cleanups[-1][0] != what:
-            raise GraphBreak("unsupported-value", f"a level of torch.func.{what} left out of order")
+            raise GraphBreak(
+                "unsupported-value", f"a level of torch.func.{what} exited out of order"
+            )
         self._undo(self.cleanups.pop(), tx)
 
     def _undo(self, cleanup: tuple[str, Any, Any], tx: TraceContext | None) -> None:
@@ -374,10 +372,8 @@ MODE_SWITCHES = frozenset({
     autocast_mode._enter_autocast,
     autocast_mode._exit_autocast,
 })  # fmt: skip
-OUTER = (
-    "_framejit_outer",
-    "_framejit_outer_grad",
-)  # where an inference_mode entered at a break keeps that mode, and grad mode, outside
+# where an inference_mode entered at a break keeps that mode, and grad mode, outside
+OUTER = ("_framejit_outer", "_framejit_outer_grad")
 AUTOCAST_FOUND = ("prev_fastdtype", "prev", "prev_cache_enabled")
 
 GRAD_MODES = {
@@ -447,7 +443,9 @@ SETTINGS: dict[type, tuple[str, ...]] = {
 @wraps(*SETTINGS)
 def wrap_mode_manager(tx: TraceContext, obj: Any, source: Source | None) -> Value:
     if source is None:
-        raise GraphBreak("unsupported-value", f"a {type(obj).__name__} that no path leads to")
+        raise GraphBreak(
+            "unsupported-value", f"a {type(obj).__name__} without a path from the frame"
+        )
     tx.guards.add(source, Kind.TYPE, type(obj))
     settings = [
         tx.wrap(getattr(obj, name), AttrSource(source, name)).constant()

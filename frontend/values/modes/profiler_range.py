@@ -48,7 +48,7 @@ class DispatchWithoutSubclasses(Value):
     def attribute(self, tx: Any, name: str) -> Value:
         if name in ("__enter__", "__exit__"):
             return Switch(self, 1 if name == "__enter__" else -1)
-        raise self.unsupported(f"attribute {name}")
+        raise self.unsupported_use(f"attribute {name}")
 
 
 class Switch(Value):

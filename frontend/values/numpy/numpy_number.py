@@ -53,9 +53,8 @@ def is_function(obj: Any) -> bool:
 def operand(number: Any) -> Any:
     """The Python number for which torch takes a numpy scalar."""
     if type(number).__name__ in ("bool", "bool_"):
-        raise GraphBreak(
-            "unsupported-value", "a numpy.bool as an operand of a tensor"
-        )  # a number to some, a truth value to others
+        # a number to some, a truth value to others
+        raise GraphBreak("unsupported-value", "a numpy.bool as an operand of a tensor")
     return number.item()
 
 

@@ -111,7 +111,7 @@ def _rely_on_bases(tx: TraceContext, cls: type, name: str, path: Source | None, 
         if of is None:
             raise GraphBreak(
                 "unsupported-value",
-                f"attribute {name}, stored in a base of a class that no path leads to",
+                f"attribute {name}, stored in a base of a class without a path from the frame",
             )
         if (id(owner), name) not in tx.effects.globals:
             tx.guards.add(ClassDict(MroItem(of, position) if position else of), Kind.ABSENT, name)
@@ -235,7 +235,8 @@ class ClassValue(Value):
             and isinstance(first, types.GetSetDescriptorType)
             and name not in vars(self.cls)
         ):
-            raise self.unsupported(f"attribute {name}")  # its own: what is inherited does not count
+            # its own: what is inherited does not count
+            raise self.unsupported_use(f"attribute {name}")
         if meta not in (None, type) and hasattr(type(first), "__set__"):
             return self._of_metaclass(tx, name)
         raw, source = raw_attribute(tx, self.cls, name, self.path(tx))
@@ -269,7 +270,7 @@ class ClassValue(Value):
             raw, types.MethodDescriptorType | types.WrapperDescriptorType | property
         ):
             if type(lookup(type(raw), "__get__")[1]) is not types.FunctionType:
-                raise self.unsupported(f"attribute {name}")
+                raise self.unsupported_use(f"attribute {name}")
             return tx.wrap(raw, source).method(tx, "__get__", [tx.wrap(None, None), self], {})
         return tx.objects.wrap_held(raw, source)
 
@@ -314,9 +315,8 @@ class ClassValue(Value):
             self.cls, "__class_getitem__"
         ):
             generic: Any = self.cls
-            return tx.wrap(
-                generic[python_object(tx, key)], None
-            )  # an annotation: list[int], Callable[[int], int]
+            # an annotation: list[int], Callable[[int], int]
+            return tx.wrap(generic[python_object(tx, key)], None)
         return super().item(tx, key)
 
     def iterator(self, tx: TraceContext) -> Value:

@@ -34,7 +34,7 @@ class EnumMember(Constant):
         if type(raw) in (property, enum.property) and raw.fget is not None:
             return tx.wrap(raw.fget, None).call(tx, [self], {})
         if name == "__dict__":
-            raise self.unsupported("its __dict__")
+            raise self.unsupported_use("its __dict__")
         own = None if hasattr(type(raw), "__set__") else self.own_attribute(tx, name)
         return super().attribute(tx, name) if own is None else own
 
@@ -45,7 +45,7 @@ class EnumMember(Constant):
             return super().method(tx, name, args, kwargs)
         found = self.attribute(tx, name)
         if isinstance(found, ConstantMethod):
-            raise self.unsupported(f"method {name}")
+            raise self.unsupported_use(f"method {name}")
         return found.call(tx, args, kwargs)
 
     def iterator(self, tx: TraceContext) -> Value:

@@ -122,18 +122,17 @@ class ExceptionValue(UserObject):
     def text(self, tx: TraceContext) -> Value:
         """str(exception), if its class does not redefine it."""
         owner = lookup(self.cls, "__str__")[0]
-        owner = (
-            BaseException if owner in (NameError, AttributeError) else owner
-        )  # they have it from BaseException
+        # they have it from BaseException
+        owner = BaseException if owner in (NameError, AttributeError) else owner
         if owner not in TEXTS:
-            raise self.unsupported("text")
+            raise self.unsupported_use("text")
         args = tx.look(self.attribute(tx, "args"))
         return tx.wrap(TEXTS[owner](args.constant()), None)
 
     def representation(self, tx: TraceContext) -> Value:
         """repr(exception), if its class does not redefine it."""
         if lookup(self.cls, "__repr__")[0] is not BaseException:
-            raise self.unsupported("repr()")
+            raise self.unsupported_use("repr()")
         args = tx.look(self.attribute(tx, "args")).literal(tx)
         return Constant(
             f"{self.cls.__name__}({args[0]!r})"
@@ -169,6 +168,8 @@ TEXTS: dict[type, Callable[[Any], str]] = {
 @wraps_subclasses(BaseException)
 def wrap_exception(tx: TraceContext, obj: BaseException, source: Source | None) -> Value:
     if source is None:
-        raise GraphBreak("unsupported-value", f"a {type(obj).__name__} that no path leads to")
+        raise GraphBreak(
+            "unsupported-value", f"a {type(obj).__name__} without a path from the frame"
+        )
     tx.guards.add(source, Kind.TYPE, type(obj))
     return tx.objects.remember(obj, ExceptionValue(type(obj), [], obj, source))

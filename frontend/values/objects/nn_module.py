@@ -160,6 +160,8 @@ class ModuleValue(UserObject):
 @wraps_subclasses(torch.nn.Module)
 def wrap_nn_module(tx: TraceContext, obj: torch.nn.Module, source: Source | None) -> Value:
     if source is None:
-        raise GraphBreak("unsupported-value", f"a {type(obj).__name__} that no path leads to")
+        raise GraphBreak(
+            "unsupported-value", f"a {type(obj).__name__} without a path from the frame"
+        )
     tx.guards.add(source, Kind.TYPE, type(obj))
     return tx.objects.remember(obj, ModuleValue(type(obj), obj, source))

@@ -64,9 +64,8 @@ class UserObject(Mutable):
             base.outer = self
         self.attrs: dict[str, Value | None] = {}
         self.renewed: set[str] = set()  # deleted and stored again, so behind the others now
-        self.namespace: Value | None = (
-            None  # the instance dictionary as an object, once it was read
-        )
+        # the instance dictionary as an object, once it was read
+        self.namespace: Value | None = None
         self.seen: dict[str, Value] = {}  # instance attributes of `real` looked at so far
 
     def python_type(self) -> type:
@@ -83,7 +82,7 @@ class UserObject(Mutable):
         if found is None:
             raise tx.exceptions.new(TypeError, f"unhashable type: '{self.cls.__name__}'")
         if found is not object.__hash__ or lookup(self.cls, "__eq__")[1] is not object.__eq__:
-            raise self.unsupported("as a dictionary key, by its own __hash__ or __eq__")
+            raise self.unsupported_use("as a dictionary key, by its own __hash__ or __eq__")
         return tx.objects.identity_key(self, self.real)
 
     # attributes
@@ -98,7 +97,7 @@ class UserObject(Mutable):
         if own is None:
             return None
         if not self.seen and not has_plain_names(own):
-            raise self.unsupported("its dictionary has keys that are no names")
+            raise self.unsupported_use("its dictionary has keys that are no names")
         path = self.source and InstanceDict(self.source)
         if name not in own:
             tx.guards.add(path, Kind.ABSENT, name)
@@ -207,7 +206,7 @@ class UserObject(Mutable):
         """Leaves to Python what an object that finds attributes in its own way, in C, has under a
         name: another thing in each thread, say."""
         if has_own_lookup(self.cls):
-            raise self.unsupported(f"attribute '{name}', which its class looks up in C")
+            raise self.unsupported_use(f"attribute '{name}', which its class looks up in C")
 
     def _of_base(self, raw: types.MemberDescriptorType) -> bool:
         """Whether a slot belongs to the builtin container inside."""
@@ -235,13 +234,12 @@ class UserObject(Mutable):
         getter = lookup(type(raw), "__get__")[1]
         if type(getter) is not types.FunctionType:
             in_c = isinstance(getter, types.WrapperDescriptorType)
-            if (
-                in_c and self.real is not None and name not in self.attrs
-            ):  # it reads the object itself
+            # it reads the object itself
+            if in_c and self.real is not None and name not in self.attrs:
                 return tx.wrap(
                     getattr(self.real, name), self.source and AttrSource(self.source, name)
                 )
-            raise self.unsupported(f"attribute {name}")
+            raise self.unsupported_use(f"attribute {name}")
         return tx.wrap(raw, source).method(tx, "__get__", [self, ClassValue(self.cls)], {})
 
     def set_attribute(self, tx: TraceContext, name: str, value: Value) -> None:
@@ -447,9 +445,8 @@ class UserObject(Mutable):
 
     def mapping_pairs(self, tx: TraceContext) -> list[tuple[Value, Value]]:
         if self.base is not None and lookup(self.cls, "__iter__")[1] is ITER_OF_DICT:
-            return self.base.mapping_pairs(
-                tx
-            )  # C takes its items, whatever the class has for keys() and __getitem__
+            # C takes its items, whatever the class has for keys() and __getitem__
+            return self.base.mapping_pairs(tx)
         if hasattr(self.cls, "keys"):
             return [(key, self.item(tx, key)) for key in self.method(tx, "keys", [], {}).unpack(tx)]
         return super().mapping_pairs(tx)
@@ -604,7 +601,9 @@ def wrap_object(tx: TraceContext, obj: Any, source: Source | None) -> Value:
     if type(obj).__module__ == "numpy" and is_numpys(obj):
         return wrap_numpys(tx, obj, source)
     if source is None:
-        raise GraphBreak("unsupported-value", f"a {type(obj).__name__} that no path leads to")
+        raise GraphBreak(
+            "unsupported-value", f"a {type(obj).__name__} without a path from the frame"
+        )
     tx.guards.add(source, Kind.TYPE, type(obj))
     base: BuiltinContainer | None = None
     cls = type(obj)  # what an object says of itself may be another's class

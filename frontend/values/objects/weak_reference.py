@@ -36,7 +36,7 @@ class WeakReference(Value):
             return super().call(tx, args, kwargs)
         referent = self.real()
         if referent is not None and tx.objects.may_be_gone(referent):
-            raise self.unsupported("called where its object may be gone")
+            raise self.unsupported_use("called where its object may be gone")
         return tx.wrap(referent, Referent(self.source))
 
     def compare(self, tx: TraceContext, op: Operation, other: Value) -> Value | None:
@@ -57,6 +57,6 @@ def wrap_reference(
     tx: TraceContext, obj: weakref.ReferenceType[Any], source: Source | None
 ) -> Value:
     if source is None:
-        raise GraphBreak("unsupported-value", "a weak reference that no path leads to")
+        raise GraphBreak("unsupported-value", "a weak reference without a path from the frame")
     tx.guards.add(source, Kind.TYPE, weakref.ReferenceType)
     return tx.objects.remember(obj, WeakReference(obj, source))

@@ -39,9 +39,8 @@ class ContextValue(UserObject):
 
     def __init__(self, needs: Sequence[bool] | None) -> None:
         super().__init__(FunctionCtx)
-        self.needs = (
-            None if needs is None else tuple(needs)
-        )  # None: that may differ from call to call
+        # None: that may differ from call to call
+        self.needs = None if needs is None else tuple(needs)
         self.saved: list[Value] | None = None  # known when backward is interpreted
 
     def generic_attribute(self, tx: TraceContext, name: str) -> Value:
@@ -54,7 +53,7 @@ class ContextValue(UserObject):
             and hasattr(torch._C._FunctionBase, name)
             and not hasattr(FunctionCtx, name)
         ):
-            raise self.unsupported(f"attribute {name}")
+            raise self.unsupported_use(f"attribute {name}")
         return super().generic_attribute(tx, name)
 
     def declared_tensors(self, tx: TraceContext, name: str, otherwise: Any) -> list[Value]:
@@ -67,10 +66,8 @@ class ContextValue(UserObject):
         raise CannotReconstruct(self)
 
 
-OTHER_BACKWARDS = (
-    "boxed_grads_call",
-    "clear_saved_tensors_on_access",
-)  # attributes of a class whose backward is called in another way
+# attributes of a class whose backward is called in another way
+OTHER_BACKWARDS = ("boxed_grads_call", "clear_saved_tensors_on_access")
 ONCE = once_differentiable(print).__code__  # of every backward under that decorator
 
 
@@ -199,7 +196,7 @@ def follow_rule(
 def with_defaults(forward: Value, args: list[Value]) -> list[Value]:
     """The arguments as setup_context gets them, including defaults."""
     if not isinstance(forward, FunctionValue) or forward.code.co_kwonlyargcount:
-        raise forward.unsupported("forward of a function with setup_context")
+        raise forward.unsupported_use("forward of a function with setup_context")
     missing = forward.code.co_argcount - len(args)
     return args + forward.defaults[len(forward.defaults) - missing :] if missing > 0 else args
 
@@ -305,7 +302,9 @@ def gradient_nodes(args: list[Value], returned: list[Value]) -> list[torch.fx.No
         if isinstance(arg, TensorValue):
             gradients.append(value.node if isinstance(value, TensorValue) else None)
         elif isinstance(value, TensorValue):
-            raise GraphBreak("exception-leaves", "RuntimeError: a gradient for what is no tensor")
+            raise GraphBreak(
+                "exception-leaves", "RuntimeError: a gradient for an argument that is not a tensor"
+            )
     return gradients
 
 

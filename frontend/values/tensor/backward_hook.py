@@ -143,11 +143,11 @@ def existing(tx: TraceContext, value: Value) -> Any:
     found = value.object if isinstance(value, LazyValue) else tx.objects.real_object(value)
     if found is None or value.source is None:
         raise break_here()
-    tx.guards.add(value.source, Kind.PYTHON, ("is the same object", is_still(found)))
+    tx.guards.add(value.source, Kind.PYTHON, ("is the same object", is_same_object_as(found)))
     return found
 
 
-def is_still(known: Any) -> Callable[[Any], bool]:
+def is_same_object_as(known: Any) -> Callable[[Any], bool]:
     """Whether an object is this one, which is not kept alive, as Kind.IS would."""
     reference = weakref.ref(known)
     return lambda obj: obj is reference()

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 @wraps_subclasses(torch.Tensor, torch._C._TensorBase)
 def wrap_tensor(tx: TraceContext, obj: torch.Tensor, source: Source | None) -> Value:
     if source is None:
-        raise GraphBreak("unsupported-value", "a tensor that no path leads to")
+        raise GraphBreak("unsupported-value", "a tensor without a path from the frame")
     why = why_opaque(obj)
     if (
         why is not None

@@ -48,14 +48,14 @@ class OpaqueTensor(Value):
     def key(self, tx: TraceContext) -> Any:
         return tx.objects.identity_key(self, self.real)
 
-    def unsupported(self, what: str) -> GraphBreak:
+    def unsupported_use(self, what: str) -> GraphBreak:
         return GraphBreak("subclass", f"{self.why} ({what})")
 
     def constant(self) -> Any:
-        raise self.unsupported("its contents")
+        raise self.unsupported_use("its contents")
 
     def call(self, tx: TraceContext, args: list[Value], kwargs: dict[str, Value]) -> Value:
-        raise self.unsupported("a call of it")
+        raise self.unsupported_use("a call of it")
 
 
 def is_opaque(real: Any) -> bool:

@@ -16,7 +16,7 @@ import torch
 import torch.fx
 
 from ....guards.guard import Kind
-from ....guards.source import Calculated, Source, safe_repr
+from ....guards.source import CalculatedNumber, Source, safe_repr
 from ..base import Value
 from ..constant import Constant, VaryingLiteral, fold, wrap_literal
 from ..registry import wraps
@@ -61,13 +61,11 @@ class SymbolicNumber(VaryingLiteral):
         operands: tuple[Value, ...] = (), node: torch.fx.Node | None = None,
     ) -> None:  # fmt: skip
         super().__init__(source)
-        self.owner, self.sym, self.function, self.operands, self.node = (
-            owner,
-            sym,
-            function,
-            operands,
-            node,
-        )
+        self.owner = owner
+        self.sym = sym
+        self.function = function
+        self.operands = operands
+        self.node = node
 
     def python_type(self) -> type:
         return CLASSES[type(self.sym)]
@@ -174,7 +172,7 @@ def path_of_call(function: Callable[..., Any], operands: Sequence[Value]) -> Sou
     path = path_of(operands[varying[0]])
     literals = [one.object if isinstance(one, Constant) else None for one in operands]
     before, after = tuple(literals[: varying[0]]), tuple(literals[varying[0] + 1 :])
-    return path and Calculated(path, function, before, after, safe_repr((before, after)))
+    return path and CalculatedNumber(path, function, before, after, safe_repr((before, after)))
 
 
 def calculate_operation(tx: TraceContext, op: Operation, left: Value, right: Value) -> Value | None:

@@ -93,7 +93,7 @@ class TensorValue(Value):
         if not hasattr(self.cls, name):
             return self._own_attribute(tx, name)
         if name.startswith("__") or not callable(getattr(self.cls, name)):
-            raise self.unsupported(f"attribute {name}")
+            raise self.unsupported_use(f"attribute {name}")
         return TensorMethod(self, name)
 
     def _own_attribute(self, tx: TraceContext, name: str) -> Value:
@@ -293,11 +293,11 @@ def _grad(tx: TraceContext, tensor: TensorValue) -> Value:
     if tensor.source is None:
         if tensor.fake.is_leaf and not tensor.fake.requires_grad:
             return Constant(None)
-        raise tensor.unsupported("attribute grad of a tensor made inside")
+        raise tensor.unsupported_use("attribute grad of a tensor made inside")
     real = tensor.real
     assert real is not None
     if not (tensor.is_leaf(tx) or tensor.ask_autograd(tx, "retains_grad")):
-        raise tensor.unsupported(
+        raise tensor.unsupported_use(
             "attribute grad of a tensor that is no leaf, at which torch warns,"
         )
     return tx.wrap(real.grad, AttrSource(tensor.source, "grad"))
@@ -312,7 +312,7 @@ def _node_attribute(name: str) -> Callable[[TraceContext, TensorValue], Value]:
 
     def read(tx: TraceContext, tensor: TensorValue) -> Value:
         if tensor.source is not None and tensor.fake.requires_grad:
-            raise tensor.unsupported(f"attribute {name}")
+            raise tensor.unsupported_use(f"attribute {name}")
         return Constant(getattr(tensor.fake, name))
 
     return read
@@ -321,7 +321,7 @@ def _node_attribute(name: str) -> Callable[[TraceContext, TensorValue], Value]:
 def _grad_fn(tx: TraceContext, tensor: TensorValue) -> Value:
     if tensor.is_leaf(tx):
         return Constant(None)
-    raise tensor.unsupported("attribute grad_fn")
+    raise tensor.unsupported_use("attribute grad_fn")
 
 
 def _class(tx: TraceContext, tensor: TensorValue) -> Value:

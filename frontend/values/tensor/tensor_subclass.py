@@ -78,7 +78,7 @@ class TensorObject(UserObject):
         return IdentityKey(self)
 
     def literal(self, tx: TraceContext) -> Any:
-        raise self.unsupported("where a literal is needed")
+        raise self.unsupported_use("where a literal is needed")
 
     def truth(self, tx: TraceContext) -> bool:
         return self.plain.truth(tx)
@@ -211,7 +211,7 @@ class StandIns:
             return slice(*map(self.of, value.parts))
         if value.is_constant():
             return value.constant()
-        raise value.unsupported("beside a tensor subclass")
+        raise value.unsupported_use("beside a tensor subclass")
 
     def keep(self, stand_in: Any, value: Value) -> Any:
         self.kept.append(stand_in)

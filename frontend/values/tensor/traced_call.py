@@ -81,7 +81,7 @@ class NoEffects:
         if value.source is not None or value.epoch or any(value is other for other in self.outside):
             raise GraphBreak(
                 "unsupported-mutation",
-                f"of {value.describe()} in a call that is differentiated as one",
+                f"of {value.describe()} in a call that becomes one autograd node",
             )
 
     @property
@@ -94,11 +94,11 @@ class NoEffects:
     def expect(
         self, fact: torch.fx.Node, position: int, branch: tuple[int, int] | None = None
     ) -> None:
-        raise GraphBreak("data-dependent-branch", " in a call that is differentiated as one")
+        raise GraphBreak("data-dependent-branch", " in a call that becomes one autograd node")
 
     def set_global(self, where: Any, name: str, value: Value) -> None:
         raise GraphBreak(
-            "unsupported-mutation", f"of global '{name}' in a call that is differentiated as one"
+            "unsupported-mutation", f"of global '{name}' in a call that becomes one autograd node"
         )
 
 

@@ -1,4 +1,5 @@
-"""Strides of gradients are eager's, however the incoming gradients lie in memory, and nothing is copied where they agree."""
+"""Strides of gradients are eager's, however the incoming gradients lie in memory, and nothing is
+copied where they agree."""
 
 from __future__ import annotations
 

@@ -24,7 +24,7 @@ def graph(grad):
 ])  # fmt: skip
 def test_order_on_a_device(monkeypatch, grad, order):
     monkeypatch.setattr(candidates, "device_types", lambda gm: {"cuda"})
-    monkeypatch.setattr(candidates, "unsafe", lambda gm: "")
+    monkeypatch.setattr(candidates, "reason_not_recordable", lambda gm: "")
     monkeypatch.setattr(candidates, "reason_to_refuse", lambda backend, gm: "")
     with torch.set_grad_enabled(grad):
         assert [

@@ -421,7 +421,8 @@ def test_memory_that_is_written_is_looked_at_and_nothing_else_changes(
 
 
 def at(start, change):
-    """A candidate that is right but for what it does to memory that lies `start` elements from the first input's first one."""
+    """A candidate that is right but for what it does to memory that lies `start` elements from the
+    first input's first one."""
 
     def candidate(gm, example_inputs):
         def run(*args):
@@ -460,7 +461,8 @@ def writes_first(first, *others):
     return (first * 2).sin() + sum((other.float().sum() for other in others), torch.zeros(()))
 
 
-# How the inputs lie in one memory of eight rows of six, which element is written wrongly, and what is said of it.
+# How the inputs lie in one memory of eight rows of six, which element is written wrongly, and what
+# is said of it.
 BEHIND_ALIASES = [
     (halves, 4 * 6 + 2, "input 1 afterwards"), (columns, 3, "input 1 afterwards"), (columns, 6 + 4, "input 1 afterwards"),
     (rows_apart, 6 + 1, "memory between inputs"), (rows_apart, 3 * 6, "input 1 afterwards"),

@@ -1,4 +1,5 @@
-"""A graph runs as captured until that has taken a share of what trying other backends is likely to take; then it is compiled for good."""
+"""A graph runs as captured until that has taken a share of what trying other backends is likely to
+take; then it is compiled for good."""
 
 from __future__ import annotations
 
@@ -6,7 +7,7 @@ import framejit
 import pytest
 import torch
 from framejit.backends.autotune import patience
-from framejit.backends.autotune.patience import Forecast, Waiting, forecast
+from framejit.backends.autotune.patience import Forecast, WaitingGraph, forecast
 from framejit.events import Chosen, Seen
 
 
@@ -91,7 +92,9 @@ def test_slow_first_calls_are_not_taken_for_all(monkeypatch):
     clock = iter([0.0, 5.0, 5.0, 5.001, 6.0, 6.001, 7.0, 7.001, 8.0, 8.001])
     monkeypatch.setattr(patience.time, "perf_counter", lambda: next(clock))
     asked = []
-    waiting = Waiting(lambda: None, due_s=0.0045, share=1.0, promote=lambda: asked.append(True))
+    waiting = WaitingGraph(
+        lambda: None, due_s=0.0045, share=1.0, promote=lambda: asked.append(True)
+    )
     counts = []
     for _ in range(5):
         waiting()

@@ -17,7 +17,8 @@ def inputs(rows):
 
 @pytest.fixture
 def builds():
-    """Backends that count how often they are asked, and give what their functions make of the graph."""
+    """Backends that count how often they are asked, and give what their functions make of the
+    graph."""
     counted = []
 
     def register(name, run):

@@ -29,7 +29,8 @@ def slow_to_compile(gm, example_inputs):
 
 
 def unrecordable(below, at_call):
-    """What recording makes of a backend's work that cannot be recorded: it says so at a call, and runs it."""
+    """What recording makes of a backend's work that cannot be recorded: it says so at a call, and
+    runs it."""
 
     def compile_recorded(gm, example_inputs, report):
         call, calls = below(gm, example_inputs), []

@@ -1,4 +1,5 @@
-"""`verify=N`: what a backend gets wrong in its first calls is noticed, and the results are eager's all the same."""
+"""`verify=N`: what a backend gets wrong in its first calls is noticed, and the results are eager's
+all the same."""
 
 from __future__ import annotations
 

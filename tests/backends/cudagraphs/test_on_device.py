@@ -1,4 +1,5 @@
-"""Recorded graphs on a CUDA device: the same as eager in all that a program can see, and told where not recorded."""
+"""Recorded graphs on a CUDA device: the same as eager in all that a program can see, and told where
+not recorded."""
 
 from __future__ import annotations
 
@@ -36,7 +37,8 @@ def rand(*sizes, **more):
 
 
 def check(function, make, calls=6):
-    """Calls both on inputs made anew; results and inputs must be the same, also those of earlier calls at the end."""
+    """Calls both on inputs made anew; results and inputs must be the same, also those of earlier
+    calls at the end."""
     compiled = record(function)
     kept = []
     for _ in range(calls):
@@ -170,7 +172,7 @@ def test_a_recording_that_fails_halfway():
             y = x * 2
             return (y * float(y.sum()),)  # the host waits, which nobody can see beforehand
 
-        return graphed_module.Graphed(
+        return graphed_module.GraphedCallable(
             graphed_module.Work(run, 0), Reporter("f", "", lambda event: said.append(event.text))
         )
 

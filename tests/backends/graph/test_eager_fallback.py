@@ -1,4 +1,5 @@
-"""Compiled graphs that raise: where the captured one does not it takes over for good, with one warning; what is the user's is raised."""
+"""Compiled graphs that raise: where the captured one does not it takes over for good, with one
+warning; what is the user's is raised."""
 
 from __future__ import annotations
 
@@ -193,7 +194,8 @@ class Fussy(torch.autograd.Function):
     ],
 )
 def test_an_operator_that_refuses_numbers_behind_a_write(operation, good, bad):
-    """Nothing is lost and nothing happens twice: neither what was written nor what Python did before."""
+    """Nothing is lost and nothing happens twice: neither what was written nor what Python did
+    before."""
 
     def run(x, value, log):
         log.append("before")

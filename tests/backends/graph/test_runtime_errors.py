@@ -1,4 +1,5 @@
-"""What a node may do: whether it draws random numbers is told from its arguments, and must never be denied where it does."""
+"""What a node may do: whether it draws random numbers is told from its arguments, and must never be
+denied where it does."""
 
 from __future__ import annotations
 
@@ -142,7 +143,8 @@ def adds_out_of_place(m, x):
 
 @pytest.mark.parametrize("backend", ["aot_eager", "native"])
 def test_grad_mode_after_a_trace_that_was_given_up(backend):
-    """Where sizes vary a window may overlap itself: tracers refuse to write into it, inside no_grad()."""
+    """Where sizes vary a window may overlap itself: tracers refuse to write into it, inside
+    no_grad()."""
     with framejit.config.patch(strict=True):
         compiled = framejit.compile(adds_out_of_place, backend=backend, dynamic=True)
     for rows in (2, 3, 4):

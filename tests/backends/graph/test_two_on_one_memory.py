@@ -1,4 +1,5 @@
-"""Two inputs on one memory that a graph writes to: where aot_autograd refuses them, eager's operators run."""
+"""Two inputs on one memory that a graph writes to: where aot_autograd refuses them, eager's
+operators run."""
 
 from __future__ import annotations
 

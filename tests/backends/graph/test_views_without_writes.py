@@ -1,4 +1,5 @@
-"""Views that autograd lets nobody write to stay such, whatever compiles the graph that they come from."""
+"""Views that autograd lets nobody write to stay such, whatever compiles the graph that they come
+from."""
 
 from __future__ import annotations
 

@@ -7,7 +7,7 @@ import importlib.util
 import pytest
 from framejit.backends.native import backend as native
 
-collect_ignore = [] if importlib.util.find_spec("triton") else ["test_triton_printer.py"]
+collect_ignore = [] if importlib.util.find_spec("triton") else ["printers/test_triton.py"]
 
 
 @pytest.fixture

@@ -1,5 +1,6 @@
-"""Kernels as Triton, run by Triton's interpreter on the CPU, against the meaning of the loop IR. A script: the interpreter is
-chosen before Triton is imported. Prints what differs and how many kernels ran; ends with 1 if any differs."""
+"""Kernels as Triton, run by Triton's interpreter on the CPU, against the meaning of the loop IR. A
+script: the interpreter is chosen before Triton is imported. Prints what differs and how many
+kernels ran; ends with 1 if any differs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Kernels of the loop IR for the oracle: every scalar operation, cast and reduction, over shapes, masks and computed subscripts."""
+"""Kernels of the loop IR for the oracle: every scalar operation, cast and reduction, over shapes,
+masks and computed subscripts."""
 
 from __future__ import annotations
 
@@ -52,7 +53,8 @@ NUMBERS = (
 
 @dataclass
 class Case:
-    """A kernel with the memory that it runs on (flat buffers by name) and the values of its symbols."""
+    """A kernel with the memory that it runs on (flat buffers by name) and the values of its
+    symbols."""
 
     kernel: Kernel
     memory: dict[str, torch.Tensor]
@@ -196,7 +198,8 @@ def softmax() -> Case:
 
 
 def extreme_softmax() -> Case:
-    """Rows of nothing but -inf, with inf, with NaN, and numbers whose exponentials are too large."""
+    """Rows of nothing but -inf, with inf, with NaN, and numbers whose exponentials are too
+    large."""
     case = softmax()
     rows = case.memory["in0"].view(15, 70)
     rows[0], rows[1, 69], rows[2, 0], rows[3, 30], rows[4, ::2] = (
@@ -229,7 +232,8 @@ def masked() -> Case:
 
 
 def shifted() -> Case:
-    """A row moved on by one, with one element put in front: what is read at one address, under a mask that varies."""
+    """A row moved on by one, with one element put in front: what is read at one address, under a
+    mask that varies."""
     (x,) = loops([index(9)], "x")
     behind = scalar("ge", position(atom(x)), position(index(1)))
     front = scalar("lt", position(atom(x)), position(index(1)))
@@ -258,7 +262,8 @@ def computed() -> Case:
 
 
 def divided() -> Case:
-    """Addresses with quotients and remainders: rows of a window of 4 that starts at every second element."""
+    """Addresses with quotients and remainders: rows of a window of 4 that starts at every second
+    element."""
     (x,) = loops([index(20)], "x")
     place: Index = atom(x) // 4 * 2 + atom(x) % 4
     value = load("in0", place, torch.float32)
@@ -308,7 +313,8 @@ def averaged(rows: int, columns: int) -> Case:
 
 
 def grown(rows: int) -> Case:
-    """Loops over sizes that are sums, and that cannot be joined: rows are turned over and come in another order."""
+    """Loops over sizes that are sums, and that cannot be joined: rows are turned over and come in
+    another order."""
     size = atom(Sym("s0"))
     x, y, z = loops([index(2), size + 1, size + 2], "x")
     place = atom(x) * (size + 1) * (size + 2) + atom(y) * (size + 2)
@@ -413,7 +419,8 @@ def all_cases() -> dict[str, Case]:
 
 
 def told_difference(name: str, got: torch.Tensor, want: torch.Tensor) -> str | None:
-    """How two results differ; None where they are as near as the functions' own precision lets them be."""
+    """How two results differ; None where they are as near as the functions' own precision lets them
+    be."""
     half = want.dtype in (torch.float16, torch.bfloat16)
     tolerance = 1e-2 if half else 2e-5
     try:

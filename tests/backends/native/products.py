@@ -1,4 +1,5 @@
-"""Functions whose matrix product and what follows become one kernel, as programs with the memory that they run on."""
+"""Functions whose matrix product and what follows become one kernel, as programs with the memory
+that they run on."""
 
 from __future__ import annotations
 
@@ -9,7 +10,7 @@ from functools import lru_cache
 import torch
 from framejit.backends.native.backend import decompositions
 from framejit.backends.native.fuse.fuse import fuse
-from framejit.backends.native.fuse.products import Joinable, joinable
+from framejit.backends.native.fuse.products import JoinCandidate, joinable
 from framejit.backends.native.fuse.simplify import simplify
 from framejit.backends.native.ir.ir import Kernel, Program
 from framejit.backends.native.lower.build import lower
@@ -114,7 +115,7 @@ def program(case: Case) -> Program:
     return made
 
 
-def found(case: Case) -> list[Joinable]:
+def found(case: Case) -> list[JoinCandidate]:
     return list(joinable(program(case), ("cpu",)))
 
 

@@ -1,5 +1,6 @@
-"""Numbers that are compared with what was made of them: the largest element equals the maximum, in kernels and their backward passes,
-though vectors and single elements are rounded otherwise by exp, log and their kin."""
+"""Numbers that are compared with what was made of them: the largest element equals the maximum, in
+kernels and their backward passes, though vectors and single elements are rounded otherwise by exp,
+log and their kin."""
 
 from __future__ import annotations
 

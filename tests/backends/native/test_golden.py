@@ -1,5 +1,6 @@
-"""The text of kernels, one of each kind, as it lies in golden/. `pytest tests/backends/native/test_golden.py --update-golden` writes it
-anew; the difference is then for who reviews the change."""
+"""The text of kernels, one of each kind, as it lies in golden/. `pytest
+tests/backends/native/test_golden.py --update-golden` writes it anew; the difference is then for who
+reviews the change."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Models with batches and lengths that vary, on framejit's own compiler: two compiles, and no size pinned by the backend."""
+"""Models with batches and lengths that vary, on framejit's own compiler: two compiles, and no size
+pinned by the backend."""
 
 from __future__ import annotations
 
@@ -9,8 +10,6 @@ import pytest
 import torch
 from framejit.benchmarks import zoo
 from torch.utils import _pytree as pytree
-
-pytest.importorskip("transformers")
 
 SIZES = ((2, 32), (3, 20), (4, 24), (5, 40))  # batch, length
 INFERENCE = ("syn:mlp-tiny", "syn:pointwise", "hf:bert", "hf:gpt2", "hf:llama", "hf:t5", "hf:vit")
@@ -83,7 +82,8 @@ def captures(name, training):
 
 
 def pins_under_vmap():
-    """Whether torch's own rule for indexing under vmap, by which transformers makes masks, reads sizes as numbers."""
+    """Whether torch's own rule for indexing under vmap, by which transformers makes masks, reads
+    sizes as numbers."""
     compiled = framejit.compile(
         lambda x, i: torch.vmap(lambda at: x[at, at])(i), backend="eager", dynamic=True
     )

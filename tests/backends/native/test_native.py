@@ -1,4 +1,5 @@
-"""Functions through backend="native": values, strides, aliases and writes as in eager; what became one kernel."""
+"""Functions through backend="native": values, strides, aliases and writes as in eager; what became
+one kernel."""
 
 from __future__ import annotations
 
@@ -15,7 +16,8 @@ from torch.nn import functional as F
 
 @dataclass
 class Case:
-    """A function, what makes its inputs, and how many kernels and calls of operators it should become."""
+    """A function, what makes its inputs, and how many kernels and calls of operators it should
+    become."""
 
     function: Callable[..., Any]
     inputs: Callable[[], tuple[Any, ...]]

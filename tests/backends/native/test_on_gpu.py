@@ -1,4 +1,5 @@
-"""Memory on a real device: small buffers in one piece, large values computed again for the backward pass."""
+"""Memory on a real device: small buffers in one piece, large values computed again for the backward
+pass."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""native's options: parameters that stay as they are (and are seen when they do not), convolutions with channels last."""
+"""native's options: parameters that stay as they are (and are seen when they do not), convolutions
+with channels last."""
 
 from __future__ import annotations
 
@@ -16,7 +17,8 @@ from torch.nn import functional as F
 
 
 class Normed(nn.Module):
-    """Convolutions and products before batch norms, and around them what must keep its values and layout."""
+    """Convolutions and products before batch norms, and around them what must keep its values and
+    layout."""
 
     def __init__(self) -> None:
         super().__init__()

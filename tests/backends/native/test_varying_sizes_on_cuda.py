@@ -1,4 +1,5 @@
-"""What the way to kernels for a CUDA device asks of sizes that vary, on fake tensors: no device is needed."""
+"""What the way to kernels for a CUDA device asks of sizes that vary, on fake tensors: no device is
+needed."""
 
 from __future__ import annotations
 

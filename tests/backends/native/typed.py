@@ -1,5 +1,6 @@
-"""Kernels as Triton through its front end for CUDA, without a GPU: it holds shapes and types, which the interpreter lets pass.
-A script: Triton must not be in interpreting mode. Prints what is refused and how many passed; ends with 1 if any was."""
+"""Kernels as Triton through its front end for CUDA, without a GPU: it holds shapes and types, which
+the interpreter lets pass. A script: Triton must not be in interpreting mode. Prints what is refused
+and how many passed; ends with 1 if any was."""
 
 from __future__ import annotations
 

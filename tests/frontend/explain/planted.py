@@ -1,4 +1,5 @@
-"""A program of about 500 lines with one break planted in each of its 20 stages; `text(planted=False)` is the same without them.
+"""A program of about 500 lines with one break planted in each of its 20 stages;
+`text(planted=False)` is the same without them.
 
 A planted statement is one line that can go without changing what the program computes.
 """
@@ -11,7 +12,8 @@ from textwrap import indent
 
 @dataclass(frozen=True)
 class Plant:
-    """A statement that breaks, the id that the break must have, and lines around it: `before` it, and `inside` of what it stands."""
+    """A statement that breaks, the id that the break must have, and lines around it: `before` it,
+    and `inside` of what it stands."""
 
     id: str
     statement: str

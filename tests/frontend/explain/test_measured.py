@@ -1,4 +1,5 @@
-"""What a report tells of times: that everything is counted once, at the right place, and that measuring changes nothing else."""
+"""What a report tells of times: that everything is counted once, at the right place, and that
+measuring changes nothing else."""
 
 from __future__ import annotations
 
@@ -65,7 +66,7 @@ def test_every_pass_is_counted_and_side_effects_happen_once_a_call():
     assert seen == ["one"] * 6 and passes(report) == [5, 5]
     assert [capture.runs for capture in report.captures] == [5, 5, 5]
     assert all(one.lost >= 0 and one.work >= 0 for one in report.breaks)
-    assert report.lost == sum(one.lost * 5 for one in report.breaks)
+    assert report.lost_seconds == sum(one.lost * 5 for one in report.breaks)
     with pytest.raises(ValueError, match="calls must be at least 1"):
         framejit.explain(two_breaks, calls=0)
 
@@ -124,7 +125,7 @@ def test_a_live_function_is_measured_without_a_reset():
     assert (
         len(seen) == 3
         and before.breaks[0].passes is None
-        and before.lost is None
+        and before.lost_seconds is None
         and before.times.graphs is None
     )
     with handle.framejit.measure():

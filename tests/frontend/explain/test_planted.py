@@ -1,4 +1,5 @@
-"""Twenty planted breaks of different kinds in a program of 500 lines: all are found, at their lines, and nothing else."""
+"""Twenty planted breaks of different kinds in a program of 500 lines: all are found, at their
+lines, and nothing else."""
 
 from __future__ import annotations
 

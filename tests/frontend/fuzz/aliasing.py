@@ -1,10 +1,12 @@
-"""Random programs over tensors that share memory, compiled against eager: results, every byte of the memory they came from, strides,
-what is a view of what, and gradients must be the same.
+"""Random programs over tensors that share memory, compiled against eager: results, every byte of
+the memory they came from, strides, what is a view of what, and gradients must be the same.
 
-Each program is called through one handle with several patterns of inputs: views of the same sizes and strides that are disjoint,
-overlap, interleave, are one memory, are one object. They are arguments, attributes of an object, or parameters and buffers of a module, some
-of them tied: one parameter under two names, a buffer that is a view of a parameter. A long run: `python tests/frontend/fuzz/aliasing.py --programs 20000 [--first SEED]
-[--backend native] [--seconds N]`. `--show` prints the program of the first seed.
+Each program is called through one handle with several patterns of inputs: views of the same sizes
+and strides that are disjoint, overlap, interleave, are one memory, are one object. They are
+arguments, attributes of an object, or parameters and buffers of a module, some of them tied: one
+parameter under two names, a buffer that is a view of a parameter. A long run: `python
+tests/frontend/fuzz/aliasing.py --programs 20000 [--first SEED] [--backend native] [--seconds N]`.
+`--show` prints the program of the first seed.
 """
 
 from __future__ import annotations
@@ -91,8 +93,8 @@ VARIANTS = {
 
 @dataclass
 class Program:
-    """Text of a function of an object or a module whose attributes a, b, ... are the inputs, or of these; the layouts and the dtype of its
-    inputs; the patterns of each call."""
+    """Text of a function of an object or a module whose attributes a, b, ... are the inputs, or of
+    these; the layouts and the dtype of its inputs; the patterns of each call."""
 
     source: str
     layouts: list[str]
@@ -105,13 +107,17 @@ class Program:
 
     @property
     def shows_bits(self) -> bool:
-        """Whether it looks at the bits of floats: the sign of a NaN is nobody's promise, and compilers of C change it."""
+        """Whether it looks at the bits of floats: the sign of a NaN is nobody's promise, and
+        compilers of C change it."""
         return self.dtype is torch.float32 and ".view(torch.int32)" in self.source
 
     def looking(self) -> Program:
-        """The same, but every tensor is asked for its history at the start and behind breaks, as a capture asks.
+        """The same, but every tensor is asked for its history at the start and behind breaks, as a
+        capture asks.
 
-        To torch a view whose base got a history after it was made is a leaf until somebody asks, and writing into it an error."""
+        To torch a view whose base got a history after it was made is a leaf until somebody asks,
+        and writing into it an error.
+        """
         head, *lines = self.source.splitlines()
         looks = "    [tensor.is_leaf for tensor in locals().values() if isinstance(tensor, torch.Tensor)]"
         body = [looks] + [
@@ -123,11 +129,13 @@ class Program:
 
     @property
     def hides_writes(self) -> bool:
-        """Whether it may write, behind a break, what a backward pass keeps, by way of `.data`, of which autograd sees nothing."""
+        """Whether it may write, behind a break, what a backward pass keeps, by way of `.data`, of
+        which autograd sees nothing."""
         return BREAK in self.source and ".data" in self.source
 
     def arguments(self, views: list[torch.Tensor]) -> list[Any]:
-        """What a call gets. In a module every second input is a parameter, which takes its place in `views`; the others are buffers."""
+        """What a call gets. In a module every second input is a parameter, which takes its place in
+        `views`; the others are buffers."""
         if not self.by_attribute:
             return views
         if not self.by_module:
@@ -320,8 +328,8 @@ def tried(line: str, known: dict[str, Any]) -> bool:
 
 @dataclass
 class Outcome:
-    """What can be seen of a call. `kinds`: dtypes, sizes, strides, flags of results, and which are inputs. gradients: of the leaves;
-    None where the backward pass raises."""
+    """What can be seen of a call. `kinds`: dtypes, sizes, strides, flags of results, and which are
+    inputs. gradients: of the leaves; None where the backward pass raises."""
 
     error: str | None
     kinds: list[Any]
@@ -395,8 +403,9 @@ def gradients(results: Any, leaves: list[torch.Tensor]) -> list[torch.Tensor | N
 
 
 def difference(one: Outcome, other: Outcome, exact: bool) -> str | None:
-    """How a compiled call differs from eager's. Which of two tensors a backward pass keeps, so that writing into it later is an error,
-    is a compiler's choice: gradients are compared where both can be had."""
+    """How a compiled call differs from eager's. Which of two tensors a backward pass keeps, so that
+    writing into it later is an error, is a compiler's choice: gradients are compared where both can
+    be had."""
     if one.error != other.error:
         return f"raises {one.error}, eager {other.error}"
     if one.kinds != other.kinds:

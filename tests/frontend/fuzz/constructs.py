@@ -1,6 +1,7 @@
 """Producers of statements: each writes a few lines about one construct of Python into a program.
 
-In: a Writer, whose `some(kind)` gives a name in scope or an expression that makes one. Out: lines, and new names in its scope.
+In: a Writer, whose `some(kind)` gives a name in scope or an expression that makes one. Out: lines,
+and new names in its scope.
 """
 
 from __future__ import annotations
@@ -79,7 +80,8 @@ def change_keys(w: Any) -> None:
 
 @construct()
 def closures(w: Any) -> None:
-    """Functions made in a loop: they share cells, or have their own by defaults; they are called later."""
+    """Functions made in a loop: they share cells, or have their own by defaults; they are called
+    later."""
     name, total, i, f = w.new("fs"), w.new("i"), w.new("i"), w.new("f")
     w.line(f"{total}, {name} = {w.integer()}, {w.pick(('[]', '{}'))}")
     table = w.lines[-1].endswith("{}")

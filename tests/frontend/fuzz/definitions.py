@@ -1,6 +1,8 @@
-"""What programs are written over: text of classes and functions, by section. A program takes the sections that it uses.
+"""What programs are written over: text of classes and functions, by section. A program takes the
+sections that it uses.
 
-A line `NOISE` becomes a statement chosen by the program, mostly nothing: something printed, logged, a break. `HASH` becomes a number.
+A line `NOISE` becomes a statement chosen by the program, mostly nothing: something printed, logged,
+a break. `HASH` becomes a number.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
-"""Runs generated programs in eager and compiled: all that can be seen must be the same, and most tensor work captured.
+"""Runs generated programs in eager and compiled: all that can be seen must be the same, and most
+tensor work captured.
 
-A long run: `python tests/frontend/fuzz/differential.py --programs 10000 [--first SEED] [--backend aot_eager] [--dynamic]`; each difference
-is written out as a program that can be run by itself.
+A long run: `python tests/frontend/fuzz/differential.py --programs 10000 [--first SEED] [--backend
+aot_eager] [--dynamic]`; each difference is written out as a program that can be run by itself.
 """
 
 from __future__ import annotations
@@ -60,8 +61,8 @@ NOT_OPERATIONS = ("__get__", "__set__", "__deepcopy__")  # attributes, and the c
 
 @dataclass
 class Verdict:
-    """What came of one program. `difference`: how compiled differs from eager; `ops`: tensor operations of the eager run,
-    `captured`: those that ran in graphs."""
+    """What came of one program. `difference`: how compiled differs from eager; `ops`: tensor
+    operations of the eager run, `captured`: those that ran in graphs."""
 
     source: str
     difference: str | None
@@ -92,7 +93,8 @@ def module_of(source: str, name: str) -> dict[str, Any]:
 
 
 class World(harness.World):
-    """Also the attributes of the program's classes; what is left behind is kept as it was when the run ended."""
+    """Also the attributes of the program's classes; what is left behind is kept as it was when the
+    run ended."""
 
     def __init__(self, namespace: dict[str, Any], inputs: tuple[Any, ...]) -> None:
         super().__init__(namespace["program"], inputs, {}, CHANGED)
@@ -160,7 +162,8 @@ def run(fn: Any, world: World, *before: Any) -> Any:
 
 @contextlib.contextmanager
 def framejits_errors() -> Iterator[list[framejit.errors.FramejitError]]:
-    """The errors that framejit makes meanwhile: a program's own `except Exception` may take them."""
+    """The errors that framejit makes meanwhile: a program's own `except Exception` may take
+    them."""
     made: list[framejit.errors.FramejitError] = []
     cls = framejit.errors.FramejitError
     before = cls.__new__
@@ -180,7 +183,8 @@ def framejits_errors() -> Iterator[list[framejit.errors.FramejitError]]:
 def examine(
     source: str, random: Random, backend: str = "eager", dynamic: bool | None = None
 ) -> Verdict:
-    """Runs one program both ways: on its arguments, on others, and twice on the same, which change in between."""
+    """Runs one program both ways: on its arguments, on others, and twice on the same, which change
+    in between."""
     name = f"<fuzz {abs(hash(source))}>"
     namespace = module_of(source, name)
     program, chosen = namespace["program"], random.getrandbits(32)
@@ -247,7 +251,8 @@ def one(seed: int, backend: str = "eager", dynamic: bool | None = None) -> Verdi
 
 
 def reduced(source: str, seed: int, backend: str, dynamic: bool | None) -> str:
-    """A smaller program that still differs: statements go as long as a difference of this kind stays."""
+    """A smaller program that still differs: statements go as long as a difference of this kind
+    stays."""
 
     def kind(text: str) -> str:
         try:

@@ -1,4 +1,5 @@
-"""torch.nn modules in programs: what they are, as text, and producers of statements about them (see constructs.py)."""
+"""torch.nn modules in programs: what they are, as text, and producers of statements about them (see
+constructs.py)."""
 
 from __future__ import annotations
 

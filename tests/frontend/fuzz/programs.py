@@ -1,6 +1,8 @@
-"""Random programs over tensors and Python's containers. In: a Random. Out: source text with a function `program`, and its inputs.
+"""Random programs over tensors and Python's containers. In: a Random. Out: source text with a
+function `program`, and its inputs.
 
-Every tensor of a call has one shape, so that all of them fit together; every loop ends; anything may raise, break or change what it was given.
+Every tensor of a call has one shape, so that all of them fit together; every loop ends; anything
+may raise, break or change what it was given.
 """
 
 from __future__ import annotations
@@ -179,7 +181,8 @@ NOISE = (
 
 
 class Writer:
-    """Writes one program. `names`: those in scope by what they hold, `tensors`, `ints`, ... the commonest of them."""
+    """Writes one program. `names`: those in scope by what they hold, `tensors`, `ints`, ... the
+    commonest of them."""
 
     def __init__(self, random: Random) -> None:
         self.random = random
@@ -725,7 +728,8 @@ def write(random: Random) -> str:
 def inputs(
     namespace: dict[str, Any], random: Random, changed: Random | None = None
 ) -> tuple[Any, ...]:
-    """Arguments for `program`; sometimes tensors want gradients, sometimes two arguments share. `changed`: other ones than without."""
+    """Arguments for `program`; sometimes tensors want gradients, sometimes two arguments share.
+    `changed`: other ones than without."""
     rolls = [random.random() for _ in range(5)]
     number, count = random.randint(0, 3), random.randint(0, 2)
     shape, dtype, turned = (2, 3), torch.float32, False

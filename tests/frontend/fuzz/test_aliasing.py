@@ -1,4 +1,5 @@
-"""Random programs over tensors that share memory: the part that runs each time. aliasing.py is the long run."""
+"""Random programs over tensors that share memory: the part that runs each time. aliasing.py is the
+long run."""
 
 from __future__ import annotations
 
@@ -109,7 +110,8 @@ REFUSED = """def program(a, b):
 
 @pytest.mark.parametrize(("source", "raises"), [(STALE, False), (REFUSED, True)])
 def test_only_the_error_that_a_look_at_the_history_takes_away_is_no_difference(source, raises):
-    """Eager raises in both. Of the first, that depends on whether anything has asked a view for its history."""
+    """Eager raises in both. Of the first, that depends on whether anything has asked a view for its
+    history."""
     program = aliasing.Program(source, ["row", "row"], aliasing.DTYPES[0], "history", False)
     seen = aliasing.function_of(program.looking().source, "<looking>")
     assert (

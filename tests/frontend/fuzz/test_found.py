@@ -1,4 +1,5 @@
-"""What the generated programs and a look at the code found: each once gave a wrong value or a lost effect."""
+"""What the generated programs and a look at the code found: each once gave a wrong value or a lost
+effect."""
 
 from __future__ import annotations
 
@@ -12,7 +13,8 @@ import torch
 
 
 def same_as_eager(function: Callable[..., Any], *makers: Callable[[], tuple[Any, ...]]) -> None:
-    """Calls on fresh arguments, one call a maker, eager against one handle; results and arguments must agree."""
+    """Calls on fresh arguments, one call a maker, eager against one handle; results and arguments
+    must agree."""
     handle = framejit.compile(function)
     for maker in makers:
         outcomes = []

@@ -1,4 +1,5 @@
-"""Random programs, compiled against eager: the part that runs each time. differential.py is the long run."""
+"""Random programs, compiled against eager: the part that runs each time. differential.py is the
+long run."""
 
 from __future__ import annotations
 

@@ -1,7 +1,9 @@
-"""torch's operator database through compiled code: every operator's first samples, values and gradients against eager.
+"""torch's operator database through compiled code: every operator's first samples, values and
+gradients against eager.
 
-In: OpInfos. Out: one Row an operator and a setting - captured in one graph or why not, and what differed from eager. The
-whole database takes minutes: `python tests/frontend/opdb/sweep.py [--update] [name ...]`; CI runs a slice (test_opdb.py).
+In: OpInfos. Out: one Row an operator and a setting - captured in one graph or why not, and what
+differed from eager. The whole database takes minutes: `python tests/frontend/opdb/sweep.py
+[--update] [name ...]`; CI runs a slice (test_opdb.py).
 """
 
 from __future__ import annotations
@@ -24,7 +26,8 @@ from torch.testing._internal.opinfo.core import OpInfo, SampleInput
 from torch.utils import _pytree as pytree
 
 SAMPLES = 3
-# backend, whether gradients are taken, and whether sizes and numbers are symbols from the first call
+# backend, whether gradients are taken, and whether sizes and numbers are symbols from the first
+# call
 SETTINGS = (
     "eager",
     "aot_eager",
@@ -55,8 +58,8 @@ OPEN = Path(__file__).with_name(
 
 @dataclass
 class Row:
-    """What became of one operator in one setting. `captured`: each sample was one graph. `reason`: why not.
-    `difference`: how a result differed from eager, None where all were equal."""
+    """What became of one operator in one setting. `captured`: each sample was one graph. `reason`:
+    why not. `difference`: how a result differed from eager, None where all were equal."""
 
     name: str
     setting: str
@@ -81,7 +84,8 @@ def applies(op: OpInfo, setting: str) -> bool:
 
 
 def samples(op: OpInfo, grad: bool, layout: str = "") -> list[SampleInput]:
-    """The first samples, made anew and always the same. An operator without samples has an empty list."""
+    """The first samples, made anew and always the same. An operator without samples has an empty
+    list."""
     torch.manual_seed(0)
     made: Iterator[SampleInput] = op.sample_inputs("cpu", torch.float32, requires_grad=grad)
     given = [sample for _, sample in zip(range(SAMPLES), made, strict=False)]
@@ -93,7 +97,8 @@ def samples(op: OpInfo, grad: bool, layout: str = "") -> list[SampleInput]:
 
 
 def laid_out(item: Any, layout: str) -> Any:
-    """A tensor with other strides: channels-last where it has four dimensions or five, else, or for "transposed", the last two swapped."""
+    """A tensor with other strides: channels-last where it has four dimensions or five, else, or for
+    "transposed", the last two swapped."""
     if (
         not isinstance(item, torch.Tensor)
         or item.layout is not torch.strided
@@ -153,7 +158,8 @@ def gradients(output: Any, arguments: Any) -> list[torch.Tensor | None] | None:
 
 
 def difference(left: Result, right: Result, repeat: Result, tolerance: float) -> str | None:
-    """How `right` (compiled) differs from `left` (eager); numbers in which eager differs from itself do not count."""
+    """How `right` (compiled) differs from `left` (eager); numbers in which eager differs from
+    itself do not count."""
     if left.error is not None or right.error is not None:
         if type(left.error) is not type(right.error) or str(left.error) != str(right.error):
             return f"raised {left.error!r} in eager, {right.error!r} compiled"

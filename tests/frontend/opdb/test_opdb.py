@@ -12,7 +12,8 @@ SLICE = [
     for name in list(sweep.operators())[::EVERY]
     for setting in ("eager", "aot_eager+grad")
 ]
-# torch.compile(fullgraph=True), counted by the same script with torch 2.13: operators of which each sample is one graph.
+# torch.compile(fullgraph=True), counted by the same script with torch 2.13: operators of which each
+# sample is one graph.
 TORCH_COMPILE = {"eager": (630, 677), "eager+grad": (511, 540)}
 
 
@@ -26,7 +27,8 @@ def test_operator(name, setting):
     assert row.captured or name in sweep.known_open()[setting], row.reason
 
 
-# Operators whose gradients were laid out otherwise than eager's: the incoming ones are contiguous, the results are not, or
+# Operators whose gradients were laid out otherwise than eager's: the incoming ones are contiguous,
+# the results are not, or
 # torch has another formula for fake tensors.
 @pytest.mark.parametrize("setting", ("native+grad", "aot_eager+grad"))
 @pytest.mark.parametrize(
@@ -45,7 +47,8 @@ def test_layout_of_gradients(name, setting):
     assert sweep.measure(name, sweep.operators()[name], setting).difference is None
 
 
-# Operators whose results, random numbers or gradients differed with inputs that are transposed or channels-last.
+# Operators whose results, random numbers or gradients differed with inputs that are transposed or
+# channels-last.
 @pytest.mark.parametrize("layout", ("transposed", "channels_last"))
 @pytest.mark.parametrize("setting", ("native", "native+grad", "aot_eager+grad"))
 @pytest.mark.parametrize("name", (

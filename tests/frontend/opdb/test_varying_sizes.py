@@ -1,4 +1,5 @@
-"""A slice of torch's operator database with sizes that vary, on framejit's own compiler. varying_sizes.py runs the whole."""
+"""A slice of torch's operator database with sizes that vary, on framejit's own compiler.
+varying_sizes.py runs the whole."""
 
 from __future__ import annotations
 

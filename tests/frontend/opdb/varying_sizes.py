@@ -1,10 +1,13 @@
-"""torch's operator database with sizes that vary: each sample three times through one handle, its tensors larger each time.
+"""torch's operator database with sizes that vary: each sample three times through one handle, its
+tensors larger each time.
 
-In: an OpInfo. Out: one Row - how often it was compiled, what the backend pinned, what differed from eager. The database's samples are
-made of three sizes (S, M and L); other numbers for these give the same samples with other sizes. The first call is compiled for its
-sizes, the second for sizes that vary; the third must find code.
+In: an OpInfo. Out: one Row - how often it was compiled, what the backend pinned, what differed from
+eager. The database's samples are made of three sizes (S, M and L); other numbers for these give the
+same samples with other sizes. The first call is compiled for its sizes, the second for sizes that
+vary; the third must find code.
 
-The whole database: `python tests/frontend/opdb/varying_sizes.py [name ...]`; CI runs a slice (test_varying_sizes.py).
+The whole database: `python tests/frontend/opdb/varying_sizes.py [name ...]`; CI runs a slice
+(test_varying_sizes.py).
 """
 
 from __future__ import annotations
@@ -36,9 +39,10 @@ SETTINGS = ("native", "native+grad")
 
 @dataclass
 class Row:
-    """What became of one operator. `compiles`: the most of any of its samples whose sizes vary; `needed`: how many of these the backend
-    that runs the captured graph as it is makes, which are the program's affair. `pinned`: what the backend says that it pinned.
-    `difference`: how a result differed from eager."""
+    """What became of one operator. `compiles`: the most of any of its samples whose sizes vary;
+    `needed`: how many of these the backend that runs the captured graph as it is makes, which are
+    the program's affair. `pinned`: what the backend says that it pinned. `difference`: how a result
+    differed from eager."""
 
     name: str
     setting: str
@@ -74,8 +78,9 @@ def set_sizes(module: Any, numbers: Any) -> None:
 
 
 def samples(op: OpInfo, grad: bool) -> list[list[SampleInput]]:
-    """The first samples, each in all sizes; only those whose sizes vary and that have the same form in each. None of an operator whose
-    samples are made of other numbers, too, which do not fit any more."""
+    """The first samples, each in all sizes; only those whose sizes vary and that have the same form
+    in each. None of an operator whose samples are made of other numbers, too, which do not fit any
+    more."""
     made = []
     for numbers in SIZES:
         with sizes(numbers):

@@ -1,4 +1,5 @@
-"""The stack each canonical instruction sees, as kinds: what every interpreter of them must agree with.
+"""The stack each canonical instruction sees, as kinds: what every interpreter of them must agree
+with.
 
 Kinds are those of ResumePoint, and "maybe": a value or NULL (LOAD_FAST_AND_CLEAR).
 """
@@ -102,7 +103,8 @@ def pop(stack: Stack, n: int, op: Op) -> Stack:
 
 
 def stacks(decoded: DecodedCode) -> list[Stack | None]:
-    """The kinds under each instruction, None where nothing leads. Raises Inconsistent where two ways disagree."""
+    """The kinds under each instruction, None where nothing leads. Raises Inconsistent where two
+    ways disagree."""
     found: list[Stack | None] = [None] * len(decoded.instrs)
     work: list[tuple[int, Stack]] = [(0, ())]
 

@@ -1,4 +1,5 @@
-"""Copies of functions made group by group, whole or up to a cut where they hand over their state."""
+"""Copies of functions made group by group, whole or up to a cut where they hand over their
+state."""
 
 from __future__ import annotations
 
@@ -66,7 +67,8 @@ class HandedOver(Exception):
 def cut_copy(
     function: FunctionType, decoded: DecodedCode, cut: int, stack: Stack, arrival: int
 ) -> FunctionType:
-    """A copy that at its n-th arrival at `cut` returns (HandedOver, slots, stack values), NOTHING where none is."""
+    """A copy that at its n-th arrival at `cut` returns (HandedOver, slots, stack values), NOTHING
+    where none is."""
     copier = Copier(decoded)
     b = copier.builder
     counter = [arrival]
@@ -152,6 +154,7 @@ def resume(
 
 
 def original_index(lasti: int, copied: CodeType, original: CodeType) -> int:
-    """The original's index of the instruction a copy has at `lasti`: the one with the same position."""
+    """The original's index of the instruction a copy has at `lasti`: the one with the same
+    position."""
     position = list(copied.co_positions())[lasti]
     return list(original.co_positions()).index(position)

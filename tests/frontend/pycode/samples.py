@@ -1,4 +1,5 @@
-"""Functions that between them use what decode, assembly and resumption must get right, with arguments to call them."""
+"""Functions that between them use what decode, assembly and resumption must get right, with
+arguments to call them."""
 
 # ruff: noqa: B018, B023, F821, F841, PLC0415, UP008, UP031, UP032  (odd code is what it is for)
 from __future__ import annotations
@@ -424,7 +425,8 @@ SAMPLES: list[tuple[Callable[..., Any], Callable[[], tuple]]] = [
 
 
 def outcome(call: Callable[[], Any]) -> Any:
-    """What a call comes to: its result in words, or its exceptions with the lines their tracebacks name."""
+    """What a call comes to: its result in words, or its exceptions with the lines their tracebacks
+    name."""
     try:
         return describe(call())
     except Exception as error:

@@ -1,4 +1,5 @@
-"""Functions cut at every group boundary: a copied prefix, then the original from there on, equal the original."""
+"""Functions cut at every group boundary: a copied prefix, then the original from there on, equal
+the original."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Which code an exception runs before it leaves a frame: a generator says, which is closed at each of its `yield`s."""
+"""Which code an exception runs before it leaves a frame: a generator says, which is closed at each
+of its `yield`s."""
 
 from __future__ import annotations
 

@@ -1,6 +1,7 @@
 """Handles, sites and hand-made "compiled" code for the tests of the hook.
 
-Compiled code is any function whose arguments are the slots of the original; it says that it ran by its result.
+Compiled code is any function whose arguments are the slots of the original; it says that it ran by
+its result.
 """
 
 from __future__ import annotations
@@ -87,7 +88,8 @@ def stack_names():
 
 
 def watched(function, *args, by=sys.settrace):
-    """What a function returns, and the names of frames that were told to a tracer, or to a profiler, meanwhile."""
+    """What a function returns, and the names of frames that were told to a tracer, or to a
+    profiler, meanwhile."""
     events = []
     by(lambda frame, event, arg: events.append(frame.f_code.co_name))
     try:

@@ -121,7 +121,7 @@ def test_iterations_whose_code_serves_no_other_are_given_up():
     handle = made()
     assert handle.framejit.compiles <= 40  # those of the first call
     (skipped,) = handle.framejit.explain().skipped
-    assert skipped.reason.startswith("iterations of its loop had code of their own")
+    assert skipped.reason.startswith("the code that was compiled for single iterations")
     assert made(options={"compile_budget": math.inf}).framejit.compiles > 80
 
 
@@ -150,7 +150,7 @@ def test_a_backend_gets_its_own_options_only():
 
 
 def test_a_first_time_user_is_told_once(monkeypatch):
-    monkeypatch.setattr(account, "TELLING", 5)
+    monkeypatch.setattr(account, "WARN_AFTER_VERSIONS", 5)
     handle = framejit.compile(lambda x, text: x * 2 if text.startswith("a") else x, backend="eager")
     with pytest.warns(FramejitWarning, match="compiled 6 times in 6 calls") as told:
         for k in range(8):
@@ -165,8 +165,8 @@ def test_a_first_time_user_is_told_once(monkeypatch):
 
 
 @pytest.mark.parametrize(("seconds", "told"), [
-    ([account.TELLING_S * 2, 1.0], [False, False]),  # a first compile is not compiling again
-    ([1.0, account.TELLING_S / 2, account.TELLING_S / 2, 1.0], [False, False, True, False]),
+    ([account.WARN_AFTER_S * 2, 1.0], [False, False]),  # a first compile is not compiling again
+    ([1.0, account.WARN_AFTER_S / 2, account.WARN_AFTER_S / 2, 1.0], [False, False, True, False]),
 ])  # fmt: skip
 def test_seconds_of_compiling_again_tell_the_user_too(seconds, told):
     one = account.Account(0.05)

@@ -1,4 +1,5 @@
-"""framejit.debug(): tracers, profilers, debuggers and coverage see what they see without framejit; and generated text is found."""
+"""framejit.debug(): tracers, profilers, debuggers and coverage see what they see without framejit;
+and generated text is found."""
 
 from __future__ import annotations
 
@@ -146,7 +147,7 @@ def step(x, items):
 def test_live_entries_read_as_python():
     handle = framejit.compile(step)
     handle(X, [])
-    first, second = handle.framejit.generated()
+    first, second = handle.framejit.generated_code()
     for one in (first, second):
         ast.parse(one.text)
         assert "".join(linecache.getlines(one.file)) == one.text
@@ -160,7 +161,7 @@ def test_live_entries_read_as_python():
         and "return rest(" in first.text
     )
     assert second.text.startswith("def may_run(state):") and "graph(" in second.text
-    assert [one.file for one in handle.framejit.generated()] == [first.file, second.file]
+    assert [one.file for one in handle.framejit.generated_code()] == [first.file, second.file]
     linecache.checkcache()
     assert linecache.getlines(first.file)
 
@@ -168,7 +169,7 @@ def test_live_entries_read_as_python():
 def test_text_goes_with_its_entry():
     handle = framejit.compile(step)
     handle(X, [])
-    name = handle.framejit.generated()[0].file
+    name = handle.framejit.generated_code()[0].file
     handle.framejit.reset()
     gc.collect()
     assert linecache.getlines(name) == []

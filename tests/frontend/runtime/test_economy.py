@@ -1,4 +1,5 @@
-"""What compiling is worth: whole calls against eager's, entries against the program's time, frames without tensor work."""
+"""What compiling is worth: whole calls against eager's, entries against the program's time, frames
+without tensor work."""
 
 from __future__ import annotations
 
@@ -27,7 +28,7 @@ def clock(monkeypatch):
     return clock
 
 
-class Measured:
+class ContestHost:
     """Stands for a cache."""
 
     def __init__(self, *tiers):
@@ -64,14 +65,14 @@ WHOLE = economy.SETTLED + 2 * economy.PAIRS
 
 
 def test_compiled_calls_that_are_faster_stay(clock):
-    cache = Measured()
+    cache = ContestHost()
     sides = calls(Contest(lambda: cache), clock, WHOLE, 1.0, 2.0)
     assert sides == [False] * economy.SETTLED + [False, True, True, False] * (economy.PAIRS // 2)
     assert cache.ended and not cache.rests
 
 
 def test_calls_rest_in_eager_where_that_is_faster_and_are_compared_again_ever_more_rarely(clock):
-    cache = Measured()
+    cache = ContestHost()
     contest = Contest(lambda: cache)
     calls(contest, clock, WHOLE, 2.0, 1.0)
     calls(contest, clock, 2 * economy.PAIRS, 2.0, 1.0)
@@ -81,7 +82,7 @@ def test_calls_rest_in_eager_where_that_is_faster_and_are_compared_again_ever_mo
 
 
 def test_a_call_that_compiles_begins_anew(clock):
-    cache = Measured()
+    cache = ContestHost()
     contest = Contest(lambda: cache)
     calls(contest, clock, WHOLE - 1, 2.0, 1.0)
     contest.begin()
@@ -91,7 +92,7 @@ def test_a_call_that_compiles_begins_anew(clock):
 
 
 def test_a_tie_is_the_compiled_calls(clock):
-    cache = Measured()
+    cache = ContestHost()
     calls(Contest(lambda: cache), clock, WHOLE, 1.0, 0.97)
     assert cache.ended
 
@@ -101,7 +102,7 @@ def test_graphs_that_wait_are_compiled_before_eager_has_won_for_good(clock):
     tier = Tier()
     tier.begin(lambda: asked.append(True))
     tier.wait(50.0)
-    cache = Measured(tier)
+    cache = ContestHost(tier)
     contest = Contest(lambda: cache)
     calls(contest, clock, WHOLE, 2.0, 1.0)  # 6 s in eager, and 64 s of rest
     assert cache.rests == [economy.REST] and not asked
@@ -127,7 +128,7 @@ def steps(contest, clock, number, compiled, eager, result=LOSS):
 @pytest.mark.parametrize("result", [LOSS, {"loss": [1.0, LOSS]}, object()])
 def test_with_compiled_gradients_whole_steps_are_compared(clock, result):
     for compiled, eager in ((1.0, 2.0), (2.0, 1.0)):
-        cache = Measured()
+        cache = ContestHost()
         cache.compiled_gradients = True
         contest = Contest(lambda: cache)
         steps(contest, clock, WHOLE, compiled, eager, result)
@@ -137,7 +138,7 @@ def test_with_compiled_gradients_whole_steps_are_compared(clock, result):
 
 
 def test_a_step_that_goes_on_while_calls_rest_is_not_measured(clock):
-    cache = Measured()
+    cache = ContestHost()
     cache.compiled_gradients = True
     contest = Contest(lambda: cache)
     steps(contest, clock, WHOLE + 1, 2.0, 1.0)
@@ -150,7 +151,7 @@ def test_a_step_that_goes_on_while_calls_rest_is_not_measured(clock):
 
 
 def test_evaluation_between_steps_of_training_begins_anew_and_then_ends(clock):
-    cache = Measured()
+    cache = ContestHost()
     cache.compiled_gradients = True
     contest = Contest(lambda: cache)
     for _ in range(economy.MOST_TURNS // 2 + 1):
@@ -163,14 +164,14 @@ def test_evaluation_between_steps_of_training_begins_anew_and_then_ends(clock):
 
 @pytest.mark.parametrize("result", [None, LOSS.detach(), (0.5, [LOSS.detach(), "loss"])])
 def test_a_step_whose_backward_pass_is_within_the_call_is_compared_as_a_call(clock, result):
-    cache = Measured()
+    cache = ContestHost()
     cache.compiled_gradients = True
     calls(Contest(lambda: cache), clock, WHOLE, 2.0, 1.0, result)
     assert cache.rests and not cache.ended
 
 
 def test_without_gradients_every_call_decides(clock):
-    cache = Measured()
+    cache = ContestHost()
     cache.compiled_gradients = True
     with torch.no_grad():
         calls(Contest(lambda: cache), clock, WHOLE, 2.0, 1.0, LOSS)

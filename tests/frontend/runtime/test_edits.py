@@ -1,7 +1,9 @@
-"""Edits made after compile, wherever Python lets one make them: the very next call runs what eager would run now.
+"""Edits made after compile, wherever Python lets one make them: the very next call runs what eager
+would run now.
 
-Each edit is made on a fresh program, with changes noticed in the best way there is, and with every container looked at again
-at each call; compiled and plain code are compared before the edit, after it, and after a second one.
+Each edit is made on a fresh program, with changes noticed in the best way there is, and with every
+container looked at again at each call; compiled and plain code are compared before the edit, after
+it, and after a second one.
 """
 
 from __future__ import annotations
@@ -400,7 +402,8 @@ def test_edit_is_seen_by_the_next_call(name, worlds):
 
 @pytest.mark.usefixtures("way")
 def test_hits_between_edits_look_at_nothing_again(worlds):
-    """While nothing changes the stable steps are skipped, also when other names in watched places change."""
+    """While nothing changes the stable steps are skipped, also when other names in watched places
+    change."""
     world = worlds[0]
     compiled = framejit.compile(world.f)
     x = torch.ones(1, 2)

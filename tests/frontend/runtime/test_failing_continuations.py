@@ -1,4 +1,5 @@
-"""What follows a break and cannot be compiled: the error is raised where the program has got to, whose handlers see it."""
+"""What follows a break and cannot be compiled: the error is raised where the program has got to,
+whose handlers see it."""
 
 from __future__ import annotations
 
@@ -154,8 +155,8 @@ PROGRAMS = [in_modes, in_inference_mode, with_a_finally, in_a_called_frame, in_a
 
 
 def outcome(fn, step):
-    """What the program notes, the modes behind it, and what it gives or raises: functions of this file that were left, and what
-    was handled."""
+    """What the program notes, the modes behind it, and what it gives or raises: functions of this
+    file that were left, and what was handled."""
     log, x = [], torch.ones(2, requires_grad=True)
     try:
         fn(x, step, log)
@@ -222,7 +223,7 @@ def test_a_forbidden_recompile_unwinds_the_program():
 
 
 def test_what_failed_is_not_kept_alive():
-    class Held:
+    class StoredAmount:
         pass
 
     def fn(x, held):
@@ -233,7 +234,7 @@ def test_what_failed_is_not_kept_alive():
     def backend(gm, inputs):
         raise Stop
 
-    held = Held()
+    held = StoredAmount()
     gone = weakref.ref(held)
     with pytest.raises(Stop):
         framejit.compile(fn, backend=backend)(torch.ones(2), held)

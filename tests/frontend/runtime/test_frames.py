@@ -309,7 +309,8 @@ def test_dropped_while_running():
 
 
 def test_growing_frames_survive_the_end_of_a_chunk():
-    """Frames grow in place where the data stack has room and are replaced by a call where it has none."""
+    """Frames grow in place where the data stack has room and are replaced by a call where it has
+    none."""
 
     def down(n):
         return n and down(n - 1) + 1

@@ -1,4 +1,5 @@
-"""Behind the recompile limit a call runs in eager with all that it calls: inner frames do not start to compile one by one."""
+"""Behind the recompile limit a call runs in eager with all that it calls: inner frames do not start
+to compile one by one."""
 
 from __future__ import annotations
 

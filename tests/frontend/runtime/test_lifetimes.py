@@ -1,4 +1,5 @@
-"""What a handle made goes with it; handles of one function are independent; nothing that guards saw is kept alive."""
+"""What a handle made goes with it; handles of one function are independent; nothing that guards saw
+is kept alive."""
 
 from __future__ import annotations
 
@@ -126,7 +127,8 @@ def told(thing):
 
 @pytest.mark.parametrize("inside", [False, True])
 def test_what_lives_across_a_break_dies_with_the_call_that_compiled(inside):
-    """Not when the garbage collector comes by: a capture must not hold the program's objects in a cycle."""
+    """Not when the garbage collector comes by: a capture must not hold the program's objects in a
+    cycle."""
     seen = []
 
     def f(x):

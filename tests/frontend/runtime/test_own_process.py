@@ -37,7 +37,8 @@ pytestmark = pytest.mark.usefixtures("untraced_and_clean")
 
 
 def check_deep_recursion_is_pythons():
-    """Plain Python needs no C stack to recurse, so the recursion limit has to stay what ends it, whatever the stack."""
+    """Plain Python needs no C stack to recurse, so the recursion limit has to stay what ends it,
+    whatever the stack."""
     limit = 150_000
     sys.setrecursionlimit(limit)
 
@@ -68,7 +69,8 @@ def check_deep_recursion_is_pythons():
 
 
 def check_another_evaluator_is_chained(folder):
-    """An evaluator that was there before us goes on seeing frames; one that comes over us and goes is survived."""
+    """An evaluator that was there before us goes on seeing frames; one that comes over us and goes
+    is survived."""
     other = build_evaluator(folder)
     other.put()
     handle, _ = hooked(calls_inner, hook.Entry(code=inner_compiled.__code__))
@@ -173,7 +175,8 @@ def build_evaluator(folder):
 
 
 class Program:
-    """Stands for a guard program: `check(slots, function)` says whether it holds, `lifted` is what it lifts."""
+    """Stands for a guard program: `check(slots, function)` says whether it holds, `lifted` is what
+    it lifts."""
 
     def __init__(self, check, lifted=None):
         self.check, self.lifted = check, lifted
@@ -352,7 +355,8 @@ def check_the_standard_librarys_tests_pass_when_every_frame_is_swapped():
 
 
 def check_a_failing_on_frame_is_reported_with_the_hook_off():
-    """In a child: an audit hook stays for good. It hears of sys.unraisablehook, and its frame is new to the handle too."""
+    """In a child: an audit hook stays for good. It hears of sys.unraisablehook, and its frame is
+    new to the handle too."""
     heard = []
 
     def audit(event, arguments):
@@ -366,7 +370,8 @@ def check_a_failing_on_frame_is_reported_with_the_hook_off():
 
 
 def check_sub_interpreters_are_refused():
-    """In a child: once another interpreter was made, PyGILState_Check is off, which torch's autograd engine takes for a bug."""
+    """In a child: once another interpreter was made, PyGILState_Check is off, which torch's
+    autograd engine takes for a bug."""
     interpreters = importlib.import_module(
         "_xxsubinterpreters" if sys.version_info < (3, 13) else "_interpreters"
     )

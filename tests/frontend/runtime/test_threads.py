@@ -19,7 +19,8 @@ THREADS = 64
 
 
 def together(count, work):
-    """Runs work(number) in threads that start at once; their exceptions, and whether all came to an end."""
+    """Runs work(number) in threads that start at once; their exceptions, and whether all came to an
+    end."""
     barrier, failures = threading.Barrier(count), []
 
     def run(number):
@@ -127,7 +128,8 @@ def test_helpers_of_a_backend_may_call_the_handle(pooled, monkeypatch):
 
 
 def test_compiles_in_threads_that_end():
-    """Each in a thread of its own, one after the other, in a process that compiles nothing in its main thread."""
+    """Each in a thread of its own, one after the other, in a process that compiles nothing in its
+    main thread."""
     program = textwrap.dedent("""
         import threading, framejit, torch
         def work():

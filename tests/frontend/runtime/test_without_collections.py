@@ -1,4 +1,5 @@
-"""With the garbage collector off, what a program gave to compiled code dies when the program lets go of it."""
+"""With the garbage collector off, what a program gave to compiled code dies when the program lets
+go of it."""
 
 from __future__ import annotations
 

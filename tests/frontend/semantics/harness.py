@@ -1,6 +1,8 @@
-"""One question to eager and to compiled code: everything that a program can see of a call must be the same.
+"""One question to eager and to compiled code: everything that a program can see of a call must be
+the same.
 
-In: a function, its inputs, the expected graphs and breaks. Out: an AssertionError that names the first difference.
+In: a function, its inputs, the expected graphs and breaks. Out: an AssertionError that names the
+first difference.
 """
 
 from __future__ import annotations
@@ -28,7 +30,8 @@ ATOMS = (type(None), bool, int, float, complex, str, bytes, type, types.ModuleTy
 
 
 class World:
-    """All that one run may touch: inputs, cells and named globals, copied together so that what they share stays shared."""
+    """All that one run may touch: inputs, cells and named globals, copied together so that what
+    they share stays shared."""
 
     def __init__(
         self,
@@ -207,7 +210,8 @@ _rests: dict[int, tuple[Any, list[Any]]] = {}
 
 
 def rest_of(iterator: Iterator[Any]) -> list[Any]:
-    """What an iterator still gives, with the error that ends it, if one does; asked again, the same."""
+    """What an iterator still gives, with the error that ends it, if one does; asked again, the
+    same."""
     if id(iterator) not in _rests:
         given: list[Any] = []
         try:
@@ -219,7 +223,8 @@ def rest_of(iterator: Iterator[Any]) -> list[Any]:
 
 
 def asked(tensor: torch.Tensor, name: str) -> Any:
-    """What a tensor has under a name, or the error that it gives: a view that was written to past autograd has no history to tell."""
+    """What a tensor has under a name, or the error that it gives: a view that was written to past
+    autograd has no history to tell."""
     try:
         return getattr(tensor, name)
     except RuntimeError as error:
@@ -239,11 +244,12 @@ EXACT, ROUNDED = {"rtol": 1e-6, "atol": 1e-6}, {"rtol": 2e-5, "atol": 1e-5}
 
 
 class Comparison:
-    """Walks two object graphs side by side. Objects with an identity must pair up one to one, tensors' storages too."""
+    """Walks two object graphs side by side. Objects with an identity must pair up one to one,
+    tensors' storages too."""
 
     def __init__(self, exact: bool = True) -> None:
-        """exact: graphs run torch's own operators in the program's order; else sums may be rounded otherwise, and nobody sees how far
-        apart the elements of a dimension of one lie."""
+        """exact: graphs run torch's own operators in the program's order; else sums may be rounded
+        otherwise, and nobody sees how far apart the elements of a dimension of one lie."""
         self.exact = exact
         self.pairs: dict[int, int] = {}
         self.back: dict[int, int] = {}
@@ -252,7 +258,8 @@ class Comparison:
         self.keep: list[Any] = []
 
     def pair(self, left: Any, right: Any, path: str) -> bool:
-        """Records that two objects correspond; False when that was known. Fails when either has another partner."""
+        """Records that two objects correspond; False when that was known. Fails when either has
+        another partner."""
         self.keep += [left, right]
         known = self.pairs.setdefault(id(left), id(right))
         assert known == id(right), (
@@ -524,12 +531,14 @@ def check(
     backward: bool = False,
     fullgraph: bool = False,
 ) -> Any:
-    """Asserts that `fn(*inputs, **kwargs)` does compiled what it does in eager; the compiled handle comes back.
+    """Asserts that `fn(*inputs, **kwargs)` does compiled what it does in eager; the compiled handle
+    comes back.
 
-    graphs: graphs made by the first call. breaks: reason ids of its breaks in order, or their number. ran: operations
-    that the first call runs in graphs. None: not asked. globals: names of globals that the function changes. skipped: frames
-    may be left to Python. again: the second call, on new copies, compiles nothing. backward: gradients are compared. backend: where the
-    test is about one; else that of this run of the tests (FRAMEJIT_BACKEND).
+    graphs: graphs made by the first call. breaks: reason ids of its breaks in order, or their
+    number. ran: operations that the first call runs in graphs. None: not asked. globals: names of
+    globals that the function changes. skipped: frames may be left to Python. again: the second
+    call, on new copies, compiles nothing. backward: gradients are compared. backend: where the test
+    is about one; else that of this run of the tests (FRAMEJIT_BACKEND).
     """
     backend = backend or framejit.config.backend
     exact = backend not in ("native", "autotune")

@@ -1,5 +1,5 @@
-"""Parts of published architectures, written as their repositories write them. Each is made without arguments and called with
-an x of (batch, 4, 6), or of the shape (batch, *`takes`)."""
+"""Parts of published architectures, written as their repositories write them. Each is made without
+arguments and called with an x of (batch, 4, 6), or of the shape (batch, *`takes`)."""
 
 from __future__ import annotations
 

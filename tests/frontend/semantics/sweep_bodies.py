@@ -1,4 +1,5 @@
-"""What modules compute, as people write it: each class has `compute(self, x)` for x of (batch, 4, 6), and any state it likes."""
+"""What modules compute, as people write it: each class has `compute(self, x)` for x of (batch, 4,
+6), and any state it likes."""
 
 from __future__ import annotations
 
@@ -58,7 +59,7 @@ class Output:
 Pair = collections.namedtuple("Pair", "values weights")
 
 
-class Marked(torch.Tensor):
+class SegmentMarks(torch.Tensor):
     pass
 
 
@@ -467,7 +468,7 @@ class Enums(Body):
 @body
 class Subclassed(Body):
     def compute(self, x):
-        return (x.as_subclass(Marked) * 2).as_subclass(torch.Tensor)
+        return (x.as_subclass(SegmentMarks) * 2).as_subclass(torch.Tensor)
 
 
 @body

@@ -1,5 +1,5 @@
-"""Modules that define their forward, and hold what they know, each in a way of its own, as public code does it: each class is made
-without arguments and called with an x of (batch, 4, 6)."""
+"""Modules that define their forward, and hold what they know, each in a way of its own, as public
+code does it: each class is made without arguments and called with an x of (batch, 4, 6)."""
 
 from __future__ import annotations
 

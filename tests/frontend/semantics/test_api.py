@@ -1,4 +1,5 @@
-"""framejit.compile as a decorator, on methods; handles and their independence; nesting, recursion, threads, leaks."""
+"""framejit.compile as a decorator, on methods; handles and their independence; nesting, recursion,
+threads, leaks."""
 
 from __future__ import annotations
 

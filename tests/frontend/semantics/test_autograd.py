@@ -1,4 +1,5 @@
-"""Autograd inside compiled code: custom functions, gradients taken in the frame, checkpoints, transforms; and around it."""
+"""Autograd inside compiled code: custom functions, gradients taken in the frame, checkpoints,
+transforms; and around it."""
 
 from __future__ import annotations
 
@@ -688,8 +689,8 @@ def test_what_a_checkpointed_call_writes_is_written_again_by_the_backward_pass(b
 
 @pytest.mark.parametrize("position", [0, 1], ids=["given", "known"])
 def test_tensors_given_to_checkpoint_must_stay_as_they_are_others_need_not(position):
-    """A compiled backward pass keeps what a checkpointed function takes from around it, too: it raises instead of computing again with
-    what was written since."""
+    """A compiled backward pass keeps what a checkpointed function takes from around it, too: it
+    raises instead of computing again with what was written since."""
 
     def f(x, w):
         return checkpoint(lambda a: (a @ w).sin(), x, use_reentrant=False)

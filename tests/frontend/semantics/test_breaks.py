@@ -1,4 +1,5 @@
-"""Graph breaks: what is captured around them, in every kind of place; nothing lost, nothing doubled, in order."""
+"""Graph breaks: what is captured around them, in every kind of place; nothing lost, nothing
+doubled, in order."""
 
 from __future__ import annotations
 

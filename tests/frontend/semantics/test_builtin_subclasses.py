@@ -1,4 +1,5 @@
-"""Instances of subclasses of str, int, float, set and frozenset, with methods and operators of their own."""
+"""Instances of subclasses of str, int, float, set and frozenset, with methods and operators of
+their own."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Breaks in what builtins call back: what the callback did before and does after is neither lost nor done twice."""
+"""Breaks in what builtins call back: what the callback did before and does after is neither lost
+nor done twice."""
 
 from __future__ import annotations
 

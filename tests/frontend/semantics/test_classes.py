@@ -682,7 +682,8 @@ class Checks(Redirects):
 
 
 def test_attribute_access_of_a_base_class_behind_a_break():
-    """Each __getattribute__ is a frame of its own there, and what super() finds in it is not what the instance would."""
+    """Each __getattribute__ is a frame of its own there, and what super() finds in it is not what
+    the instance would."""
 
     def f(x):
         thing = Checks()

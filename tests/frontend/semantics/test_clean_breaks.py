@@ -1,4 +1,5 @@
-"""What is not captured yet costs one break with a reason, and is right: effects of C code on objects, odd subclasses, autograd inside."""
+"""What is not captured yet costs one break with a reason, and is right: effects of C code on
+objects, odd subclasses, autograd inside."""
 
 from __future__ import annotations
 

@@ -1,5 +1,6 @@
-"""What compile() takes: modules however their forward is defined, proxies, partials, builtins, callable objects; and what it
-says of what it does not take, of copies, and of classes whose calls it cannot reach."""
+"""What compile() takes: modules however their forward is defined, proxies, partials, builtins,
+callable objects; and what it says of what it does not take, of copies, and of classes whose calls
+it cannot reach."""
 
 from __future__ import annotations
 
@@ -141,7 +142,7 @@ def test_ways_to_define_forward(make, within, backend):
         found = compiled(x)
         torch.testing.assert_close(found, expected)
         torch.testing.assert_close(torch.autograd.grad(found.sum(), x), gradients)
-    assert compiled.framejit.compiled and compiled.framejit.compiles > 0
+    assert compiled.framejit.is_compiled and compiled.framejit.compiles > 0
     slot, module._compiled_call_impl = module._compiled_call_impl, None
     with module.register_forward_hook(lambda module, args, result: result + 1):
         hooked = module(y)
@@ -272,7 +273,7 @@ def test_a_copy_says_that_it_is_not_compiled(make_copy):
     if make_copy is copy.copy:  # shares what the module has, its answers as well
         assert other(torch.ones(1, 2)).equal(module(torch.ones(1, 2)))
         return
-    assert not other.framejit.compiled and other.framejit.compiles == 0
+    assert not other.framejit.is_compiled and other.framejit.compiles == 0
     assert (
         "a copy of a compiled module is not compiled" in other.framejit.explain().skipped[0].reason
     )

@@ -1,4 +1,5 @@
-"""A break inside a function that an instruction other than a call runs: the instruction is completed when capture has gone on in it."""
+"""A break inside a function that an instruction other than a call runs: the instruction is
+completed when capture has gone on in it."""
 
 from __future__ import annotations
 

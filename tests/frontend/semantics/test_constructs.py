@@ -1,6 +1,8 @@
-"""Every construct of Python proper, one line or block each: captured in one graph without a break, and equal to eager.
+"""Every construct of Python proper, one line or block each: captured in one graph without a break,
+and equal to eager.
 
-A block of TABLE is the body of a function of a tensor `x` and a list `log`; breaks at the end hold what a break is made for.
+A block of TABLE is the body of a function of a tensor `x` and a list `log`; breaks at the end hold
+what a break is made for.
 """
 
 # ruff: noqa: F401, B006, B007, B018, B904, E701, E702, E731, F811, F821, F841, RUF005, RUF012

@@ -1,4 +1,5 @@
-"""torch's modes: as managers, decorators and functions; with breaks, exceptions and returns inside."""
+"""torch's modes: as managers, decorators and functions; with breaks, exceptions and returns
+inside."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""Breaks in functions that the compiled one calls: what was captured in every frame of the chain is kept, and capture goes on in
-the innermost frame."""
+"""Breaks in functions that the compiled one calls: what was captured in every frame of the chain is
+kept, and capture goes on in the innermost frame."""
 
 from __future__ import annotations
 

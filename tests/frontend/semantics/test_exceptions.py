@@ -1,4 +1,5 @@
-"""Exceptions: caught inside, leaving the frame, from the graph at run time, with their chains and lines.
+"""Exceptions: caught inside, leaving the frame, from the graph at run time, with their chains and
+lines.
 
 PYTEST_DONT_REWRITE: `assert` in a compiled function must be Python's own.
 """

@@ -1,4 +1,5 @@
-"""Expressions and statements: comprehensions, walrus, unpacking, f-strings, match, chained comparison, constants, strings.
+"""Expressions and statements: comprehensions, walrus, unpacking, f-strings, match, chained
+comparison, constants, strings.
 
 PYTEST_DONT_REWRITE: `assert` in a compiled function must be Python's own.
 """

@@ -1,4 +1,5 @@
-"""fullgraph=True: an error of the program reaches its caller as in eager; every other break is a GraphBreakError.
+"""fullgraph=True: an error of the program reaches its caller as in eager; every other break is a
+GraphBreakError.
 
 PYTEST_DONT_REWRITE: `assert` in a compiled function must be Python's own.
 """

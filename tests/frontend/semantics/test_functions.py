@@ -1,4 +1,5 @@
-"""Functions: arguments of every kind, closures, nested functions, methods, decorators, recursion."""
+"""Functions: arguments of every kind, closures, nested functions, methods, decorators,
+recursion."""
 
 from __future__ import annotations
 
@@ -716,7 +717,8 @@ def test_a_cached_function_of_sizes_that_vary():
 
 
 class Recipe:
-    """As libraries of tensor notations keep them: made of a pattern once, applied to shapes, both under a cache."""
+    """As libraries of tensor notations keep them: made of a pattern once, applied to shapes, both
+    under a cache."""
 
     def __init__(self, pattern, axes):
         self.left, self.right = (side.split() for side in pattern.split("->"))

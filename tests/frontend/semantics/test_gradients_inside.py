@@ -1,4 +1,5 @@
-"""Programs that take gradients themselves: penalties, forces, inner loops, steps on leaves made inside."""
+"""Programs that take gradients themselves: penalties, forces, inner loops, steps on leaves made
+inside."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""torch.fx.GraphModule inside compiled code: what its generated forward does is captured, and a failure is told as in eager."""
+"""torch.fx.GraphModule inside compiled code: what its generated forward does is captured, and a
+failure is told as in eager."""
 
 from __future__ import annotations
 

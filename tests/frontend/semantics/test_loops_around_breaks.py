@@ -1,4 +1,5 @@
-"""A break in a loop whose body must know which turn it is: each turn is compiled, none is left to Python, and none is compiled twice."""
+"""A break in a loop whose body must know which turn it is: each turn is compiled, none is left to
+Python, and none is compiled twice."""
 
 from __future__ import annotations
 
@@ -128,7 +129,8 @@ def test_forty_layers():
 
 
 def test_entries_are_found_in_the_order_of_the_turns():
-    """What followed the last time is tried first: a pass looks at one entry a turn, so none is overtaken in the list."""
+    """What followed the last time is tried first: a pass looks at one entry a turn, so none is
+    overtaken in the list."""
     handle = strict_compile(by_number)
     for _ in range(3):
         handle(vec(2, 3), 12)

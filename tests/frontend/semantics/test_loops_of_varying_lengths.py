@@ -1,4 +1,5 @@
-"""A loop over range(n) with an n that varies is unrolled for a few lengths; then its iterations are compiled for any length."""
+"""A loop over range(n) with an n that varies is unrolled for a few lengths; then its iterations are
+compiled for any length."""
 
 from __future__ import annotations
 

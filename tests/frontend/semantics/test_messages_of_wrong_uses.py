@@ -1,4 +1,5 @@
-"""What Python says of a wrong use is said compiled, word for word, where the program may catch it."""
+"""What Python says of a wrong use is said compiled, word for word, where the program may catch
+it."""
 
 from __future__ import annotations
 
@@ -136,7 +137,8 @@ def rows_of_a_list(x, y, rows):
 
 @pytest.mark.parametrize("rows", [[1, 0], [0, 2], [-3, 1], [5, -9, 7]])
 def test_a_row_out_of_bounds_raises_in_the_programs_own_line(rows):
-    """The tensor that was changed before stays changed: the graph cannot raise, and start over in eager, behind that."""
+    """The tensor that was changed before stays changed: the graph cannot raise, and start over in
+    eager, behind that."""
     check(rows_of_a_list, vec(2, 3), vec(2, 3), rows, graphs=None, breaks=None)
 
 

@@ -1,10 +1,13 @@
-"""Modules as people write them: each way to define forward with each body, in training and evaluation, against eager.
+"""Modules as people write them: each way to define forward with each body, in training and
+evaluation, against eager.
 
-Values, strides, the module's state, gradients and random numbers must be eager's. Every combination runs on the backend
-`eager`; `native`, whose kernels take time to compile, takes each body with one way and each way with one body. Modules with ways of
-their own to define forward and to hold state (sweep_modules.py) run on both. Parts of published architectures (sweep_architectures.py) run on
-`eager`, and some of them on `native`; all of them there with FRAMEJIT_SWEEP=all in the environment. Where FRAMEJIT_SWEEP_EVERY is a
-number, one of so many combinations runs: each way still, and each body.
+Values, strides, the module's state, gradients and random numbers must be eager's. Every combination
+runs on the backend `eager`; `native`, whose kernels take time to compile, takes each body with one
+way and each way with one body. Modules with ways of their own to define forward and to hold state
+(sweep_modules.py) run on both. Parts of published architectures (sweep_architectures.py) run on
+`eager`, and some of them on `native`; all of them there with FRAMEJIT_SWEEP=all in the environment.
+Where FRAMEJIT_SWEEP_EVERY is a number, one of so many combinations runs: each way still, and each
+body.
 """
 
 from __future__ import annotations
@@ -207,7 +210,8 @@ def leaves(found):
 
 
 def run(module, inputs):
-    """All that can be seen of some calls: results, gradients, state and the random numbers behind them."""
+    """All that can be seen of some calls: results, gradients, state and the random numbers behind
+    them."""
     seen = []
     torch.manual_seed(0)
     for x in inputs:

@@ -422,7 +422,7 @@ def test_module_stays_itself():
     assert same is m and type(m) is Net and isinstance(m, Net) and list(m.state_dict()) == keys
     assert torch.equal(m(vec(4, 2)), before)
     assert [n for n, _ in m.named_modules()] == [n for n, _ in net().named_modules()]
-    assert m.framejit.compiled and m.framejit.compiles >= 1
+    assert m.framejit.is_compiled and m.framejit.compiles >= 1
     assert repr(m) == repr(net())
 
 
@@ -431,7 +431,7 @@ def test_module_copied_and_pickled():
     expected = m(x)
     for other in (copy.deepcopy(m), pickle.loads(pickle.dumps(m)), copy.copy(m)):
         assert type(other) is Net and torch.equal(other(x), expected)
-        assert isinstance(other.framejit.compiled, bool)
+        assert isinstance(other.framejit.is_compiled, bool)
     torch.manual_seed(0)
     fresh = Net()
     fresh.load_state_dict(m.state_dict())

@@ -1,4 +1,5 @@
-"""The inputs of a graph may be called as anything: code that is generated for it has names of its own."""
+"""The inputs of a graph may be called as anything: code that is generated for it has names of its
+own."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""What Python asks a tensor beside its values: one handle is given tensors that answer differently and have the same sizes and dtype."""
+"""What Python asks a tensor beside its values: one handle is given tensors that answer differently
+and have the same sizes and dtype."""
 
 from __future__ import annotations
 

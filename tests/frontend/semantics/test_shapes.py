@@ -1,4 +1,5 @@
-"""Numbers that vary: what differs between two calls becomes a symbol, only that, and every result is eager's."""
+"""Numbers that vary: what differs between two calls becomes a symbol, only that, and every result
+is eager's."""
 
 import copy
 import logging
@@ -514,7 +515,8 @@ OPTIMIZERS = {
     ],
 )
 def test_an_optimizer_with_a_scheduler(name, backend):
-    """torch.optim asks torch.compiler.is_compiling() and then keeps its bias correction in tensors, which rounds otherwise."""
+    """torch.optim asks torch.compiler.is_compiling() and then keeps its bias correction in tensors,
+    which rounds otherwise."""
     models = [
         torch.nn.Sequential(copy.deepcopy(LINEAR), *(torch.nn.Linear(4, 4) for _ in range(4)))
     ]
@@ -546,7 +548,8 @@ def test_an_optimizer_with_a_scheduler(name, backend):
 
 @pytest.mark.parametrize("wrapped", [False, True])
 def test_an_optimizers_step_is_one_graph(wrapped, monkeypatch):
-    """Also where torch.compile ran in this process before: it then wraps a method of torch's optimizers."""
+    """Also where torch.compile ran in this process before: it then wraps a method of torch's
+    optimizers."""
     if wrapped:
         monkeypatch.setattr(
             torch.optim.Adam, "_init_group", torch._dynamo.disable(torch.optim.Adam._init_group)
@@ -634,7 +637,7 @@ def test_numbers_of_more_digits_than_python_shows(use):
         handle = framejit.compile(use, backend="eager")
     for n in (HUGE, HUGE + 1, HUGE * 3, 7, HUGE - 9, 8, 9, HUGE):
         assert (asked(handle, n) == asked(use, n)) is True
-    handle.framejit.generated(), handle.framejit.explain()
+    handle.framejit.generated_code(), handle.framejit.explain()
 
 
 def test_a_refused_write_into_a_tensor_of_varying_size_loses_nothing_before_it():
@@ -690,7 +693,8 @@ assert "framejit.frontend.tracing.shapes" not in sys.modules
 
 
 def test_a_capture_without_a_symbol_does_not_load_symbolic_shapes():
-    """They take half a second to import, and fakes of their environment have symbols in places of their own."""
+    """They take half a second to import, and fakes of their environment have symbols in places of
+    their own."""
     subprocess.run([sys.executable, "-c", WITHOUT_A_SYMBOL], check=True)
 
 

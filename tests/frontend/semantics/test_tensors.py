@@ -1,4 +1,5 @@
-"""Tensors: views, aliasing, in-place work, attributes, identities, torch's functions, dtypes and devices."""
+"""Tensors: views, aliasing, in-place work, attributes, identities, torch's functions, dtypes and
+devices."""
 
 from __future__ import annotations
 

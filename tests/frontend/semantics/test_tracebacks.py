@@ -1,4 +1,5 @@
-"""Exceptions raised by Python behind a break: on their way out of inlined functions, each adds its entry to the traceback."""
+"""Exceptions raised by Python behind a break: on their way out of inlined functions, each adds its
+entry to the traceback."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Whole training steps compiled: gradients stored and reset, clipped and scaled, optimizers' methods."""
+"""Whole training steps compiled: gradients stored and reset, clipped and scaled, optimizers'
+methods."""
 
 from __future__ import annotations
 
@@ -302,7 +303,8 @@ STEPPED = {
 
 
 def stepped(cls, settings, steps, compile_it, schedule=None):
-    """Loss, parameters and state after some steps; the breaks but those at backward(); how often it was compiled at each step."""
+    """Loss, parameters and state after some steps; the breaks but those at backward(); how often it
+    was compiled at each step."""
     model = net()
     optimizer = cls(model.parameters(), **{"lr": 0.01, **settings})
     scheduler = schedule and schedule(optimizer)
@@ -401,7 +403,8 @@ def test_a_number_that_an_operator_asks_a_tensor_for(name):
 
 
 def fake_tensors_refuse(f, *args):
-    """Whether torch asks for the number when sizes are calculated; from 2.15 on it does not for integers."""
+    """Whether torch asks for the number when sizes are calculated; from 2.15 on it does not for
+    integers."""
     with FakeTensorMode() as mode:
         try:
             f(*map(mode.from_tensor, args))

@@ -1,5 +1,6 @@
-"""A calculation with floats that vary and whose value is asked for: the guards on it hold for the call that they were made for, and
-results are eager's. (Rearranged as mathematics allows, `-10 * (p + 0.1)` is another float.)"""
+"""A calculation with floats that vary and whose value is asked for: the guards on it hold for the
+call that they were made for, and results are eager's. (Rearranged as mathematics allows, `-10 * (p
++ 0.1)` is another float.)"""
 
 from __future__ import annotations
 

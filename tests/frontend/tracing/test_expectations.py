@@ -1,4 +1,5 @@
-"""A branch on a tensor of which one side raises: the other one is expected, and where that is wrong the frame starts over in eager.
+"""A branch on a tensor of which one side raises: the other one is expected, and where that is wrong
+the frame starts over in eager.
 
 PYTEST_DONT_REWRITE: `assert` in a compiled function must be Python's own.
 """

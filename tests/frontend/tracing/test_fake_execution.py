@@ -1,7 +1,8 @@
-"""Nothing that runs while a function is captured reads memory: operators that take numbers from tensors on the CPU.
+"""Nothing that runs while a function is captured reads memory: operators that take numbers from
+tensors on the CPU.
 
-Each program is called with several lengths of one total, so that sizes become symbols while others stay. The programs run in
-a process of their own: what goes wrong here ends it.
+Each program is called with several lengths of one total, so that sizes become symbols while others
+stay. The programs run in a process of their own: what goes wrong here ends it.
 """
 
 from __future__ import annotations

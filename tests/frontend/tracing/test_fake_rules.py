@@ -1,4 +1,5 @@
-"""Fake results by rule are those of torch's own fake operators: sizes, strides, dtype, device, and whose memory they are."""
+"""Fake results by rule are those of torch's own fake operators: sizes, strides, dtype, device, and
+whose memory they are."""
 
 from __future__ import annotations
 

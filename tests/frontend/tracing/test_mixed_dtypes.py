@@ -1,4 +1,5 @@
-"""Operators on tensors of several dtypes: what the program has done before the error is not lost."""
+"""Operators on tensors of several dtypes: what the program has done before the error is not
+lost."""
 
 from __future__ import annotations
 

@@ -1,5 +1,6 @@
-"""A generator that is dropped inside `try` or `with` is closed there and then, by Python: a capture does not count references, so the
-frame is left to Python. Where no such generator is dropped, the frame is captured."""
+"""A generator that is dropped inside `try` or `with` is closed there and then, by Python: a capture
+does not count references, so the frame is left to Python. Where no such generator is dropped, the
+frame is captured."""
 
 from __future__ import annotations
 
@@ -240,7 +241,8 @@ def test_a_traceback_keeps_it():
 
 
 class Items(collections.abc.Sequence):
-    """Iterated by Sequence.__iter__, a generator that waits inside of `try ... except IndexError`."""
+    """Iterated by Sequence.__iter__, a generator that waits inside of `try ... except
+    IndexError`."""
 
     def __init__(self, items):
         self.items = items

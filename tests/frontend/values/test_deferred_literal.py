@@ -1,5 +1,6 @@
-"""Numbers and texts that vary and do not decide which operations run: formatted, rounded, printed, compared with None. Two compiles are
-enough for any number of values: the first is made for the first value, the second for all."""
+"""Numbers and texts that vary and do not decide which operations run: formatted, rounded, printed,
+compared with None. Two compiles are enough for any number of values: the first is made for the
+first value, the second for all."""
 
 from __future__ import annotations
 

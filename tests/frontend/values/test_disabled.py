@@ -1,4 +1,5 @@
-"""torch.compiler.disable and torch._dynamo.disable mean what framejit.disable means, wherever the marked function is."""
+"""torch.compiler.disable and torch._dynamo.disable mean what framejit.disable means, wherever the
+marked function is."""
 
 from __future__ import annotations
 
@@ -54,13 +55,13 @@ def root(mark):
 
 
 def make_class(mark):
-    class Marked(nn.Module):
+    class SegmentMarks(nn.Module):
         @mark
         def forward(self, x):
             note("own")
             return callee(x)
 
-    return Marked
+    return SegmentMarks
 
 
 def module(mark):
@@ -116,21 +117,24 @@ def test_the_reason_is_told():
 @pytest.mark.parametrize("disable", [torch.compiler.disable, torch._dynamo.disable])
 def test_a_marked_class_of_modules(disable):
     @disable
-    class Marked(nn.Module):
+    class SegmentMarks(nn.Module):
         def forward(self, x):
             note("own")
             return callee(x)
 
     seen.clear()
     for module in (
-        Marked(),
-        nn.Sequential(Marked(), nn.ReLU()),
+        SegmentMarks(),
+        nn.Sequential(SegmentMarks(), nn.ReLU()),
         disable(make_class(lambda f: f)()),
     ):
         compiled = framejit.compile(module)
         assert compiled(torch.ones(2)).equal(torch.full((2,), 2.0))
     assert {one[1:] for one in seen} == {(False, False)}
-    assert "marked as disabled" in framejit.compile(Marked()).framejit.explain().skipped[0].reason
+    assert (
+        "marked as disabled"
+        in framejit.compile(SegmentMarks()).framejit.explain().skipped[0].reason
+    )
 
 
 def test_a_decorator_that_copies_the_mark_is_no_marked_function():

@@ -1,4 +1,5 @@
-"""Each operator of each pair of builtin families: the same results, errors and changes as in eager."""
+"""Each operator of each pair of builtin families: the same results, errors and changes as in
+eager."""
 
 from __future__ import annotations
 

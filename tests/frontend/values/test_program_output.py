@@ -1,4 +1,5 @@
-"""Warnings and what loggers write: kept in order without a break where nobody can tell; else one break."""
+"""Warnings and what loggers write: kept in order without a break where nobody can tell; else one
+break."""
 
 from __future__ import annotations
 

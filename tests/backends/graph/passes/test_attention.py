@@ -1,4 +1,5 @@
-"""Attention written out by hand: found where it is one, left where something else happens in between."""
+"""Attention written out by hand: found where it is one, left where something else happens in
+between."""
 
 from __future__ import annotations
 

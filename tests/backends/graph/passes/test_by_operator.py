@@ -1,4 +1,5 @@
-"""Graphs put together operator by operator: results, writes and random numbers are eager's; equal operators are looked at once."""
+"""Graphs put together operator by operator: results, writes and random numbers are eager's; equal
+operators are looked at once."""
 
 from __future__ import annotations
 
@@ -14,7 +15,8 @@ from torch.nn import functional as F
 
 @pytest.fixture
 def taken(monkeypatch):
-    """For each graph compiled, the operators that were traced for it; None where the whole was traced."""
+    """For each graph compiled, the operators that were traced for it; None where the whole was
+    traced."""
     found = []
 
     def told(gm, trace):

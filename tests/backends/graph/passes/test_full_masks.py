@@ -72,7 +72,8 @@ def test_only_a_mask_known_to_be_full_is_dropped(make, dropped, by_keyword):
 
 
 def rows(q):
-    """With a mask of this form the CPU's attention lays its result out otherwise than without one."""
+    """With a mask of this form the CPU's attention lays its result out otherwise than without
+    one."""
     return attention(q, q, q, attn_mask=torch.ones(1, 8, 8, dtype=torch.bool))
 
 

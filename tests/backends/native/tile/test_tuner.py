@@ -27,8 +27,9 @@ from .. import kernels, products
 
 
 class Pretended:
-    """A device where kernel number n of those that are compiled takes times[n] seconds (1 where nothing is told; None: it cannot be
-    launched), kernels of products `product` seconds, and some do not compile. An operator's call takes no time."""
+    """A device where kernel number n of those that are compiled takes times[n] seconds (1 where
+    nothing is told; None: it cannot be launched), kernels of products `product` seconds, and some
+    do not compile. An operator's call takes no time."""
 
     kind = "cpu"
     stream = 7
@@ -176,7 +177,8 @@ def test_memory_reaches_as_far_as_the_kernel():
 
 
 def count_of(case):
-    """How many kernels are compiled before the product's first one: for the reader's tiles, and the reader once more."""
+    """How many kernels are compiled before the product's first one: for the reader's tiles, and the
+    reader once more."""
     (found,) = products.found(case)
     return len(tiles_to_try(Plan(products.program(case).steps[found.kernel])))
 

@@ -1,5 +1,5 @@
-"""Launches kernels through a driver made up for the test. A script, as the driver of a process is found once. Arguments: the driver's
-library. Prints a line for each check that holds."""
+"""Launches kernels through a driver made up for the test. A script, as the driver of a process is
+found once. Arguments: the driver's library. Prints a line for each check that holds."""
 
 from __future__ import annotations
 

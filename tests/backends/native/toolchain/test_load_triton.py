@@ -1,4 +1,5 @@
-"""Kernels on their way: compiled elsewhere all at once, loaded in order, each once; what failed is told. Compilers are played."""
+"""Kernels on their way: compiled elsewhere all at once, loaded in order, each once; what failed is
+told. Compilers are played."""
 
 from __future__ import annotations
 
@@ -6,7 +7,7 @@ import threading
 
 import pytest
 from framejit.backends.native.toolchain import load_triton
-from framejit.backends.native.toolchain.load_triton import Job, Loading
+from framejit.backends.native.toolchain.load_triton import Job, KernelLoader
 
 
 def job(text):
@@ -43,7 +44,10 @@ def compilers(monkeypatch):
 
 
 def test_the_caller_goes_on_while_kernels_are_compiled(compilers):
-    first, second = Loading([job("a"), job("b"), job("a")], 0), Loading([job("c"), job("d")], 0)
+    first, second = (
+        KernelLoader([job("a"), job("b"), job("a")], 0),
+        KernelLoader([job("c"), job("d")], 0),
+    )
     assert compilers.compiled == compilers.loaded == []
     compilers.open.set()
     assert second.kernels() == {job("c"): ("kernel", "c"), job("d"): ("kernel", "d")}
@@ -54,8 +58,8 @@ def test_the_caller_goes_on_while_kernels_are_compiled(compilers):
 
 def test_what_is_loaded_is_not_compiled_again(compilers):
     compilers.open.set()
-    Loading([job("a"), job("b")], 0).kernels()
-    again = Loading([job("b"), job("c"), job("a")], 0)
+    KernelLoader([job("a"), job("b")], 0).kernels()
+    again = KernelLoader([job("b"), job("c"), job("a")], 0)
     assert again.kernels() == {
         job("b"): ("kernel", "b"),
         job("c"): ("kernel", "c"),
@@ -67,11 +71,11 @@ def test_what_is_loaded_is_not_compiled_again(compilers):
 
 def test_what_failed_is_told_beside_what_did_not(compilers):
     compilers.open.set()
-    ended = Loading([job("a"), job("broken"), job("too large")], 0).finish()
+    ended = KernelLoader([job("a"), job("broken"), job("too large")], 0).finish()
     assert ended == {
         job("a"): ("kernel", "a"),
         job("broken"): "no such thing",
         job("too large"): "ValueError: out of registers",
     }
     with pytest.raises(RuntimeError, match="no such thing\nbroken"):
-        Loading([job("a"), job("broken"), job("too large")], 0).kernels()
+        KernelLoader([job("a"), job("broken"), job("too large")], 0).kernels()

@@ -1,4 +1,5 @@
-"""Global variables by their dictionary: `globals()`, `vars(module)` and names are one and the same."""
+"""Global variables by their dictionary: `globals()`, `vars(module)` and names are one and the
+same."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Objects as keys of dictionaries and members of sets: equal to themselves alone, or as their class says."""
+"""Objects as keys of dictionaries and members of sets: equal to themselves alone, or as their class
+says."""
 
 from __future__ import annotations
 

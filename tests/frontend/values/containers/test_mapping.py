@@ -1,4 +1,5 @@
-"""`|` and `|=` of dictionaries of all classes, and operators of lists of a class of the program's."""
+"""`|` and `|=` of dictionaries of all classes, and operators of lists of a class of the
+program's."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""types.MappingProxyType, what gives one (a Signature's parameters, an enumeration's members), and views made elsewhere."""
+"""types.MappingProxyType, what gives one (a Signature's parameters, an enumeration's members), and
+views made elsewhere."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Dictionaries that keep an order of their own, dictionaries whose class overrides what reads them, and deques."""
+"""Dictionaries that keep an order of their own, dictionaries whose class overrides what reads them,
+and deques."""
 
 from __future__ import annotations
 
@@ -13,7 +14,8 @@ from ...semantics.harness import check, vec
 
 
 class Linked(dict):
-    """Its keys in a list of its own, as OrderedDict is written in Python: each method reads by another one."""
+    """Its keys in a list of its own, as OrderedDict is written in Python: each method reads by
+    another one."""
 
     def __init__(self, pairs=()):
         self.order = []

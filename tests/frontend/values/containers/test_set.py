@@ -1,4 +1,5 @@
-"""Sets and operators of dictionaries' views give their items in the order in which CPython's own tables come to hold them."""
+"""Sets and operators of dictionaries' views give their items in the order in which CPython's own
+tables come to hold them."""
 
 from __future__ import annotations
 

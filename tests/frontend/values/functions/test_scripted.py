@@ -1,4 +1,5 @@
-"""Functions of torch.jit: a scripted one is captured through its Python, where both say the same; everything else costs one break."""
+"""Functions of torch.jit: a scripted one is captured through its Python, where both say the same;
+everything else costs one break."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""A break in the body of a loop loses that statement only, whatever iterator the loop walks: the iterator exists by then, is looked
-into without being moved, and is moved as eager moves it."""
+"""A break in the body of a loop loses that statement only, whatever iterator the loop walks: the
+iterator exists by then, is looked into without being moved, and is moved as eager moves it."""
 
 from __future__ import annotations
 

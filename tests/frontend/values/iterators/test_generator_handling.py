@@ -1,4 +1,5 @@
-"""A generator that waits inside an exception handler: what it handles is its own, not the exception of those who resume it."""
+"""A generator that waits inside an exception handler: what it handles is its own, not the exception
+of those who resume it."""
 
 from __future__ import annotations
 

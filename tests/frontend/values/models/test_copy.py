@@ -1,4 +1,5 @@
-"""copy.copy and copy.deepcopy of objects by what their classes say; named tuples and classes below them; metaclasses that call."""
+"""copy.copy and copy.deepcopy of objects by what their classes say; named tuples and classes below
+them; metaclasses that call."""
 
 from __future__ import annotations
 
@@ -206,7 +207,7 @@ class Marking(type):
         return made
 
 
-class Marked(metaclass=Marking):
+class SegmentMarks(metaclass=Marking):
     def __init__(self, value, scale=1):
         self.value = value * scale
 
@@ -227,7 +228,7 @@ class Only(metaclass=Single):
 
 def test_metaclasses_that_call():
     def f(x, n):
-        made = Marked(x, scale=n)
+        made = SegmentMarks(x, scale=n)
         return made, made.value + 1, made.mark
 
     check(f, vec(2), 3)

@@ -1,4 +1,5 @@
-"""copy.deepcopy of modules and tensors in a compiled function: one break at most, and copies that nothing shares with their originals."""
+"""copy.deepcopy of modules and tensors in a compiled function: one break at most, and copies that
+nothing shares with their originals."""
 
 from __future__ import annotations
 

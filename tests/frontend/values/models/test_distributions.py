@@ -1,4 +1,5 @@
-"""torch.distributions with their checks of arguments: one graph each; what the checks refuse is refused as in eager."""
+"""torch.distributions with their checks of arguments: one graph each; what the checks refuse is
+refused as in eager."""
 
 from __future__ import annotations
 

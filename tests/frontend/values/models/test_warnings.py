@@ -1,4 +1,5 @@
-"""Under `python -W error` framejit reads the program's state without a warning, and its own reports do not raise."""
+"""Under `python -W error` framejit reads the program's state without a warning, and its own reports
+do not raise."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""numpy beside tensors: its scalars and functions of them are captured, its arrays are clean breaks."""
+"""numpy beside tensors: its scalars and functions of them are captured, its arrays are clean
+breaks."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""What Python asks of objects on the way: each question is asked as often as in eager, in the same order, and never while compiling."""
+"""What Python asks of objects on the way: each question is asked as often as in eager, in the same
+order, and never while compiling."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Which operand's method answers a binary operator, and in which order they are tried: as in Python."""
+"""Which operand's method answers a binary operator, and in which order they are tried: as in
+Python."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Weak references: asked behind changes that take the last reference to their object, they lead nowhere."""
+"""Weak references: asked behind changes that take the last reference to their object, they lead
+nowhere."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""Full backward hooks of modules: captured in the one graph, called with what eager calls them with, edited between calls, broken around
-where the module itself breaks."""
+"""Full backward hooks of modules: captured in the one graph, called with what eager calls them
+with, edited between calls, broken around where the module itself breaks."""
 
 from __future__ import annotations
 
@@ -36,7 +36,8 @@ def noting(log: list[Any]) -> Callable[..., None]:
 
 
 def steps(f: Any, module: nn.Module, turns: int = 2, grad: bool = True) -> list[Any]:
-    """Training steps, with other sizes each time: results, gradients of the input, those of the parameters added up."""
+    """Training steps, with other sizes each time: results, gradients of the input, those of the
+    parameters added up."""
     found = []
     for turn in range(turns):
         x = torch.linspace(-1, 1, 4 * (turn + 2)).reshape(-1, 4).requires_grad_(grad)

@@ -1,4 +1,5 @@
-"""Tensors that graphs do not take are passed on, and each statement that works with one is one break; attributes that users give tensors."""
+"""Tensors that graphs do not take are passed on, and each statement that works with one is one
+break; attributes that users give tensors."""
 
 from __future__ import annotations
 

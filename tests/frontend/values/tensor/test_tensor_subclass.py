@@ -1,4 +1,5 @@
-"""Tensor subclasses written in Python: their __torch_function__, methods and attributes are captured, and results have their class."""
+"""Tensor subclasses written in Python: their __torch_function__, methods and attributes are
+captured, and results have their class."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Functions called with a number that differs from call to call are compiled twice: for the first number, and for any."""
+"""Functions called with a number that differs from call to call are compiled twice: for the first
+number, and for any."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""Graphs with gradients put together operator by operator: gradients, writes and random numbers are eager's, equal operators are traced
-once, and backends that are tried on one graph share it."""
+"""Graphs with gradients put together operator by operator: gradients, writes and random numbers are
+eager's, equal operators are traced once, and backends that are tried on one graph share it."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import framejit
 import pytest
 import torch
 from framejit.backends.autograd import graph_parts as parts
-from framejit.backends.autograd import partitioner as divide
+from framejit.backends.autograd import partitioner
 from framejit.backends.autograd import shared_partition as shared
 from framejit.backends.autograd import traced_operators as operators
 from torch import nn
@@ -263,7 +263,7 @@ def counted(monkeypatch, module, name):
 def test_more_equal_blocks_are_no_more_to_trace_or_to_decide(monkeypatch):
     traced, decided = (
         counted(monkeypatch, operators, "make_fx"),
-        counted(monkeypatch, divide, "minimum_cut"),
+        counted(monkeypatch, partitioner, "minimum_cut"),
     )
     numbers = []
     for count in (3, 9):
@@ -278,20 +278,21 @@ def test_more_equal_blocks_are_no_more_to_trace_or_to_decide(monkeypatch):
 
 @pytest.mark.parametrize("fast", [True, False])
 def test_large_values_are_rather_computed_again_where_that_is_fast(monkeypatch, fast):
-    monkeypatch.setattr(divide, "LARGE", 4 * 32 * 64)
-    monkeypatch.setattr(divide, "FAST", {"cpu"} if fast else set())
+    monkeypatch.setattr(partitioner, "LARGE_BYTES", 4 * 32 * 64)
+    monkeypatch.setattr(partitioner, "FAST_DEVICES", {"cpu"} if fast else set())
 
     def step(x, y, z, w):
         gate, up = x @ y, x @ z
         return (F.silu(gate) * up) @ w
 
-    divided = counted(monkeypatch, divide, "backward_graph")
+    built = counted(monkeypatch, partitioner, "backward_graph")
+    torch.manual_seed(0)
     inputs = [
         torch.randn(size, requires_grad=True) for size in ((32, 16), (16, 64), (16, 64), (64, 8))
     ]
     made = framejit.compile(step, backend="native")(*inputs)
-    ((_, entering, _),) = divided
-    assert [node.meta["val"].numel() for node in entering].count(32 * 64) == (2 if fast else 3)
+    ((_, saved, _),) = built
+    assert [node.meta["val"].numel() for node in saved].count(32 * 64) == (2 if fast else 3)
     weights = torch.randn(32, 8)
     gradients = torch.autograd.grad((made * weights).sum(), inputs)
     torch.testing.assert_close(

@@ -1,4 +1,5 @@
-"""When work is recorded, again, or not at all: the policy alone, with a recording that only says what it was made for."""
+"""When work is recorded, again, or not at all: the policy alone, with a recording that only says
+what it was made for."""
 
 from __future__ import annotations
 
@@ -10,7 +11,7 @@ import framejit
 import pytest
 import torch
 from framejit.backends.cudagraphs import graphed as module
-from framejit.backends.cudagraphs.graphed import Graphed, RecordingRequest
+from framejit.backends.cudagraphs.graphed import GraphedCallable, RecordingRequest
 from framejit.backends.cudagraphs.recording import Recording, Unrecordable
 from framejit.events import Reporter
 from torch import nn
@@ -46,7 +47,7 @@ def no_device(monkeypatch):
     monkeypatch.setattr(module, "Recording", Recorded)
     monkeypatch.setattr(module, "pool", SimpleNamespace(
         pool_of=lambda *place: None, side_stream=lambda *place: stream, retire=lambda *place: None, full=lambda *place: False))  # fmt: skip
-    monkeypatch.setattr(Graphed, "stream", lambda self: 0)
+    monkeypatch.setattr(GraphedCallable, "stream", lambda self: 0)
     for name, answer in (("is_current_stream_capturing", lambda: False), ("current_stream", lambda device: stream),
                          ("stream", contextlib.nullcontext), ("device", contextlib.nullcontext)):  # fmt: skip
         monkeypatch.setattr(torch.cuda, name, answer)
@@ -70,7 +71,7 @@ def graphed(**more):
         runs.append(1)
         return [args[0] + 1]
 
-    return Graphed(
+    return GraphedCallable(
         RecordingRequest(run, 0, **more), Reporter("f", "", lambda event: said.append(event.text))
     ), said
 

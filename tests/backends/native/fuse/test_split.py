@@ -1,4 +1,4 @@
-"""Long rows in pieces: the same numbers as in one, and only where that helps."""
+"""Long rows in chunks: the same numbers as in one, and only where that helps."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from framejit.backends.native.fuse.simplify import simplify
 from framejit.backends.native.ir.evaluate import evaluate
 from framejit.backends.native.ir.ir import Program, writes
 
-from . import kernels
+from .. import kernels
 
 CASES = {
     name: case for name, case in kernels.all_cases().items() if case.kernel.inner and not case.sizes
@@ -21,15 +21,15 @@ CASES = {
 @pytest.fixture
 def short(monkeypatch):
     """Rows of a few elements count as long."""
-    monkeypatch.setattr(split, "SHORTEST", {"cpu": 4})
-    monkeypatch.setattr(split, "PIECE", 2)
+    monkeypatch.setattr(split, "MIN_ROW", {"cpu": 4})
+    monkeypatch.setattr(split, "MIN_CHUNK", 2)
 
 
-def test_each_reduction_in_pieces(short):
+def test_each_reduction_in_chunks(short):
     split_ones = set()
     for name, case in CASES.items():
         program = Program(dict(case.buffers), [], [], [])
-        steps = split.in_pieces(program, simplify(case.kernel), {"cpu": 64})
+        steps = split.split_kernel(program, simplify(case.kernel), {"cpu": 64})
         want, got = (
             {buffer: tensor.clone() for buffer, tensor in case.memory.items()} for _ in range(2)
         )
@@ -63,11 +63,11 @@ def test_several_reductions_and_loops(short, monkeypatch, reports):
 
     torch.testing.assert_close(framejit.compile(f, backend="native")(x), f(x))
     assert (
-        reports[0].host.count("in pieces") == 2
+        reports[0].host.count("in chunks") == 2
     )  # the first two are one kernel; softmax needs its rows whole
 
 
 def test_short_rows_and_many_rows_stay_whole(reports):
     x = torch.randn(64, 100)
     framejit.compile(lambda x: (x.exp().sum(1), x.sum(0)), backend="native")(x)
-    assert "in pieces" not in reports[0].host
+    assert "in chunks" not in reports[0].host

@@ -1,5 +1,5 @@
-"""Kernels as Triton, in processes of their own: its interpreter against the meaning of the loop IR, its front end for CUDA for
-types and shapes (collected where it is installed)."""
+"""Kernels as Triton, in processes of their own: its interpreter against the meaning of the loop IR,
+its front end for CUDA for types and shapes (collected where it is installed)."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from torch import nn
     [("interpreted.py", "kernels ran, 0 differ"), ("typed.py", "kernels passed, 0 refused")],
 )
 def test_every_kernel(script, verdict):
-    path = Path(__file__).with_name(script)
+    path = Path(__file__).parents[1] / script
     done = subprocess.run(
         [sys.executable, "-W", "ignore", str(path)], capture_output=True, text=True, timeout=600
     )
@@ -73,7 +73,7 @@ def test_equal_kernels_are_printed_once_and_called_on_their_own_buffers(program,
     kept = gpu.print_step
     monkeypatch.setattr(gpu, "print_step", lambda *given: printed.append(given) or kept(*given))
 
-    class Loading:
+    class KernelLoader:
         def __init__(self, jobs, device):
             asked.append(list(jobs))
             self.jobs = list(dict.fromkeys(asked[0]))
@@ -81,7 +81,7 @@ def test_equal_kernels_are_printed_once_and_called_on_their_own_buffers(program,
         def kernels(self):
             return {job: job.text for job in self.jobs}
 
-    monkeypatch.setattr(gpu.load_triton, "Loading", Loading)
+    monkeypatch.setattr(gpu.load_triton, "KernelLoader", KernelLoader)
     kernels = {
         position: step for position, step in enumerate(program.steps) if isinstance(step, AnyKernel)
     }

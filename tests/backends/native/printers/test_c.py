@@ -12,7 +12,7 @@ from framejit.backends.native.printers import c
 from framejit.backends.native.toolchain._launch import run
 from framejit.backends.native.toolchain.compile_c import compiler, functions
 
-from . import kernels
+from .. import kernels
 
 CASES = kernels.all_cases()
 
@@ -21,7 +21,8 @@ CASES = kernels.all_cases()
     scope="module", params=[(1, c.WORTH_TILES), (8, 0)], ids=["one thread", "eight threads, tiles"]
 )
 def compiled(request):
-    """All cases printed and compiled at once: by name, the function's address and its parameters."""
+    """All cases printed and compiled at once: by name, the function's address and its
+    parameters."""
     threads, worth_tiles = request.param
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(c, "WORTH_TILES", worth_tiles)
@@ -78,7 +79,8 @@ def test_arguments_of_run_are_checked():
 
 
 def test_erf_is_precise_and_ends_at_one():
-    """Everywhere within a few units in the last place; 1 + erf(x) of a gelu far to the left is 0, or its product would be large."""
+    """Everywhere within a few units in the last place; 1 + erf(x) of a gelu far to the left is 0,
+    or its product would be large."""
     text = """void NAME(const int64_t* words) {
         const float* x = (const float*)words[0]; float* y = (float*)words[1];
         for (int64_t i = 0; i < words[2]; i++) y[i] = erf_f(x[i]);

@@ -1,4 +1,5 @@
-"""A snapshot of stable state is invalid once an object has another dictionary or class, or a function other code or defaults."""
+"""A snapshot of stable state is invalid once an object has another dictionary or class, or a
+function other code or defaults."""
 
 from __future__ import annotations
 
@@ -283,7 +284,8 @@ PLACES = {
 @pytest.mark.usefixtures("way")
 @pytest.mark.parametrize("place", PLACES)
 def test_another_object_at_the_same_address(place):
-    """Where one object dies and another takes its place in memory, nobody is given anything, and yet all is another's."""
+    """Where one object dies and another takes its place in memory, nobody is given anything, and
+    yet all is another's."""
     hold, path_to, put = PLACES[place]
     thing, other = Plain(), type("Other", (Plain,), {})
     dicts = [vars(thing)]  # they stay, so that none of them says that it dies

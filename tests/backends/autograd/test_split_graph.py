@@ -1,4 +1,5 @@
-"""Results of one graph that are differentiated one by one: what eager's autograd allows, hooks see and frees is the same."""
+"""Results of one graph that are differentiated one by one: what eager's autograd allows, hooks see
+and frees is the same."""
 
 from __future__ import annotations
 
@@ -8,7 +9,7 @@ import framejit
 import pytest
 import torch
 import torch.nn.functional as F
-from framejit.backends.autograd import split_graph as pieces
+from framejit.backends.autograd import split_graph as splitting
 from torch import nn
 
 BACKENDS = ("aot_eager", "native")
@@ -16,7 +17,7 @@ BACKENDS = ("aot_eager", "native")
 
 @pytest.fixture(params=BACKENDS)
 def backend(request, monkeypatch):
-    monkeypatch.setattr(pieces, "FEW", 0)  # the smallest piece is compiled, too
+    monkeypatch.setattr(splitting, "SMALL", 0)  # the smallest subgraph is compiled, too
     return request.param
 
 
@@ -32,13 +33,13 @@ def outcome(use, fn, args):
         return type(error), str(error)[:40]
 
 
-def check(fn, use, *args, backend, cuts):
-    """use(fn, *args) returns what there is to see; `cuts`: how many pieces there have to be."""
+def check(fn, use, *args, backend, count):
+    """use(fn, *args) returns what there is to see; `count`: how many subgraphs there have to be."""
     counts = []
-    real = pieces.make_subgraphs
+    real = splitting.make_subgraphs
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(
-            pieces, "make_subgraphs", lambda *given: counts.append(len(given[1])) or real(*given)
+            splitting, "make_subgraphs", lambda *given: counts.append(len(given[1])) or real(*given)
         )
         copies = copy.deepcopy(args)
         wanted = outcome(use, fn, args)
@@ -47,7 +48,7 @@ def check(fn, use, *args, backend, cuts):
     assert isinstance(wanted[0], type) == isinstance(got[0], type) and (
         not isinstance(wanted[0], type) or got == wanted
     )
-    assert counts[:1] == ([cuts] if cuts > 1 else [])
+    assert counts[:1] == ([count] if count > 1 else [])
 
 
 def nested(x):
@@ -67,7 +68,7 @@ def forked(x):
 
 def test_a_gradient_ends_at_a_result(backend):
     check(
-        nested, lambda f, x: torch.autograd.grad(*reversed(f(x))), leaf(), backend=backend, cuts=2
+        nested, lambda f, x: torch.autograd.grad(*reversed(f(x))), leaf(), backend=backend, count=2
     )
 
 
@@ -78,7 +79,7 @@ def test_a_result_retains_its_gradient(backend):
         loss.backward()
         return h.grad, x.grad
 
-    check(nested, use, leaf(), backend=backend, cuts=2)
+    check(nested, use, leaf(), backend=backend, count=2)
 
 
 def test_a_hook_changes_the_gradient_of_a_result(backend):
@@ -88,7 +89,7 @@ def test_a_hook_changes_the_gradient_of_a_result(backend):
         loss.backward()
         return (x.grad,)
 
-    check(nested, use, leaf(), backend=backend, cuts=2)
+    check(nested, use, leaf(), backend=backend, count=2)
 
 
 def test_one_backward_pass_after_another(backend):
@@ -100,7 +101,7 @@ def test_one_backward_pass_after_another(backend):
         (h * 2).sum().backward()
         return x.grad, w.grad, w
 
-    check(apart, use, leaf(), leaf(), backend=backend, cuts=2)
+    check(apart, use, leaf(), leaf(), backend=backend, count=2)
 
 
 def test_what_is_shared_is_freed_by_the_first(backend):
@@ -110,7 +111,7 @@ def test_what_is_shared_is_freed_by_the_first(backend):
         other.backward()
         return (x.grad,)
 
-    check(forked, use, leaf(), backend=backend, cuts=3)
+    check(forked, use, leaf(), backend=backend, count=3)
 
 
 def test_what_is_shared_is_kept_where_asked(backend):
@@ -120,7 +121,7 @@ def test_what_is_shared_is_kept_where_asked(backend):
         other.backward()
         return one, other, x.grad
 
-    check(forked, use, leaf(), backend=backend, cuts=3)
+    check(forked, use, leaf(), backend=backend, count=3)
 
 
 def test_all_at_once(backend):
@@ -129,7 +130,7 @@ def test_all_at_once(backend):
         (one + other * 2).backward()
         return one, other, x.grad
 
-    check(forked, use, leaf(), backend=backend, cuts=3)
+    check(forked, use, leaf(), backend=backend, count=3)
 
 
 def test_second_derivatives(backend):
@@ -139,7 +140,7 @@ def test_second_derivatives(backend):
         (second,) = torch.autograd.grad(first.sum(), x)
         return first.detach(), second
 
-    check(nested, use, leaf(), backend=backend, cuts=2)
+    check(nested, use, leaf(), backend=backend, count=2)
 
 
 def test_second_derivatives_through_inputs_that_are_made_of_each_other(backend):
@@ -181,7 +182,7 @@ def test_an_adversary(backend):
             list(maker.buffers()),
         )
 
-    check(step, use, maker, judge, torch.randn(5, 4), torch.randn(5, 3), backend=backend, cuts=2)
+    check(step, use, maker, judge, torch.randn(5, 4), torch.randn(5, 3), backend=backend, count=2)
 
 
 PENALIZED = {
@@ -232,7 +233,7 @@ def test_an_adversary_with_a_penalty_on_gradients(backend, between):
         torch.randn(5, 3),
         torch.rand(5, 1),
         backend=backend,
-        cuts=2,
+        count=2,
     )
 
 
@@ -250,11 +251,11 @@ def test_gradients_taken_inside_stay_with_what_they_are_of(backend):
         loss.backward()
         return first, y, slope, loss, slope.grad, x.grad, w.grad
 
-    check(fn, use, leaf(), leaf(), backend=backend, cuts=3)
+    check(fn, use, leaf(), leaf(), backend=backend, count=3)
 
 
 def test_a_graph_that_differentiates_and_cannot_be_cut_is_left_to_eager(backend, monkeypatch):
-    monkeypatch.setattr(pieces, "MOST", 1)
+    monkeypatch.setattr(splitting, "MAX_SUBGRAPHS", 1)
 
     def fn(x, w):
         (slope,) = torch.autograd.grad((x * w).sin().sum(), x, create_graph=True)
@@ -266,7 +267,7 @@ def test_a_graph_that_differentiates_and_cannot_be_cut_is_left_to_eager(backend,
         y.sum().backward()
         return y, other, x.grad, w.grad
 
-    check(fn, use, leaf(), leaf(), backend=backend, cuts=1)
+    check(fn, use, leaf(), leaf(), backend=backend, count=1)
 
 
 def test_autocast_is_what_it_was(backend):
@@ -288,7 +289,7 @@ def test_autocast_is_what_it_was(backend):
         return h, other, loss, h.grad, x.grad, w.grad
 
     torch.manual_seed(0)
-    check(fn, use, leaf(4, 4), leaf(4, 4), backend=backend, cuts=3)
+    check(fn, use, leaf(4, 4), leaf(4, 4), backend=backend, count=3)
 
 
 def test_an_attribute_that_others_are_made_of(backend):
@@ -310,7 +311,7 @@ def test_an_attribute_that_others_are_made_of(backend):
         value.backward()
         return value, [parameter.grad for parameter in model.parameters()], list(model.buffers())
 
-    check(loss, use, model, torch.randn(6, 4), torch.randn(6, 4), backend=backend, cuts=4)
+    check(loss, use, model, torch.randn(6, 4), torch.randn(6, 4), backend=backend, count=4)
 
 
 def test_grad_mode_is_what_it_was(backend):
@@ -328,7 +329,7 @@ def test_grad_mode_is_what_it_was(backend):
         loss.backward()
         return h, loss, other, other.requires_grad, h.grad, x.grad, w.grad
 
-    check(fn, use, leaf(), leaf(), backend=backend, cuts=2)
+    check(fn, use, leaf(), leaf(), backend=backend, count=2)
 
 
 def test_random_numbers_keep_their_order(backend):
@@ -343,7 +344,7 @@ def test_random_numbers_keep_their_order(backend):
         h.sum().backward()
         return h, loss, drawn, x.grad, w.grad, torch.rand(2)
 
-    check(fn, use, leaf(), leaf(), backend=backend, cuts=2)
+    check(fn, use, leaf(), leaf(), backend=backend, count=2)
 
 
 def test_items_of_a_tuple_stay_with_it(backend):
@@ -357,7 +358,7 @@ def test_items_of_a_tuple_stay_with_it(backend):
         (loss + one.sum()).backward()
         return one, loss, one.grad, x.grad
 
-    check(fn, use, leaf(), backend=backend, cuts=3)
+    check(fn, use, leaf(), backend=backend, count=3)
 
 
 def test_all_on_memory_that_is_written_to_lies_in_one_piece(backend):
@@ -372,7 +373,7 @@ def test_all_on_memory_that_is_written_to_lies_in_one_piece(backend):
         (h.sum() + loss).backward()
         return h, loss, x.grad
 
-    check(fn, use, leaf(), backend=backend, cuts=2)
+    check(fn, use, leaf(), backend=backend, count=2)
 
 
 def test_sizes_that_vary(backend):
@@ -394,11 +395,11 @@ def test_sizes_that_vary(backend):
 
 
 def test_a_loss_and_what_it_is_made_of():
-    """One piece more than results that lead to each other, and none for a result alone."""
+    """One subgraph more than results that lead to each other, and none for a result alone."""
     found = []
 
     def backend(gm, inputs):
-        found.append(pieces.split_graph(gm))
+        found.append(splitting.split_graph(gm))
         return gm.forward
 
     model = nn.Sequential(nn.Linear(4, 4), nn.GELU(), nn.Linear(4, 4))
@@ -411,8 +412,8 @@ def test_a_loss_and_what_it_is_made_of():
     framejit.compile(training, backend=backend)(x, target)
     framejit.compile(lambda x, target: training(x, target)[0], backend=backend)(x, target)
     made, results = found[0]
-    assert [len(piece.gives) for piece in made] == [1, 1] and results == [
-        made[1].gives[0],
-        made[0].gives[0],
+    assert [len(subgraph.output_ids) for subgraph in made] == [1, 1] and results == [
+        made[1].output_ids[0],
+        made[0].output_ids[0],
     ]
     assert found[1] is None

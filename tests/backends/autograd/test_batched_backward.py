@@ -1,4 +1,5 @@
-"""Several gradients at once: `is_grads_batched`, `jacobian(vectorize=True)` and what is built on them, through compiled graphs."""
+"""Several gradients at once: `is_grads_batched`, `jacobian(vectorize=True)` and what is built on
+them, through compiled graphs."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""Why the work of a captured graph cannot be recorded as a CUDA graph, in words that name the input
-or the user's line."""
+"""Why a captured graph cannot be recorded as a CUDA graph, in words that name the input or the
+user's line."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ WAITS = (
     "_local_scalar_dense", "allclose", "equal", "synchronize", "histc", "cholesky", "lstsq", "eig",
     "eigh", "eigvals", "eigvalsh",
 )  # fmt: skip
-# They change what a tensor object is, not only its numbers: a replay changes numbers.
+# They change a tensor object, not only its numbers: a replay changes numbers only.
 CHANGES_OBJECTS = (
     "resize_", "resize_as_", "set_", "t_", "transpose_", "swapaxes_", "swapdims_", "squeeze_",
     "unsqueeze_", "as_strided_", "detach_",
@@ -30,10 +30,10 @@ CHANGES_OBJECTS = (
 TRANSFORMS = ("_vmap_increment_nesting", "_grad_increment_nesting", "_jvp_increment_nesting")
 
 
-def recordable(gm: torch.fx.GraphModule, report: Reporter, require: bool) -> bool:
-    """Whether nothing speaks against recording a graph; tells why not. Raises RequirementError
-    where it must be."""
-    reason = unsafe(gm)
+def check_recordable(gm: torch.fx.GraphModule, report: Reporter, require: bool) -> bool:
+    """Whether a graph may be recorded; reports why not. Raises RequirementError where it must
+    be."""
+    reason = reason_not_recordable(gm)
     if reason:
         report.send_recorded(False, f"CUDA graphs: not recorded: {reason}")
         if require:
@@ -43,13 +43,13 @@ def recordable(gm: torch.fx.GraphModule, report: Reporter, require: bool) -> boo
     return not reason
 
 
-def unsafe(gm: torch.fx.GraphModule) -> str:
-    """Why a graph cannot be recorded, "" if nothing speaks against it before it is tried."""
+def reason_not_recordable(gm: torch.fx.GraphModule) -> str:
+    """Why a graph cannot be recorded; "" if no reason is known before it is tried."""
     for node in gm.graph.nodes:
         if node.op == "placeholder":
-            reason = unsafe_input(node)
+            reason = input_reason(node)
         elif node.op.startswith("call_"):
-            reason = unsafe_call(node)
+            reason = call_reason(node)
         else:
             continue
         if reason:
@@ -72,11 +72,11 @@ def unsafe(gm: torch.fx.GraphModule) -> str:
 
 
 def fake_of(node: torch.fx.Node) -> Any:
-    """What a node makes, as seen when it was captured or traced."""
+    """A node's fake result."""
     return node.meta.get("example_value", node.meta.get("val"))
 
 
-def unsafe_input(node: torch.fx.Node) -> str:
+def input_reason(node: torch.fx.Node) -> str:
     fake = fake_of(node)
     path = node.meta.get("path", node.name)
     if not isinstance(fake, torch.Tensor) or not node.users:
@@ -88,7 +88,7 @@ def unsafe_input(node: torch.fx.Node) -> str:
     return ""
 
 
-def unsafe_call(node: torch.fx.Node) -> str:
+def call_reason(node: torch.fx.Node) -> str:
     name = name_of(node).partition(".")[0]
     if name in WAITS:
         return f"{name} makes the host wait for the device{at(node)}"

@@ -1,5 +1,5 @@
 """Lowers equal nodes once: later ones reuse the first one's kernels on their own buffers. Nodes
-that also have the same operands are merged (CSE)."""
+that also have the same operands are merged (common subexpression elimination)."""
 
 from __future__ import annotations
 
@@ -30,29 +30,29 @@ PLAIN = (
 
 
 class NotRepeated(Exception):
-    """Nodes like this one are lowered each time."""
+    """Such nodes are lowered each time."""
 
 
 @dataclass(frozen=True)
-class Lowered:
-    """What a node became: new buffers, kernels, and its result."""
+class LoweredNode:
+    """The translation of a node: new buffers, kernels, and its result."""
 
     buffers: tuple[Buffer, ...]
     kernels: tuple[Bound, ...]
     result: Any
 
 
-class Repeated:
-    """Lowered nodes of a program, by what they have in common with nodes that become the same.
-    `results`: of nodes with the same operands. `escaping`: memory that is returned, each tensor of
-    which is one of its own."""
+class LoweringCache:
+    """The lowered nodes of a program, by the properties that determine a lowering. `results`: for
+    nodes with the same operands. `escaping`: memory of returned tensors, each of which must be
+    separate."""
 
     def __init__(
         self, graph: torch.fx.Graph | Copies, program: Program, patterns: Patterns
     ) -> None:
         self.program, self.patterns = program, patterns
-        self.kinds: dict[Any, int] = {}  # numbers of what nodes have in common
-        self.known: dict[int, tuple[tuple[str, ...], Lowered]] = {}
+        self.kinds: dict[Any, int] = {}  # numbers of likenesses
+        self.known: dict[int, tuple[tuple[str, ...], LoweredNode]] = {}
         self.results: dict[tuple[int, tuple[str, ...]], Any] = {}
         self.escaping = {
             memory for node in graph.output_node().all_input_nodes for memory in memories(node)
@@ -83,7 +83,7 @@ class Repeated:
         return result
 
     def likeness(self, node: AnyNode) -> Any:
-        """What must be equal of two nodes beside their arguments."""
+        """The properties that must be equal for two nodes, besides their arguments."""
         if isinstance(node, Copy):
             return node.source
         return (
@@ -102,11 +102,13 @@ class Repeated:
             self.program.steps[steps:] = bound
             self.known[kind] = (
                 names,
-                Lowered(tuple([*self.program.buffers.values()][buffers:]), tuple(bound), result),
+                LoweredNode(
+                    tuple([*self.program.buffers.values()][buffers:]), tuple(bound), result
+                ),
             )
         return result
 
-    def again(self, node: AnyNode, lowered: Lowered, names: dict[str, str]) -> Any:
+    def again(self, node: AnyNode, lowered: LoweredNode, names: dict[str, str]) -> Any:
         for buffer in lowered.buffers:
             name = names[buffer.name] = self.program.unused_name(node.name)
             self.program.buffers[name] = replace(buffer, name=name)

@@ -1,4 +1,5 @@
-"""Small kernels that have nothing in common but their sizes: which are joined, and that all compute the same."""
+"""Small kernels that have nothing in common but their sizes: which are joined, and that all compute
+the same."""
 
 from __future__ import annotations
 
@@ -6,7 +7,7 @@ import framejit
 import pytest
 import torch
 from framejit.backends.native import backend as native
-from framejit.backends.native.fuse import beside
+from framejit.backends.native.fuse import horizontal
 
 
 def rows(*shape, seed=0):
@@ -44,8 +45,8 @@ CASES = {
 @pytest.fixture
 def joins(monkeypatch):
     """Kernels for the CPU are joined as those for a GPU."""
-    original = beside.put_beside
-    monkeypatch.setattr(native, "put_beside", lambda program: original(program, ("cpu",)))
+    original = horizontal.fuse_horizontally
+    monkeypatch.setattr(native, "fuse_horizontally", lambda program: original(program, ("cpu",)))
 
 
 @pytest.mark.parametrize("function", CASES, ids=lambda function: function.__name__)

@@ -1,4 +1,5 @@
-"""MEMORY: which tensors overlap. C and the reference must agree on random views, and on tensors that get other memory."""
+"""MEMORY: which tensors overlap. C and the reference must agree on random views, and on tensors
+that get other memory."""
 
 from __future__ import annotations
 
@@ -15,7 +16,8 @@ from framejit.guards.source import FrameView
 
 
 def relation(tensors, written, history=0, alone=(), expected=None, plain=True):
-    """The guard that says how tensors in the first slots overlap now, or that the pairs `expected` do."""
+    """The guard that says how tensors in the first slots overlap now, or that the pairs `expected`
+    do."""
     sources = tuple(s.SlotSource(index, f"x{index}") for index in range(len(tensors)))
     sizes = tuple(tensor.element_size() for tensor in tensors)
     drawn = MemoryRelation(
@@ -29,7 +31,8 @@ def relation(tensors, written, history=0, alone=(), expected=None, plain=True):
 
 
 def view(random, base):
-    """A window on a base: a slice, steps, columns, a transpose, something expanded, unfolded, of another dtype."""
+    """A window on a base: a slice, steps, columns, a transpose, something expanded, unfolded, of
+    another dtype."""
     rows = base.view(4, -1)
     at = random.randrange(4)
     forms = (

@@ -1,4 +1,5 @@
-"""Kernels that store where an operand lay, and nodes that become one: the same values, less memory, nothing shared that is returned."""
+"""Kernels that store where an operand lay, and nodes that become one: the same values, less memory,
+nothing shared that is returned."""
 
 from __future__ import annotations
 
@@ -18,7 +19,7 @@ from framejit.backends.native.toolchain._launch import run
 from framejit.backends.native.toolchain.compile_c import compiler, functions
 from torch.nn import functional as F
 
-from . import kernels
+from .. import kernels
 
 
 def in_place(case):

@@ -1,4 +1,5 @@
-"""id() of objects that existed before, members of flags in turn, and named tuples that hold more than their fields."""
+"""id() of objects that existed before, members of flags in turn, and named tuples that hold more
+than their fields."""
 
 from __future__ import annotations
 

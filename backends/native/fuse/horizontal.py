@@ -1,5 +1,5 @@
-"""Horizontal fusion: small independent kernels with loops of the same sizes become one, since
-launching a kernel on a GPU takes longer than they run."""
+"""Horizontal fusion: joins small independent kernels with loops of the same sizes, since launching
+a kernel on a GPU takes longer than running it."""
 
 from __future__ import annotations
 
@@ -27,16 +27,15 @@ from .fuse import MOST_BUFFERS, MOST_NODES
 
 SMALL = (
     1 << 16
-    # points of a kernel's loops, elements of what it reads: that these are needed sooner, or
-    # longer,
-    # does not count
+    # a kernel with at most so many points, reading at most so many elements, is small: that these
+    # are needed sooner, or longer, does not matter
 )
-LITTLE = 1 << 13  # elements that may take up memory sooner than they would
+LITTLE = 1 << 13  # elements that may be allocated sooner than without joining
 
 
-def put_beside(program: Program, devices: Collection[str] = ("cuda",)) -> Program:
-    """The program with such kernels joined. Kernels must be simplified; each goes with the first
-    that it can go with."""
+def fuse_horizontally(program: Program, devices: Collection[str] = ("cuda",)) -> Program:
+    """The program with such kernels joined. Kernels must be simplified. Each is joined with the
+    first possible one."""
     if not any(buffer.device.type in devices for buffer in program.buffers.values()):
         return program
     schedule = Schedule(program.steps)
@@ -67,13 +66,13 @@ def device_of(program: Program, step: Step) -> torch.device | None:
 
 
 def pattern(kernel: AnyKernel) -> Kernel:
-    """What it is but for its buffers."""
+    """The kernel without its buffers."""
     return kernel.pattern.kernel if isinstance(kernel, Bound) else kernel
 
 
 def small(kernel: AnyKernel, program: Program) -> bool:
-    """Whether a kernel is over in no time, keeps little memory, and may be joined: the place of a
-    largest element is found by code of its own."""
+    """Whether a kernel runs very briefly, keeps little memory, and may be joined. (The position of
+    a largest element needs code of its own.)"""
     own = pattern(kernel)
     counts = [
         own.rows * own.columns,
@@ -85,8 +84,8 @@ def small(kernel: AnyKernel, program: Program) -> bool:
 
 
 def makes_little(kernel: AnyKernel, program: Program) -> bool:
-    """Whether what a kernel makes may take up memory sooner: of many weights brought into another
-    layout that would be the peak."""
+    """Whether the kernel's results may be allocated sooner. For many weights that are converted to
+    another layout, that would raise the peak memory."""
     counts = [product(program.buffers[name].size).value for name in writes(kernel)]
     return all(count is not None and count <= LITTLE for count in counts)
 
@@ -97,7 +96,7 @@ def sizes(kernel: AnyKernel) -> tuple[tuple[object, ...], ...]:
 
 
 class Schedule:
-    """Steps by their places; None where one went elsewhere."""
+    """Steps by position; None for a step that was joined with another one."""
 
     def __init__(self, steps: Sequence[Step]) -> None:
         self.steps: list[Step | None] = list(steps)
@@ -112,9 +111,9 @@ class Schedule:
             self.read.setdefault(name, set()).add(place)
 
     def join(self, first: int, second: int, sooner: bool) -> int | None:
-        """Makes one kernel of two and returns its place: the first one's, where all that the second
-        one reads is there by then and it may come `sooner`, or the second one's, where nobody in
-        between reads what the first one makes. None where neither is so."""
+        """Joins two kernels and returns the position of the result: the first one's, if everything
+        that the second one reads is available there and it may run `sooner`; or the second one's,
+        if no step between them reads the first one's results. None if neither is possible."""
         left, right = self.steps[first], self.steps[second]
         assert isinstance(left, AnyKernel) and isinstance(right, AnyKernel)
         if sooner and all(self.made.get(name, -1) < first for name in reads(right)):
@@ -137,7 +136,7 @@ class Schedule:
 
 
 def both(left: Kernel, right: Kernel) -> Kernel:
-    """Two kernels over loops of the same sizes in one."""
+    """Two kernels over loops of the same sizes as one."""
     mapping: dict[Atom, Index] = {
         b: atom(a) for a, b in zip(left.variables, right.variables, strict=True)
     }

@@ -1,4 +1,5 @@
-"""What happens to programs that are too much for one graph: long loops, deep recursion, long functions, endless ones."""
+"""What happens to programs that are too much for one graph: long loops, deep recursion, long
+functions, endless ones."""
 
 from __future__ import annotations
 
@@ -9,7 +10,7 @@ import pytest
 import torch
 from framejit import errors
 
-from .harness import capture_events, check, strict_compile, vec
+from ..semantics.harness import capture_events, check, strict_compile, vec
 
 
 def ops_of(events):
@@ -118,7 +119,8 @@ def test_deep_recursion():
 
     h = strict_compile(down)
     events = capture_events(h)
-    # less where inductor has raised the limit: under any evaluator, torch.compile's too, Python 3.12
+    # less where inductor has raised the limit: under any evaluator, torch.compile's too, Python
+    # 3.12
     # has 1,500 levels, of which a call takes two
     depth = min(sys.getrecursionlimit() // 2, 500)
     assert torch.equal(h(vec(2), depth), down(vec(2), depth))

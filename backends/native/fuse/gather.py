@@ -1,8 +1,8 @@
-"""Fuses a kernel that reduces rows with a reader of a few elements per row, so that only those
-elements are stored: a loss over a vocabulary reads one element per row of a log-softmax.
+"""Fuses a kernel that computes rows with a consumer that reads a few elements of each row, so that
+only those are stored: a loss over a vocabulary reads one element of each row of a log-softmax.
 
-The reader's points must be the producer's rows, each once. A computed subscript counts as inside
-the row where the reader's own check says so; the check goes to the loads that are left.
+The consumer's points must be the producer's rows, each once. Whether a computed subscript is inside
+the row is taken from the consumer's own check, which is moved to the remaining loads.
 """
 
 from __future__ import annotations
@@ -32,27 +32,26 @@ from ..ir.ir import scalar as s
 from .places import coordinates, is_dense, other_name, serial
 
 
-class NoPick(Exception):
-    """The two do not pair up."""
+class CannotFuse(Exception):
+    """The two kernels do not match."""
 
 
-def pick(producer: Kernel, consumer: Kernel) -> Kernel | None:
-    """One kernel of both, over the producer's rows; None where the reader's points are not
-    these."""
+def fuse_gather(producer: Kernel, consumer: Kernel) -> Kernel | None:
+    """One kernel over the producer's rows; None where these are not the consumer's points."""
     if not producer.inner or consumer.inner or serial(consumer.outer, producer.inner):
         return None
     stored = {store.buffer: store for store in producer.stores}
     passed = [node for node in loads(consumer.roots()) if node.attr.buffer in stored]
     try:
         places = {id(node): point(producer, stored[node.attr.buffer], node) for node in passed}
-        values = pick_loads(
+        values = gathered_loads(
             producer,
             consumer,
             places,
             {id(node): stored[node.attr.buffer].value for node in passed},
             passed,
         )
-    except NoPick:
+    except CannotFuse:
         return None
     given = dict(zip((id(node) for node in passed), values, strict=True))
 
@@ -77,46 +76,46 @@ def point(producer: Kernel, store: Store, node: Scalar) -> dict[Atom, Index]:
     place = node.attr.index
     holes = {item for item in place.atoms() if isinstance(item, Hole)}
     if node.args[0] is not TRUE or len(holes) > 1:
-        raise NoPick
+        raise CannotFuse
     place = place.substitute(
         {hole: atom(ClaimedBounds(atom(hole), size_beyond(node, hole))) for hole in holes}
     )
     wide = store.index.variables() & set(producer.inner)
     found = coordinates(store, producer.variables if wide else producer.outer, place)
     if found is None:
-        raise NoPick
+        raise CannotFuse
     return found
 
 
 def size_beyond(node: Scalar, hole: Hole) -> Index:
-    """What a computed subscript stays below, by the load's check."""
+    """The bound of a computed subscript, from the load's check."""
     subscript, check = node.args[1 + hole.number], node.args[-1]
     if (
         not node.attr.checked
         or check.op != "and"
         or (check.args[0].op, check.args[1].op) != ("ge", "lt")
     ):
-        raise NoPick
+        raise CannotFuse
     (lower, low), (upper, high) = check.args[0].args, check.args[1].args
     if lower is not subscript or upper is not subscript or number(low) != 0:
-        raise NoPick
+        raise CannotFuse
     return number(high)
 
 
 def number(node: Scalar) -> Index:
     if node.op not in (INDEX, CONST):
-        raise NoPick
+        raise CannotFuse
     return index(node.attr)
 
 
-def pick_loads(
+def gathered_loads(
     producer: Kernel,
     consumer: Kernel,
     places: Mapping[int, Mapping[Atom, Index]],
     stored: Mapping[int, Scalar],
     passed: Sequence[Scalar],
 ) -> list[Scalar]:
-    """What the loads would have read, in terms of the consumer's loops and of new ones along the
+    """The values of the loads, in terms of the consumer's loops and of new loops along the
     producer's rows."""
     rows: list[dict[Atom, Index]] = [
         {variable: place[variable] for variable in producer.outer} for place in places.values()
@@ -125,7 +124,7 @@ def pick_loads(
     if any(row != rows[0] for row in rows) or not is_dense(
         linear(producer.outer).substitute(rows[0]), points, producer.rows
     ):
-        raise NoPick
+        raise CannotFuse
     along: dict[Atom, Index] = {
         old: atom(Var(other_name(old.name, consumer), old.size)) for old in producer.inner
     }
@@ -137,8 +136,8 @@ def pick_loads(
 def element(
     value: Scalar, reduced: Mapping[int, Scalar], place: Mapping[Atom, Index], reader: Scalar
 ) -> Scalar:
-    """A stored value at one place. reduced: what reductions become; reader: the load that it is
-    for."""
+    """A stored value at one position. reduced: replacements for reductions; reader: the load that
+    reads it."""
     claims: dict[Atom, Index] = {
         item: item.expression
         for expression in place.values()
@@ -158,19 +157,19 @@ def element(
         elif node.op == INDEX:
             there = node.attr.substitute(place)
             if not claims.keys().isdisjoint(there.atoms()):
-                raise NoPick
+                raise CannotFuse
             new = replace(new, attr=there)
         done[id(node)] = new
     if claims and not any(
         node.op == LOAD and node.attr.checked for node in topological([done[id(value)]])
     ):
-        raise NoPick  # nothing is left that could be checked
+        raise CannotFuse  # no load is left that could be checked
     return done[id(value)]
 
 
 def move_load(node: Scalar, there: Index, claims: Mapping[Atom, Index], reader: Scalar) -> Scalar:
-    """A load at another place, with the reader's computed subscript and its check where the place
-    depends on them."""
+    """A load at another position, with the consumer's computed subscript and its check if the
+    position depends on them."""
     held = claims.keys() & set(there.atoms())
     if not held:
         return replace(node, attr=replace(node.attr, index=there))

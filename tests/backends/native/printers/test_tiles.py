@@ -7,7 +7,7 @@ from framejit.backends.native.fuse.simplify import simplify
 from framejit.backends.native.printers.base import Plan, second_side
 from framejit.backends.native.printers.tiles import choose_tiles, tiles_to_try
 
-from . import kernels
+from .. import kernels
 
 CASES = kernels.all_cases()
 

@@ -1,7 +1,7 @@
 """A static input buffer of a recording, with the strides of the input that is copied into it.
 
-In: a tensor, and at each call another of the same layout. Out: views of both in which each element
-is there once, to copy between.
+In: a tensor, and at each call another one of the same layout. Out: views of both, in which each
+element occurs once, for the copy.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ from ...overlap import may_repeat
 Form = tuple[tuple[int, ...], tuple[int, ...]]
 
 
-class Room:
-    """`tensor`: what the recorded work reads, and writes, instead of the input."""
+class StaticInput:
+    """`tensor`: the buffer that the recorded work reads and writes instead of the input."""
 
     def __init__(self, like: torch.Tensor) -> None:
         with torch.no_grad():
@@ -25,22 +25,22 @@ class Room:
         self.once = self.elements(self.tensor)
 
     def elements(self, tensor: torch.Tensor) -> torch.Tensor:
-        """A tensor of the layout, each of its elements once."""
+        """A view of a tensor of this layout in which each element occurs once."""
         return (
             tensor if self.form is None else tensor.as_strided(*self.form, tensor.storage_offset())
         )
 
     @property
     def repeats(self) -> bool:
-        """Whether several indices lead to one element, so that it cannot be copied back to where it
-        came from."""
+        """Whether several indices refer to one element, so that the buffer cannot be copied back to
+        the input."""
         return self.form is not None
 
 
 def form_of(tensor: torch.Tensor) -> Form | None:
     """Sizes and strides of a view with each element once; None for the tensor as it is. Expanded
-    dimensions shrink to one; where windows overlap (unfold), the view is the memory from the first
-    element to the last."""
+    dimensions shrink to one; for overlapping windows (unfold), the view is the memory from the
+    first element to the last."""
     sizes, strides = tuple(tensor.shape), tuple(tensor.stride())
     if 0 in sizes or not may_repeat(sizes, strides):
         return None

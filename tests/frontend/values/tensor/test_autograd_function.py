@@ -1,4 +1,5 @@
-"""torch.autograd.Function inside torch.func transforms: one node of the graph, where its Python does nothing but calculate."""
+"""torch.autograd.Function inside torch.func transforms: one node of the graph, where its Python
+does nothing but calculate."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Greedy decoding with a cache that grows by a token a step: sizes are symbols from the third step on."""
+"""Greedy decoding with a cache that grows by a token a step: sizes are symbols from the third step
+on."""
 
 import copy
 

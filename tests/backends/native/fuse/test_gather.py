@@ -1,11 +1,12 @@
-"""Of rows that a kernel reduces and stores, a reader wants few elements: both become one kernel that stores only what the reader makes."""
+"""Of rows that a kernel reduces and stores, a reader wants few elements: both become one kernel
+that stores only what the reader makes."""
 
 from __future__ import annotations
 
 import framejit
 import pytest
 import torch
-from framejit.backends.native.fuse.pick import pick
+from framejit.backends.native.fuse.gather import fuse_gather
 from framejit.backends.native.fuse.simplify import simplify
 from framejit.backends.native.ir.evaluate import evaluate
 from framejit.backends.native.ir.index import Hole, Index, atom, index
@@ -23,7 +24,7 @@ from framejit.backends.native.ir.ir import (
 )
 from framejit.backends.native.printers.triton import print_triton
 
-from .kernels import Case
+from ..kernels import Case
 
 ROWS, WIDTH = 6, 40
 
@@ -37,7 +38,8 @@ def log_softmax() -> Kernel:
 
 
 def chosen(place: Index, row: Scalar, size: int | None) -> Kernel:
-    """A reader of one element for each row's target; `size`: what the check says that the target is below."""
+    """A reader of one element for each row's target; `size`: what the check says that the target is
+    below."""
     (y,) = loops([index(ROWS)], "y")
     check = (
         None
@@ -71,7 +73,7 @@ def memory() -> dict[str, torch.Tensor]:
 
 
 def test_of_each_row_the_targets_element():
-    kernel = pick(log_softmax(), chosen(by_row(), target(), WIDTH))
+    kernel = fuse_gather(log_softmax(), chosen(by_row(), target(), WIDTH))
     assert (
         kernel is not None
         and [store.buffer for store in kernel.stores] == ["out"]
@@ -90,11 +92,11 @@ def test_of_each_row_the_targets_element():
 
 @pytest.mark.parametrize("size", [None, WIDTH + 1, ROWS * WIDTH])
 def test_a_place_that_may_lie_in_another_row_is_refused(size):
-    assert pick(log_softmax(), chosen(by_row(), target(), size)) is None
+    assert fuse_gather(log_softmax(), chosen(by_row(), target(), size)) is None
 
 
 def test_places_without_rows_are_refused():
-    assert pick(log_softmax(), chosen(atom(Hole(0)), target(), WIDTH)) is None
+    assert fuse_gather(log_softmax(), chosen(atom(Hole(0)), target(), WIDTH)) is None
 
 
 def first_of_rows(x):

@@ -1,4 +1,5 @@
-"""Matrix products that become one kernel with what follows: which do, and that they mean the same."""
+"""Matrix products that become one kernel with what follows: which do, and that they mean the
+same."""
 
 from __future__ import annotations
 
@@ -9,7 +10,7 @@ from framejit.backends.native.ir.evaluate import evaluate
 from framejit.backends.native.ir.ir import Kernel, Product, View, reads, writes
 from framejit.backends.native.printers.products import blocks_to_try, precision
 
-from . import products
+from .. import products
 
 
 def matrix(view: View, memory: dict[str, torch.Tensor]) -> torch.Tensor:

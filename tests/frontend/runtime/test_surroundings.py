@@ -1,4 +1,5 @@
-"""What watches every operation of a call (function modes, hooks on saved tensors) sees what it sees in eager."""
+"""What watches every operation of a call (function modes, hooks on saved tensors) sees what it sees
+in eager."""
 
 from __future__ import annotations
 
@@ -14,7 +15,7 @@ from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils.checkpoint import checkpoint
 
-from ...semantics.harness import capture_events, check, strict_compile, vec
+from ..semantics.harness import capture_events, check, strict_compile, vec
 
 BACKENDS = ("eager", "native")
 

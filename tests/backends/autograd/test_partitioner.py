@@ -1,4 +1,5 @@
-"""A backward pass sees inputs without a gradient as the forward pass saw them, however the graph writes into them."""
+"""A backward pass sees inputs without a gradient as the forward pass saw them, however the graph
+writes into them."""
 
 from __future__ import annotations
 
