@@ -27,7 +27,7 @@ from .compile_failures import raise_or_report
 from .compile_lock import CompileLock
 from .compile_unit import CompileUnit
 from .continuations import make_continuations
-from .economy import Contest
+from .economy import NO_WORK, Contest
 from .frames import GENERATORS, stays_in_python, worth_compiling
 from .observer import Observer
 from .pipeline import Compilation
@@ -107,7 +107,11 @@ class Cache:
             return None
         unit: CompileUnit = site.data
         if site is not self.root and not unit.idle.may_capture():
-            return Entry(once=True) if unit.frames else None
+            if not unit.frames:
+                return None
+            if unit.idle.tells_now():
+                self.send(Skipped(unit.name, unit.where, NO_WORK))
+            return Entry(once=True)
         seen_by = onlooker()
         if seen_by is not None:
             self._report_onlooker(seen_by, unit)

@@ -169,7 +169,7 @@ class IdleFrame:
     def __init__(self, free: int = IDLE_CAPTURES) -> None:
         self._free = free
         self._captures = self._passed = 0
-        self._has_work = False
+        self._has_work = self._told = False
 
     def found_work(self) -> None:
         self._has_work = True
@@ -182,3 +182,14 @@ class IdleFrame:
         """Whether a call that no entry serves is captured now."""
         self._passed += 1
         return self._has_work or self._passed >= 4 ** max(0, self._captures - self._free + 1)
+
+    def tells_now(self) -> bool:
+        """Whether to report that calls are passed over. True once."""
+        tells, self._told = not self._told, True
+        return tells
+
+
+NO_WORK = (
+    "what follows its breaks has no tensor operations, as far as its captures show; it runs in "
+    "eager with all that it calls, and is captured again after four times as many calls"
+)

@@ -284,6 +284,7 @@ def test_a_frame_whose_breaks_lead_to_no_tensor_work_is_left_to_python():
         assert torch.equal(handle(torch.ones(2), names), torch.ones(2) + 60)
         assert len(memo) == 60
     assert handle.framejit.compiles <= economy.IDLE_RESTS + 12
+    assert str(handle.framejit.explain().details()).count("has no tensor operations") == 1
 
 
 def test_a_frame_with_tensor_work_behind_many_breaks_is_compiled():
