@@ -39,7 +39,7 @@ class Break:
 
     function: str
     where: str  # file:line of the innermost frame
-    chain: tuple[str, ...]  # file:line of each inlined frame, innermost first
+    chain: tuple[str, ...]  # file:line of each frame, from the break out to the root
     reason_id: str
     sentence: str
     hint: str

@@ -24,12 +24,9 @@ AT_MOST = ("inductor", "torchscript")
 # candidates that tune their kernels under max-autotune: this takes seconds (torch's inductor:
 # minutes)
 TUNING = ("native+cudagraphs", "native")
-LITTLE = (
-    8,
-    1 << 18,
-    # on a device, work this small is done before its kernels are launched: only recording them can
-    # win
-)
+# On a device, so few operations on tensors of so few bytes are done before the next kernel is
+# launched: only recording them can win.
+LITTLE = (8, 1 << 18)
 # a graph is tiny up to so many operations on tensors of so many bytes
 TINY = {"cpu": (3, 1 << 14), "cuda": (1, 1 << 20)}
 

@@ -66,7 +66,7 @@ class GraphedCallable:
             if type(state) is Recording and state.fits(args) and not state.out.on_loan():
                 return state.replay(args)
             if not self.off and not torch.cuda.is_current_stream_capturing():
-                return self.other(key, state, args)
+                return self.call_unrecorded(key, state, args)
         return self.run(*args)
 
     def key(self, args: Sequence[Any]) -> Any:
@@ -80,12 +80,14 @@ class GraphedCallable:
             *((arg.shape, arg.stride()) if isinstance(arg, torch.Tensor) else arg for arg in args),
         )
 
-    def other(self, key: Any, state: WarmUp | Recording | None, args: Sequence[Any]) -> Any:
+    def call_unrecorded(
+        self, key: Any, state: WarmUp | Recording | None, args: Sequence[Any]
+    ) -> Any:
         """A call that no recording serves."""
         if state is None:
             return self.warm_up(key, args)
         if isinstance(state, Recording):
-            if state.out.on_loan() or not self.make_way(key, state, args):
+            if state.out.on_loan() or not self.may_record_again(key, state, args):
                 return self.run(*args)
         elif self.work.lender is not None and not self.borrowed_inputs(args):
             # if the forward pass ran unrecorded, so does its backward pass
@@ -149,9 +151,9 @@ class GraphedCallable:
                 }
         return found
 
-    def make_way(self, key: Any, state: Recording, args: Sequence[Any]) -> bool:
-        """Handles moved static inputs: whether to record again, with those that are not parameters
-        copied in."""
+    def may_record_again(self, key: Any, state: Recording, args: Sequence[Any]) -> bool:
+        """Drops a recording whose static inputs have moved; returns whether the call may record
+        again, with inputs that are not parameters copied in."""
         borrowed = self.borrowed_inputs(args)
         if (self.work.lender is not None and not borrowed) or (
             has_other_threads() and not self.require

@@ -69,9 +69,15 @@ def emit_break(
     inner = None
     for depth in range(len(frames) - 1, 0, -1):
         inner = make_stub(
-            frames[depth], handlers[depth], waiting[:depth], inner, makers, exit_.is_quiet, marks
+            frames[depth],
+            handlers[depth],
+            waiting[:depth],
+            inner,
+            makers,
+            exit_.runs_no_frame,
+            marks,
         )
-    BreakEmission(b, r, frames[0], handlers[0], (), inner, makers, exit_.is_quiet, marks).run()
+    BreakEmission(b, r, frames[0], handlers[0], (), inner, makers, exit_.runs_no_frame, marks).run()
 
 
 def make_stub(

@@ -33,10 +33,10 @@ from .report_data import (
     BreakReport,
     CaptureReport,
     GuardReport,
+    IterationsReport,
     Node,
     TimelineSpan,
     Times,
-    TurnsReport,
 )
 from .source import caret, parts, source_line
 
@@ -127,13 +127,13 @@ def full(event: Full) -> Skipped:
     return Skipped(event.function, event.where, reason)
 
 
-def iteration_reports(events: Iterable[Miss]) -> tuple[TurnsReport, ...]:
+def iteration_reports(events: Iterable[Miss]) -> tuple[IterationsReport, ...]:
     """One report for each site."""
     places: dict[tuple[str, str], list[Change]] = {}
     for event in events:
         places.setdefault((event.function, event.where), []).append(event.changes[0])
     return tuple(
-        TurnsReport(*place, changes[0].what, changes[0].line, len(changes))
+        IterationsReport(*place, changes[0].what, changes[0].line, len(changes))
         for place, changes in places.items()
     )
 

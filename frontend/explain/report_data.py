@@ -117,7 +117,7 @@ class BreakReport:
 
 
 @dataclass(frozen=True)
-class TurnsReport:
+class IterationsReport:
     """A place in a loop that has compiled code for each iteration, as it relies on something that
     differs from iteration to iteration."""
 
@@ -194,7 +194,7 @@ class ReportData:
     misses: tuple[Miss, ...]  # calls that no compiled code could serve, with what differed
     times: Times
     iterations: tuple[
-        TurnsReport, ...
+        IterationsReport, ...
     ] = ()  # loops around a break whose iterations have compiled code of their own
     specialised: tuple[Specialised, ...] = ()  # numbers that vary and were relied on
     notes: tuple[Note, ...] = ()  # what backends tell of graphs

@@ -274,7 +274,7 @@ class Cache:
         """Calls are compiled from now on."""
         self.handle.contest = None
 
-    def rest(self, calls: int) -> None:
+    def run_in_eager(self, calls: int) -> None:
         """So many calls run in eager, without being measured."""
         self.handle.unmeasured = calls
 

@@ -41,7 +41,7 @@ class ContestHost(Protocol):
     def has_compiled_gradients(self) -> bool: ...
     def say_eager(self, compiled_s: float, eager_s: float, calls: int) -> None: ...
     def end_contest(self) -> None: ...
-    def rest(self, calls: int) -> None: ...
+    def run_in_eager(self, calls: int) -> None: ...
 
 
 class Contest:
@@ -141,7 +141,7 @@ class Contest:
         self._spent_s += calls * fast
         if self._rests == 1:
             cache.say_eager(slow, fast, calls)
-        cache.rest(calls)
+        cache.run_in_eager(calls)
 
 
 def may_go_backward(result: Any) -> bool:

@@ -275,7 +275,7 @@ def backend_at_work(capture: Capture) -> AbstractContextManager[None]:
 
 def runs_python(capture: Capture) -> bool:
     """Whether the break may run frames worth compiling. Reading a tensor's value runs none."""
-    return isinstance(capture.exit, BreakExit) and not capture.exit.is_quiet
+    return isinstance(capture.exit, BreakExit) and not capture.exit.runs_no_frame
 
 
 @dataclass(frozen=True)

@@ -101,7 +101,7 @@ class RunSpan:
     end: float
 
 
-class Chain:
+class CallInProgress:
     """One call in progress: its segments run one after the other."""
 
     __slots__ = ("at", "before", "cold", "last", "left", "segment", "since", "start")
@@ -124,7 +124,7 @@ class Thread(threading.local):
     """A thread's calls in progress, innermost last, and how long its clock has been stopped."""
 
     def __init__(self) -> None:
-        self.chains: list[Chain] = []
+        self.calls: list[CallInProgress] = []
         self.still = 0.0
 
 
@@ -217,98 +217,98 @@ class SegmentMarks:
 
     def _begin(self, now: float) -> None:
         probe = self.probe
-        chains = probe.thread.chains
-        chain = chains[-1] if chains else None
-        if not self.continues or chain is None or chain.left is None:
-            drop_dead(chains)
-            chain = Chain(now)
-            chains.append(chain)
+        calls = probe.thread.calls
+        call = calls[-1] if calls else None
+        if not self.continues or call is None or call.left is None:
+            drop_dead(calls)
+            call = CallInProgress(now)
+            calls.append(call)
         self.runs += 1
         first = self.runs == 1
-        if chain.left is not None:
-            chain.before += now - chain.last
-            chain.cold = chain.cold or first
+        if call.left is not None:
+            call.before += now - call.last
+            call.cold = call.cold or first
             if not self.has_graph:
-                self._count_lost(chain)
+                self._count_lost(call)
         else:
-            chain.cold = first
-        chain.segment, chain.last = self, now
+            call.cold = first
+        call.segment, call.last = self, now
 
     def _enter_graph(self, now: float) -> None:
         probe = self.probe
-        chains = probe.thread.chains
-        if chains:
-            chain = chains[-1]
-            if chain.left is not None:
-                chain.before += now - chain.last
-                self._count_lost(chain)
-            chain.last, chain.since = now, time.perf_counter()
+        calls = probe.thread.calls
+        if calls:
+            call = calls[-1]
+            if call.left is not None:
+                call.before += now - call.last
+                self._count_lost(call)
+            call.last, call.since = now, time.perf_counter()
 
     def _leave_graph(self, now: float) -> None:
         probe = self.probe
-        chains = probe.thread.chains
-        if chains:
-            chain = chains[-1]
-            probe.graphs.setdefault(self.number, Tally()).add(now - chain.last, self.runs == 1)
-            probe.span("graph", self.number, chain.since)
-            chain.last = now
+        calls = probe.thread.calls
+        if calls:
+            call = calls[-1]
+            probe.graphs.setdefault(self.number, Tally()).add(now - call.last, self.runs == 1)
+            probe.span("graph", self.number, call.since)
+            call.last = now
 
     def _leave(self, now: float) -> None:
         probe = self.probe
-        chains = probe.thread.chains
-        if chains:
-            chain = chains[-1]
-            chain.before = now - chain.last
-            chain.cold = self.runs == 1
-            chain.last, chain.since = now, time.perf_counter()
+        calls = probe.thread.calls
+        if calls:
+            call = calls[-1]
+            call.before = now - call.last
+            call.cold = self.runs == 1
+            call.last, call.since = now, time.perf_counter()
             frame = sys._getframe(2)
-            chain.at = id(frame), id(frame.f_code)
+            call.at = id(frame), id(frame.f_code)
 
     def _resume(self, now: float) -> None:
         probe = self.probe
-        chains = probe.thread.chains
+        calls = probe.thread.calls
         # calls inside the statement that ended with an exception
-        while chains and chains[-1].segment is not self:
-            chains.pop()
-        if chains:
-            chain = chains[-1]
+        while calls and calls[-1].segment is not self:
+            calls.pop()
+        if calls:
+            call = calls[-1]
             if self.broken is not None:
                 probe.breaks.setdefault(self.broken, BreakTally()).work.add(
-                    now - chain.last, chain.cold
+                    now - call.last, call.cold
                 )
-            probe.span("statement", self.number, chain.since)
-            chain.left, chain.at, chain.last = self, None, now
+            probe.span("statement", self.number, call.since)
+            call.left, call.at, call.last = self, None, now
 
     def _end(self, now: float) -> None:
         probe = self.probe
-        chains = probe.thread.chains
-        if chains:
-            chain = chains.pop()
-            if not chains:
-                probe.calls.add(now - chain.start, chain.cold)
+        calls = probe.thread.calls
+        if calls:
+            call = calls.pop()
+            if not calls:
+                probe.calls.add(now - call.start, call.cold)
 
-    def _count_lost(self, chain: Chain) -> None:
+    def _count_lost(self, call: CallInProgress) -> None:
         """Counts what the break before this segment has lost."""
-        if chain.left is not None and chain.left.broken is not None:
-            self.probe.breaks.setdefault(chain.left.broken, BreakTally()).lost.add(
-                chain.before, chain.cold
+        if call.left is not None and call.left.broken is not None:
+            self.probe.breaks.setdefault(call.left.broken, BreakTally()).lost.add(
+                call.before, call.cold
             )
-        chain.left, chain.before = None, 0.0
+        call.left, call.before = None, 0.0
 
 
-def drop_dead(chains: list[Chain]) -> None:
+def drop_dead(calls: list[CallInProgress]) -> None:
     """A call begins: those that are not in a statement now have ended where no mark was, as those
     whose frame is gone."""
-    while chains and chains[-1].at is None:
-        chains.pop()
-    if not chains:
+    while calls and calls[-1].at is None:
+        calls.pop()
+    if not calls:
         return
     running: set[tuple[int, int]] = set()
     frame: FrameType | None = sys._getframe(3)
     while frame is not None:
         running.add((id(frame), id(frame.f_code)))
         frame = frame.f_back
-    chains[:] = [chain for chain in chains if chain.at in running][-MOST_CHAINS:]
+    calls[:] = [call for call in calls if call.at in running][-MOST_CHAINS:]
 
 
 def overheads(mark_cost: float, graph_cost: float) -> tuple[float, float]:

@@ -18,8 +18,9 @@ from ..tracing.variation import VARIES, Variation
 
 
 class RecompileDecision(Enum):
-    """What to do with the call. LATER: this call runs in eager, with everything that it calls. The
-    other eager ones hold for all later calls too, because of the named limit."""
+    """What to do with the call. LATER: it runs in eager, with everything that it calls; a later one
+    may compile. LIMIT and ITERATIONS: it and all later calls that no entry serves run in eager; the
+    value is the name of the option that limits."""
 
     COMPILE = ""
     LIMIT = "recompile_limit"

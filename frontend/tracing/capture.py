@@ -57,7 +57,7 @@ class BreakExit:
     where: str
 
     @property
-    def is_quiet(self) -> bool:
+    def runs_no_frame(self) -> bool:
         """Whether no frame that could be captured, or could look at this one, can run at the
         break."""
         return self.reason.reason.id in QUIET

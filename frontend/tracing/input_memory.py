@@ -41,26 +41,26 @@ def input_memory(graph: GraphBuilder, used: Collection[torch.fx.Node]) -> InputM
     history = [item for item in written if gains_history(item.value.node)]
     ordered = list({id(item): item for item in (*history, *written, *inputs)}.values())
     windows = [window_of(item.real) for item in ordered]
-    wrote = range(len(written))
-    alone = tuple(number for number in wrote if is_symbolic(ordered[number].value.fake))
-    apart = [(one, other) for one in wrote for other in range(one + 1, len(ordered))]
+    writes = range(len(written))
+    symbolic = tuple(number for number in writes if is_symbolic(ordered[number].value.fake))
+    apart = [(one, other) for one in writes for other in range(one + 1, len(ordered))]
     found = {pair for pair in apart if may_overlap(windows[pair[0]], windows[pair[1]])}
-    folded = {number for number in wrote if may_overlap_itself(windows[number])}
+    folded = {number for number in writes if may_overlap_itself(windows[number])}
     shared = {
         (one, other)
         for one, other in apart
         if one < len(history) and windows[one].storage == windows[other].storage
     }
     overlapping = [*sorted(found | shared), *((number, number) for number in sorted(folded))]
-    if not (apart or alone):
+    if not (apart or symbolic):
         return InputMemory((), names(ordered, overlapping))
     relation = MemoryRelation(
         tuple(item.source for item in ordered[1:]),
         tuple(window.itemsize for window in windows),
         len(written),
         len(history),
-        alone,
-        frozenset(found | shared | {(number, number) for number in folded.intersection(alone)}),
+        symbolic,
+        frozenset(found | shared | {(number, number) for number in folded.intersection(symbolic)}),
         all(map(is_plain_input, ordered)),
     )
     return InputMemory(

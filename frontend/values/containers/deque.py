@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from ..emitter import Emitter
     from ..operation import Operation
 
-LARGEST_DEQUE = 1 << 13  # the same of a deque, in which each is found by a walk
+LARGEST_DEQUE = 1 << 13  # items of a deque that a capture looks at: finding one walks
 
 
 class DequeValue(ListValue):

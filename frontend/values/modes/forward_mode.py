@@ -3,6 +3,7 @@ used inside a level of torch.func."""
 
 from __future__ import annotations
 
+import types
 from typing import TYPE_CHECKING
 
 from torch.autograd import forward_ad
@@ -43,7 +44,7 @@ class ForwardModeMethod(Value):
         self.of, self.created_at, self.name = of, of.created_at, name
 
     def python_type(self) -> type:
-        return type(self.python_type)
+        return types.MethodType
 
     def call(self, tx: TraceContext, args: list[Value], kwargs: dict[str, Value]) -> Value:
         if self.name == "__exit__":

@@ -139,7 +139,7 @@ class ManagerMethod(Value):
         self.manager, self.name = manager, name
 
     def python_type(self) -> type:
-        return type(self.python_type)
+        return types.MethodType
 
     def attribute(self, tx: TraceContext, name: str) -> Value:
         found = getattr(self.manager.cls, self.name)
@@ -188,7 +188,7 @@ class NullMethod(Value):
         self.manager, self.name = manager, name
 
     def python_type(self) -> type:
-        return type(self.python_type)
+        return types.MethodType
 
     def call(self, tx: TraceContext, args: list[Value], kwargs: dict[str, Value]) -> Value:
         return self.manager.result if self.name == "__enter__" else Constant(None)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import types
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -61,7 +62,7 @@ class Switch(Value):
         self.of, self.created_at, self.more = of, of.created_at, more
 
     def python_type(self) -> type:
-        return type(self.python_type)
+        return types.MethodType
 
     def call(self, tx: Any, args: list[Value], kwargs: dict[str, Value]) -> Value:
         tx.modes.subclasses_off += self.more
