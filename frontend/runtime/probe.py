@@ -25,7 +25,7 @@ from ...guards.program import GuardProgram
 from ._hook import Quiet
 
 MOST_SPANS = 4000
-MOST_CHAINS = 200
+MOST_IN_PROGRESS = 200
 MOST_SAMPLES = 500
 ROUNDS = 300  # for finding out what a mark takes
 
@@ -124,7 +124,7 @@ class Thread(threading.local):
     """A thread's calls in progress, innermost last, and how long its clock has been stopped."""
 
     def __init__(self) -> None:
-        self.calls: list[CallInProgress] = []
+        self.in_progress: list[CallInProgress] = []
         self.still = 0.0
 
 
@@ -217,7 +217,7 @@ class SegmentMarks:
 
     def _begin(self, now: float) -> None:
         probe = self.probe
-        calls = probe.thread.calls
+        calls = probe.thread.in_progress
         call = calls[-1] if calls else None
         if not self.continues or call is None or call.left is None:
             drop_dead(calls)
@@ -236,7 +236,7 @@ class SegmentMarks:
 
     def _enter_graph(self, now: float) -> None:
         probe = self.probe
-        calls = probe.thread.calls
+        calls = probe.thread.in_progress
         if calls:
             call = calls[-1]
             if call.left is not None:
@@ -246,7 +246,7 @@ class SegmentMarks:
 
     def _leave_graph(self, now: float) -> None:
         probe = self.probe
-        calls = probe.thread.calls
+        calls = probe.thread.in_progress
         if calls:
             call = calls[-1]
             probe.graphs.setdefault(self.number, Tally()).add(now - call.last, self.runs == 1)
@@ -255,7 +255,7 @@ class SegmentMarks:
 
     def _leave(self, now: float) -> None:
         probe = self.probe
-        calls = probe.thread.calls
+        calls = probe.thread.in_progress
         if calls:
             call = calls[-1]
             call.before = now - call.last
@@ -266,7 +266,7 @@ class SegmentMarks:
 
     def _resume(self, now: float) -> None:
         probe = self.probe
-        calls = probe.thread.calls
+        calls = probe.thread.in_progress
         # calls inside the statement that ended with an exception
         while calls and calls[-1].segment is not self:
             calls.pop()
@@ -281,7 +281,7 @@ class SegmentMarks:
 
     def _end(self, now: float) -> None:
         probe = self.probe
-        calls = probe.thread.calls
+        calls = probe.thread.in_progress
         if calls:
             call = calls.pop()
             if not calls:
@@ -308,7 +308,7 @@ def drop_dead(calls: list[CallInProgress]) -> None:
     while frame is not None:
         running.add((id(frame), id(frame.f_code)))
         frame = frame.f_back
-    calls[:] = [call for call in calls if call.at in running][-MOST_CHAINS:]
+    calls[:] = [call for call in calls if call.at in running][-MOST_IN_PROGRESS:]
 
 
 def overheads(mark_cost: float, graph_cost: float) -> tuple[float, float]:

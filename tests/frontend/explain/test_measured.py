@@ -89,7 +89,7 @@ def test_exceptions_do_not_confuse_it():
         else:
             assert torch.equal(left(X, False), is_left(X, False))
     compiled(X, False)
-    assert probe.thread.chains == []
+    assert probe.thread.in_progress == []
     assert passes(compiled.framejit.explain())[-1] == 5
     assert passes(left.framejit.explain()) == [2, 0], "what an exception leaves is not passed"
 
@@ -111,7 +111,7 @@ def test_calls_inside_a_statement_are_calls_of_their_own():
     hidden = framejit.disable(lambda x: compiled(x), recursive=False)
     for _ in range(3):
         assert torch.equal(outer_compiled(X, hidden), outer(X, inner))
-    assert probe.calls.all_times == 3 and probe.thread.chains == []
+    assert probe.calls.all_times == 3 and probe.thread.in_progress == []
     assert sum(tally.work.all_times for tally in probe.breaks.values()) == 6
 
 
