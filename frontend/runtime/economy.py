@@ -21,8 +21,9 @@ from ...tier import Tier
 
 SETTLED = 4  # calls in a row without a compile, before calls are compared
 PAIRS = 6  # calls compared on each side
-MARGIN = 0.95  # eager must be faster than this fraction of the compiled call's time
-WINS = 5  # in at least this fraction of the pairs (whose inputs may have different sizes)
+# Eager has to be faster than this fraction of the compiled call's time, and faster in so many of
+# the pairs (whose inputs may have different sizes): by a little if it always is.
+VERDICTS = ((0.95, 5), (0.98, PAIRS))
 REST = 64  # calls in eager until the next comparison; doubled each time
 MOST_RESTS = 10  # doublings
 MOST_TURNS = 8  # between training and evaluation, before nothing is compared
@@ -127,7 +128,7 @@ class Contest:
         self._restart()
         self._settled = SETTLED
         self._spent_s += sum(eager)
-        if fast >= MARGIN * slow or wins < WINS:
+        if not any(fast < part * slow and wins >= least for part, least in VERDICTS):
             cache.end_contest()
             return
         waiting = [tier for tier in cache.tiers() if tier.due_s > 0]

@@ -93,8 +93,25 @@ def test_a_call_that_compiles_begins_anew(clock):
 
 def test_a_tie_is_the_compiled_calls(clock):
     cache = ContestHost()
-    calls(Contest(lambda: cache), clock, WHOLE, 1.0, 0.97)
+    calls(Contest(lambda: cache), clock, WHOLE, 1.0, 0.985)
     assert cache.ended
+
+
+def test_a_little_is_enough_if_eager_always_wins(clock):
+    cache = ContestHost()
+    calls(Contest(lambda: cache), clock, WHOLE, 1.0, 0.97)
+    assert cache.rests and not cache.ended
+
+
+def test_a_little_is_not_enough_if_eager_loses_once(clock):
+    cache, slow = ContestHost(), iter([0.96])
+    contest = Contest(lambda: cache)
+    calls(contest, clock, economy.SETTLED, 1.0, 0.97)
+    for _ in range(2 * economy.PAIRS):
+        eager = contest.begin()
+        clock.now += 0.97 if eager else next(slow, 1.0)
+        contest.end(None)
+    assert cache.ended and not cache.rests
 
 
 def test_graphs_that_wait_are_compiled_before_eager_has_won_for_good(clock):
