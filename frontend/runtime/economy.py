@@ -57,7 +57,7 @@ class Contest:
         self._measured = measured  # weakly: the handle holds the contest
         self._settled = self._rests = 0
         self._samples: dict[bool, list[float]] = {False: [], True: []}
-        self._spent_s = 0.0  # the calls of an eager round
+        self._spent_s = 0.0  # by calls in eager
         self._compiles = -1
         self._thread, self._start = 0, 0.0
         self._eager = False
