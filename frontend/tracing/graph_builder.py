@@ -63,6 +63,8 @@ NO_MEMORY = (
 SHAPE_DEPENDS = (fake_tensor.DynamicOutputShapeException,)
 NO_SYMBOLS = nullcontext()
 VALUE_DEPENDS = (fake_tensor.DataDependentOutputException,)
+# By name, as its module takes half a second to load: a question about a number read from a tensor.
+SYMBOL_DEPENDS = "GuardOnDataDependentSymNode"
 
 
 @dataclass(frozen=True)
@@ -408,6 +410,8 @@ class GraphBuilder:
         except RecursionError:
             raise  # raised by the interpretation, not by the operation
         except Exception as error:
+            if type(error).__name__ == SYMBOL_DEPENDS:
+                raise GraphBreak("data-dependent-value", _target_name(target)) from error
             raise GraphBreak(
                 "fake-tensor", f"{_target_name(target)}: {type(error).__name__}: {error}"
             ) from error

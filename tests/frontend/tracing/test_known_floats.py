@@ -81,3 +81,17 @@ def test_gradients(backend):
             grads.append(x.grad)
         torch.testing.assert_close(*grads)
     assert handle.framejit.compiles <= 2
+
+
+def test_a_number_read_from_a_tensor_breaks_with_its_own_reason():
+    def f(x, p):
+        return F.dropout(x, p.item()) + 1
+
+    with framejit.config.patch(capture_scalar_outputs=True):
+        handle = framejit.compile(f, backend="eager")
+    for p in (0.1, 0.2):
+        torch.manual_seed(0)
+        got = handle(X, torch.tensor(p))
+        torch.manual_seed(0)
+        assert torch.equal(got, f(X, torch.tensor(p)))
+    assert {one.id for one in handle.framejit.explain().breaks} == {"data-dependent-value"}
