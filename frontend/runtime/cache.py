@@ -225,6 +225,7 @@ class Cache:
         self.savings.add_entry(entry, observer.number)
         if compilation.has_tensor_work:
             unit.idle.found_work()
+            self._sites.idle_after(unit.decoded.code).found_work()
         elif unit.frames or (entry.function is None and entry.code is None):
             unit.idle.found_nothing()
         with observer.clock.phase("guards"):

@@ -58,13 +58,18 @@ class HandleSites:
                 frames,
                 self._loops,
                 iterations=UnrolledIterations(frames),
-                idle=self._idle.setdefault(id(frames[0].decoded.code), IdleFrame(IDLE_RESTS)),
+                idle=self.idle_after(frames[0].decoded.code),
                 forbidden=forbidden,
             )
             site = Site(make_resume_function(frames), 1, self._on_miss, unit)
             self._continuations[key] = site
             self._suspended.append(frames)
         return site
+
+    def idle_after(self, code: types.CodeType) -> IdleFrame:
+        """The count of captures without tensor work of what follows breaks in frames of this
+        code."""
+        return self._idle.setdefault(id(code), IdleFrame(IDLE_RESTS))
 
     def __iter__(self) -> Iterator[Site]:
         """The function's site first, then what follows breaks, then frames met there."""

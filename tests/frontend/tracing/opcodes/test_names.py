@@ -89,7 +89,9 @@ CALLS = (
 
 @pytest.mark.parametrize("fn", CALLS, ids=lambda fn: fn.__name__)
 def test_names_and_items_of_globals_are_the_same_variables(fn):
-    check(fn, vec(3), 2, globals=("G", "E", "NEW"), breaks=None, graphs=None)
+    # the tensor operation of one comes behind so many breaks that the rest is left to Python
+    many = fn is stored_by_name
+    check(fn, vec(3), 2, globals=("G", "E", "NEW"), breaks=None, graphs=None, skipped=many)
 
 
 def test_attributes_and_items_of_a_module_are_the_same_variables():
