@@ -6,6 +6,7 @@ from __future__ import annotations
 import torch
 import torch.fx
 
+from ...overlap import may_repeat
 from ..graph.fake_values import fake_of
 from ..graph.gradient_history import (
     GradientStarts,
@@ -29,6 +30,7 @@ def is_divergent(gm: torch.fx.GraphModule) -> bool:
         or checks_in_backward(gm)
         or changes_leaves(gm)
         or spreads_out(gm)
+        or folds_an_input(gm)
         or any(map(is_its_own, gm.graph.nodes))
     )
 
@@ -73,6 +75,25 @@ def spreads_out(gm: torch.fx.GraphModule) -> bool:
         for fake in strided
         for size, stride in zip(fake.shape, fake.stride(), strict=True)
     )
+
+
+def folds_an_input(gm: torch.fx.GraphModule) -> bool:
+    """Whether an input is written, and elements of one that gets a gradient share memory. Once the
+    memory has been written, eager divides the gradient of such elements among them; a traced
+    backward pass does not."""
+    inputs = gm.graph.find_nodes(op="placeholder")
+    return any(node.meta.get("mutated") for node in inputs) and any(
+        comes_with_gradient(node) and has_shared_elements(fake_of(node)) for node in inputs
+    )
+
+
+def has_shared_elements(fake: torch.Tensor) -> bool:
+    """Whether two elements of a tensor may share memory; False where its layout varies."""
+    if fake.layout != torch.strided:
+        return False
+    sizes, strides = tuple(fake.shape), tuple(fake.stride())
+    known = all(type(number) is int for number in (*sizes, *strides))
+    return known and may_repeat(sizes, strides)
 
 
 def checks_in_backward(gm: torch.fx.GraphModule) -> bool:

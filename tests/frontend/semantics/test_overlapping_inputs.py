@@ -742,3 +742,24 @@ def test_a_mask_that_does_not_fit_raises_though_nobody_reads_the_result(sizes, b
     with pytest.raises(IndexError):
         handle(torch.ones(4), torch.ones(sizes))
     assert torch.equal(handle(torch.ones(4), torch.ones(2, 4)), torch.full((4,), 2.0))
+
+
+@pytest.mark.parametrize("backend", ["eager", "aot_eager", "native"])
+@pytest.mark.parametrize("offset", [3, 19])
+def test_gradients_of_a_leaf_whose_elements_share_memory(backend, offset):
+    """Eager divides them among the elements, as the memory has been written."""
+
+    def f(leaf, other):
+        turned = leaf.t()
+        with torch.no_grad():
+            other.bernoulli_(0.5)
+        return turned.narrow(0, 0, 1)
+
+    grads = []
+    for fn in (f, framejit.compile(f, backend=backend)):
+        base = torch.arange(20.0)
+        leaf = torch.nn.Parameter(base.as_strided((3, 4), (2, 1), 1).detach())
+        result = fn(leaf, base.as_strided((), (), offset).detach())
+        (result * torch.arange(1.0, 4.0)).sum().backward()
+        grads.append(leaf.grad)
+    assert torch.equal(*grads)
