@@ -121,7 +121,7 @@ def hook_everything() -> None:
     from framejit.frontend.runtime import cache, frames  # noqa: PLC0415
     from framejit.frontend.runtime.pipeline import Compilation  # noqa: PLC0415
 
-    def eligible(code: Any, function: Any) -> bool:
+    def eligible(code: Any, function: Any, caller: Any) -> bool:
         inside, ours = code.co_filename, getattr(function, "_framejit_skip", False)
         plain = not code.co_flags & frames.GENERATORS
         return (
