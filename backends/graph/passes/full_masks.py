@@ -55,7 +55,7 @@ def without_mask(node: torch.fx.Node) -> bool:
     # fake tensors with symbolic sizes keep their old layout
     if is_understood(example(node)):
         try:
-            moved = relaid(node)
+            moved = nodes_with_new_layouts(node)
         except (
             RuntimeError,
             ValueError,
@@ -69,7 +69,7 @@ def without_mask(node: torch.fx.Node) -> bool:
     return True
 
 
-def relaid(attention: torch.fx.Node) -> dict[torch.fx.Node, FakeTensor] | None:
+def nodes_with_new_layouts(attention: torch.fx.Node) -> dict[torch.fx.Node, FakeTensor] | None:
     """The nodes whose layout changes, with their new fake tensors; None where the graph returns or
     writes one."""
     moved = {attention: again(attention, {})}

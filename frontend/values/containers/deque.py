@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import collections
 import functools
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from ....errors import GraphBreak
@@ -63,6 +64,14 @@ class DequeValue(ListValue):
     def add(self, tx: TraceContext, new: list[Value]) -> None:
         self.move(tx)
         super().add(tx, new)
+
+    def iterate_live(self, tx: TraceContext) -> Iterator[Value]:
+        """Yields items for comparisons. Python refuses a deque that a comparison changes."""
+        before = self.moves
+        for item in super().iterate_live(tx):
+            yield item
+            if self.moves != before:
+                raise GraphBreak("exception-leaves", "RuntimeError of a deque that has changed")
 
     def del_item(self, tx: TraceContext, key: Value) -> None:
         self.move(tx)
