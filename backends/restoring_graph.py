@@ -111,14 +111,15 @@ class RestoringGraph:
             if autocasts is not None:
                 autocasts.restore()
             leave_transforms(level)
+            written_too = versions != [version(tensor) for tensor in written]
+            if written_too and not self.keeps:  # as in eager, with the numbers drawn until here
+                raise
             if state is not None:
                 torch.set_rng_state(state)
             if cuda is not None:
                 torch.cuda.set_rng_state(cuda)
             for item in kept:  # not all writes are counted
                 item.restore()
-            if not self.keeps and versions != [version(tensor) for tensor in written]:
-                raise
             return self.run_captured_graph(error, args)
 
     def run_captured_graph(self, error: Exception, args: tuple[Any, ...]) -> Any:

@@ -63,6 +63,8 @@ def reason(nodes: Sequence[torch.fx.Node], overlapping: Sequence[tuple[str, str]
             f"{name_of(node)} copies or not by the strides of memory that was written "
             f"before{at(node)}"
         )
+    for node in outside_of_inputs(nodes):
+        return f"{name_of(node)} may read memory that a write to another input changes{at(node)}"
     return ""
 
 
@@ -87,6 +89,17 @@ def asking_for_strides(nodes: Sequence[torch.fx.Node]) -> Iterator[torch.fx.Node
             written if name_of(node) == "as_strided" else restrided
         ):
             yield node
+
+
+def outside_of_inputs(nodes: Sequence[torch.fx.Node]) -> Iterator[torch.fx.Node]:
+    """as_strided of an input, in a graph that writes an input: which inputs share elements says
+    nothing of the elements between them."""
+    inputs = nodes[0].graph.find_nodes(op="placeholder") if nodes else []
+    memories = {plain_memory_at(node) for node in inputs} - {None}
+    if memories & written_memories(nodes):
+        for node in nodes:
+            if name_of(node) == "as_strided" and plain_memory_at(node) in memories:
+                yield node
 
 
 def written_memories(nodes: Iterable[torch.fx.Node]) -> set[int | None]:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Generator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch.fx
 
@@ -31,6 +31,15 @@ class Expectation:
     fact: torch.fx.Node
     position: int
     branch: tuple[int, int] | None = None
+
+
+class SavedState(NamedTuple):
+    """The state of a value before its first change, or look at its parts, in an epoch."""
+
+    value: Mutable
+    epoch: int  # of the value's state before that one
+    state: Any
+    was_changed: bool  # in an earlier epoch
 
 
 def was_there(value: Mutable) -> bool:
@@ -58,23 +67,27 @@ class EffectLog:
         self._kept_expected = 0
         # something that may read, from now on, any object that existed before the frame
         self.watched_by: str | None = None
-        self._saved: list[tuple[Mutable, int, Any]] = []
+        self._saved: list[SavedState] = []
         self._saved_globals: dict[tuple[int, str], tuple[Namespace, Value]] | None = None
 
     def change(self, value: Mutable) -> None:
         """To be called before a change of `value`'s state."""
         if self.watched_by is not None and was_there(value):
             self._keep()
-        if value.epoch != self.epoch:
-            self._saved.append((value, value.epoch, value.snapshot()))
-            value.epoch = self.epoch
-            self.changed.setdefault(value, None)
+        self._save(value)
+        self.changed.setdefault(value, None)
 
     def read(self, value: Mutable) -> None:
-        """To be called before a changed value is read for the first time. A break removes the
-        guards of that read, so it has to undo the read as well."""
-        if value in self.changed and value.epoch != self.epoch:
-            self._saved.append((value, value.epoch, value.snapshot()))
+        """To be called before a value looks at one of its parts for the first time. A break removes
+        the guards of that look, so it has to undo the look as well; not where rebuilt code loads
+        the whole value by its path."""
+        if value.source is None or value in self.changed:
+            self._save(value)
+
+    def _save(self, value: Mutable) -> None:
+        if value.epoch != self.epoch:
+            state = value.snapshot()
+            self._saved.append(SavedState(value, value.epoch, state, value in self.changed))
             value.epoch = self.epoch
 
     def may_be_seen(self) -> bool:
@@ -93,7 +106,10 @@ class EffectLog:
         )
         marks = len(self.outputs), len(self.expected)
         yield
-        changed = any(epoch > 0 or was_there(value) for value, epoch, _ in self._saved[saved:])
+        changed = any(
+            item.value in self.changed and (item.epoch > 0 or was_there(item.value))
+            for item in self._saved[saved:]
+        )
         set_ = globals_ != {where: id(value) for where, (_, value) in self.globals.items()}
         if changed or set_ or marks != (len(self.outputs), len(self.expected)):
             raise stop
@@ -139,11 +155,11 @@ class EffectLog:
         """Undoes the changes of this epoch."""
         del self.outputs[self._kept_outputs :]
         del self.expected[self._kept_expected :]
-        for value, epoch, state in reversed(self._saved):
-            value.restore(state)
-            value.epoch = epoch
-            if epoch == 0:
-                self.changed.pop(value, None)
+        for item in reversed(self._saved):
+            item.value.restore(item.state)
+            item.value.epoch = item.epoch
+            if not item.was_changed:
+                self.changed.pop(item.value, None)
         self._saved.clear()
         if self._saved_globals is not None:
             self.globals, self._saved_globals = self._saved_globals, None

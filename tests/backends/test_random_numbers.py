@@ -59,3 +59,20 @@ def test_an_input_with_gaps_is_filled_as_in_eager(backend):
     got = compiled(wide[:, ::2])
     torch.manual_seed(3)
     assert torch.equal(got, fill(wanted[:, ::2])) and torch.equal(wide, wanted)
+
+
+def test_numbers_drawn_before_an_operator_raises_stay_drawn():
+    def run(a, b):
+        views = b.chunk(2)
+        drawn = torch.rand(3)
+        a.add_(1)
+        return views[0].abs(), drawn  # refused: the memory that it shares was written
+
+    states = []
+    for fn in (run, framejit.compile(run, backend="eager")):
+        torch.manual_seed(3)
+        memory = torch.ones(8)
+        with pytest.raises(RuntimeError, match="modified inplace"):
+            fn(memory[:4], memory[4:].detach().requires_grad_())
+        states.append(torch.get_rng_state())
+    assert torch.equal(*states)

@@ -167,6 +167,7 @@ class DictValue(BuiltinContainer):
         if self.entries is not None:
             entry = self.entries.get(hashed)
             if entry is not None and type(entry[1]) is LazyValue:
+                tx.effects.read(self)
                 entry = self.entries[hashed] = (entry[0], tx.look(entry[1]))
             return entry and entry[1]
         if not key_is_literal(hashed) or not self.has_plain_keys():
@@ -217,6 +218,7 @@ class DictValue(BuiltinContainer):
         entries = self.whole(tx)
         for hashed, (key, value) in list(entries.items()):
             if type(value) is LazyValue:
+                tx.effects.read(self)
                 entries[hashed] = (key, tx.look(value))
         return list(entries.values())
 

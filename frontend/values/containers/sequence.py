@@ -60,6 +60,7 @@ class Sequence(BuiltinContainer):
         """The item at an index, looked at."""
         value = self.items[index]
         if type(value) is LazyValue:
+            tx.effects.read(self)
             value = self.items[index] = tx.look(value)
         return value
 

@@ -43,6 +43,7 @@ class CellValue(Mutable):
 
     def get(self, tx: TraceContext) -> Value | None:
         if type(self.contents) is LazyValue:
+            tx.effects.read(self)
             self.contents = tx.look(self.contents)
         return self.contents
 

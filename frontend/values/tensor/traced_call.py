@@ -78,7 +78,11 @@ class NoEffects:
         self.may_be_seen, self.read = real.may_be_seen, real.read
 
     def change(self, value: Any) -> None:
-        if value.source is not None or value.epoch or any(value is other for other in self.outside):
+        if (
+            value.source is not None
+            or value in self.changed
+            or any(value is other for other in self.outside)
+        ):
             raise GraphBreak(
                 "unsupported-mutation",
                 f"of {value.describe()} in a call that becomes one autograd node",

@@ -479,6 +479,24 @@ def test_as_strided_reaches_beyond_a_tensor_that_was_written(view, backend):
 
 
 @pytest.mark.parametrize("backend", ["eager", "aot_eager", "native", "torchscript"])
+def test_as_strided_reads_what_lies_between_the_elements_of_an_input(backend):
+    def f(a, b):
+        part = a.as_strided((2, 2), (1, 1))
+        b.mul_(-1)
+        return part, part + 3
+
+    handle = compiled(f, backend)
+    for between in (False, True):  # b shares no element with a, in either call
+        results, memories = [], []
+        for fn in (handle, f):
+            memories.append(torch.arange(64.0))
+            a = memories[-1].as_strided((2, 2), (12, 3))
+            b = (memories[-1] if between else torch.arange(64.0))[1:19:6]
+            results.append(fn(a, b))
+        assert torch.equal(*memories) and all(map(torch.equal, *results))
+
+
+@pytest.mark.parametrize("backend", ["eager", "aot_eager", "native", "torchscript"])
 def test_lists_of_views_that_are_written_keep_their_gradients(backend):
     def f(a, b):
         torch._foreach_mul_([a, b], [2, 3])
