@@ -46,6 +46,7 @@ from .foreach_writes import counted_writes
 from .known_floats import with_known_floats
 from .mixed_dtypes import has_mixed_dtypes, refuses_dtypes
 from .outcome import Restart
+from .refused_dtypes import may_refuse_dtype
 from .refused_writes import refuses_operation, writes_first_argument
 from .size_fixing import dispatcher_for
 from .torch_log import without_torch_log
@@ -382,7 +383,7 @@ class GraphBuilder:
             writes_first_argument(target, args)
             and not named_as_random(_target_name(target))  # trying it would move the generator
             and refuses_dtypes(partial(apply, kind, target), args, kwargs)
-        ):
+        ) or may_refuse_dtype(_target_name(target), args, kwargs):
             raise GraphBreak("exception-leaves", f"RuntimeError of {_target_name(target)}")
         try:
             with self.fake_mode, asking, without_torch_log():
