@@ -125,11 +125,15 @@ class CompiledNode:
     """Calls a compiled graph and watches its node in the backward pass."""
 
     def __init__(
-        self, compiled: Callable[..., Any], reached: Sequence[frozenset[int] | None], outputs: int,
+        self,
+        compiled: Callable[..., Any],
+        reached: Sequence[frozenset[int] | None],
+        outputs: int,
         wanted: Sequence[int],
-        again: tuple[Callable[..., Any], frozenset[int]] | None, random: bool,
+        again: tuple[Callable[..., Any], frozenset[int]] | None,
+        random: bool,
         layouts: GradientLayouts,
-    ) -> None:  # fmt: skip
+    ) -> None:
         self.compiled, self.reached, self.outputs, self.wanted = compiled, reached, outputs, wanted
         self.again, self.random, self.layouts = again, random, layouts
         self.wiring: NodeWiring | None = None

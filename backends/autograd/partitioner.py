@@ -96,11 +96,14 @@ def partition(joint: Joint) -> Partition:
     )
     positions = {node: position for position, node in enumerate(inputs)}
     return Partition(
-        forward, backward, len(joint.results), tuple(positions[node] for node in saved_inputs),
+        forward,
+        backward,
+        len(joint.results),
+        tuple(positions[node] for node in saved_inputs),
         tuple(joint.tangents),
         tuple(positions[node] for node in joint.gradients),
         tuple(number for number, trains in enumerate(joint.trains) if not trains),
-    )  # fmt: skip
+    )
 
 
 def overwritten_inputs(joint: Joint) -> set[Node]:

@@ -95,12 +95,19 @@ class CustomFunction:
     """
 
     def __init__(
-        self, name: str, forward: Callable[..., Any], backward: Callable[..., Any] | None,
-        outputs: int, differentiable: int,
-        saved: Sequence[int], fixed: Sequence[int], materialize: bool,
-        strides: Sequence[tuple[int, ...]], once: bool,
+        self,
+        name: str,
+        forward: Callable[..., Any],
+        backward: Callable[..., Any] | None,
+        outputs: int,
+        differentiable: int,
+        saved: Sequence[int],
+        fixed: Sequence[int],
+        materialize: bool,
+        strides: Sequence[tuple[int, ...]],
+        once: bool,
         dirty: Sequence[int],
-    ) -> None:  # fmt: skip
+    ) -> None:
         self.__name__ = f"{name}_{next(_numbers)}"
         passes = {"backward": staticmethod(once_differentiable(_Apply.backward))} if once else {}
         # its autograd nodes have the names of the program's function

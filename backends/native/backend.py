@@ -127,10 +127,15 @@ def kernel_records(
 
 @register_backend("native")
 def native(
-    gm: torch.fx.GraphModule, example_inputs: list[Any], *, mode: str = "default",
+    gm: torch.fx.GraphModule,
+    example_inputs: list[Any],
+    *,
+    mode: str = "default",
     around: Around | None = None,
-    report: Reporter = UNREPORTED, freezing: bool = False, layout_optimization: bool = True,
-) -> Callable[..., Any]:  # fmt: skip
+    report: Reporter = UNREPORTED,
+    freezing: bool = False,
+    layout_optimization: bool = True,
+) -> Callable[..., Any]:
     """Compiles a captured graph; operators without a kernel of ours run by torch.
 
     mode: with max-autotune, kernels for the GPU are tuned by measuring. around: gets each part of a

@@ -64,10 +64,12 @@ class FakeRules:
         are written."""
         first = tensors[0]
         return all(
-            self.is_strided(tensor) and self.is_contiguous(tensor)
-            and tensor.dtype == first.dtype and tensor.fake_device == first.fake_device
+            self.is_strided(tensor)
+            and self.is_contiguous(tensor)
+            and tensor.dtype == first.dtype
+            and tensor.fake_device == first.fake_device
             for tensor in tensors
-        )  # fmt: skip
+        )
 
     def is_strided(self, tensor: Any) -> bool:
         """Whether it is a fake tensor of this mode that sizes and strides describe completely."""

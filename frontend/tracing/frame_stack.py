@@ -41,13 +41,18 @@ class FrameStack(list["Interpreter"]):
         """The frames in which a break can be made, as they are."""
         return tuple(
             BrokenFrame(
-                frame.decoded, frame.globals, frame.group, frame.position, tuple(frame.stack),
+                frame.decoded,
+                frame.globals,
+                frame.group,
+                frame.position,
+                tuple(frame.stack),
                 tuple(frame.slots),
-                frame.through, frame.completion,
+                frame.through,
+                frame.completion,
             )
             for frame in self
             if frame.resumable
-        )  # fmt: skip
+        )
 
     def release_objects(self) -> None:
         """Drops the program's objects."""

@@ -535,10 +535,15 @@ class GraphBuilder:
 def tensor_spec(real: torch.Tensor) -> TensorSpec:
     """The properties of a tensor that compiled code relies on, all sizes static."""
     return TensorSpec(
-        type(real), real.dtype, real.device, real.requires_grad, real.layout, tuple(real.shape),
+        type(real),
+        real.dtype,
+        real.device,
+        real.requires_grad,
+        real.layout,
+        tuple(real.shape),
         tuple(real.stride()),
         torch._C._dispatch_keys(real).raw_repr(),
-    )  # fmt: skip
+    )
 
 
 def steps_through_a_length(target: Any, operands: list[Any]) -> bool:

@@ -27,10 +27,13 @@ if TYPE_CHECKING:
 
 
 def inline(
-    tx: Trace, function: FunctionValue, args: list[Value], kwargs: dict[str, Value],
+    tx: Trace,
+    function: FunctionValue,
+    args: list[Value],
+    kwargs: dict[str, Value],
     through: tuple[PassthroughFrame, ...] | None,
     completion: CallCompletion = AS_IS,
-) -> Value:  # fmt: skip
+) -> Value:
     """The result of function(*args, **kwargs). With `through`, the functions passed on the way,
     `completion` turns it into the result of the caller's instruction, so that a break can be made
     inside."""
@@ -56,9 +59,12 @@ def inline(
     if flags & inspect.CO_GENERATOR:
         names = [function.attribute(tx, name).constant() for name in ("__name__", "__qualname__")]
         return GeneratorValue(
-            frame, tx.frames.break_position(), (names[0], names[1]), tx.frames[-1].resumable,
+            frame,
+            tx.frames.break_position(),
+            (names[0], names[1]),
+            tx.frames[-1].resumable,
             tx.frames.caller_position(),
-        )  # fmt: skip
+        )
     frame.through, frame.completion = through or (), completion
     frame.resumable = (
         through is not None

@@ -12,10 +12,9 @@ import torch.utils._pytree as pytree
 
 PRODUCTS = frozenset({
     "linear", "bilinear", "matmul", "__matmul__", "imatmul", "mm", "bmm", "mv", "dot", "addmm",
-    "addmm_", "addmv", "addmv_", "addbmm",
-    "addbmm_", "baddbmm", "baddbmm_", "einsum", "tensordot", "conv1d", "conv2d", "conv3d",
-    "conv_transpose1d", "conv_transpose2d",
-    "conv_transpose3d", "cdist", "grid_sample",
+    "addmm_", "addmv", "addmv_", "addbmm", "addbmm_", "baddbmm", "baddbmm_", "einsum", "tensordot",
+    "conv1d", "conv2d", "conv3d", "conv_transpose1d", "conv_transpose2d", "conv_transpose3d",
+    "cdist", "grid_sample",
 })  # fmt: skip
 # half precision goes together with float32
 NORMS = frozenset({"layer_norm", "batch_norm", "group_norm", "instance_norm"})

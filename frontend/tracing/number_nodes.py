@@ -43,6 +43,9 @@ class RecordedNumber:
         recorded = next(arg for arg in args if isinstance(arg, RecordedNumber))
         return recorded.recording.call(function, *args)
 
+    def __neg__(self) -> RecordedNumber:
+        return self.recording.call(operator.neg, self)
+
 
 def _operators() -> None:
     for name in ("add", "sub", "mul", "floordiv", "mod", "pow", "truediv"):
@@ -64,7 +67,6 @@ def _operators() -> None:
             f"__{name}__",
             lambda self, other, function=function: self.recording.call(function, self, other),
         )
-    setattr(RecordedNumber, "__neg__", lambda self: self.recording.call(operator.neg, self))  # noqa: B010
 
 
 _operators()

@@ -11,8 +11,8 @@ from ...backends.graph.mutations import named_as_writer
 
 IN_PLACE = frozenset({
     operator.iadd, operator.isub, operator.imul, operator.itruediv, operator.ifloordiv,
-    operator.imod, operator.ipow, operator.iand,
-    operator.ior, operator.ixor, operator.ilshift, operator.irshift, operator.imatmul,
+    operator.imod, operator.ipow, operator.iand, operator.ior, operator.ixor, operator.ilshift,
+    operator.irshift, operator.imatmul,
 })  # fmt: skip
 # write one value, wherever it may land twice
 FILLS = frozenset({"fill_", "zero_", "masked_fill_", "index_fill_"})

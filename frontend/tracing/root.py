@@ -74,10 +74,14 @@ class RootInterpreter(Interpreter):
         super().start_group(index)
         tx.effects.next_epoch()
         self._mark_state = (
-            list(self.stack), list(self.slots), tx.graph.mark(), tx.modes.mark(), len(tx.guards),
+            list(self.stack),
+            list(self.slots),
+            tx.graph.mark(),
+            tx.modes.mark(),
+            len(tx.guards),
             tx.exceptions.handled,
             tx.generators.mark(),
-        )  # fmt: skip
+        )
 
     def _break_here(self, reason: GraphBreak) -> BreakExit:
         """The break at the start of the current group. Raises Restart where it has to be another

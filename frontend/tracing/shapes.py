@@ -437,10 +437,15 @@ class Shapes:
     def spec(self, spec: TensorSpec, fake: torch.Tensor) -> TensorSpec:
         """A tensor's spec, with the numbers that are guarded by now."""
         return TensorSpec(
-            spec.type, spec.dtype, spec.device, spec.requires_grad, spec.layout,
-            tuple(map(as_python_number, fake.shape)), tuple(map(as_python_number, fake.stride())),
+            spec.type,
+            spec.dtype,
+            spec.device,
+            spec.requires_grad,
+            spec.layout,
+            tuple(map(as_python_number, fake.shape)),
+            tuple(map(as_python_number, fake.stride())),
             spec.keys,
-        )  # fmt: skip
+        )
 
     def specialised_numbers(self) -> list[SpecialisedNumber]:
         """The numbers that were to vary and are guarded."""

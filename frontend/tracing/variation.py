@@ -97,4 +97,8 @@ class Variation:
 
 def replace_root(source: Source, root: Source, path: Source) -> Source:
     """The path with its beginning `root` replaced."""
-    return path if source == root else replace(source, of=replace_root(source.of, root, path))  # type: ignore[attr-defined,call-arg]
+    if source == root:
+        return path
+    base = source.base
+    assert base is not None, "root is a beginning of source"
+    return replace(source, of=replace_root(base, root, path))  # type: ignore[call-arg]

@@ -29,8 +29,7 @@ from .memory import memory_at
 
 RESHAPES_IN_PLACE = (
     "t_", "transpose_", "squeeze_", "unsqueeze_", "resize_", "resize_as_", "swapaxes_", "swapdims_",
-    "as_strided_", "set_", "detach_",
-    "requires_grad_", "sparse_resize_",
+    "as_strided_", "set_", "detach_", "requires_grad_", "sparse_resize_",
 )  # fmt: skip
 
 # they need an autograd history, which a functional trace does not keep

@@ -7,7 +7,16 @@ emits code.
 
 from __future__ import annotations
 
-from . import calls, containers, control, exceptions, generators, names, operators, stack  # noqa: F401 - they register
+from . import (  # noqa: F401 - they register
+    calls,
+    containers,
+    control,
+    exceptions,
+    generators,
+    names,
+    operators,
+    stack,
+)
 from .table import HANDLERS
 
 __all__ = ["HANDLERS"]

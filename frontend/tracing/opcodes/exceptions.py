@@ -92,8 +92,12 @@ def except_classes(tx: TraceContext, wanted: Value) -> list[Value]:
 def handle_instead(frame: Interpreter, taken: Value) -> None:
     """Makes the part that an except* took the handled exception, until the end of the handler
     restores the former one."""
-    at = max(index for index, item in enumerate(frame.stack) if isinstance(item, HandledException))
-    frame.stack[at] = HandledException(frame.stack[at].previous, taken)  # type: ignore[attr-defined]
+    at, former = next(
+        (index, item)
+        for index, item in reversed(list(enumerate(frame.stack)))
+        if isinstance(item, HandledException)
+    )
+    frame.stack[at] = HandledException(former.previous, taken)
     frame.tx.exceptions.handled = taken
 
 
