@@ -1,6 +1,6 @@
-"""Phase: when a guard program evaluates a path or a guard. State that seldom changes is watched,
+"""Section: when a guard program evaluates a path or a guard. State that seldom changes is watched,
 and its guards are skipped meanwhile. In: the guards of a program. Out: for each source and guard
-its phase, and the anchors that stable paths start from."""
+its section, and the anchors that stable paths start from."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ from .kinds.containers import is_constant
 from .source import Source
 
 
-class Phase(enum.IntEnum):
-    """The phases of a program, in the order in which they run."""
+class Section(enum.IntEnum):
+    """The sections of a program, in the order in which they run."""
 
     FIRST = 0  # at every call: arguments, torch's modes
     STABLE = 1  # once, then only after something changed: what hangs on modules, classes, globals
@@ -44,13 +44,13 @@ CONTAINER_KINDS = (Kind.LENGTH, Kind.KEYS, Kind.ABSENT, Kind.PRESENT)
 NUMBERS = (int, float)  # an input of these types that only its type is known of is expected to vary
 
 
-class Phases:
-    """The phases of one program's paths and guards."""
+class Sections:
+    """The sections of one program's paths and guards."""
 
     def __init__(self, guards: Sequence[Guard], lifted: Iterable[Source]) -> None:
         self.anchors: dict[Source, None] = {}
         self._by_source: dict[Source, list[Guard]] = defaultdict(list)
-        self._known: dict[Source, Phase] = {}
+        self._known: dict[Source, Section] = {}
         self._restless: set[Source] = set()
         self._keys: dict[Source, tuple[Any, ...]] = {}
         for guard in guards:
@@ -66,20 +66,20 @@ class Phases:
         for guard in guards:
             if guard.kind in CONTAINER_KINDS:
                 self._below(holder(guard.source))
-        self.early = paths_to(self.anchors)  # to be loaded in the first phase, whoever asks
+        self.early = paths_to(self.anchors)  # to be loaded in the first section, whoever asks
 
-    def of_guard(self, guard: Guard, runs_python: bool) -> Phase:
+    def of_guard(self, guard: Guard, runs_python: bool) -> Section:
         if guard.kind is Kind.TORCH_STATE:
-            return Phase.FIRST
+            return Section.FIRST
         # tensors that stay get other memory: `weight.data = other`
         if runs_python or guard.kind is Kind.MEMORY:
-            return Phase.LAST
+            return Section.LAST
         if guard.kind in CONTAINER_KINDS:
             return self._below(holder(guard.source))
-        phases = {self.of(source) for source in kind_of(guard).subjects(guard)}
-        if guard.kind is Kind.TENSOR and phases == {Phase.STABLE}:
-            return Phase.HELD
-        return phases.pop() if len(phases) == 1 else Phase.LAST
+        sections = {self.of(source) for source in kind_of(guard).subjects(guard)}
+        if guard.kind is Kind.TENSOR and sections == {Section.STABLE}:
+            return Section.HELD
+        return sections.pop() if len(sections) == 1 else Section.LAST
 
     def tensor_at(self, source: Source) -> TensorSpec | None:
         """The spec that is checked of the tensor there before any Python runs; None if there is
@@ -87,35 +87,36 @@ class Phases:
         for guard in self._by_source[source]:
             if (
                 guard.kind is Kind.TENSOR
-                and self.of_guard(guard, kind_of(guard).encode(guard).runs_python) is not Phase.LAST
+                and self.of_guard(guard, kind_of(guard).encode(guard).runs_python)
+                is not Section.LAST
             ):
                 return cast(TensorSpec, guard.expected)
         return None
 
-    def of(self, source: Source) -> Phase:
-        phase = self._known.get(source)
-        if phase is None:
-            phase = self._known[source] = self._find(source)
-        return phase
+    def of(self, source: Source) -> Section:
+        section = self._known.get(source)
+        if section is None:
+            section = self._known[source] = self._find(source)
+        return section
 
-    def _find(self, source: Source) -> Phase:
+    def _find(self, source: Source) -> Section:
         if isinstance(source, s.ModuleSource) or self.known_key(source):
-            return Phase.STABLE
+            return Section.STABLE
         if source.base is None:
-            return Phase.FIRST
+            return Section.FIRST
         if not self.is_quiet(source):
-            return Phase.LAST
-        phase = self._below(holder(source.base))
-        return Phase.LAST if phase is Phase.STABLE and source in self._restless else phase
+            return Section.LAST
+        section = self._below(holder(source.base))
+        return Section.LAST if section is Section.STABLE and source in self._restless else section
 
-    def _below(self, base: Source) -> Phase:
-        """The phase of what is read from the object at the end of `base`; the object then becomes
+    def _below(self, base: Source) -> Section:
+        """The section of what is read from the object at the end of `base`; the object then becomes
         an anchor where it can be one."""
-        phase = self.of(base)
-        if phase is Phase.FIRST and self._stays(base):
+        section = self.of(base)
+        if section is Section.FIRST and self._stays(base):
             self.anchors[base] = None
-            return Phase.STABLE
-        return phase
+            return Section.STABLE
+        return section
 
     def is_quiet(self, source: Source) -> bool:
         """Whether loading it, given its base, runs no Python and makes no object."""
