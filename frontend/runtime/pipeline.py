@@ -121,7 +121,7 @@ class Compilation:
                 capture.trace.release_objects()
                 continue
             try:
-                with self.clock.phase("rebuild"):
+                with self.clock.phase("codegen"):
                     return capture, self._generate_code(capture)
             except CannotReconstruct as error:
                 earlier = (
