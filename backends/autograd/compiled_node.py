@@ -24,8 +24,8 @@ from ..graph.gradient_history import (
     needs_gradient,
     wants_gradients,
 )
+from ..graph.memory import memory_at
 from ..graph.mutations import is_norm, may_write
-from ..graph.passes.memory import memory_at
 from ..graph.runtime_errors import draws_random_numbers
 from .gradient_layouts import GradientLayouts
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import torch.fx
 
-from ..graph.passes.copies import Copies
+from ..graph.copies import Copies
 from ..graph.passes.functional import prepare_for_tracing
 from ..graph.runtime_errors import draws_unread
 from .ahead_of_time import ahead_of_time

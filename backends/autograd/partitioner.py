@@ -19,9 +19,9 @@ import torch
 import torch.fx
 from torch.fx._lazy_graph_module import _LazyGraphModule
 
+from ..graph.copies import Copies, Copy, template
+from ..graph.memory import memories, results_of
 from ..graph.passes.by_operator import SEEDED, WRITE, NeedsWholeTrace, draws, window
-from ..graph.passes.copies import Copies, Copy, template
-from ..graph.passes.memory import memories, results_of
 from .joint import Joint
 from .traced_operators import ATEN
 

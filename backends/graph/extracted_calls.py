@@ -15,8 +15,8 @@ import torch.fx
 from torch.autograd.function import once_differentiable
 from torch.utils import checkpoint
 
+from .memory import is_strided
 from .mutations import is_written
-from .passes.memory import is_strided
 
 _numbers = itertools.count()
 

@@ -9,9 +9,9 @@ from typing import Any
 import torch
 import torch.fx
 
+from .memory import memory_at
 from .mutations import may_write, written_nodes
 from .node_targets import is_foreign, is_users, name_of
-from .passes.memory import memory_at
 
 # Words in an operator's name. INDEX: it raises for an integer out of range, on the CPU. (CUDA
 # reports it later, by an assertion.)

@@ -22,12 +22,12 @@ from ...events import UNREPORTED, KernelRecord, Reporter
 from ...generated import file_name, keep
 from ...phases import Clock
 from ..autograd.divergent_operators import runs_as_captured
+from ..graph.copies import Copies
 from ..graph.gradient_history import wants_gradients
 from ..graph.passes.attention import join_attention
 from ..graph.passes.batch_norms import fold_batch_norms
 from ..graph.passes.channels_last import to_channels_last
 from ..graph.passes.constants import take_out_constants
-from ..graph.passes.copies import Copies
 from ..graph.passes.epilogues import join_epilogues
 from ..graph.passes.functional import fakes, functional, needs_wrappers
 from ..registry import register_backend

@@ -14,7 +14,7 @@ import torch
 import torch.fx
 
 from ...native.lower.pointwise import POINTWISE
-from .memory import results_of
+from ..memory import results_of
 
 aten = torch.ops.aten
 CONVOLUTION = aten.convolution.default

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import torch
 import torch.fx
 
-from .memory import memories
+from ..memory import memories
 
 
 @dataclass(frozen=True)

@@ -14,8 +14,8 @@ import torch.fx
 from torch._subclasses.fake_tensor import FakeTensor
 from torch.utils._sympy.printers import PythonPrinter
 
-from ...graph.passes.copies import AnyNode, Copies, Copy
-from ...graph.passes.memory import memories, results_of
+from ...graph.copies import AnyNode, Copies, Copy
+from ...graph.memory import memories, results_of
 from ..ir.index import ONE, ZERO, Index
 from ..ir.ir import (
     AliasedOutput,

@@ -15,7 +15,7 @@ import torch.fx
 from torch._prims_common import ELEMENTWISE_TYPE_PROMOTION_KIND as KIND
 from torch._prims_common import elementwise_dtypes
 
-from ...graph.passes.copies import AnyNode
+from ...graph.copies import AnyNode
 from ..ir.index import Index
 from ..ir.ir import Scalar, View, cast, const, position
 from ..ir.ir import scalar as s
