@@ -30,9 +30,9 @@ from ..codegen.stack_effect import UnsupportedInstruction
 from ..pycode.resume import Unresumable
 from ..tracing.capture import BreakExit, Capture
 from ..tracing.input_memory import InputMemory, input_memory
-from ..tracing.outcome import Restart
-from ..tracing.root import capture_call, capture_rest
-from ..tracing.work_budget import Loops
+from ..tracing.interpreter.outcome import Restart
+from ..tracing.interpreter.root import capture_call, capture_rest
+from ..tracing.interpreter.work_budget import Loops
 from ..values.base import CannotReconstruct
 from ._hook import Entry, Quiet
 from .compile_reports import captured_event, report_break, report_specialised

@@ -41,14 +41,14 @@ from ..values.tensor.tensor_subclass import (
     call_unwrapped,
     dispatch_operation,
 )
-from .fake_execution import CaptureFakeMode, lacks_dimension
-from .foreach_writes import counted_writes
-from .known_floats import with_known_floats
-from .mixed_dtypes import has_mixed_dtypes, refuses_dtypes
-from .outcome import Restart
-from .refused_writes import refuses_operation, writes_first_argument
-from .size_fixing import dispatcher_for
-from .torch_log import without_torch_log
+from .fake_tensors.fake_execution import CaptureFakeMode, lacks_dimension
+from .fake_tensors.foreach_writes import counted_writes
+from .fake_tensors.known_floats import with_known_floats
+from .fake_tensors.mixed_dtypes import has_mixed_dtypes, refuses_dtypes
+from .fake_tensors.refused_writes import refuses_operation, writes_first_argument
+from .fake_tensors.size_fixing import dispatcher_for
+from .fake_tensors.torch_log import without_torch_log
+from .interpreter.outcome import Restart
 
 if TYPE_CHECKING:
     from ..values.context import TraceContext

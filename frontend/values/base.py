@@ -27,7 +27,7 @@ class ObservedException(Exception):
 
     def __init__(self, value: Value) -> None:
         self.value = value
-        # where a break before it could be made (tracing/outcome.py)
+        # where a break before it could be made (tracing/interpreter/outcome.py)
         self.position: int | None = None
         super().__init__(value)
 

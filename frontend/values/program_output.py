@@ -21,7 +21,7 @@ from .base import Value
 @dataclass(frozen=True)
 class ProgramOutput:
     """function(*args), to be called once. `position`: where a break before it would be made
-    (tracing/outcome.py). `listed`: whether the output may be appended to a list of the
+    (tracing/interpreter/outcome.py). `listed`: whether the output may be appended to a list of the
     program's."""
 
     function: Callable[..., None]

@@ -32,7 +32,7 @@ CLASSES: dict[type, type] = {torch.SymInt: int, torch.SymFloat: float, torch.Sym
 
 
 class Owner(Protocol):
-    """The questions that a symbolic number asks about its symbol (tracing/shapes.py answers
+    """The questions that a symbolic number asks about its symbol (tracing/sizes/shapes.py answers
     them)."""
 
     def decide(self, sym: Symbol | bool) -> bool:
