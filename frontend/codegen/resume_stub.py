@@ -22,7 +22,7 @@ from ..pycode.code_builder import CodeBuilder, dummy_closure
 from ..pycode.instr import Op
 from ..pycode.passthrough import make_passthrough
 from ..pycode.resume import ResumePoint, SuspendedFrame
-from ..tracing.capture import BreakExit, BrokenFrame
+from ..tracing.interpreter.outcome import BreakExit, BrokenFrame
 from ..values.base import LazyValue, Null, Value
 from ..values.constant import Constant
 from ..values.containers.sequence import TupleValue

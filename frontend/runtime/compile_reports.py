@@ -9,7 +9,8 @@ from ...events import Captured, Specialised
 from ...guards.program import GuardProgram
 from ...options import Options
 from ..pycode.decode import position_of_group
-from ..tracing.capture import BreakExit, Capture
+from ..tracing.capture import Capture
+from ..tracing.interpreter.outcome import BreakExit
 from .compile_unit import CompileUnit
 from .observer import Observer
 from .probe import SegmentMarks

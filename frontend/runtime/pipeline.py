@@ -28,9 +28,9 @@ from ...options import Options
 from ..codegen.build import Continuations, GeneratedCode, generate_code
 from ..codegen.stack_effect import UnsupportedInstruction
 from ..pycode.resume import Unresumable
-from ..tracing.capture import BreakExit, Capture
+from ..tracing.capture import Capture
 from ..tracing.input_memory import InputMemory, input_memory
-from ..tracing.interpreter.outcome import Restart
+from ..tracing.interpreter.outcome import BreakExit, Restart
 from ..tracing.interpreter.root import capture_call, capture_rest
 from ..tracing.interpreter.work_budget import Loops
 from ..values.base import CannotReconstruct

@@ -22,13 +22,15 @@ from ...values.objects.nn_module import ModuleValue
 from ...values.objects.user_object import UserObject
 
 if TYPE_CHECKING:
-    from ..trace import Trace
+    from ...values.context import TraceContext
 
 GENERIC_NEW = typing.Generic.__dict__.get("__new__")  # in Python, and does what object.__new__ does
 DICT_BASES = (dict, collections.OrderedDict, collections.defaultdict, collections.Counter)
 
 
-def construct(tx: Trace, cls: ClassValue, args: list[Value], kwargs: dict[str, Value]) -> Value:
+def construct(
+    tx: TraceContext, cls: ClassValue, args: list[Value], kwargs: dict[str, Value]
+) -> Value:
     """type.__call__(cls, *args, **kwargs)."""
     made, init = begin_construction(tx, cls, args, kwargs)
     if init is not None:
@@ -39,7 +41,7 @@ def construct(tx: Trace, cls: ClassValue, args: list[Value], kwargs: dict[str, V
 
 
 def begin_construction(
-    tx: Trace, cls: ClassValue, args: list[Value], kwargs: dict[str, Value]
+    tx: TraceContext, cls: ClassValue, args: list[Value], kwargs: dict[str, Value]
 ) -> tuple[Value, Value | None]:
     """The result of __new__, and the __init__ in Python that is still to be called."""
     maker = raw = lookup(cls.cls, "__new__")[1]
@@ -65,7 +67,7 @@ def begin_construction(
     return made, python_initializer(tx, made, args, kwargs)
 
 
-def new_object(tx: Trace, cls: type, args: list[Value]) -> Value:
+def new_object(tx: TraceContext, cls: type, args: list[Value]) -> Value:
     """object.__new__(cls), and that of the builtin containers and exceptions."""
     if lookup(cls, "__del__")[0] is not None:
         raise GraphBreak(
@@ -119,7 +121,7 @@ def lays_out_as_object(cls: type) -> bool:
 
 
 def python_initializer(
-    tx: Trace, made: Value, args: list[Value], kwargs: dict[str, Value]
+    tx: TraceContext, made: Value, args: list[Value], kwargs: dict[str, Value]
 ) -> Value | None:
     """type(made).__init__, bound, if it is written in Python; one in C has already been applied."""
     cls = made.python_type()
@@ -143,7 +145,9 @@ def python_initializer(
     return tx.calls.class_method(made, cls, "__init__")
 
 
-def initialize_base(tx: Trace, base: Any, args: list[Value], kwargs: dict[str, Value]) -> None:
+def initialize_base(
+    tx: TraceContext, base: Any, args: list[Value], kwargs: dict[str, Value]
+) -> None:
     """dict.__init__ or list.__init__ on the container inside an instance."""
     if isinstance(base, ListValue):
         if kwargs or len(args) > 1:

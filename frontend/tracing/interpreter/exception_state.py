@@ -11,11 +11,11 @@ from ...values.base import ObservedException, Value
 from ...values.objects.exception import ExceptionValue
 
 if TYPE_CHECKING:
-    from ..trace import Trace
+    from ...values.context import TraceContext
 
 
 class ExceptionState:
-    def __init__(self, tx: Trace) -> None:
+    def __init__(self, tx: TraceContext) -> None:
         self._tx = tx
         self.handled: Value | None = None  # the exception that is being handled
         self._outside = sys.exc_info()[1]  # the one being handled around the frame

@@ -7,7 +7,7 @@ import inspect
 import types
 from typing import TYPE_CHECKING, Any
 
-from ..capture import BrokenFrame
+from .outcome import BrokenFrame
 
 if TYPE_CHECKING:
     from ...values.base import Value

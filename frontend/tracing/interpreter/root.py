@@ -17,12 +17,12 @@ from ...pycode.resume import ResumePoint, SuspendedFrame
 from ...values.base import NULL, LazyValue, ObservedException, Value
 from ...values.functions.cell import CellValue, existing_cell
 from ...values.objects.current_exception import HandledException, LastInstruction
-from ..capture import BreakExit, BrokenFrame, Capture, ReturnExit
+from ..capture import Capture
 from ..sizes.variation import Variation
 from ..trace import Trace
 from .interpreter import Interpreter
 from .opcodes.exceptions import handle_instead
-from .outcome import BreakReached, Restart, Returned
+from .outcome import BreakExit, BreakReached, BrokenFrame, Restart, Returned, ReturnExit
 from .work_budget import Loops
 
 

@@ -10,14 +10,14 @@ from ...values.base import ObservedException, Value
 from ...values.operators import compare
 
 if TYPE_CHECKING:
-    from ..trace import Trace
+    from ...values.context import TraceContext
 
 
 class SortItem:
     """An item of a sort. Its key is compared as the traced program would compare it, in the order
     of Python's own sort."""
 
-    def __init__(self, tx: Trace, key: Value, item: Value) -> None:
+    def __init__(self, tx: TraceContext, key: Value, item: Value) -> None:
         self.tx, self.key, self.item = tx, key, item
 
     def __lt__(self, other: SortItem) -> bool:
@@ -28,7 +28,7 @@ class SortItem:
 
 
 def sort_values(
-    tx: Trace, items: list[Value], key: Value | None, reverse: Value | None
+    tx: TraceContext, items: list[Value], key: Value | None, reverse: Value | None
 ) -> list[Value]:
     """sorted(items, key=key, reverse=reverse)."""
     by_value = key is None or key.is_none()

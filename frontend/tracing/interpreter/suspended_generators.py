@@ -11,20 +11,17 @@ from __future__ import annotations
 import functools
 import itertools
 from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ....errors import GraphBreak, SkipFrame
 from ...pycode.instr import Op
 from ...pycode.unwinding import passes_handlers
 from ...values.base import Value
-from ...values.context import InterpretedFrame
+from ...values.context import InterpretedFrame, TraceContext
 from ...values.iterators.generator import GeneratorValue
 from ...values.objects.user_object import UserObject
 from ..effect_log import was_there
 from .outcome import Restart
-
-if TYPE_CHECKING:
-    from ..trace import Trace
 
 # fields without values
 OUTSIDE = frozenset(
@@ -38,7 +35,7 @@ BY_EXCEPTION = "by an exception"
 class SuspendedGenerators:
     """The generators that have yielded and are not finished, in the order of their first yield."""
 
-    def __init__(self, tx: Trace) -> None:
+    def __init__(self, tx: TraceContext) -> None:
         self._tx = tx
         self._generators: dict[GeneratorValue, None] = {}
 

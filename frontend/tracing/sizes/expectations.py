@@ -11,7 +11,8 @@ from ...values.containers.sequence import Sequence
 from ...values.functions.cell import CellValue
 from ...values.tensor.symbolic_number import SymbolicNumber
 from ...values.tensor.tensor import TensorValue
-from ..capture import BreakExit, BrokenFrame, Capture
+from ..capture import Capture
+from ..interpreter.outcome import BreakExit, BrokenFrame
 from .variation import Beginnings, Variation
 
 # breaks that take a number from a tensor: it differs each time

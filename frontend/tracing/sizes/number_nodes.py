@@ -5,18 +5,28 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 import torch.fx
 
-if TYPE_CHECKING:
-    from ..graph_builder import GraphBuilder
+from ...values.base import Value
+from ...values.tensor.symbolic_number import SymbolicNumber
+
+
+class NumberGraph(Protocol):
+    """The graph's nodes for numbers (graph_builder.py)."""
+
+    def number_input(self, value: SymbolicNumber) -> torch.fx.Node: ...
+    def number_call(
+        self, function: Callable[..., Any], operands: tuple[Any, ...], result: Any
+    ) -> torch.fx.Node: ...
+    def argument(self, value: Value) -> tuple[Any, Any]: ...
 
 
 class NodeRecorder:
     """Adds a node to the graph for every operator applied to a RecordedNumber."""
 
-    def __init__(self, graph: GraphBuilder) -> None:
+    def __init__(self, graph: NumberGraph) -> None:
         self.graph = graph
 
     def call(self, function: Callable[..., Any], *operands: Any) -> RecordedNumber:

@@ -13,7 +13,7 @@ import types
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import sympy
 import torch
@@ -48,11 +48,8 @@ from ...values.tensor.symbolic_number import SYMBOLIC, Symbol, SymbolicNumber
 from ...values.tensor.tensor import TensorValue
 from ..fake_tensors.fake_rules import FakeRules
 from ..fake_tensors.size_oblivious import is_size_oblivious
-from .number_nodes import NodeRecorder, RecordedNumber
+from .number_nodes import NodeRecorder, NumberGraph, RecordedNumber
 from .shape_guards import GuardOrigin, RecordedGuards, backend_as_origin
-
-if TYPE_CHECKING:
-    from ..graph_builder import GraphBuilder
 
 
 class GuardPrinter(PythonPrinter):
@@ -321,7 +318,7 @@ class Shapes:
 
     # in the graph, and in rebuilt code
 
-    def node(self, value: SymbolicNumber, graph: GraphBuilder) -> torch.fx.Node:
+    def node(self, value: SymbolicNumber, graph: NumberGraph) -> torch.fx.Node:
         """The node of the graph that gives a number."""
         if value.node is not None and not value.node._erased:
             return value.node
