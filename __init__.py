@@ -50,8 +50,7 @@ else:  # the same names, which do less
 __version__ = "0.1.0"
 __all__ = [
     "BackendError", "FramejitError", "GraphBreakError", "InternalError", "RecompileError",
-    "RecompileLimitError", "RequirementError",
-    "allow_in_graph", "compile", "config", "debug", "disable", "explain", "graph_break",
-    "is_compiling", "list_backends", "mark_dynamic",
+    "RecompileLimitError", "RequirementError", "allow_in_graph", "compile", "config", "debug",
+    "disable", "explain", "graph_break", "is_compiling", "list_backends", "mark_dynamic",
     "mark_static", "maybe_mark_dynamic", "register_backend", "reset", "set_stance", "stats",
 ]  # fmt: skip

@@ -316,10 +316,22 @@ class Balance:
 
 
 Event = (
-    Seen | Break | Given | Captured | Spent | Skipped | Miss | Full | Specialised | Note
-    | Kernels | Recorded | Chosen | WrongGraph
+    Seen
+    | Break
+    | Given
+    | Captured
+    | Spent
+    | Skipped
+    | Miss
+    | Full
+    | Specialised
+    | Note
+    | Kernels
+    | Recorded
+    | Chosen
+    | WrongGraph
     | Working
-)  # fmt: skip
+)
 Sink = Callable[[Event], None]
 
 
@@ -328,9 +340,14 @@ class Reporter:
     methods."""
 
     def __init__(
-        self, function: str, where: str, sink: Sink, clock: Clock | None = None, number: int = 0,
+        self,
+        function: str,
+        where: str,
+        sink: Sink,
+        clock: Clock | None = None,
+        number: int = 0,
         tier: Tier | None = None,
-    ) -> None:  # fmt: skip
+    ) -> None:
         """tier: of the code being compiled, which a backend may ask to be compiled again; None
         where it cannot be."""
         self.function, self.where, self.number = function, where, number
@@ -349,10 +366,13 @@ class Reporter:
         self.send(Given(self.function, self.where, backend, inputs, self.number))
 
     def kernels(
-        self, part: str, kernels: tuple[KernelRecord, ...], called: tuple[tuple[str, int], ...],
+        self,
+        part: str,
+        kernels: tuple[KernelRecord, ...],
+        called: tuple[tuple[str, int], ...],
         apart: tuple[tuple[str, str, str], ...],
         host: str,
-    ) -> None:  # fmt: skip
+    ) -> None:
         self.send(
             Kernels(self.function, self.where, part, kernels, called, apart, host, self.number)
         )

@@ -13,7 +13,7 @@ NAMES = {
     "imports": "loading parts of framejit and torch on their first use",
     "trace": "interpreting the bytecode",
     "fake_tensors": "running operators on fake tensors, for their shapes",
-    "rebuild": "writing the new bytecode",
+    "codegen": "generating the code that runs instead",
     "backend": "backends' own work, what is below left out",
     "lowering": "the native compiler: operators to loops, fusion, printing",
     "c_compile": "the C compiler, or loading what it made before",

@@ -45,10 +45,16 @@ def onnxruntime(
         # this exporter warns that it is old; the newer one needs a capture of its own
         warnings.simplefilter("ignore")
         torch.onnx.export(
-            FunctionModule(gm.forward), tuple(inputs), file, input_names=names,
-            output_names=outputs, dynamo=False,
-            export_params=False, do_constant_folding=False, keep_initializers_as_inputs=False,
-        )  # fmt: skip
+            FunctionModule(gm.forward),
+            tuple(inputs),
+            file,
+            input_names=names,
+            output_names=outputs,
+            dynamo=False,
+            export_params=False,
+            do_constant_folding=False,
+            keep_initializers_as_inputs=False,
+        )
     return Session(
         file.getvalue(), device, names, outputs, [node.meta["example_value"] for node in results]
     )
@@ -141,9 +147,12 @@ class Session:
             torch.cuda.current_stream().synchronize()  # the session uses its own stream
         self.session.run_with_iobinding(binding)
         laid_out = zip(results, self.kinds, strict=True)
-        return tuple(one if dense else torch.empty_strided(shape, stride, dtype=dtype,
-        device=one.device).copy_(one)
-                     for one, (dtype, shape, stride, dense) in laid_out)  # fmt: skip
+        return tuple(
+            one
+            if dense
+            else torch.empty_strided(shape, stride, dtype=dtype, device=one.device).copy_(one)
+            for one, (dtype, shape, stride, dense) in laid_out
+        )
 
 
 def is_real(item: Any) -> bool:

@@ -19,8 +19,8 @@ ENTRY_POINTS = "framejit.backends"
 # listed.
 SHIPPED = {
     "autotune": "autotune.backend", "eager": "eager", "aot_eager": "autograd.aot_eager",
-    "native": "native.backend", "inductor": "inductor",
-    "torchscript": "torchscript", "cudagraphs": "cudagraphs.backend", "onnxruntime": "onnxruntime",
+    "native": "native.backend", "inductor": "inductor", "torchscript": "torchscript",
+    "cudagraphs": "cudagraphs.backend", "onnxruntime": "onnxruntime",
 }  # fmt: skip
 GRAPHED = "+cudagraphs"  # ends the name of a backend whose work is to be recorded as CUDA graphs
 WANTS = ("torch", "aten")
@@ -226,10 +226,16 @@ def _plugin(name: str) -> Backend:
         (one for one in _backends.values() if one.function is loaded), Backend(name, loaded)
     )
     _plugins[name] = Backend(
-        name, loaded, known.devices, known.training, known.wants, known.options, known.missing,
+        name,
+        loaded,
+        known.devices,
+        known.training,
+        known.wants,
+        known.options,
+        known.missing,
         origin=_owner(point),
         overlaps=known.overlaps,
-    )  # fmt: skip
+    )
     return _plugins[name]
 
 

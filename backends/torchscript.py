@@ -10,9 +10,9 @@ import torch
 import torch.fx
 from torch._subclasses.fake_tensor import FakeTensor
 
+from .graph.memory import memory_at
 from .graph.mutations import is_data
 from .graph.node_targets import name_of
-from .graph.passes.memory import memory_at
 from .graph.runtime_errors import draws_unread
 from .graph.supported import at
 from .registry import register_backend

@@ -62,10 +62,14 @@ def options(parser: argparse.ArgumentParser) -> None:
         help=f"exit with {FINDINGS} after more recompiles than N",
     )
     parser.add_argument(
-        "--function", action="append", default=[], metavar="PKG.MOD:FN", type=function_name,
+        "--function",
+        action="append",
+        default=[],
+        metavar="PKG.MOD:FN",
+        type=function_name,
         help="compile this function, as if it were decorated; __main__:fn for one of the program "
-             "itself; may be repeated",
-    )  # fmt: skip
+        "itself; may be repeated",
+    )
 
 
 def non_negative_int(text: str) -> int:

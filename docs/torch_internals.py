@@ -204,7 +204,7 @@ LOST = {
     "backends/onnxruntime": ("the backend onnxruntime is off",) * 2,
     "backends/torchscript": ("the backend torchscript is off",) * 2,
     "cli/": ("the command fails",) * 2,
-    "frontend/tracing/fake_execution.py": (EVERYTHING, EVERYTHING),
+    "frontend/tracing/fake_tensors/fake_execution.py": (EVERYTHING, EVERYTHING),
     "guards/native/": (IN_PYTHON, IN_PYTHON),
     "guards/torch_state.py": (EVERYTHING, EVERYTHING),
 }

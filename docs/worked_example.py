@@ -53,7 +53,7 @@ def listings() -> dict[str, str]:
         "graph": graphs[0],
         "broke": f"{broke.reason_id} at {short(broke.where)}: {broke.sentence}",
         "guards": short(str(entry.data)),
-        "rebuilt": texts[0],
+        "generated": texts[0],
         "rest_guards": short(str(rest.data)),
         "rest_graph": graphs[1],
         "rest": texts[1],

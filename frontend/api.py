@@ -38,8 +38,7 @@ from .values.requests import graph_break, is_compiling
 
 __all__ = [
     "allow_in_graph", "compile", "debug", "disable", "explain", "graph_break", "is_compiling",
-    "list_backends", "reset",
-    "set_stance", "stats",
+    "list_backends", "reset", "set_stance", "stats",
 ]  # fmt: skip
 
 T = TypeVar("T", bound=Callable[..., Any])
@@ -50,7 +49,7 @@ copyreg.pickle(_hook.Handle, lambda handle: handle.__qualname__)
 HISTORY = 2048  # records that a handle keeps of what happened to it
 
 
-def compile(  # noqa: A001 - the name users know
+def compile(
     fn_or_module: Any = None,
     *,
     backend: str | Callable[..., Any] | None = None,
@@ -141,8 +140,9 @@ def compile_instance(module: torch.nn.Module, options: Options) -> torch.nn.Modu
         warn_user(
             f"{unreached} does not call nn.Module.__call__, so calls of this module are not "
             "compiled. Compile a function that calls "
-            "it: framejit.compile(lambda *args: model(*args))", stacklevel=3,
-        )  # fmt: skip
+            "it: framejit.compile(lambda *args: model(*args))",
+            stacklevel=3,
+        )
         return answer_for(
             module,
             f"{unreached} does not call nn.Module.__call__; compile a function that calls the "
@@ -194,10 +194,16 @@ def make_options(
     calls = config.verify if verify is None else verified_calls(verify, "verify")
     return Options(
         **config.defaults()
-        | dict(backend=chosen, dynamic=dynamic, fullgraph=fullgraph, verify=calls,
-        compile_budget=budget),
-        backend_options=tuple(given.items()), mode=mode or "default",
-    )  # fmt: skip
+        | dict(
+            backend=chosen,
+            dynamic=dynamic,
+            fullgraph=fullgraph,
+            verify=calls,
+            compile_budget=budget,
+        ),
+        backend_options=tuple(given.items()),
+        mode=mode or "default",
+    )
 
 
 def make_handle(function: types.FunctionType, options: Options) -> _hook.Handle:

@@ -14,7 +14,7 @@ from .runtime.stats import Stats
 from .support import support_statement
 
 
-def compile(fn_or_module: Any = None, **asked: Any) -> Any:  # noqa: A001 - the name users know
+def compile(fn_or_module: Any = None, **asked: Any) -> Any:
     """Returns what it is given, whose `framejit.explain()` says why nothing is compiled."""
     return compile if fn_or_module is None else answer_for(fn_or_module, support_statement())
 

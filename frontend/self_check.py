@@ -35,7 +35,7 @@ from ..torch_compat import (
     switch_off,
 )
 from .support import installed_versions, is_tested_here
-from .tracing.cuda_guard import settle
+from .tracing.fake_tensors.cuda_guard import settle
 from .values.models import ensure_models
 
 FOLDER = "self_check"

@@ -24,8 +24,7 @@ FORWARD_DICT = tuple(type(iter(view({}))) for view in VIEWS)
 # Those of which only a copy can tell: they also raise when what they walk has changed.
 COPIED: tuple[type, ...] = (
     *FORWARD_DICT, *(type(reversed(view({}))) for view in VIEWS), type(iter(set())),
-    type(iter(OrderedDict())),
-    type(iter("")), type(iter("\u0100")), type(iter(b"")),
+    type(iter(OrderedDict())), type(iter("")), type(iter("\u0100")), type(iter(b"")),
 )  # fmt: skip
 ITERATORS = (*COUNTED, *COPIED, repeat)
 MADE_OF_PARTS = (enumerate, zip, map, filter)

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from .phase import Phase
+from .section import Section
 
 Step = Any  # a Load or a GuardCheck of program.py
 
@@ -56,7 +56,7 @@ def loaded_temp(step: Step) -> int:
 def allocate(steps: Sequence[Step], lifted: Sequence[int], anchors: Sequence[int]) -> Places:
     """Renumbers temps so that the place of a dead one is reused; stable ones keep theirs."""
     last = last_uses(steps, [*lifted, *anchors])
-    stable = {loaded_temp(step) for step in steps if step.phase is Phase.STABLE} - {-1}
+    stable = {loaded_temp(step) for step in steps if step.section is Section.STABLE} - {-1}
     places: dict[int, int] = {}
     free: list[int] = []
     fresh = 0

@@ -23,16 +23,16 @@ from .native import (
     Program,
     watching,  # noqa: F401 - it finds out how changes can be noticed here
 )
-from .phase import (
+from .reference import explain
+from .section import (
     CONTAINER_KINDS,
     FUNCTION_FIELDS,
     PROPERTY_FIELDS,
-    Phase,
-    Phases,
+    Section,
+    Sections,
     paths_of,
     prefixes,
 )
-from .reference import explain
 from .source import FrameView, Source
 
 
@@ -50,7 +50,7 @@ class Load:
     keep: bool = False
     runs_python: bool = False
     guard: Guard | None = None  # who asked first; None for a lifted object
-    phase: Phase = Phase.LAST
+    section: Section = Section.LAST
 
     @property
     def uses(self) -> tuple[int, ...]:
@@ -77,7 +77,7 @@ class GuardCheck:
     object: Any = None
     number: int = 0
     runs_python: bool = False
-    phase: Phase = Phase.LAST
+    section: Section = Section.LAST
 
     def __str__(self) -> str:
         of = ", ".join(f"t{temp}" for temp in self.uses)
@@ -107,13 +107,13 @@ class GuardProgram:
         """Builds the program. `share=False` loads every path from its root, for the benchmark that
         measures the gain of sharing."""
         merged = merge(guards, lifted)
-        phases = Phases(merged, lifted)
-        ordered = in_phases(order(merged), phases)
-        writer = StepWriter(phases, share)
+        sections = Sections(merged, lifted)
+        ordered = by_section(order(merged), sections)
+        writer = StepWriter(sections, share)
         for guard in ordered:
             writer.check(guard)
         lifted_temps = [writer.load(source, None) for source in lifted]
-        anchors = [writer.temps[source] for source in phases.anchors if source in writer.temps]
+        anchors = [writer.temps[source] for source in sections.anchors if source in writer.temps]
         steps = writer.steps()
         hold(steps, [*lifted_temps, *anchors])
         places = allocate(steps, lifted_temps, anchors)
@@ -126,8 +126,8 @@ class GuardProgram:
     @cached_property
     def _native(self) -> Program:
         stable, held, last = (
-            sum(step.phase < phase for step in self.steps)
-            for phase in (Phase.STABLE, Phase.HELD, Phase.LAST)
+            sum(step.section < section for step in self.steps)
+            for section in (Section.STABLE, Section.HELD, Section.LAST)
         )
         places = self.places
         return Program(
@@ -147,7 +147,7 @@ class GuardProgram:
         seldom = {
             id(step.guard)
             for step in self.steps
-            if isinstance(step, GuardCheck) and step.phase is Phase.STABLE
+            if isinstance(step, GuardCheck) and step.section is Section.STABLE
         }
         return frozenset(number for number, guard in enumerate(self.guards) if id(guard) in seldom)
 
@@ -169,7 +169,7 @@ class GuardProgram:
         """A line a step; `=` marks those that are skipped while nothing they looked at has
         changed."""
         lines = [
-            f"{number:4}{'=' if step.phase is Phase.STABLE else ' '} {step}"
+            f"{number:4}{'=' if step.section is Section.STABLE else ' '} {step}"
             for number, step in enumerate(self.steps)
         ]
         if self.lifted:
@@ -255,14 +255,16 @@ def prefixes_to_load(guard: Guard, paths: set[Source]) -> bool:
 # --------------------------------------------------------------------------------------------------
 
 
-def in_phases(guards: Sequence[Guard], phases: Phases) -> list[Guard]:
-    """Sorts guards by their phases. Held tensors with the same spec come together, so that they are
-    compared in one go."""
+def by_section(guards: Sequence[Guard], sections: Sections) -> list[Guard]:
+    """Sorts guards by their sections. Held tensors with the same spec come together, so that they
+    are compared in one go."""
     ranks: dict[Any, int] = {}
 
-    def rank(guard: Guard) -> tuple[Phase, int]:
-        phase = phases.of_guard(guard, runs_python(guard))
-        return phase, ranks.setdefault(guard.expected, len(ranks)) if phase is Phase.HELD else 0
+    def rank(guard: Guard) -> tuple[Section, int]:
+        section = sections.of_guard(guard, runs_python(guard))
+        return section, ranks.setdefault(
+            guard.expected, len(ranks)
+        ) if section is Section.HELD else 0
 
     return sorted(guards, key=rank)
 
@@ -338,17 +340,17 @@ def may_be_any(spec: TensorSpec | None, others: Iterable[TensorSpec | None]) -> 
 
 
 class StepWriter:
-    """Appends steps, a list a phase; each source gets one temp."""
+    """Appends steps, a list a section; each source gets one temp."""
 
-    def __init__(self, phases: Phases, share: bool) -> None:
-        self.phases = phases
+    def __init__(self, sections: Sections, share: bool) -> None:
+        self.sections = sections
         self.share = share
         self.temps: dict[Source, int] = {}
-        self._lists: dict[Phase, list[Step]] = {phase: [] for phase in Phase}
+        self._lists: dict[Section, list[Step]] = {section: [] for section in Section}
         self._count = 0
 
     def steps(self) -> list[Step]:
-        return [step for phase in Phase for step in self._lists[phase]]
+        return [step for section in Section for step in self._lists[section]]
 
     def check(self, guard: Guard) -> None:
         kind = kind_of(guard)
@@ -358,51 +360,57 @@ class StepWriter:
             subjects = ()
         elif guard.kind in CONTAINER_KINDS and isinstance(guard.source, s.InstanceDict):
             op, subjects = f"INSTANCE_{op}", (guard.source.of,)
-        phase = self.phases.of_guard(guard, encoded.runs_python)
+        section = self.sections.of_guard(guard, encoded.runs_python)
         if guard.kind is Kind.DISTINCT:
-            self._distinct(guard, subjects, phase)
+            self._distinct(guard, subjects, section)
             return
-        uses = tuple(self.load(source, guard, phase) for source in subjects)
-        self._lists[phase].append(
-            GuardCheck(op, uses, guard, encoded.object, encoded.number, encoded.runs_python, phase)
+        uses = tuple(self.load(source, guard, section) for source in subjects)
+        self._lists[section].append(
+            GuardCheck(
+                op, uses, guard, encoded.object, encoded.number, encoded.runs_python, section
+            )
         )
 
-    def _distinct(self, guard: Guard, subjects: Sequence[Source], phase: Phase) -> None:
+    def _distinct(self, guard: Guard, subjects: Sequence[Source], section: Section) -> None:
         """Adds checks that objects are distinct. The first `number` of them are compared with all
         others, stable ones only once."""
-        stable = [source for source in subjects if self.phases.of(source) is Phase.STABLE]
-        fresh = [source for source in subjects if self.phases.of(source) is not Phase.STABLE]
+        stable = [source for source in subjects if self.sections.of(source) is Section.STABLE]
+        fresh = [source for source in subjects if self.sections.of(source) is not Section.STABLE]
         if len(stable) > 1:
-            uses = tuple(self.load(source, guard, Phase.STABLE) for source in stable)
-            self._lists[Phase.STABLE].append(
-                GuardCheck("DISTINCT", uses, guard, None, len(stable), False, Phase.STABLE)
+            uses = tuple(self.load(source, guard, Section.STABLE) for source in stable)
+            self._lists[Section.STABLE].append(
+                GuardCheck("DISTINCT", uses, guard, None, len(stable), False, Section.STABLE)
             )
-        specs = [self.phases.tensor_at(source) for source in fresh]
-        same = [source for source in stable if may_be_any(self.phases.tensor_at(source), specs)]
+        specs = [self.sections.tensor_at(source) for source in fresh]
+        same = [source for source in stable if may_be_any(self.sections.tensor_at(source), specs)]
         if len(fresh) > 1 or same:
-            uses = tuple(self.load(source, guard, phase) for source in (*fresh, *same))
-            self._lists[phase].append(
-                GuardCheck("DISTINCT", uses, guard, None, len(fresh), False, phase)
+            uses = tuple(self.load(source, guard, section) for source in (*fresh, *same))
+            self._lists[section].append(
+                GuardCheck("DISTINCT", uses, guard, None, len(fresh), False, section)
             )
 
-    def load(self, source: Source, guard: Guard | None, wanted: Phase = Phase.LAST) -> int:
-        """The temp of a source for a step of the phase `wanted`. What is not stable is loaded in
-        that phase, too, or earlier."""
-        known = self.temps.get(source) if self.share or source in self.phases.early else None
+    def load(self, source: Source, guard: Guard | None, wanted: Section = Section.LAST) -> int:
+        """The temp of a source for a step of the section `wanted`. What is not stable is loaded in
+        that section, too, or earlier."""
+        known = self.temps.get(source) if self.share or source in self.sections.early else None
         if known is not None:
             return known
-        phase = self.phases.of(source)
-        if phase is Phase.FIRST and wanted is Phase.LAST and source not in self.phases.early:
-            phase = Phase.LAST
+        section = self.sections.of(source)
+        if (
+            section is Section.FIRST
+            and wanted is Section.LAST
+            and source not in self.sections.early
+        ):
+            section = Section.LAST
         encoded, base = self._encode(source)
         src = (
             -1
             if base is None
-            else self.load(base, guard, Phase.FIRST if phase is Phase.STABLE else phase)
+            else self.load(base, guard, Section.FIRST if section is Section.STABLE else section)
         )
         dst = self.temps[source] = self._count
         self._count += 1
-        self._lists[phase].append(
+        self._lists[section].append(
             Load(
                 encoded.op,
                 dst,
@@ -412,7 +420,7 @@ class StepWriter:
                 encoded.number,
                 runs_python=encoded.runs_python,
                 guard=guard,
-                phase=phase,
+                section=section,
             )
         )
         return dst
@@ -425,12 +433,12 @@ class StepWriter:
             and type(source.key) is str
         ):
             return Encoded("INSTANCE_ITEM", source.key), source.of.of
-        if known := self.phases.known_key(source):
+        if known := self.sections.known_key(source):
             return Encoded("CONSTANT", *known), None
         name: str = getattr(source, "attr", "")
-        if self.phases.is_function_field(source):
+        if self.sections.is_function_field(source):
             return Encoded("FUNCTION_FIELD", name, FUNCTION_FIELDS.index(name)), source.base
-        if self.phases.is_property_field(source):
+        if self.sections.is_property_field(source):
             return Encoded("PROPERTY_FIELD", name, PROPERTY_FIELDS.index(name)), source.base
         return source.encode(), source.base
 

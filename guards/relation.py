@@ -28,13 +28,11 @@ COMPARISONS: dict[type, str] = {
 # Functions of two arguments that are one operation; the names are those of kinds/shape.py.
 CALLS = {
     "Min": "MIN", "Max": "MAX", "Mod": "MODULO", "PythonMod": "MODULO", "FloorDiv": "FLOORDIV",
-    "CleanDiv": "FLOORDIV",
-    "Eq": "EQ", "Ne": "NE", "Lt": "LT", "Le": "LE", "Gt": "GT", "Ge": "GE",
+    "CleanDiv": "FLOORDIV", "Eq": "EQ", "Ne": "NE", "Lt": "LT", "Le": "LE", "Gt": "GT", "Ge": "GE",
 }  # fmt: skip
 OPERATIONS = (
     "SYMBOL", "CONSTANT", "ADD", "SUBTRACT", "MULTIPLY", "FLOORDIV", "MODULO", "MIN", "MAX", "EQ",
-    "NE", "LT", "LE", "GT", "GE",
-    "NEGATE", "ABSOLUTE", "NOT", "SKIP_IF_FALSE", "SKIP_IF_TRUE",
+    "NE", "LT", "LE", "GT", "GE", "NEGATE", "ABSOLUTE", "NOT", "SKIP_IF_FALSE", "SKIP_IF_TRUE",
 )  # fmt: skip
 LIMIT = 1 << 63
 DEEPEST = 32  # items on the stack
@@ -208,6 +206,5 @@ FUNCTIONS: dict[tuple[str, int], Callable[..., bool]] = {
 }
 NODES: dict[type, Callable[..., bool]] = {
     ast.Constant: constant, ast.Name: name, ast.BinOp: binary, ast.UnaryOp: unary,
-    ast.Compare: comparison, ast.BoolOp: both_or_either,
-    ast.Call: call,
+    ast.Compare: comparison, ast.BoolOp: both_or_either, ast.Call: call,
 }  # fmt: skip

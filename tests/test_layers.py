@@ -161,6 +161,9 @@ def test_c_files_ask_for_versions_only_in_the_compat_headers(path):
 # imported, or by the user; caches hold results
 # of pure functions; counters number things.
 STATE = {
+    "backends/autograd/aot_eager.py": {
+        "numbers_kept": "threads that need torch's switch off, and what it was before"
+    },
     "backends/autotune/background.py": {"_worker": "the thread that tunes in the background"},
     "backends/cudagraphs/pool.py": {
         "_pools": "memory of each device",
@@ -177,8 +180,8 @@ STATE = {
     "frontend/pycode/decode.py": {"_memo": "cache"},
     "frontend/pycode/readable.py": {"WRITES": "registry"},
     "frontend/self_check.py": {"_failed": "cache: the self-check's result"},
-    "frontend/tracing/fake_rules.py": {"RULES": "registry"},
-    "frontend/tracing/opcodes/table.py": {"HANDLERS": "registry"},
+    "frontend/tracing/fake_tensors/fake_rules.py": {"RULES": "registry"},
+    "frontend/tracing/interpreter/opcodes/table.py": {"HANDLERS": "registry"},
     "frontend/values/functions/function.py": {"_renamed_codes": "cache"},
     "frontend/values/models/torch_policy.py": {
         "ALLOWED": "registry",
@@ -196,7 +199,20 @@ MUTATORS = frozenset(
 
 
 def module_state(tree: ast.Module) -> set[str]:
-    """Names of a module that its functions change: rebound by `global`, or changed in place."""
+    """Names of a module that its functions change: rebound by `global`, changed in place, or
+    instances of a class of the module whose methods set attributes."""
+    changing = {
+        node.name
+        for node in tree.body
+        if isinstance(node, ast.ClassDef) and any(map(sets_attributes, node.body))
+    }
+    made = {
+        target.id
+        for node in tree.body
+        if isinstance(node, ast.Assign) and isinstance(node.value, ast.Call)
+        for target in node.targets
+        if isinstance(target, ast.Name) and getattr(node.value.func, "id", None) in changing
+    }
     statements = [node for node in tree.body if isinstance(node, ast.Assign | ast.AnnAssign)]
     targets = [
         target
@@ -204,8 +220,23 @@ def module_state(tree: ast.Module) -> set[str]:
         for target in (node.targets if isinstance(node, ast.Assign) else [node.target])
     ]
     names = {target.id for target in targets if isinstance(target, ast.Name)}
-    return {name for function in ast.walk(tree) if isinstance(function, ast.FunctionDef | ast.Lambda)
+    return made | {name for function in ast.walk(tree) if isinstance(function, ast.FunctionDef | ast.Lambda)
             for node in ast.walk(function) for name in changed_names(node) if name in names}  # fmt: skip
+
+
+def sets_attributes(node: ast.AST) -> bool:
+    """Whether a method other than __init__ sets attributes of `self`."""
+    return (
+        isinstance(node, ast.FunctionDef)
+        and node.name != "__init__"
+        and any(
+            isinstance(inner, ast.Attribute)
+            and isinstance(inner.ctx, ast.Store)
+            and isinstance(inner.value, ast.Name)
+            and inner.value.id == "self"
+            for inner in ast.walk(node)
+        )
+    )
 
 
 def changed_names(node: ast.AST) -> list[str]:
@@ -234,6 +265,9 @@ def test_process_state_is_in_the_runtime(parts):
 def test_module_state_is_found():
     code = "a = []\nb = 0\nc = {}\nd = set()\ne = count()\ndef f(c):\n    global b\n    a.append(1)\n    d.add(next(e))\n    c = d[0]\n"
     assert module_state(ast.parse(code)) == {"a", "b", "d", "e"}
+    code = "class C:\n    def __init__(self):\n        self.n = 0\n    def f(self):\n        self.n += 1\n"
+    code += "class D:\n    def __init__(self):\n        self.n = 0\na = C()\nb = D()\n"
+    assert module_state(ast.parse(code)) == {"a"}
 
 
 @pytest.mark.parametrize(

@@ -28,9 +28,12 @@ TENSORIFY = "TENSORIFY_PYTHON_SCALARS"  # torch's own switch; it is read wheneve
 
 
 def compile_with_aot_autograd(
-    gm: torch.fx.GraphModule, example_inputs: list[Any], compile_part: Compile, keep_writes: bool,
+    gm: torch.fx.GraphModule,
+    example_inputs: list[Any],
+    compile_part: Compile,
+    keep_writes: bool,
     decompositions: Mapping[Any, Callable[..., Any]],
-) -> Callable[..., Any]:  # fmt: skip
+) -> Callable[..., Any]:
     """Compiles with aot_autograd; see compile_forward_and_backward."""
     results: list[int] = []
 
@@ -63,10 +66,14 @@ def compile_with_aot_autograd(
 
     with numbers_kept:
         return aot_module_simplified(
-            gm, example_inputs, fw_compiler=cast(Any, forward), bw_compiler=cast(Any, backward),
+            gm,
+            example_inputs,
+            fw_compiler=cast(Any, forward),
+            bw_compiler=cast(Any, backward),
             partition_fn=partition,
-            keep_inference_input_mutations=keep_writes, decompositions=dict(decompositions),
-        )  # fmt: skip
+            keep_inference_input_mutations=keep_writes,
+            decompositions=dict(decompositions),
+        )
 
 
 def with_whole_results(compiled: Callable[..., Any], count: int) -> Callable[..., Any]:

@@ -14,7 +14,7 @@ from typing import Any
 import torch
 import torch.fx
 
-from ..graph.passes.copies import Copies
+from ..graph.copies import Copies
 from .partitioner import with_code
 
 

@@ -24,8 +24,8 @@ from ..graph.gradient_history import (
     needs_gradient,
     wants_gradients,
 )
+from ..graph.memory import memory_at
 from ..graph.mutations import is_norm, may_write
-from ..graph.passes.memory import memory_at
 from ..graph.runtime_errors import draws_random_numbers
 from .gradient_layouts import GradientLayouts
 
@@ -125,11 +125,15 @@ class CompiledNode:
     """Calls a compiled graph and watches its node in the backward pass."""
 
     def __init__(
-        self, compiled: Callable[..., Any], reached: Sequence[frozenset[int] | None], outputs: int,
+        self,
+        compiled: Callable[..., Any],
+        reached: Sequence[frozenset[int] | None],
+        outputs: int,
         wanted: Sequence[int],
-        again: tuple[Callable[..., Any], frozenset[int]] | None, random: bool,
+        again: tuple[Callable[..., Any], frozenset[int]] | None,
+        random: bool,
         layouts: GradientLayouts,
-    ) -> None:  # fmt: skip
+    ) -> None:
         self.compiled, self.reached, self.outputs, self.wanted = compiled, reached, outputs, wanted
         self.again, self.random, self.layouts = again, random, layouts
         self.wiring: NodeWiring | None = None

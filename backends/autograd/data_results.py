@@ -12,7 +12,7 @@ from typing import Any
 import torch.fx
 
 from ..graph.hidden_writes import data_nodes
-from ..graph.passes.memory import plain_memory_at
+from ..graph.memory import plain_memory_at
 
 
 def data_results(gm: torch.fx.GraphModule) -> list[int]:

@@ -11,7 +11,7 @@ from typing import Any
 
 import torch.fx
 
-from ..graph.passes.copies import Copies
+from ..graph.copies import Copies
 from ..graph.passes.functional import prepare_for_tracing
 from ..graph.runtime_errors import draws_unread
 from .ahead_of_time import ahead_of_time
@@ -47,10 +47,14 @@ Compile = Callable[[GraphPart], Callable[..., Any]]
 
 
 def compile_forward_and_backward(
-    gm: torch.fx.GraphModule, example_inputs: list[Any], compile_part: Compile, *,
-    random_like_eager: bool, keep_writes: bool = False,
+    gm: torch.fx.GraphModule,
+    example_inputs: list[Any],
+    compile_part: Compile,
+    *,
+    random_like_eager: bool,
+    keep_writes: bool = False,
     decompositions: Mapping[Any, Callable[..., Any]] | None = None,
-) -> Callable[..., Any]:  # fmt: skip
+) -> Callable[..., Any]:
     """Compiles the forward and the backward graph of a captured graph with `compile_part`. A
     compiled forward graph takes the inputs one by one. A compiled backward graph may have the mark
     `_boxed_call`: then it takes a list of them and empties it. random_like_eager: both draw the

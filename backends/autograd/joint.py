@@ -13,6 +13,8 @@ import torch
 import torch.fx
 from torch._subclasses.fake_tensor import FakeTensor
 
+from ..graph.copies import INPUT, Copy, template
+from ..graph.memory import memory_of
 from ..graph.passes.by_operator import (
     AssembledGraph,
     NeedsWholeTrace,
@@ -21,8 +23,6 @@ from ..graph.passes.by_operator import (
     example,
     window,
 )
-from ..graph.passes.copies import INPUT, Copy, template
-from ..graph.passes.memory import memory_of
 from .traced_operators import ATEN, Differentiable, Differentiables
 
 

@@ -19,9 +19,9 @@ import torch
 import torch.fx
 from torch.fx._lazy_graph_module import _LazyGraphModule
 
+from ..graph.copies import Copies, Copy, template
+from ..graph.memory import memories, results_of
 from ..graph.passes.by_operator import SEEDED, WRITE, NeedsWholeTrace, draws, window
-from ..graph.passes.copies import Copies, Copy, template
-from ..graph.passes.memory import memories, results_of
 from .joint import Joint
 from .traced_operators import ATEN
 
@@ -96,11 +96,14 @@ def partition(joint: Joint) -> Partition:
     )
     positions = {node: position for position, node in enumerate(inputs)}
     return Partition(
-        forward, backward, len(joint.results), tuple(positions[node] for node in saved_inputs),
+        forward,
+        backward,
+        len(joint.results),
+        tuple(positions[node] for node in saved_inputs),
         tuple(joint.tangents),
         tuple(positions[node] for node in joint.gradients),
         tuple(number for number, trains in enumerate(joint.trains) if not trains),
-    )  # fmt: skip
+    )
 
 
 def overwritten_inputs(joint: Joint) -> set[Node]:

@@ -20,9 +20,9 @@ import torch.fx
 import torch.utils._pytree as pytree
 from torch.amp import autocast_mode
 
+from ..graph.memory import memory_of
 from ..graph.mutations import is_norm, may_write
 from ..graph.node_targets import is_foreign, is_users, name_of
-from ..graph.passes.memory import memory_of
 from ..graph.runtime_errors import (
     ENTER_AUTOCAST,
     EXIT_AUTOCAST,

@@ -296,10 +296,14 @@ class TracedOperators:
         return made
 
     def part(
-        self, found: Differentiable, places: Places, counts: tuple[int, int, list[int]],
-        placeholders: Any, results: Any,
+        self,
+        found: Differentiable,
+        places: Places,
+        counts: tuple[int, int, list[int]],
+        placeholders: Any,
+        results: Any,
         order: Mapping[torch.fx.Node, int],
-    ) -> OperatorPart:  # fmt: skip
+    ) -> OperatorPart:
         """Removes one operator's nodes from the graph and returns them."""
         everything, count, got = counts
         inputs = [next(placeholders) for _ in found.tensors]

@@ -57,10 +57,14 @@ def over(inner: Backend) -> Backend:
     parameters = inspect.signature(inner.function).parameters
 
     def record_graph(
-        gm: torch.fx.GraphModule, example_inputs: list[Any], *, mode: str = "default",
+        gm: torch.fx.GraphModule,
+        example_inputs: list[Any],
+        *,
+        mode: str = "default",
         cudagraphs: str = "allow",
-        report: Reporter = UNREPORTED, **asked: Any,
-    ) -> Callable[..., Any]:  # fmt: skip
+        report: Reporter = UNREPORTED,
+        **asked: Any,
+    ) -> Callable[..., Any]:
         require = cudagraphs == "require"
         if "report" in parameters:
             asked["report"] = report
@@ -78,10 +82,13 @@ def over(inner: Backend) -> Backend:
 
     by_parts = inner.wants == "aten" or "around" in parameters
     return replace(
-        inner, name=inner.name + GRAPHED, function=record_graph, wants="torch",
+        inner,
+        name=inner.name + GRAPHED,
+        function=record_graph,
+        wants="torch",
         training=inner.training and by_parts,
         missing=lambda: no_device() or inner.missing(),
-    )  # fmt: skip
+    )
 
 
 def record_inference(

@@ -17,15 +17,14 @@ from ..graph.supported import at, inner_nodes, is_opaque
 # The host waits for a value, or a size depends on one.
 WAITS = (
     "item", "tolist", "cpu", "numpy", "nonzero", "argwhere", "masked_select", "unique",
-    "unique_consecutive", "bincount", "is_nonzero",
-    "_local_scalar_dense", "allclose", "equal", "synchronize", "histc", "cholesky", "lstsq", "eig",
-    "eigh", "eigvals", "eigvalsh",
+    "unique_consecutive", "bincount", "is_nonzero", "_local_scalar_dense", "allclose", "equal",
+    "synchronize", "histc", "cholesky", "lstsq", "eig", "eigh", "eigvals", "eigvalsh",
 )  # fmt: skip
 # They change a tensor object, not only its numbers: a replay changes numbers only.
 CHANGES_OBJECTS = (
     "resize_", "resize_as_", "set_", "t_", "transpose_", "swapaxes_", "swapdims_", "squeeze_",
-    "unsqueeze_", "as_strided_", "detach_",
-    "requires_grad_", "rename_", "set_data", "share_memory_", "_enter_inference_mode",
+    "unsqueeze_", "as_strided_", "detach_", "requires_grad_", "rename_", "set_data",
+    "share_memory_", "_enter_inference_mode",
 )  # fmt: skip
 TRANSFORMS = ("_vmap_increment_nesting", "_grad_increment_nesting", "_jvp_increment_nesting")
 

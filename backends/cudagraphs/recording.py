@@ -30,10 +30,15 @@ class Recording:
     itself; the caller promises not to use them after the next replay."""
 
     def __init__(
-        self, run: Callable[..., Any], args: Sequence[Any], copied: Collection[int],
-        written: Collection[int], lent: Collection[int],
-        pool: Pool, device: int,
-    ) -> None:  # fmt: skip
+        self,
+        run: Callable[..., Any],
+        args: Sequence[Any],
+        copied: Collection[int],
+        written: Collection[int],
+        lent: Collection[int],
+        pool: Pool,
+        device: int,
+    ) -> None:
         self.pool, self.bytes = pool, 0
         tensors = [index for index, arg in enumerate(args) if isinstance(arg, torch.Tensor)]
         self.static = tuple(index for index in tensors if index not in copied)

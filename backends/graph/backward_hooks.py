@@ -18,9 +18,9 @@ from torch.nn.modules._functions import BackwardHookFunction
 from torch.utils.hooks import BackwardHook
 
 from ..autograd.split_graph import CannotSplit, SubgraphSequence, make_subgraphs, separate_modes
+from .memory import is_strided
 from .mutations import is_written
 from .node_targets import name_of
-from .passes.memory import is_strided
 
 
 class BackwardHooks:

@@ -15,8 +15,8 @@ import torch.fx
 from torch.autograd.function import once_differentiable
 from torch.utils import checkpoint
 
+from .memory import is_strided
 from .mutations import is_written
-from .passes.memory import is_strided
 
 _numbers = itertools.count()
 
@@ -95,12 +95,19 @@ class CustomFunction:
     """
 
     def __init__(
-        self, name: str, forward: Callable[..., Any], backward: Callable[..., Any] | None,
-        outputs: int, differentiable: int,
-        saved: Sequence[int], fixed: Sequence[int], materialize: bool,
-        strides: Sequence[tuple[int, ...]], once: bool,
+        self,
+        name: str,
+        forward: Callable[..., Any],
+        backward: Callable[..., Any] | None,
+        outputs: int,
+        differentiable: int,
+        saved: Sequence[int],
+        fixed: Sequence[int],
+        materialize: bool,
+        strides: Sequence[tuple[int, ...]],
+        once: bool,
         dirty: Sequence[int],
-    ) -> None:  # fmt: skip
+    ) -> None:
         self.__name__ = f"{name}_{next(_numbers)}"
         passes = {"backward": staticmethod(once_differentiable(_Apply.backward))} if once else {}
         # its autograd nodes have the names of the program's function

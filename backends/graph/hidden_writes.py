@@ -12,9 +12,9 @@ from collections.abc import Iterable, Sequence
 import torch
 import torch.fx
 
+from .memory import plain_memory_at
 from .mutations import is_data, is_norm, may_write, written_nodes
 from .node_targets import name_of
-from .passes.memory import plain_memory_at
 from .runtime_errors import GRAD_MODE
 
 

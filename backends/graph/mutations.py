@@ -12,8 +12,8 @@ import torch
 import torch.fx
 import torch.utils._pytree as pytree
 
+from .memory import memory_under
 from .node_targets import is_foreign, name_of
-from .passes.memory import memory_under
 
 # `x += y` is operator.iadd
 OPERATORS = frozenset(

@@ -17,9 +17,9 @@ import torch.utils._pytree as pytree
 
 from ...overlap import Window, may_overlap, may_overlap_itself
 from .fake_values import fake_of
+from .memory import plain_memory_at
 from .mutations import is_norm, may_write, written_by, written_nodes
 from .node_targets import name_of
-from .passes.memory import plain_memory_at
 from .supported import at
 
 POINTWISE = frozenset({

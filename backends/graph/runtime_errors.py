@@ -9,25 +9,23 @@ from typing import Any
 import torch
 import torch.fx
 
+from .memory import memory_at
 from .mutations import may_write, written_nodes
 from .node_targets import is_foreign, is_users, name_of
-from .passes.memory import memory_at
 
 # Words in an operator's name. INDEX: it raises for an integer out of range, on the CPU. (CUDA
 # reports it later, by an assertion.)
 INDEX = (
     "index", "embedding", "gather", "scatter", "take", "put", "one_hot", "nll_loss",
-    "cross_entropy", "bincount", "getitem", "setitem",
-    "repeat_interleave", "ctc_loss", "max_unpool", "div", "remainder", "mod", "pow", "margin_loss",
-    "searchsorted", "tensor_split",
+    "cross_entropy", "bincount", "getitem", "setitem", "repeat_interleave", "ctc_loss",
+    "max_unpool", "div", "remainder", "mod", "pow", "margin_loss", "searchsorted", "tensor_split",
     "narrow",
 )  # fmt: skip
 ALWAYS = (
     "assert", "bernoulli", "multinomial", "normal", "poisson", "binomial", "cholesky", "inv",
-    "solve", "svd", "eig", "qr", "lstsq", "det",
-    "matrix_rank", "pinv", "grid_sampler", "histc", "linalg", "binary_cross_entropy",
-    "masked_scatter", "segment_reduce", "quantile",
-    "histogram", "fake_quantize", "istft", "cov", "gaussian_nll", "as_strided",
+    "solve", "svd", "eig", "qr", "lstsq", "det", "matrix_rank", "pinv", "grid_sampler", "histc",
+    "linalg", "binary_cross_entropy", "masked_scatter", "segment_reduce", "quantile", "histogram",
+    "fake_quantize", "istft", "cov", "gaussian_nll", "as_strided",
 )  # fmt: skip
 
 INTEGERS = (
@@ -42,9 +40,8 @@ INTEGERS = (
 )
 RANDOM = (
     "rand", "dropout", "bernoulli", "multinomial", "normal", "rrelu", "gumbel", "poisson",
-    "exponential", "uniform", "scaled_dot_product",
-    "cauchy", "geometric", "binomial", "dirichlet", "gamma", "lowrank", "lobpcg",
-    "fractional_max_pool", "attention", "lstm", "gru", "rnn",
+    "exponential", "uniform", "scaled_dot_product", "cauchy", "geometric", "binomial", "dirichlet",
+    "gamma", "lowrank", "lobpcg", "fractional_max_pool", "attention", "lstm", "gru", "rnn",
 )  # fmt: skip
 
 

@@ -18,8 +18,8 @@ import torch.fx
 from torch._C._autograd import CreationMeta, _get_creation_meta
 
 from .extracted_calls import ExtractedGraph, extract_subgraph
+from .memory import memory_at
 from .mutations import may_write
-from .passes.memory import memory_at
 
 
 @dataclass(frozen=True)

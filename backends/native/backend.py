@@ -22,12 +22,12 @@ from ...events import UNREPORTED, KernelRecord, Reporter
 from ...generated import file_name, keep
 from ...phases import Clock
 from ..autograd.divergent_operators import runs_as_captured
+from ..graph.copies import Copies
 from ..graph.gradient_history import wants_gradients
 from ..graph.passes.attention import join_attention
 from ..graph.passes.batch_norms import fold_batch_norms
 from ..graph.passes.channels_last import to_channels_last
 from ..graph.passes.constants import take_out_constants
-from ..graph.passes.copies import Copies
 from ..graph.passes.epilogues import join_epilogues
 from ..graph.passes.functional import fakes, functional, needs_wrappers
 from ..registry import register_backend
@@ -127,10 +127,15 @@ def kernel_records(
 
 @register_backend("native")
 def native(
-    gm: torch.fx.GraphModule, example_inputs: list[Any], *, mode: str = "default",
+    gm: torch.fx.GraphModule,
+    example_inputs: list[Any],
+    *,
+    mode: str = "default",
     around: Around | None = None,
-    report: Reporter = UNREPORTED, freezing: bool = False, layout_optimization: bool = True,
-) -> Callable[..., Any]:  # fmt: skip
+    report: Reporter = UNREPORTED,
+    freezing: bool = False,
+    layout_optimization: bool = True,
+) -> Callable[..., Any]:
     """Compiles a captured graph; operators without a kernel of ours run by torch.
 
     mode: with max-autotune, kernels for the GPU are tuned by measuring. around: gets each part of a

@@ -22,10 +22,12 @@ class FrozenGraph:
     plain: called instead when parameters change all the time."""
 
     def __init__(
-        self, once: Callable[..., Sequence[torch.Tensor]], positions: Sequence[int],
+        self,
+        once: Callable[..., Sequence[torch.Tensor]],
+        positions: Sequence[int],
         compiled: Callable[..., Any],
         plain: Callable[[], Callable[..., Any]],
-    ) -> None:  # fmt: skip
+    ) -> None:
         self.once, self.compiled, self.plain = once, compiled, plain
         # the slice, since a single position would not give a tuple
         self.chosen = itemgetter(slice(0, 0), *positions)

@@ -69,9 +69,9 @@ def launches(
     loading = load_triton.KernelLoader(jobs.values(), device)
     called = {one: f"gpu_kernel_{number}" for number, one in enumerate(loading.jobs)}
     calls = {
-        position: Launch(f"{called[jobs[position]]}({one.programs}, stream, ",
-        one.parameters) for position, one in printed.items()
-    }  # fmt: skip
+        position: Launch(f"{called[jobs[position]]}({one.programs}, stream, ", one.parameters)
+        for position, one in printed.items()
+    }
 
     def finish() -> None:
         namespace.objects.update((called[one], kernel) for one, kernel in loading.kernels().items())

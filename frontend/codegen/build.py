@@ -20,7 +20,8 @@ from ...guards.source import SlotSource, Source
 from ..pycode.code_builder import CodeBuilder
 from ..pycode.instr import DecodedCode
 from ..pycode.resume import SuspendedFrame
-from ..tracing.capture import BreakExit, Capture, ReturnExit
+from ..tracing.capture import Capture
+from ..tracing.interpreter.outcome import BreakExit, ReturnExit
 from ..values.modes.mode_manager import GRAD_MODES, TorchModes, enter_for_real, leave_for_real
 from ..values.tensor.tensor import TensorValue
 from .reconstruct import Reconstructor

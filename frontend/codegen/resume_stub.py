@@ -22,7 +22,7 @@ from ..pycode.code_builder import CodeBuilder, dummy_closure
 from ..pycode.instr import Op
 from ..pycode.passthrough import make_passthrough
 from ..pycode.resume import ResumePoint, SuspendedFrame
-from ..tracing.capture import BreakExit, BrokenFrame
+from ..tracing.interpreter.outcome import BreakExit, BrokenFrame
 from ..values.base import LazyValue, Null, Value
 from ..values.constant import Constant
 from ..values.containers.sequence import TupleValue
@@ -81,10 +81,14 @@ def emit_break(
 
 
 def make_stub(
-    frame: BrokenFrame, open_: frozenset[int], outer: tuple[SuspendedFrame, ...],
-    inner: InnerStub | None, makers: Makers, quiet: bool,
+    frame: BrokenFrame,
+    open_: frozenset[int],
+    outer: tuple[SuspendedFrame, ...],
+    inner: InnerStub | None,
+    makers: Makers,
+    quiet: bool,
     marks: TimingMarks | None,
-) -> InnerStub:  # fmt: skip
+) -> InnerStub:
     """The stub of a frame, and its state, which its caller builds."""
     inputs = StubInputs()
     slots = tuple(value if value is None else inputs.take(value) for value in frame.slots)
@@ -168,10 +172,17 @@ class BreakEmission:
     """Emits one frame of a break."""
 
     def __init__(
-        self, b: CodeBuilder, r: Reconstructor, frame: BrokenFrame, open_: frozenset[int],
-        outer: tuple[SuspendedFrame, ...], inner: InnerStub | None,
-        makers: Makers, quiet: bool, marks: TimingMarks | None,
-    ) -> None:  # fmt: skip
+        self,
+        b: CodeBuilder,
+        r: Reconstructor,
+        frame: BrokenFrame,
+        open_: frozenset[int],
+        outer: tuple[SuspendedFrame, ...],
+        inner: InnerStub | None,
+        makers: Makers,
+        quiet: bool,
+        marks: TimingMarks | None,
+    ) -> None:
         self.b = b
         self.r = r
         self.frame = frame

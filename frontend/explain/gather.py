@@ -74,10 +74,15 @@ class RecordsByNumber:
 
 
 def make_report(
-    events: Iterable[Event], describe: Describe, result: Any = None,
-    probe: ProbeMeasurements | None = None, wall: float | None = None,
-    title: str = "", calls: int = 1, account: Balance | None = None,
-) -> Report:  # fmt: skip
+    events: Iterable[Event],
+    describe: Describe,
+    result: Any = None,
+    probe: ProbeMeasurements | None = None,
+    wall: float | None = None,
+    title: str = "",
+    calls: int = 1,
+    account: Balance | None = None,
+) -> Report:
     """A report of records in their order. describe: formats a guard. wall: seconds of the explained
     calls."""
     events = tuple(events)
@@ -189,12 +194,15 @@ def nodes(graph: torch.fx.Graph) -> tuple[Node, ...]:
     """What a report tells of a graph's nodes."""
     return tuple(
         Node(
-            node.name, kind_of(node), target_of(node),
+            node.name,
+            kind_of(node),
+            target_of(node),
             tuple(one.name for one in node.all_input_nodes),
-            type_of(node.meta.get("example_value")), node.meta.get("line", ""),
+            type_of(node.meta.get("example_value")),
+            node.meta.get("line", ""),
         )
         for node in graph.nodes
-    )  # fmt: skip
+    )
 
 
 def kind_of(node: torch.fx.Node) -> str:
@@ -282,8 +290,10 @@ def timeline(
 ) -> tuple[TimelineSpan, ...]:
     compiling = [
         TimelineSpan("compile", span.phase, event.number, span.start, span.end, span.depth)
-        for event in events if isinstance(event, Spent) for span in event.spans
-    ]  # fmt: skip
+        for event in events
+        if isinstance(event, Spent)
+        for span in event.spans
+    ]
     running = (
         []
         if probe is None

@@ -37,7 +37,7 @@ PHASES = (
     "fake_tensors",
     "guards",
     "imports",
-    "rebuild",
+    "codegen",
     "measuring",
     "python",
     "triton_compile",

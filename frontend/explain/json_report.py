@@ -24,10 +24,14 @@ def as_dict(report: ReportData) -> dict[str, Any]:
         "versions": {"python": sys.version.split()[0], "torch": torch.__version__},
         "title": report.title,
         "summary": {
-            "frames_seen": report.seen, "captures": len(report.captures),
-            "graphs": len(report.graphs), "ops": report.ops,
-            "breaks": len(report.breaks), "recompiles": len(report.misses),
-            "skipped": len(report.skipped), "lost_seconds": report.lost_seconds,
+            "frames_seen": report.seen,
+            "captures": len(report.captures),
+            "graphs": len(report.graphs),
+            "ops": report.ops,
+            "breaks": len(report.breaks),
+            "recompiles": len(report.misses),
+            "skipped": len(report.skipped),
+            "lost_seconds": report.lost_seconds,
         },
         "time": time_of(report.times),
         "captures": list(map(capture_of, report.captures)),
@@ -35,16 +39,27 @@ def as_dict(report: ReportData) -> dict[str, Any]:
         "recompiles": list(map(recompile_of, report.misses)),
         # the name that iterations had in the first version of the schema, which keeps its fields
         "turns": [
-            {"function": one.function, "where": one.where, "what": one.what, "line": one.line,
-            "times": one.times} for one in report.iterations
+            {
+                "function": one.function,
+                "where": one.where,
+                "what": one.what,
+                "line": one.line,
+                "times": one.times,
+            }
+            for one in report.iterations
         ],
-        "skipped": [{"function": one.function, "where": one.where,
-        "reason": one.reason} for one in report.skipped],
+        "skipped": [
+            {"function": one.function, "where": one.where, "reason": one.reason}
+            for one in report.skipped
+        ],
         "specialised": [
             {
-                "function": one.function, "source": one.source, "number": one.number,
+                "function": one.function,
+                "source": one.source,
+                "number": one.number,
                 "line": one.where,
-                "backend": one.backend, "operator": one.operator,
+                "backend": one.backend,
+                "operator": one.operator,
             }
             for one in report.specialised
         ],
@@ -52,27 +67,40 @@ def as_dict(report: ReportData) -> dict[str, Any]:
             {
                 "file": part.file,
                 "lines": [
-                    {"number": line.number, "text": line.text, "captures": list(line.captures),
-                    "breaks": list(line.breaks)}
+                    {
+                        "number": line.number,
+                        "text": line.text,
+                        "captures": list(line.captures),
+                        "breaks": list(line.breaks),
+                    }
                     for line in part.lines
                 ],
             }
             for part in report.sources
         ],
         "timeline": [
-            {"row": one.row, "phase": one.phase, "capture": one.number, "start": one.start,
-            "end": one.end, "depth": one.depth}
+            {
+                "row": one.row,
+                "phase": one.phase,
+                "capture": one.number,
+                "start": one.start,
+                "end": one.end,
+                "depth": one.depth,
+            }
             for one in report.timeline
         ],
-    }  # fmt: skip
+    }
 
 
 def time_of(times: Times) -> dict[str, Any]:
     return {
-        "wall_seconds": times.wall, "compiling": dict(times.compiling),
-        "graphs_seconds": times.graphs, "python_seconds": times.python,
-        "measuring_seconds": times.measuring, "shares": times.shares,
-    }  # fmt: skip
+        "wall_seconds": times.wall,
+        "compiling": dict(times.compiling),
+        "graphs_seconds": times.graphs,
+        "python_seconds": times.python,
+        "measuring_seconds": times.measuring,
+        "shares": times.shares,
+    }
 
 
 def capture_of(one: CaptureReport) -> dict[str, Any]:
@@ -85,14 +113,22 @@ def capture_of(one: CaptureReport) -> dict[str, Any]:
         "runs": one.runs,
         "run_seconds": one.run_seconds,
         "inputs": [
-            {"source": item.source, "dtype": item.dtype, "sizes": list(item.sizes),
-            "device": item.device} for item in one.inputs
+            {
+                "source": item.source,
+                "dtype": item.dtype,
+                "sizes": list(item.sizes),
+                "device": item.device,
+            }
+            for item in one.inputs
         ],
         "graph": one.graph,
         "nodes": [
             {
-                "name": node.name, "kind": node.kind, "target": node.target,
-                "inputs": list(node.inputs), "type": node.type,
+                "name": node.name,
+                "kind": node.kind,
+                "target": node.target,
+                "inputs": list(node.inputs),
+                "type": node.type,
                 "line": node.line,
             }
             for node in one.nodes
@@ -101,15 +137,22 @@ def capture_of(one: CaptureReport) -> dict[str, Any]:
         "choices": list(map(choice_of, one.choices)),
         "kernels": list(map(kernels_of, one.kernels)),
         "cuda_graphs": [{"recorded": item.recorded, "text": item.text} for item in one.recordings],
-        "wrong": [{"backend": item.backend, "reason": item.reason,
-        "script": item.script} for item in one.wrong],
+        "wrong": [
+            {"backend": item.backend, "reason": item.reason, "script": item.script}
+            for item in one.wrong
+        ],
         "notes": list(one.notes),
         "guards": [
-            {"text": check.text, "line": check.line, "seconds": check.seconds,
-            "watched": check.watched} for check in one.checks
+            {
+                "text": check.text,
+                "line": check.line,
+                "seconds": check.seconds,
+                "watched": check.watched,
+            }
+            for check in one.checks
         ],
         "check_seconds": one.check_seconds,
-    }  # fmt: skip
+    }
 
 
 def choice_of(one: Chosen) -> dict[str, Any]:

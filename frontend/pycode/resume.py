@@ -93,10 +93,12 @@ def make_resume_function(
 
 
 def resume_code(
-    decoded: DecodedCode, point: ResumePoint, inner: FunctionType | None = None,
+    decoded: DecodedCode,
+    point: ResumePoint,
+    inner: FunctionType | None = None,
     completion: CallCompletion = AS_IS,
     error: BaseException | None = None,
-) -> CodeType:  # fmt: skip
+) -> CodeType:
     """A code object that takes the state tuple and goes on at `point`, if it awaits a result with
     what `completion` makes of that of `inner`; with an error, by raising it there, once. Raises
     Unresumable."""
@@ -195,10 +197,16 @@ class Prologue:
     error, then jumps."""
 
     def __init__(
-        self, decoded: DecodedCode, point: ResumePoint, shift: int,
-        inner: FunctionType | None = None, completion: CallCompletion = AS_IS,
-        error: BaseException | None = None, generator: bool = False, started: bool = False,
-    ) -> None:  # fmt: skip
+        self,
+        decoded: DecodedCode,
+        point: ResumePoint,
+        shift: int,
+        inner: FunctionType | None = None,
+        completion: CallCompletion = AS_IS,
+        error: BaseException | None = None,
+        generator: bool = False,
+        started: bool = False,
+    ) -> None:
         self.shift = shift
         self.code = ConcreteBytecode()
         self.length = 0  # in code units, as all distances here

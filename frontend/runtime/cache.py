@@ -3,7 +3,6 @@ Dropped with the handle."""
 
 from __future__ import annotations
 
-import contextlib
 import functools
 import sys
 import time
@@ -12,6 +11,8 @@ import weakref
 from collections import deque
 from collections.abc import Iterator
 from concurrent import futures
+from contextlib import contextmanager, nullcontext
+from dataclasses import dataclass
 from typing import Any
 
 from ...errors import InternalError
@@ -40,6 +41,24 @@ from .surroundings import Onlooker, onlooker
 from .weak_method import weak_method
 
 live_caches: weakref.WeakSet[Cache] = weakref.WeakSet()  # of all handles
+
+
+@dataclass(frozen=True)
+class UnservedCall:
+    """A call of a site that no entry serves."""
+
+    site: Site
+    function: types.FunctionType
+    slots: tuple[Any, ...]
+
+    @property
+    def unit(self) -> CompileUnit:
+        unit: CompileUnit = self.site.data
+        return unit
+
+    @property
+    def frame(self) -> FrameView:
+        return FrameView(self.slots, self.function)
 
 
 class Cache:
@@ -123,10 +142,8 @@ class Cache:
                 once=True
             )  # in eager with the hook off: what this call calls is part of what is being compiled
         try:
-            if self.probe is None:
-                return self._serve(site, unit, function, slots, None)
-            with self.probe.standing_still():
-                return self._serve(site, unit, function, slots, self.probe)
+            with nullcontext() if self.probe is None else self.probe.standing_still():
+                return self._serve(UnservedCall(site, function, slots), self.probe)
         except RecursionError:
             raise
         except BaseException as error:
@@ -144,33 +161,26 @@ class Cache:
             self._onlookers.add((unit.decoded.code, seen_by))
             self.send(Skipped(unit.name, unit.where, seen_by.sentence))
 
-    def _serve(
-        self,
-        site: Site,
-        unit: CompileUnit,
-        function: types.FunctionType,
-        slots: tuple[Any, ...],
-        probe: Probe | None,
-    ) -> Entry | None:
+    def _serve(self, call: UnservedCall, probe: Probe | None) -> Entry | None:
         """An entry for a call that none serves, in the site's list; None runs it in eager."""
+        site, unit, policy, calls = call.site, call.unit, self.policy, self.calls
         observer = Observer(
             unit.name, unit.start, weak_method(self, "send"), probe, bool(unit.frames)
         )
-        policy, calls = self.policy, self.calls
         with observer.clock.phase("guards"):
-            entry = valid_entry(site, function, slots)  # of another thread, made since this looked
+            # of another thread, made since this looked
+            entry = valid_entry(site, call.function, call.slots)
             if entry is not None:
                 return entry
-            frame = FrameView(slots, function)
-            misses = policy.report_misses(site, unit, frame, calls)
-            decision = policy.decide(site, unit, misses, frame, calls)
+            misses = policy.report_misses(site, unit, call.frame, calls)
+            decision = policy.decide(site, unit, misses, call.frame, calls)
             if decision is RecompileDecision.LATER:
                 return Entry(once=True)
             if decision is not RecompileDecision.COMPILE:
                 return None
         started = time.monotonic()
         try:
-            entry = self._compile(site, unit, function, slots, observer)
+            entry = self._compile(call, observer)
         finally:
             observer.over()
             policy.account.charge(misses.entries, calls, time.monotonic() - started)
@@ -179,35 +189,30 @@ class Cache:
             site.add(entry)  # before another thread may look whether there is one
         return entry
 
-    def _compile(
-        self,
-        site: Site,
-        unit: CompileUnit,
-        function: types.FunctionType,
-        slots: tuple[Any, ...],
-        observer: Observer,
-    ) -> Entry | None:
+    def _compile(self, call: UnservedCall, observer: Observer) -> Entry | None:
         """A new entry. None after a failure; calls of the site run in eager then, unless this one
         was only too deep in the stack."""
+        unit = call.unit
         try:
-            return self._make_entry(site, unit, function, slots, observer)
+            entry = self._run_compilation(call, observer)
+            with observer.clock.phase("guards"):
+                expect_to_hold(entry, call)
+            if observer.probe is not None:
+                with observer.clock.phase("measuring"):
+                    costs = guard_costs(entry.data, call.slots, call.function)
+                    observer.probe.checks[observer.number] = costs
+            return entry
         except RecursionError:
             reason = "this call lies too deep in Python's stack to be compiled"
             self.send(Skipped(unit.name, unit.where, reason))
             return None
         except Exception as error:
             raise_or_report(unit, error, self.options, self.send)
-        site.skip = True
+        call.site.skip = True
         return None
 
-    def _make_entry(
-        self,
-        site: Site,
-        unit: CompileUnit,
-        function: types.FunctionType,
-        slots: tuple[Any, ...],
-        observer: Observer,
-    ) -> Entry:
+    def _run_compilation(self, call: UnservedCall, observer: Observer) -> Entry:
+        site, unit = call.site, call.unit
         self.compiles += 1
         if self.handle.contest is None:
             self._start_contest()
@@ -215,12 +220,14 @@ class Cache:
         rest = functools.partial(
             make_continuations,
             site=site,
-            function=function,
+            function=call.function,
             sites=self._sites,
             fullgraph=self.options.fullgraph,
         )
         outdated = functools.partial(weak_method(self._sites, "forget"), weakref.ref(unit))
-        compilation = Compilation(unit, function, slots, self.options, observer, rest, outdated)
+        compilation = Compilation(
+            unit, call.function, call.slots, self.options, observer, rest, outdated
+        )
         entry = compilation.run()
         self.savings.add_entry(entry, observer.number)
         if compilation.has_tensor_work:
@@ -228,12 +235,6 @@ class Cache:
             self._sites.idle_after(unit.decoded.code).found_work()
         elif unit.frames or (entry.function is None and entry.code is None):
             unit.idle.found_nothing()
-        with observer.clock.phase("guards"):
-            expect_to_hold(entry, function, slots)
-        if observer.probe is not None:
-            with observer.clock.phase("measuring"):
-                costs = guard_costs(entry.data, slots, function)
-                observer.probe.checks[observer.number] = costs
         return entry
 
     # events
@@ -301,7 +302,7 @@ class Cache:
 
     # asked for by the user
 
-    @contextlib.contextmanager
+    @contextmanager
     def measure(self, probe: Probe) -> Iterator[None]:
         """Calls inside run entries of their own, which tell `probe`; those there were are put aside
         and come back."""
@@ -325,12 +326,11 @@ class Cache:
         self._start_contest()
 
 
-def expect_to_hold(entry: Entry, function: types.FunctionType, slots: tuple[Any, ...]) -> None:
+def expect_to_hold(entry: Entry, call: UnservedCall) -> None:
     """Guards made for a call hold for it; an entry whose own do not would be made again and
     again."""
-    failure = entry.data.failure(
-        entry.program.first_failure(slots, function), FrameView(slots, function)
-    )
+    failed = entry.program.first_failure(call.slots, call.function)
+    failure = entry.data.failure(failed, call.frame)
     if failure is not None:
         raise InternalError(f"a guard fails on the call it was made for: {failure}")
 

@@ -9,7 +9,8 @@ from ...events import Captured, Specialised
 from ...guards.program import GuardProgram
 from ...options import Options
 from ..pycode.decode import position_of_group
-from ..tracing.capture import BreakExit, Capture
+from ..tracing.capture import Capture
+from ..tracing.interpreter.outcome import BreakExit
 from .compile_unit import CompileUnit
 from .observer import Observer
 from .probe import SegmentMarks
@@ -38,11 +39,19 @@ def report_break(
     if options.fullgraph and not reason.raises:
         raise fullgraph_error(reason) from reason
     chain = tuple(reason.chain)
-    observer.send(BreakEvent(
-        unit.name, capture.exit.where, chain, reason.reason.id, reason.sentence, reason.reason.hint,
-        position_of_group(innermost.decoded, innermost.index), int(reason.reason.id in OPERATIONS),
-        observer.number,
-    ))  # fmt: skip
+    observer.send(
+        BreakEvent(
+            unit.name,
+            capture.exit.where,
+            chain,
+            reason.reason.id,
+            reason.sentence,
+            reason.reason.hint,
+            position_of_group(innermost.decoded, innermost.index),
+            int(reason.reason.id in OPERATIONS),
+            observer.number,
+        )
+    )
     if marks is not None:
         marks.broken = unit.name, chain, reason.reason.id
 
@@ -91,7 +100,13 @@ def captured_event(capture: Capture, program: GuardProgram, observer: Observer) 
         dict.fromkeys(line for node in graph.nodes for line in node.meta.get("lines", ()))
     )
     return Captured(
-        observer.function, observer.where, len(graph.nodes), graph.graph if graph.nodes else None,
+        observer.function,
+        observer.where,
+        len(graph.nodes),
+        graph.graph if graph.nodes else None,
         program.guards,
-        dict(observer.clock.seconds), observer.number, lines, program.watched_guards,
-    )  # fmt: skip
+        dict(observer.clock.seconds),
+        observer.number,
+        lines,
+        program.watched_guards,
+    )

@@ -8,8 +8,8 @@ from ...errors import GraphBreak
 from ...tier import Tier
 from ..pycode.instr import DecodedCode
 from ..pycode.resume import SuspendedFrame
-from ..tracing.variation import Variation
-from ..tracing.work_budget import Loops
+from ..tracing.interpreter.work_budget import Loops
+from ..tracing.sizes.variation import Variation
 from .economy import IdleFrame
 from .unrolled_iterations import UnrolledIterations
 

@@ -7,8 +7,9 @@ import types
 from ..codegen.build import Continuations, start_slots
 from ..pycode.instr import DecodedCode
 from ..pycode.resume import ResumePoint, SuspendedFrame
-from ..tracing.capture import BreakExit, Capture
-from ..tracing.expectations import expect
+from ..tracing.capture import Capture
+from ..tracing.interpreter.outcome import BreakExit
+from ..tracing.sizes.expectations import expect
 from ._hook import ContinuationMaker, Site
 from .sites import HandleSites
 

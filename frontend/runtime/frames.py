@@ -39,8 +39,7 @@ OURS = (
 GENERATED = ("<framejit native", "<eval_with_key>")
 LIBRARIES = (
     "numpy", "sympy", "typing_extensions", "networkx", "rich", "IPython", "pytest", "_pytest",
-    "pluggy", "tqdm", "matplotlib", "pandas",
-    "filelock",
+    "pluggy", "tqdm", "matplotlib", "pandas", "filelock",
 )  # fmt: skip
 
 

@@ -103,13 +103,18 @@ def is_plain(module: Any, forward: Any) -> bool:
     time."""
     own = module.__dict__
     return not (
-        own["_forward_hooks"] or own["_forward_pre_hooks"]
-        or own["_backward_hooks"] or own["_backward_pre_hooks"]
-        or hooks._global_forward_hooks or hooks._global_forward_pre_hooks
-        or hooks._global_backward_hooks or hooks._global_backward_pre_hooks
-        or "forward" in own or class_attribute(type(module),
-        "forward") is not forward or torch._C._get_tracing_state()
-    )  # fmt: skip
+        own["_forward_hooks"]
+        or own["_forward_pre_hooks"]
+        or own["_backward_hooks"]
+        or own["_backward_pre_hooks"]
+        or hooks._global_forward_hooks
+        or hooks._global_forward_pre_hooks
+        or hooks._global_backward_hooks
+        or hooks._global_backward_pre_hooks
+        or "forward" in own
+        or class_attribute(type(module), "forward") is not forward
+        or torch._C._get_tracing_state()
+    )
 
 
 def _nothing() -> None:

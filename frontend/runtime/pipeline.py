@@ -28,11 +28,11 @@ from ...options import Options
 from ..codegen.build import Continuations, GeneratedCode, generate_code
 from ..codegen.stack_effect import UnsupportedInstruction
 from ..pycode.resume import Unresumable
-from ..tracing.capture import BreakExit, Capture
+from ..tracing.capture import Capture
 from ..tracing.input_memory import InputMemory, input_memory
-from ..tracing.outcome import Restart
-from ..tracing.root import capture_call, capture_rest
-from ..tracing.work_budget import Loops
+from ..tracing.interpreter.outcome import BreakExit, Restart
+from ..tracing.interpreter.root import capture_call, capture_rest
+from ..tracing.interpreter.work_budget import Loops
 from ..values.base import CannotReconstruct
 from ._hook import Entry, Quiet
 from .compile_reports import captured_event, report_break, report_specialised
@@ -121,7 +121,7 @@ class Compilation:
                 capture.trace.release_objects()
                 continue
             try:
-                with self.clock.phase("rebuild"):
+                with self.clock.phase("codegen"):
                     return capture, self._generate_code(capture)
             except CannotReconstruct as error:
                 earlier = (

@@ -14,7 +14,7 @@ from ...guards.failure import Failure
 from ...guards.guard import Kind
 from ...guards.source import FrameView, PathEnds
 from ...options import Options
-from ..tracing.variation import VARIES, Variation
+from ..tracing.sizes.variation import VARIES, Variation
 
 
 class RecompileDecision(Enum):

@@ -11,7 +11,7 @@ from typing import Any
 from ...errors import GraphBreak
 from ..pycode.decode import decode
 from ..pycode.resume import SuspendedFrame, make_resume_function
-from ..tracing.work_budget import Loops
+from ..tracing.interpreter.work_budget import Loops
 from ._hook import Entry, Handle, Site
 from .compile_unit import CompileUnit
 from .economy import IDLE_RESTS, IdleFrame

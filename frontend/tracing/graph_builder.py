@@ -41,15 +41,15 @@ from ..values.tensor.tensor_subclass import (
     call_unwrapped,
     dispatch_operation,
 )
-from .fake_execution import CaptureFakeMode, lacks_dimension
-from .foreach_writes import counted_writes
-from .known_floats import with_known_floats
-from .mixed_dtypes import has_mixed_dtypes, refuses_dtypes
-from .outcome import Restart
-from .refused_dtypes import may_refuse_dtype
-from .refused_writes import refuses_operation, writes_first_argument
-from .size_fixing import dispatcher_for
-from .torch_log import without_torch_log
+from .fake_tensors.fake_execution import CaptureFakeMode, lacks_dimension
+from .fake_tensors.foreach_writes import counted_writes
+from .fake_tensors.known_floats import with_known_floats
+from .fake_tensors.mixed_dtypes import has_mixed_dtypes, refuses_dtypes
+from .fake_tensors.refused_dtypes import may_refuse_dtype
+from .fake_tensors.refused_writes import refuses_operation, writes_first_argument
+from .fake_tensors.size_fixing import dispatcher_for
+from .fake_tensors.torch_log import without_torch_log
+from .interpreter.outcome import Restart
 
 if TYPE_CHECKING:
     from ..values.context import TraceContext
@@ -536,10 +536,15 @@ class GraphBuilder:
 def tensor_spec(real: torch.Tensor) -> TensorSpec:
     """The properties of a tensor that compiled code relies on, all sizes static."""
     return TensorSpec(
-        type(real), real.dtype, real.device, real.requires_grad, real.layout, tuple(real.shape),
+        type(real),
+        real.dtype,
+        real.device,
+        real.requires_grad,
+        real.layout,
+        tuple(real.shape),
         tuple(real.stride()),
         torch._C._dispatch_keys(real).raw_repr(),
-    )  # fmt: skip
+    )
 
 
 def steps_through_a_length(target: Any, operands: list[Any]) -> bool:

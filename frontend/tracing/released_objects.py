@@ -17,7 +17,7 @@ from ..values.containers.sequence import ListValue
 from ..values.objects.mro import lookup
 from ..values.objects.user_object import UserObject, instance_dict
 from .effect_log import was_there
-from .suspended_generators import held_values
+from .interpreter.suspended_generators import held_values
 
 if TYPE_CHECKING:
     from .trace import Trace

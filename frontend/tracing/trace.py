@@ -21,20 +21,20 @@ from ..values.models import ensure_models
 from ..values.modes.mode_manager import TorchModes
 from ..values.tensor.backward_hook import break_here
 from ..values.tensor.random_state import RandomState
-from .calls import Calls
-from .cuda_guard import settle
 from .effect_log import EffectLog
-from .exception_state import ExceptionState
-from .fake_execution import CaptureFakeMode, load_torch
-from .frame_stack import FrameStack
+from .fake_tensors.cuda_guard import settle
+from .fake_tensors.fake_execution import CaptureFakeMode, load_torch
 from .graph_builder import GraphBuilder
+from .interpreter.calls import Calls
+from .interpreter.exception_state import ExceptionState
+from .interpreter.frame_stack import FrameStack
+from .interpreter.outcome import Restart
+from .interpreter.suspended_generators import SuspendedGenerators
+from .interpreter.work_budget import Loops, WorkBudget
 from .object_table import ObjectTable
-from .outcome import Restart
-from .suspended_generators import SuspendedGenerators
-from .symbolic_inputs import SymbolicInputs
+from .sizes.symbolic_inputs import SymbolicInputs
+from .sizes.variation import Variation
 from .value_factory import ValueFactory
-from .variation import Variation
-from .work_budget import Loops, WorkBudget
 
 
 class Trace:

@@ -14,13 +14,13 @@ from ..values.functions.function import FunctionValue
 from ..values.objects.user_object import UserObject
 
 if TYPE_CHECKING:
-    from .trace import Trace
+    from ..values.context import TraceContext
 
 
 class ValueFactory:
     """Every method returns a value of an object that the traced program makes here."""
 
-    def __init__(self, tx: Trace) -> None:
+    def __init__(self, tx: TraceContext) -> None:
         self._tx = tx
 
     def tuple_of(self, items: list[Value]) -> Value:

@@ -22,12 +22,12 @@ if TYPE_CHECKING:
     from .operation import Operation, UnaryOperation
 
 
-class ObservedException(Exception):  # noqa: N818 - an exception of the user's program, seen while interpreting it
+class ObservedException(Exception):
     """The traced program raised: `value` is the symbolic exception, `cls` its class."""
 
     def __init__(self, value: Value) -> None:
         self.value = value
-        # where a break before it could be made (tracing/outcome.py)
+        # where a break before it could be made (tracing/interpreter/outcome.py)
         self.position: int | None = None
         super().__init__(value)
 

@@ -67,7 +67,7 @@ class DeferredLiteral(VaryingLiteral):
 
 class DeferredRange(DeferredLiteral):
     """range() of numbers that vary. A loop over it is left to Python, as one that is unrolled is
-    compiled for one length (tracing/opcodes/control.py)."""
+    compiled for one length (tracing/interpreter/opcodes/control.py)."""
 
     __slots__ = ()
 

@@ -21,7 +21,7 @@ from .base import Value
 @dataclass(frozen=True)
 class ProgramOutput:
     """function(*args), to be called once. `position`: where a break before it would be made
-    (tracing/outcome.py). `listed`: whether the output may be appended to a list of the
+    (tracing/interpreter/outcome.py). `listed`: whether the output may be appended to a list of the
     program's."""
 
     function: Callable[..., None]
@@ -46,7 +46,8 @@ def warn_from(
 def warning_receiver() -> str:
     """Where warnings are written: "python" (the standard library), "list" (one that records them),
     or "others"."""
-    if warnings.showwarning is not warnings._showwarning_orig or not written_in_c(sys.stderr):  # type: ignore[attr-defined]
+    original = warnings._showwarning_orig  # type: ignore[attr-defined]
+    if warnings.showwarning is not original or not written_in_c(sys.stderr):
         return "others"
     show = warnings._showwarnmsg_impl  # type: ignore[attr-defined]
     if isinstance(show, types.FunctionType) and show.__globals__ is vars(warnings):

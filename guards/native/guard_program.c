@@ -131,7 +131,7 @@ class_attribute(PyObject *type, PyObject *name)
     return found ? found : PyErr_Occurred() ? NULL : unbound;
 }
 
-/* A field of a function, borrowed; the numbers are phase.py's FUNCTION_FIELDS. */
+/* A field of a function, borrowed; the numbers are section.py's FUNCTION_FIELDS. */
 static PyObject *
 function_field(PyObject *function, Py_ssize_t number)
 {
@@ -667,7 +667,7 @@ Program_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
     last = Py_MIN(last, PyTuple_GET_SIZE(steps));
     fresh = Py_MIN(fresh, temps);
     if (stable < 0 || held < stable || last < held || fresh < 0)
-        return PyErr_Format(PyExc_ValueError, "phases out of order");
+        return PyErr_Format(PyExc_ValueError, "sections out of order");
     Program *self = (Program *)type->tp_alloc(type, 0);
     if (self == NULL)
         return NULL;

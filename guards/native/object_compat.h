@@ -145,7 +145,7 @@ fj_type_version(PyTypeObject *type)
 #endif
 }
 
-/* Where a function keeps one of its parts; the numbers are phase.py's FUNCTION_FIELDS. */
+/* Where a function keeps one of its parts; the numbers are section.py's FUNCTION_FIELDS. */
 static inline PyObject **
 fj_function_field(PyObject *function, Py_ssize_t number)
 {
@@ -155,7 +155,7 @@ fj_function_field(PyObject *function, Py_ssize_t number)
     return (size_t)number < sizeof fields / sizeof *fields ? fields[number] : NULL;
 }
 
-/* Where a property keeps one of its functions; the numbers are phase.py's PROPERTY_FIELDS. */
+/* Where a property keeps one of its functions; the numbers are section.py's PROPERTY_FIELDS. */
 static inline PyObject **
 fj_property_field(PyObject *property, Py_ssize_t number)
 {

@@ -1,4 +1,4 @@
-/* A guard program as C sees it: steps in three phases, see phase.py, and the snapshots that let it
+/* A guard program as C sees it: steps in sections, see section.py, and the snapshots that let it
  * skip the stable ones. */
 #ifndef FRAMEJIT_PROGRAM_H
 #define FRAMEJIT_PROGRAM_H
@@ -64,7 +64,7 @@ typedef struct {
     PyObject_HEAD
     Py_ssize_t count;
     Step *steps;
-    Py_ssize_t stable, held, last; /* first step of the phases STABLE, HELD and LAST */
+    Py_ssize_t stable, held, last; /* first step of the sections STABLE, HELD and LAST */
     uint16_t *held_temps;          /* the checked temps, in the order of the checks */
     Alike *alike;
     Py_ssize_t alike_count;

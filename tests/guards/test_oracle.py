@@ -19,9 +19,9 @@ from framejit.guards import source as s
 from framejit.guards.failure import Failure
 from framejit.guards.guard import Guard, Kind, ShapeExpr, TensorSpec, TorchState
 from framejit.guards.native import UNBOUND, watching
-from framejit.guards.phase import Phases
 from framejit.guards.program import GuardProgram
 from framejit.guards.reference import check, explain
+from framejit.guards.section import Sections
 from framejit.guards.source import FrameView, PathEnds
 
 MUTATIONS = int(os.environ.get("FRAMEJIT_ORACLE_MUTATIONS", 12_500))
@@ -412,7 +412,7 @@ def anchors(request, monkeypatch):
     """Whether every object that an argument brings is taken for one that stays, which makes far
     more paths stable."""
     if request.param:
-        monkeypatch.setattr(Phases, "_stays", lambda self, source: True)
+        monkeypatch.setattr(Sections, "_stays", lambda self, source: True)
 
 
 @pytest.mark.usefixtures("way", "anchors")

@@ -13,8 +13,8 @@ import torch
 from framejit.guards import source as s
 from framejit.guards.guard import Guard, Kind, TensorSpec, TorchState
 from framejit.guards.native import _guards
-from framejit.guards.phase import Phase
 from framejit.guards.program import GuardProgram, Load
+from framejit.guards.section import Section
 from framejit.guards.source import FrameView
 
 X, Y = s.SlotSource(0, "x"), s.SlotSource(1, "y")
@@ -107,7 +107,10 @@ def test_tensors_on_stable_paths_are_checked_in_one_loop():
         tensors,
     )
     native = program.native()
-    assert [step.op for step in program.steps if step.phase is Phase.HELD] == ["TENSOR", "TENSOR"]
+    assert [step.op for step in program.steps if step.section is Section.HELD] == [
+        "TENSOR",
+        "TENSOR",
+    ]
     assert native.lifted((module,), function) == (module.weight, module.bias)
     changes = (
         lambda: module.bias.requires_grad_(False), lambda: module.bias.requires_grad_(), lambda: module.half(), lambda: module.float(),
@@ -119,7 +122,7 @@ def test_tensors_on_stable_paths_are_checked_in_one_loop():
         change()
         failing = native.first_failure((module,), function)
         assert (failing == -1) == (number % 2 == 1), number
-        assert failing == -1 or program.steps[failing].phase is Phase.HELD
+        assert failing == -1 or program.steps[failing].section is Section.HELD
 
 
 def test_tensors_that_are_expected_alike_are_compared_in_one_go():
@@ -142,7 +145,7 @@ def test_tensors_that_are_expected_alike_are_compared_in_one_go():
     program = GuardProgram.build([Guard(X, Kind.TYPE, torch.nn.Sequential), *guards])
     native, held = (
         program.native(),
-        [step.guard.expected for step in program.steps if step.phase is Phase.HELD],
+        [step.guard.expected for step in program.steps if step.section is Section.HELD],
     )
     assert len(held) == len(names)
     assert (

@@ -99,7 +99,8 @@ def match(result: torch.fx.Node) -> Attention | None:
     if queries.device.type == "cpu" and not long(queries.shape[-2], keys.shape[-1]):
         return None
     first, second, third = nodes
-    return Attention(first, second, third, scale, result, (weights, *scaling, scores))  # type: ignore[arg-type]
+    replaced = (weights, *scaling, scores)
+    return Attention(first, second, third, scale, result, replaced)  # type: ignore[arg-type]
 
 
 def long(rows: int | torch.SymInt, columns: int | torch.SymInt) -> bool:

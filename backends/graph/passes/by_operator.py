@@ -18,8 +18,8 @@ import torch
 import torch.fx
 from torch._subclasses.fake_tensor import FakeTensor
 
-from .copies import INPUT, AnyNode, Copy, module, template, write_copies
-from .memory import memories, memory_of
+from ..copies import INPUT, AnyNode, Copy, module, template, write_copies
+from ..memory import memories, memory_of
 
 Trace = Callable[[Callable[..., Any], Sequence[Any]], torch.fx.GraphModule]
 Window = tuple[Any, ...]

@@ -14,7 +14,7 @@ import torch
 import torch.fx
 
 from ...native.lower.pointwise import POINTWISE
-from .memory import results_of
+from ..memory import results_of
 
 aten = torch.ops.aten
 CONVOLUTION = aten.convolution.default
@@ -49,11 +49,21 @@ def to_channels_last(graph: torch.fx.Graph, *, always: bool = False) -> int:
 
 
 def over_images(node: torch.fx.Node) -> bool:
-    fakes = [argument.meta["val"] for argument in node.args[:2]]  # type: ignore[union-attr]
     return all(
         fake.dim() == 4 and not any(isinstance(size, torch.SymInt) for size in fake.shape)
-        for fake in fakes
+        for fake in image_and_weight(node)
     )
+
+
+def image_and_weight(node: torch.fx.Node) -> list[torch.Tensor]:
+    """The fake tensors of a convolution's first two arguments."""
+    return [argument.meta["val"] for argument in node.args[:2]]  # type: ignore[union-attr]
+
+
+def part_of(node: torch.fx.Node, key: str) -> Any:
+    """What a tuple's node has under `key` for the item that `node` takes."""
+    whole, position = node.args
+    return whole.meta[key][position]  # type: ignore[union-attr]
 
 
 def pays(convolutions: list[torch.fx.Node]) -> bool:
@@ -61,7 +71,7 @@ def pays(convolutions: list[torch.fx.Node]) -> bool:
     channels, with images that are large compared with the weights."""
     images = weights = 0
     for node in convolutions:
-        image, weight = (argument.meta["val"] for argument in node.args[:2])  # type: ignore[union-attr]
+        image, weight = image_and_weight(node)
         tensor_cores = (
             torch.float16,
             torch.bfloat16,
@@ -97,7 +107,7 @@ class StrideChange:
             self.run_again(node)
         elif any(other in self.before for other in node.all_input_nodes):
             if node.target is operator.getitem:
-                self.set_result(node, node.args[0].meta["val"][node.args[1]])  # type: ignore[union-attr]
+                self.set_result(node, part_of(node, "val"))
             elif node.target in FOLLOWS and not node.kwargs.get("memory_format"):
                 self.run_again(node)
             else:
@@ -122,8 +132,8 @@ class StrideChange:
         ):
             self.before[node] = before
         if "memory" in before:
-            source = node.args[0].meta["memory"] if node.target is operator.getitem else []  # type: ignore[union-attr]
-            node.meta["memory"] = [source[node.args[1]]] if source else [object() for _ in olds]  # type: ignore[index]
+            is_part = node.target is operator.getitem
+            node.meta["memory"] = [part_of(node, "memory")] if is_part else [object() for _ in olds]
 
     def as_channels_last(self, user: torch.fx.Node, node: Any) -> Any:
         fake = node.meta["val"]

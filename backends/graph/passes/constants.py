@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import torch
 import torch.fx
 
-from .memory import memories
+from ..memory import memories
 
 
 @dataclass(frozen=True)
@@ -37,11 +37,13 @@ def take_out_constants(
         ):
             fixed.add(node)
     results = [
-        node for node in gm.graph.nodes
-        if node in fixed and isinstance(node.meta.get("val"),
-        torch.Tensor) and shown.isdisjoint(memories(node))
+        node
+        for node in gm.graph.nodes
+        if node in fixed
+        and isinstance(node.meta.get("val"), torch.Tensor)
+        and shown.isdisjoint(memories(node))
         and any(user not in fixed for user in node.users)
-    ]  # fmt: skip
+    ]
     if not results:
         return None
     once = torch.fx.Graph()

@@ -15,9 +15,9 @@ import torch.fx
 from torch._subclasses.fake_tensor import FakeTensor
 from torch.nn.functional import scaled_dot_product_attention
 
+from ..memory import memory_of
 from ..mutations import may_write, named_as_writer
 from .by_operator import example, is_understood, window
-from .memory import memory_of
 
 MASK_POSITION = 3  # position of attn_mask
 MOST_NODES = 100

@@ -19,18 +19,17 @@ from torch._subclasses.fake_tensor import FakeTensor
 from torch.fx.experimental.proxy_tensor import make_fx
 
 from ..float_arguments import takes_varying_float
+from ..memory import memory_at
 from ..mutations import is_data
 from ..node_targets import name_of
 from ..runtime_errors import raises_unread
 from ..supported import at
 from .by_operator import by_operator
 from .in_place_layouts import keep_layouts
-from .memory import memory_at
 
 RESHAPES_IN_PLACE = (
     "t_", "transpose_", "squeeze_", "unsqueeze_", "resize_", "resize_as_", "swapaxes_", "swapdims_",
-    "as_strided_", "set_", "detach_",
-    "requires_grad_", "sparse_resize_",
+    "as_strided_", "set_", "detach_", "requires_grad_", "sparse_resize_",
 )  # fmt: skip
 
 # they need an autograd history, which a functional trace does not keep

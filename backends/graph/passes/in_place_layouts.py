@@ -17,8 +17,8 @@ import torch
 import torch.fx
 from torch._prims_common import suggest_memory_format
 
+from ..memory import is_strided
 from ..node_targets import name_of
-from .memory import is_strided
 
 # Methods whose form without the underscore has a result of another layout than their tensor.
 LAYS_OUT_ANEW = frozenset(

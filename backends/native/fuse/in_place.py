@@ -34,8 +34,7 @@ aten = torch.ops.aten
 # Operators whose results no other tensor shares memory with.
 FRESH = frozenset((
     aten.mm.default, aten.addmm.default, aten.bmm.default, aten.baddbmm.default,
-    aten._addmm_activation.default,
-    aten.convolution.default, aten._convolution.default,
+    aten._addmm_activation.default, aten.convolution.default, aten._convolution.default,
 ))  # fmt: skip
 
 

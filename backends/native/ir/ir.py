@@ -294,9 +294,13 @@ TRUE = const(True, torch.bool)
 
 
 def load(
-    buffer: str, place: Index, dtype: torch.dtype, subscripts: tuple[Scalar, ...] = (),
-    mask: Scalar = TRUE, check: Scalar | None = None
-) -> Scalar:  # fmt: skip
+    buffer: str,
+    place: Index,
+    dtype: torch.dtype,
+    subscripts: tuple[Scalar, ...] = (),
+    mask: Scalar = TRUE,
+    check: Scalar | None = None,
+) -> Scalar:
     args = (mask, *subscripts) if check is None else (mask, *subscripts, check)
     return Scalar(LOAD, args, dtype, Access(buffer, place, check is not None))
 

@@ -14,8 +14,8 @@ import torch.fx
 from torch._subclasses.fake_tensor import FakeTensor
 from torch.utils._sympy.printers import PythonPrinter
 
-from ...graph.passes.copies import AnyNode, Copies, Copy
-from ...graph.passes.memory import memories, results_of
+from ...graph.copies import AnyNode, Copies, Copy
+from ...graph.memory import memories, results_of
 from ..ir.index import ONE, ZERO, Index
 from ..ir.ir import (
     AliasedOutput,
@@ -39,8 +39,8 @@ from .registry import LOWERINGS, Unsupported
 from .sizes import Sizes
 
 DTYPES = frozenset({
-    torch.bool, torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64,
-    torch.float16, torch.bfloat16, torch.float32, torch.float64,
+    torch.bool, torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64, torch.float16,
+    torch.bfloat16, torch.float32, torch.float64,
 })  # fmt: skip
 SYMBOLIC = (torch.SymInt, torch.SymFloat, torch.SymBool)
 COPY = torch.ops.aten.copy_.default
@@ -302,7 +302,15 @@ class Builder:
             or torch.Tag.nondeterministic_seeded in node.target.tags  # type: ignore[union-attr]
         )
         self.program.steps.append(
-            Call(node.target, args, kwargs, tuple(names), single, str(node.target), effect)  # type: ignore[arg-type]
+            Call(
+                node.target,  # type: ignore[arg-type]
+                args,
+                kwargs,
+                tuple(names),
+                single,
+                str(node.target),
+                effect,
+            )
         )
         return values[0] if single else values
 
@@ -334,10 +342,13 @@ class Builder:
         return self.reduction(node, like, [], lambda outer, _: body(outer))
 
     def reduction(
-        self, node: AnyNode, like: torch.Tensor, inner: Sequence[Index],
+        self,
+        node: AnyNode,
+        like: torch.Tensor,
+        inner: Sequence[Index],
         body: Callable[[Sequence[Index], Sequence[Index]], Scalar],
         kind: str | None = None,
-    ) -> View:  # fmt: skip
+    ) -> View:
         """As pointwise; with `kind`, element [i, ...] reduces body([i, ...], [r, ...]) over r, ...
         below the sizes `inner`."""
         if not _dense(like):

@@ -15,8 +15,7 @@ from ..ir.ir import Scalar, const, position, scalar
 
 OPERATIONS: dict[Any, str] = {
     operator.truediv: "div", operator.mul: "mul", operator.add: "add", operator.sub: "sub",
-    operator.neg: "neg",
-    operator.pow: "pow", torch.sym_sqrt: "sqrt",
+    operator.neg: "neg", operator.pow: "pow", torch.sym_sqrt: "sqrt",
 }  # fmt: skip
 
 

@@ -112,13 +112,14 @@ def roll(build: Builder, node: torch.fx.Node, x: View, shifts: Any, dims: Any = 
     if any(x.size[dim].value in (None, 0) for dim in by):
         raise Unsupported("a roll over a size only known at run time")
 
+    def source_position(dim: int, position: Index) -> Index:
+        size = x.size[dim]
+        assert size.value is not None
+        return (position + (-by[dim]) % size.value) % size
+
     def body(at: Sequence[Index]) -> Scalar:
         return build.read(
-            x,
-            [
-                (p + (-by[dim]) % x.size[dim].value) % x.size[dim] if dim in by else p  # type: ignore[operator]
-                for dim, p in enumerate(at)
-            ],
+            x, [source_position(dim, p) if dim in by else p for dim, p in enumerate(at)]
         )
 
     return build.pointwise(node, node.meta["val"], body)

@@ -10,8 +10,8 @@ from typing import Any
 import torch
 import torch.fx
 
-from ...graph.passes.copies import AnyNode, Copies, Copy
-from ...graph.passes.memory import memories, results_of
+from ...graph.copies import AnyNode, Copies, Copy
+from ...graph.memory import memories, results_of
 from ..ir.index import Index
 from ..ir.ir import Bound, Buffer, Kernel, Program, View
 from ..ir.patterns import Patterns

@@ -70,10 +70,17 @@ def _affine(
 
 @lowers(aten.native_group_norm.default)
 def group_norm(
-    build: Builder, node: torch.fx.Node, x: View, weight: View | None, bias: View | None,
-    batch: Any, channels: Any, inner: Any,
-    groups: int, eps: float,
-) -> tuple[View, View, View]:  # fmt: skip
+    build: Builder,
+    node: torch.fx.Node,
+    x: View,
+    weight: View | None,
+    bias: View | None,
+    batch: Any,
+    channels: Any,
+    inner: Any,
+    groups: int,
+    eps: float,
+) -> tuple[View, View, View]:
     like, mean_like, rstd_like = node.meta["val"]
     if x.size[1].value is None or x.size[1].value % groups:
         raise Unsupported("channels of a size only known at run time")

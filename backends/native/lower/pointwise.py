@@ -15,7 +15,7 @@ import torch.fx
 from torch._prims_common import ELEMENTWISE_TYPE_PROMOTION_KIND as KIND
 from torch._prims_common import elementwise_dtypes
 
-from ...graph.passes.copies import AnyNode
+from ...graph.copies import AnyNode
 from ..ir.index import Index
 from ..ir.ir import Scalar, View, cast, const, position
 from ..ir.ir import scalar as s
@@ -114,8 +114,8 @@ def _direct(kind: KIND, names: dict[str, str]) -> None:
 
 _direct(KIND.INT_TO_FLOAT, {name: name for name in (
     "exp", "exp2", "expm1", "log", "log2", "log10", "log1p", "sin", "cos", "tan", "asin", "acos",
-    "atan", "sinh", "cosh", "tanh",
-    "asinh", "acosh", "atanh", "erf", "erfc", "lgamma", "sqrt", "rsqrt", "atan2",
+    "atan", "sinh", "cosh", "tanh", "asinh", "acosh", "atanh", "erf", "erfc", "lgamma", "sqrt",
+    "rsqrt", "atan2",
 )})  # fmt: skip
 _direct(
     KIND.DEFAULT,
@@ -206,11 +206,14 @@ def divisor(value: Scalar) -> Scalar:
 def pow(base: Scalar, exponent: Scalar) -> Scalar:
     if exponent.op == "const":
         known = {
-            0.5: lambda: s("sqrt", base), -0.5: lambda: s("rsqrt", base), 1: lambda: base,
+            0.5: lambda: s("sqrt", base),
+            -0.5: lambda: s("rsqrt", base),
+            1: lambda: base,
             2: lambda: s("mul", base, base),
-            3: lambda: s("mul", s("mul", base, base), base), -1: lambda: reciprocal(base),
+            3: lambda: s("mul", s("mul", base, base), base),
+            -1: lambda: reciprocal(base),
             -2: lambda: reciprocal(s("mul", base, base)),
-        }  # fmt: skip
+        }
         if exponent.attr in known and (base.dtype.is_floating_point or exponent.attr > 0):
             return known[exponent.attr]()
     if not base.dtype.is_floating_point:
@@ -601,10 +604,13 @@ def computation_of(dtype: torch.dtype) -> torch.dtype:
 
 
 @lowers(
-    aten.clone.default, aten._to_copy.default, aten.contiguous.default,
-    aten.lift_fresh_copy.default, aten.alias_copy.default,
+    aten.clone.default,
+    aten._to_copy.default,
+    aten.contiguous.default,
+    aten.lift_fresh_copy.default,
+    aten.alias_copy.default,
     torch.ops.prims.convert_element_type.default,
-)  # fmt: skip
+)
 def copy(build: Builder, node: torch.fx.Node, x: View | float, *_: Any, **options: Any) -> View:
     """Also of a number: torch.func.vmap produces such copies."""
     dtype = node.meta["val"].dtype

@@ -30,10 +30,14 @@ def dimensions(x: View, dims: Any) -> list[int]:
 
 
 def reduce_over(
-    build: Builder, node: torch.fx.Node, like: torch.Tensor, x: View, dims: Sequence[int],
+    build: Builder,
+    node: torch.fx.Node,
+    like: torch.Tensor,
+    x: View,
+    dims: Sequence[int],
     kind: str,
     value: Callable[[Scalar], Scalar],
-) -> View:  # fmt: skip
+) -> View:
     """x reduced over dims, each element passed through `value` first; `like` may or may not have
     kept the dimensions."""
     keep = len(like.shape) == len(x.size)
@@ -490,9 +494,14 @@ def log_softmax_backward(
 
 
 def softmax_gradient(
-    build: Builder, node: torch.fx.Node, grad: View, y: View, dim: int,
-    summed: Callable[[Scalar, Scalar], Scalar], last: Callable[[Scalar, Scalar, Scalar], Scalar],
-) -> View:  # fmt: skip
+    build: Builder,
+    node: torch.fx.Node,
+    grad: View,
+    y: View,
+    dim: int,
+    summed: Callable[[Scalar, Scalar], Scalar],
+    last: Callable[[Scalar, Scalar, Scalar], Scalar],
+) -> View:
     like = node.meta["val"]
     over, work = dimensions(y, dim), computation_of(y.dtype)
     if not y.size:

@@ -20,9 +20,8 @@ from .base import KernelEmitter, Parameters, Scope, second_side
 
 TYPES = {
     torch.float32: "float", torch.float64: "double", torch.float16: "_Float16",
-    torch.bfloat16: "bf16", torch.bool: "bool8",
-    torch.uint8: "uint8_t", torch.int8: "int8_t", torch.int16: "int16_t", torch.int32: "int32_t",
-    torch.int64: "int64_t",
+    torch.bfloat16: "bf16", torch.bool: "bool8", torch.uint8: "uint8_t", torch.int8: "int8_t",
+    torch.int16: "int16_t", torch.int32: "int32_t", torch.int64: "int64_t",
 }  # fmt: skip
 COLUMNS = 64  # of a block of rows that are reduced together
 LONGEST_KEPT = 4096  # elements of a row of which a value is kept
@@ -38,22 +37,19 @@ LONG_SUM_ACROSS = 64  # and of rows side by side, where each is added up one ele
 # SIMD.
 VECTOR = (
     "exp", "exp2", "expm1", "log", "log2", "log10", "log1p", "sin", "cos", "tan", "asin", "acos",
-    "atan", "sinh", "cosh", "tanh",
-    "asinh", "acosh", "atanh", "erf", "erfc",
+    "atan", "sinh", "cosh", "tanh", "asinh", "acosh", "atanh", "erf", "erfc",
 )  # fmt: skip
 VECTOR_PAIRS = ("pow", "atan2", "hypot")
 PLAIN = ("sqrt", "floor", "ceil", "trunc", "lgamma")
 
 SYMBOLS = {
     "add": "+", "sub": "-", "mul": "*", "div": "/", "truncdiv": "/", "eq": "==", "ne": "!=",
-    "lt": "<", "le": "<=", "gt": ">", "ge": ">=",
-    "and": "&", "or": "|", "xor": "^", "bitand": "&", "bitor": "|", "bitxor": "^", "shl": "<<",
-    "shr": ">>",
+    "lt": "<", "le": "<=", "gt": ">", "ge": ">=", "and": "&", "or": "|", "xor": "^", "bitand": "&",
+    "bitor": "|", "bitxor": "^", "shl": "<<", "shr": ">>",
 }  # fmt: skip
 OTHERS = {
     "neg": "-{0}", "not": "!{0}", "bitnot": "~{0}", "where": "{0} ? {1} : {2}",
-    "isnan": "{0} != {0}",
-    "maximum": "({0} > {1} || {0} != {0}) ? {0} : {1}",
+    "isnan": "{0} != {0}", "maximum": "({0} > {1} || {0} != {0}) ? {0} : {1}",
     "minimum": "({0} < {1} || {0} != {0}) ? {0} : {1}",
 }  # fmt: skip
 # by kind of type: f or d behind the name, nothing for integers

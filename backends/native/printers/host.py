@@ -90,10 +90,11 @@ class Host:
             "empty_cpu": allocation._empty_strided_cpu,  # type: ignore[attr-defined]
             "empty_cuda": allocation._empty_strided_cuda,  # type: ignore[attr-defined]
             # no operator has these names, as variables have
-            "windowed": torch.as_strided, "restride": restride,
+            "windowed": torch.as_strided,
+            "restride": restride,
             "autocasts": torch._C._is_any_autocast_enabled,
             "no_autocast": torch._C._DisableAutocast,
-        }  # fmt: skip
+        }
 
     def text(self) -> str:
         inputs = self.program.inputs

@@ -38,8 +38,7 @@ class Blocks:
 # rows, columns, depth in bytes, warps, stages
 TRIED = (
     (16, 128, 256, 4, 4), (32, 64, 256, 4, 4), (64, 64, 128, 4, 4), (64, 128, 128, 4, 4),
-    (128, 64, 128, 4, 4), (128, 128, 128, 8, 3),
-    (128, 256, 128, 8, 3), (64, 32, 256, 4, 3),
+    (128, 64, 128, 4, 4), (128, 128, 128, 8, 3), (128, 256, 128, 8, 3), (64, 32, 256, 4, 3),
 )  # fmt: skip
 
 
@@ -48,10 +47,11 @@ def blocks_to_try(product: Product) -> list[Blocks]:
     *_, rows, columns = (_side(variable.size) for variable in product.outer)
     depth, bytes_each = _side(product.left.size[-1]), product.left.dtype.itemsize
     made = (
-        Blocks(min(m, rows), min(n, columns), min(max(SHORTEST, k // bytes_each), depth), warps,
-        stages)
+        Blocks(
+            min(m, rows), min(n, columns), min(max(SHORTEST, k // bytes_each), depth), warps, stages
+        )
         for m, n, k, warps, stages in TRIED
-    )  # fmt: skip
+    )
     return list(dict.fromkeys(made))
 
 

@@ -22,25 +22,22 @@ from .tiles import Tiles, axes, choose_tiles
 
 TYPES = {
     torch.float32: "tl.float32", torch.float64: "tl.float64", torch.float16: "tl.float16",
-    torch.bfloat16: "tl.bfloat16",
-    torch.bool: "tl.int1", torch.uint8: "tl.uint8", torch.int8: "tl.int8", torch.int16: "tl.int16",
-    torch.int32: "tl.int32",
+    torch.bfloat16: "tl.bfloat16", torch.bool: "tl.int1", torch.uint8: "tl.uint8",
+    torch.int8: "tl.int8", torch.int16: "tl.int16", torch.int32: "tl.int32",
     torch.int64: "tl.int64",
 }  # fmt: skip
 POINTERS = {
     torch.float32: "*fp32", torch.float64: "*fp64", torch.float16: "*fp16", torch.bfloat16: "*bf16",
-    torch.bool: "*i1",
-    torch.uint8: "*u8", torch.int8: "*i8", torch.int16: "*i16", torch.int32: "*i32",
-    torch.int64: "*i64",
+    torch.bool: "*i1", torch.uint8: "*u8", torch.int8: "*i8", torch.int16: "*i16",
+    torch.int32: "*i32", torch.int64: "*i64",
 }  # fmt: skip
 LONGEST_NAME = 64  # letters
 MOST_ELEMENTS = 1 << 31  # of a buffer that 32-bit addresses reach
 
 SYMBOLS = {
     "add": "+", "sub": "-", "mul": "*", "div": "/", "eq": "==", "ne": "!=", "lt": "<", "le": "<=",
-    "gt": ">", "ge": ">=", "and": "&",
-    "or": "|", "xor": "^", "bitand": "&", "bitor": "|", "bitxor": "^", "shl": "<<", "shr": ">>",
-    "truncdiv": "//",
+    "gt": ">", "ge": ">=", "and": "&", "or": "|", "xor": "^", "bitand": "&", "bitor": "|",
+    "bitxor": "^", "shl": "<<", "shr": ">>", "truncdiv": "//",
 }  # fmt: skip
 NATIVE = {
     "exp": "exp",
@@ -56,18 +53,15 @@ NATIVE = {
 }
 LIBDEVICE = {
     "expm1": "expm1", "log10": "log10", "log1p": "log1p", "tan": "tan", "asin": "asin",
-    "acos": "acos", "atan": "atan", "sinh": "sinh",
-    "cosh": "cosh", "tanh": "tanh", "asinh": "asinh", "acosh": "acosh", "atanh": "atanh",
-    "erfc": "erfc", "lgamma": "lgamma", "pow": "pow",
-    "atan2": "atan2", "hypot": "hypot", "copysign": "copysign", "nextafter": "nextafter",
-    "trunc": "trunc", "round": "rint",
-    "sqrt": "sqrt", "rsqrt": "rsqrt",
+    "acos": "acos", "atan": "atan", "sinh": "sinh", "cosh": "cosh", "tanh": "tanh",
+    "asinh": "asinh", "acosh": "acosh", "atanh": "atanh", "erfc": "erfc", "lgamma": "lgamma",
+    "pow": "pow", "atan2": "atan2", "hypot": "hypot", "copysign": "copysign",
+    "nextafter": "nextafter", "trunc": "trunc", "round": "rint", "sqrt": "sqrt", "rsqrt": "rsqrt",
 }  # fmt: skip
 OTHERS = {
     "neg": "-{0}", "not": "{0} == 0", "where": "tl.where({0}, {1}, {2})", "isnan": "{0} != {0}",
     "isinf": "tl.abs({0}) == float('inf')", "maximum": "largest({0}, {1})",
-    "minimum": "smallest({0}, {1})",
-    "signbit": "libdevice.signbit({0}) != 0",
+    "minimum": "smallest({0}, {1})", "signbit": "libdevice.signbit({0}) != 0",
 }  # fmt: skip
 BY_TYPE = {
     "floordiv": ("floor_divide", "floor_divide_integers"),
@@ -373,10 +367,12 @@ class TritonFunction(KernelEmitter):
         if node.attr == "any":
             value = f"({value}).to(tl.int8)"
         joined = {
-            "sum": f"{name} + {value}", "prod": f"{name} * {value}", "any": f"{name} | {value}",
+            "sum": f"{name} + {value}",
+            "prod": f"{name} * {value}",
+            "any": f"{name} | {value}",
             "max": f"largest({name}, {value})",
             "min": f"smallest({name}, {value})",
-        }[node.attr]  # fmt: skip
+        }[node.attr]
         return [f"{name} = tl.where({mask}, {joined}, {name})"]
 
     def print_reduction(self, node: Scalar, name: str, value: str, places: str) -> list[str]:

@@ -20,8 +20,7 @@ from .artifact_cache import ArtifactCache, key_of
 # they prevent SIMD. gcc would join sin(x) and cos(x) to a function that has no SIMD version.
 FLAGS: tuple[str, ...] = (
     "-O3", "-march=native", "-std=gnu11", "-ffp-contract=off", "-fno-math-errno",
-    "-fno-trapping-math", "-fopenmp", "-fPIC", "-shared",
-    "-w",
+    "-fno-trapping-math", "-fopenmp", "-fPIC", "-shared", "-w",
     *(f"-fno-builtin-{name}" for name in ("sin", "cos", "sinf", "cosf")),
 )  # fmt: skip
 # By default gcc uses half of the vector register on Intel's processors, which doubles the time of

@@ -50,11 +50,16 @@ class Workers:
         environment = inherited_environment(TRITON_CACHE_DIR=str(triton.knobs.cache.dir))
         self.idle: queue.Queue[subprocess.Popen[str]] = queue.Queue()
         self.processes = [
-            subprocess.Popen([sys.executable, script], stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True,
-                             env=environment)
+            subprocess.Popen(
+                [sys.executable, script],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.DEVNULL,
+                text=True,
+                env=environment,
+            )
             for _ in range(count)
-        ]  # fmt: skip
+        ]
         for process in self.processes:
             self.idle.put(process)
         atexit.register(self.stop)
@@ -98,12 +103,15 @@ def as_message(job: Job, device: int) -> dict[str, Any]:
     major, minor = torch.cuda.get_device_capability(device)
     checks = {"debug": True, "sanitize_overflow": False} if job.asserts else {}
     return {
-        "module": path.stem, "path": str(path), "arguments": list(job.arguments),
+        "module": path.stem,
+        "path": str(path),
+        "arguments": list(job.arguments),
         "signature": dict(zip(job.arguments, job.signature, strict=True)),
-        "constants": dict(job.constants), "aligned": list(job.aligned),
+        "constants": dict(job.constants),
+        "aligned": list(job.aligned),
         "target": ["cuda", major * 10 + minor, 32],
         "options": {"num_warps": job.warps, "num_stages": job.stages} | checks,
-    }  # fmt: skip
+    }
 
 
 _loaded: dict[tuple[Job, int], Kernel] = {}

@@ -187,10 +187,12 @@ class DequeIterator(SequenceIterator):
 
 
 for _name, _handler in {
-    "reverse": list_reverse, "__contains__": sequence_contains, "__iter__": sequence_iter,
+    "reverse": list_reverse,
+    "__contains__": sequence_contains,
+    "__iter__": sequence_iter,
     "__len__": sequence_len,
     "__reversed__": list_reversed,
-}.items():  # fmt: skip
+}.items():
     method(collections.deque, _name)(_handler)
 
 

@@ -293,7 +293,8 @@ class DictValue(BuiltinContainer):
                 if "__missing__" in vars(cls)
             )
             if not isinstance(next(of_classes, DICTS_OWN), types.MethodDescriptorType):
-                return self.outer.special(tx, "__missing__").call(tx, [key], {})  # type: ignore[attr-defined]
+                missing = self.outer.special(tx, "__missing__")  # type: ignore[attr-defined]
+                return missing.call(tx, [key], {})
         raise tx.exceptions.new_of_values(KeyError, [key])
 
     def _no_factory(self) -> bool:

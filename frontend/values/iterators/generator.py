@@ -36,9 +36,13 @@ class GeneratorValue(Iterator):
     cls = types.GeneratorType
 
     def __init__(
-        self, frame: InterpretedFrame, created_at: int, names: tuple[str, str], made_here: bool,
+        self,
+        frame: InterpretedFrame,
+        created_at: int,
+        names: tuple[str, str],
+        made_here: bool,
         maker_called: int | None,
-    ) -> None:  # fmt: skip
+    ) -> None:
         super().__init__()
         # by an instruction of a frame that runs step by step: nothing in C holds it between two of
         # them

@@ -206,6 +206,5 @@ class DeepCopy:
 
 RULES: tuple[tuple[type, Any], ...] = (
     (ListValue, DeepCopy.list), (TupleValue, DeepCopy.tuple), (DictValue, DeepCopy.dict),
-    (SetValue, DeepCopy.set),
-    (UserObject, DeepCopy.object),
+    (SetValue, DeepCopy.set), (UserObject, DeepCopy.object),
 )  # fmt: skip

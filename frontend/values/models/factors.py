@@ -100,7 +100,7 @@ for _name, _sign in (("add", 1), ("add_", 1), ("sub", -1), ("sub_", -1)):
 
 
 @models(torch.full_like)
-def full_like(tx: TraceContext, input: Value, fill_value: Value, **kwargs: Value) -> Value:  # noqa: A002 - torch's name
+def full_like(tx: TraceContext, input: Value, fill_value: Value, **kwargs: Value) -> Value:
     """full() with a number from a tensor: the new tensor is filled by a copy."""
     fakes = [value.fake for value in (input, fill_value) if isinstance(value, TensorValue)]
     if len(fakes) < 2 or not kwargs.keys() <= {"memory_format"} or not can_fill(*fakes):

@@ -324,7 +324,7 @@ def count(tx: TraceContext, start: Value | None = None, step: Value | None = Non
 
 
 @models(itertools.repeat)
-def repeat(tx: TraceContext, object: Value, times: Value | None = None) -> Value:  # noqa: A002 - Python's name for it
+def repeat(tx: TraceContext, object: Value, times: Value | None = None) -> Value:
     return Repeat(object, None if times is None else max(0, number(tx, times)))
 
 

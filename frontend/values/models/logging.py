@@ -22,9 +22,8 @@ if TYPE_CHECKING:
 
 LEVELS = {
     logging.Logger.debug: logging.DEBUG, logging.Logger.info: logging.INFO,
-    logging.Logger.warning: logging.WARNING,
-    logging.Logger.error: logging.ERROR, logging.Logger.exception: logging.ERROR,
-    logging.Logger.critical: logging.CRITICAL,
+    logging.Logger.warning: logging.WARNING, logging.Logger.error: logging.ERROR,
+    logging.Logger.exception: logging.ERROR, logging.Logger.critical: logging.CRITICAL,
 }  # fmt: skip
 
 

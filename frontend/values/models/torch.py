@@ -195,10 +195,13 @@ def torch_check(tx: TraceContext, condition: Value, message: Value | None = None
 
 @models(torch.diff)
 def torch_diff(
-    tx: TraceContext, input: Value, n: Value | None = None, dim: Value | None = None,
+    tx: TraceContext,
+    input: Value,
+    n: Value | None = None,
+    dim: Value | None = None,
     prepend: Value | None = None,
     append: Value | None = None,
-) -> Value:  # fmt: skip
+) -> Value:
     """torch.diff by slices where sizes vary: some versions of torch read the sizes as numbers."""
     parts = [part for part in (prepend, input, append) if part is not None and not part.is_none()]
     n, dim = n or Constant(1), dim or Constant(-1)

@@ -46,8 +46,8 @@ def _namespaces() -> list[Any]:
     bindings: Any = torch._C
     return [
         torch, torch.nn.functional, torch.functional, bindings._VariableFunctions, bindings._nn,
-        bindings._fft, bindings._linalg,
-        bindings._special, bindings._sparse, torch.special, torch.fft, torch.linalg,
+        bindings._fft, bindings._linalg, bindings._special, bindings._sparse, torch.special,
+        torch.fft, torch.linalg,
     ]  # fmt: skip
 
 

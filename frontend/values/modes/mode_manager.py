@@ -363,14 +363,13 @@ LEVELS: dict[str, Callable[..., Any]] = {
 }  # fmt: skip
 UNDO = {
     "inference": grad_mode._exit_inference_mode, "autocast": autocast_mode._exit_autocast,
-    "vmap": _leave_vmap, "grad": _leave_grad,
-    "jvp": _leave_jvp, "dual": _leave_dual, "forward": torch._C._set_fwd_grad_enabled,
+    "vmap": _leave_vmap, "grad": _leave_grad, "jvp": _leave_jvp, "dual": _leave_dual,
+    "forward": torch._C._set_fwd_grad_enabled,
 }  # fmt: skip
 
 MODE_SWITCHES = frozenset({
     torch._C._set_grad_enabled, grad_mode._enter_inference_mode, grad_mode._exit_inference_mode,
-    autocast_mode._enter_autocast,
-    autocast_mode._exit_autocast,
+    autocast_mode._enter_autocast, autocast_mode._exit_autocast,
 })  # fmt: skip
 # where an inference_mode entered at a break keeps that mode, and grad mode, outside
 OUTER = ("_framejit_outer", "_framejit_outer_grad")

@@ -309,10 +309,15 @@ def gradient_nodes(args: list[Value], returned: list[Value]) -> list[torch.fx.No
 
 
 def call_node(
-    tx: TraceContext, function: type[Function], ctx: ContextValue, tensors: list[TensorValue],
-    forward: TracedCall, results: list[Value],
-    backward: BackwardTrace | None, start: int,
-) -> list[Value]:  # fmt: skip
+    tx: TraceContext,
+    function: type[Function],
+    ctx: ContextValue,
+    tensors: list[TensorValue],
+    forward: TracedCall,
+    results: list[Value],
+    backward: BackwardTrace | None,
+    start: int,
+) -> list[Value]:
     """Replaces the nodes of both passes by one node; returns its outputs."""
     outputs = [result.node for result in tensors_of(results)]
     inputs = [tensor.node for tensor in tensors]
@@ -335,14 +340,21 @@ def call_node(
     materialize = ctx.attrs.get("materialize_grads")
     run_backward = None if behind is None else behind.run
     target = CustomFunction(
-        function.__name__, front.run, run_backward, len(outputs), len(inputs),
+        function.__name__,
+        front.run,
+        run_backward,
+        len(outputs),
+        len(inputs),
         [everything.index(node) for node in kept],
-        fixed_outputs, materialize is None or materialize.truth(tx),
+        fixed_outputs,
+        materialize is None or materialize.truth(tx),
         backward.strides if backward is not None else (),
         getattr(function.backward, "__code__", None) is ONCE,
-        [inputs.index(value.node) for value in tensors_of(ctx.declared_tensors(tx, "dirty_tensors",
-        []))],
-    )  # fmt: skip
+        [
+            inputs.index(value.node)
+            for value in tensors_of(ctx.declared_tensors(tx, "dirty_tensors", []))
+        ],
+    )
     arguments: list[Value] = [
         *tensors,
         *(tx.graph.tensor_of(node) for node in front.inputs[len(tensors) :]),

@@ -25,7 +25,7 @@ def mark_dynamic(
     *,
     min: int | None = None,
     max: int | None = None,
-) -> None:  # noqa: A002
+) -> None:
     """Declares that the size of a dimension varies between calls, between `min` and `max`
     inclusive.
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 class RandomState(Mutable):
     """`seed`: the program seeded it before the graph draws from it. `kept`: the program holds the
     state that the frame began with. `stored`: the state that it is given behind the graph;
-    `position` the position of that (tracing/outcome.py)."""
+    `position` the position of that (tracing/interpreter/outcome.py)."""
 
     __slots__ = ("seed", "kept", "stored", "position")
 

@@ -32,7 +32,7 @@ CLASSES: dict[type, type] = {torch.SymInt: int, torch.SymFloat: float, torch.Sym
 
 
 class Owner(Protocol):
-    """The questions that a symbolic number asks about its symbol (tracing/shapes.py answers
+    """The questions that a symbolic number asks about its symbol (tracing/sizes/shapes.py answers
     them)."""
 
     def decide(self, sym: Symbol | bool) -> bool:
@@ -56,10 +56,14 @@ class SymbolicNumber(VaryingLiteral):
     __slots__ = ("owner", "sym", "function", "operands", "node")
 
     def __init__(
-        self, owner: Owner, sym: Symbol, source: Source | None = None,
+        self,
+        owner: Owner,
+        sym: Symbol,
+        source: Source | None = None,
         function: Callable[..., Any] | None = None,
-        operands: tuple[Value, ...] = (), node: torch.fx.Node | None = None,
-    ) -> None:  # fmt: skip
+        operands: tuple[Value, ...] = (),
+        node: torch.fx.Node | None = None,
+    ) -> None:
         super().__init__(source)
         self.owner = owner
         self.sym = sym
@@ -272,7 +276,10 @@ FUNCTIONS: dict[Callable[[float], float], tuple[Callable[..., bool], Callable[..
     math.sinh: (within(-700.0, 700.0), torch._sym_sinh),  # type: ignore[attr-defined]
     math.acos: (within(-1.0, 1.0), torch._sym_acos),  # type: ignore[attr-defined]
     math.asin: (within(-1.0, 1.0), torch._sym_asin),  # type: ignore[attr-defined]
-    math.log2: (within(sys.float_info.min, sys.float_info.max), torch._sym_log2),  # type: ignore[attr-defined]
+    math.log2: (
+        within(sys.float_info.min, sys.float_info.max),
+        torch._sym_log2,  # type: ignore[attr-defined]
+    ),
 }
 ALLOWED: dict[Callable[..., Any], Callable[..., bool]] = {
     **dict.fromkeys(

@@ -167,7 +167,7 @@ def test_phases_and_running_are_all_of_the_call():
     assert {
         "trace",
         "fake_tensors",
-        "rebuild",
+        "codegen",
         "backend",
         "guards",
         "graphs",

@@ -42,7 +42,7 @@ def test_a_function_in_one_graph():
     assert "sin" in report.graphs[0].graph
     assert report.graphs[0].where.endswith(f"{__file__}:{whole.__code__.co_firstlineno}")
     assert any("float32[3]" in line for line in report.guards)
-    assert {"trace", "fake_tensors", "rebuild", "backend", "guards"} <= set(report.seconds)
+    assert {"trace", "fake_tensors", "codegen", "backend", "guards"} <= set(report.seconds)
     assert all(spent >= 0 for spent in report.seconds.values())
 
 

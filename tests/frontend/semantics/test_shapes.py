@@ -688,7 +688,7 @@ handle = framejit.compile(f, backend="eager")
 handle(torch.ones(3), torch.empty(3), [1, 2, 3])
 assert handle.framejit.compiles == 1
 assert "framejit.frontend.tracing.trace" in sys.modules
-assert "framejit.frontend.tracing.shapes" not in sys.modules
+assert "framejit.frontend.tracing.sizes.shapes" not in sys.modules
 """
 
 

@@ -1,0 +1,440 @@
+"""Fake results by rule, for operators on contiguous operands whose sizes are written alike, so that
+no question about a size has to be decided.
+
+torch's fake operators reason about every symbol, a millisecond or more an operator, mostly to find
+that a contiguous tensor times a number is contiguous. Where a rule here does not apply, torch's
+operator runs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import sympy
+import torch
+from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode, in_kernel_invocation_manager
+
+aten = torch.ops.aten
+Size = int | torch.SymInt
+Rule = Callable[
+    ..., Any
+]  # of FakeRules and an operator's arguments; returns None where torch's operator has to run
+RULES: dict[Any, Rule] = {}
+NUMBERS = (int, float, torch.SymInt, torch.SymFloat)
+LONGEST = 2**63 - 1
+FULL = (torch.float32, torch.float64)  # what operators calculate in is also what they return
+
+
+def rule(*operators: Any) -> Callable[[Rule], Rule]:
+    """Registers a function as the rule of some operators."""
+
+    def register(function: Rule) -> Rule:
+        RULES.update(dict.fromkeys(operators, function))
+        return function
+
+    return register
+
+
+class FakeRules:
+    """The rules for one fake mode; active inside `with`."""
+
+    def __init__(self, mode: FakeTensorMode) -> None:
+        self.mode, self._depth = mode, 0
+        self._contiguous: dict[tuple[Any, ...], bool] = {}
+
+    def __enter__(self) -> None:
+        self._depth += 1
+        self.mode.dispatch = self._dispatch  # type: ignore[method-assign]
+
+    def __exit__(self, *exception: object) -> None:
+        self._depth -= 1
+        if self._depth == 0:
+            del self.mode.dispatch  # the class's own again
+
+    def _dispatch(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        found = RULES.get(func)
+        made = found(self, *args, **kwargs or {}) if found is not None else None
+        return (
+            type(self.mode).dispatch(self.mode, func, types, args, kwargs) if made is None else made
+        )
+
+    def is_known(self, *tensors: Any) -> bool:
+        """Whether these are fake tensors of one dtype on one device, each contiguous as its sizes
+        are written."""
+        first = tensors[0]
+        return all(
+            self.is_strided(tensor)
+            and self.is_contiguous(tensor)
+            and tensor.dtype == first.dtype
+            and tensor.fake_device == first.fake_device
+            for tensor in tensors
+        )
+
+    def is_strided(self, tensor: Any) -> bool:
+        """Whether it is a fake tensor of this mode that sizes and strides describe completely."""
+        return (
+            type(tensor) is FakeTensor
+            and tensor.fake_mode is self.mode
+            and tensor.constant is None
+            and tensor.layout is torch.strided
+        )
+
+    def is_contiguous(self, tensor: torch.Tensor) -> bool:
+        key = (*map(size_text, tensor.shape), None, *map(size_text, tensor.stride()))
+        known = self._contiguous.get(key)
+        if known is None:
+            known = self._contiguous[key] = key[tensor.dim() + 1 :] == tuple(
+                map(size_text, strides_of(tensor.shape))
+            )
+        return known
+
+    def make(
+        self, like: FakeTensor, sizes: Sequence[Size], dtype: torch.dtype | None = None
+    ) -> FakeTensor:
+        """A new contiguous tensor. The size of its storage is left open, since it would have to be
+        calculated."""
+        empty = torch.empty(0, dtype=dtype or like.dtype, device="meta")
+        strides = like.stride() if sizes is like.shape else strides_of(sizes)
+        return FakeTensor(self.mode, torch.as_strided(empty, sizes, strides), like.fake_device)
+
+    def share(
+        self, base: FakeTensor, sizes: Sequence[Size], strides: Sequence[Size], skipped: Size = 0
+    ) -> FakeTensor:
+        """Another view of the same memory, which begins behind the elements that are skipped."""
+        with in_kernel_invocation_manager(self.mode):
+            start = base.storage_offset() + skipped
+            meta = aten.as_strided.default(base, sizes, strides, start)
+        return FakeTensor(self.mode, meta, base.fake_device)
+
+
+def size_text(size: Size) -> Any:
+    """A text that is the same for two sizes only if they are equal whatever the symbols are."""
+    return size.node.expr if isinstance(size, torch.SymInt) else sympy.Integer(size)
+
+
+def strides_of(sizes: Sequence[Size]) -> list[Size]:
+    strides: list[Size] = [1]
+    for size in reversed(sizes[1:]):
+        strides.append(
+            size if isinstance(strides[-1], int) and strides[-1] == 1 else size * strides[-1]
+        )
+    return strides[::-1] if len(sizes) else []
+
+
+def alike(one: Sequence[Size], other: Sequence[Size]) -> bool:
+    return len(one) == len(other) and all(map(same, one, other))
+
+
+def same(one: Size, other: Size) -> bool:
+    return one is other or bool(size_text(one) == size_text(other))
+
+
+def fits(sizes: Sequence[Size], full: Sequence[Size]) -> bool:
+    """Whether a tensor broadcasts to the full sizes without a question: each of its sizes is that
+    size, or a plain 1."""
+    tail = full[len(full) - len(sizes) :] if len(sizes) <= len(full) else ()
+    pairs = zip(sizes, tail, strict=False)
+    return len(tail) == len(sizes) and all(
+        (isinstance(size, int) and size == 1) or same(size, at) for size, at in pairs
+    )
+
+
+# ---- the rules
+# --------------------------------------------------------------------------------------------------
+
+
+@rule(
+    *(getattr(aten, name).default for name in (
+        "sin", "cos", "tan", "tanh", "exp", "log", "log1p", "sqrt", "rsqrt", "sigmoid", "erf",
+        "neg", "abs", "relu", "gelu", "silu",
+        "reciprocal", "floor", "ceil", "round", "sign", "leaky_relu", "hardtanh", "hardswish",
+        "elu", "mish", "softplus", "hardsigmoid",
+    )),
+)  # fmt: skip
+def of_one(fakes: FakeRules, x: Any, *numbers: Any, **named: Any) -> Any:
+    """Elementwise, of a real tensor."""
+    return fakes.make(x, x.shape) if fakes.is_known(x) and x.is_floating_point() else None
+
+
+@rule(
+    aten.add.Tensor, aten.sub.Tensor, aten.mul.Tensor, aten.div.Tensor, aten.maximum.default,
+    aten.minimum.default,
+    aten.pow.Tensor_Scalar,
+)  # fmt: skip
+def of_two(fakes: FakeRules, x: Any, y: Any, **named: Any) -> Any:
+    """Elementwise, of two tensors or of one and a number."""
+    if not set(named) <= {"alpha"} or not isinstance(named.get("alpha", 1), NUMBERS):
+        return None
+    if type(y) in NUMBERS:
+        return of_one(fakes, x)
+    if type(x) in NUMBERS:
+        return of_one(fakes, y)
+    if not fakes.is_known(x, y) or not x.is_floating_point():
+        return None
+    for full, other in ((x, y), (y, x)):
+        if fits(other.shape, full.shape):
+            return fakes.make(full, full.shape)
+    return None
+
+
+@rule(
+    *(
+        getattr(getattr(aten, name), kind)
+        for name in ("eq", "ne", "lt", "le", "gt", "ge")
+        for kind in ("Tensor", "Scalar")
+    )
+)
+def comparison(fakes: FakeRules, x: Any, y: Any) -> Any:
+    if type(y) in NUMBERS:
+        return fakes.make(x, x.shape, torch.bool) if fakes.is_known(x) else None
+    return (
+        fakes.make(x, x.shape, torch.bool)
+        if fakes.is_known(x, y) and alike(x.shape, y.shape)
+        else None
+    )
+
+
+@rule(aten.native_layer_norm.default)
+def layer_norm(fakes: FakeRules, x: Any, shape: Any, weight: Any, bias: Any, eps: float) -> Any:
+    affine = [tensor for tensor in (weight, bias) if tensor is not None]
+    if (
+        not fakes.is_known(x, *affine)
+        or x.dtype not in FULL
+        or not 0 < len(shape) <= x.dim()
+        or x.fake_device.type != "cpu"
+    ):
+        return None
+    at = x.dim() - len(shape)
+    if not alike(shape, x.shape[at:]) or not all(alike(tensor.shape, shape) for tensor in affine):
+        return None
+    each = [*x.shape[:at], *[1] * len(shape)]
+    return fakes.make(x, x.shape), fakes.make(x, each), fakes.make(x, each)
+
+
+@rule(aten.native_group_norm.default)
+def group_norm(
+    fakes: FakeRules, x: Any, weight: Any, bias: Any, n: Any, c: Any, _: Any, groups: Any, eps: Any
+) -> Any:
+    affine = [tensor for tensor in (weight, bias) if tensor is not None]
+    if (
+        not fakes.is_known(x, *affine)
+        or x.dtype not in FULL
+        or x.fake_device.type != "cpu"
+        or not (type(c) is type(groups) is int and c % groups == 0)
+        or not (x.dim() > 1 and same(x.shape[0], n) and same(x.shape[1], c))
+        or not all(tensor.dim() == 1 and same(tensor.shape[0], c) for tensor in affine)
+    ):
+        return None
+    return fakes.make(x, x.shape), fakes.make(x, [n, groups]), fakes.make(x, [n, groups])
+
+
+@rule(aten.cat.default)
+def cat(fakes: FakeRules, tensors: Any, dim: Any = 0) -> Any:
+    """Of tensors of the same number of dimensions: an empty one of one dimension is left out."""
+    if not tensors or not fakes.is_known(*tensors):
+        return None
+    first, count = tensors[0], tensors[0].dim()
+    if count < 2 or type(dim) is not int or not -count <= dim < count:
+        return None
+    at = dim % count
+    others = [[*tensor.shape[:at], *tensor.shape[at + 1 :]] for tensor in tensors]
+    if not all(alike(sizes, others[0]) for sizes in others):
+        return None
+    together = sum(tensor.shape[at] for tensor in tensors)
+    return fakes.make(first, [*first.shape[:at], together, *first.shape[at + 1 :]])
+
+
+@rule(aten.mean.dim)
+def mean(fakes: FakeRules, x: Any, dims: Any, keepdim: bool = False, *, dtype: Any = None) -> Any:
+    if (
+        dtype is not None
+        or not keepdim
+        or not dims
+        or not fakes.is_known(x)
+        or not x.is_floating_point()
+    ):
+        return None
+    if not all(type(dim) is int and -x.dim() <= dim < x.dim() for dim in dims) or len(
+        {dim % x.dim() for dim in dims}
+    ) != len(dims):
+        return None
+    gone = {dim % x.dim() for dim in dims}
+    return fakes.make(x, [1 if dim in gone else size for dim, size in enumerate(x.shape)])
+
+
+@rule(aten.mm.default)
+def mm(fakes: FakeRules, x: Any, y: Any) -> Any:
+    """A matrix product. Its result is contiguous even where the operands are transposed."""
+    if not (fakes.is_strided(x) and fakes.is_strided(y) and x.dim() == y.dim() == 2):
+        return None
+    meet = (
+        x.dtype == y.dtype
+        and x.dtype in FULL
+        and x.fake_device == y.fake_device
+        and same(x.shape[1], y.shape[0])
+    )
+    return fakes.make(x, [x.shape[0], y.shape[1]]) if meet else None
+
+
+@rule(aten.addmm.default)
+def addmm(fakes: FakeRules, bias: Any, x: Any, y: Any, *, beta: Any = 1, alpha: Any = 1) -> Any:
+    made = mm(fakes, x, y)
+    return (
+        made
+        if made is not None
+        and fakes.is_known(bias, made)
+        and bias.dim() == 1
+        and same(bias.shape[0], made.shape[1])
+        else None
+    )
+
+
+@rule(aten.where.self)
+def where(fakes: FakeRules, condition: Any, x: Any, y: Any) -> Any:
+    if (
+        not fakes.is_known(condition)
+        or condition.dtype != torch.bool
+        or not fakes.is_known(x, y)
+        or x.fake_device != condition.fake_device
+    ):
+        return None
+    tensors = (condition, x, y)
+    for full in tensors:
+        if all(fits(tensor.shape, full.shape) for tensor in tensors):
+            return fakes.make(full, full.shape, x.dtype)
+    return None
+
+
+@rule(aten.cumsum.default)
+def cumsum(fakes: FakeRules, x: Any, dim: Any, *, dtype: Any = None) -> Any:
+    if (
+        dtype is not None
+        or not fakes.is_known(x)
+        or type(dim) is not int
+        or not -x.dim() <= dim < x.dim()
+    ):
+        return None
+    return (
+        fakes.make(x, x.shape, x.dtype if x.is_floating_point() else torch.int64)
+        if not x.is_complex()
+        else None
+    )
+
+
+@rule(
+    aten.bitwise_and.Tensor,
+    aten.bitwise_or.Tensor,
+    aten.logical_and.default,
+    aten.logical_or.default,
+)
+def mask_arithmetic(fakes: FakeRules, x: Any, y: Any) -> Any:
+    if type(y) in NUMBERS or not fakes.is_known(x, y) or x.dtype != torch.bool:
+        return None
+    full = x if fits(y.shape, x.shape) else y if fits(x.shape, y.shape) else None
+    return full if full is None else fakes.make(full, full.shape)
+
+
+@rule(aten.clone.default)
+def clone(fakes: FakeRules, x: Any, *, memory_format: Any = None) -> Any:
+    usual = memory_format in (None, torch.preserve_format, torch.contiguous_format)
+    return fakes.make(x, x.shape) if usual and fakes.is_known(x) else None
+
+
+# ---- views: of any strided tensor, but for view() itself
+# ------------------------------------------------------------
+
+
+@rule(aten.view.default, aten._unsafe_view.default)
+def view(fakes: FakeRules, x: Any, sizes: Any) -> Any:
+    if not fakes.is_known(x):
+        return None
+    sizes, open_at = (
+        list(sizes),
+        [at for at, size in enumerate(sizes) if isinstance(size, int) and size < 0],
+    )
+    whole = sympy.prod(map(size_text, x.shape))
+    rest = sympy.prod(size_text(size) for at, size in enumerate(sizes) if at not in open_at)
+    if open_at and (
+        len(open_at) > 1 or rest == 0 or (size := size_of(whole / rest, x.shape)) is None
+    ):
+        return None
+    if open_at:
+        sizes[open_at[0]] = size
+    elif whole != rest:
+        return None
+    return fakes.share(x, sizes, strides_of(sizes))
+
+
+def size_of(wanted: sympy.Expr, sizes: Sequence[Size]) -> Size | None:
+    """The size that is written so: a number, or one of these symbols."""
+    if wanted.is_Integer:
+        return int(wanted)
+    return next((size for size in sizes if size_text(size) == wanted), None)
+
+
+@rule(aten.transpose.int, aten.t.default)
+def transpose(fakes: FakeRules, x: Any, one: Any = 0, other: Any = 1) -> Any:
+    if (
+        not fakes.is_strided(x)
+        or x.dim() < 2
+        or not all(type(dim) is int and -x.dim() <= dim < x.dim() for dim in (one, other))
+    ):
+        return None
+    sizes, strides = list(x.shape), list(x.stride())
+    for numbers in (sizes, strides):
+        numbers[one], numbers[other] = numbers[other], numbers[one]
+    return fakes.share(x, sizes, strides)
+
+
+@rule(aten.unsqueeze.default)
+def unsqueeze(fakes: FakeRules, x: Any, dim: Any) -> Any:
+    if not fakes.is_strided(x) or type(dim) is not int or not -x.dim() - 1 <= dim <= x.dim():
+        return None
+    sizes, strides, at = list(x.shape), list(x.stride()), dim % (x.dim() + 1)
+    strides.insert(at, sizes[at] * strides[at] if at < x.dim() else 1)
+    sizes.insert(at, 1)
+    return fakes.share(x, sizes, strides)
+
+
+@rule(aten.slice.Tensor)
+def slice_(
+    fakes: FakeRules, x: Any, dim: Any = 0, start: Any = None, end: Any = None, step: Any = 1
+) -> Any:
+    """A slice of a whole dimension, as the colon in `x[:, 1]`, or of one whose size is known."""
+    if not (fakes.is_strided(x) and type(dim) is int and -x.dim() <= dim < x.dim()):
+        return None
+    if type(step) is not int or step != 1:
+        return None
+    sizes, strides = list(x.shape), x.stride()
+    if (start is None or same(start, 0)) and (end is None or (type(end) is int and end >= LONGEST)):
+        return fakes.share(x, sizes, strides)
+    if not all(bound is None or type(bound) is int for bound in (start, end)):
+        return None
+    if type(sizes[dim]) is not int:
+        return None
+    first, last, _ = slice(start, end).indices(sizes[dim])
+    sizes[dim] = max(0, last - first)
+    return fakes.share(x, sizes, strides, first * strides[dim])
+
+
+@rule(aten.expand.default)
+def expand(fakes: FakeRules, x: Any, sizes: Any, *, implicit: bool = False) -> Any:
+    new = len(sizes) - x.dim()
+    if (
+        not fakes.is_strided(x)
+        or new < 0
+        or any(isinstance(size, int) and size < 0 for size in sizes[:new])
+    ):
+        return None
+    strides: list[Size] = [0] * new
+    sizes = list(sizes)
+    for at, (size, stride) in enumerate(zip(x.shape, x.stride(), strict=True), new):
+        if (isinstance(sizes[at], int) and sizes[at] == -1) or same(sizes[at], size):
+            sizes[at] = size
+            strides.append(stride)
+        elif isinstance(size, int) and size == 1:
+            strides.append(0)
+        else:
+            return None
+    return fakes.share(x, sizes, strides)

@@ -1,0 +1,156 @@
+"""Calls of Python functions: arguments to slots, then a nested interpreter (or a suspended one, for
+a generator)."""
+
+from __future__ import annotations
+
+import inspect
+import os
+import sysconfig
+from typing import TYPE_CHECKING
+
+from ....errors import GraphBreak
+from ...pycode.call_completion import AS_IS, CallCompletion
+from ...pycode.decode import decode
+from ...pycode.flow import keeps_its_frame
+from ...pycode.passthrough import PassthroughFrame
+from ...values.base import Value
+from ...values.constant import Constant
+from ...values.containers.mapping import DictValue
+from ...values.containers.sequence import TupleValue
+from ...values.functions.function import FunctionValue
+from ...values.functions.opaque_function import opaque_reason
+from ...values.iterators.generator import GeneratorValue
+from .interpreter import Interpreter
+
+if TYPE_CHECKING:
+    from ..trace import Trace
+
+
+def inline(
+    tx: Trace,
+    function: FunctionValue,
+    args: list[Value],
+    kwargs: dict[str, Value],
+    through: tuple[PassthroughFrame, ...] | None,
+    completion: CallCompletion = AS_IS,
+) -> Value:
+    """The result of function(*args, **kwargs). With `through`, the functions passed on the way,
+    `completion` turns it into the result of the caller's instruction, so that a break can be made
+    inside."""
+    reason = opaque_reason(function, args)
+    if reason is not None:
+        raise GraphBreak(*reason)
+    if keeps_its_frame(function.code):
+        raise GraphBreak("unknown-call", f"{function.name}, which reads its own frame")
+    if len(tx.frames) >= tx.options.inline_depth:
+        raise GraphBreak("too-deep", f" ({len(tx.frames)} calls, config.inline_depth)")
+    slots = bind(tx, function, args, kwargs)
+    frame = Interpreter(
+        tx,
+        decode(function.code),
+        function.globals,
+        tx.objects.globals_path(function.globals, function),
+        slots,
+    )
+    frame.bind_cells(function.closure)
+    flags = function.code.co_flags
+    if flags & (inspect.CO_COROUTINE | inspect.CO_ASYNC_GENERATOR):
+        raise GraphBreak("generator", f"{function.describe()} is asynchronous")
+    if flags & inspect.CO_GENERATOR:
+        names = [function.attribute(tx, name).constant() for name in ("__name__", "__qualname__")]
+        return GeneratorValue(
+            frame,
+            tx.frames.break_position(),
+            (names[0], names[1]),
+            tx.frames[-1].resumable,
+            tx.frames.caller_position(),
+        )
+    frame.through, frame.completion = through or (), completion
+    frame.resumable = (
+        through is not None
+        and tx.frames[-1].resumable
+        and len(tx.frames) < CHAIN
+        and can_be_entered(tx, function)
+    )
+    return frame.run()
+
+
+CHAIN = 40  # frames that one break may go through; what they call then is captured by itself
+LEFT_ALONE = sysconfig.get_path("stdlib") + os.sep
+PASSED_THROUGH = tuple(
+    LEFT_ALONE + name
+    for name in ("site-packages", "dist-packages", "contextlib.py", "functools.py")
+)
+
+
+def can_be_entered(tx: Trace, function: FunctionValue) -> bool:
+    """Whether a break may be made in a frame of the function. Not in those of the standard library,
+    except where they only call on."""
+    filename = function.code.co_filename
+    if filename.startswith("<frozen") or (
+        filename.startswith(LEFT_ALONE) and not filename.startswith(PASSED_THROUGH)
+    ):
+        return False
+    return tx.objects.finds_globals_again(function.globals)
+
+
+def bind(
+    tx: Trace, function: FunctionValue, args: list[Value], kwargs: dict[str, Value]
+) -> list[Value | None]:
+    """Slot contents of the new frame, arguments first."""
+    code = function.code
+    positional, keyword_only = code.co_argcount, code.co_kwonlyargcount
+    names = code.co_varnames
+    slots: list[Value | None] = [None] * (
+        code.co_nlocals + len(code.co_cellvars) + len(code.co_freevars)
+    )
+    slots[: min(positional, len(args))] = args[:positional]
+    extra = args[positional:]
+    by_name: dict[str, Value] = {}
+    allowed = {
+        name: i
+        for i, name in enumerate(names[: positional + keyword_only])
+        if i >= code.co_posonlyargcount
+    }
+    for name, value in kwargs.items():
+        index = allowed.get(name)
+        if index is None:
+            by_name[name] = value
+        elif slots[index] is not None:
+            raise argument_error(function)
+        else:
+            slots[index] = value
+    if not _defaults(function, slots):
+        raise argument_error(function)
+    after = positional + keyword_only
+    if code.co_flags & inspect.CO_VARARGS:
+        slots[after] = TupleValue(list(extra))
+        after += 1
+    elif extra:
+        raise argument_error(function)
+    if code.co_flags & inspect.CO_VARKEYWORDS:
+        slots[after] = DictValue({name: (Constant(name), value) for name, value in by_name.items()})
+    elif by_name:
+        raise argument_error(function)
+    return slots
+
+
+def argument_error(function: FunctionValue) -> GraphBreak:
+    return GraphBreak("exception-leaves", f"TypeError: {function.name} takes other arguments")
+
+
+def _defaults(function: FunctionValue, slots: list[Value | None]) -> bool:
+    """Fills missing arguments with defaults; False if one has none."""
+    code = function.code
+    first_default = code.co_argcount - len(function.defaults)
+    for index in range(code.co_argcount + code.co_kwonlyargcount):
+        if slots[index] is not None:
+            continue
+        name = code.co_varnames[index]
+        if first_default <= index < code.co_argcount:
+            slots[index] = function.defaults[index - first_default]
+        elif index >= code.co_argcount and name in function.kwdefaults:
+            slots[index] = function.kwdefaults[name]
+        else:
+            return False
+    return True

@@ -1,0 +1,220 @@
+"""The symbolic interpreter: the stack and slots of one frame, changed by the opcode handlers. It
+has no rules of Python versions and emits no code."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from ....errors import GraphBreak, SkipFrame
+from ....guards.source import Source
+from ...pycode.call_completion import AS_IS, INITIALISED, CallCompletion
+from ...pycode.instr import DecodedCode, Instr
+from ...pycode.passthrough import PassthroughFrame
+from ...values.base import ObservedException, Value
+from ...values.constant import Constant
+from ...values.functions.cell import CellValue
+from ...values.objects.exception import ExceptionValue
+from .opcodes import HANDLERS
+from .opcodes.generators import throw
+from .outcome import BreakReached, Restart, Returned, Yielded
+from .suspended_generators import BY_EXCEPTION
+
+if TYPE_CHECKING:
+    from ..trace import Trace
+
+
+class Interpreter:
+    """A frame being interpreted. `slots` are CPython's localsplus: None is unbound, cells are
+    CellValues."""
+
+    def __init__(
+        self,
+        tx: Trace,
+        decoded: DecodedCode,
+        globals_: dict[str, Any],
+        globals_path: Source | None,
+        slots: list[Value | None],
+    ) -> None:
+        self.tx, self.decoded = tx, decoded
+        self.globals, self.globals_path = globals_, globals_path
+        self.slots = slots
+        self.stack: list[Value] = []
+        self.pc = decoded.start
+        self.current: Instr = decoded.instrs[decoded.start]
+        # where the current raw group starts, and its position (see outcome.py)
+        self.group = decoded.start
+        self.position = -1  # none before the first group
+        # whether a break can be made in this frame: its caller's instruction is a call that returns
+        # its result
+        self.resumable = False
+        self.through: tuple[
+            PassthroughFrame, ...
+        ] = ()  # what was passed on the way from the caller
+        self.completion: CallCompletion = AS_IS  # what the caller's instruction makes of the return
+        # the frame that this one, resumed after a break, waits for
+        self.awaited: Interpreter | None = None
+
+    def bind_cells(self, closure: list[CellValue]) -> None:
+        """Makes and copies cells as MAKE_CELL and COPY_FREE_VARS do at a frame's start."""
+        for slot in self.decoded.cells:
+            self.slots[slot] = CellValue(self.slots[slot])
+        for slot, cell in zip(self.decoded.frees, closure, strict=True):
+            self.slots[slot] = cell
+
+    def where(self) -> str:
+        return f"{self.decoded.code.co_filename}:{self.current.line}"
+
+    # stack
+
+    def push(self, value: Value) -> None:
+        self.stack.append(value)
+
+    def pop(self) -> Value:
+        """Takes the top item, looked at: behind a break it may still be LazyValue. Handlers that
+        only move items use `stack` itself."""
+        return self.tx.look(self.stack.pop())
+
+    def peek(self, depth: int = 1) -> Value:
+        """The item at a distance from the top, looked at."""
+        value = self.stack[-depth] = self.tx.look(self.stack[-depth])
+        return value
+
+    def popn(self, n: int) -> list[Value]:
+        if n == 0:
+            return []
+        items = self.stack[-n:]
+        del self.stack[-n:]
+        return items
+
+    # running
+
+    def run(self) -> Value:
+        """Interprets to the return of the frame; returns its value."""
+        outcome = self._enter()
+        assert isinstance(outcome, Returned)
+        return outcome.value
+
+    def resume(self, sent: Value | None) -> tuple[bool, Value]:
+        """Runs a generator's frame to its next yield: (True, yielded) or (False, returned). None
+        starts it."""
+        if sent is not None:
+            self.push(sent)
+        outcome = self._enter()
+        return isinstance(outcome, Yielded), outcome.value
+
+    def throw(self, error: Value) -> tuple[bool, Value]:
+        """As resume, but raises at the yield, or in the generator of a `yield from` there."""
+        outcome = self._enter(error)
+        return isinstance(outcome, Yielded), outcome.value
+
+    def save(self) -> Any:
+        return self.pc, list(self.stack), list(self.slots)
+
+    def load(self, saved: Any) -> None:
+        self.pc, self.stack, self.slots = saved[0], list(saved[1]), list(saved[2])
+
+    def _enter(self, thrown: Value | None = None) -> Returned | Yielded:
+        self.tx.frames.append(self)
+        try:
+            return (None if thrown is None else throw(self, thrown)) or self._loop()
+        except GraphBreak as stop:
+            stop.chain.append(self.where())
+            if stop.position is None and self.resumable:
+                stop.position = self.position
+            raise
+        except ObservedException as error:
+            # its traceback, which the program may keep, gets an entry of the caller
+            if error.value.source is not None:
+                raise Restart(
+                    self.tx.frames.break_position(),
+                    GraphBreak("exception-leaves", error.cls.__name__),
+                ) from error
+            if error.position is None and self.resumable:
+                error.position = self.position
+            # its traceback keeps the frame's values
+            if self.tx.generators and not issubclass(error.cls, StopIteration | GeneratorExit):
+                left = [
+                    [*other.stack, *other.slots] for other in self.tx.frames if other is not self
+                ]
+                self.tx.generators.require_reachable([[error.value], *left], BY_EXCEPTION)
+            raise
+        except RecursionError:
+            if not self.resumable:
+                raise
+            deep = GraphBreak("too-deep", " (Python's recursion limit)")
+            deep.chain.append(self.where())
+            deep.position = self.position
+            raise deep from None
+        finally:
+            self.tx.frames.pop()
+
+    def _loop(self) -> Returned | Yielded:
+        instrs = self.decoded.instrs
+        work = self.tx.work
+        if self.awaited is not None:
+            self.await_result()
+        while True:
+            index = self.pc
+            self.current = instr = instrs[index]
+            if instr.starts_group:
+                self.start_group(index)
+            self.pc = index + 1
+            work.count()
+            try:
+                outcome = HANDLERS[instr.op](self, instr)
+            except ObservedException as error:
+                self.unwind(error, index)
+                continue
+            if outcome is not None:
+                return outcome
+
+    def start_group(self, index: int) -> None:
+        """An instruction group starts at `index`: a break could be made here."""
+        self.group, self.position = index, self.tx.work.instructions
+        if self.position == self.tx.work.stop_at:
+            raise self.stop_here()
+
+    def stop_here(self) -> Exception:
+        """The end of the capture in this frame, at the position of the break."""
+        if not self.resumable:
+            return SkipFrame("a second capture took another path than the first")
+        return BreakReached(self.tx.frames.broken_frames())
+
+    def await_result(self) -> None:
+        """Completes the call that this frame waits for."""
+        awaited, self.awaited = self.awaited, None
+        assert awaited is not None
+        try:
+            result = awaited.run()
+        except ObservedException as error:
+            self.unwind(error, self.group)
+        else:
+            if not self.complete(awaited.completion, result):
+                raise SkipFrame("an instruction that Python has to complete")
+            self.pc = self.decoded.group_end(self.group)
+
+    def complete(self, completion: CallCompletion, result: Value) -> bool:
+        """Pushes the result that an instruction makes of the return of its callee; False if only
+        Python can do that."""
+        items = self.popn(completion.takes)
+        if completion.refuses(result.constant() if result.is_constant() else result):
+            return False
+        if completion.leaves:
+            self.push(items[0] if completion is INITIALISED else result)
+        return True
+
+    def unwind(self, error: ObservedException, index: int) -> None:
+        """Goes to the handler of an exception raised at `index`, or raises it in the caller."""
+        handler = self.decoded.handlers[index]
+        if handler is None:
+            raise error
+        if error.value.source is None:
+            here = self.tx.frames.break_position() if error.position is None else error.position
+            position = self.tx.exceptions.raised_at.setdefault(error.value, here)
+            if isinstance(error.value, ExceptionValue):
+                error.value.created_at = position
+        del self.stack[handler.depth :]
+        if handler.lasti:
+            self.push(Constant(self.decoded.instrs[index].offset // 2))
+        self.push(error.value)
+        self.pc = handler.target

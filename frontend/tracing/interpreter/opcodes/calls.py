@@ -1,0 +1,160 @@
+"""Calls, and functions made in the frame."""
+
+from __future__ import annotations
+
+import builtins
+import sys
+from typing import TYPE_CHECKING
+
+from .....errors import GraphBreak
+from ....pycode.call_completion import AS_IS, INITIALISED, CallCompletion
+from ....pycode.instr import Instr, Op
+from ....pycode.passthrough import PassthroughFrame
+from ....values.base import NULL, Value
+from ....values.containers.mapping import DictValue
+from ....values.functions.builtin_function import BuiltinValue
+from ....values.functions.cell import CellValue
+from ....values.functions.function import FunctionValue
+from ....values.functions.method import MethodValue
+from ....values.models.frame_calls import frame_call
+from ....values.objects.class_value import ClassValue
+from ....values.objects.nn_module import ModuleValue
+from ..construct import begin_construction
+from .table import handles
+
+if TYPE_CHECKING:
+    from ....values.context import TraceContext
+    from ..interpreter import Interpreter
+
+
+def callee_of(frame: Interpreter, args: list[Value]) -> tuple[Value, list[Value]]:
+    """The callee and first argument: of the two slots under the arguments one is NULL and dropped,
+    or the upper one is the first argument."""
+    upper, lower = frame.stack.pop(), frame.stack.pop()
+    if lower is NULL:
+        return upper, args
+    if upper is NULL:
+        return lower, args
+    return lower, [frame.tx.look(upper), *args]
+
+
+@handles(Op.CALL)
+def call(frame: Interpreter, instr: Instr) -> None:
+    n, names = instr.arg
+    tx = frame.tx
+    given = frame.popn(n)
+    kwargs: dict[str, Value] = {}
+    if names:
+        kwargs = dict(zip(names, given[-len(names) :], strict=True))
+        del given[-len(names) :]
+    callee, args = callee_of(frame, given)
+    callee = tx.look(callee)
+    if not isinstance(callee, FunctionValue | MethodValue | ModuleValue):
+        args, kwargs = look_at_all(tx, args, kwargs)
+    special = frame_call(callee)
+    frame.push(
+        special(frame, args)
+        if special is not None and not kwargs
+        else call_value(frame, callee, args, kwargs)
+    )
+
+
+def look_at_all(
+    tx: TraceContext, args: list[Value], kwargs: dict[str, Value]
+) -> tuple[list[Value], dict[str, Value]]:
+    """Looks at the arguments of a call that is not inlined. An inlined function looks at those that
+    it uses."""
+    return [tx.look(arg) for arg in args], {name: tx.look(arg) for name, arg in kwargs.items()}
+
+
+def call_value(
+    frame: Interpreter,
+    callee: Value,
+    args: list[Value],
+    kwargs: dict[str, Value],
+    completion: CallCompletion = AS_IS,
+) -> Value:
+    """callee(*args, **kwargs); `completion` is what the instruction does with the result."""
+    tx = frame.tx
+    through: tuple[PassthroughFrame, ...] = ()
+    steps = 0
+    while (tail := callee.tail(tx, args, kwargs)) is not None:
+        callee, args, kwargs, between = tail
+        through += between
+        steps += 1
+        if steps > sys.getrecursionlimit():  # what calls itself has no end
+            raise GraphBreak("too-deep", " (Python's recursion limit)")
+    if isinstance(callee, FunctionValue) and callee.is_inlined(tx):
+        return tx.calls.inline(callee, args, kwargs, through, completion)
+    args, kwargs = look_at_all(tx, args, kwargs)
+    if (
+        isinstance(callee, ClassValue)
+        and completion is AS_IS
+        and not through
+        and callee.is_constructed(tx)
+    ):
+        return construct_instance(frame, callee, args, kwargs)
+    return callee.call(tx, args, kwargs)
+
+
+def construct_instance(
+    frame: Interpreter, cls: ClassValue, args: list[Value], kwargs: dict[str, Value]
+) -> Value:
+    """Makes an instance. The frame holds it while its __init__ runs."""
+    made, init = begin_construction(frame.tx, cls, args, kwargs)
+    if init is None:
+        return made
+    frame.push(made)
+    if not frame.complete(INITIALISED, call_value(frame, init, args, kwargs, INITIALISED)):
+        raise GraphBreak("exception-leaves", "TypeError: __init__() should return None")
+    return frame.pop()
+
+
+@handles(Op.CALL_FUNCTION_EX)
+def call_function_ex(frame: Interpreter, instr: Instr) -> None:
+    tx = frame.tx
+    kwargs: dict[str, Value] = {}
+    if instr.arg:
+        kwargs = {key.constant(): tx.look(value) for key, value in frame.pop().mapping_pairs(tx)}
+        if not all(type(name) is str for name in kwargs):
+            raise GraphBreak("exception-leaves", "TypeError: keywords must be strings")
+    callee, args = callee_of(frame, [tx.look(item) for item in frame.pop().list_items(tx)])
+    frame.push(call_value(frame, tx.look(callee), args, kwargs))
+
+
+@handles(Op.MAKE_FUNCTION)
+def make_function(frame: Interpreter, instr: Instr) -> None:
+    code = frame.pop()
+    assert isinstance(code, BuiltinValue)
+    function = FunctionValue(code.real, frame.globals, [], [], {})
+    for part in reversed(instr.arg):
+        set_part(frame, function, part, frame.pop())
+    frame.push(function)
+
+
+@handles(Op.SET_FUNCTION_ATTRIBUTE)
+def set_function_attribute(frame: Interpreter, instr: Instr) -> None:
+    function, value = frame.pop(), frame.pop()
+    assert isinstance(function, FunctionValue)
+    set_part(frame, function, instr.arg, value)
+    frame.push(function)
+
+
+def set_part(frame: Interpreter, function: FunctionValue, part: str, value: Value) -> None:
+    """Sets a part of a function, such as its defaults."""
+    if part == "defaults":
+        function.defaults = value.unpack(frame.tx)
+    elif part == "kwdefaults":
+        assert isinstance(value, DictValue)
+        function.kwdefaults = {key.constant(): item for key, item in value.pairs(frame.tx)}
+    elif part == "annotations":
+        function.annotations = value
+    else:
+        cells = value.unpack(frame.tx)
+        function.closure = [cell for cell in cells if isinstance(cell, CellValue)]
+        assert len(function.closure) == len(cells)
+
+
+@handles(Op.LOAD_BUILD_CLASS)
+def load_build_class(frame: Interpreter, instr: Instr) -> None:
+    frame.push(BuiltinValue(builtins.__build_class__))

@@ -1,0 +1,140 @@
+"""Jumps, loops, returns."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import torch
+
+from .....guards.guard import Kind
+from ....pycode.dead_end import always_raises, may_catch
+from ....pycode.instr import Instr, Op
+from ....values.base import LazyValue, unless_stopped
+from ....values.constant import Constant
+from ....values.deferred_literal import DeferredRange
+from ....values.tensor.tensor import TensorValue
+from ...graph_builder import is_symbolic
+from ..outcome import Returned
+from .table import handles
+
+if TYPE_CHECKING:
+    from ....values.base import Value
+    from ...trace import Trace
+    from ..interpreter import Interpreter
+
+# Literals of which the type alone says that they are not None, by the ids of their types.
+LITERALS_BY_TYPE = frozenset(map(id, (int, float, str, bytes, complex)))
+
+
+@handles(Op.JUMP)
+def jump(frame: Interpreter, instr: Instr) -> None:
+    jump_to(frame, instr.target)
+
+
+def jump_to(frame: Interpreter, target: int) -> None:
+    """Jumps. A jump back starts another iteration of a loop."""
+    if target < frame.pc:
+        frame.tx.work.start_iteration(frame, target)
+    frame.pc = target
+
+
+@handles(Op.JUMP_IF)
+def jump_if(frame: Interpreter, instr: Instr) -> None:
+    if is_true(frame, frame.pop(), instr) is instr.arg:
+        jump_to(frame, instr.target)
+
+
+def is_true(frame: Interpreter, tested: Value, instr: Instr) -> bool:
+    """The truth of a branch's condition. A tensor is expected to be true where every other way
+    raises: the run checks that, or starts over in eager. Where the exception may be caught, raising
+    may be usual, so it is expected only until the expectation has failed once."""
+    if isinstance(tested, TensorValue) and can_hand_out_truth(tested):
+        jumping, going_on = (
+            always_raises(frame.decoded, index) for index in (instr.target, frame.pc)
+        )
+        branch = (id(frame.decoded.code), -frame.pc)
+        if jumping is not going_on and branch not in frame.tx.work.loops:
+            return expect_truth(
+                frame.tx,
+                tested,
+                instr.arg is not jumping,
+                branch if any(map(may_be_caught, frame.tx.frames)) else None,
+            )
+    return tested.truth(frame.tx)
+
+
+def can_hand_out_truth(tested: TensorValue) -> bool:
+    """Whether the truth of a tensor can be an output of the graph."""
+    outside_transforms = torch._C._functorch.maybe_current_level() is None
+    return outside_transforms and not is_symbolic(tested.fake) and tested.fake.numel() == 1
+
+
+def expect_truth(
+    tx: Trace, tested: TensorValue, truth: bool, branch: tuple[int, int] | None
+) -> bool:
+    """Continues as if a tensor were true, or false, with an expectation."""
+    fact = tx.graph.call(
+        "call_function", torch.ne if truth else torch.eq, [tested, Constant(0)], {}
+    )
+    assert isinstance(fact, TensorValue)
+    tx.effects.expect(
+        fact.node, tx.frames.break_position(), None if tx.options.fullgraph else branch
+    )
+    return truth
+
+
+def may_be_caught(frame: Interpreter) -> bool:
+    """Whether the frame may catch an exception of the call that it waits for."""
+    return may_catch(frame.decoded, frame.group)
+
+
+@handles(Op.JUMP_IF_OR_POP)
+def jump_if_or_pop(frame: Interpreter, instr: Instr) -> None:
+    if frame.peek().truth(frame.tx) is instr.arg:
+        frame.pc = instr.target
+    else:
+        frame.pop()
+
+
+@handles(Op.JUMP_IF_NONE)
+def jump_if_none(frame: Interpreter, instr: Instr) -> None:
+    if is_none(frame, frame.stack.pop()) is instr.arg:
+        jump_to(frame, instr.target)
+
+
+def is_none(frame: Interpreter, value: Value) -> bool:
+    """Whether a value is None. Of a number or text that is not looked at
+    yet only the type is guarded."""
+    if (
+        type(value) is LazyValue
+        and id(type(value.object)) in LITERALS_BY_TYPE
+        and value.source is not None
+    ):
+        frame.tx.guards.add(value.source, Kind.TYPE, type(value.object))
+        return False
+    return frame.tx.look(value).is_none()
+
+
+@handles(Op.RETURN_VALUE)
+def return_value(frame: Interpreter, instr: Instr) -> Returned:
+    if frame is frame.tx.frames[0] and frame.stack[-1].source is not None:
+        return Returned(frame.stack.pop())  # whatever it is, the caller gets it as it is
+    return Returned(frame.pop())
+
+
+@handles(Op.GET_ITER)
+def get_iter(frame: Interpreter, instr: Instr) -> None:
+    if isinstance(frame.peek(), DeferredRange) and not frame.tx.options.fullgraph:
+        frame.tx.work.leave_loop_to_python(frame, frame.pc)
+    frame.push(frame.pop().iterator(frame.tx))
+
+
+@handles(Op.FOR_ITER)
+def for_iter(frame: Interpreter, instr: Instr) -> None:
+    iterator = frame.peek()
+    item = unless_stopped(lambda: iterator.next(frame.tx))
+    if item is None:
+        frame.pop()
+        frame.pc = instr.target
+    else:
+        frame.push(item)

@@ -1,0 +1,36 @@
+"""The table of handlers, a list by Op."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from .....errors import GraphBreak
+from ....pycode.instr import Instr, Op
+
+if TYPE_CHECKING:
+    from ..interpreter import Interpreter
+
+Handler = Callable[["Interpreter", Instr], Any]
+
+
+def unsupported_op(frame: Interpreter, instr: Instr) -> None:
+    raise GraphBreak("unsupported-bytecode", str(instr.arg or instr.op.name))
+
+
+HANDLERS: list[Handler] = [unsupported_op] * (max(Op) + 1)
+
+
+def handles(*ops: Op) -> Callable[[Handler], Handler]:
+    """Registers the handler of canonical ops; a second one for an op raises."""
+
+    def register(handler: Handler) -> Handler:
+        for op in ops:
+            if HANDLERS[op] is not unsupported_op:
+                raise ValueError(
+                    f"two handlers for {op.name}: {HANDLERS[op].__name__} and {handler.__name__}"
+                )
+            HANDLERS[op] = handler
+        return handler
+
+    return register

@@ -1,0 +1,90 @@
+"""How interpretation ends: of any frame (Returned, Yielded), and of the root frame (ReturnExit,
+BreakExit)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from ....errors import GraphBreak
+from ...pycode.call_completion import AS_IS, CallCompletion
+from ...pycode.instr import DecodedCode
+from ...pycode.passthrough import PassthroughFrame
+from ...values.base import Value
+
+
+@dataclass(frozen=True, slots=True)
+class Returned:
+    """The frame is done."""
+
+    value: Value
+
+
+@dataclass(frozen=True, slots=True)
+class Yielded:
+    """The generator's frame waits."""
+
+    value: Value
+
+
+@dataclass(frozen=True)
+class ReturnExit:
+    """The frame ran to its end."""
+
+    value: Value
+
+
+@dataclass(frozen=True)
+class BrokenFrame:
+    """A frame at a break. In the innermost one the instruction group at `index` is to be run; in
+    the others it is the call that waits for the next frame, its operands taken. `position` is that
+    group's position (outcome.py). A slot of None is unbound."""
+
+    decoded: DecodedCode
+    globals: dict[str, Any]
+    index: int
+    position: int
+    stack: tuple[Value, ...]
+    slots: tuple[Value | None, ...]
+    through: tuple[PassthroughFrame, ...]  # the C functions between its caller and it
+    completion: CallCompletion = AS_IS  # what the caller's instruction makes of its return
+
+    def where(self) -> str:
+        return f"{self.decoded.code.co_filename}:{self.decoded.instrs[self.index].line}"
+
+
+# Breaks at which torch takes a number or a truth value from a tensor, and nothing of the user's
+# runs.
+QUIET = frozenset({"data-dependent-value", "data-dependent-branch"})
+
+
+@dataclass(frozen=True)
+class BreakExit:
+    """Python must run an instruction group of the innermost of `frames`, outermost first."""
+
+    frames: tuple[BrokenFrame, ...]
+    handled: Value | None  # the exception that is being handled there
+    reason: GraphBreak
+    where: str
+
+    @property
+    def runs_no_frame(self) -> bool:
+        """Whether no frame that could be captured, or could look at this one, can run at the
+        break."""
+        return self.reason.reason.id in QUIET
+
+
+class Restart(Exception):  # noqa: N818 - it steers: capture again and break at an earlier position
+    """The code behind `position` cannot be handed on to Python, so the break must come there. It is
+    the number of instructions interpreted before it; captures of one frame with the same
+    arguments are alike."""
+
+    def __init__(self, position: int, reason: GraphBreak) -> None:
+        self.position, self.reason = position, reason
+
+
+class BreakReached(Exception):  # noqa: N818 - it steers: the position of the break
+    """Interpretation has reached the position of the break, with the frames as they are there."""
+
+    def __init__(self, frames: tuple[BrokenFrame, ...]) -> None:
+        self.frames = frames

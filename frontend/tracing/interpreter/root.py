@@ -1,0 +1,255 @@
+"""The root frame of a capture: interpreted step by step, so that a break loses one raw instruction
+group."""
+
+from __future__ import annotations
+
+import types
+from collections.abc import Sequence
+from typing import Any
+
+from ....errors import GraphBreak, SkipFrame
+from ....guards.source import ClosureSource, SequenceItem, SlotSource, Source
+from ....options import Options
+from ....phases import Clock
+from ...pycode.flow import keeps_its_frame
+from ...pycode.instr import DecodedCode, Op
+from ...pycode.resume import ResumePoint, SuspendedFrame
+from ...values.base import NULL, LazyValue, ObservedException, Value
+from ...values.functions.cell import CellValue, existing_cell
+from ...values.objects.current_exception import HandledException, LastInstruction
+from ..capture import Capture
+from ..sizes.variation import Variation
+from ..trace import Trace
+from .interpreter import Interpreter
+from .opcodes.exceptions import handle_instead
+from .outcome import BreakExit, BreakReached, BrokenFrame, Restart, Returned, ReturnExit
+from .work_budget import Loops
+
+
+class RootInterpreter(Interpreter):
+    """The frame that was called. Marks each group's start. A break in this frame rolls back to the
+    last mark; a break in an inlined frame is made by capturing again up to there."""
+
+    def __init__(
+        self, tx: Trace, decoded: DecodedCode, slots: list[Value | None], stop: Restart | None
+    ) -> None:
+        function = tx.function
+        super().__init__(
+            tx, decoded, function.__globals__, tx.objects.globals_path(function.__globals__), slots
+        )
+        self.stop = stop
+        self.resumable = True
+
+    def capture(self) -> ReturnExit | BreakExit:
+        tx = self.tx
+        tx.frames.append(self)
+        tx.frames.root_arguments = list(self.slots)
+        try:
+            if self.awaited is not None:
+                self.await_result()
+            outcome = self._loop()
+            assert isinstance(outcome, Returned)
+            if tx.generators:
+                tx.generators.require_reachable([[outcome.value]], "at the return")
+            return ReturnExit(outcome.value)
+        except GraphBreak as reason:
+            return self._break_here(reason)
+        except RecursionError:
+            return self._break_here(GraphBreak("too-deep", " (Python's recursion limit)"))
+        except ObservedException as error:
+            position = self.position if error.position is None else error.position
+            raise Restart(
+                tx.exceptions.raised_at.get(error.value, position),
+                GraphBreak("exception-leaves", error.cls.__name__),
+            ) from error
+        except BreakReached as here:
+            assert self.stop is not None
+            return self._break(self.stop.reason, here.frames)
+        finally:
+            tx.frames.clear()
+
+    def start_group(self, index: int) -> None:
+        """Marks the state to which a break rolls back."""
+        tx = self.tx
+        super().start_group(index)
+        tx.effects.next_epoch()
+        self._mark_state = (
+            list(self.stack),
+            list(self.slots),
+            tx.graph.mark(),
+            tx.modes.mark(),
+            len(tx.guards),
+            tx.exceptions.handled,
+            tx.generators.mark(),
+        )
+
+    def _break_here(self, reason: GraphBreak) -> BreakExit:
+        """The break at the start of the current group. Raises Restart where it has to be another
+        one."""
+        tx = self.tx
+        reason.chain.append(self.where())
+        outside = tx.modes.position_outside_levels()
+        if outside is not None and outside != self.position:
+            raise Restart(outside, reason)
+        if outside is None and reason.position is not None:
+            raise Restart(reason.position, reason)
+        self.stack, self.slots, graph, modes, guards, tx.exceptions.handled, generators = (
+            self._mark_state
+        )
+        tx.effects.rollback()
+        tx.graph.rollback(graph)
+        tx.modes.rollback(modes)
+        tx.generators.rollback(generators)
+        tx.guards.truncate(guards)
+        return self._break(reason, tx.frames.broken_frames())
+
+    def _break(self, reason: GraphBreak, frames: tuple[BrokenFrame, ...]) -> BreakExit:
+        """The break at these frames. Raises Restart where an exception is handled that no Python
+        frame has raised."""
+        tx = self.tx
+        handled = [
+            value.current
+            for frame in frames
+            for value in frame.stack
+            if isinstance(value, HandledException)
+        ]
+        positions = [
+            tx.exceptions.raised_at[error]
+            for error in handled
+            if error.source is None and error in tx.exceptions.raised_at
+        ]
+        if positions and tx.exceptions.handled is not None:
+            raise Restart(min(positions), reason)
+        if tx.generators:
+            tx.generators.require_reachable(
+                [self._live_values(frame) for frame in frames], "at a graph break"
+            )
+        reason.chain = reason.chain or [frame.where() for frame in reversed(frames)]
+        return BreakExit(frames, tx.exceptions.handled, reason, reason.chain[0])
+
+    def _live_values(self, frame: BrokenFrame) -> list[Value | None]:
+        """The values of a frame that its continuation is given."""
+        live = frame.decoded.live_in[frame.index]
+        return [*frame.stack, *(value for slot, value in enumerate(frame.slots) if slot in live)]
+
+
+def capture_call(
+    options: Options,
+    decoded: DecodedCode,
+    function: types.FunctionType,
+    variation: Variation,
+    arguments: Sequence[Any],
+    loops: Loops,
+    stop: Restart | None,
+    clock: Clock,
+) -> Capture:
+    """Captures a frame from its start, given its argument slots at entry. `loops`: those left to
+    Python, added to."""
+    if keeps_its_frame(decoded.code):
+        raise SkipFrame("it reads its own frame")
+    tx = Trace(options, function, variation, loops, clock, -1 if stop is None else stop.position)
+    slots: list[Value | None] = [None] * len(decoded.slots)
+    for index, obj in enumerate(arguments):
+        slots[index] = LazyValue(obj, SlotSource(index, decoded.slots[index]))
+    frame = RootInterpreter(tx, decoded, slots, stop)
+    closure = [
+        existing_cell(tx, cell, ClosureSource(i, decoded.code.co_freevars[i]))
+        for i, cell in enumerate(function.__closure__ or ())
+    ]
+    frame.bind_cells(closure)
+    for slot in decoded.cells:
+        cell = slots[slot]
+        assert isinstance(cell, CellValue)
+        cell.slot = slot
+    return finish(tx, frame, "args")
+
+
+def capture_rest(
+    options: Options,
+    frames: tuple[SuspendedFrame, ...],
+    function: types.FunctionType,
+    variation: Variation,
+    state: tuple[Any, ...],
+    loops: Loops,
+    stop: Restart | None,
+    clock: Clock,
+) -> Capture:
+    """Captures the code behind a break, given the state tuple of the outermost of the frames."""
+    tx = Trace(options, function, variation, loops, clock, -1 if stop is None else stop.position)
+    root, *inner = frames
+    frame: Interpreter
+    frame = outermost = RootInterpreter(tx, root.decoded, [None] * len(root.decoded.slots), stop)
+    path: Source = SlotSource(0, "state")
+    used = restore(frame, root.point, state, path)
+    for suspended in inner:
+        state, path = state[used], SequenceItem(path, used)
+        decoded = suspended.decoded
+        frame.awaited = Interpreter(
+            tx,
+            decoded,
+            suspended.globals,
+            tx.objects.globals_path(suspended.globals),
+            [None] * len(decoded.slots),
+        )
+        frame = frame.awaited
+        frame.resumable = True
+        frame.through, frame.completion = suspended.through, suspended.completion
+        used = restore(frame, suspended.point, state, path)
+    return finish(tx, outermost, "state")
+
+
+def restore(frame: Interpreter, point: ResumePoint, state: tuple[Any, ...], root: Source) -> int:
+    """Sets up a frame from the items of its state; returns how many items it takes."""
+    tx, decoded = frame.tx, frame.decoded
+    cells = decoded.cells | set(decoded.frees)
+    at = 0
+    for slot in sorted(point.bound):
+        path = SequenceItem(root, at, decoded.slots[slot])
+        frame.slots[slot] = (
+            _cell(tx, state[at], path) if slot in cells else LazyValue(state[at], path)
+        )
+        at += 1
+    frame.pc = frame.group = point.index
+    frame.current = decoded.instrs[point.index]
+    for kind in point.stack:
+        if kind == "null":
+            frame.stack.append(NULL)
+            continue
+        value = LazyValue(state[at], SequenceItem(root, at, f"<{type(state[at]).__name__}>"))
+        at += 1
+        frame.stack.append(_stack_item(tx, kind, value))
+    if (
+        decoded.instrs[point.index - 1].op is Op.CHECK_EG_MATCH
+        and not (taken := tx.look(frame.stack[-1])).is_constant()
+    ):
+        handle_instead(frame, taken)  # Python's instruction has told a frame that no longer exists
+    return at
+
+
+def finish(tx: Trace, frame: RootInterpreter, entry: str) -> Capture:
+    try:
+        exit_ = frame.capture()
+    except BaseException:
+        tx.modes.close(None)
+        tx.release_objects()
+        raise
+    tx.modes.close(tx)
+    tx.graph.drop_idle()
+    return Capture(frame.decoded, tx, exit_, entry)
+
+
+def _cell(tx: Trace, real: Any, path: Source) -> Value:
+    if isinstance(real, types.CellType):
+        return existing_cell(tx, real, path)
+    return LazyValue(real, path)
+
+
+def _stack_item(tx: Trace, kind: str, value: LazyValue) -> Value:
+    if kind == "exc":
+        exception = tx.look(value)
+        handled = HandledException(tx.exceptions.handled, exception)
+        tx.exceptions.handled = exception
+        return handled
+    if kind == "lasti":
+        return LastInstruction(value.object, value.source)
+    return value

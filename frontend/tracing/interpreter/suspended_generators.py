@@ -1,0 +1,156 @@
+"""SuspendedGenerators: generators of the traced program that wait inside `try` or `with`.
+
+Python closes such a generator when its last reference is dropped, which runs the rest of those
+blocks. A capture does not count references. Where it ends (a return, a break, an exception that
+leaves a frame) it checks that every such generator is still reachable; if one is not, Python runs
+the function that made it.
+"""
+
+from __future__ import annotations
+
+import functools
+import itertools
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from ....errors import GraphBreak, SkipFrame
+from ...pycode.instr import Op
+from ...pycode.unwinding import passes_handlers
+from ...values.base import Value
+from ...values.context import InterpretedFrame, TraceContext
+from ...values.iterators.generator import GeneratorValue
+from ...values.objects.user_object import UserObject
+from ..effect_log import was_there
+from .outcome import Restart
+
+# fields without values
+OUTSIDE = frozenset(
+    {"source", "real", "object", "cls", "sym", "fake", "node", "owner", "code", "globals"}
+)
+
+
+BY_EXCEPTION = "by an exception"
+
+
+class SuspendedGenerators:
+    """The generators that have yielded and are not finished, in the order of their first yield."""
+
+    def __init__(self, tx: TraceContext) -> None:
+        self._tx = tx
+        self._generators: dict[GeneratorValue, None] = {}
+
+    def __bool__(self) -> bool:
+        return bool(self._generators)
+
+    def add(self, generator: GeneratorValue) -> None:
+        """Adds a generator that has yielded."""
+        self._generators.setdefault(generator, None)
+
+    def remove(self, generator: GeneratorValue) -> None:
+        """Removes a generator that is finished."""
+        self._generators.pop(generator, None)
+
+    def is_running(self, generator: GeneratorValue) -> bool:
+        """Whether the generator's own frame is being interpreted."""
+        return generator.frame in self._tx.frames
+
+    def mark(self) -> dict[GeneratorValue, None]:
+        return dict(self._generators)
+
+    def rollback(self, mark: dict[GeneratorValue, None]) -> None:
+        self._generators = dict(mark)
+
+    def release_objects(self) -> None:
+        self._generators.clear()
+
+    def require_reachable(self, held: Iterable[Iterable[Value | None]], when: str) -> None:
+        """Raises SkipFrame where a generator that runs code when it is closed cannot be reached
+        from the live values."""
+        suspended = [
+            one
+            for one in self._generators
+            if not self.is_running(one) and runs_code_when_closed(one)
+        ]
+        if suspended:
+            reachable = find_reachable(
+                (*self._held_outside(), *itertools.chain.from_iterable(held))
+            )
+            for generator in suspended:
+                if id(generator) not in reachable:
+                    raise left_to_python(generator, when)
+
+    def _held_outside(self) -> Iterator[Value | None]:
+        tx = self._tx
+        yield tx.exceptions.handled
+        yield from (value for value in tx.effects.changed if was_there(value))
+        yield from (value for _, value in tx.effects.globals.values())
+
+
+def left_to_python(generator: GeneratorValue, when: str) -> Exception:
+    """Has Python run the function that made a generator; the whole frame, where it is that or an
+    exception's traceback may keep the generator for a while."""
+    if generator.maker_called is None or when == BY_EXCEPTION:
+        return SkipFrame(f"a generator is dropped inside `try` or `with` {when}; Python closes it")
+    return Restart(
+        generator.maker_called,
+        GraphBreak("generator", "Python closes it, as it is dropped inside `try` or `with`"),
+    )
+
+
+def runs_code_when_closed(generator: GeneratorValue) -> bool:
+    """Whether closing a generator runs code of the program."""
+    if generator.finished or not generator.started:
+        return False
+    frame = generator.frame
+    if not passes_handlers(frame.decoded, frame.pc - 1, GeneratorExit, frame.globals):
+        return True
+    if frame.decoded.instrs[frame.pc - 2].op is not Op.SEND:
+        return False
+    inner = frame.stack[-1]
+    return (
+        runs_code_when_closed(inner)
+        if isinstance(inner, GeneratorValue)
+        else isinstance(inner, UserObject)
+    )
+
+
+def frame_values(frame: InterpretedFrame) -> Iterator[Value | None]:
+    yield from frame.stack
+    yield from frame.slots
+
+
+def find_reachable(roots: Iterable[Any]) -> set[int]:
+    """The ids of all values reachable from the roots, which are included."""
+    todo = list(roots)
+    found = {id(root) for root in todo}
+    while todo:
+        for child in held_values(todo.pop()):
+            if isinstance(child, Value | dict | list | tuple | set) and id(child) not in found:
+                found.add(id(child))
+                todo.append(child)
+    return found
+
+
+def held_values(one: Any) -> Iterable[Any]:
+    """The values that a value holds."""
+    if isinstance(one, dict):
+        return [*one.values(), *one]
+    if isinstance(one, list | tuple | set):
+        return one
+    if isinstance(one, GeneratorValue):
+        return [*frame_values(one.frame)]
+    if not isinstance(one, Value):
+        return ()
+    cls: Any = type(one)
+    return [getattr(one, name, None) for name in value_fields(cls)]
+
+
+@functools.cache
+def value_fields(cls: type[Any]) -> tuple[str, ...]:
+    """The attributes of a class of values that hold values."""
+    return tuple(
+        name
+        for base in cls.__mro__
+        for name in getattr(base, "__slots__", ())
+        if name not in OUTSIDE
+    )

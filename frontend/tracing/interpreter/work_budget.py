@@ -1,0 +1,82 @@
+"""WorkBudget: limits how many instructions one capture interprets, in all and in one unrolled
+loop."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from ....errors import GraphBreak
+from ...pycode.instr import Op
+from .outcome import Restart
+
+if TYPE_CHECKING:
+    from ....options import Options
+    from .interpreter import Interpreter
+
+OPERATION = 200  # instructions that cost as much as an operation on fake tensors, or on symbols
+# What is left to Python: loops (id of the code object, index of the loop's start), and branches
+# whose expected side was not taken (the same of the branch, its index negative).
+Loops = set[tuple[int, int]]
+
+
+@dataclass
+class LoopIterations:
+    """A loop in one frame: the work done before its first iteration, where a break before it can be
+    made, and iterations so far."""
+
+    work: int
+    position: int
+    count: int = 0
+
+
+class WorkBudget:
+    """Counts instructions against `trace_budget`, and a loop's work against `unroll_budget`."""
+
+    def __init__(self, options: Options, loops: Loops, stop_at: int) -> None:
+        self.options = options
+        self.loops = loops
+        # the position of the break, where it is known beforehand (outcome.py); -1 for none
+        self.stop_at = stop_at
+        self.instructions = 0
+        self._iterations: dict[tuple[Interpreter, int], LoopIterations] = {}
+
+    def count(self) -> None:
+        """Counts one instruction, or one step of a loop in C that the program drives."""
+        self.instructions += 1
+        if self.instructions > self.options.trace_budget:
+            raise GraphBreak("too-long", str(self.options.trace_budget))
+
+    def start_iteration(self, frame: Interpreter, target: int) -> None:
+        """Counts an iteration, when a frame jumps back to the start of a loop. The loop is left to
+        Python once unrolling it exceeds the budget."""
+        tx = frame.tx
+        loop = (id(frame.decoded.code), target)
+        if loop in self.loops:
+            raise GraphBreak("long-loop", str(self.options.unroll_iterations))
+        symbolic_work = tx.symbols.shapes.asked if tx.symbols.exist else 0
+        work = self.instructions + OPERATION * (len(tx.graph.nodes) + symbolic_work)
+        iterations = self._iterations.get((frame, target))
+        if iterations is None:
+            iterations = self._iterations[frame, target] = LoopIterations(
+                work, tx.frames.break_position()
+            )
+        iterations.count += 1
+        if (
+            iterations.count > self.options.unroll_iterations
+            and work - iterations.work > self.options.unroll_budget
+        ):
+            self.loops.add(loop)
+            raise Restart(
+                iterations.position, GraphBreak("long-loop", str(self.options.unroll_iterations))
+            )
+
+    def leave_loop_to_python(self, frame: Interpreter, target: int) -> None:
+        """Breaks in front of a loop whose length varies: what it does is compiled for an
+        iteration."""
+        if frame.decoded.instrs[target].op is Op.FOR_ITER:
+            self.loops.add((id(frame.decoded.code), target))
+            raise GraphBreak("unsupported-value", "range() of a number that varies, in a loop")
+
+    def release_objects(self) -> None:
+        self._iterations.clear()

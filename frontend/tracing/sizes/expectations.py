@@ -1,0 +1,76 @@
+"""Passes on, at a break, what is known to vary, to the capture of the code after the break."""
+
+from __future__ import annotations
+
+import torch
+
+from ....guards.source import CellContents, SequenceItem, SlotSource, Source
+from ...pycode.resume import ResumePoint, SuspendedFrame
+from ...values.base import Value
+from ...values.containers.sequence import Sequence
+from ...values.functions.cell import CellValue
+from ...values.tensor.symbolic_number import SymbolicNumber
+from ...values.tensor.tensor import TensorValue
+from ..capture import Capture
+from ..interpreter.outcome import BreakExit, BrokenFrame
+from .variation import Beginnings, Variation
+
+# breaks that take a number from a tensor: it differs each time
+NUMBERS = ("data-dependent-value", "data-dependent-branch")
+
+
+def expect(variation: Variation, capture: Capture, frames: tuple[SuspendedFrame, ...]) -> None:
+    """Records in the variation of a continuation's site what varies in the state that it is given
+    (see pycode/resume.py)."""
+    exit_ = capture.exit
+    if not isinstance(exit_, BreakExit):
+        return
+    known = capture.trace.symbols.variation.by_beginning()
+    root: Source = SlotSource(0, "state")
+    for suspended, frame in zip(frames, exit_.frames, strict=False):
+        values = state_values(suspended.point, frame)
+        for index, value in enumerate(values):
+            if value is not None:
+                expect_variation(variation, known, value, SequenceItem(root, index))
+        if frame is exit_.frames[-1] and values and exit_.reason.reason.id in NUMBERS:
+            variation.expect_number(SequenceItem(root, len(values) - 1))
+        root = SequenceItem(root, len(values))
+
+
+def state_values(point: ResumePoint, frame: BrokenFrame) -> list[Value | None]:
+    """The values of the items of a frame's state; None for results of the instruction."""
+    stack = [
+        frame.stack[position] if position < len(frame.stack) else None
+        for position in range(len(point.stack))
+    ]
+    kept = [value for value, kind in zip(stack, point.stack, strict=True) if kind != "null"]
+    return [*(frame.slots[slot] for slot in sorted(point.bound)), *kept]
+
+
+def expect_variation(
+    variation: Variation,
+    known: Beginnings,
+    value: Value,
+    path: Source,
+    around: tuple[Value, ...] = (),
+) -> None:
+    """Records what varies in a value and in its parts. `around`: the values that contain it, since
+    it may contain them."""
+    if isinstance(value, TensorValue):
+        dims = [dim for dim, size in enumerate(value.fake.shape) if isinstance(size, torch.SymInt)]
+        if dims:
+            variation.expect_dims(path, value.fake.dim(), dims)
+    elif isinstance(value, SymbolicNumber):
+        variation.expect_number(path)
+    elif (
+        isinstance(value, Sequence)
+        and value not in around
+        and getattr(value, "unread", None) is None
+    ):
+        for index, item in enumerate(value.items):
+            expect_variation(variation, known, item, SequenceItem(path, index), (*around, value))
+    elif isinstance(value, CellValue) and value.contents is not None:
+        if value not in around:
+            expect_variation(variation, known, value.contents, CellContents(path), (*around, value))
+    if value.source is not None:
+        variation.under(known, value.source, path)

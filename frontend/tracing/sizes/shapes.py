@@ -1,0 +1,508 @@
+"""Shapes: the symbols of one capture: numbers that vary, numbers that follow from them, and the
+facts relied on.
+
+In: tensors and numbers that are to be symbolic. Out: fake tensors and values with torch's symbols,
+and the guards on them. Only captures with a symbol load this module: torch's symbolic shapes take
+half a second to import.
+"""
+
+from __future__ import annotations
+
+import functools
+import types
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from dataclasses import dataclass
+from typing import Any
+
+import sympy
+import torch
+import torch._guards
+import torch.fx
+from torch._subclasses.fake_tensor import FakeTensorMode
+from torch.fx.experimental import _config
+from torch.fx.experimental.symbolic_shapes import (
+    ConstraintViolationError,
+    DimDynamic,
+    GuardOnDataDependentSymNode,
+    PendingUnbackedSymbolNotFound,
+    ShapeEnv,
+    StatelessSymbolicContext,
+    compute_unbacked_bindings,
+)
+from torch.utils._sympy.interp import sympy_interp
+from torch.utils._sympy.numbers import int_oo
+from torch.utils._sympy.printers import PythonPrinter
+from torch.utils._sympy.reference import PythonReferenceAnalysis
+from torch.utils._sympy.value_ranges import ValueRanges
+
+from ....errors import FramejitError, GraphBreak
+from ....guards.guard import Guard, Kind, ShapeExpr, TensorSpec
+from ....guards.kinds.shape import compile_relation
+from ....guards.source import Source, TensorProperty
+from ....options import Options
+from ...values.base import Value
+from ...values.constant import Constant
+from ...values.tensor.dynamic_marks import Mark
+from ...values.tensor.symbolic_number import SYMBOLIC, Symbol, SymbolicNumber
+from ...values.tensor.tensor import TensorValue
+from ..fake_tensors.fake_rules import FakeRules
+from ..fake_tensors.size_oblivious import is_size_oblivious
+from .number_nodes import NodeRecorder, NumberGraph, RecordedNumber
+from .shape_guards import GuardOrigin, RecordedGuards, backend_as_origin
+
+
+class GuardPrinter(PythonPrinter):
+    """Prints symbolic expressions as Python over the names that guards/kinds/shape.py defines, with
+    exact floats."""
+
+    def _print_Float(self, expr: Any) -> str:
+        return repr(float(expr))
+
+    def _print_ToFloat(self, expr: Any) -> str:
+        return f"ToFloat({self._print(expr.args[0])})"
+
+
+class MarkError(FramejitError, ConstraintViolationError):
+    """A user's mark of a dimension does not hold. Also torch's error of that meaning, for those who
+    catch it."""
+
+
+class NamedSource(torch._guards.Source):
+    """A source of framejit's in the form that torch's symbols need: a name."""
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+
+    def __hash__(self) -> int:
+        return hash(self.text)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, NamedSource) and self.text == other.text
+
+
+def _as_torch_has_it(name: str, answer: Callable[[NamedSource], Any]) -> None:
+    """Defines a method that is a property in some versions of torch's Source."""
+    is_method = isinstance(vars(torch._guards.Source)[name], types.FunctionType)
+    setattr(NamedSource, name, answer if is_method else property(answer))
+
+
+_as_torch_has_it("name", lambda self: self.text)
+_as_torch_has_it("guard_source", lambda self: torch._guards.GuardSource.LOCAL)
+
+
+@dataclass(frozen=True)
+class SizeFact:
+    """A number at a path, and the symbolic number for it."""
+
+    source: Source
+    sym: Symbol
+
+
+@dataclass(frozen=True)
+class SpecialisedNumber:
+    """A number that was to vary and is guarded now: its path, its value, and the user's line that
+    needed it."""
+
+    source: Source
+    number: Any
+    line: str
+    mark: Mark | None
+    operator: str = ""  # at which a backend needed it, "" if the program did
+
+
+class Symbols(ShapeEnv):
+    """A ShapeEnv whose storage offsets may be zero: torch makes the symbols of tensors greater than
+    zero."""
+
+    def create_symbol(
+        self, val: Any, source: torch._guards.Source, *args: Any, **kwargs: Any
+    ) -> Any:
+        if val == 0 and getattr(getattr(source, "prop", None), "name", "") == "STORAGE_OFFSET":
+            return sympy.S.Zero
+        return super().create_symbol(val, source, *args, **kwargs)
+
+
+class Shapes:
+    """Torch's ShapeEnv for one capture, and the values that stand for its symbols."""
+
+    def __init__(self, options: Options, mode: FakeTensorMode, where: Callable[[], str]) -> None:
+        self.env = Symbols(
+            specialize_zero_one=False,
+            duck_shape=options.dynamic is True,
+            allow_scalar_outputs=options.capture_scalar_outputs,
+            allow_dynamic_output_shape_ops=options.capture_dynamic_output_shape_ops,
+        )
+        self.asked_for = self.env.guards = RecordedGuards(lambda: GuardOrigin(where()))
+        mode.shape_env = self.env
+        # with symbols, making and reading its entries takes longer than running the operators
+        mode.cache_enabled = False
+        self.quick = FakeRules(mode)
+        self.where = where
+        # by the program, when the backend began
+        self.relied_on_before: frozenset[sympy.Symbol] | None = None
+        self.asked = 0  # times that torch has calculated or compared with symbols
+        self.homes: dict[sympy.Symbol, SymbolicNumber] = {}  # where a symbol's number is found
+        self.facts: list[SizeFact] = []
+        self.ranges: list[tuple[sympy.Symbol, Mark]] = []
+        self.marks: dict[sympy.Symbol, Mark] = {}
+        self.positive: dict[
+            sympy.Symbol, str
+        ] = {}  # sizes that must not be zero, which torch takes for granted without a guard
+
+    # what varies
+
+    def fake(
+        self, mode: FakeTensorMode, real: torch.Tensor, source: Source, dims: dict[int, Mark | None]
+    ) -> torch.Tensor:
+        """A fake tensor with symbols for the sizes of `dims`. Raises MarkError for a size outside
+        its mark."""
+        for dim, mark in dims.items():
+            check_mark(real, source, dim, mark)
+        ways = [DimDynamic.DUCK if self.env.duck_shape else DimDynamic.DYNAMIC] * real.dim()
+        context: StatelessSymbolicContext[Any, Any] = StatelessSymbolicContext(
+            dynamic_sizes=[
+                way if dim in dims else DimDynamic.STATIC for dim, way in enumerate(ways)
+            ],
+            constraint_sizes=[None] * real.dim(),
+        )
+        fake = mode.from_tensor(
+            real, static_shapes=False, source=NamedSource(source.name), symbolic_context=context
+        )
+        for dim, size in enumerate(fake.shape):
+            self._note_number(TensorProperty(source, "size", dim), size)
+            if dims.get(dim) is not None:
+                self._mark(size, dims[dim])
+        self._note_strides(fake, source)
+        return fake
+
+    def found_by_a_view(self, fake: torch.Tensor, source: Source) -> None:
+        """Gives a tensor without symbols those of its view, where the view was an input before."""
+        if fake._has_symbolic_sizes_strides and fake.layout is torch.strided and not fake.is_nested:
+            for dim, size in enumerate(fake.shape):
+                self._note_number(TensorProperty(source, "size", dim), size)
+            self._note_strides(fake, source)
+
+    def _note_strides(self, fake: torch.Tensor, source: Source) -> None:
+        for dim, stride in enumerate(fake.stride()):
+            self._note_number(TensorProperty(source, "stride", dim), stride)
+        self._note_number(TensorProperty(source, "storage_offset", 0), fake.storage_offset())
+
+    def input(self, number: int | float, source: Source) -> SymbolicNumber:
+        """The value of a number that the program is given."""
+        named = NamedSource(source.name)
+        symbol = self.env.create_unspecified_symbol(number, named, DimDynamic.DYNAMIC)
+        make: Callable[..., Any] = (
+            self.env.create_symintnode if type(number) is int else self.env.create_symfloatnode
+        )
+        sym = make(symbol, hint=number, source=named)
+        value = self.homes[symbol] = SymbolicNumber(self, sym, source)
+        self.facts.append(SizeFact(source, sym))
+        return value
+
+    def _note_number(self, source: Source, number: int | torch.SymInt) -> None:
+        if isinstance(number, torch.SymInt):
+            self.facts.append(SizeFact(source, number))
+            expr = number.node.expr
+            if isinstance(expr, sympy.Symbol):
+                self.homes.setdefault(expr, SymbolicNumber(self, number, source))
+
+    def _mark(self, size: Any, mark: Mark | None) -> None:
+        if (
+            mark is None
+            or not isinstance(size, torch.SymInt)
+            or not isinstance(size.node.expr, sympy.Symbol)
+        ):
+            return
+        symbol = size.node.expr
+        self.marks[symbol] = mark
+        if mark.min is not None or mark.max is not None:
+            self.ranges.append((symbol, mark))
+            lower = mark.min if mark.min is not None else 0
+            upper = mark.max if mark.max is not None else int_oo
+            self.env.var_to_range[symbol] = ValueRanges(lower, upper)
+
+    # values
+
+    def number(
+        self,
+        result: Any,
+        function: Callable[..., Any] | None = None,
+        operands: tuple[Value, ...] = (),
+        node: torch.fx.Node | None = None,
+    ) -> Value:
+        """The value of a number that torch calculated, symbolic or not."""
+        fixed = as_python_number(result)
+        if fixed is not None:
+            return Constant(fixed)
+        self.asked += 1
+        home = self.homes.get(result.node.expr) if function is None and node is None else None
+        value = home or SymbolicNumber(self, result, None, function, operands, node)
+        if node is not None and isinstance(result.node.expr, sympy.Symbol):
+            self.homes.setdefault(result.node.expr, value)
+        return value
+
+    def bind(self, node: torch.fx.Node, result: Any) -> None:
+        """Records the symbols for numbers known only at run time that a node creates, for those who
+        run the graph on fake tensors again."""
+        try:
+            fresh = compute_unbacked_bindings(self.env, result)
+        except PendingUnbackedSymbolNotFound:  # the operator made one and did not use it
+            self.env.pending_fresh_unbacked_symbols.clear()
+            return
+        if fresh:
+            node.meta["unbacked_bindings"] = fresh
+
+    def measure(self, tensor: TensorValue) -> None:
+        """Makes a tensor of the graph the source where symbols are found that are its sizes and are
+        found nowhere else."""
+        for dim, size in enumerate(tensor.fake.shape):
+            if (
+                isinstance(size, torch.SymInt)
+                and isinstance(size.node.expr, sympy.Symbol)
+                and size.node.expr not in self.homes
+            ):
+                self.homes[size.node.expr] = SymbolicNumber(
+                    self, size, None, torch.Tensor.size, (tensor, Constant(dim))
+                )
+
+    def decide(self, sym: Symbol | bool) -> bool:
+        return bool(self._ask(sym, bool))
+
+    def specialise(self, sym: Symbol) -> Any:
+        return self._ask(sym, PYTHON[type(sym)])
+
+    def is_fixed(self, sym: Symbol) -> bool:
+        """Whether a number that was to vary is guarded to be one number."""
+        return bool(self._simplest(sym.node.expr).is_number)
+
+    def _ask(self, sym: Symbol | bool, function: Callable[[Any], Any]) -> Any:
+        self.asked += 1
+        try:
+            answer = function(sym)
+        except GuardOnDataDependentSymNode as error:
+            raise GraphBreak(
+                "data-dependent-value", f"a number ({sym}) that depends on a tensor's values"
+            ) from error
+        return answer
+
+    def rely_on_sign(self, sym: Symbol) -> None:
+        for symbol in sym.node.expr.free_symbols:
+            if symbol.is_positive:
+                self.positive.setdefault(symbol, self.where())
+
+    @contextmanager
+    def asking(self, target: Any) -> Iterator[None]:
+        """Surrounds the run of an operator on fake tensors. Its questions about sizes of 0 and 1
+        are guarded only where they matter."""
+        with self.quick, AS_UNKNOWN() if is_size_oblivious(target) else nullcontext():
+            yield
+
+    def refuse(self, message: str) -> MarkError:
+        """The error for a mark that does not hold."""
+        return MarkError(message)
+
+    @contextmanager
+    def backend_at_work(self) -> Iterator[None]:
+        """Surrounds the backend: guards added there are attributed to it, not to the program."""
+        self.relied_on_before = self._relied_on()
+        before, self.asked_for.origin = self.asked_for.origin, backend_as_origin
+        try:
+            yield
+        finally:
+            self.asked_for.origin = before
+
+    def _relied_on(self) -> frozenset[sympy.Symbol]:
+        """Symbols that are one number by now."""
+        return frozenset(symbol for symbol in self.homes if self._simplest(symbol).is_number)
+
+    # in the graph, and in rebuilt code
+
+    def node(self, value: SymbolicNumber, graph: NumberGraph) -> torch.fx.Node:
+        """The node of the graph that gives a number."""
+        if value.node is not None and not value.node._erased:
+            return value.node
+        if value.source is not None:
+            value.node = graph.number_input(value)
+        elif value.function is not None:
+            operands = tuple(graph.argument(operand)[0] for operand in value.operands)
+            value.node = graph.number_call(
+                SYMBOLIC.get(value.function, value.function), operands, value.sym
+            )
+        else:
+            recorder = NodeRecorder(graph)
+            symbols = {
+                symbol: RecordedNumber(recorder, self.node(self.homes[symbol], graph))
+                for symbol in self._symbols(value.sym.node.expr)
+            }
+            value.node = sympy_interp(PythonReferenceAnalysis, symbols, value.sym.node.expr).node
+        return value.node
+
+    def calculation(self, value: SymbolicNumber) -> tuple[Callable[..., Any], list[Value]]:
+        """A function and its arguments that give a number that follows from sizes."""
+        expr = value.sym.node.expr
+        symbols = self._symbols(expr)
+        return compile_relation(PRINTER.doprint(expr), tuple(map(str, symbols))), [
+            self.homes[symbol] for symbol in symbols
+        ]
+
+    def _symbols(self, expr: sympy.Basic) -> list[sympy.Symbol]:
+        symbols = sorted(expr.free_symbols, key=str)
+        for symbol in symbols:
+            if symbol not in self.homes:
+                raise GraphBreak(
+                    "data-dependent-value", f"a number ({symbol}) that depends on a tensor's values"
+                )
+        return symbols
+
+    # guards
+
+    def guards(self) -> Iterator[Guard]:
+        """The guards on symbols; complete only when the backend is done."""
+        for fact in self.facts:
+            expr = self._simplest(fact.sym.node.expr)
+            home = self.homes.get(expr)
+            if home is not None and home.source == fact.source:
+                continue
+            symbols = fact.sym.node._expr.free_symbols  # before anything was said of them
+            line = next(filter(None, map(self._line_of, sorted(symbols, key=str))), "")
+            if expr.is_number:
+                yield Guard(fact.source, Kind.EQUALS, PYTHON[type(fact.sym)](fact.sym), line)
+            else:
+                yield self._relation(
+                    sympy.Eq(sympy.Symbol("here"), expr, evaluate=False),
+                    line,
+                    {"here": fact.source},
+                )
+        for symbol, mark in self.ranges:
+            if mark.min is not None:
+                yield self._relation(sympy.Ge(symbol, mark.min, evaluate=False), "")
+            if mark.max is not None:
+                yield self._relation(sympy.Le(symbol, mark.max, evaluate=False), "")
+        for symbol, line in self.positive.items():
+            if self._have_homes(symbol) and not self._simplest(symbol).is_number:
+                yield self._relation(sympy.Ge(symbol, 1, evaluate=False), line)
+        said = set()
+        for asked, origin in zip(self.asked_for, self.asked_for.origins, strict=True):
+            expr = self._simplest(asked.expr)
+            if expr in (sympy.true, True) or expr in said or not self._have_homes(expr):
+                continue
+            said.add(expr)
+            if self._is_value_of_floats(expr):
+                yield from self._each_as_now(expr, origin.line)
+            else:
+                yield self._relation(expr, origin.line)
+
+    def _is_value_of_floats(self, expr: Any) -> bool:
+        """Whether a fact is that a calculation with floats has one value. sympy rearranges it, and
+        then it rounds otherwise than Python's."""
+        if not isinstance(expr, sympy.Eq) or any(side.is_Symbol for side in expr.args):
+            return False
+        return any(
+            isinstance(self.homes[symbol].sym, torch.SymFloat) for symbol in expr.free_symbols
+        )
+
+    def _each_as_now(self, expr: Any, line: str) -> Iterator[Guard]:
+        """Each number in a calculation is what it is now."""
+        for symbol in sorted(expr.free_symbols, key=str):
+            value = self.homes[symbol]
+            assert value.source is not None
+            hint = PYTHON[type(value.sym)](value.sym.node.hint)
+            yield Guard(value.source, Kind.EQUALS, hint, line)
+
+    def _simplest(self, expr: Any) -> Any:
+        return self.env.replace(expr)
+
+    def _have_homes(self, expr: sympy.Basic) -> bool:
+        """Whether each symbol has a source from which its number is read. The others are checked by
+        the operators themselves."""
+        return all(
+            symbol in self.homes and self.homes[symbol].source is not None
+            for symbol in expr.free_symbols
+        )
+
+    def _relation(self, expr: Any, line: str, positions: dict[str, Source] | None = None) -> Guard:
+        sources = dict(positions or {})
+        for symbol in sorted(expr.free_symbols, key=str):
+            if str(symbol) not in sources:
+                source = self.homes[symbol].source
+                assert source is not None
+                sources[str(symbol)] = source
+        symbols = tuple(sources.items())
+        return Guard(symbols[0][1], Kind.SHAPE, ShapeExpr(PRINTER.doprint(expr), symbols), line)
+
+    def spec(self, spec: TensorSpec, fake: torch.Tensor) -> TensorSpec:
+        """A tensor's spec, with the numbers that are guarded by now."""
+        return TensorSpec(
+            spec.type,
+            spec.dtype,
+            spec.device,
+            spec.requires_grad,
+            spec.layout,
+            tuple(map(as_python_number, fake.shape)),
+            tuple(map(as_python_number, fake.stride())),
+            spec.keys,
+        )
+
+    def specialised_numbers(self) -> list[SpecialisedNumber]:
+        """The numbers that were to vary and are guarded."""
+        found = []
+        for symbol, value in self.homes.items():
+            if value.source is None or not self._simplest(symbol).is_number:
+                continue
+            by_backend = self.relied_on_before is not None and symbol not in self.relied_on_before
+            origin = self._last_origin(symbol) if by_backend else GuardOrigin(self._line_of(symbol))
+            found.append(
+                SpecialisedNumber(
+                    value.source,
+                    PYTHON[type(value.sym)](value.sym),
+                    origin.line,
+                    self.marks.get(symbol),
+                    origin.operator,
+                )
+            )
+        return found
+
+    def _line_of(self, symbol: sympy.Symbol) -> str:
+        """The user's line that first needed something of a symbol."""
+        return next((origin.line for origin in self._origins(symbol)), "")
+
+    def _last_origin(self, symbol: sympy.Symbol) -> GuardOrigin:
+        """The origin of the guard that made a symbol one number: no question about it follows."""
+        return next(reversed([GuardOrigin("", "the whole graph"), *self._origins(symbol)]))
+
+    def _origins(self, symbol: sympy.Symbol) -> Iterator[GuardOrigin]:
+        asked = zip(self.asked_for, self.asked_for.origins, strict=True)
+        return (origin for guard, origin in asked if symbol in guard.expr.free_symbols)
+
+
+PRINTER = GuardPrinter()
+CONFIG: Any = _config
+AS_UNKNOWN: Callable[[], AbstractContextManager[Any]] = functools.partial(
+    CONFIG.patch, backed_size_oblivious=True
+)
+PYTHON: dict[type, Callable[[Any], Any]] = {
+    torch.SymInt: int,
+    torch.SymFloat: float,
+    torch.SymBool: bool,
+}
+
+
+def as_python_number(number: Any) -> Any:
+    """A number that torch calculated as a Python number, None if it is symbolic."""
+    if not isinstance(number, torch.SymInt | torch.SymFloat | torch.SymBool):
+        return number
+    expr = number.node.expr
+    fixed = expr.is_number or expr in (sympy.true, sympy.false)
+    return PYTHON[type(number)](expr) if fixed else None
+
+
+def check_mark(real: torch.Tensor, source: Source, dim: int, mark: Mark | None) -> None:
+    if mark is None:
+        return
+    size = real.shape[dim]
+    if (mark.min is not None and size < mark.min) or (mark.max is not None and size > mark.max):
+        raise MarkError(
+            f"dimension {dim} of {source.name} has size {size}, outside of what mark_dynamic "
+            f"said: [{mark.min}, {mark.max}]"
+        )

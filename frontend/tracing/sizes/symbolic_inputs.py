@@ -1,0 +1,75 @@
+"""SymbolicInputs: decides which numbers of the program become symbols, and holds the symbols."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from ....guards.source import Source
+from ....options import Options
+from ....phases import Clock
+from ...values.base import Value
+from ...values.tensor.symbolic_number import can_be_symbol
+from ..fake_tensors.fake_execution import CaptureFakeMode
+from .variation import Variation
+
+if TYPE_CHECKING:
+    from .shapes import Shapes
+
+
+class SymbolicInputs:
+    """One symbol per path. `numbers`: every int and float that the program was given, symbolic or
+    not."""
+
+    def __init__(
+        self,
+        options: Options,
+        clock: Clock,
+        fake_mode: CaptureFakeMode,
+        variation: Variation,
+        where: Callable[[], str],
+    ) -> None:
+        self._options, self._clock, self._fake_mode, self._where = options, clock, fake_mode, where
+        self.variation = variation
+        self.numbers: dict[Source, Any] = {}
+        self._inputs: dict[Source, Value] = {}
+        self._shapes: Shapes | None = None
+        if options.capture_scalar_outputs or options.capture_dynamic_output_shape_ops:
+            self._load()  # operators ask for symbols from the first one on
+
+    @property
+    def exist(self) -> bool:
+        """Whether there is any symbol so far."""
+        return self._shapes is not None
+
+    @property
+    def shapes(self) -> Shapes:
+        """The symbols of this capture; their module is loaded by the first capture that has any."""
+        return self._shapes or self._load()
+
+    def _load(self) -> Shapes:
+        with self._clock.phase("imports"):
+            module = importlib.import_module(".shapes", __package__)
+        self._shapes = module.Shapes(self._options, self._fake_mode, self._where)
+        return self._shapes
+
+    def is_symbolic(self, source: Source, number: int | float) -> bool:
+        """Whether a number that the program is given is to be a symbol."""
+        options = self._options
+        self.numbers[source] = number
+        specialized = options.specialize_int if type(number) is int else options.specialize_float
+        if (
+            specialized
+            or not can_be_symbol(number)
+            or options.dynamic is False
+            or not options.automatic_dynamic_shapes
+        ):
+            return False
+        return self.variation.varies(source, number)
+
+    def input(self, number: int | float, source: Source) -> Value:
+        """The symbol of the number at a path."""
+        if source not in self._inputs:
+            self._inputs[source] = self.shapes.input(number, source)
+        return self._inputs[source]

@@ -1,0 +1,104 @@
+"""Variation: the sizes (by dimension) and numbers that are known to differ between the calls of one
+site.
+
+In: what each capture of the site found. Out: which of them the next capture makes dynamic. Imports
+no torch.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from typing import Any
+
+from ....guards.source import Source
+
+VARIES = object()  # stands for a number that differs from call to call
+UNKNOWN = -1  # a size that no call has shown yet
+# the tensors and numbers of a capture: by path, the sizes, or None for a number
+Beginnings = dict[Source, list[tuple[Source, tuple[int | None, ...] | None]]]
+
+
+class Variation:
+    """Sizes and numbers by their paths. None is a size that differs, VARIES a number that
+    differs."""
+
+    def __init__(self) -> None:
+        self.sizes: dict[Source, tuple[int | None, ...]] = {}
+        self.numbers: dict[Source, Any] = {}
+        self.captures = 0
+
+    def dims(self, source: Source, sizes: Sequence[int]) -> frozenset[int]:
+        """The dimensions of a tensor whose size differs between calls, this one included."""
+        known = self.sizes.get(source)
+        if known is None or len(known) != len(sizes):
+            return frozenset()
+        return frozenset(
+            dim
+            for dim, (old, new) in enumerate(zip(known, sizes, strict=True))
+            if old is None or old not in (new, UNKNOWN)
+        )
+
+    def varies(self, source: Source, number: int | float) -> bool:
+        """Whether a number differs between calls, this one included."""
+        known = self.numbers.get(source, number)
+        return (
+            known is VARIES
+            or type(known) is not type(number)
+            or not (known == number or (known != known and number != number))
+        )
+
+    def note_capture(
+        self, sizes: dict[Source, tuple[int, ...]], numbers: dict[Source, Any]
+    ) -> None:
+        """Records the sizes and numbers of an entry."""
+        self.captures += 1
+        for source, new in sizes.items():
+            varied = self.dims(source, new)
+            self.sizes[source] = tuple(
+                None if dim in varied else size for dim, size in enumerate(new)
+            )
+        for source, number in numbers.items():
+            self.numbers[source] = VARIES if self.varies(source, number) else number
+
+    def expect_dims(self, source: Source, rank: int, dims: Iterable[int]) -> None:
+        """Declares beforehand that sizes will differ. The other sizes of that tensor are static."""
+        known = self.sizes.get(source, ())
+        if len(known) != rank:
+            known = (UNKNOWN,) * rank
+        self.sizes[source] = tuple(None if dim in dims else old for dim, old in enumerate(known))
+
+    def expect_number(self, source: Source) -> None:
+        """Declares beforehand that a number will differ."""
+        self.numbers[source] = VARIES
+
+    def by_beginning(self) -> Beginnings:
+        """Everything known to differ, by each prefix of its path."""
+        found: Beginnings = {}
+        sizes = ((source, sizes) for source, sizes in self.sizes.items() if None in sizes)
+        numbers = ((source, None) for source, number in self.numbers.items() if number is VARIES)
+        for source, differs in itertools.chain(sizes, numbers):
+            beginning: Source | None = source
+            while beginning is not None:
+                found.setdefault(beginning, []).append((source, differs))
+                beginning = beginning.base
+        return found
+
+    def under(self, known: Beginnings, root: Source, path: Source) -> None:
+        """Copies what `known` knows below `root`, which is at `path` here."""
+        for source, sizes in known.get(root, ()):
+            if sizes is None:
+                self.expect_number(replace_root(source, root, path))
+            else:
+                varied = [dim for dim, size in enumerate(sizes) if size is None]
+                self.expect_dims(replace_root(source, root, path), len(sizes), varied)
+
+
+def replace_root(source: Source, root: Source, path: Source) -> Source:
+    """The path with its beginning `root` replaced."""
+    if source == root:
+        return path
+    base = source.base
+    assert base is not None, "root is a beginning of source"
+    return replace(source, of=replace_root(base, root, path))  # type: ignore[call-arg]

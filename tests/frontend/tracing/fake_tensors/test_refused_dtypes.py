@@ -1,0 +1,53 @@
+"""Operators without a kernel for the dtype they are given raise eager's error, at their line, on
+each backend."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+import torch.nn.functional as F
+
+from ...semantics.harness import strict_compile
+
+REFUSED = {
+    "abs of bool": (torch.abs, torch.bool), "round of bool": (torch.Tensor.round, torch.bool),
+    "clamp of bool": (lambda x: x.clamp(x, x), torch.bool), "relu of bool": (F.relu, torch.bool),
+    "frac of int": (torch.frac, torch.int64), "silu of int": (F.silu, torch.int64),
+    "softmax of int": (lambda x: F.softmax(x, -1), torch.int32), "std of int": (torch.std, torch.int64),
+    "log_softmax of int": (lambda x: x.log_softmax(-1), torch.int64), "logsigmoid of int": (F.logsigmoid, torch.int64),
+    "hardshrink of int": (F.hardshrink, torch.uint8), "threshold of bool": (lambda x: F.threshold(x, 0, 1), torch.bool),
+    "smooth_l1_loss of int": (lambda x: F.smooth_l1_loss(x, x), torch.int64),
+    "resized int": (lambda x: F.interpolate(x[None, None], scale_factor=2), torch.int64),
+    "mse_loss of complex": (lambda x: F.mse_loss(x, x), torch.complex64), "nansum of complex": (torch.nansum, torch.complex64),
+    "log_ndtr of half": (torch.special.log_ndtr, torch.float16),
+}  # fmt: skip
+TAKEN = {
+    "softmax of int in float": (lambda x: F.softmax(x, -1, dtype=torch.float32), torch.int64),
+    "abs of int": (torch.abs, torch.int64), "clamp of int": (lambda x: x.clamp(0, 1), torch.int64),
+    "relu of int": (F.relu, torch.int32), "nansum of int": (torch.nansum, torch.int64),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("backend", ["eager", "native"])
+@pytest.mark.parametrize(("function", "dtype"), REFUSED.values(), ids=REFUSED)
+def test_refused(function, dtype, backend):
+    def run(x, log):
+        log.append(x + x)
+        return function(x)
+
+    x, messages, logs = torch.ones(3, 4).to(dtype), [], []
+    for fn in (run, strict_compile(run, backend=backend)):
+        log = []
+        with pytest.raises(Exception) as caught:
+            fn(x, log)
+        messages.append((type(caught.value), str(caught.value)))
+        logs.append(log)
+    assert messages[0] == messages[1]
+    assert torch.equal(logs[0][0], logs[1][0])
+
+
+@pytest.mark.parametrize(("function", "dtype"), TAKEN.values(), ids=TAKEN)
+def test_taken(function, dtype):
+    x = torch.ones(3, 4).to(dtype)
+    compiled = strict_compile(lambda x: function(x) + 1, fullgraph=True)
+    assert torch.equal(compiled(x), function(x) + 1)

@@ -1,0 +1,242 @@
+"""A branch on a tensor of which one side raises: the other one is expected, and where that is wrong
+the frame starts over in eager.
+
+PYTEST_DONT_REWRITE: `assert` in a compiled function must be Python's own.
+"""
+
+from __future__ import annotations
+
+import contextlib
+
+import pytest
+import torch
+from framejit import events
+
+from ...semantics.harness import capture_events, check, strict_compile, vec
+
+NEGATIVE = -torch.ones(2)
+
+
+def asserted(x, log):
+    log.append(1)
+    assert (x > 0).all(), f"negative: {x.tolist()}"
+    log.append(2)
+    return x + 1
+
+
+def raised(x, log):
+    y = x * 2
+    log.append(y)
+    if torch.any(y < 0):
+        total = y.sum().item()
+        raise ValueError(f"sum {total}" if total > -10 else "much")
+    return y + 1
+
+
+def raised_on_the_way_on(x, log):
+    if (x > 0).all():
+        log.append(x)
+        return x * 2
+    log.append("bad")
+    raise ValueError("bad")
+
+
+def number(x, log):
+    assert x.sum() + 2
+    return x - 1
+
+
+def in_callees(x, log):
+    y = asserted(x + 0.5, log)
+    log.append("between")
+    return raised(y, log) * 2
+
+
+def random_before(x, log):
+    noise = torch.rand(2)
+    asserted(x, log)
+    return x + noise, torch.rand(1)
+
+
+def under_with(x, log):
+    with torch.no_grad():
+        assert (x > 0).all()
+        y = x * 2
+    return y
+
+
+def behind_finally(x, log):
+    try:
+        assert (x > 0).all()
+    finally:
+        log.append("finally")
+    return x * 3
+
+
+def in_a_comprehension(x, log):
+    return [asserted(x * n, log) for n in (1, 2)]
+
+
+def in_a_generator(x, log):
+    def parts():
+        for n in range(2):
+            yield asserted(x + n, log)
+
+    return sum(parts())
+
+
+def nested(x, log):
+    if len(log) < 5:
+        if (x < 0).any():
+            if x.dim() == 1:
+                raise KeyError(x.dim())
+            raise ValueError("several dimensions")
+        x = x + 1
+    return x
+
+
+FUNCTIONS = [asserted, raised, raised_on_the_way_on, number, in_callees, random_before, under_with, behind_finally, in_a_comprehension,
+             in_a_generator, nested]  # fmt: skip
+
+
+@pytest.mark.parametrize("function", FUNCTIONS)
+def test_one_graph(function):
+    check(function, vec(2), [], fullgraph=True)
+
+
+@pytest.mark.parametrize("function", FUNCTIONS)
+def test_what_was_not_expected_is_eagers(function):
+    check(function, NEGATIVE, [], graphs=None, breaks=None)
+
+
+@pytest.mark.parametrize("backend", ["eager", "aot_eager", "native"])
+def test_sometimes_right_sometimes_not(backend):
+    def f(x, log):
+        noise = torch.rand(2)
+        log.append(1)
+        assert not torch.isnan(x).any(), "nan"
+        return (x * 2 + noise).relu()
+
+    compiled = strict_compile(f, backend=backend)
+    log, expected = [], []
+    for x in (vec(2), NEGATIVE, torch.full((2,), torch.nan), vec(2)):
+        outcomes = []
+        for call, kept in ((f, expected), (compiled, log)):
+            torch.manual_seed(0)
+            try:
+                outcomes.append(call(x, kept).tolist())
+            except AssertionError as error:
+                outcomes.append(str(error))
+            outcomes.append(torch.rand(1).item())
+        assert outcomes[:2] == outcomes[2:]
+    assert compiled.framejit.compiles == 1 and log == expected
+
+
+def test_gradients():
+    def f(x, weight):
+        y = x * weight
+        assert (y != 0).all()
+        return y.sin()
+
+    check(f, vec(2, grad=True), vec(2, grad=True), backward=True)
+    check(f, vec(2, grad=True), vec(2, grad=True), backward=True, backend="aot_eager")
+
+
+def caught(x, log):
+    try:
+        return asserted(x, log)
+    except AssertionError:
+        return x * 3
+
+
+def caught_as_another(x, log):
+    try:
+        y = raised(x, log)
+    except NotImplementedError:
+        y = x
+    return y.sin()
+
+
+@pytest.mark.parametrize("function", [caught, caught_as_another])
+def test_what_may_be_caught_is_expected_until_that_is_wrong(function):
+    check(function, vec(2), [], fullgraph=True)
+    check(function, NEGATIVE, [], graphs=None, breaks=None, again=False)
+
+
+@pytest.mark.parametrize("backend", ["eager", "aot_eager"])
+def test_one_that_was_expected_in_vain_becomes_a_break(backend):
+    compiled = strict_compile(caught, backend=backend)
+    seen = capture_events(compiled)
+    log, expected = [], []
+    counts = []
+    for x in (vec(2), NEGATIVE, vec(2), NEGATIVE, vec(2), NEGATIVE):
+        assert compiled(x, log).tolist() == caught(x, expected).tolist()
+        counts.append(compiled.framejit.compiles)
+    assert log == expected and counts[3] == counts[-1] <= 8
+    assert [event.reason_id for event in seen if isinstance(event, events.Break)].count(
+        "data-dependent-branch"
+    ) == 2  # in f, and in the callee
+
+
+def suppressed(x, log):
+    with contextlib.suppress(AssertionError):
+        log.append(1)
+        if (x > 0).all():
+            return x + 1
+        log.append(2)
+    return x * 2
+
+
+def returns_early(x, log):
+    if (x < 0).any():
+        log.append("negative")
+        return x
+    return x + 1
+
+
+def caught_in_the_same_frame(x, log):
+    try:
+        if (x < 0).any():
+            raise ValueError("negative")
+    except ValueError as error:
+        log.append(str(error))
+    return x + 1
+
+
+@pytest.mark.parametrize("function", [caught_in_the_same_frame, suppressed, returns_early])
+@pytest.mark.parametrize("x", [vec(2), NEGATIVE], ids=["expected", "not"])
+def test_a_branch_where_both_sides_go_on_is_a_break(function, x):
+    check(function, x, [], graphs=None, breaks=("data-dependent-branch",))
+
+
+WRITES = {
+    "counted": lambda x, state: state.add_(1),
+    "statistics": lambda x, state: torch.nn.functional.batch_norm(
+        x[:, None], state[:1], state[1:], training=True
+    ),
+    "foreach": lambda x, state: torch._foreach_add_([state], [x]),
+}
+
+
+@pytest.mark.parametrize("name", WRITES)
+def test_a_graph_that_writes_breaks_instead(name):
+    write = WRITES[name]
+
+    def f(x, state):
+        write(x, state)
+        assert (x > 0).all()
+        return x + state
+
+    check(f, vec(2), vec(2), graphs=2, breaks=("data-dependent-branch",))
+    check(f, NEGATIVE, vec(2), graphs=None, breaks=None)
+
+
+def test_inside_a_piece_of_a_graph():
+    def f(x):
+        def inner(t):
+            assert (t > 0).all()
+            return t.sin()
+
+        return torch.utils.checkpoint.checkpoint(inner, x * 2, use_reentrant=False)
+
+    check(f, vec(2, grad=True), graphs=None, breaks=None, backward=True)
