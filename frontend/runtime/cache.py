@@ -282,9 +282,10 @@ class Cache:
     def tiers(self) -> list[Tier]:
         return [site.data.tier for site in self.sites() if isinstance(site.data, CompileUnit)]
 
-    def has_compiled_gradients(self) -> bool:
-        """Whether a backward pass may have been compiled."""
-        return self.savings.has_compiled_gradients
+    @property
+    def compiled_graphs(self) -> int:
+        """How many graphs a backend has compiled, so that a backward pass may be compiled too."""
+        return self.savings.compiled_graphs
 
     def say_eager(self, compiled_s: float, eager_s: float, calls: int) -> None:
         unit: CompileUnit = self.root.data
