@@ -118,6 +118,8 @@ class Cache:
             return Entry(None, None, None, not seen_by.below, None)
         if stays_in_python(unit.decoded.code):
             return Entry(None, None, unit.decoded.code, False, None)  # itself, with the hook off
+        if self.probe is None and self.policy.must_wait(site, unit):
+            return Entry(once=True)
         if not self.lock.acquire(site):
             return Entry(
                 once=True
@@ -221,9 +223,12 @@ class Cache:
         )
         outdated = functools.partial(weak_method(self._sites, "forget"), weakref.ref(unit))
         compilation = Compilation(unit, function, slots, self.options, observer, rest, outdated)
+        started = time.monotonic()
         entry = compilation.run()
         self.savings.add_entry(entry, observer.number)
         if compilation.has_tensor_work:
+            if not unit.tier.hot:
+                self.policy.account.charge_graph(time.monotonic() - started)
             unit.idle.found_work()
             self._sites.idle_after(unit.decoded.code).found_work()
         elif unit.frames or (entry.function is None and entry.code is None):
@@ -266,8 +271,7 @@ class Cache:
 
     def _start_contest(self) -> None:
         """Compares whole calls with eager's, once nothing is compiled any more."""
-        asked = self.options.compare_calls and self.options.backend == "autotune"
-        if asked and not self.options.fullgraph and self.options.mode == "default":
+        if self.options.compares_calls:
             self.handle.contest = Contest(weakref.ref(self))
         self.handle.unmeasured = 0
 
