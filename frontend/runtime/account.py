@@ -103,8 +103,8 @@ class Account:
             )
         if not self.may_begin:
             return (
-                f"{FREE_GRAPHS} graphs are compiled; further ones may take {self._share:.0%} of the "
-                "program's time, and run in eager until then. "
+                f"{FREE_GRAPHS} graphs are compiled; further ones may take {self._share:.0%} of "
+                "the program's time, and run in eager until then. "
                 "options={'compile_budget': float('inf')} compiles all at once"
             )
         return (
