@@ -152,9 +152,10 @@ class Options:
 
     @property
     def is_economical(self) -> bool:
-        """Whether code beyond the first compiles has to be worth it: with default settings, unless
-        the user asks for graphs to be compiled at once."""
-        return self.compares_calls and dict(self.backend_options).get("patience") != 0
+        """Whether graphs beyond the first ones have to be worth compiling: with default settings,
+        unless the user asks for graphs to be compiled at once, or for an error at a recompile."""
+        at_once = dict(self.backend_options).get("patience") == 0
+        return self.compares_calls and not at_once and not self.error_on_recompile
 
     @property
     def suppresses_errors(self) -> bool:

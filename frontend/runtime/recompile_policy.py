@@ -46,8 +46,9 @@ class RecompilePolicy:
 
     def must_wait(self, site: Site, unit: CompileUnit) -> bool:
         """Whether nothing may be compiled now, whatever a call needs. Tells the user. Code whose
-        graph has run for long enough is compiled in any case."""
-        if self.account.may_begin or unit.tier.hot:
+        graph has run for long enough is compiled in any case, and under the stance
+        "fail_on_recompile" the call goes on to the error."""
+        if self.account.may_begin or unit.tier.hot or stance() == "fail_on_recompile":
             return False
         self._postpone(site, unit, self.account.refusal)
         return True

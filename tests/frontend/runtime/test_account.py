@@ -7,7 +7,7 @@ import math
 import framejit
 import pytest
 import torch
-from framejit.errors import FramejitWarning
+from framejit.errors import FramejitWarning, RecompileError
 from framejit.events import Chosen, Skipped
 from framejit.frontend.runtime import account
 from framejit.frontend.runtime.account import FIRST_CALLS, FREE_GRAPHS, FREE_VERSIONS, Account
@@ -118,6 +118,19 @@ def test_a_loop_of_many_graphs(how, all_at_once):
     else:
         assert compiles[-1] <= FREE_GRAPHS + 4
         assert "further ones may take" in str(handle.framejit.explain().details())
+
+
+@pytest.mark.parametrize("asked", ["error_on_recompile", "stance"])
+def test_an_error_that_the_user_asked_for_is_raised_behind_the_first_graphs(asked):
+    with framejit.config.patch(error_on_recompile=asked == "error_on_recompile"):
+        handle = framejit.compile(lambda x: search(x + 1, 30), backend="autotune")
+    handle(X)
+    with pytest.raises(RecompileError):
+        if asked == "stance":
+            with framejit.set_stance("fail_on_recompile"):
+                handle(X.double())
+        else:
+            handle(X.double())
 
 
 def by_text(x, text):
