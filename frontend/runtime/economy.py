@@ -40,8 +40,9 @@ class ContestHost(Protocol):
     """The interface that a contest needs of a handle's cache."""
 
     compiles: int
-    compiled_graphs: int  # by a backend, so far
 
+    @property
+    def compiled_graphs(self) -> int: ...  # by a backend, so far
     def tiers(self) -> Iterable[Tier]: ...
     def say_eager(self, compiled_s: float, eager_s: float, calls: int) -> None: ...
     def end_contest(self) -> None: ...
