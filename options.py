@@ -145,6 +145,19 @@ class Options:
     probe: Any = None  # of frontend/runtime/probe.py: compiled code tells it what its parts take
 
     @property
+    def compares_calls(self) -> bool:
+        """Whether calls that are slower than eager's run in eager: with default settings."""
+        default = self.backend == "autotune" and self.mode == "default" and not self.fullgraph
+        return default and self.compare_calls
+
+    @property
+    def is_economical(self) -> bool:
+        """Whether graphs beyond the first ones have to be worth compiling: with default settings,
+        unless the user asks for graphs to be compiled at once, or for an error at a recompile."""
+        at_once = dict(self.backend_options).get("patience") == 0
+        return self.compares_calls and not at_once and not self.error_on_recompile
+
+    @property
     def suppresses_errors(self) -> bool:
         """Whether a backend that fails costs a warning only."""
         return (

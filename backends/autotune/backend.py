@@ -64,8 +64,8 @@ def autotune(
             report.chosen(
                 EAGER, f"for now: others are tried after {due_s:.2g} s in this graph", (), (), 0.0
             )
-            tier.wait(due_s)
-            return WaitingGraph(gm.forward, due_s, expected.share, tier.promote)
+            tier.wait(due_s * expected.share)
+            return WaitingGraph(gm.forward, due_s * expected.share, tier.promote)
     # compilers get some of these on separate memory
     inputs = gm.meta.pop("inputs", example_inputs)
     tuning = Tuning(gm, example_inputs, plan, picked, report)

@@ -92,13 +92,13 @@ def sizes(node: torch.fx.Node) -> list[float]:
 
 
 class WaitingGraph:
-    """Runs a graph as captured, and requests a compile once it has run for `due_s` seconds. share:
-    the fraction of a call's time that is measured here."""
+    """Runs a graph as captured, and requests a compile once its forward pass has run for `due_s`
+    seconds."""
 
     def __init__(
-        self, forward: Callable[..., Any], due_s: float, share: float, promote: Callable[[], None]
+        self, forward: Callable[..., Any], due_s: float, promote: Callable[[], None]
     ) -> None:
-        self.forward, self.due_s, self.share, self.promote = forward, due_s, share, promote
+        self.forward, self.due_s, self.promote = forward, due_s, promote
         self.calls, self.least_s = 0, math.inf
 
     def __call__(self, *args: Any) -> Any:
@@ -106,7 +106,7 @@ class WaitingGraph:
         result = self.forward(*args)
         self.least_s = min(self.least_s, time.perf_counter() - start)
         self.calls += 1
-        if self.calls >= FEWEST and self.calls * self.least_s >= self.due_s * self.share:
+        if self.calls >= FEWEST and self.calls * self.least_s >= self.due_s:
             self.calls = -(1 << 62)  # once
             self.promote()
         return result

@@ -12,6 +12,7 @@ import time
 FIRST_CALLS = 2  # calls of a function whose compiles are not charged
 USUAL_VERSIONS = 2  # versions of a site: with static sizes, and with dynamic ones
 FREE_VERSIONS = 12  # further versions of a handle that are not charged
+FREE_GRAPHS = 12  # of a handle with default settings, before each further one is charged
 # compiled versions, beyond the first of each site, after which the user is warned
 WARN_AFTER_VERSIONS = 100
 WARN_AFTER_S = 30.0  # seconds of compiling them, after which the user is warned
@@ -19,13 +20,20 @@ WARN_AFTER_S = 30.0  # seconds of compiling them, after which the user is warned
 
 class Account:
     """Counts compiles and their seconds. Versions beyond the usual and the free ones may take the
-    fraction `share` of the program's time; with `budget_s`, that many seconds in total instead."""
+    fraction `share` of the program's time; with `budget_s`, that many seconds in total instead.
+    economical: so may every graph beyond the first ones, unless there is a budget. A function of
+    many breaks then gains nothing if it runs a few times, and is compiled part by part if it runs
+    for long."""
 
-    def __init__(self, share: float, budget_s: float | None = None) -> None:
+    def __init__(
+        self, share: float, budget_s: float | None = None, economical: bool = False
+    ) -> None:
         self._share, self._budget_s = share, budget_s
-        self._free = FREE_VERSIONS
+        self._economical = economical and budget_s is None
+        self._free, self._free_graphs = FREE_VERSIONS, FREE_GRAPHS
         self._start = time.monotonic()
-        self._charged_s = 0.0
+        self._charged_s = self._charged_graphs_s = 0.0
+        self._graphs, self._graphs_s = 0, 0.0
         self.seconds = self.again_s = 0.0
         self.again = 0
         self.has_warned = False  # whether the user was warned
@@ -45,6 +53,23 @@ class Account:
         if calls <= FIRST_CALLS or self._free > 0:
             return True
         return self._charged_s <= self._share * (time.monotonic() - self._start - self._charged_s)
+
+    @property
+    def may_begin(self) -> bool:
+        """Whether any site may compile now."""
+        if not self._economical or self._free_graphs > 0:
+            return True
+        running_s = time.monotonic() - self._start - self.seconds
+        next_s = self._graphs_s / self._graphs
+        return self._charged_graphs_s + next_s <= self._share * running_s
+
+    def charge_graph(self, seconds: float) -> None:
+        """Records the seconds of a compile that found tensor work."""
+        self._graphs += 1
+        self._graphs_s += seconds
+        if self._economical:
+            self._free_graphs -= 1
+            self._charged_graphs_s += seconds if self._free_graphs < 0 else 0.0
 
     def charge(self, versions: int, calls: int, seconds: float) -> None:
         """Records the seconds of a compile at a site that had this many versions before."""
@@ -75,6 +100,12 @@ class Account:
             return (
                 f"the {self._budget_s:g} s of compile_budget for compiling code again are spent; "
                 "a larger one brings it back"
+            )
+        if not self.may_begin:
+            return (
+                f"{FREE_GRAPHS} graphs are compiled; further ones may take {self._share:.0%} of "
+                "the program's time, and run in eager until then. "
+                "options={'compile_budget': float('inf')} compiles all at once"
             )
         return (
             f"compiling code again has taken {self._charged_s:.2f} s, more than {self._share:.0%} "

@@ -137,6 +137,8 @@ class Cache:
             return Entry(None, None, None, not seen_by.below, None)
         if stays_in_python(unit.decoded.code):
             return Entry(None, None, unit.decoded.code, False, None)  # itself, with the hook off
+        if self.probe is None and self.policy.must_wait(site, unit):
+            return Entry(once=True)
         if not self.lock.acquire(site):
             return Entry(
                 once=True
@@ -228,9 +230,12 @@ class Cache:
         compilation = Compilation(
             unit, call.function, call.slots, self.options, observer, rest, outdated
         )
+        started = time.monotonic()
         entry = compilation.run()
         self.savings.add_entry(entry, observer.number)
         if compilation.has_tensor_work:
+            if not unit.tier.hot:
+                self.policy.account.charge_graph(time.monotonic() - started)
             unit.idle.found_work()
             self._sites.idle_after(unit.decoded.code).found_work()
         elif unit.frames or (entry.function is None and entry.code is None):
@@ -267,8 +272,7 @@ class Cache:
 
     def _start_contest(self) -> None:
         """Compares whole calls with eager's, once nothing is compiled any more."""
-        asked = self.options.compare_calls and self.options.backend == "autotune"
-        if asked and not self.options.fullgraph and self.options.mode == "default":
+        if self.options.compares_calls:
             self.handle.contest = Contest(weakref.ref(self))
         self.handle.unmeasured = 0
 
@@ -283,9 +287,10 @@ class Cache:
     def tiers(self) -> list[Tier]:
         return [site.data.tier for site in self.sites() if isinstance(site.data, CompileUnit)]
 
-    def has_compiled_gradients(self) -> bool:
-        """Whether a backward pass may have been compiled."""
-        return self.savings.has_compiled_gradients
+    @property
+    def compiled_graphs(self) -> int:
+        """How many graphs a backend has compiled, so that a backward pass may be compiled too."""
+        return self.savings.compiled_graphs
 
     def say_eager(self, compiled_s: float, eager_s: float, calls: int) -> None:
         unit: CompileUnit = self.root.data

@@ -8,10 +8,11 @@ eager.
 
 from __future__ import annotations
 
+import math
 import statistics
 import threading
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Protocol
 
 import torch
@@ -21,11 +22,13 @@ from ...tier import Tier
 
 SETTLED = 4  # calls in a row without a compile, before calls are compared
 PAIRS = 6  # calls compared on each side
-# Eager has to be faster than this fraction of the compiled call's time, and faster in so many of
-# the pairs (whose inputs may have different sizes): by a little if it always is.
-VERDICTS = ((0.95, 5), (0.98, PAIRS))
+MORE_PAIRS = 12  # the same, if the first ones do not decide
+# After so many pairs: one side is faster if its median is below this fraction of the other's, and
+# it has won so many of the pairs (whose inputs may have different sizes).
+VERDICTS = {PAIRS: ((0.95, 5), (0.98, 6)), MORE_PAIRS: ((0.98, 9),)}
 REST = 64  # calls in eager until the next comparison; doubled each time
 MOST_RESTS = 10  # doublings
+MOST_PRECISE_S = 1e-7  # no call takes less
 MOST_TURNS = 8  # between training and evaluation, before nothing is compared
 IDLE_CAPTURES = 4  # of a frame without tensor work, before calls are passed over
 IDLE_RESTS = 12  # the same, of all that follows breaks in a frame
@@ -38,8 +41,9 @@ class ContestHost(Protocol):
 
     compiles: int
 
+    @property
+    def compiled_graphs(self) -> int: ...  # by a backend, so far
     def tiers(self) -> Iterable[Tier]: ...
-    def has_compiled_gradients(self) -> bool: ...
     def say_eager(self, compiled_s: float, eager_s: float, calls: int) -> None: ...
     def end_contest(self) -> None: ...
     def run_in_eager(self, calls: int) -> None: ...
@@ -51,14 +55,17 @@ class Contest:
 
     Where a backward pass may follow that was compiled too, what is compared are steps: the time
     from the beginning of one call to that of the next. Compiled and eager calls take turns as in
-    ABBA, so that with two calls a step neither always has the same one."""
+    ABBA, so that with two calls a step neither always has the same one.
+
+    A tie goes to the compiled calls if a backend has compiled a graph of theirs. If all graphs run
+    as captured, it goes to eager, where nothing more is compiled, until waiting graphs are due."""
 
     def __init__(self, measured: Callable[[], ContestHost | None]) -> None:
         self._measured = measured  # weakly: the handle holds the contest
         self._settled = self._rests = 0
         self._samples: dict[bool, list[float]] = {False: [], True: []}
         self._spent_s = 0.0  # by calls in eager
-        self._compiles = -1
+        self._compiles = self._graphs = -1
         self._thread, self._start = 0, 0.0
         self._eager = False
         self._whole_steps = self._step_goes_on = False
@@ -81,7 +88,8 @@ class Contest:
             return False  # the step that begins ends behind calls that are not measured
         taken = sum(map(len, self._samples.values()))
         self._eager = self._comparing and taken % 4 in (1, 2)
-        self._compiles, self._thread, self._start = cache.compiles, threading.get_ident(), now
+        self._compiles, self._graphs = cache.compiles, cache.compiled_graphs
+        self._thread, self._start = threading.get_ident(), now
         return self._eager
 
     def end(self, result: Any) -> None:
@@ -89,7 +97,7 @@ class Contest:
         cache = self._measured()
         if cache is None or self._thread != threading.get_ident():
             return
-        whole_steps = cache.has_compiled_gradients() and may_go_backward(result)
+        whole_steps = cache.compiled_graphs > 0 and may_go_backward(result)
         if whole_steps != self._whole_steps:
             self._whole_steps, self._turns = whole_steps, self._turns + 1
             self._restart()
@@ -102,15 +110,17 @@ class Contest:
             self._take(cache, took)
 
     def _take(self, cache: ContestHost, took: float) -> None:
-        """A call, or a step, has taken so many seconds."""
+        """A call, or a step, has taken so many seconds. One that compiled is not counted."""
         if cache.compiles != self._compiles:
-            self._restart()
+            if not self._comparing or cache.compiled_graphs != self._graphs:
+                self._restart()
         elif not self._comparing:
             self._settled += 1
         else:
             self._samples[self._eager].append(took)
-            if min(map(len, self._samples.values())) == PAIRS:
-                self._conclude(cache)
+            compiled, eager = self._samples[False], self._samples[True]
+            if len(compiled) == len(eager) and len(eager) in VERDICTS:
+                self._judge(cache, compiled, eager)
 
     def _now(self) -> float:
         if self._comparing and torch.cuda.is_initialized():
@@ -121,28 +131,49 @@ class Contest:
         self._settled = 0
         self._samples = {False: [], True: []}
 
-    def _conclude(self, cache: ContestHost) -> None:
-        compiled, eager = self._samples[False], self._samples[True]
+    def _judge(self, cache: ContestHost, compiled: list[float], eager: list[float]) -> None:
+        """Ends the comparison, unless it is too close after the first pairs."""
+        if is_faster(eager, compiled):
+            self._rest_in_eager(cache, compiled, eager)
+        elif is_faster(compiled, eager):
+            cache.end_contest()
+        elif len(eager) < MORE_PAIRS:
+            return
+        elif cache.compiled_graphs > 0:
+            cache.end_contest()
+        else:
+            self._rest_in_eager(cache, compiled, eager)
+
+    def _rest_in_eager(self, cache: ContestHost, compiled: list[float], eager: list[float]) -> None:
+        """Calls run in eager for a while. If graphs have waited long enough for a backend, they are
+        compiled instead."""
         fast, slow = statistics.median(eager), statistics.median(compiled)
-        wins = sum(one < other for one, other in zip(eager, compiled, strict=True))
         self._restart()
         self._settled = SETTLED
         self._spent_s += sum(eager)
-        if not any(fast < part * slow and wins >= least for part, least in VERDICTS):
-            cache.end_contest()
-            return
         waiting = [tier for tier in cache.tiers() if tier.due_s > 0]
-        if waiting and self._spent_s >= sum(tier.due_s for tier in waiting):
+        left_s = sum(tier.due_s for tier in waiting) - self._spent_s
+        if waiting and left_s <= 0:
             for tier in waiting:
                 tier.promote()
             self._restart()
             return
         calls = REST << min(self._rests, MOST_RESTS)
+        if waiting:
+            calls = min(calls, math.ceil(left_s / max(fast, MOST_PRECISE_S)))
         self._rests += 1
         self._spent_s += calls * fast
         if self._rests == 1:
             cache.say_eager(slow, fast, calls)
         cache.run_in_eager(calls)
+
+
+def is_faster(times: Sequence[float], others: Sequence[float]) -> bool:
+    """Whether calls that took `times` are faster, beyond doubt, than those that took `others` and
+    alternated with them."""
+    wins = sum(one < other for one, other in zip(times, others, strict=True))
+    typical, other = statistics.median(times), statistics.median(others)
+    return any(typical < part * other and wins >= least for part, least in VERDICTS[len(times)])
 
 
 def may_go_backward(result: Any) -> bool:

@@ -40,8 +40,18 @@ class RecompilePolicy:
 
     def reset(self) -> None:
         """Begins a new account; the misses are kept."""
-        self.account = Account(self._options.compile_share, self._options.compile_budget)
+        options = self._options
+        self.account = Account(options.compile_share, options.compile_budget, options.is_economical)
         self._postponed.clear()
+
+    def must_wait(self, site: Site, unit: CompileUnit) -> bool:
+        """Whether nothing may be compiled now, whatever a call needs. Tells the user. Code whose
+        graph has run for long enough is compiled in any case, and under the stance
+        "fail_on_recompile" the call goes on to the error."""
+        if self.account.may_begin or unit.tier.hot or stance() == "fail_on_recompile":
+            return False
+        self._postpone(site, unit, self.account.refusal)
+        return True
 
     def report_misses(self, site: Site, unit: CompileUnit, frame: FrameView, calls: int) -> Misses:
         """Why each of the site's entries, the one used last first, cannot serve this call."""

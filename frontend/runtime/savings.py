@@ -15,11 +15,11 @@ class Savings:
     def __init__(self) -> None:
         self._gains: dict[int, float] = {}
         self._numbers: dict[int, int] = {}  # by the ids of entries
-        self.has_compiled_gradients = False  # a backward pass may have been compiled
+        self.compiled_graphs = 0  # graphs for which something else than eager was chosen
 
     def add_choice(self, event: Chosen) -> None:
         """Takes what a compile has chosen, which may come after the compile."""
-        self.has_compiled_gradients |= event.backend != "eager"
+        self.compiled_graphs += event.backend != "eager"
         self._gains[event.number] = event.gain_s
 
     def add_entry(self, entry: Entry, number: int) -> None:

@@ -104,6 +104,16 @@ def test_2_numbers_that_are_only_told(backend):
     assert served(loss, [(X + k,) for k in range(12)], backend) <= 4
 
 
+def test_2_numbers_behind_a_decorator(backend):
+    """torch.no_grad passes its arguments on as a tuple."""
+
+    @torch.no_grad()
+    def blend(x, share, name):
+        return x * share + len(name) * (1 - share)
+
+    assert served(blend, [(X, 1 / (k + 2), "a") for k in range(12)], backend) <= 2
+
+
 def inner(x):
     return x * 2
 

@@ -6,7 +6,7 @@ import importlib
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from ....guards.source import Source
+from ....guards.source import SequenceItem, Source
 from ....options import Options
 from ....phases import Clock
 from ...values.base import Value
@@ -67,6 +67,21 @@ class SymbolicInputs:
         ):
             return False
         return self.variation.varies(source, number)
+
+    def tuple_varies(self, source: Source, items: tuple[Any, ...]) -> bool:
+        """Whether a tuple of literals had other numbers in an earlier call. The numbers that
+        differ are expected to differ from now on."""
+        if not any(type(item) in (int, float) for item in items):
+            return False
+        known = self.variation.numbers.get(source, items)
+        self.numbers[source] = items
+        if not self.variation.varies(source, items):
+            return False
+        if type(known) is tuple and len(known) == len(items):
+            for index, (old, new) in enumerate(zip(known, items, strict=True)):
+                if type(old) is type(new) and type(new) in (int, float) and old != new:
+                    self.variation.expect_number(SequenceItem(source, index))
+        return True
 
     def input(self, number: int | float, source: Source) -> Value:
         """The symbol of the number at a path."""

@@ -40,8 +40,8 @@ class Variation:
             if old is None or old not in (new, UNKNOWN)
         )
 
-    def varies(self, source: Source, number: int | float) -> bool:
-        """Whether a number differs between calls, this one included."""
+    def varies(self, source: Source, number: int | float | tuple[Any, ...]) -> bool:
+        """Whether a number, or a tuple of literals, differs between calls, this one included."""
         known = self.numbers.get(source, number)
         return (
             known is VARIES

@@ -565,7 +565,11 @@ def wrapped_items(tx: TraceContext, obj: Any, source: Source | None) -> list[Val
 
 @wraps(tuple, torch.Size)
 def wrap_tuple(tx: TraceContext, obj: tuple[Any, ...], source: Source | None) -> Value:
-    if source is not None and is_literal_or_tuple(obj):
+    if (
+        source is not None
+        and is_literal_or_tuple(obj)
+        and not (type(obj) is tuple and tx.symbols.tuple_varies(source, obj))
+    ):
         tx.guards.add(source, Kind.EQUALS, obj)
         return TupleValue(
             [

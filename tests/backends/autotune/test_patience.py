@@ -92,9 +92,7 @@ def test_slow_first_calls_are_not_taken_for_all(monkeypatch):
     clock = iter([0.0, 5.0, 5.0, 5.001, 6.0, 6.001, 7.0, 7.001, 8.0, 8.001])
     monkeypatch.setattr(patience.time, "perf_counter", lambda: next(clock))
     asked = []
-    waiting = WaitingGraph(
-        lambda: None, due_s=0.0045, share=1.0, promote=lambda: asked.append(True)
-    )
+    waiting = WaitingGraph(lambda: None, due_s=0.0045, promote=lambda: asked.append(True))
     counts = []
     for _ in range(5):
         waiting()

@@ -7,10 +7,10 @@ import math
 import framejit
 import pytest
 import torch
-from framejit.errors import FramejitWarning
+from framejit.errors import FramejitWarning, RecompileError
 from framejit.events import Chosen, Skipped
 from framejit.frontend.runtime import account
-from framejit.frontend.runtime.account import FIRST_CALLS, FREE_VERSIONS, Account
+from framejit.frontend.runtime.account import FIRST_CALLS, FREE_GRAPHS, FREE_VERSIONS, Account
 
 X = torch.ones(3)
 LATER = FIRST_CALLS + 1  # a call whose compiles count
@@ -60,6 +60,77 @@ def test_a_budget_counts_from_the_first_call(clock, budget, versions):
         spender.charge(made, 1, 1.0)
         made += 1
     assert made == versions
+
+
+def test_with_default_settings_further_graphs_take_a_share_of_the_time(clock):
+    spender = Account(0.05, economical=True)
+    for _ in range(FREE_GRAPHS):
+        assert spender.may_begin
+        spender.charge_graph(1.0)
+        spender.charge(0, 1, 1.0)
+    assert not spender.may_begin and "12 graphs are compiled" in spender.refusal
+    clock.now += FREE_GRAPHS + 19.0
+    assert not spender.may_begin
+    clock.now += 2.0
+    assert spender.may_begin
+    spender.charge_graph(1.0)
+    spender.charge(0, 1, 1.0)
+    assert not spender.may_begin
+
+
+@pytest.mark.parametrize("how", [{"economical": False}, {"economical": True, "budget_s": 0.0}])
+def test_other_settings_do_not_limit_graphs(clock, how):
+    spender = Account(0.05, **how)
+    for _ in range(2 * FREE_GRAPHS):
+        spender.charge_graph(1.0)
+    assert spender.may_begin
+
+
+def search(x, length):
+    """As in a beam search, each iteration needs the number of tokens so far."""
+    tokens = []
+    for number in range(length):
+        print(end="")
+        for token in tokens:
+            x = x + token
+        tokens.append(number)
+    return x, tokens
+
+
+@pytest.mark.parametrize(
+    ("how", "all_at_once"),
+    [
+        ({}, False),
+        ({"backend": "eager"}, True),
+        ({"options": {"compile_budget": math.inf}}, True),
+        ({"options": {"patience": 0}}, True),
+    ],
+)
+def test_a_loop_of_many_graphs(how, all_at_once):
+    handle = framejit.compile(search, **({"backend": "autotune"} | how))
+    compiles = []
+    for _ in range(8):
+        got, expected = handle(X, 30), search(X, 30)
+        assert torch.equal(got[0], expected[0]) and got[1] == expected[1]
+        compiles.append(handle.framejit.compiles)
+    if all_at_once:
+        assert compiles[0] >= 30
+    else:
+        assert compiles[-1] <= FREE_GRAPHS + 4
+        assert "further ones may take" in str(handle.framejit.explain().details())
+
+
+@pytest.mark.parametrize("asked", ["error_on_recompile", "stance"])
+def test_an_error_that_the_user_asked_for_is_raised_behind_the_first_graphs(asked):
+    with framejit.config.patch(error_on_recompile=asked == "error_on_recompile"):
+        handle = framejit.compile(lambda x: search(x + 1, 30), backend="autotune")
+    handle(X)
+    with pytest.raises(RecompileError):
+        if asked == "stance":
+            with framejit.set_stance("fail_on_recompile"):
+                handle(X.double())
+        else:
+            handle(X.double())
 
 
 def by_text(x, text):

@@ -11,6 +11,13 @@ import torch
 X = torch.ones(2)
 
 
+@pytest.fixture(autouse=True)
+def _all_calls_compiled():
+    """With default settings some calls run in eager, to compare them."""
+    with framejit.config.patch(compare_calls=False):
+        yield
+
+
 def compiled(function, **knobs):
     with framejit.config.patch(**knobs):
         return framejit.compile(function)

@@ -153,6 +153,7 @@ def test_break_in_a_loop_over_a_list_with_state():
     check(f, vec(2), [1, 2, 3], [], graphs=None, breaks=None)
 
 
+@framejit.config.patch(compare_calls=False)  # else the time decides how much is compiled
 def test_break_in_a_loop_over_everything():
     def f(x, d, items):
         for k, v in d.items():
