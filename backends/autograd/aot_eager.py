@@ -18,6 +18,7 @@ from torch._guards import TracingContext
 from torch.utils.checkpoint import CheckpointPolicy
 
 from ..graph.gradient_history import gains_history
+from ..graph.tracing_turn import tracing_turn
 from ..registry import Backend, register_backend
 from .autograd_function import without_base
 from .batched_backward import with_batches
@@ -64,7 +65,7 @@ def compile_with_aot_autograd(
         compiled = with_batches(compile_part, GraphPart(gm, part, examples, True))
         return compiled if getattr(compiled, "_boxed_call", False) else make_boxed_func(compiled)
 
-    with numbers_kept:
+    with tracing_turn, numbers_kept:
         return aot_module_simplified(
             gm,
             example_inputs,

@@ -15,7 +15,6 @@ import torch
 import torch.fx
 from torch._dispatch.python import enable_python_dispatcher
 from torch._subclasses.fake_tensor import FakeTensor
-from torch.fx.experimental.proxy_tensor import make_fx
 
 from ..graph.extracted_calls import Checkpointed, CustomFunction
 from ..graph.mutations import may_write
@@ -32,6 +31,7 @@ from ..graph.passes.by_operator import (
     window,
 )
 from ..graph.passes.functional import without_writes
+from ..graph.tracing_turn import trace_operators
 
 Inputs = Sequence[torch.Tensor]
 # for each gradient: the number of its result, and its layout
@@ -189,7 +189,7 @@ class Differentiables(Operators):
 
     def trace(self, run: Callable[..., Any], inputs: Sequence[Any]) -> torch.fx.GraphModule:
         """A functional graph of the operators that `run` calls."""
-        traced = make_fx(run, decomposition_table=self.decompositions)(*inputs)
+        traced = trace_operators(run, inputs, self.decompositions)
         if any(writes(node) for node in traced.graph.nodes):
             interpreter = torch.fx.Interpreter(traced)
 
@@ -198,9 +198,7 @@ class Differentiables(Operators):
 
             with torch.no_grad():
                 plain = [tensor.detach() for tensor in inputs]
-                traced = make_fx(without_writes(again), decomposition_table=self.decompositions)(
-                    *plain
-                )
+                traced = trace_operators(without_writes(again), plain, self.decompositions)
         return traced
 
 

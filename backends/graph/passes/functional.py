@@ -16,7 +16,6 @@ import torch.fx
 import torch.utils._pytree as pytree
 from torch._dispatch.python import enable_python_dispatcher
 from torch._subclasses.fake_tensor import FakeTensor
-from torch.fx.experimental.proxy_tensor import make_fx
 
 from ..float_arguments import takes_varying_float
 from ..memory import memory_at
@@ -24,6 +23,7 @@ from ..mutations import is_data
 from ..node_targets import name_of
 from ..runtime_errors import raises_unread
 from ..supported import at
+from ..tracing_turn import trace_operators
 from .by_operator import by_operator
 from .in_place_layouts import keep_layouts
 
@@ -55,7 +55,7 @@ def functional(
             with torch.no_grad():
                 return function(*args)
 
-        return make_fx(without_writes(run), decomposition_table=dict(decompositions))(*inputs)
+        return trace_operators(without_writes(run), inputs, decompositions)
 
     if any(_name(node) in AUTOGRAD for node in gm.graph.nodes):
         raise NotImplementedError("autograd runs inside the graph")

@@ -77,7 +77,9 @@ VALUES = (
 BREAK = "print(end='')"
 LOADS = tuple(f"{name} = m.{name}" for name in NAMES)
 # Backends with options. The default tries nothing on graphs as small as these; `tuned` always does.
+# By itself inductor draws random numbers of its own.
 VARIANTS = {
+    "inductor": ("inductor", {"fallback_random": True}),
     "default": ("autotune", None),
     "tuned": (
         "autotune",

@@ -1,0 +1,24 @@
+"""One thread at a time traces with torch: torch.fx keeps its patches of Python, and what is being
+traced, in global variables."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import torch.fx
+from torch.fx.experimental.proxy_tensor import make_fx
+
+# a garbage collection inside may run a finalizer that compiles
+tracing_turn = threading.RLock()
+
+
+def trace_operators(
+    function: Callable[..., Any],
+    inputs: Sequence[Any],
+    decompositions: Mapping[Any, Callable[..., Any]],
+) -> torch.fx.GraphModule:
+    """The operators that function(*inputs) calls, decomposed, as a graph."""
+    with tracing_turn:
+        return make_fx(function, decomposition_table=dict(decompositions))(*inputs)
