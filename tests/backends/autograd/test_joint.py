@@ -262,7 +262,7 @@ def counted(monkeypatch, module, name):
 
 def test_more_equal_blocks_are_no_more_to_trace_or_to_decide(monkeypatch):
     traced, decided = (
-        counted(monkeypatch, operators, "make_fx"),
+        counted(monkeypatch, operators, "trace_operators"),
         counted(monkeypatch, partitioner, "minimum_cut"),
     )
     numbers = []
