@@ -207,8 +207,9 @@ def has_storage(item: Any) -> bool:
 
 def is_laid_out(item: Any) -> bool:
     """Whether it is a tensor with elements in memory."""
-    strided = isinstance(item, torch.Tensor) and item.layout is torch.strided
-    return strided and item.numel() > 0 and torch._C._data_address(item) != 0  # type: ignore[attr-defined]
+    if not isinstance(item, torch.Tensor) or item.layout is not torch.strided or not item.numel():
+        return False
+    return bool(torch._C._data_address(item) != 0)  # type: ignore[attr-defined]
 
 
 def stretches(tensors: Sequence[Any]) -> dict[int, Stretch]:

@@ -3,6 +3,7 @@ traced, in global variables."""
 
 from __future__ import annotations
 
+import os
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -11,7 +12,9 @@ import torch.fx
 from torch.fx.experimental.proxy_tensor import make_fx
 
 # a garbage collection inside may run a finalizer that compiles
-tracing_turn = threading.RLock()
+tracing_turn: Any = threading.RLock()
+# a forked process has none of the threads that may hold it (autotune/isolation.py)
+os.register_at_fork(after_in_child=tracing_turn._at_fork_reinit)
 
 
 def trace_operators(

@@ -375,16 +375,16 @@ class GraphBuilder:
             self.tx.symbols.shapes.asking(target) if self.tx.symbols.exist else NO_SYMBOLS,
             time.perf_counter(),
         )
+        name = _target_name(target)
         if self.tx.symbols.exist:
-            args, kwargs = with_known_floats(
-                _target_name(target), args, kwargs, self.tx.symbols.shapes.decide
-            )
-        if (
+            args, kwargs = with_known_floats(name, args, kwargs, self.tx.symbols.shapes.decide)
+        refused = may_refuse_dtype(name, args, kwargs) or (
             writes_first_argument(target, args)
-            and not named_as_random(_target_name(target))  # trying it would move the generator
+            and not named_as_random(name)  # trying it would move the generator
             and refuses_dtypes(partial(apply, kind, target), args, kwargs)
-        ) or may_refuse_dtype(_target_name(target), args, kwargs):
-            raise GraphBreak("exception-leaves", f"RuntimeError of {_target_name(target)}")
+        )
+        if refused:
+            raise GraphBreak("exception-leaves", f"RuntimeError of {name}")
         try:
             with self.fake_mode, asking, without_torch_log():
                 if (
@@ -392,7 +392,7 @@ class GraphBuilder:
                     or has_mixed_dtypes(target, args, kwargs)
                     or lacks_dimension(target, args)
                 ):
-                    raise GraphBreak("exception-leaves", f"RuntimeError of {_target_name(target)}")
+                    raise GraphBreak("exception-leaves", f"RuntimeError of {name}")
                 if not self.tx.symbols.exist:
                     return apply(kind, target, args, kwargs)
                 try:
@@ -405,17 +405,15 @@ class GraphBuilder:
         except GraphBreak:
             raise
         except SHAPE_DEPENDS as error:
-            raise GraphBreak("data-dependent-shape", _target_name(target)) from error
+            raise GraphBreak("data-dependent-shape", name) from error
         except VALUE_DEPENDS as error:
-            raise GraphBreak("data-dependent-value", _target_name(target)) from error
+            raise GraphBreak("data-dependent-value", name) from error
         except RecursionError:
             raise  # raised by the interpretation, not by the operation
         except Exception as error:
             if type(error).__name__ == SYMBOL_DEPENDS:
-                raise GraphBreak("data-dependent-value", _target_name(target)) from error
-            raise GraphBreak(
-                "fake-tensor", f"{_target_name(target)}: {type(error).__name__}: {error}"
-            ) from error
+                raise GraphBreak("data-dependent-value", name) from error
+            raise GraphBreak("fake-tensor", f"{name}: {type(error).__name__}: {error}") from error
         finally:
             self.tx.clock.inside("fake_tensors", time.perf_counter() - start)
 

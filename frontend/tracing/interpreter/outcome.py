@@ -37,8 +37,8 @@ class ReturnExit:
 @dataclass(frozen=True)
 class BrokenFrame:
     """A frame at a break. In the innermost one the instruction group at `index` is to be run; in
-    the others it is the call that waits for the next frame, its operands taken. `position` is that
-    group's position (outcome.py). A slot of None is unbound."""
+    the others it is the call that waits for the next frame, its operands taken. `position` is the
+    number of instructions interpreted before that group. A slot of None is unbound."""
 
     decoded: DecodedCode
     globals: dict[str, Any]

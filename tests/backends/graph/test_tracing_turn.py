@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import os
 import threading
 
 import framejit
 import pytest
 import torch
+from framejit.backends.graph.tracing_turn import tracing_turn
 
 THREADS = 6
 FORMS = (
@@ -52,3 +54,23 @@ def test_threads_that_compile_at_once(backend, grad):
         for thread in threads:
             thread.join()
         assert not errors
+
+
+def test_a_forked_process_does_not_wait_for_a_thread_that_it_lacks():
+    held, done = threading.Event(), threading.Event()
+
+    def hold():
+        with tracing_turn:
+            held.set()
+            done.wait()
+
+    thread = threading.Thread(target=hold)
+    thread.start()
+    held.wait()
+    child = os.fork()
+    if child == 0:
+        os._exit(0 if tracing_turn.acquire(timeout=5) else 1)
+    _, status = os.waitpid(child, 0)
+    done.set()
+    thread.join()
+    assert os.waitstatus_to_exitcode(status) == 0
