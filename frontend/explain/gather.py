@@ -9,6 +9,7 @@ from typing import Any, Protocol, TypeVar
 import torch
 import torch.fx
 
+from ...backends.graph.node_targets import name_of
 from ...events import (
     BackendCalled,
     Balance,
@@ -218,11 +219,7 @@ def kind_of(node: torch.fx.Node) -> str:
 def target_of(node: torch.fx.Node) -> str:
     if node.op == "placeholder":
         return str(node.meta.get("path", node.name))
-    return (
-        node.target
-        if isinstance(node.target, str)
-        else getattr(node.target, "__name__", str(node.target))
-    )
+    return name_of(node)
 
 
 def type_of(example: Any) -> str:

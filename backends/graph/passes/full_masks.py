@@ -16,7 +16,8 @@ from torch._subclasses.fake_tensor import FakeTensor
 from torch.nn.functional import scaled_dot_product_attention
 
 from ..memory import memory_of
-from ..mutations import may_write, named_as_writer
+from ..mutations import may_write
+from ..node_targets import name_of
 from .by_operator import example, is_understood, window
 
 MASK_POSITION = 3  # position of attn_mask
@@ -148,42 +149,11 @@ def constant_ancestors(node: torch.fx.Node) -> list[torch.fx.Node] | None:
 
 
 def is_pure(node: torch.fx.Node) -> bool:
-    name = target_name(node)
-    if node.op not in ("call_function", "call_method") or any(word in name for word in RANDOM):
+    if node.op not in ("call_function", "call_method"):
         return False
-    return not mutates(name) and not any(mutates(target_name(user)) for user in node.users)
-
-
-def target_name(node: torch.fx.Node) -> str:
-    return (
-        node.target
-        if isinstance(node.target, str)
-        else getattr(node.target, "__name__", str(node.target))
+    return not any(word in name_of(node) for word in RANDOM) and not any(
+        map(may_write, (node, *node.users))
     )
-
-
-def mutates(name: str) -> bool:
-    """Whether an operator's name says that it writes an argument."""
-    return name in IN_PLACE or named_as_writer(name)
-
-
-IN_PLACE: frozenset[str] = frozenset(
-    (
-        "setitem",
-        "iadd",
-        "isub",
-        "imul",
-        "itruediv",
-        "ifloordiv",
-        "imod",
-        "ipow",
-        "iand",
-        "ior",
-        "ixor",
-        "ilshift",
-        "irshift",
-    )
-)
 
 
 def evaluate(node: torch.fx.Node, known: dict[torch.fx.Node, Any]) -> Any:
