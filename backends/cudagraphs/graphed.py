@@ -113,7 +113,7 @@ class GraphedCallable:
         """The first call of a kind, on the stream that will record, since libraries initialise per
         stream."""
         place = self.work.device, self.stream()
-        if len(self.states) >= MOST_SHAPES or pool.full(*place):
+        if len(self.states) >= MOST_SHAPES or pool.is_full(*place):
             if not self.full:
                 self.full = True
                 self.report(

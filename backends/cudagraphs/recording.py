@@ -13,7 +13,7 @@ from typing import Any
 
 import torch
 
-from .pool import Pool, trivial
+from .pool import Pool, trivial_recording
 from .static_input import StaticInput
 
 ADDRESS = torch.Tensor.data_ptr
@@ -150,7 +150,7 @@ def clear_up(graph: torch.cuda.CUDAGraph, pool: Pool, device: int) -> None:
             end()
         except RuntimeError:
             pass  # this repeats that the recording failed, or that it has ended
-    trivial(device, pool.stream, None)
+    trivial_recording(device, pool.stream, None)
 
 
 class ResultCopies:

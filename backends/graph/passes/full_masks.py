@@ -73,7 +73,7 @@ def without_mask(node: torch.fx.Node) -> bool:
 def nodes_with_new_layouts(attention: torch.fx.Node) -> dict[torch.fx.Node, FakeTensor] | None:
     """The nodes whose layout changes, with their new fake tensors; None where the graph returns or
     writes one."""
-    moved = {attention: again(attention, {})}
+    moved = {attention: with_new_layout(attention, {})}
     if window(moved[attention]) == window(example(attention)):
         return {}
     memory = {memory_of(moved[attention])}
@@ -88,7 +88,7 @@ def nodes_with_new_layouts(attention: torch.fx.Node) -> dict[torch.fx.Node, Fake
                 or not all(map(is_tensor, (node, *node.all_input_nodes)))
             ):
                 return None
-            fake = again(node, moved)
+            fake = with_new_layout(node, moved)
             if memory_of(fake) in memory or window(fake) != window(example(node)):
                 moved[node] = fake
                 memory.add(memory_of(fake))
@@ -100,7 +100,7 @@ def is_tensor(node: torch.fx.Node) -> bool:
     return isinstance(example(node), FakeTensor)
 
 
-def again(node: torch.fx.Node, moved: dict[torch.fx.Node, FakeTensor]) -> FakeTensor:
+def with_new_layout(node: torch.fx.Node, moved: dict[torch.fx.Node, FakeTensor]) -> FakeTensor:
     """The fake tensor of a node whose inputs have a new layout."""
     before = example(node)
     args, kwargs = torch.fx.node.map_arg(

@@ -46,7 +46,7 @@ def no_device(monkeypatch):
     stream = SimpleNamespace(wait_stream=lambda other: None)
     monkeypatch.setattr(module, "Recording", Recorded)
     monkeypatch.setattr(module, "pool", SimpleNamespace(
-        pool_of=lambda *place: None, side_stream=lambda *place: stream, retire=lambda *place: None, full=lambda *place: False))  # fmt: skip
+        pool_of=lambda *place: None, side_stream=lambda *place: stream, retire=lambda *place: None, is_full=lambda *place: False))  # fmt: skip
     monkeypatch.setattr(GraphedCallable, "stream", lambda self: 0)
     for name, answer in (("is_current_stream_capturing", lambda: False), ("current_stream", lambda device: stream),
                          ("stream", contextlib.nullcontext), ("device", contextlib.nullcontext)):  # fmt: skip
