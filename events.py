@@ -26,7 +26,7 @@ def new_number() -> int:
 
 
 @dataclass(frozen=True)
-class Seen:
+class CompileStarted:
     """A frame (or the rest of one after a break) is about to be compiled."""
 
     function: str
@@ -59,8 +59,8 @@ class Input:
 
 
 @dataclass(frozen=True)
-class Given:
-    """A graph is given to a backend."""
+class BackendCalled:
+    """A backend is about to compile a graph."""
 
     function: str
     where: str
@@ -88,9 +88,9 @@ class Captured:
 
 
 @dataclass(frozen=True)
-class Spent:
-    """What a compile took, whether or not something came of it. `late`: it went on after the
-    compile, when a call needed more."""
+class TimeSpent:
+    """The time that a compile took, whether or not something came of it. `late`: it went on after
+    the compile, when a call needed more."""
 
     function: str
     where: str
@@ -316,11 +316,11 @@ class Balance:
 
 
 Event = (
-    Seen
+    CompileStarted
     | Break
-    | Given
+    | BackendCalled
     | Captured
-    | Spent
+    | TimeSpent
     | Skipped
     | Miss
     | Full
@@ -362,8 +362,8 @@ class Reporter:
         """A context manager around one of framejit.phases.NAMES."""
         return self.clock.phase(name)
 
-    def send_given(self, backend: str, inputs: tuple[Input, ...]) -> None:
-        self.send(Given(self.function, self.where, backend, inputs, self.number))
+    def send_backend_called(self, backend: str, inputs: tuple[Input, ...]) -> None:
+        self.send(BackendCalled(self.function, self.where, backend, inputs, self.number))
 
     def kernels(
         self,

@@ -122,7 +122,7 @@ def run_backend(
         with report.phase("imports"):
             backend = lookup(options.backend)
         origin = backend.origin
-        report.send_given(backend.name, tuple(map(as_record, used_inputs(request))))
+        report.send_backend_called(backend.name, tuple(map(as_record, used_inputs(request))))
         # a backend may fail in the middle of a trace
         with (
             modes_kept(autocast_devices(request)),

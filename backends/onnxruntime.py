@@ -31,7 +31,7 @@ def onnxruntime(
 ) -> Callable[..., Any]:
     """Exports with the sizes of the example inputs; a graph that ONNX cannot express runs in
     eager."""
-    reason = no_words_for(gm, example_inputs)
+    reason = why_not_expressible(gm, example_inputs)
     if reason:
         report(f"runs in eager: {reason}")
         return gm.forward
@@ -71,7 +71,7 @@ class FunctionModule(torch.nn.Module):
         return self.run(*args)
 
 
-def no_words_for(gm: torch.fx.GraphModule, inputs: list[Any]) -> str:
+def why_not_expressible(gm: torch.fx.GraphModule, inputs: list[Any]) -> str:
     """Why ONNX cannot express a graph; "" if it may."""
     if not all(map(is_real, inputs)):
         return "torch.onnx traces with real tensors, and sizes of this graph are symbols"

@@ -179,7 +179,7 @@ def run_as_captured(gm: Any, example_inputs: Any, **options: Any) -> Any:
 def cudagraphs_backend(inner: Backend) -> Backend:
     """The backend whose work on `inner`'s is to be recorded: its module knows how."""
     module = importlib.import_module(f".{SHIPPED['cudagraphs']}", __package__)
-    return module.over(inner)
+    return module.with_recording(inner)
 
 
 def captured_graph_function(backend: Backend) -> Function:

@@ -14,7 +14,7 @@ from .graph.memory import memory_at
 from .graph.mutations import is_data
 from .graph.node_targets import name_of
 from .graph.runtime_errors import draws_unread
-from .graph.supported import at
+from .graph.supported import line_of
 from .registry import register_backend
 
 FORGOTTEN = (
@@ -90,7 +90,7 @@ def reason_for_eager(gm: torch.fx.GraphModule, example_inputs: list[Any]) -> str
         return "torch.jit traces with real tensors, and sizes of this graph are symbols"
     strange = next(filter(traces_badly, gm.graph.nodes), None)
     if strange is not None:
-        return f"torch.jit does not trace {name_of(strange)} as eager does it{at(strange)}"
+        return f"torch.jit does not trace {name_of(strange)} as eager does it{line_of(strange)}"
     if any(not found for found in inputs_of_results(gm.graph)):
         return "a result depends on no input, and torch.jit makes it once for all calls"
     return ""

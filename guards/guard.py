@@ -79,13 +79,13 @@ class TensorSpec:
                 device=tensor.device,
                 requires_grad=tensor.requires_grad,
                 layout=tensor.layout,
-                sizes=plain(tensor.size()) if not tensor.is_nested else (),
-                strides=plain(tensor.stride()) if strided else (),
+                sizes=without_symbols(tensor.size()) if not tensor.is_nested else (),
+                strides=without_symbols(tensor.stride()) if strided else (),
                 keys=torch._C._dispatch_keys(tensor).raw_repr(),
             )
 
 
-def plain(numbers: Iterable[int | torch.SymInt]) -> tuple[int | None, ...]:
+def without_symbols(numbers: Iterable[int | torch.SymInt]) -> tuple[int | None, ...]:
     return tuple(number if type(number) is int else None for number in numbers)
 
 

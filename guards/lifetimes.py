@@ -34,7 +34,7 @@ def last_uses(steps: Sequence[Step], to_the_end: Sequence[int]) -> dict[int, int
     return last | dict.fromkeys(to_the_end, len(steps))
 
 
-def hold(steps: Sequence[Step], to_the_end: Sequence[int]) -> None:
+def mark_kept(steps: Sequence[Step], to_the_end: Sequence[int]) -> None:
     """Marks loads with `keep` whose object is still needed at a step that may run Python, which
     could free it."""
     last = last_uses(steps, to_the_end)

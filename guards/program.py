@@ -18,7 +18,7 @@ from .failure import Failure
 from .guard import Guard, Kind, TensorSpec
 from .kinds import kind_of
 from .kinds.tensor import exclude_each_other
-from .lifetimes import Places, allocate, hold
+from .lifetimes import Places, allocate, mark_kept
 from .native import (
     Program,
     watching,  # noqa: F401 - it finds out how changes can be noticed here
@@ -108,14 +108,14 @@ class GuardProgram:
         measures the gain of sharing."""
         merged = merge(guards, lifted)
         sections = Sections(merged, lifted)
-        ordered = by_section(order(merged), sections)
+        ordered = by_section(sort_guards(merged), sections)
         writer = StepWriter(sections, share)
         for guard in ordered:
             writer.check(guard)
         lifted_temps = [writer.load(source, None) for source in lifted]
         anchors = [writer.temps[source] for source in sections.anchors if source in writer.temps]
         steps = writer.steps()
-        hold(steps, [*lifted_temps, *anchors])
+        mark_kept(steps, [*lifted_temps, *anchors])
         places = allocate(steps, lifted_temps, anchors)
         return cls(tuple(ordered), tuple(lifted), tuple(steps), places)
 
@@ -269,7 +269,7 @@ def by_section(guards: Sequence[Guard], sections: Sections) -> list[Guard]:
     return sorted(guards, key=rank)
 
 
-def order(guards: Sequence[Guard]) -> list[Guard]:
+def sort_guards(guards: Sequence[Guard]) -> list[Guard]:
     """Sorts guards by rank and cost. Guards on a path come before those on longer paths, so that no
     getattr runs on an object of an unexpected type."""
     costs: dict[Source, int] = {}

@@ -290,3 +290,17 @@ def test_broad_handlers_say_why(parts):
             )
             text = lines[node.lineno - 2 : node.body[0].lineno + 1]
             assert keeps or any("#" in line for line in text), f"line {node.lineno}"
+
+
+MIRRORED = ("frontend/pycode", "frontend/values", "frontend/tracing", "frontend/runtime", "guards")
+MIRRORING = [path for place in MIRRORED for path in (ROOT / "tests" / place).rglob("test_*.py")]
+
+
+@pytest.mark.parametrize("path", MIRRORING, ids=lambda path: str(path.relative_to(ROOT)))
+def test_a_test_has_the_name_of_what_it_tests(path):
+    """A file or folder at the same place in the product, and maybe a topic: test_copy_of_modules
+    tests copy.py."""
+    tested = ROOT / path.parent.relative_to(ROOT / "tests")
+    names = {other.name.split(".")[0] for other in tested.iterdir()}
+    topic = path.stem.removeprefix("test_")
+    assert any(topic == name or topic.startswith(name + "_") for name in names)

@@ -14,7 +14,7 @@ import torch
 import torch.fx
 from torch._subclasses.fake_tensor import DataDependentOutputException, DynamicOutputShapeException
 
-from ..graph.grad_mode import is_on_at_both_ends, switching, without_switches_at_the_ends
+from ..graph.grad_mode import is_on_at_both_ends, run_with_grad_mode, without_switches_at_the_ends
 from ..graph.gradient_history import wants_gradients
 from ..graph.node_targets import name_of
 from .compiled_node import like_eager
@@ -75,7 +75,7 @@ def _ahead_of_time(
             return gm.forward
         inside, behind = found_inside
         with torch.enable_grad():
-            return switching(
+            return run_with_grad_mode(
                 _ahead_of_time(inside, example_inputs, build, random_like_eager),
                 behind,
             )

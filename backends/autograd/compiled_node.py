@@ -53,7 +53,7 @@ def like_eager(
         if not needs_gradient(node) and (gains or memory_at(node) in memory)
     ]
     if without:
-        compiled = detaching(compiled, without)
+        compiled = detach_results(compiled, without)
     if not wanted or not wants_gradients(gm):
         return compiled
     starts = GradientStarts({index: placeholders[index] for index in wanted})
@@ -67,7 +67,7 @@ def like_eager(
     return CompiledNode(compiled, reached, len(outputs), wanted, again, random, layouts)
 
 
-def detaching(compiled: Callable[..., Any], numbers: Sequence[int]) -> Callable[..., Any]:
+def detach_results(compiled: Callable[..., Any], numbers: Sequence[int]) -> Callable[..., Any]:
     """A compiled graph, some of its results without a history: a view made while none was kept,
     which aot_autograd makes anew, or a result of an input that gained a history afterwards."""
 
@@ -182,7 +182,7 @@ class CompiledNode:
                 or tensor.grad_fn in (None, as_before.get(position))
             ):
                 continue
-            depth, node, number = chain(tensor, older)
+            depth, node, number = find_compiled_node(tensor, older)
             if node is None:
                 continue
             if found is None:
@@ -210,7 +210,9 @@ def histories(arg: Any) -> list[Node]:
     return [node for node in nodes if node is not None]
 
 
-def chain(tensor: torch.Tensor, older: Collection[Node]) -> tuple[int, Node | None, int]:
+def find_compiled_node(
+    tensor: torch.Tensor, older: Collection[Node]
+) -> tuple[int, Node | None, int]:
     """Follows a tensor's history down to the compiled node: steps, the node (None: not found),
     which output of it. Of a write, the last of the next nodes is that of what was written."""
     node, number = tensor.grad_fn, tensor.output_nr

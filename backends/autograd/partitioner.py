@@ -21,7 +21,7 @@ from torch.fx._lazy_graph_module import _LazyGraphModule
 
 from ..graph.copies import Copies, Copy, template
 from ..graph.memory import memories, results_of
-from ..graph.passes.by_operator import SEEDED, WRITE, NeedsWholeTrace, draws, window
+from ..graph.passes.by_operator import SEEDED, WRITE, NeedsWholeTrace, draws_random_numbers, window
 from .joint import Joint
 from .traced_operators import ATEN
 
@@ -120,7 +120,7 @@ def roots(joint: Joint) -> list[Node]:
     return [
         *joint.results,
         *joint.writes.values(),
-        *(node for node in joint.forward if draws(node)),
+        *(node for node in joint.forward if draws_random_numbers(node)),
     ]
 
 
@@ -258,11 +258,11 @@ class MinCut:
 
     def must_save(self, node: Node) -> bool:
         """Whether a node must be saved instead of recomputed."""
-        if node.op == "placeholder" or draws(node) or node in self.compared:
+        if node.op == "placeholder" or draws_random_numbers(node) or node in self.compared:
             return True
         if node.target is operator.getitem or node not in self.forward_nodes:
             return False
-        if not cheap(node) or (self.is_needed_in_memory(node) and not self.is_large(node)):
+        if not is_cheap(node) or (self.is_needed_in_memory(node) and not self.is_large(node)):
             return True
         # the result of a reduction is small
         return 4 * self.size(node) < sum(map(self.size, node.all_input_nodes))
@@ -285,7 +285,7 @@ class MinCut:
         while todo:
             one = todo.pop()
             for user in one.users:
-                if user in self.backward and not fusible(one, user):
+                if user in self.backward and not is_fusible(one, user):
                     return True
                 if view(user):
                     todo.append(user)
@@ -303,7 +303,7 @@ class MinCut:
             if len(users) > 1:
                 limit = self.first_unfusible(users, max(self.order[user] for user in users))
                 for user in users:
-                    if self.order[user] > limit and fusible(node, user):
+                    if self.order[user] > limit and is_fusible(node, user):
                         self.save(user)
 
     def first_unfusible(self, start: Iterable[Node], most: int) -> int:
@@ -321,7 +321,7 @@ class MinCut:
                     and (at := self.order[user]) <= most
                     and at not in seen
                 ):
-                    together = fusible(node, user)
+                    together = is_fusible(node, user)
                     if together:
                         seen.add(at)
                     heapq.heappush(queue, (at, together))
@@ -345,7 +345,7 @@ class MinCut:
                     if (
                         user in self.forward_nodes
                         and user not in self.must_be_saved
-                        and fusible(node, user)
+                        and is_fusible(node, user)
                     ):
                         heapq.heappush(queue, self.order[user])
 
@@ -402,7 +402,7 @@ class MinCut:
         if node in self.parameters:
             return 0
         bytes_ = self.size(node) * DISTANCE ** max(min(self.steps[node], 100), 1)
-        return int(2 * bytes_ if all(fusible(node, user) for user in node.users) else bytes_)
+        return int(2 * bytes_ if all(is_fusible(node, user) for user in node.users) else bytes_)
 
 
 def minimum_cut(positions: Sequence[CutNode]) -> list[int]:
@@ -461,18 +461,20 @@ def view(node: Node) -> bool:
     return operator_facts(node.target).view
 
 
-def cheap(node: Node) -> bool:
+def is_cheap(node: Node) -> bool:
     return operator_facts(node.target).cheap
 
 
-def fusible(one: Node, other: Node) -> bool:
+def is_fusible(one: Node, other: Node) -> bool:
     """Whether one kernel may compute both."""
     return operator_facts(other.target).name == WIDE or (is_light(one) and is_light(other))
 
 
 def is_light(node: Node) -> bool:
-    return cheap(node) or (
-        draws(node) and isinstance(node.meta.get("val"), torch.Tensor) and not node.inputs
+    return is_cheap(node) or (
+        draws_random_numbers(node)
+        and isinstance(node.meta.get("val"), torch.Tensor)
+        and not node.inputs
     )
 
 

@@ -25,7 +25,7 @@ from ..graph.passes.by_operator import (
     Operators,
     Window,
     ancestors_of,
-    draws,
+    draws_random_numbers,
     on_own_memory,
     tensor_with_window,
     window,
@@ -359,7 +359,7 @@ def join_passes(part: OperatorPart, found: Differentiable) -> BackwardPass:
         )
         if others:
             same[node] = others.pop(0) if len(others) > 1 else others[0]
-        elif draws(node):
+        elif draws_random_numbers(node):
             raise NeedsWholeTrace
         else:
             more.append(node)

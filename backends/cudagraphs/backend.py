@@ -50,7 +50,7 @@ def parts() -> Any:
     return importlib.import_module(".parts", __package__)
 
 
-def over(inner: Backend) -> Backend:
+def with_recording(inner: Backend) -> Backend:
     """The backend `inner`, its kernels recorded. For graphs with gradients, `inner` must take ATen
     graphs or have a parameter `around`: a function of a GraphPart and its compiled form, whose
     result is called instead."""

@@ -34,16 +34,16 @@ class WarmUp:
 
 @dataclass(frozen=True)
 class RecordingRequest:
-    """What to record. written: positions of inputs that it writes. lent: positions of results that
-    only its partner graph uses. varies: sizes of inputs differ between calls. lender: for a
-    backward graph, the forward graph whose lent results are among its inputs."""
+    """What to record. written: positions of inputs that it writes. saved: positions of results that
+    only its backward graph uses. varies: sizes of inputs differ between calls. forward: for a
+    backward graph, the forward graph whose saved results are among its inputs."""
 
     run: Callable[..., Any]
     device: int
     written: frozenset[int] = frozenset()
-    lent: frozenset[int] = frozenset()
+    saved: frozenset[int] = frozenset()
     varies: bool = False
-    lender: GraphedCallable | None = None
+    forward: GraphedCallable | None = None
 
 
 class GraphedCallable:
@@ -63,7 +63,7 @@ class GraphedCallable:
         key = self.key(args)
         with self.lock:
             state = self.states.get(key)
-            if type(state) is Recording and state.fits(args) and not state.out.on_loan():
+            if type(state) is Recording and state.fits(args) and not state.out.saved_in_use():
                 return state.replay(args)
             if not self.off and not torch.cuda.is_current_stream_capturing():
                 return self.call_unrecorded(key, state, args)
@@ -87,9 +87,9 @@ class GraphedCallable:
         if state is None:
             return self.warm_up(key, args)
         if isinstance(state, Recording):
-            if state.out.on_loan() or not self.may_record_again(key, state, args):
+            if state.out.saved_in_use() or not self.may_record_again(key, state, args):
                 return self.run(*args)
-        elif self.work.lender is not None and not self.borrowed_inputs(args):
+        elif self.work.forward is not None and not self.saved_inputs(args):
             # if the forward pass ran unrecorded, so does its backward pass
             return self.run(*args)
         elif has_other_threads() and not self.require:
@@ -106,14 +106,14 @@ class GraphedCallable:
                 for index, at in enumerate(map(address, args))
                 if at != state.addresses[index] and may_move(args[index])
             }
-            self.copied |= moved - self.borrowed_inputs(args)
+            self.copied |= moved - self.saved_inputs(args)
         return self.record(key, args)
 
     def warm_up(self, key: Any, args: Sequence[Any]) -> Any:
         """The first call of a kind, on the stream that will record, since libraries initialise per
         stream."""
         place = self.work.device, self.stream()
-        if len(self.states) >= MOST_SHAPES or pool.full(*place):
+        if len(self.states) >= MOST_SHAPES or pool.is_full(*place):
             if not self.full:
                 self.full = True
                 self.report(
@@ -132,18 +132,18 @@ class GraphedCallable:
                 item.record_stream(here)
         return results
 
-    def borrowed_inputs(self, args: Sequence[Any]) -> set[int]:
-        """Positions of inputs that this backward pass's forward pass has lent: their addresses are
+    def saved_inputs(self, args: Sequence[Any]) -> set[int]:
+        """Positions of inputs that this backward pass's forward pass has saved: their addresses are
         in its recording."""
-        lender = self.work.lender
-        return set() if lender is None else lender.lent_inputs(args)
+        forward = self.work.forward
+        return set() if forward is None else forward.positions_of_saved(args)
 
-    def lent_inputs(self, args: Sequence[Any]) -> set[int]:
-        """Positions of a backward pass's arguments that are lent by this graph."""
+    def positions_of_saved(self, args: Sequence[Any]) -> set[int]:
+        """Positions of a backward pass's arguments that this graph has saved."""
         found: set[int] = set()
         for state in self.states.values():
-            if isinstance(state, Recording) and state.out.on_loan():
-                mine = {ADDRESS(state.out.template[index]) for index in state.out.lent}
+            if isinstance(state, Recording) and state.out.saved_in_use():
+                mine = {ADDRESS(state.out.template[index]) for index in state.out.saved}
                 found |= {
                     index
                     for index, arg in enumerate(args)
@@ -154,12 +154,12 @@ class GraphedCallable:
     def may_record_again(self, key: Any, state: Recording, args: Sequence[Any]) -> bool:
         """Drops a recording whose static inputs have moved; returns whether the call may record
         again, with inputs that are not parameters copied in."""
-        borrowed = self.borrowed_inputs(args)
-        if (self.work.lender is not None and not borrowed) or (
+        saved = self.saved_inputs(args)
+        if (self.work.forward is not None and not saved) or (
             has_other_threads() and not self.require
         ):
             return False
-        moved = state.moved_inputs(args) - borrowed
+        moved = state.moved_inputs(args) - saved
         self.copied |= {index for index in moved if may_move(args[index])}
         self.remade += 1
         if self.remade > MOST_REMADE:
@@ -174,7 +174,7 @@ class GraphedCallable:
             with torch.cuda.device(work.device):
                 shared = pool.pool_of(work.device, self.stream())
                 made = Recording(
-                    self.run, args, self.copied, work.written, work.lent, shared, work.device
+                    self.run, args, self.copied, work.written, work.saved, shared, work.device
                 )
         except Unrecordable as error:
             pool.retire(work.device, self.stream())

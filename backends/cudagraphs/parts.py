@@ -1,7 +1,7 @@
 """Records a graph with gradients: its forward and its backward graph, each separately.
 
-Tensors that the forward graph saves for the backward graph are lent: they stay in the recorded
-memory, and other forward passes run unrecorded while a backward pass may still use them.
+Tensors that the forward graph saves for the backward graph stay in the recorded memory, and other
+forward passes run unrecorded while a backward pass may still use them.
 """
 
 from __future__ import annotations
@@ -59,15 +59,15 @@ class GraphRecorder:
             gm, self.report, self.require
         ):
             return run
-        lent = frozenset[int]()
+        saved = frozenset[int]()
         if part.results is not None and not part.backward:
             outputs: Any = gm.graph.output_node().args[0]
-            lent = frozenset(range(part.results, len(outputs)))
+            saved = frozenset(range(part.results, len(outputs)))
         work = RecordingRequest(
             run,
             device_of(gm),
             written_by_copies(gm),
-            lent,
+            saved,
             varies(gm),
             forward if part.backward else None,
         )

@@ -24,10 +24,10 @@ class Pool:
         self.handle = torch.cuda.graph_pool_handle()
         self.stream = stream
         self.bytes = 0
-        self.keeper = trivial(device, stream, self.handle)
+        self.keeper = trivial_recording(device, stream, self.handle)
 
 
-def trivial(device: int, stream: torch.cuda.Stream, handle: Any) -> torch.cuda.CUDAGraph:
+def trivial_recording(device: int, stream: torch.cuda.Stream, handle: Any) -> torch.cuda.CUDAGraph:
     """A recording of almost nothing."""
     with torch.cuda.device(device), torch.cuda.stream(stream):
         spare, graph = torch.zeros(1, device=f"cuda:{device}"), torch.cuda.CUDAGraph()
@@ -67,7 +67,7 @@ def retire(device: int, stream: int) -> None:
         _pools.pop((device, stream), None)
 
 
-def full(device: int, stream: int) -> bool:
+def is_full(device: int, stream: int) -> bool:
     pool = _pools.get((device, stream))
     return (
         pool is not None

@@ -12,7 +12,7 @@ from ...errors import RequirementError
 from ...events import Reporter
 from ..graph.extracted_calls import Checkpointed, CustomFunction
 from ..graph.node_targets import name_of
-from ..graph.supported import at, inner_nodes, is_opaque
+from ..graph.supported import inner_nodes, is_opaque, line_of
 
 # The host waits for a value, or a size depends on one.
 WAITS = (
@@ -55,7 +55,7 @@ def reason_not_recordable(gm: torch.fx.GraphModule) -> str:
             return reason
     for node in inner_nodes(gm):
         if isinstance(node.target, CustomFunction | Checkpointed) and wants_backward(node):
-            return f"{name_of(node)} runs Python in its backward pass{at(node)}"
+            return f"{name_of(node)} runs Python in its backward pass{line_of(node)}"
     devices = {
         fake.device
         for node in gm.graph.nodes
@@ -81,7 +81,7 @@ def input_reason(node: torch.fx.Node) -> str:
     if not isinstance(fake, torch.Tensor) or not node.users:
         return ""
     if fake.device.type != "cuda":
-        return f"the input {path} is on the {fake.device.type}{at(next(iter(node.users)))}"
+        return f"the input {path} is on the {fake.device.type}{line_of(next(iter(node.users)))}"
     if fake.is_sparse or fake.layout is not torch.strided:
         return f"the input {path} has layout {fake.layout}"
     return ""
@@ -90,29 +90,32 @@ def input_reason(node: torch.fx.Node) -> str:
 def call_reason(node: torch.fx.Node) -> str:
     name = name_of(node).partition(".")[0]
     if name in WAITS:
-        return f"{name} makes the host wait for the device{at(node)}"
+        return f"{name} makes the host wait for the device{line_of(node)}"
     if name in CHANGES_OBJECTS or name in TRANSFORMS:
-        return f"{name} does more than work on numbers{at(node)}"
+        return f"{name} does more than work on numbers{line_of(node)}"
     if (
         isinstance(node.target, torch._ops.OpOverload)
         and torch.Tag.cudagraph_unsafe in node.target.tags
     ):
-        return f"torch says that {name} cannot be recorded{at(node)}"
+        return f"torch says that {name} cannot be recorded{line_of(node)}"
     if "generator" in node.kwargs and node.kwargs["generator"] is not None:
-        return f"{name} draws from a generator of the program's{at(node)}"
+        return f"{name} draws from a generator of the program's{line_of(node)}"
     if is_opaque(node):
-        return f"nothing is known of {name}{at(node)}"
+        return f"nothing is known of {name}{line_of(node)}"
     fake = fake_of(node)
     if isinstance(fake, torch.Tensor) and fake.device.type != "cuda" and node.users:
-        return f"{name} makes a tensor on the {fake.device.type}{at(node)}"
+        return f"{name} makes a tensor on the {fake.device.type}{line_of(node)}"
     if name in ("getitem", "index", "setitem", "index_put", "index_put_") and indexed_by_mask(node):
-        return f"{name} by a mask of booleans makes the host wait for the device{at(node)}"
+        return f"{name} by a mask of booleans makes the host wait for the device{line_of(node)}"
     if (
         name == "repeat_interleave"
         and "output_size" not in node.kwargs
         and any(is_tensor(arg) for arg in node.args[1:])
     ):
-        return f"repeat_interleave without output_size makes the host wait for the device{at(node)}"
+        return (
+            "repeat_interleave without output_size makes the host wait for the device"
+            f"{line_of(node)}"
+        )
     return ""
 
 

@@ -13,7 +13,7 @@ from typing import Any
 
 import torch
 
-from .pool import Pool, trivial
+from .pool import Pool, trivial_recording
 from .static_input import StaticInput
 
 ADDRESS = torch.Tensor.data_ptr
@@ -26,7 +26,7 @@ class Unrecordable(Exception):
 class Recording:
     """Created by running `run` once on `args` while the stream records. Raises Unrecordable.
     copied: positions of inputs that are copied in; the others are static. written: positions of
-    inputs that are written. lent: positions of results that are returned as the recorded memory
+    inputs that are written. saved: positions of results that are returned as the recorded memory
     itself; the caller promises not to use them after the next replay."""
 
     def __init__(
@@ -35,7 +35,7 @@ class Recording:
         args: Sequence[Any],
         copied: Collection[int],
         written: Collection[int],
-        lent: Collection[int],
+        saved: Collection[int],
         pool: Pool,
         device: int,
     ) -> None:
@@ -63,7 +63,7 @@ class Recording:
         self.graph, results = record(run, inputs, pool, device)
         self.bytes = torch.cuda.memory_reserved(device) - before
         pool.bytes += self.bytes
-        self.out = ResultCopies(results, inputs, lent)
+        self.out = ResultCopies(results, inputs, saved)
 
     def __del__(self) -> None:
         self.pool.bytes -= self.bytes
@@ -150,17 +150,17 @@ def clear_up(graph: torch.cuda.CUDAGraph, pool: Pool, device: int) -> None:
             end()
         except RuntimeError:
             pass  # this repeats that the recording failed, or that it has ended
-    trivial(device, pool.stream, None)
+    trivial_recording(device, pool.stream, None)
 
 
 class ResultCopies:
     """Creates a call's results from the recorded memory. A result that is an input, or a view of
-    one, refers to the input of the call. `lent` results are returned without a copy; the first of
-    them as a separate tensor object, whose lifetime shows (`on_loan`) whether they are still in
-    use."""
+    one, refers to the input of the call. `saved` results are returned without a copy; the first of
+    them as a separate tensor object, whose lifetime shows (`saved_in_use`) whether they are still
+    in use."""
 
     def __init__(
-        self, results: Sequence[Any], inputs: Sequence[Any], lent: Collection[int]
+        self, results: Sequence[Any], inputs: Sequence[Any], saved: Collection[int]
     ) -> None:
         homes = {
             item.untyped_storage().data_ptr(): index
@@ -174,7 +174,7 @@ class ResultCopies:
         self.views: list[
             tuple[int, int, tuple[int, ...], tuple[int, ...], int]
         ] = []  # shape, stride, elements from the input's start
-        self.lent: list[int] = []
+        self.saved: list[int] = []
         alone: list[int] = []  # positions of those copied one by one
         self.groups: list[
             tuple[torch.Tensor, list[tuple[int, torch.Tensor]]]
@@ -189,9 +189,9 @@ class ResultCopies:
                 self.inputs.append((index, owner))
             elif item.numel() and home in homes:
                 self.views.append((index, homes[home], *view_of(item, inputs[homes[home]])))
-            elif index in lent:
+            elif index in saved:
                 self.template[index] = item
-                self.lent.append(index)
+                self.saved.append(index)
             else:
                 together.setdefault(home if item.numel() else -1 - index, []).append(index)
         for indices in together.values():
@@ -207,11 +207,11 @@ class ResultCopies:
         self.alone = tuple(alone)
         self.sources = [results[index] for index in alone]
         self.specs = [(item.shape, item.stride(), item.dtype, item.device) for item in self.sources]
-        self.loan: Any = None
+        self.first_saved: Any = None  # of the last call, weakly
 
-    def on_loan(self) -> bool:
-        """Whether lent results are still in use."""
-        return self.loan is not None and not self.loan.expired()
+    def saved_in_use(self) -> bool:
+        """Whether saved results are still in use."""
+        return self.first_saved is not None and not self.first_saved.expired()
 
     def __call__(self, args: Sequence[Any]) -> list[Any]:
         results = self.template.copy()
@@ -237,10 +237,10 @@ class ResultCopies:
                 offset = (item.storage_offset() * item.element_size() - low) // item.element_size()
                 made = torch.empty(0, dtype=item.dtype, device=item.device)
                 results[index] = made.set_(storage, offset, item.shape, item.stride())
-        if self.lent:
-            first = self.lent[0]
+        if self.saved:
+            first = self.saved[0]
             results[first] = results[first].detach()
-            self.loan = torch._C._WeakTensorRef(results[first])  # type: ignore[attr-defined]
+            self.first_saved = torch._C._WeakTensorRef(results[first])  # type: ignore[attr-defined]
         return results
 
 

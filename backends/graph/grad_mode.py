@@ -66,7 +66,7 @@ def without_switches_at_the_ends(
     return made, mode_behind(reversed(last), True)
 
 
-def switching(run: Callable[..., Any], behind: bool) -> Callable[..., Any]:
+def run_with_grad_mode(run: Callable[..., Any], behind: bool) -> Callable[..., Any]:
     """Runs a graph with grad mode on, then sets the mode that should follow."""
 
     def call(*args: Any) -> Any:

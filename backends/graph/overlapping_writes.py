@@ -20,7 +20,7 @@ from .fake_values import fake_of
 from .memory import plain_memory_at
 from .mutations import is_norm, may_write, written_by, written_nodes
 from .node_targets import name_of
-from .supported import at
+from .supported import line_of
 
 POINTWISE = frozenset({
     "iadd", "isub", "imul", "itruediv", "ifloordiv", "imod", "ipow", "iand", "ior", "ixor",
@@ -56,15 +56,17 @@ def reason(nodes: Sequence[torch.fx.Node], overlapping: Sequence[tuple[str, str]
         ):
             return (
                 f"{name_of(node)} writes into memory that overlaps itself or what it "
-                f"reads{at(node)}"
+                f"reads{line_of(node)}"
             )
     for node in asking_for_strides(nodes):
         return (
             f"{name_of(node)} copies or not by the strides of memory that was written "
-            f"before{at(node)}"
+            f"before{line_of(node)}"
         )
     for node in outside_of_inputs(nodes):
-        return f"{name_of(node)} may read memory that a write to another input changes{at(node)}"
+        return (
+            f"{name_of(node)} may read memory that a write to another input changes{line_of(node)}"
+        )
     return ""
 
 
@@ -146,10 +148,12 @@ def writes_what_overlaps(node: torch.fx.Node) -> bool:
         if isinstance(leaf, torch.fx.Node)
     ]
     for number, one in enumerate(written):
-        if repeats(fake_of(one)) or one in written[:number]:
+        if may_overlap_itself_when_written(fake_of(one)) or one in written[:number]:
             return True
         others = [leaf for leaf in leaves if leaf is not one]
-        if any(clash(fake_of(one), fake_of(other), is_pointwise(node)) for other in others):
+        if any(
+            overlaps_written(fake_of(one), fake_of(other), is_pointwise(node)) for other in others
+        ):
             return True
         if leaves.count(one) > 1 and not is_pointwise(node):
             return True
@@ -160,16 +164,16 @@ def item_overlaps(node: torch.fx.Node) -> bool:
     """Whether `x[key] = value` writes to a part of x that overlaps itself or the value."""
     target, key, value = (list(node.args) + [None] * 3)[:3]
     x, given = fake_of(target), fake_of(value)
-    if repeats(x):
+    if may_overlap_itself_when_written(x):
         return True
-    if not isinstance(given, torch.Tensor) or not share(x, given):
+    if not isinstance(given, torch.Tensor) or not share_storage(x, given):
         return False
     indices = [leaf for leaf in pytree.tree_leaves(key) if isinstance(leaf, torch.fx.Node)]
     if indices:
         return True
     with x.fake_mode:
         part = operator.getitem(x.detach(), key)
-    return clash(part, given, True)
+    return overlaps_written(part, given, True)
 
 
 def is_pointwise(node: torch.fx.Node) -> bool:
@@ -191,7 +195,7 @@ def is_strided(fake: Any) -> bool:
     )
 
 
-def share(one: Any, other: Any) -> bool:
+def share_storage(one: Any, other: Any) -> bool:
     return (
         is_strided(one)
         and is_strided(other)
@@ -207,7 +211,7 @@ def is_static(fake: torch.Tensor) -> bool:
     return all(type(number) is int for number in numbers_of(fake))
 
 
-def repeats(fake: Any) -> bool:
+def may_overlap_itself_when_written(fake: Any) -> bool:
     """Whether two elements of a written tensor may share memory. With dynamic sizes, only expanded
     dimensions are recognised."""
     if not is_strided(fake):
@@ -221,10 +225,10 @@ def repeats(fake: Any) -> bool:
     )
 
 
-def clash(written: Any, other: Any, pointwise: bool) -> bool:
+def overlaps_written(written: Any, other: Any, pointwise: bool) -> bool:
     """Whether a written tensor overlaps another argument. For a pointwise operator, the same
     elements at the same positions are no problem."""
-    if not share(written, other):
+    if not share_storage(written, other):
         return False
     if not (is_static(written) and is_static(other)):
         return True

@@ -47,7 +47,8 @@ def separate(gm: torch.fx.GraphModule, examples: Sequence[Any]) -> list[Any]:
     # the example no longer has its original content
     anew = {*shared, *(node for node in inputs if node.meta.get("mutated"))}
     made = [
-        alone(item) if node in anew else item for node, item in zip(inputs, examples, strict=True)
+        on_separate_memory(item) if node in anew else item
+        for node, item in zip(inputs, examples, strict=True)
     ]
     mode = shared[0].meta["example_value"].fake_mode
     fakes = {
@@ -69,7 +70,7 @@ def separate(gm: torch.fx.GraphModule, examples: Sequence[Any]) -> list[Any]:
     return made
 
 
-def alone(tensor: Any) -> torch.Tensor:
+def on_separate_memory(tensor: Any) -> torch.Tensor:
     """A tensor of the same kind on separate memory."""
     if not isinstance(tensor, torch.Tensor) or isinstance(tensor, FakeTensor):
         raise Inseparable("sizes vary")

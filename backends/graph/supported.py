@@ -58,9 +58,9 @@ def reason_not_to_try(gm: torch.fx.GraphModule) -> str:
             word in f"{getattr(node.target, '__module__', '')}.{name_of(node)}"
             for word in COLLECTIVES
         ):
-            return f"{name_of(node)} talks to other processes{at(node)}"
+            return f"{name_of(node)} talks to other processes{line_of(node)}"
         if is_opaque(node):
-            return f"nothing is known of {name_of(node)}{at(node)}"
+            return f"nothing is known of {name_of(node)}{line_of(node)}"
     return ""
 
 
@@ -85,7 +85,7 @@ def inner_nodes(gm: torch.fx.GraphModule) -> Iterator[torch.fx.Node]:
                 yield from inner_nodes(inner)
 
 
-def at(node: torch.fx.Node) -> str:
+def line_of(node: torch.fx.Node) -> str:
     """The user's line of a node, for a message."""
     line = node.meta.get("line", "")
     return f" ({line})" if line else ""

@@ -36,7 +36,7 @@ from .fuse.fuse import fuse
 from .fuse.horizontal import fuse_horizontally
 from .fuse.in_place import reuse_memory
 from .fuse.split import split_long_rows
-from .ir.ir import AnyKernel, Bound, Call, Program, whole, writes
+from .ir.ir import AnyKernel, Bound, Call, Program, with_buffers, writes
 from .ir.patterns import Patterns
 from .lower.build import lower
 from .lower.lowerings import LOWERINGS
@@ -158,7 +158,7 @@ def native(
             "of a Fourier transform has"
         )
         return gm.forward
-    if "cuda" in usable() and any(
+    if "cuda" in usable_devices() and any(
         isinstance(fake, FakeTensor) and fake.device.type == "cuda" for fake in fakes(gm)
     ):
         gpu().prepare()
@@ -230,13 +230,13 @@ def compile_captured(
     """Kernels for a captured graph that has tensors."""
     report = wanted.report
     if wants_gradients(gm) or needs_wrappers(gm):
-        return differentiable(gm, example_inputs, wanted)
+        return compile_with_gradients(gm, example_inputs, wanted)
     compile_report = CompileReport(report.clock)
     try:
         with report.phase("lowering"), no_collections():
             compiled = compile_inference(gm, example_inputs, wanted, compile_report)
     except NotImplementedError:
-        return differentiable(gm, example_inputs, wanted)
+        return compile_with_gradients(gm, example_inputs, wanted)
     report(f"compiled: {compile_report}")
     compile_report.send_to(report, "graph")
     return (
@@ -293,7 +293,7 @@ def gpu() -> Any:
 
 
 @lru_cache(1)
-def usable() -> frozenset[str]:
+def usable_devices() -> frozenset[str]:
     """Device types for which kernels can be compiled here. Warns once about a missing tool."""
     found = set()
     try:
@@ -319,7 +319,7 @@ def usable() -> frozenset[str]:
 def processors() -> dict[str, int]:
     """For each device type, how many rows a kernel should have at least to keep it busy."""
     found = {"cpu": torch.get_num_threads()}
-    if "cuda" in usable():
+    if "cuda" in usable_devices():
         found["cuda"] = (
             2 * torch.cuda.get_device_properties(torch.cuda.current_device()).multi_processor_count
         )
@@ -382,7 +382,7 @@ class PendingKernels:
                 self.left.pop(0)()
 
 
-def differentiable(
+def compile_with_gradients(
     gm: torch.fx.GraphModule, example_inputs: list[Any], wanted: CompileSettings
 ) -> Callable[..., Any]:
     """Compiles the forward and the backward graph."""
@@ -403,7 +403,7 @@ def differentiable(
         except NotImplementedError as error:
             if not part.backward:
                 raise
-            compiled = as_it_is(part, boxed)
+            compiled = run_by_operators(part, boxed)
             report(f"backward runs torch's operators: {error}")
         else:
             report(f"compiled {direction}: {compile_report}")
@@ -425,7 +425,7 @@ def differentiable(
     return made
 
 
-def as_it_is(part: GraphPart, boxed: bool) -> Callable[..., Any]:
+def run_by_operators(part: GraphPart, boxed: bool) -> Callable[..., Any]:
     """A graph run by torch's operators."""
     run = part.module().forward
 
@@ -449,7 +449,7 @@ def compile_aten(
     function takes one list of inputs. tune: measures kernels for the GPU. waits: before its `end`,
     nothing may be called."""
     report = report or CompileReport()
-    program, report.apart = fuse(lower(gm, usable()))
+    program, report.apart = fuse(lower(gm, usable_devices()))
     report.called = [step.origin for step in program.steps if isinstance(step, Call)]
     program = fuse_horizontally(split_long_rows(program, processors()))
     choices = tune_kernels(program, report) if tune else {}
@@ -480,7 +480,7 @@ def compile_aten(
 def tune_kernels(program: Program, report: CompileReport) -> dict[int, Choice]:
     """The tiles of a program's kernels on the GPU, by measuring; none without a GPU."""
     devices = {buffer.device.type for buffer in program.buffers.values()}
-    if "cuda" not in devices or "cuda" not in usable():
+    if "cuda" not in devices or "cuda" not in usable_devices():
         return {}
     program.write_out()
     with report.clock.phase("tuning"):
@@ -528,7 +528,7 @@ def cpu_launches(
     for position, step in kernels.items():
         bound = step if isinstance(step, Bound) else patterns.bind(step)
         if bound.alike not in once:
-            once[bound.alike] = bound.names, *print_c(whole(step), program.buffers, threads)
+            once[bound.alike] = bound.names, *print_c(with_buffers(step), program.buffers, threads)
         names, text, parameters = once[bound.alike]
         printed[position] = text, parameters.on(dict(zip(names, bound.names, strict=True)))
     texts = list(dict.fromkeys(text for text, _ in printed.values()))

@@ -11,7 +11,7 @@ from typing import Any
 import torch
 
 from .gpu_jobs import Choice, job, print_step
-from .ir.ir import AnyKernel, Bound, Product, Program, reads, whole, writes
+from .ir.ir import AnyKernel, Bound, Product, Program, reads, with_buffers, writes
 from .ir.patterns import Patterns
 from .printers.host import Launch, Namespace
 from .printers.products import precision
@@ -60,7 +60,7 @@ def launches(
     for position, kernel in kernels.items():
         alike, names = what_is_printed(kernel, program, choices.get(position), patterns)
         if alike not in once:
-            one = print_step(whole(kernel), program.buffers, choices.get(position))
+            one = print_step(with_buffers(kernel), program.buffers, choices.get(position))
             once[alike] = names, one, job(program.buffers, one)
         first, one, jobs[position] = once[alike]
         printed[position] = replace(

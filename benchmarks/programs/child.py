@@ -50,11 +50,11 @@ def torch_compile() -> tuple[Compile, Callable[[], int], Callable[[], int]]:
 def framejit_with(backend: str) -> Callable[[], tuple[Compile, Callable[[], int], Callable[[], int]]]:
     def system() -> tuple[Compile, Callable[[], int], Callable[[], int]]:
         import framejit  # noqa: PLC0415 - one system a process
-        from framejit.events import Seen  # noqa: PLC0415 - one system a process
+        from framejit.events import CompileStarted  # noqa: PLC0415 - one system a process
 
         made: list[Any] = []
         begun: list[Any] = []
-        framejit.config.sinks = (*framejit.config.sinks, lambda event: begun.append(event) if isinstance(event, Seen) else None)
+        framejit.config.sinks = (*framejit.config.sinks, lambda event: begun.append(event) if isinstance(event, CompileStarted) else None)
 
         def compile(target: Any) -> Any:
             made.append(framejit.compile(target, backend=backend))

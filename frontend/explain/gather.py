@@ -9,23 +9,24 @@ from typing import Any, Protocol, TypeVar
 import torch
 import torch.fx
 
+from ...backends.graph.node_targets import name_of
 from ...events import (
+    BackendCalled,
     Balance,
     Break,
     Captured,
     Change,
     Chosen,
+    CompileStarted,
     Event,
     Full,
-    Given,
     Kernels,
     Miss,
     Note,
     Recorded,
-    Seen,
     Skipped,
     Specialised,
-    Spent,
+    TimeSpent,
     WrongGraph,
 )
 from .report import Report
@@ -116,7 +117,7 @@ def make_report(
             [(where, position) for position, one in enumerate(breaks) for where in one.chain],
         ),
         timeline=timeline(events, probe),
-        seen=sum(isinstance(event, Seen) for event in events),
+        seen=sum(isinstance(event, CompileStarted) for event in events),
         title=title or (captures[0].function if captures else ""),
         result=result,
         calls=calls,
@@ -150,8 +151,8 @@ def capture_report(
     event: Captured, others: RecordsByNumber, describe: Describe, probe: ProbeMeasurements | None
 ) -> CaptureReport:
     number = event.number
-    spent = [one.seconds for one in others.of(Spent, number)]
-    given, choices = others.of(Given, number), others.of(Chosen, number)
+    spent = [one.seconds for one in others.of(TimeSpent, number)]
+    given, choices = others.of(BackendCalled, number), others.of(Chosen, number)
     tally = None if probe is None else probe.graphs.get(number)
     costs = None if probe is None else probe.checks.get(number)
     return CaptureReport(
@@ -218,11 +219,7 @@ def kind_of(node: torch.fx.Node) -> str:
 def target_of(node: torch.fx.Node) -> str:
     if node.op == "placeholder":
         return str(node.meta.get("path", node.name))
-    return (
-        node.target
-        if isinstance(node.target, str)
-        else getattr(node.target, "__name__", str(node.target))
-    )
+    return name_of(node)
 
 
 def type_of(example: Any) -> str:
@@ -276,7 +273,7 @@ def sum_seconds(several: Iterable[dict[str, float]]) -> dict[str, float]:
 
 
 def times(events: tuple[Event, ...], probe: ProbeMeasurements | None, wall: float | None) -> Times:
-    spent = sum_seconds(event.seconds for event in events if isinstance(event, Spent))
+    spent = sum_seconds(event.seconds for event in events if isinstance(event, TimeSpent))
     if not spent:
         spent = sum_seconds(event.seconds for event in events if isinstance(event, Captured))
     if probe is None or not probe.calls.all_times:
@@ -291,7 +288,7 @@ def timeline(
     compiling = [
         TimelineSpan("compile", span.phase, event.number, span.start, span.end, span.depth)
         for event in events
-        if isinstance(event, Spent)
+        if isinstance(event, TimeSpent)
         for span in event.spans
     ]
     running = (

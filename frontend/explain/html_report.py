@@ -4,7 +4,6 @@ works from disk without a network."""
 from __future__ import annotations
 
 import linecache
-import os
 from itertools import groupby
 from typing import Any
 
@@ -17,7 +16,7 @@ from pygments.lexers import get_lexer_by_name
 from ...phases import NAMES
 from . import graph_svg, text_report
 from .report_data import ReportData, TimelineSpan
-from .source import SourcePart, source_line
+from .source import SourcePart, relative_place, source_line
 
 LIGHT, DARK = "default", "github-dark"  # pygments' styles
 LEXERS = {"triton": "python"}
@@ -59,7 +58,7 @@ def html(report: ReportData) -> str:
     return _environment.get_template("report.html.j2").render(
         report=report,
         plain=text_report,
-        near=near,
+        near=relative_place,
         source_line=source_line,
         about=NAMES | ABOUT,
         colours=colours,
@@ -110,7 +109,3 @@ def timeline_rows(report: ReportData) -> list[tuple[str, int, list[TimelineSpan]
         if span.end - span.start >= SHORTEST_SHARE * end:
             found.setdefault((span.row, span.depth), []).append(span)
     return [(row, depth, spans) for (row, depth), spans in sorted(found.items())]
-
-
-def near(where: str) -> str:
-    return where.removeprefix(os.getcwd() + os.sep)

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import os
-
 from rich.console import Group, RenderableType
 from rich.table import Column, Table
 from rich.text import Text
 
 from . import text_report
 from .report_data import ReportData
+from .source import relative_place
 
 BAR = 40  # characters
 
@@ -56,7 +55,7 @@ def captures(report: ReportData) -> Table:
     for name in ("ops", "kernels", "guards", "compiled in", "runs"):
         made.add_column(name, justify="right")
     for number, item in enumerate(report.captures, 1):
-        captured = Text(f"{item.function}\n") + Text(near(item.where), style="dim")
+        captured = Text(f"{item.function}\n") + Text(relative_place(item.where), style="dim")
         kernels = str(sum(len(one.kernels) for one in item.kernels) or "")
         guards = str(len(item.checks)) + (
             "" if item.check_seconds is None else f"\n{text_report.duration(item.check_seconds)}"
@@ -83,7 +82,7 @@ def breaks(report: ReportData) -> Table:
         show_lines=True,
     )
     for number, item in enumerate(report.breaks, 1):
-        where = Text(f"{near(item.where)}\n") + Text(item.source, style="cyan")
+        where = Text(f"{relative_place(item.where)}\n") + Text(item.source, style="cyan")
         if item.caret:
             where += Text(f"\n{item.caret}", style="bold red")
         why = Text(f"{item.reason} [{item.id}]\n")
@@ -95,9 +94,3 @@ def breaks(report: ReportData) -> Table:
             why + Text(f"hint: {item.hint}", style="green") + Text(f"\n{item.page}", style="dim"),
         )
     return made
-
-
-def near(where: str) -> str:
-    """file:line relative to the current folder, if it is inside: tables are narrow."""
-    here = os.getcwd() + os.sep
-    return where.removeprefix(here)

@@ -134,3 +134,8 @@ def windows(numbers: list[int], length: int) -> list[tuple[int, int]]:
         else:
             found.append((first, last))
     return found
+
+
+def relative_place(where: str) -> str:
+    """file:line relative to the current folder, if it is inside."""
+    return where.removeprefix(os.getcwd() + os.sep)

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ...errors import InternalError
-from ...events import Balance, Chosen, Event, Miss, Seen, Sink, Skipped, Working
+from ...events import Balance, Chosen, CompileStarted, Event, Miss, Sink, Skipped, Working
 from ...guards.source import FrameView
 from ...options import Options
 from ...tier import Tier
@@ -37,7 +37,7 @@ from .recompile_decision import RecompileDecision
 from .recompile_policy import RecompilePolicy
 from .savings import Savings
 from .sites import HandleSites, valid_entry
-from .surroundings import Onlooker, onlooker
+from .surroundings import OperationWatcher, operation_watcher
 from .weak_method import weak_method
 
 live_caches: weakref.WeakSet[Cache] = weakref.WeakSet()  # of all handles
@@ -77,7 +77,7 @@ class Cache:
         self.lock = CompileLock(options.wait_for_compile)
         self.policy = RecompilePolicy(options, weak_method(self, "send"))
         self.savings = Savings()
-        self._onlookers: set[tuple[types.CodeType, Onlooker]] = set()  # already reported
+        self._watchers: set[tuple[types.CodeType, OperationWatcher]] = set()  # already reported
         self._work: list[futures.Future[None]] = []  # in the background
         self._sites = HandleSites(function, weak_method(self, "on_miss"))
         self.root = self._sites.root
@@ -131,10 +131,10 @@ class Cache:
             if unit.idle.tells_now():
                 self.send(Skipped(unit.name, unit.where, NO_WORK))
             return Entry(once=True)
-        seen_by = onlooker()
-        if seen_by is not None:
-            self._report_onlooker(seen_by, unit)
-            return Entry(None, None, None, not seen_by.below, None)
+        watcher = operation_watcher()
+        if watcher is not None:
+            self._report_watcher(watcher, unit)
+            return Entry(None, None, None, not watcher.below, None)
         if stays_in_python(unit.decoded.code):
             return Entry(None, None, unit.decoded.code, False, None)  # itself, with the hook off
         if self.probe is None and self.policy.must_wait(site, unit):
@@ -157,11 +157,11 @@ class Cache:
         finally:
             self.lock.release(site)
 
-    def _report_onlooker(self, seen_by: Onlooker, unit: CompileUnit) -> None:
-        """Reports an onlooker once for each code object."""
-        if (unit.decoded.code, seen_by) not in self._onlookers:
-            self._onlookers.add((unit.decoded.code, seen_by))
-            self.send(Skipped(unit.name, unit.where, seen_by.sentence))
+    def _report_watcher(self, watcher: OperationWatcher, unit: CompileUnit) -> None:
+        """Reports a watcher once for each code object."""
+        if (unit.decoded.code, watcher) not in self._watchers:
+            self._watchers.add((unit.decoded.code, watcher))
+            self.send(Skipped(unit.name, unit.where, watcher.sentence))
 
     def _serve(self, call: UnservedCall, probe: Probe | None) -> Entry | None:
         """An entry for a call that none serves, in the site's list; None runs it in eager."""
@@ -218,7 +218,7 @@ class Cache:
         self.compiles += 1
         if self.handle.contest is None:
             self._start_contest()
-        self.send(Seen(unit.name, observer.where))
+        self.send(CompileStarted(unit.name, observer.where))
         rest = functools.partial(
             make_continuations,
             site=site,

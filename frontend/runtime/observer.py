@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from ...events import Reporter, Sink, Spent, new_number
+from ...events import Reporter, Sink, TimeSpent, new_number
 from ...phases import Clock
 from ...tier import Tier
 from .probe import Probe, SegmentMarks
@@ -35,7 +35,7 @@ class Observer:
         """Tells what the compile took."""
         self.clock.over = True
         self.send(
-            Spent(
+            TimeSpent(
                 self.function,
                 self.where,
                 dict(self.clock.seconds),
@@ -45,4 +45,6 @@ class Observer:
         )
 
     def _late(self, phase: str, seconds: float) -> None:
-        self.send(Spent(self.function, self.where, {phase: seconds}, (), self.number, late=True))
+        self.send(
+            TimeSpent(self.function, self.where, {phase: seconds}, (), self.number, late=True)
+        )

@@ -30,7 +30,7 @@ def inside_a_transform() -> bool:
 
 
 @dataclass(frozen=True)
-class Onlooker:
+class OperationWatcher:
     """Something in the program that observes every operation. `below`: it observes inside torch's
     dispatcher, where nothing can be compiled."""
 
@@ -38,14 +38,14 @@ class Onlooker:
     below: bool
 
 
-def onlooker() -> Onlooker | None:
+def operation_watcher() -> OperationWatcher | None:
     """What observes the operations of this thread, which must then run in eager."""
     if torch._C._get_tracing_state() is not None:
-        return Onlooker("torch.jit.trace records its operations", True)
+        return OperationWatcher("torch.jit.trace records its operations", True)
     if getattr(_symbolic_trace, "_is_fx_tracing_flag", False):
-        return Onlooker("torch.fx traces its operations", True)
+        return OperationWatcher("torch.fx traces its operations", True)
     if torch._ops._len_torch_dispatch_stack_pre_dispatch():
-        return Onlooker("a tracer of torch's records its operations", True)
+        return OperationWatcher("a tracer of torch's records its operations", True)
     modes: list[Any] = [
         torch._C._get_dispatch_stack_at(at) for at in range(torch._C._len_torch_dispatch_stack())
     ]
@@ -57,9 +57,9 @@ def onlooker() -> Onlooker | None:
         ]
     seen = next((type(mode).__qualname__ for mode in modes if not sees_nothing(type(mode))), None)
     if seen is not None:
-        return Onlooker(f"the mode {seen} watches its operations", below)
+        return OperationWatcher(f"the mode {seen} watches its operations", below)
     return (
-        Onlooker("hooks of the program's watch what autograd saves", False)
+        OperationWatcher("hooks of the program's watch what autograd saves", False)
         if saved_tensor_hooks()
         else None
     )

@@ -106,7 +106,10 @@ class Value:
         raise GraphBreak("unsupported-mutation", f"of attribute '{name}' of {self.describe()}")
 
     def call(self, tx: TraceContext, args: list[Value], kwargs: dict[str, Value]) -> Value:
-        raise GraphBreak("unknown-call", self.describe())
+        pending = self.tail(tx, args, kwargs)
+        if pending is None:
+            raise GraphBreak("unknown-call", self.describe())
+        return pending.callee.call(tx, pending.args, pending.kwargs)
 
     def tail(
         self, tx: TraceContext, args: list[Value], kwargs: dict[str, Value]

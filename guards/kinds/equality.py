@@ -106,9 +106,9 @@ def constant_key(value: Any) -> Hashable:
     return (type(value), value) if isinstance(value, Hashable) else (type(value), id(value))
 
 
-def quiet(value: Any) -> bool:
+def compares_in_c(value: Any) -> bool:
     """Can C compare it without running Python?"""
-    return type(value) in QUIET and (not isinstance(value, tuple) or all(map(quiet, value)))
+    return type(value) in QUIET and (not isinstance(value, tuple) or all(map(compares_in_c, value)))
 
 
 def needs_python(value: Any) -> bool:
@@ -133,7 +133,7 @@ class Equals(GuardKind):
             return Encoded("IS", guard.expected)
         if needs_python(guard.expected):
             return Encoded("PYTHON", partial(same_constant, guard.expected), runs_python=True)
-        return Encoded("EQUALS", guard.expected, runs_python=not quiet(guard.expected))
+        return Encoded("EQUALS", guard.expected, runs_python=not compares_in_c(guard.expected))
 
     def implies(self, guard: Guard, other: Guard) -> bool:
         return other.kind is Kind.TYPE and other.expected is type(guard.expected)

@@ -155,7 +155,7 @@ def functorch_keys() -> _C.DispatchKeySet:
 
 def calibrate() -> Layout:
     tensors = samples()
-    impl = only(
+    impl = single(
         offsets(
             torch.Tensor.__basicsize__,
             lambda at: all(word(id(tensor), at) == tensor._cdata for tensor in tensors),
@@ -166,7 +166,7 @@ def calibrate() -> Layout:
     images = [(tensor, ctypes.string_at(tensor._cdata, size)) for tensor in tensors]
 
     def where(test: Callable[[torch.Tensor, bytes, int], bool]) -> int:
-        return only(
+        return single(
             offsets(size, lambda at: all(test(tensor, image, at) for tensor, image in images))
         )
 
@@ -178,11 +178,11 @@ def calibrate() -> Layout:
         *range(sizes, sizes + 8),
         *range(storage_offset, storage_offset + 8),
     }
-    dtype = only(
+    dtype = single(
         at for at in names(images, size, 2, lambda tensor: tensor.dtype) if at not in taken
     )
     devices = names(images, size, 1, lambda tensor: tensor.device.type)
-    device = only(at for at in devices if at not in taken and is_device(images, at))
+    device = single(at for at in devices if at not in taken and is_device(images, at))
     autograd = where(has_autograd)
     found = Layout(
         impl,
@@ -193,7 +193,7 @@ def calibrate() -> Layout:
         inline_dims(sizes),
         storage_offset,
         autograd,
-        only(marks(autograd)),
+        single(marks(autograd)),
         *storage_offsets(images, size),
         address(load_library("c10"), REQUIRES_GRAD),
         plain_keys(),
@@ -206,7 +206,7 @@ def storage_offsets(images: list[Any], size: int) -> tuple[int, int]:
     """Where a tensor keeps its StorageImpl, and where that keeps the address of its memory; -1
     twice where that is not found."""
     try:
-        storage = only(
+        storage = single(
             offsets(
                 size,
                 lambda at: all(
@@ -216,7 +216,7 @@ def storage_offsets(images: list[Any], size: int) -> tuple[int, int]:
         )
         storages = [tensor.untyped_storage() for tensor, _ in images]
         shortest = min(allocated_size(one._cdata) for one in storages)
-        data = only(
+        data = single(
             offsets(
                 shortest, lambda at: all(word(one._cdata, at) == one.data_ptr() for one in storages)
             )
@@ -399,7 +399,7 @@ def offsets(size: int, test: Callable[[int], bool], start: int = 0) -> Iterator[
     return filter(test, range(start, size - 7, 8))
 
 
-def only(found: Iterator[int]) -> int:
+def single(found: Iterator[int]) -> int:
     every = list(found)
     if len(every) != 1:
         raise Ambiguous(every)

@@ -96,14 +96,14 @@ def match(result: torch.fx.Node) -> Attention | None:
         part.meta["example_value"].dtype != queries.dtype for part in (scores, weights, result)
     ):
         return None  # shapes are broadcast, or autocast is at work
-    if queries.device.type == "cpu" and not long(queries.shape[-2], keys.shape[-1]):
+    if queries.device.type == "cpu" and not is_long(queries.shape[-2], keys.shape[-1]):
         return None
     first, second, third = nodes
     replaced = (weights, *scaling, scores)
     return Attention(first, second, third, scale, result, replaced)  # type: ignore[arg-type]
 
 
-def long(rows: int | torch.SymInt, columns: int | torch.SymInt) -> bool:
+def is_long(rows: int | torch.SymInt, columns: int | torch.SymInt) -> bool:
     return isinstance(rows, int) and isinstance(columns, int) and rows * columns >= SHORTEST
 
 

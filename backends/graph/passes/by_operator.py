@@ -284,7 +284,7 @@ class AssembledGraph:
             mine = self.memories_of(old)
             inputs = [copies[other] for other in old.all_input_nodes]
             same = old, *inputs
-            if draws(old) or any(own in apart for own in mine):
+            if draws_random_numbers(old) or any(own in apart for own in mine):
                 new = self.add_copy(old, inputs, memory)
             elif (known := self.made_of.get(same)) is None:
                 new = self.made_of[same] = self.add_copy(old, inputs, memory)
@@ -337,7 +337,7 @@ def is_item(node: torch.fx.Node) -> bool:
     return isinstance(source, torch.fx.Node) and example(source) is None
 
 
-def draws(node: AnyNode) -> bool:
+def draws_random_numbers(node: AnyNode) -> bool:
     """Whether a node of an ATen graph draws random numbers, or may."""
     return SEEDED in getattr(node.target, "tags", ())
 

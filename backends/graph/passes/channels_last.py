@@ -39,7 +39,7 @@ def to_channels_last(graph: torch.fx.Graph, *, always: bool = False) -> int:
         for node in graph.find_nodes(op="call_function", target=CONVOLUTION)
         if over_images(node)
     ]
-    if not convolutions or not (always or pays(convolutions)):
+    if not convolutions or not (always or is_worthwhile(convolutions)):
         return 0
     layout = StrideChange(graph)
     for node in list(graph.nodes):
@@ -66,7 +66,7 @@ def part_of(node: torch.fx.Node, key: str) -> Any:
     return whole.meta[key][position]  # type: ignore[union-attr]
 
 
-def pays(convolutions: list[torch.fx.Node]) -> bool:
+def is_worthwhile(convolutions: list[torch.fx.Node]) -> bool:
     """Whether it is expected to pay: on CUDA with tensor cores, for ungrouped convolutions of many
     channels, with images that are large compared with the weights."""
     images = weights = 0

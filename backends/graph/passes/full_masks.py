@@ -16,7 +16,8 @@ from torch._subclasses.fake_tensor import FakeTensor
 from torch.nn.functional import scaled_dot_product_attention
 
 from ..memory import memory_of
-from ..mutations import may_write, named_as_writer
+from ..mutations import may_write
+from ..node_targets import name_of
 from .by_operator import example, is_understood, window
 
 MASK_POSITION = 3  # position of attn_mask
@@ -72,7 +73,7 @@ def without_mask(node: torch.fx.Node) -> bool:
 def nodes_with_new_layouts(attention: torch.fx.Node) -> dict[torch.fx.Node, FakeTensor] | None:
     """The nodes whose layout changes, with their new fake tensors; None where the graph returns or
     writes one."""
-    moved = {attention: again(attention, {})}
+    moved = {attention: with_new_layout(attention, {})}
     if window(moved[attention]) == window(example(attention)):
         return {}
     memory = {memory_of(moved[attention])}
@@ -87,7 +88,7 @@ def nodes_with_new_layouts(attention: torch.fx.Node) -> dict[torch.fx.Node, Fake
                 or not all(map(is_tensor, (node, *node.all_input_nodes)))
             ):
                 return None
-            fake = again(node, moved)
+            fake = with_new_layout(node, moved)
             if memory_of(fake) in memory or window(fake) != window(example(node)):
                 moved[node] = fake
                 memory.add(memory_of(fake))
@@ -99,7 +100,7 @@ def is_tensor(node: torch.fx.Node) -> bool:
     return isinstance(example(node), FakeTensor)
 
 
-def again(node: torch.fx.Node, moved: dict[torch.fx.Node, FakeTensor]) -> FakeTensor:
+def with_new_layout(node: torch.fx.Node, moved: dict[torch.fx.Node, FakeTensor]) -> FakeTensor:
     """The fake tensor of a node whose inputs have a new layout."""
     before = example(node)
     args, kwargs = torch.fx.node.map_arg(
@@ -148,42 +149,11 @@ def constant_ancestors(node: torch.fx.Node) -> list[torch.fx.Node] | None:
 
 
 def is_pure(node: torch.fx.Node) -> bool:
-    name = target_name(node)
-    if node.op not in ("call_function", "call_method") or any(word in name for word in RANDOM):
+    if node.op not in ("call_function", "call_method"):
         return False
-    return not mutates(name) and not any(mutates(target_name(user)) for user in node.users)
-
-
-def target_name(node: torch.fx.Node) -> str:
-    return (
-        node.target
-        if isinstance(node.target, str)
-        else getattr(node.target, "__name__", str(node.target))
+    return not any(word in name_of(node) for word in RANDOM) and not any(
+        map(may_write, (node, *node.users))
     )
-
-
-def mutates(name: str) -> bool:
-    """Whether an operator's name says that it writes an argument."""
-    return name in IN_PLACE or named_as_writer(name)
-
-
-IN_PLACE: frozenset[str] = frozenset(
-    (
-        "setitem",
-        "iadd",
-        "isub",
-        "imul",
-        "itruediv",
-        "ifloordiv",
-        "imod",
-        "ipow",
-        "iand",
-        "ior",
-        "ixor",
-        "ilshift",
-        "irshift",
-    )
-)
 
 
 def evaluate(node: torch.fx.Node, known: dict[torch.fx.Node, Any]) -> Any:

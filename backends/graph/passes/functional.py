@@ -22,7 +22,7 @@ from ..memory import memory_at
 from ..mutations import is_data
 from ..node_targets import name_of
 from ..runtime_errors import raises_unread
-from ..supported import at
+from ..supported import line_of
 from ..tracing_turn import trace_operators
 from .by_operator import by_operator
 from .in_place_layouts import keep_layouts
@@ -83,7 +83,7 @@ def prepare_for_tracing(gm: torch.fx.GraphModule) -> torch.fx.GraphModule:
             "raise"
         )
     for node in filter(takes_varying_float, gm.graph.nodes):
-        raise NotImplementedError(f"{name_of(node)} with a float that varies{at(node)}")
+        raise NotImplementedError(f"{name_of(node)} with a float that varies{line_of(node)}")
     return keep_layouts(gm)
 
 

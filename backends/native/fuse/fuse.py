@@ -40,7 +40,7 @@ from ..ir.ir import scalar as s
 from ..ir.patterns import Patterns
 from ..ir.scalar_ops import SCALAR_OPS
 from .gather import fuse_gather
-from .places import coordinates, is_dense, other_name, serial
+from .places import coordinates, is_dense, is_serial, other_name
 from .simplify import simplify
 
 COMPARISONS = frozenset({"eq", "ne", "lt", "le", "gt", "ge"})
@@ -380,7 +380,7 @@ def common_loops(
             return None
         if not inner:
             outer, inner = tuple(rows), tuple(used)
-        return None if serial(outer, inner) else (outer, inner, mapping | columns)
+        return None if is_serial(outer, inner) else (outer, inner, mapping | columns)
     if not inner and rows == by_row:
         inner = tuple(
             Var(other_name(variable.name, consumer), variable.size) for variable in producer.inner
@@ -394,7 +394,9 @@ def common_loops(
         outer, inner = tuple(rows), tuple(variable for variable in by_row if variable not in rows)
     elif rows != by_row:
         return None
-    if product([variable.size for variable in inner]) != producer.columns or serial(outer, inner):
+    if product([variable.size for variable in inner]) != producer.columns or is_serial(
+        outer, inner
+    ):
         return None
     return outer, inner, mapping | unravel_index(producer.inner, linear(inner))
 

@@ -29,7 +29,7 @@ from ..ir.ir import (
     topological,
 )
 from ..ir.ir import scalar as s
-from .places import coordinates, is_dense, other_name, serial
+from .places import coordinates, is_dense, is_serial, other_name
 
 
 class CannotFuse(Exception):
@@ -38,7 +38,7 @@ class CannotFuse(Exception):
 
 def fuse_gather(producer: Kernel, consumer: Kernel) -> Kernel | None:
     """One kernel over the producer's rows; None where these are not the consumer's points."""
-    if not producer.inner or consumer.inner or serial(consumer.outer, producer.inner):
+    if not producer.inner or consumer.inner or is_serial(consumer.outer, producer.inner):
         return None
     stored = {store.buffer: store for store in producer.stores}
     passed = [node for node in loads(consumer.roots()) if node.attr.buffer in stored]

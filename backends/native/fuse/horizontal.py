@@ -20,7 +20,7 @@ from ..ir.ir import (
     reads,
     substitute,
     topological,
-    whole,
+    with_buffers,
     writes,
 )
 from .fuse import MOST_BUFFERS, MOST_NODES
@@ -46,7 +46,7 @@ def fuse_horizontally(program: Program, devices: Collection[str] = ("cuda",)) ->
             isinstance(step, Call)
             or device is None
             or device.type not in devices
-            or not small(step, program)
+            or not is_small(step, program)
         ):
             continue
         group = groups.setdefault((device, sizes(step)), [])
@@ -70,7 +70,7 @@ def pattern(kernel: AnyKernel) -> Kernel:
     return kernel.pattern.kernel if isinstance(kernel, Bound) else kernel
 
 
-def small(kernel: AnyKernel, program: Program) -> bool:
+def is_small(kernel: AnyKernel, program: Program) -> bool:
     """Whether a kernel runs very briefly, keeps little memory, and may be joined. (The position of
     a largest element needs code of its own.)"""
     own = pattern(kernel)
@@ -122,7 +122,7 @@ class Schedule:
             place, left_empty = second, first
         else:
             return None
-        joined = both(whole(left), whole(right))
+        joined = join_kernels(with_buffers(left), with_buffers(right))
         if (
             len(reads(joined)) + len(joined.stores) > MOST_BUFFERS
             or len(topological(joined.roots())) > MOST_NODES
@@ -135,7 +135,7 @@ class Schedule:
         return place
 
 
-def both(left: Kernel, right: Kernel) -> Kernel:
+def join_kernels(left: Kernel, right: Kernel) -> Kernel:
     """Two kernels over loops of the same sizes as one."""
     mapping: dict[Atom, Index] = {
         b: atom(a) for a, b in zip(left.variables, right.variables, strict=True)

@@ -96,7 +96,7 @@ class OperandFinder:
 def operands(kernel: Kernel, store: Store) -> Iterator[str]:
     """Buffers of which an element is read just before the result's at the same place is stored, and
     never elsewhere or later."""
-    finder = direct(store.value)
+    finder = ids_in_iteration(store.value)
     by_buffer: dict[str, list[Scalar]] = {}
     for node in loads(kernel.roots()):
         by_buffer.setdefault(node.attr.buffer, []).append(node)
@@ -118,7 +118,7 @@ def operands(kernel: Kernel, store: Store) -> Iterator[str]:
             yield name
 
 
-def direct(value: Scalar) -> set[int]:
+def ids_in_iteration(value: Scalar) -> set[int]:
     """ids of the values from which a value is computed in the same loop iteration."""
     found: set[int] = set()
     todo = [value]
@@ -158,18 +158,20 @@ def rename_buffers(step: Step, names: Mapping[str, str]) -> Step:
             else step
         )
     return replace(
-        step, args=elsewhere(step.args, names), kwargs=elsewhere(dict(step.kwargs), names)
+        step,
+        args=with_other_buffers(step.args, names),
+        kwargs=with_other_buffers(dict(step.kwargs), names),
     )
 
 
-def elsewhere(tree: Any, names: Mapping[str, str]) -> Any:
+def with_other_buffers(tree: Any, names: Mapping[str, str]) -> Any:
     """Arguments with the views on other buffers."""
     if isinstance(tree, View):
         return replace(tree, buffer=names[tree.buffer]) if tree.buffer in names else tree
     if isinstance(tree, (tuple, list)):
-        return type(tree)(elsewhere(item, names) for item in tree)
+        return type(tree)(with_other_buffers(item, names) for item in tree)
     return (
-        {key: elsewhere(item, names) for key, item in tree.items()}
+        {key: with_other_buffers(item, names) for key, item in tree.items()}
         if isinstance(tree, dict)
         else tree
     )

@@ -53,7 +53,7 @@ def other_name(name: str, consumer: Kernel) -> str:
     return name
 
 
-def serial(outer: Sequence[Var], inner: Sequence[Var]) -> bool:
+def is_serial(outer: Sequence[Var], inner: Sequence[Var]) -> bool:
     """Whether a kernel has so few, long rows that processors would be idle."""
     rows, columns = product([v.size for v in outer]).value, product([v.size for v in inner]).value
     return rows is not None and columns is not None and rows < FEW_ROWS and columns > LONG_ROW

@@ -25,7 +25,7 @@ from ..ir.ir import (
     View,
     cast,
     const,
-    contiguous,
+    contiguous_strides,
     load,
     loads,
     reads,
@@ -53,7 +53,9 @@ class JoinCandidate:
     product: Product
 
 
-def joinable(program: Program, devices: Collection[str] = ("cuda",)) -> Iterator[JoinCandidate]:
+def find_joinable(
+    program: Program, devices: Collection[str] = ("cuda",)
+) -> Iterator[JoinCandidate]:
     """Each product of a program that can be one kernel with its consumer. Kernels must be
     simplified."""
     kept = {
@@ -96,14 +98,14 @@ def join(program: Program, call: Call, kernel: Kernel, devices: Collection[str])
         kernel.inner
         or len(places) != 1
         or buffer.device.type not in devices
-        or not plain(call)
+        or not has_handled_arguments(call)
         or buffer.dtype not in DTYPES
     ):
         return None
     if (
         left.dtype != buffer.dtype
         or right.dtype != buffer.dtype
-        or buffer.stride != contiguous(buffer.size)
+        or buffer.stride != contiguous_strides(buffer.size)
     ):
         return None
     (read,) = places
@@ -140,7 +142,7 @@ def join(program: Program, call: Call, kernel: Kernel, devices: Collection[str])
     )
 
 
-def plain(call: Call) -> bool:
+def has_handled_arguments(call: Call) -> bool:
     """Whether a call has only the arguments that are handled here."""
     known = {"alpha", "beta"} if call.function in ADDED else set()
     return (

@@ -29,7 +29,7 @@ from ..ir.ir import (
     rewrite,
     substitute,
     topological,
-    whole,
+    with_buffers,
     writes,
 )
 from .simplify import simplify
@@ -56,7 +56,7 @@ def split_long_rows(program: Program, processors: Mapping[str, int]) -> Program:
             if unsplit[key]:
                 steps.append(step)
                 continue
-        steps += split_kernel(program, whole(step), processors)
+        steps += split_kernel(program, with_buffers(step), processors)
     program.steps = steps
     return program
 

@@ -223,7 +223,7 @@ AnyKernel = Kernel | Bound
 Step = AnyKernel | Call
 
 
-def whole(kernel: AnyKernel) -> Kernel:
+def with_buffers(kernel: AnyKernel) -> Kernel:
     """The kernel with its buffers filled in."""
     return kernel.kernel if isinstance(kernel, Bound) else kernel
 
@@ -253,7 +253,9 @@ class Program:
 
     def write_out(self) -> None:
         """Replaces bound patterns by plain kernels."""
-        self.steps = [whole(step) if isinstance(step, Bound) else step for step in self.steps]
+        self.steps = [
+            with_buffers(step) if isinstance(step, Bound) else step for step in self.steps
+        ]
 
     def unused_name(self, name: str) -> str:
         """A name that no buffer has yet."""
@@ -401,7 +403,7 @@ def loops(sizes: Iterable[Index], prefix: str) -> tuple[Var, ...]:
     return tuple(Var(f"{prefix}{number}", index(size)) for number, size in enumerate(sizes))
 
 
-def contiguous(size: Iterable[Index]) -> tuple[Index, ...]:
+def contiguous_strides(size: Iterable[Index]) -> tuple[Index, ...]:
     """Strides of a tensor in row-major order."""
     strides: list[Index] = []
     step = ONE

@@ -18,7 +18,7 @@ class Patterns:
 
     def bind(self, kernel: Kernel) -> Bound:
         """A kernel as a pattern applied to its buffers."""
-        key, names = canonical(kernel)
+        key, names = canonical_form(kernel)
         pattern = self._known.get(key)
         if pattern is None:
             numbers = {name: number for number, name in enumerate(names)}
@@ -53,7 +53,7 @@ class Patterns:
         )
 
 
-def canonical(kernel: Kernel) -> tuple[Any, tuple[str, ...]]:
+def canonical_form(kernel: Kernel) -> tuple[Any, tuple[str, ...]]:
     """The properties that are equal for kernels that differ only in their buffers' names, and the
     names."""
     names: dict[str, int] = {}

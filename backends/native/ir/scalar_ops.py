@@ -12,8 +12,6 @@ from typing import Any
 
 import torch
 
-# dtypes for computation; half precision is only loaded and stored
-FLOATS = (torch.float32, torch.float64)
 SAME, BOOL = "same", "bool"
 
 

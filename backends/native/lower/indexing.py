@@ -28,7 +28,7 @@ def computed_index(build: Builder, positions: View, at: Sequence[Index], size: I
     return s("where", s("lt", value, const(0, torch.int64)), s("add", value, position(size)), value)
 
 
-def inside(value: Scalar, low: Index | int, high: Index | int) -> Scalar:
+def is_within(value: Scalar, low: Index | int, high: Index | int) -> Scalar:
     """low <= value < high."""
     lower, upper = position(index(low)), position(index(high))
     return s("and", s("ge", value, lower), s("lt", value, upper))
@@ -50,7 +50,7 @@ def cat(build: Builder, node: torch.fx.Node, parts: Sequence[View], dim: int = 0
             starts.append(start)
             start = start + part.size[dim]
         for part, first in reversed(list(zip(parts, starts, strict=True))):
-            here = inside(position(at[dim]), first, first + part.size[dim])
+            here = is_within(position(at[dim]), first, first + part.size[dim])
             place = [*at[:dim], claim_bounds(at[dim] - first, part.size[dim]), *at[dim + 1 :]]
             read = read_masked(part, place, here)
             value = s("where", here, read, value)
@@ -74,7 +74,7 @@ def constant_pad(
     def body(at: Sequence[Index]) -> Scalar:
         here = TRUE
         for dim in padded:
-            bound = inside(position(at[dim] - before[dim]), 0, x.size[dim])
+            bound = is_within(position(at[dim] - before[dim]), 0, x.size[dim])
             here = bound if here is TRUE else s("and", here, bound)
         place = [
             claim_bounds(subscript - first, size)
@@ -161,7 +161,7 @@ def slice_scatter(
     first = beginning(start, size)
 
     def body(at: Sequence[Index]) -> Scalar:
-        here = inside(position(at[dim]), first, first + (length - 1) * step + 1)
+        here = is_within(position(at[dim]), first, first + (length - 1) * step + 1)
         offset = at[dim] - first
         if step != 1:
             here = s(
@@ -224,10 +224,12 @@ def read_masked(view: View, place: Sequence[Index], mask: Scalar) -> Scalar:
 # --------------------------------------------------------------------------------------------------
 
 
-def chosen(build: Builder, x: View, place: Sequence[Index], dim: int, row: Scalar) -> Scalar:
+def read_row(build: Builder, x: View, place: Sequence[Index], dim: int, row: Scalar) -> Scalar:
     """x at `place`, with the computed `row` along dim, which must be in range."""
     at = [*place[:dim], atom(Hole(0)), *place[dim + 1 :]]
-    return load(x.buffer, x.at(at), x.dtype, subscripts=(row,), check=inside(row, 0, x.size[dim]))
+    return load(
+        x.buffer, x.at(at), x.dtype, subscripts=(row,), check=is_within(row, 0, x.size[dim])
+    )
 
 
 @lowers(aten.embedding.default)
@@ -246,7 +248,7 @@ def embedding(
 
     def body(at: Sequence[Index]) -> Scalar:
         row = cast(build.read(positions, at[:rank]), torch.int64)
-        return chosen(build, weight, [ZERO, at[rank]], 0, row)
+        return read_row(build, weight, [ZERO, at[rank]], 0, row)
 
     return build.pointwise(node, node.meta["val"], body)
 
@@ -266,7 +268,7 @@ def gather(
     dim = dim % len(x.size)
 
     def body(at: Sequence[Index]) -> Scalar:
-        return chosen(build, x, [*at], dim, build.read(positions, at))
+        return read_row(build, x, [*at], dim, build.read(positions, at))
 
     return build.pointwise(node, node.meta["val"], body)
 
@@ -279,7 +281,7 @@ def index_select(build: Builder, node: torch.fx.Node, x: View, dim: int, positio
 
     def body(at: Sequence[Index]) -> Scalar:
         row = cast(build.read(positions, [at[dim]] if positions.size else []), torch.int64)
-        return chosen(build, x, [*at], dim, row)
+        return read_row(build, x, [*at], dim, row)
 
     return build.pointwise(node, node.meta["val"], body)
 
@@ -308,7 +310,7 @@ def index_tensor(
         for hole, dim in enumerate(given):
             item = chosen_by[dim]
             row = computed_index(build, item, common[rank - len(item.size) :], x.size[dim])
-            bound = inside(row, 0, x.size[dim])
+            bound = is_within(row, 0, x.size[dim])
             mask = bound if mask is TRUE else s("and", mask, bound)
             rows.append(row)
             place.append(atom(Hole(hole)))

@@ -63,7 +63,7 @@ class LoweringCache:
         to the program what it becomes."""
         numbers: dict[str, int] = {}
         try:
-            key = self.likeness(node), alike(operands, numbers)
+            key = self.likeness(node), without_buffer_names(operands, numbers)
         except NotRepeated:
             return make()
         kind, names = self.kinds.setdefault(key, len(self.kinds)), tuple(numbers)
@@ -130,7 +130,7 @@ def shape(value: Any) -> tuple[Any, ...]:
     return found
 
 
-def alike(tree: Any, names: dict[str, int]) -> Any:
+def without_buffer_names(tree: Any, names: dict[str, int]) -> Any:
     """Arguments without the names of their buffers, which are numbered in `names`."""
     if isinstance(tree, View):
         return (
@@ -142,9 +142,12 @@ def alike(tree: Any, names: dict[str, int]) -> Any:
             tree.device,
         )
     if isinstance(tree, (tuple, list)):
-        return (list if isinstance(tree, list) else tuple, *(alike(item, names) for item in tree))
+        return (
+            list if isinstance(tree, list) else tuple,
+            *(without_buffer_names(item, names) for item in tree),
+        )
     if isinstance(tree, dict):
-        return (dict, *((key, alike(item, names)) for key, item in tree.items()))
+        return (dict, *((key, without_buffer_names(item, names)) for key, item in tree.items()))
     if isinstance(tree, PLAIN):
         return type(tree), tree
     if isinstance(tree, float):

@@ -277,7 +277,6 @@ class CFunction(KernelEmitter):
             inside,
             looped[len(shared) :] if len(shared) <= len(looped) else (),
             column,
-            bool(shared),
             shared,
         )
 
@@ -351,7 +350,6 @@ class CFunction(KernelEmitter):
         opened: tuple[Scope, list[str]],
         rest: Sequence[Var],
         column: bool,
-        is_parallel: bool,
         shared: Sequence[Var],
     ) -> None:
         scope, header = opened

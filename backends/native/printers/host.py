@@ -21,7 +21,7 @@ from ..ir.ir import (
     InputOutput,
     Program,
     View,
-    contiguous,
+    contiguous_strides,
     reads,
     views_in,
     writes,
@@ -276,8 +276,8 @@ class Host:
         whole = view.offset == 0 and product(view.size) == product(buffer.size)
         if (
             whole
-            and view.stride == contiguous(view.size)
-            and buffer.stride == contiguous(buffer.size)
+            and view.stride == contiguous_strides(view.size)
+            and buffer.stride == contiguous_strides(buffer.size)
         ):
             return f"{buffer.name}.view({_tuple(view.size)})"
         start = (

@@ -14,7 +14,7 @@ from typing import Any, Protocol
 
 import torch
 
-from ..fuse.products import JoinCandidate, adopt, joinable
+from ..fuse.products import JoinCandidate, adopt, find_joinable
 from ..gpu_jobs import Choice, job, print_step
 from ..ir.ir import Buffer, Call, Kernel, Program, View
 from ..printers.base import Plan
@@ -88,7 +88,7 @@ class Tuner:
         )
         found = {
             one.kernel: one
-            for one in joinable(program, (self.device.kind,))
+            for one in find_joinable(program, (self.device.kind,))
             if one.kernel in kernels
         }
         blocks = self.decide(

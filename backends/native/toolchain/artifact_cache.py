@@ -23,7 +23,6 @@ from ....options import config
 from .trusted_files import PRIVATE_FILE, PRIVATE_FOLDER, folder_distrust, own_distrust
 
 LIMIT = 2 << 30  # bytes; the least recently used files are deleted first
-DIGEST = 32
 
 
 def cache_folder(kind: str) -> Path:

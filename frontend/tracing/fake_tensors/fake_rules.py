@@ -122,21 +122,21 @@ def strides_of(sizes: Sequence[Size]) -> list[Size]:
     return strides[::-1] if len(sizes) else []
 
 
-def alike(one: Sequence[Size], other: Sequence[Size]) -> bool:
-    return len(one) == len(other) and all(map(same, one, other))
+def have_same_sizes(one: Sequence[Size], other: Sequence[Size]) -> bool:
+    return len(one) == len(other) and all(map(is_same_size, one, other))
 
 
-def same(one: Size, other: Size) -> bool:
+def is_same_size(one: Size, other: Size) -> bool:
     return one is other or bool(size_text(one) == size_text(other))
 
 
-def fits(sizes: Sequence[Size], full: Sequence[Size]) -> bool:
+def broadcasts_to(sizes: Sequence[Size], full: Sequence[Size]) -> bool:
     """Whether a tensor broadcasts to the full sizes without a question: each of its sizes is that
     size, or a plain 1."""
     tail = full[len(full) - len(sizes) :] if len(sizes) <= len(full) else ()
     pairs = zip(sizes, tail, strict=False)
     return len(tail) == len(sizes) and all(
-        (isinstance(size, int) and size == 1) or same(size, at) for size, at in pairs
+        (isinstance(size, int) and size == 1) or is_same_size(size, at) for size, at in pairs
     )
 
 
@@ -173,7 +173,7 @@ def of_two(fakes: FakeRules, x: Any, y: Any, **named: Any) -> Any:
     if not fakes.is_known(x, y) or not x.is_floating_point():
         return None
     for full, other in ((x, y), (y, x)):
-        if fits(other.shape, full.shape):
+        if broadcasts_to(other.shape, full.shape):
             return fakes.make(full, full.shape)
     return None
 
@@ -190,7 +190,7 @@ def comparison(fakes: FakeRules, x: Any, y: Any) -> Any:
         return fakes.make(x, x.shape, torch.bool) if fakes.is_known(x) else None
     return (
         fakes.make(x, x.shape, torch.bool)
-        if fakes.is_known(x, y) and alike(x.shape, y.shape)
+        if fakes.is_known(x, y) and have_same_sizes(x.shape, y.shape)
         else None
     )
 
@@ -206,7 +206,9 @@ def layer_norm(fakes: FakeRules, x: Any, shape: Any, weight: Any, bias: Any, eps
     ):
         return None
     at = x.dim() - len(shape)
-    if not alike(shape, x.shape[at:]) or not all(alike(tensor.shape, shape) for tensor in affine):
+    if not have_same_sizes(shape, x.shape[at:]) or not all(
+        have_same_sizes(tensor.shape, shape) for tensor in affine
+    ):
         return None
     each = [*x.shape[:at], *[1] * len(shape)]
     return fakes.make(x, x.shape), fakes.make(x, each), fakes.make(x, each)
@@ -222,8 +224,8 @@ def group_norm(
         or x.dtype not in FULL
         or x.fake_device.type != "cpu"
         or not (type(c) is type(groups) is int and c % groups == 0)
-        or not (x.dim() > 1 and same(x.shape[0], n) and same(x.shape[1], c))
-        or not all(tensor.dim() == 1 and same(tensor.shape[0], c) for tensor in affine)
+        or not (x.dim() > 1 and is_same_size(x.shape[0], n) and is_same_size(x.shape[1], c))
+        or not all(tensor.dim() == 1 and is_same_size(tensor.shape[0], c) for tensor in affine)
     ):
         return None
     return fakes.make(x, x.shape), fakes.make(x, [n, groups]), fakes.make(x, [n, groups])
@@ -239,7 +241,7 @@ def cat(fakes: FakeRules, tensors: Any, dim: Any = 0) -> Any:
         return None
     at = dim % count
     others = [[*tensor.shape[:at], *tensor.shape[at + 1 :]] for tensor in tensors]
-    if not all(alike(sizes, others[0]) for sizes in others):
+    if not all(have_same_sizes(sizes, others[0]) for sizes in others):
         return None
     together = sum(tensor.shape[at] for tensor in tensors)
     return fakes.make(first, [*first.shape[:at], together, *first.shape[at + 1 :]])
@@ -272,7 +274,7 @@ def mm(fakes: FakeRules, x: Any, y: Any) -> Any:
         x.dtype == y.dtype
         and x.dtype in FULL
         and x.fake_device == y.fake_device
-        and same(x.shape[1], y.shape[0])
+        and is_same_size(x.shape[1], y.shape[0])
     )
     return fakes.make(x, [x.shape[0], y.shape[1]]) if meet else None
 
@@ -285,7 +287,7 @@ def addmm(fakes: FakeRules, bias: Any, x: Any, y: Any, *, beta: Any = 1, alpha: 
         if made is not None
         and fakes.is_known(bias, made)
         and bias.dim() == 1
-        and same(bias.shape[0], made.shape[1])
+        and is_same_size(bias.shape[0], made.shape[1])
         else None
     )
 
@@ -301,7 +303,7 @@ def where(fakes: FakeRules, condition: Any, x: Any, y: Any) -> Any:
         return None
     tensors = (condition, x, y)
     for full in tensors:
-        if all(fits(tensor.shape, full.shape) for tensor in tensors):
+        if all(broadcasts_to(tensor.shape, full.shape) for tensor in tensors):
             return fakes.make(full, full.shape, x.dtype)
     return None
 
@@ -331,7 +333,7 @@ def cumsum(fakes: FakeRules, x: Any, dim: Any, *, dtype: Any = None) -> Any:
 def mask_arithmetic(fakes: FakeRules, x: Any, y: Any) -> Any:
     if type(y) in NUMBERS or not fakes.is_known(x, y) or x.dtype != torch.bool:
         return None
-    full = x if fits(y.shape, x.shape) else y if fits(x.shape, y.shape) else None
+    full = x if broadcasts_to(y.shape, x.shape) else y if broadcasts_to(x.shape, y.shape) else None
     return full if full is None else fakes.make(full, full.shape)
 
 
@@ -407,7 +409,9 @@ def slice_(
     if type(step) is not int or step != 1:
         return None
     sizes, strides = list(x.shape), x.stride()
-    if (start is None or same(start, 0)) and (end is None or (type(end) is int and end >= LONGEST)):
+    if (start is None or is_same_size(start, 0)) and (
+        end is None or (type(end) is int and end >= LONGEST)
+    ):
         return fakes.share(x, sizes, strides)
     if not all(bound is None or type(bound) is int for bound in (start, end)):
         return None
@@ -430,7 +434,7 @@ def expand(fakes: FakeRules, x: Any, sizes: Any, *, implicit: bool = False) -> A
     strides: list[Size] = [0] * new
     sizes = list(sizes)
     for at, (size, stride) in enumerate(zip(x.shape, x.stride(), strict=True), new):
-        if (isinstance(sizes[at], int) and sizes[at] == -1) or same(sizes[at], size):
+        if (isinstance(sizes[at], int) and sizes[at] == -1) or is_same_size(sizes[at], size):
             sizes[at] = size
             strides.append(stride)
         elif isinstance(size, int) and size == 1:

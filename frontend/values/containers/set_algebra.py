@@ -25,18 +25,21 @@ def as_members(tx: TraceContext, other: Value) -> tuple[Any, dict[Any, Value]]:
     return members if isinstance(other, DictValue) and other.is_plain() else list(members), members
 
 
-def which(key: Any) -> Any:
+def identity_of_key(key: Any) -> Any:
     """A key that distinguishes equal keys by identity. Tuples are compared by their parts, since
     the items of a dictionary are new tuples each time."""
-    return tuple(map(which, key)) if type(key) is tuple else id(key)
+    return tuple(map(identity_of_key, key)) if type(key) is tuple else id(key)
 
 
 def kept_members(made: Any, sides: list[dict[Any, Value]]) -> dict[Any, Value]:
     """The members of a set that Python has made of the keys of several sets. Of equal keys, the
     member is that of the very key which is in the new set."""
-    by_key = {which(key): item for members in reversed(sides) for key, item in members.items()}
+    by_key = {
+        identity_of_key(key): item for members in reversed(sides) for key, item in members.items()
+    }
     return {
-        key: by_key.get(which(key)) or next(members[key] for members in sides if key in members)
+        key: by_key.get(identity_of_key(key))
+        or next(members[key] for members in sides if key in members)
         for key in made
     }
 

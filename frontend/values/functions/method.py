@@ -59,9 +59,6 @@ class MethodValue(Value):
     def tail(self, tx: TraceContext, args: list[Value], kwargs: dict[str, Value]) -> PendingCall:
         return PendingCall(self.function, [self.receiver, *args], kwargs)
 
-    def call(self, tx: TraceContext, args: list[Value], kwargs: dict[str, Value]) -> Value:
-        return self.function.call(tx, [self.receiver, *args], kwargs)
-
     def reconstruct(self, emit: Emitter) -> None:
         self.function.reconstruct_bound(emit, self.receiver)
 

@@ -71,10 +71,6 @@ class PartialValue(Mutable):
         named = {**{k: tx.look(v) for k, v in self.kwargs.items()}, **kwargs}
         return PendingCall(self.function, [tx.look(a) for a in self.args] + args, named)
 
-    def call(self, tx: TraceContext, args: list[Value], kwargs: dict[str, Value]) -> Value:
-        function, args, kwargs, _ = self.tail(tx, args, kwargs)
-        return function.call(tx, args, kwargs)
-
     def reconstruct(self, emit: Emitter) -> None:
         arguments = [self.function, *self.args, *self.kwargs.values()]
         emit.call(functools.partial, arguments, tuple(self.kwargs))

@@ -40,7 +40,7 @@ from ..operators import binary, compare
 from ..registry import method, model_of, models
 from ..tensor.symbolic_number import SymbolicNumber, calculate
 from ..tensor.tensor import TensorValue
-from .optimizers import extreme, in_such_a_step
+from .optimizers import extreme, is_in_step_with_numbers
 
 if TYPE_CHECKING:
     from ..context import TraceContext
@@ -276,7 +276,7 @@ def _extreme(
     best_key = best if key is None or by_value else key.call(tx, [best], {})
     for item in items[1:]:
         item_key = item if key is None or by_value else key.call(tx, [item], {})
-        if isinstance(item, TensorValue) and in_such_a_step(tx):
+        if isinstance(item, TensorValue) and is_in_step_with_numbers(tx):
             best = extreme(tx, op, best, item)
         elif compare(tx, op, item_key, best_key).truth(tx):
             best, best_key = item, item_key
@@ -556,5 +556,5 @@ def builtin_print(tx: TraceContext, *args: Value, **kwargs: Value) -> Value:
 
 
 @models(input, open, builtins.__import__)
-def builtin_world(tx: TraceContext, *args: Value, **kwargs: Value) -> Value:
+def builtin_with_side_effects(tx: TraceContext, *args: Value, **kwargs: Value) -> Value:
     raise GraphBreak("output", "a call that reads or writes files, streams or processes")

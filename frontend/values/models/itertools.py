@@ -385,20 +385,20 @@ def pairwise(tx: TraceContext, iterable: Value, /) -> Value:
 
 @models(itertools.combinations)
 def combinations(tx: TraceContext, iterable: Value, r: Value) -> Value:
-    return chosen(tx, itertools.combinations, iterable, r)
+    return combination_iterator(tx, itertools.combinations, iterable, r)
 
 
 @models(itertools.combinations_with_replacement)
 def combinations_with_replacement(tx: TraceContext, iterable: Value, r: Value) -> Value:
-    return chosen(tx, itertools.combinations_with_replacement, iterable, r)
+    return combination_iterator(tx, itertools.combinations_with_replacement, iterable, r)
 
 
 @models(itertools.permutations)
 def permutations(tx: TraceContext, iterable: Value, r: Value | None = None) -> Value:
-    return chosen(tx, itertools.permutations, iterable, r)
+    return combination_iterator(tx, itertools.permutations, iterable, r)
 
 
-def chosen(tx: TraceContext, cls: Any, iterable: Value, r: Value | None) -> Value:
+def combination_iterator(tx: TraceContext, cls: Any, iterable: Value, r: Value | None) -> Value:
     options = {}
     if r is not None and not (cls is itertools.permutations and r.is_none()):
         options["r"] = number(tx, r)

@@ -50,12 +50,14 @@ def is_enabled(tx: TraceContext, logger: Value, level: int) -> bool:
         raise GraphBreak("output", f"{logger.describe()}")
     answer = logger.real.isEnabledFor(level)
     tx.guards.add(
-        logger.source, Kind.PYTHON, (f"isEnabledFor({level}) is {answer}", answers(level, answer))
+        logger.source,
+        Kind.PYTHON,
+        (f"isEnabledFor({level}) is {answer}", answers_enabled(level, answer)),
     )
     return answer
 
 
-def answers(level: int, expected: bool) -> Callable[[Any], bool]:
+def answers_enabled(level: int, expected: bool) -> Callable[[Any], bool]:
     return lambda logger: logger.isEnabledFor(level) is expected
 
 

@@ -83,14 +83,14 @@ def step_with_numbers(tx: TraceContext, *columns: Value, lr: Value, **settings: 
     return tx.calls.inline(inner, list(columns), {"lr": lr, **settings})
 
 
-def in_such_a_step(tx: TraceContext) -> bool:
+def is_in_step_with_numbers(tx: TraceContext) -> bool:
     """Whether the code being interpreted is such a step, which never continues in Python."""
     return tx.frames.line()[1] is STEP_WITH_NUMBERS.__code__
 
 
 @method(torch.Tensor, "item")
 def item(tx: TraceContext, self: TensorValue) -> Value:
-    if in_such_a_step(tx):
+    if is_in_step_with_numbers(tx):
         return self.method(tx, "double", [], {})
     if tx.options.capture_scalar_outputs:
         return tx.graph.call("call_method", "item", [self], {})
@@ -108,7 +108,7 @@ def extreme(tx: TraceContext, op: str, first: Value, second: Value) -> Value:
 
 @method(torch.Tensor, "lerp_")
 def lerp(tx: TraceContext, self: TensorValue, end: Value, weight: Value) -> Value:
-    if in_such_a_step(tx) and isinstance(weight, TensorValue):
+    if is_in_step_with_numbers(tx) and isinstance(weight, TensorValue):
         to = {"device": tx.wrap(self.fake.device, None), "dtype": Constant(self.fake.dtype)}
         weight = tx.graph.call("call_method", "to", [weight], to)
     return tx.graph.call("call_method", "lerp_", [self, end, weight], {})

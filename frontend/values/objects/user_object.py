@@ -421,10 +421,6 @@ class UserObject(Mutable):
             raise tx.exceptions.new(TypeError, f"'{self.cls.__name__}' object is not callable")
         return PendingCall(found, args, kwargs)
 
-    def call(self, tx: TraceContext, args: list[Value], kwargs: dict[str, Value]) -> Value:
-        function, args, kwargs, _ = self.tail(tx, args, kwargs)
-        return function.call(tx, args, kwargs)
-
     def list_items(self, tx: TraceContext) -> list[Value]:
         iterator = self.iterator(tx)
         self.ask_length(tx)

@@ -56,7 +56,7 @@ def enter(tx: TraceContext, hook: Value, args: Value) -> Value:
         not isinstance(hook, UserObject)
         or hook.source is not None
         or not isinstance(args, TupleValue)
-        or hooks_are_odd(tx)
+        or needs_real_hooks(tx)
     ):
         raise break_here()
     hooks, items = hooks_of(tx, hook), args.all(tx)
@@ -92,7 +92,7 @@ def leave(tx: TraceContext, hook: Value, result: Value) -> Value:
     return TupleValue(new, None, kind) if isinstance(result, TupleValue) else new[0]
 
 
-def hooks_are_odd(tx: TraceContext) -> bool:
+def needs_real_hooks(tx: TraceContext) -> bool:
     """Whether nodes cannot replace the hooks: inside a transform, or in a subgraph that is run
     again."""
     return torch._C._functorch.maybe_current_level() is not None or isinstance(
@@ -132,14 +132,17 @@ def hooks_of(tx: TraceContext, hook: UserObject) -> BackwardHooks:
         raise break_here()
     try:
         hooks, pre_hooks = (
-            [existing(tx, function) for function in functions.parts(tx)] for functions in tables
+            [guarded_object(tx, function) for function in functions.parts(tx)]
+            for functions in tables
         )
-        return BackwardHooks(existing(tx, module), hooks, pre_hooks, tx.frames.break_position())
+        return BackwardHooks(
+            guarded_object(tx, module), hooks, pre_hooks, tx.frames.break_position()
+        )
     except TypeError:  # something without weak references
         raise break_here() from None
 
 
-def existing(tx: TraceContext, value: Value) -> Any:
+def guarded_object(tx: TraceContext, value: Value) -> Any:
     found = value.object if isinstance(value, LazyValue) else tx.objects.real_object(value)
     if found is None or value.source is None:
         raise break_here()

@@ -132,7 +132,7 @@ def calculate(
             return found
     if allowed is None:
         return fold(tx, written or function, list(operands), {})
-    result = SYMBOLIC.get(function, function)(*map(raw, operands))
+    result = SYMBOLIC.get(function, function)(*map(python_or_symbol, operands))
     if function in (max, min) or not (type(result) in CLASSES and result.node.expr.free_symbols):
         for operand in operands:
             if isinstance(operand, SymbolicNumber):
@@ -194,7 +194,7 @@ def can_be_symbol(number: int | float) -> bool:
     return math.isfinite(number) and (number != 0 or math.copysign(1.0, number) > 0)
 
 
-def raw(value: Value) -> Any:
+def python_or_symbol(value: Value) -> Any:
     return value.sym if isinstance(value, SymbolicNumber) else value.constant()
 
 

@@ -7,7 +7,7 @@ from framejit.backends.autograd.aot_eager import TENSORIFY, numbers_kept
 from framejit.backends.native import backend as native
 from framejit.backends.native.lower import fractions
 
-AS_IT_IS = native.as_it_is
+AS_IT_IS = native.run_by_operators
 
 
 @pytest.mark.parametrize("before", [None, "1"])
@@ -58,7 +58,9 @@ def test_a_gradient_divided_by_a_size_that_varies(kernels, monkeypatch):
 
     without = []
     monkeypatch.setattr(
-        native, "as_it_is", lambda part, boxed: without.append(part) or AS_IT_IS(part, boxed)
+        native,
+        "run_by_operators",
+        lambda part, boxed: without.append(part) or AS_IT_IS(part, boxed),
     )
     if not kernels:
         monkeypatch.setattr(fractions, "OPERATIONS", {})

@@ -8,7 +8,7 @@ import pytest
 import torch
 from framejit.backends.autotune import patience
 from framejit.backends.autotune.patience import Forecast, WaitingGraph, forecast
-from framejit.events import Chosen, Seen
+from framejit.events import Chosen, CompileStarted
 
 
 class Network(torch.nn.Module):
@@ -43,10 +43,10 @@ def test_it_waits_and_is_compiled_once_more(sizes):
     choices = of(Chosen, events)
     assert choices[0].backend == "eager" and choices[0].why.startswith("for now")
     assert any(not one.why.startswith("for now") for one in choices[1:])
-    settled = len(of(Seen, events))
+    settled = len(of(CompileStarted, events))
     for number in range(20):
         model(torch.randn(sizes[number % len(sizes)], 16))
-    assert len(of(Seen, events)) == settled
+    assert len(of(CompileStarted, events)) == settled
 
 
 def test_a_short_program_compiles_nothing():
@@ -54,7 +54,7 @@ def test_a_short_program_compiles_nothing():
     model = compiled(events)
     for _ in range(20):
         model(torch.randn(4, 16))
-    assert len(of(Seen, events)) == 1
+    assert len(of(CompileStarted, events)) == 1
     assert [one.backend for one in of(Chosen, events)] == ["eager"]
 
 

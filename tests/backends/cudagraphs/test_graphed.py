@@ -23,7 +23,7 @@ class Recorded(Recording):
     made: list[Recorded] = []
     refuse = ""
 
-    def __init__(self, run, args, copied, written, lent, pool, device):
+    def __init__(self, run, args, copied, written, saved, pool, device):
         if Recorded.refuse:
             raise Unrecordable(Recorded.refuse)
         self.pool, self.bytes = SimpleNamespace(bytes=0), 0
@@ -31,8 +31,8 @@ class Recorded(Recording):
         self.static = tuple(index for index in range(len(args)) if index not in copied)
         self.copied = tuple(sorted(copied))
         self.addresses = [args[index].data_ptr() for index in self.static]
-        self.replays, self.loan = 0, False
-        self.out = SimpleNamespace(on_loan=lambda: self.loan, lent=[], template=[])
+        self.replays, self.in_use = 0, False
+        self.out = SimpleNamespace(saved_in_use=lambda: self.in_use, saved=[], template=[])
         Recorded.made.append(self)
 
     def replay(self, args):
@@ -46,7 +46,7 @@ def no_device(monkeypatch):
     stream = SimpleNamespace(wait_stream=lambda other: None)
     monkeypatch.setattr(module, "Recording", Recorded)
     monkeypatch.setattr(module, "pool", SimpleNamespace(
-        pool_of=lambda *place: None, side_stream=lambda *place: stream, retire=lambda *place: None, full=lambda *place: False))  # fmt: skip
+        pool_of=lambda *place: None, side_stream=lambda *place: stream, retire=lambda *place: None, is_full=lambda *place: False))  # fmt: skip
     monkeypatch.setattr(GraphedCallable, "stream", lambda self: 0)
     for name, answer in (("is_current_stream_capturing", lambda: False), ("current_stream", lambda device: stream),
                          ("stream", contextlib.nullcontext), ("device", contextlib.nullcontext)):  # fmt: skip
@@ -114,23 +114,23 @@ def test_parameters_that_keep_moving_end_it():
     )
 
 
-def test_what_is_on_loan_is_not_overwritten():
+def test_saved_results_in_use_are_not_overwritten():
     work, _ = graphed()
     x = torch.ones(3)
     for _ in range(3):
         work(x)
     (made,) = Recorded.made
-    made.loan = True
+    made.in_use = True
     work(x)
     assert made.replays == 2
-    made.loan = False
+    made.in_use = False
     work(x)
     assert made.replays == 3 and len(Recorded.made) == 1
 
 
 def test_a_backward_pass_is_recorded_after_a_forward_pass_that_was():
     forward, _ = graphed()
-    backward, _ = graphed(lender=forward)
+    backward, _ = graphed(forward=forward)
     x = torch.ones(3)
     forward(x)
     backward(x, x)
@@ -139,10 +139,10 @@ def test_a_backward_pass_is_recorded_after_a_forward_pass_that_was():
     forward(x)
     (made,) = Recorded.made
     saved = torch.ones(4)
-    made.loan, made.out.lent, made.out.template = True, [0], [saved]
+    made.in_use, made.out.saved, made.out.template = True, [0], [saved]
     backward(saved, x)
     assert len(Recorded.made) == 2
-    made.loan = False
+    made.in_use = False
     other = torch.ones(4)
     backward(other, x)  # of a forward pass that ran as it is: neither replayed nor recorded again
     assert len(Recorded.made) == 2 and Recorded.made[1].replays == 1

@@ -10,7 +10,7 @@ from functools import lru_cache
 import torch
 from framejit.backends.native.backend import decompositions
 from framejit.backends.native.fuse.fuse import fuse
-from framejit.backends.native.fuse.products import JoinCandidate, joinable
+from framejit.backends.native.fuse.products import JoinCandidate, find_joinable
 from framejit.backends.native.fuse.simplify import simplify
 from framejit.backends.native.ir.ir import Kernel, Program
 from framejit.backends.native.lower.build import lower
@@ -116,7 +116,7 @@ def program(case: Case) -> Program:
 
 
 def found(case: Case) -> list[JoinCandidate]:
-    return list(joinable(program(case), ("cpu",)))
+    return list(find_joinable(program(case), ("cpu",)))
 
 
 def memory(case: Case) -> dict[str, torch.Tensor]:

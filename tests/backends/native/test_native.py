@@ -196,14 +196,14 @@ def test_without_a_compiler_operators_are_called(monkeypatch, reports):
     def nothing_works():
         raise native.NoCompiler("none of $CC, gcc, clang and cc is on PATH")
 
-    native.usable.cache_clear()
+    native.usable_devices.cache_clear()
     monkeypatch.setattr(native, "compiler", nothing_works)
     x = rows(4, 6)
     with pytest.warns(RuntimeWarning, match="install gcc or clang, or set CC"):
         got = framejit.compile(lambda x: torch.softmax(x * 2, -1), backend="native")(x)
     torch.testing.assert_close(got, torch.softmax(x * 2, -1))
     assert reports[0].kernels == [] and len(reports[0].called) == 2
-    native.usable.cache_clear()
+    native.usable_devices.cache_clear()
 
 
 def test_explain_tells_what_is_compiled_and_what_is_called():

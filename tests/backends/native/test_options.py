@@ -206,7 +206,7 @@ LARGE, SMALL = ((8, 64, 56, 56), (64, 64, 3, 3)), ((1, 64, 4, 4), (64, 64, 3, 3)
     ],
 )  # fmt: skip
 def test_where_channels_last_is_expected_to_pay(convolutions, expected):
-    assert channels_last.pays(convolutions) is expected
+    assert channels_last.is_worthwhile(convolutions) is expected
 
 
 def test_unknown_options_are_named():

@@ -6,7 +6,7 @@ from __future__ import annotations
 import framejit
 import pytest
 import torch
-from framejit.events import Seen, Skipped
+from framejit.events import CompileStarted, Skipped
 from framejit.frontend.runtime import economy
 from framejit.frontend.runtime.economy import Contest, IdleFrame, has_room
 from framejit.tier import Tier
@@ -299,9 +299,9 @@ def test_a_stack_of_layers_around_breaks_settles():
     x = torch.ones(2, 4)
     for _ in range(6):
         torch.testing.assert_close(handle(x), f(x))
-    settled = sum(isinstance(event, Seen) for event in events)
+    settled = sum(isinstance(event, CompileStarted) for event in events)
     handle(x)
-    assert sum(isinstance(event, Seen) for event in events) == settled
+    assert sum(isinstance(event, CompileStarted) for event in events) == settled
 
 
 def test_frames_without_tensor_work_are_captured_ever_more_rarely():

@@ -104,7 +104,7 @@ def test_a_mode_entered_in_a_loop_and_left_by_an_exception():
     check(f, vec(2), graphs=None, breaks=None, skipped=True)
 
 
-def test_the_mode_of_a_default_device_is_no_onlooker():
+def test_the_mode_of_a_default_device_is_not_watching():
     handle = strict_compile(program, backend="eager")
     seen = capture_events(handle)
     with torch.device("cpu"):

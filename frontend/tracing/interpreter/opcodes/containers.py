@@ -79,22 +79,16 @@ def list_append(frame: Interpreter, instr: Instr) -> None:
     target(frame, instr).method(frame.tx, "append", [item], {})
 
 
-@handles(Op.SET_UPDATE)
-def set_update(frame: Interpreter, instr: Instr) -> None:
-    items = frame.pop()
-    target(frame, instr).method(frame.tx, "update", [items], {})
+@handles(Op.SET_UPDATE, Op.DICT_UPDATE)
+def update(frame: Interpreter, instr: Instr) -> None:
+    other = frame.pop()
+    target(frame, instr).method(frame.tx, "update", [other], {})
 
 
 @handles(Op.SET_ADD)
 def set_add(frame: Interpreter, instr: Instr) -> None:
     item = frame.pop()
     target(frame, instr).method(frame.tx, "add", [item], {})
-
-
-@handles(Op.DICT_UPDATE)
-def dict_update(frame: Interpreter, instr: Instr) -> None:
-    other = frame.pop()
-    target(frame, instr).method(frame.tx, "update", [other], {})
 
 
 @handles(Op.DICT_MERGE)

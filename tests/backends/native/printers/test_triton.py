@@ -13,7 +13,7 @@ import pytest
 import torch
 from framejit.backends.native import backend as native
 from framejit.backends.native import gpu
-from framejit.backends.native.ir.ir import AnyKernel, whole
+from framejit.backends.native.ir.ir import AnyKernel, with_buffers
 from framejit.backends.native.ir.scalar_ops import SCALAR_OPS
 from framejit.backends.native.printers import triton
 from framejit.backends.native.printers.host import Namespace
@@ -97,7 +97,7 @@ def test_equal_kernels_are_printed_once_and_called_on_their_own_buffers(program,
         > 1
     )
     for position, kernel in kernels.items():
-        alone = kept(whole(kernel), program.buffers, None)
+        alone = kept(with_buffers(kernel), program.buffers, None)
         call = launches.calls[position]
         assert (call.parameters, launches.texts[position]) == (
             alone.parameters,

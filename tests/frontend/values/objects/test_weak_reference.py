@@ -1,5 +1,5 @@
 """Weak references: asked behind changes that take the last reference to their object, they lead
-nowhere."""
+nowhere; what they are equal to."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import framejit
 import pytest
 import torch
 
-from ...semantics.harness import strict_compile, vec
+from ...semantics.harness import check, strict_compile, vec
 
 
 class Node:
@@ -165,3 +165,37 @@ def test_a_module_that_counts_and_keeps_stays_whole():
     for _ in range(3):
         handle(torch.ones(2, 1, 3))
     assert model.history == [1, 2, 3]
+
+
+class Kept:
+    pass
+
+
+KEPT = Kept()
+PLAIN, CALLING = weakref.ref(KEPT), weakref.ref(KEPT, lambda ref: None)
+
+
+def test_weak_references_are_equal_as_what_they_lead_to():
+    def f(x):
+        both = [weakref.ref(KEPT), weakref.ref(KEPT)]
+        return (
+            x + 1,
+            PLAIN == CALLING,
+            PLAIN is CALLING,
+            PLAIN != CALLING,
+            PLAIN in [CALLING],
+            PLAIN == 3,
+            both[0] is both[1],
+            both[0] == CALLING,
+        )
+
+    check(f, vec(2), graphs=None, breaks=("unknown-call",) * 2)
+
+
+def test_a_weak_reference_that_leads_nowhere():
+    gone = weakref.ref(Kept())
+
+    def f(x):
+        return x + 1, gone() is None, gone == PLAIN, gone == gone, gone != PLAIN
+
+    check(f, vec(2))

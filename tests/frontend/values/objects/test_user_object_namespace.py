@@ -1,9 +1,8 @@
-"""types.SimpleNamespace, and weak references: what they hold, what they are equal to."""
+"""types.SimpleNamespace: what it holds, what it is equal to."""
 
 from __future__ import annotations
 
 import types
-import weakref
 
 import pytest
 
@@ -12,17 +11,9 @@ from ...semantics.harness import check, vec
 NS = types.SimpleNamespace
 
 
-class Kept:
-    pass
-
-
 class Wider(types.SimpleNamespace):
     def double(self):
         return self.a * 2
-
-
-KEPT = Kept()
-PLAIN, CALLING = weakref.ref(KEPT), weakref.ref(KEPT, lambda ref: None)
 
 
 @pytest.mark.parametrize("use, breaks", [
@@ -47,31 +38,5 @@ def test_what_a_namespace_lacks():
             except AttributeError as error:
                 told.append(str(error))
         return x + 1, told[0]
-
-    check(f, vec(2))
-
-
-def test_weak_references_are_equal_as_what_they_lead_to():
-    def f(x):
-        both = [weakref.ref(KEPT), weakref.ref(KEPT)]
-        return (
-            x + 1,
-            PLAIN == CALLING,
-            PLAIN is CALLING,
-            PLAIN != CALLING,
-            PLAIN in [CALLING],
-            PLAIN == 3,
-            both[0] is both[1],
-            both[0] == CALLING,
-        )
-
-    check(f, vec(2), graphs=None, breaks=("unknown-call",) * 2)
-
-
-def test_a_weak_reference_that_leads_nowhere():
-    gone = weakref.ref(Kept())
-
-    def f(x):
-        return x + 1, gone() is None, gone == PLAIN, gone == gone, gone != PLAIN
 
     check(f, vec(2))

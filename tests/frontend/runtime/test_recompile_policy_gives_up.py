@@ -47,7 +47,7 @@ def test_the_user_is_told_once_and_what_to_do():
     text = str(warning.message)
     assert (
         "`text` differed (last 'a8', compiled for 'a7') at " in text
-        and "test_giving_up.py:" in text
+        and "test_recompile_policy_gives_up.py:" in text
     )
     assert "raise config.recompile_limit" in text
 

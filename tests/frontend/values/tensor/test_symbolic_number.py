@@ -10,6 +10,8 @@ import numpy
 import pytest
 import torch
 
+from ...semantics.harness import vec
+
 X = torch.arange(24.0).reshape(6, 4)
 
 
@@ -164,3 +166,17 @@ def test_an_operation_that_needs_the_number_under_fullgraph():
     for v in (0.1, 0.2, 0.3):
         assert torch.equal(compiled(X, v), NEEDED["layer norm"](X, v))
     assert compiled.framejit.compiles == 3
+
+
+def one_object(x, p, q):
+    return x * p, p is q
+
+
+def test_floats_that_vary():
+    x, compiled = vec(2), framejit.compile(one_object)
+    compiled(x, 1.5, 0.5)
+    for number in (2.5, 3.5, 4.5):
+        other = float(str(number))
+        assert compiled(x, number, number)[1] is True
+        assert compiled(x, number, other)[1] is False
+        assert compiled(x, number, 0.5)[1] is False

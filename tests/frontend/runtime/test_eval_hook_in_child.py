@@ -394,7 +394,7 @@ def check_sub_interpreters_are_refused():
 
 
 CHILD_CHECKS = [name for name in dict(globals()) if name.startswith("check_")]
-MODULE = "tests.frontend.runtime.test_own_process"
+MODULE = "tests.frontend.runtime.test_eval_hook_in_child"
 
 
 @pytest.fixture(scope="module")

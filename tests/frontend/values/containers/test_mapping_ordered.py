@@ -1,11 +1,10 @@
-"""Dictionaries that keep an order of their own, dictionaries whose class overrides what reads them,
-and deques."""
+"""Dictionaries that keep an order of their own, and dictionaries whose class overrides what reads
+them."""
 
 from __future__ import annotations
 
 import copy
-from collections import Counter, OrderedDict, defaultdict, deque
-from weakref import proxy
+from collections import Counter, OrderedDict, defaultdict
 
 import framejit
 import pytest
@@ -299,84 +298,3 @@ def test_bound_methods_by_name():
     for name in ("keys", "values", "items", "keys"):
         d = OrderedDict(a=1, b=2)
         assert compiled(x, d, name)[1] == by_name(x, d, name)[1]
-
-
-class Stirring:
-    def __init__(self, of):
-        self.of = of
-
-    def __eq__(self, other):
-        self.of.rotate(1)
-        return NotImplemented
-
-    __hash__ = None
-
-
-ASKED = {
-    "in": lambda d: 3 in d, "count": lambda d: d.count(3), "index": lambda d: d.index(3), "remove": lambda d: d.remove(3),
-}  # fmt: skip
-
-
-def asked(x, what):
-    y = x + 1
-    d = deque()
-    d.extend([Stirring(proxy(d)), 5])
-    try:
-        return y, what(d)
-    except (RuntimeError, IndexError, ValueError) as error:
-        return y, type(error), error.args
-
-
-@pytest.mark.parametrize("what", ASKED)
-def test_deques_that_change_while_they_are_asked(what):
-    check(asked, vec(2), ASKED[what], graphs=None, breaks=None)
-
-
-def set_while_walked(x, d):
-    walk = iter(d)
-    y = x * 2
-    print(end="")
-    for index in range(len(d)):
-        d[index] = (y, index)
-    d[0], d[1] = d[1], d[0]
-    print(end="")
-    return y, list(walk), d
-
-
-def changed_while_walked(x, d):
-    walk = iter(d)
-    y = x * 2
-    print(end="")
-    d.append(d.popleft())
-    print(end="")
-    try:
-        return y, list(walk), d
-    except RuntimeError as error:
-        return y, error.args, d
-
-
-@pytest.mark.parametrize("f", [set_while_walked, changed_while_walked])
-def test_deques_and_their_iterators(f):
-    check(f, vec(2), deque([1, 2, 3]), graphs=None, breaks=None)
-
-
-def sum_of_ends(x, d):
-    return x + d[0] + d[-1]
-
-
-def test_large_deques():
-    check(sum_of_ends, vec(2), deque(range(10_000)), graphs=None, breaks=None)
-
-
-def one_object(x, p, q):
-    return x * p, p is q
-
-
-def test_floats_that_vary():
-    x, compiled = vec(2), framejit.compile(one_object)
-    compiled(x, 1.5, 0.5)
-    for number in (2.5, 3.5, 4.5):
-        other = float(str(number))
-        assert compiled(x, number, number)[1] is True
-        assert compiled(x, number, other)[1] is False
-        assert compiled(x, number, 0.5)[1] is False
