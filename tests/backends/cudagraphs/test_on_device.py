@@ -173,7 +173,8 @@ def test_a_recording_that_fails_halfway():
             return (y * float(y.sum()),)  # the host waits, which nobody can see beforehand
 
         return graphed_module.GraphedCallable(
-            graphed_module.Work(run, 0), Reporter("f", "", lambda event: said.append(event.text))
+            graphed_module.RecordingRequest(run, 0),
+            Reporter("f", "", lambda event: said.append(event.text)),
         )
 
     said = []

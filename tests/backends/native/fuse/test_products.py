@@ -38,7 +38,7 @@ def test_left_apart(name):
 
 def test_only_where_the_printer_is():
     assert [
-        *products.joinable(products.program(products.JOINED["a number"]))
+        *products.find_joinable(products.program(products.JOINED["a number"]))
     ] == []  # this is the CPU
 
 
@@ -46,7 +46,7 @@ def test_the_program_afterwards():
     program = products.program(
         products.Case(lambda x, w: ((x @ w) * 3).exp() @ w, ((20, 20), (20, 20)))
     )
-    (found,) = products.joinable(program, ("cpu",))
+    (found,) = products.find_joinable(program, ("cpu",))
     left, right = program.inputs
     adopt(program, [found])
     first, second = program.steps
