@@ -124,9 +124,11 @@ class GraphedCallable:
         self.states[key] = WarmUp(list(map(address, args)))
         here, side = torch.cuda.current_stream(self.work.device), pool.side_stream(*place)
         side.wait_stream(here)
-        with torch.cuda.stream(side):
-            results = self.run(*args)
-        here.wait_stream(side)
+        try:
+            with torch.cuda.stream(side):
+                results = self.run(*args)
+        finally:  # after an error, inputs are restored on this stream
+            here.wait_stream(side)
         for item in results:
             if isinstance(item, torch.Tensor) and item.is_cuda:
                 item.record_stream(here)

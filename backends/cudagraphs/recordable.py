@@ -12,6 +12,7 @@ from ...errors import RequirementError
 from ...events import Reporter
 from ..graph.extracted_calls import Checkpointed, CustomFunction
 from ..graph.node_targets import name_of
+from ..graph.overlapping_writes import as_strided_of_inputs
 from ..graph.supported import inner_nodes, is_opaque, line_of
 
 # The host waits for a value, or a size depends on one.
@@ -56,6 +57,8 @@ def reason_not_recordable(gm: torch.fx.GraphModule) -> str:
     for node in inner_nodes(gm):
         if isinstance(node.target, CustomFunction | Checkpointed) and wants_backward(node):
             return f"{name_of(node)} runs Python in its backward pass{line_of(node)}"
+    for node in as_strided_of_inputs(list(gm.graph.nodes)):
+        return f"as_strided may read memory around an input{line_of(node)}"
     devices = {
         fake.device
         for node in gm.graph.nodes

@@ -100,10 +100,10 @@ class Recording:
                 )
             if self.written:
                 torch.autograd.graph.increment_version([args[index] for index in self.written])
-            return self.out(args)
         finally:
             if grad:
                 torch._C._set_grad_enabled(True)
+        return self.out(args)  # views made without gradients could not be written to with them
 
 
 def copy_all(to: list[torch.Tensor], source: list[torch.Tensor]) -> None:
@@ -155,9 +155,9 @@ def clear_up(graph: torch.cuda.CUDAGraph, pool: Pool, device: int) -> None:
 
 class ResultCopies:
     """Creates a call's results from the recorded memory. A result that is an input, or a view of
-    one, refers to the input of the call. `saved` results are returned without a copy; the first of
-    them as a separate tensor object, whose lifetime shows (`saved_in_use`) whether they are still
-    in use."""
+    one, refers to the input of the call; a view without its history, as graphs with gradients are
+    recorded below autograd. `saved` results are returned without a copy; the first of them as a
+    separate tensor object, whose lifetime shows (`saved_in_use`) whether they are still in use."""
 
     def __init__(
         self, results: Sequence[Any], inputs: Sequence[Any], saved: Collection[int]
@@ -205,7 +205,7 @@ class ResultCopies:
                     )
                 )
         self.alone = tuple(alone)
-        self.sources = [results[index] for index in alone]
+        self.sources = [results[index].detach() for index in alone]
         self.specs = [(item.shape, item.stride(), item.dtype, item.device) for item in self.sources]
         self.first_saved: Any = None  # of the last call, weakly
 
@@ -228,9 +228,8 @@ class ResultCopies:
         for index, owner in self.inputs:
             results[index] = args[owner]
         for index, owner, shape, stride, offset in self.views:
-            results[index] = args[owner].as_strided(
-                shape, stride, args[owner].storage_offset() + offset
-            )
+            whole = args[owner].detach() if args[owner].requires_grad else args[owner]
+            results[index] = whole.as_strided(shape, stride, whole.storage_offset() + offset)
         for base, members in self.groups:
             storage, low = base.clone().untyped_storage(), base.storage_offset()
             for index, item in members:

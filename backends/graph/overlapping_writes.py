@@ -96,12 +96,21 @@ def asking_for_strides(nodes: Sequence[torch.fx.Node]) -> Iterator[torch.fx.Node
 def outside_of_inputs(nodes: Sequence[torch.fx.Node]) -> Iterator[torch.fx.Node]:
     """as_strided of an input, in a graph that writes an input: which inputs share elements says
     nothing of the elements between them."""
+    if input_memories(nodes) & written_memories(nodes):
+        yield from as_strided_of_inputs(nodes)
+
+
+def as_strided_of_inputs(nodes: Sequence[torch.fx.Node]) -> Iterator[torch.fx.Node]:
+    """Nodes that may read memory around an input, or between its elements."""
+    memories = input_memories(nodes)
+    for node in nodes:
+        if name_of(node) == "as_strided" and plain_memory_at(node) in memories:
+            yield node
+
+
+def input_memories(nodes: Sequence[torch.fx.Node]) -> set[int | None]:
     inputs = nodes[0].graph.find_nodes(op="placeholder") if nodes else []
-    memories = {plain_memory_at(node) for node in inputs} - {None}
-    if memories & written_memories(nodes):
-        for node in nodes:
-            if name_of(node) == "as_strided" and plain_memory_at(node) in memories:
-                yield node
+    return {plain_memory_at(node) for node in inputs} - {None}
 
 
 def written_memories(nodes: Iterable[torch.fx.Node]) -> set[int | None]:

@@ -420,7 +420,7 @@ class TritonFunction(KernelEmitter):
     # --- values ---
 
     def constant(self, node: Scalar) -> str:
-        return literal(node)
+        return literal(node, len(self.axes))
 
     def assignment(self, name: str, node: Scalar, text: str) -> str:
         return f"{name} = {text}"
@@ -555,8 +555,9 @@ def identity(node: Scalar) -> str:
     return str(info.min if lowest else info.max)
 
 
-def literal(node: Scalar) -> str:
-    value, dtype = node.attr, node.dtype
+def literal(node: Scalar, sides: int) -> str:
+    """A tile of one element: Triton broadcasts only among tiles with as many sides."""
+    value, dtype, shape = node.attr, node.dtype, [1] * sides
     if dtype.is_floating_point:
         if not math.isfinite(value):
             text = (
@@ -564,10 +565,10 @@ def literal(node: Scalar) -> str:
             )
         else:
             text = repr(float(value))
-        return f"tl.full([1], {text}, {TYPES[dtype]})"
+        return f"tl.full({shape}, {text}, {TYPES[dtype]})"
     if dtype == torch.bool:
-        return f"tl.full([1], {int(value)}, tl.int1)"
-    return f"tl.full([1], {value}, {TYPES[dtype]})"
+        return f"tl.full({shape}, {int(value)}, tl.int1)"
+    return f"tl.full({shape}, {value}, {TYPES[dtype]})"
 
 
 def _extent(buffer: Buffer) -> int:

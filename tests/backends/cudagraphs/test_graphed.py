@@ -160,6 +160,22 @@ def test_a_failure_ends_it_and_is_an_error_where_graphs_are_required():
         work(torch.ones(3))
 
 
+def test_a_warm_up_that_fails_has_ended_before_anything_is_restored(monkeypatch):
+    def fail(*args):
+        raise ValueError
+
+    waits = []
+    here, side = (
+        SimpleNamespace(wait_stream=lambda other, name=name: waits.append(name))
+        for name in ("here", "side")
+    )
+    monkeypatch.setattr(torch.cuda, "current_stream", lambda device: here)
+    monkeypatch.setattr(module.pool, "side_stream", lambda *place: side)
+    with pytest.raises(ValueError):
+        GraphedCallable(RecordingRequest(fail, 0), Reporter("f", "", print))(torch.ones(3))
+    assert waits == ["side", "here"]
+
+
 def test_sizes_have_recordings_of_their_own_up_to_a_number():
     work, said = graphed(varies=True)
     inputs = [torch.ones(size) for size in range(1, module.MOST_SHAPES + 4)]

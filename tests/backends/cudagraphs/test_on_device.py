@@ -84,6 +84,27 @@ def test_views_and_inputs_among_the_results():
     assert (got[3] == 3).all() and (got[4] == 3).all()
 
 
+def test_a_detached_view_of_an_input_has_no_history():
+    def f(x):
+        return x.detach(), x.data[1:]
+
+    compiled = record(f)
+    for _ in range(4):
+        x = rand(8, 8, requires_grad=True) * 1
+        assert not any(one.requires_grad for one in compiled(x))
+    assert recorded(compiled), notes(compiled)
+
+
+def test_a_view_of_an_input_may_be_written_to():
+    compiled, kept = record(lambda x: x[1:]), []
+    for _ in range(4):
+        x, weight = rand(8, 8).view(8, 8), rand(7, 8, requires_grad=True)
+        compiled(x).mul_(weight)
+        kept.append(x)
+    assert all(x.requires_grad for x in kept)
+    assert recorded(compiled), notes(compiled)
+
+
 def test_inputs_that_are_written_to():
     def f(x, total):
         total.add_(x)
@@ -164,6 +185,14 @@ def test_what_cannot_be_recorded_says_why():
     assert "the input y is on the cpu" in said and "test_on_device.py:" in said
     with pytest.raises(framejit.RequirementError, match="the input y is on the cpu"):
         record(on_the_cpu, cudagraphs="require")(x, y)
+
+
+def test_as_strided_between_the_elements_of_an_input_is_not_recorded():
+    compiled = record(lambda x: x.as_strided((4,), (1,)) * 2)
+    for number in range(4):
+        x = torch.full((8,), float(number), device="cuda")[::2]
+        assert torch.equal(compiled(x), torch.full((4,), 2.0 * number, device="cuda"))
+    assert "as_strided may read memory around an input" in str(notes(compiled))
 
 
 def test_a_recording_that_fails_halfway():

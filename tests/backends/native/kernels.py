@@ -173,6 +173,21 @@ def reductions() -> Iterator[tuple[str, Case]]:
                 )
 
 
+def reductions_of_a_constant() -> Iterator[tuple[str, Case]]:
+    """Each reduction of a number that no buffer holds."""
+    for kind in REDUCTIONS:
+        dtype = torch.bool if kind == "any" else torch.float32
+        (x,), (r,) = loops([index(5)], "x"), loops([index(7)], "r")
+        value = reduce(kind, const(True if kind == "any" else 1.5, dtype))
+        yield (
+            f"{kind} of a constant",
+            Case(
+                Kernel((x,), (r,), (Store("out", atom(x), value),), (kind,)),
+                {"out": torch.zeros(5, dtype=value.dtype)},
+            ),
+        )
+
+
 def softmax() -> Case:
     """Two reductions that wait for each other, and a store of every element."""
     (x, y), (r,) = loops([index(3), index(5)], "x"), loops([index(70)], "r")
@@ -415,7 +430,14 @@ def all_cases() -> dict[str, Case]:
         "channels last": channels_last(),
         "of any size": channels_last(True),
     }
-    return {**dict(operations()), **dict(casts()), **dict(reductions()), **named, **sizes}
+    return {
+        **dict(operations()),
+        **dict(casts()),
+        **dict(reductions()),
+        **dict(reductions_of_a_constant()),
+        **named,
+        **sizes,
+    }
 
 
 def told_difference(name: str, got: torch.Tensor, want: torch.Tensor) -> str | None:

@@ -5,8 +5,8 @@ Each program is called through one handle with several patterns of inputs: views
 and strides that are disjoint, overlap, interleave, are one memory, are one object. They are
 arguments, attributes of an object, or parameters and buffers of a module, some of them tied: one
 parameter under two names, a buffer that is a view of a parameter. A long run: `python
-tests/frontend/fuzz/aliasing.py --programs 20000 [--first SEED] [--backend native] [--seconds N]`.
-`--show` prints the program of the first seed.
+tests/frontend/fuzz/aliasing.py --programs 20000 [--first SEED] [--backend native] [--seconds N]
+[--device cuda]`. `--show` prints the program of the first seed.
 """
 
 from __future__ import annotations
@@ -55,8 +55,8 @@ WRITES = (
     "{v}[0] = {k}", "{v}[..., 1:] = {k}", "{v}[...] = {w}", "{v}[..., :2] = {w}[..., 1:3]", "{v} += {w}", "{v} *= {k}", "{v} -= {k}",
     "{v}.data.add_({k})", "{v}.detach().mul_({k})", "{v}.relu_()", "{v}.clamp_(min={k})", "{v}.masked_fill_({v} > {k}, {k})",
     "torch.add({v}, {k}, out={v})", "torch._foreach_add_([{v}, {w}], {k})", "torch._foreach_mul_([{v}, {w}], [{k}, 2])",
-    "{v}[torch.tensor([0, 1])] += {k}", "{v}.index_fill_(0, torch.tensor([1]), {k})", "{v}[{w} > {k}] = {k}",
-    "{v}.add_({w}, alpha=2)", "{v}.addcmul_({w}, {w})", "{v}.neg_()", "{v}.index_add_(0, torch.tensor([0]), {w}[:1])", "{v}.cumsum_(0)",
+    "{v}[torch.tensor([0, 1])] += {k}", "{v}.index_fill_(0, torch.tensor([1], device={v}.device), {k})", "{v}[{w} > {k}] = {k}",
+    "{v}.add_({w}, alpha=2)", "{v}.addcmul_({w}, {w})", "{v}.neg_()", "{v}.index_add_(0, torch.tensor([0], device={v}.device), {w}[:1])", "{v}.cumsum_(0)",
     "torch.relu_({v})", "torch.nn.functional.relu({v}, inplace=True)", "{v}.set_({w})", "{v}.unsqueeze_(0)", "{v}.t_()",
     "{v}.lerp_({w}, 0.5)", "{v}.view(-1).add_({k})", "{v}.flatten()[1:].mul_({k})", "{v}.swapaxes(0, -1).add_({w})",
     "{v}.random_(9)", "{v}.bernoulli_(0.5)", "{v}.uniform_(-1, {k} + 2)", "torch.nn.functional.dropout({v}, 0.5, True, True)",
@@ -72,7 +72,7 @@ VALUES = (
     "{v} + {k}", "{v} * {w}", "{v}.sum()", "{v}.clone()", "{v} - {w}", "torch.cat([{v}.reshape(-1), {w}.reshape(-1)])",
     "torch.where({v} > {k}, {v}, {w})", "{v}.contiguous()", "{v}.float()", "{v}.sum(0)", "torch.stack([{v}, {v}])", "{v}.abs().max()",
     "torch.empty_like({v}).fill_({k})", "{v}.to(torch.float64)", "{v}.flip(0)", "torch.rand_like({v})", "torch.nn.functional.dropout({v})",
-    "torch.randint(0, 9, {v}.shape)",
+    "torch.randint(0, 9, {v}.shape, device={v}.device)",
 )  # fmt: skip
 BREAK = "print(end='')"
 LOADS = tuple(f"{name} = m.{name}" for name in NAMES)
@@ -106,6 +106,7 @@ class Program:
     calls: list[tuple[str, int]] = field(default_factory=list)
 
     by_module: bool = False  # the object is a module
+    device: str = "cpu"
 
     @property
     def shows_bits(self) -> bool:
@@ -129,11 +130,10 @@ class Program:
         ]
         return replace(self, source="\n".join([head, *body]) + "\n")
 
-    @property
-    def hides_writes(self) -> bool:
-        """Whether it may write, behind a break, what a backward pass keeps, by way of `.data`, of
-        which autograd sees nothing."""
-        return BREAK in self.source and ".data" in self.source
+    def hides_writes(self, pattern: str) -> bool:
+        """Whether it may write, behind a break, what a backward pass keeps, by way of `.data` or of
+        another storage, of which autograd sees nothing."""
+        return BREAK in self.source and (".data" in self.source or pattern == "other storage")
 
     def arguments(self, views: list[torch.Tensor]) -> list[Any]:
         """What a call gets. In a module every second input is a parameter, which takes its place in
@@ -196,7 +196,7 @@ class Inputs:
             .add(7 * number)
             .remainder(9)
             .sub(3)
-            .to(program.dtype)
+            .to(program.device, program.dtype)
             for number in range(count)
         ]
         self.leaves: list[torch.Tensor] = []
@@ -224,8 +224,8 @@ class Inputs:
     ) -> torch.Tensor:
         sizes, strides = LAYOUTS[layout]
         if pattern == "other storage":
-            memory = base.detach().numpy()
-            made = torch.from_numpy(memory[offset:] if index % 2 else memory).as_strided(
+            memory = base.detach()
+            made = torch.from_dlpack(memory[offset:] if index % 2 else memory).as_strided(
                 sizes, strides, 0 if index % 2 else offset
             )
         else:
@@ -330,13 +330,15 @@ def tried(line: str, known: dict[str, Any]) -> bool:
 
 @dataclass
 class Outcome:
-    """What can be seen of a call. `kinds`: dtypes, sizes, strides, flags of results, and which are
-    inputs. gradients: of the leaves; None where the backward pass raises."""
+    """What can be seen of a call. error: the class of the exception, message: its first line.
+    kinds: dtypes, sizes, strides, flags of results, and which are inputs. gradients: of the leaves;
+    None where the backward pass raises."""
 
     error: str | None
     kinds: list[Any]
     values: list[torch.Tensor]
     gradients: list[torch.Tensor | None] | None = None
+    message: str = ""
 
     @property
     def has_nan(self) -> bool:
@@ -344,7 +346,8 @@ class Outcome:
 
 
 def outcome(fn: Callable[..., Any], program: Program, pattern: str, seed: int) -> Outcome:
-    """One call on fresh inputs, gradients, what writing into its results changes, and the state it leaves the random numbers in."""
+    """One call on fresh inputs, gradients, what writing into its results changes, and the state it
+    leaves the random numbers in."""
     torch.manual_seed(seed)
     inputs = Inputs(program, pattern, seed)
     given = program.arguments(inputs.views)
@@ -356,8 +359,9 @@ def outcome(fn: Callable[..., Any], program: Program, pattern: str, seed: int) -
     try:
         results = fn(*given)
     except Exception as error:
-        return Outcome(type(error).__name__, [], [*inputs.snapshot(), torch.get_rng_state()])
-    drawn = torch.get_rng_state()
+        values = [*inputs.snapshot(), random_state(program)]
+        return Outcome(type(error).__name__, [], values, message=str(error).partition("\n")[0])
+    drawn = random_state(program)
     kinds = [kind(item, inputs.views) for item in results] + [
         kind(item, inputs.views) for item in inputs.views
     ]
@@ -373,6 +377,14 @@ def outcome(fn: Callable[..., Any], program: Program, pattern: str, seed: int) -
                 kinds.append(str(error)[:60])
             values += inputs.snapshot() + [other.detach().clone() for other in results]
     return Outcome(None, kinds, values, grads)
+
+
+def random_state(program: Program) -> torch.Tensor:
+    """The state of the random numbers of the program's device and of the CPU."""
+    states = [torch.get_rng_state()]
+    if program.device != "cpu":
+        states.append(torch.cuda.get_rng_state())
+    return torch.cat(states)
 
 
 def kind(item: torch.Tensor, views: list[torch.Tensor]) -> Any:
@@ -391,7 +403,10 @@ def gradients(results: Any, leaves: list[torch.Tensor]) -> list[torch.Tensor | N
         return []
     try:
         weights = [
-            torch.arange(1, item.numel() + 1, dtype=item.dtype).reshape(item.shape) for item in ends
+            torch.arange(1, item.numel() + 1, dtype=item.dtype, device=item.device).reshape(
+                item.shape
+            )
+            for item in ends
         ]
         total = sum(
             (item * weight).sum().double() for item, weight in zip(ends, weights, strict=True)
@@ -409,7 +424,7 @@ def difference(one: Outcome, other: Outcome, exact: bool) -> str | None:
     writing into it later is an error, is a compiler's choice: gradients are compared where both can
     be had."""
     if one.error != other.error:
-        return f"raises {one.error}, eager {other.error}"
+        return f"raises {one.error} {one.message}, eager {other.error} {other.message}"
     if one.kinds != other.kinds:
         return f"{one.kinds}, eager {other.kinds}"
     if exact and (one.gradients is None) != (other.gradients is None):
@@ -421,6 +436,8 @@ def difference(one: Outcome, other: Outcome, exact: bool) -> str | None:
         mine += [grad for grad in one.gradients if grad is not None]
         eagers += [grad for grad in other.gradients if grad is not None]
     for number, (left, right) in enumerate(zip(mine, eagers, strict=True)):
+        if left.shape != right.shape:
+            return f"value {number} has sizes {tuple(left.shape)}, eager {tuple(right.shape)}"
         if not torch.equal(left, right) and not torch.allclose(
             left.double(), right.double(), 0.0 if exact else 1e-5, 0.0, equal_nan=True
         ):
@@ -452,16 +469,26 @@ def examine(program: Program, backend: str, dynamic: bool | None = None) -> str 
                 expected = outcome(looking, program, pattern, seed)
             if program.shows_bits and expected.has_nan and backend != "eager":
                 actual.values = expected.values
-            if (
-                program.hides_writes and backend != "eager"
-            ):  # what a compiled backward pass keeps is its choice
-                actual.gradients = expected.gradients
+            if backend != "eager" and program.hides_writes(pattern):
+                actual.gradients = expected.gradients  # a backward pass keeps what it chooses
             found = difference(actual, expected, backend == "eager")
             if found is not None:
                 return f"{pattern} ({seed}): {found}"
     finally:
         linecache.cache.pop(file, None)
     return None
+
+
+def is_undefined(program: Program) -> bool:
+    """Whether eager's results on a GPU are undefined: a `_foreach` operator's kernel writes its
+    tensors in any order, which shows where they overlap; what dropout draws depends on whether the
+    memory is aligned; an index out of bounds ends the process."""
+    function = function_of(program.source, "<aliasing>")
+    on_cpu = replace(program, device="cpu")
+    return any(name in program.source for name in ("_foreach", "dropout")) or any(
+        outcome(function, on_cpu, pattern, seed).error == "IndexError"
+        for pattern, seed in program.calls
+    )
 
 
 def function_of(source: str, name: str) -> Callable[..., Any]:
@@ -472,10 +499,14 @@ def function_of(source: str, name: str) -> Callable[..., Any]:
     return function
 
 
-def one(seed: int, backend: str, dynamic: bool | None = None) -> tuple[Program, str | None]:
+def one(
+    seed: int, backend: str, dynamic: bool | None = None, device: str = "cpu"
+) -> tuple[Program, str | None]:
     """The program of a seed, and a difference."""
-    program = write(Random(seed))
+    program = replace(write(Random(seed)), device=device)
     try:
+        if device != "cpu" and is_undefined(program):
+            return program, None
         return program, examine(program, backend, dynamic)
     except Exception:
         return program, traceback.format_exc()[-1500:]
@@ -521,6 +552,7 @@ def main() -> int:
     parser.add_argument(
         "--dynamic", action="store_true", default=None, help="sizes are symbols from the first call"
     )
+    parser.add_argument("--device", default="cpu", help="where the memory is: cpu, cuda")
     parser.add_argument("--show", action="store_true", help="print the program of the first seed")
     parser.add_argument("--reduce", action="store_true", help="make programs that differ smaller")
     chosen = parser.parse_args()
@@ -530,7 +562,7 @@ def main() -> int:
         print(write(Random(chosen.first)))
     started, different, done = time.perf_counter(), 0, 0
     for done, seed in enumerate(range(chosen.first, chosen.first + chosen.programs), 1):
-        program, found = one(seed, chosen.backend, chosen.dynamic)
+        program, found = one(seed, chosen.backend, chosen.dynamic, chosen.device)
         if found is not None:
             different += 1
             shown = reduced(program, chosen.backend) if chosen.reduce else program
