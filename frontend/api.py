@@ -30,6 +30,7 @@ from .runtime.cache import Cache, live_caches
 from .runtime.listing import Listing, listings
 from .runtime.module import class_attribute, compile_module, unreached_call
 from .runtime.probe import Probe
+from .runtime.shared_handles import shared_handles
 from .runtime.stance import debug, set_stance
 from .runtime.stats import Stats, make_stats
 from .values.disabled import is_disabled, leave_alone
@@ -148,7 +149,10 @@ def compile_instance(module: torch.nn.Module, options: Options) -> torch.nn.Modu
             f"{unreached} does not call nn.Module.__call__; compile a function that calls the "
             "module",
         )
-    controls = compile_module(module, lambda function: make_handle(function, options))
+    controls = compile_module(
+        module,
+        lambda module, function: shared_handles.handle(module, function, options, make_handle),
+    )
     module.__dict__["framejit"] = ModuleControl(controls, type(module).__qualname__)
     return module
 

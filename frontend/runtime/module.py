@@ -13,10 +13,12 @@ from torch.nn.modules import module as hooks
 from . import tracing_state
 from ._hook import ModuleCall
 
+MakeHandle = Callable[[torch.nn.Module, Any], Any]
 
-def compile_module(module: torch.nn.Module, make_handle: Callable[[Any], Any]) -> list[Any]:
+
+def compile_module(module: torch.nn.Module, make_handle: MakeHandle) -> list[Any]:
     """Stores a compiled call in the module's own slot for one. Returns the list of its handles'
-    controls, which grows."""
+    controls, which grows. make_handle: makes the handle of a function for a module."""
     call = CompiledCall(module, make_handle)
     module._compiled_call_impl = call
     return call.controls
@@ -51,19 +53,21 @@ class CompiledCall(ModuleCall):
 
     __slots__ = ("make_handle", "function", "call_impl", "forward", "whole", "controls")
 
-    def __init__(self, module: torch.nn.Module, make_handle: Callable[[Any], Any]) -> None:
+    def __init__(self, module: torch.nn.Module, make_handle: MakeHandle) -> None:
         self.make_handle = make_handle
         self.controls: list[Any] = []
         self.function = class_attribute(type(module), "forward")
         self.call_impl = class_attribute(type(module), "_call_impl")
         self.whole: Any = None
-        self.forward = self._handle(self.function) if is_called_plainly(type(module)) else None
+        self.forward = (
+            self._handle(module, self.function) if is_called_plainly(type(module)) else None
+        )
         if self.forward is None:
-            self._whole_call()
+            self._whole_call(module)
         super().__init__(module, self.function, self.forward, vars(hooks), tracing_state.getter())
 
-    def _handle(self, function: Any) -> Any:
-        handle = self.make_handle(function)
+    def _handle(self, module: Any, function: Any) -> Any:
+        handle = self.make_handle(module, function)
         self.controls.append(handle.framejit)
         return handle
 
@@ -71,11 +75,11 @@ class CompiledCall(ModuleCall):
         """A call of which C cannot tell that it only runs forward."""
         if self.forward is not None and is_plain(module, self.function):
             return self.forward(module, *args, **kwargs)
-        return self._whole_call()(module, *args, **kwargs)
+        return self._whole_call(module)(module, *args, **kwargs)
 
-    def _whole_call(self) -> Any:
+    def _whole_call(self, module: Any) -> Any:
         if self.whole is None:
-            self.whole = self._handle(self.call_impl)
+            self.whole = self._handle(module, self.call_impl)
         return self.whole
 
     def __reduce__(self) -> Any:
