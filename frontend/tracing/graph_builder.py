@@ -17,9 +17,11 @@ from torch._dispatch.python import enable_python_dispatcher
 from torch._subclasses import fake_tensor
 
 from ...backends.graph.gradient_history import note_history
-from ...backends.graph.mutations import is_written
+from ...backends.graph.memory import memory_of, plain_memory_at
+from ...backends.graph.mutations import is_written, may_write, written_nodes
 from ...backends.graph.node_targets import RECURRENT_OPERATORS
 from ...backends.graph.runtime_errors import may_draw, named_as_random
+from ...backends.graph.wrappers import inner_tensors
 from ...errors import GraphBreak
 from ...guards.guard import Kind, TensorSpec
 from ...guards.source import Source
@@ -41,6 +43,7 @@ from ..values.tensor.tensor_subclass import (
     call_unwrapped,
     dispatch_operation,
 )
+from ..values.tensor.wrapper_subclass import WrapperTensor, is_captured_wrapper
 from .fake_tensors.fake_execution import CaptureFakeMode, lacks_dimension
 from .fake_tensors.foreach_writes import counted_writes
 from .fake_tensors.known_floats import with_known_floats
@@ -129,6 +132,8 @@ class GraphBuilder:
         self.nodes: list[torch.fx.Node] = []
         self._by_object: dict[int, TensorValue] = {}
         self._by_fake: dict[int, TensorValue] = {}
+        # of the inner tensors of the wrappers in the graph
+        self.wrapper_memory: set[int | None] = set()
         self._last_input = self.graph._root
         self._names: set[str] = set()
 
@@ -151,7 +156,7 @@ class GraphBuilder:
         fake = self._fake_of(real, source)
         node = self._placeholder(source, fake)
         note_history(node, fake)
-        value = TensorValue(node, fake, source, type(real), real)
+        value = self._tensor_value(node, fake, source, type(real), real)
         self.inputs.append(GraphInput(value, source, real, _version(fake)))
         self._by_object[id(real)] = value
         self._by_fake[id(fake)] = value
@@ -255,6 +260,19 @@ class GraphBuilder:
         node.meta["example_value"] = result
         return node
 
+    def _tensor_value(
+        self,
+        node: torch.fx.Node,
+        fake: torch.Tensor,
+        source: Source | None = None,
+        cls: type = torch.Tensor,
+        real: torch.Tensor | None = None,
+    ) -> TensorValue:
+        if not is_captured_wrapper(type(fake)):
+            return TensorValue(node, fake, source, cls, real)
+        self.wrapper_memory |= {memory_of(inner) for inner in inner_tensors(fake)}
+        return WrapperTensor(node, fake, source, type(fake), real)
+
     # calls
 
     def call(self, kind: str, target: Any, args: list[Value], kwargs: dict[str, Value]) -> Value:
@@ -298,9 +316,20 @@ class GraphBuilder:
             stop = GraphBreak("unknown-call", "torch.set_rng_state() before a random operator")
             stop.position = self.tx.random.position
             raise stop
+        if self.wrapper_memory and may_write(node):
+            self._refuse_write_past_wrappers(node)
         if self.tx.symbols.exist:
             self.tx.symbols.shapes.bind(node, result)
         return self._value(node, result)
+
+    def _refuse_write_past_wrappers(self, node: torch.fx.Node) -> None:
+        """Breaks at a write into an inner tensor of a wrapper, which would be one into the wrapper,
+        too."""
+        for target in written_nodes(node):
+            memory = plain_memory_at(target)
+            fake = target.meta["example_value"]
+            if memory in self.wrapper_memory and not is_captured_wrapper(type(fake)):
+                raise GraphBreak("subclass", f"{_target_name(node.target)} on an inner tensor")
 
     def _varying_floats(self, operands: list[Value]) -> list[SymbolicNumber]:
         """The floats among an operator's operands that vary."""
@@ -422,12 +451,10 @@ class GraphBuilder:
             known = self._by_fake.get(id(result))
             if known is not None:  # an in-place operation: the object is the one it was called on
                 return known
-            if not isinstance(result, fake_tensor.FakeTensor) and not is_functorch_wrapped_tensor(
-                result
-            ):
+            if not is_fake(result):
                 raise GraphBreak("subclass", type(result).__name__)
             node.meta["example_value"] = result
-            value = TensorValue(node, result)
+            value = self._tensor_value(node, result)
             self._by_fake[id(result)] = value
             if self.tx.symbols.exist:
                 self.tx.symbols.shapes.measure(value)
@@ -529,6 +556,13 @@ class GraphBuilder:
                 del self._by_fake[id(value.fake)]
             self.graph.erase_node(node)
         del self.nodes[mark:]
+
+
+def is_fake(result: torch.Tensor) -> bool:
+    """Whether an operator's result on fake tensors can be a value of the graph."""
+    if is_captured_wrapper(type(result)):
+        return all(map(is_fake, inner_tensors(result)))
+    return isinstance(result, fake_tensor.FakeTensor) or is_functorch_wrapped_tensor(result)
 
 
 def tensor_spec(real: torch.Tensor) -> TensorSpec:
