@@ -33,6 +33,11 @@ def inner_tensors(wrapper: Any) -> Iterator[torch.Tensor]:
             yield inner
 
 
+def fake_mode_of(fake: Any) -> Any:
+    """The mode of a fake tensor, or of the fake tensors that a wrapper consists of."""
+    return next(inner_tensors(fake) if is_wrapper(type(fake)) else iter([fake])).fake_mode
+
+
 def has_wrappers(gm: torch.fx.GraphModule) -> bool:
     """Whether a value of a captured graph is a wrapper."""
     return any(is_wrapper(type(node.meta.get("example_value"))) for node in gm.graph.nodes)

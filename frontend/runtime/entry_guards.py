@@ -46,11 +46,9 @@ def entry_guards(
 def with_symbols(capture: Capture, guards: list[Guard]) -> list[Guard]:
     """The guards; those on tensors leave symbolic sizes and strides open."""
     shapes = capture.trace.symbols.shapes
-    fakes = {
-        item.source: item.value.fake
-        for item in capture.trace.graph.inputs
-        if isinstance(item, GraphInput)
-    }
+    graph = capture.trace.graph
+    fakes = dict(graph.parts)
+    fakes |= {item.source: item.value.fake for item in graph.inputs if isinstance(item, GraphInput)}
 
     def with_open_sizes(guard: Guard) -> Guard:
         fake = fakes.get(guard.source) if guard.kind is Kind.TENSOR else None

@@ -21,10 +21,10 @@ from ...backends.graph.memory import memory_of, plain_memory_at
 from ...backends.graph.mutations import is_written, may_write, written_nodes
 from ...backends.graph.node_targets import RECURRENT_OPERATORS
 from ...backends.graph.runtime_errors import may_draw, named_as_random
-from ...backends.graph.wrappers import inner_tensors
+from ...backends.graph.wrappers import inner_tensors, is_wrapper
 from ...errors import GraphBreak
 from ...guards.guard import Kind, TensorSpec
-from ...guards.source import Source
+from ...guards.source import AttrSource, Source
 from ..values.base import Value
 from ..values.constant import LITERAL_TYPES, Constant
 from ..values.containers.mapping import DictValue
@@ -45,6 +45,7 @@ from ..values.tensor.tensor_subclass import (
 )
 from ..values.tensor.wrapper_subclass import WrapperTensor, is_captured_wrapper
 from .fake_tensors.fake_execution import CaptureFakeMode, lacks_dimension
+from .fake_tensors.fake_wrappers import wrap_fakes
 from .fake_tensors.foreach_writes import counted_writes
 from .fake_tensors.known_floats import with_known_floats
 from .fake_tensors.mixed_dtypes import has_mixed_dtypes, refuses_dtypes
@@ -132,6 +133,7 @@ class GraphBuilder:
         self.nodes: list[torch.fx.Node] = []
         self._by_object: dict[int, TensorValue] = {}
         self._by_fake: dict[int, TensorValue] = {}
+        self.parts: dict[Source, torch.Tensor] = {}  # the fakes inside wrappers
         # of the inner tensors of the wrappers in the graph
         self.wrapper_memory: set[int | None] = set()
         self._last_input = self.graph._root
@@ -153,7 +155,10 @@ class GraphBuilder:
                 "unsupported-value", f"'{source.name}', a tensor of a torch.func transform"
             )
         tx.guards.add(source, Kind.TENSOR, tensor_spec(real))
-        fake = self._fake_of(real, source)
+        if is_captured_wrapper(type(real)):
+            fake = self._fake_wrapper(real, source)
+        else:
+            fake = self._fake_of(real, source)
         node = self._placeholder(source, fake)
         note_history(node, fake)
         value = self._tensor_value(node, fake, source, type(real), real)
@@ -222,6 +227,40 @@ class GraphBuilder:
             raise
         finally:
             self.tx.clock.inside("fake_tensors", time.perf_counter() - start)
+
+    def _fake_wrapper(self, real: Any, source: Source) -> torch.Tensor:
+        """The fake of a wrapper subclass. Raises GraphBreak where the class's own code fails."""
+        with_history = real.requires_grad and (not real.is_leaf or real._is_view())
+        try:
+            if with_history or real.is_inference():
+                fake: torch.Tensor = self.fake_mode.from_tensor(real, static_shapes=True)
+            else:
+                names, metadata = real.__tensor_flatten__()
+                paths = {name: AttrSource(source, name) for name in names}
+                inner = {name: self._fake_part(getattr(real, name), paths[name]) for name in names}
+                with self.fake_mode:
+                    fake = wrap_fakes(real, metadata, inner)
+        except GraphBreak:
+            raise
+        except Exception as error:
+            raise GraphBreak("subclass", f"{type(real).__name__}, which cannot be faked") from error
+        if not is_fake(fake):
+            raise GraphBreak("subclass", f"{type(real).__name__}, which cannot be faked")
+        if self.tx.symbols.exist:
+            self.tx.symbols.shapes.note_layout(fake, source)
+        return fake
+
+    def _fake_part(self, real: torch.Tensor, source: Source) -> torch.Tensor:
+        """The fake of an inner tensor of a wrapper."""
+        known = self._by_object.get(id(real))
+        if known is not None:
+            fake = known.fake
+        elif is_captured_wrapper(type(real)):
+            fake = self._fake_wrapper(real, source)
+        else:
+            fake = self._fake_of(real, source)
+        self.parts[source] = fake
+        return fake
 
     def _dynamic_dims(self, real: torch.Tensor, source: Source) -> dict[int, Mark | None]:
         """The dimensions whose sizes are to be symbols, and what the user said of them."""
@@ -538,6 +577,7 @@ class GraphBuilder:
         describer.lookup_tensor.clear()
         describer.lookup_storage.clear()
         self.inputs.clear()
+        self.parts.clear()
         self._by_object.clear()
         self._by_fake.clear()
 
@@ -601,7 +641,9 @@ def apply(kind: str, target: Any, args: list[Any], kwargs: dict[str, Any]) -> An
 
 
 def is_symbolic(fake: torch.Tensor) -> bool:
-    """Whether a size, a stride or the offset is a symbol."""
+    """Whether a size, a stride or the offset is a symbol, of a wrapper also one inside."""
+    if is_wrapper(type(fake)) and any(map(is_symbolic, inner_tensors(fake))):
+        return True
     return any(
         isinstance(number, torch.SymInt)
         for number in (*fake.shape, *fake.stride(), fake.storage_offset())

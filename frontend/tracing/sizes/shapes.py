@@ -179,9 +179,13 @@ class Shapes:
     def found_by_a_view(self, fake: torch.Tensor, source: Source) -> None:
         """Gives a tensor without symbols those of its view, where the view was an input before."""
         if fake._has_symbolic_sizes_strides and fake.layout is torch.strided and not fake.is_nested:
-            for dim, size in enumerate(fake.shape):
-                self._note_number(TensorProperty(source, "size", dim), size)
-            self._note_strides(fake, source)
+            self.note_layout(fake, source)
+
+    def note_layout(self, fake: torch.Tensor, source: Source) -> None:
+        """Notes which symbols the sizes and strides of a tensor are, or follow from."""
+        for dim, size in enumerate(fake.shape):
+            self._note_number(TensorProperty(source, "size", dim), size)
+        self._note_strides(fake, source)
 
     def _note_strides(self, fake: torch.Tensor, source: Source) -> None:
         for dim, stride in enumerate(fake.stride()):

@@ -76,11 +76,12 @@ class FlatForm:
             getattr(wrapper, "_is_param", False),
         )
 
-    def matches(self, wrapper: Any) -> bool:
+    def matches(self, found: object) -> bool:
         """Whether an object flattens to the same, by the class's own comparison where it has
         one."""
-        if self.cls is not type(wrapper):
+        if self.cls is not type(found):
             return False
+        wrapper: Any = found
         names, metadata = wrapper.__tensor_flatten__()
         if tuple(names) != self.names or getattr(wrapper, "_is_param", False) != self.is_parameter:
             return False
