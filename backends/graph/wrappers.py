@@ -35,7 +35,8 @@ def inner_tensors(wrapper: Any) -> Iterator[torch.Tensor]:
 
 def fake_mode_of(fake: Any) -> Any:
     """The mode of a fake tensor, or of the fake tensors that a wrapper consists of."""
-    return next(inner_tensors(fake) if is_wrapper(type(fake)) else iter([fake])).fake_mode
+    tensor: Any = next(inner_tensors(fake)) if is_wrapper(type(fake)) else fake
+    return tensor.fake_mode
 
 
 def has_wrappers(gm: torch.fx.GraphModule) -> bool:
