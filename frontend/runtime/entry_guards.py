@@ -20,8 +20,8 @@ def entry_guards(
     capture: Capture, used: Collection[torch.fx.Node], memory: InputMemory
 ) -> list[Guard]:
     """All guards of a capture. used: the placeholders that the graph uses. memory: how the inputs
-    overlap. Distinct objects must stay distinct: the tensors that the graph takes, and all objects
-    of a type of which the capture changed one."""
+    overlap. Distinct objects must stay distinct: the tensors that the graph takes, those inside of
+    wrappers, and all objects of a type of which the capture changed one."""
     distinct = capture.trace.objects.distinct_groups()  # adds guards on identity to the capture's
     guards = [*capture.trace.guards, Guard(DUAL_LEVEL, Kind.EQUALS, -1)]
     if capture.trace.symbols.exist:
@@ -35,9 +35,10 @@ def entry_guards(
     tensors = [
         item.source for item in inputs if mutated or not isinstance(item.real, torch.nn.Parameter)
     ]
+    parts = capture.trace.graph.distinct_parts()
     guards += [
         Guard(first, Kind.DISTINCT, tuple(others))
-        for first, *others in filter(None, (tensors, *distinct))
+        for first, *others in filter(None, (tensors, parts, *distinct))
         if others
     ]
     return [*guards, *memory.guards]

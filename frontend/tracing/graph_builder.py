@@ -134,6 +134,7 @@ class GraphBuilder:
         self._by_object: dict[int, TensorValue] = {}
         self._by_fake: dict[int, TensorValue] = {}
         self.parts: dict[Source, torch.Tensor] = {}  # the fakes inside wrappers
+        self._part_sources: dict[int, Source | None] = {}  # by id of the tensor inside
         # of the inner tensors of the wrappers in the graph
         self.wrapper_memory: set[int | None] = set()
         self._last_input = self.graph._root
@@ -154,7 +155,9 @@ class GraphBuilder:
             raise GraphBreak(
                 "unsupported-value", f"'{source.name}', a tensor of a torch.func transform"
             )
-        tx.guards.add(source, Kind.TENSOR, tensor_spec(real))
+        tx.guards.add(
+            source, Kind.TENSOR, TensorSpec.of(real) if real.is_nested else tensor_spec(real)
+        )
         if is_captured_wrapper(type(real)):
             fake = self._fake_wrapper(real, source)
         else:
@@ -162,6 +165,8 @@ class GraphBuilder:
         node = self._placeholder(source, fake)
         note_history(node, fake)
         value = self._tensor_value(node, fake, source, type(real), real)
+        if real.is_nested:
+            self.tx.symbols.shapes.measure(value)  # no path leads to a ragged size
         self.inputs.append(GraphInput(value, source, real, _version(fake)))
         self._by_object[id(real)] = value
         self._by_fake[id(fake)] = value
@@ -198,10 +203,10 @@ class GraphBuilder:
                 return self.tx.symbols.shapes.fake(self.fake_mode, real, source, dims)
             try:
                 fake = self.fake_mode.from_tensor(real, static_shapes=True)
-            except (
-                AssertionError,
-                NotImplementedError,
-            ) as error:  # offsets of a nested tensor, which bear its ragged size
+            except (AssertionError, NotImplementedError) as error:
+                if not self.tx.symbols.exist:  # the offsets of a jagged tensor bear its size
+                    self.tx.symbols.load()
+                    return self._fake_of(real, source)
                 raise GraphBreak(
                     "unsupported-value", f"'{source.name}', for which torch has no fake tensor"
                 ) from error
@@ -230,11 +235,12 @@ class GraphBuilder:
 
     def _fake_wrapper(self, real: Any, source: Source) -> torch.Tensor:
         """The fake of a wrapper subclass. Raises GraphBreak where the class's own code fails."""
-        with_history = real.requires_grad and (not real.is_leaf or real._is_view())
         try:
-            if with_history or real.is_inference():
+            if real.is_inference() or (not real.is_leaf and real._is_view()):
                 fake: torch.Tensor = self.fake_mode.from_tensor(real, static_shapes=True)
             else:
+                if real.is_nested:
+                    self.tx.symbols.load()  # a ragged size is a symbol
                 names, metadata = real.__tensor_flatten__()
                 paths = {name: AttrSource(source, name) for name in names}
                 inner = {name: self._fake_part(getattr(real, name), paths[name]) for name in names}
@@ -251,8 +257,11 @@ class GraphBuilder:
         return fake
 
     def _fake_part(self, real: torch.Tensor, source: Source) -> torch.Tensor:
-        """The fake of an inner tensor of a wrapper."""
+        """The fake of an inner tensor of a wrapper. Which of them are one object is guarded."""
         known = self._by_object.get(id(real))
+        first = self._part_sources.setdefault(id(real), source if known is None else known.source)
+        if first != source:
+            self.tx.guards.add(source, Kind.SAME, first)
         if known is not None:
             fake = known.fake
         elif is_captured_wrapper(type(real)):
@@ -261,6 +270,10 @@ class GraphBuilder:
             fake = self._fake_of(real, source)
         self.parts[source] = fake
         return fake
+
+    def distinct_parts(self) -> list[Source]:
+        """Paths to the inner tensors of wrappers that are no other object among them."""
+        return [source for source in self._part_sources.values() if source is not None]
 
     def _dynamic_dims(self, real: torch.Tensor, source: Source) -> dict[int, Mark | None]:
         """The dimensions whose sizes are to be symbols, and what the user said of them."""
@@ -578,6 +591,7 @@ class GraphBuilder:
         describer.lookup_storage.clear()
         self.inputs.clear()
         self.parts.clear()
+        self._part_sources.clear()
         self._by_object.clear()
         self._by_fake.clear()
 

@@ -11,6 +11,7 @@ from typing import Any
 
 import torch
 
+OUTSIDE = "what made an input of a graph lies outside of the graph"
 Numbers = tuple[int | torch.SymInt, ...]
 
 
@@ -19,11 +20,18 @@ def wrap_fakes(real: Any, metadata: Any, inner: Mapping[str, torch.Tensor]) -> t
     sizes, strides = layout_of(real, inner)
     with torch.no_grad():
         fake: torch.Tensor = type(real).__tensor_unflatten__(dict(inner), metadata, sizes, strides)
-    return fake.requires_grad_(real.requires_grad)
+    fake.requires_grad_(real.requires_grad)
+    if real.is_leaf:
+        return fake
+    with torch.enable_grad():
+        result: torch.Tensor = torch._C._functions.DelayedError(OUTSIDE, 1)(fake)  # type: ignore[attr-defined]
+    return result
 
 
 def layout_of(real: Any, inner: Mapping[str, torch.Tensor]) -> tuple[Numbers, Numbers]:
     """The sizes and strides of a wrapper, by those of its inner tensors."""
+    if real.is_nested:
+        return ragged_layout(real, inner)
     for name, fake in inner.items():
         part = getattr(real, name)
         if part.shape == real.shape and part.stride() == real.stride():
@@ -38,6 +46,14 @@ def layout_of(real: Any, inner: Mapping[str, torch.Tensor]) -> tuple[Numbers, Nu
     if sizes == tuple(real.shape) or not real.is_contiguous():
         return tuple(real.shape), tuple(real.stride())
     return sizes, contiguous_strides(sizes)
+
+
+def ragged_layout(real: Any, inner: Mapping[str, torch.Tensor]) -> tuple[Numbers, Numbers]:
+    """The sizes of a jagged tensor: the ragged one is the symbol of its offsets, or lengths."""
+    owner: Any = inner.get("_lengths", inner["_offsets"])
+    sizes = list(real.shape)
+    sizes[real._ragged_idx] = owner.get_nested_int()
+    return tuple(sizes), tuple(real.stride())
 
 
 def contiguous_strides(sizes: Numbers) -> Numbers:

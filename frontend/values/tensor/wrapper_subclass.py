@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from ..context import TraceContext
 
 # torch's own subclasses stay in Python: collectives, functional tensors, masked ones
-CAPTURED_PARTS_OF_TORCH = ("torch.testing.",)
+CAPTURED_PARTS_OF_TORCH = ("torch.testing.", "torch.nested.")
 HOOKS = ("__torch_dispatch__", "__torch_function__", "__tensor_flatten__", "__tensor_unflatten__")
 
 
@@ -52,6 +52,8 @@ def is_captured_wrapper(cls: type) -> bool:
 def has_known_torch_function(cls: type) -> bool:
     """Whether operators reach `__torch_dispatch__` as they are: by torch's own
     `__torch_function__`, or by none."""
+    if cls.__module__.startswith("torch.nested."):
+        return True  # it calls operators, and nothing of the program
     raw = lookup(cls, "__torch_function__")[1]
     return raw is DISABLED or raw is vars(torch.Tensor)["__torch_function__"]
 

@@ -99,7 +99,8 @@ def visible(value):
     """What a program can see of a result: classes, layouts, gradients and the inner tensors."""
     if is_traceable_wrapper_subclass(value):
         names, metadata = value.__tensor_flatten__()
-        inner = {name: visible(getattr(value, name)) for name in names}
+        # autograd sees the wrapper, whose inner tensors may or may not require gradients
+        inner = {name: visible(getattr(value, name).detach()) for name in names}
         return (type(value), layout(value), metadata, inner)
     if isinstance(value, torch.Tensor):
         return type(value), layout(value), value.detach().clone()
@@ -109,4 +110,7 @@ def visible(value):
 
 
 def layout(tensor):
-    return tensor.shape, tensor.stride(), tensor.dtype, tensor.requires_grad
+    numbers = [
+        size if type(size) is int else "ragged" for size in (*tensor.shape, *tensor.stride())
+    ]
+    return numbers, tensor.dtype, tensor.requires_grad
