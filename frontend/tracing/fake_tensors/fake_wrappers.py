@@ -24,7 +24,7 @@ def wrap_fakes(real: Any, metadata: Any, inner: Mapping[str, torch.Tensor]) -> t
     if real.is_leaf:
         return fake
     with torch.enable_grad():
-        result: torch.Tensor = torch._C._functions.DelayedError(OUTSIDE, 1)(fake)  # type: ignore[attr-defined]
+        result: torch.Tensor = torch._C._functions.DelayedError(OUTSIDE, 1)(fake)
     return result
 
 
