@@ -11,6 +11,7 @@ import torch.fx
 from torch._subclasses.fake_tensor import FakeTensor
 
 from ..graph.passes.by_operator import NeedsWholeTrace
+from ..graph.wrappers import has_wrappers
 from .joint import Joint
 from .partitioner import Partition, partition
 from .traced_operators import Differentiables
@@ -41,7 +42,7 @@ def trace_and_partition(
     fakes = (node.meta.get("example_value") for node in gm.graph.nodes)
     mode = next((fake.fake_mode for fake in fakes if isinstance(fake, FakeTensor)), None)
     # a graph that begins in no_grad is called only in no_grad
-    if mode is None or not torch.is_grad_enabled():
+    if mode is None or not torch.is_grad_enabled() or has_wrappers(gm):
         return None
     try:
         return partition(Joint(gm.graph, Differentiables(gm, mode, decompositions)))

@@ -3,7 +3,9 @@ are right."""
 
 from __future__ import annotations
 
+import importlib
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import torch
@@ -12,6 +14,7 @@ import torch.fx
 from ...errors import RequirementError
 from ...events import UNREPORTED, Reporter
 from ..graph.supported import reason_not_to_try
+from ..graph.wrappers import has_wrappers
 from ..registry import register_backend
 from .background import in_background, may_wait
 from .candidates import EAGER, Choice, choice, is_tiny, records
@@ -66,6 +69,14 @@ def autotune(
             )
             tier.wait(due_s * expected.share)
             return WaitingGraph(gm.forward, due_s * expected.share, tier.promote)
+    if has_wrappers(gm):
+        # loading aot_autograd takes a second or more
+        inner = importlib.import_module("..autograd.inner_graphs", __package__)
+        tune = partial(
+            autotune, mode=mode, options={**(options or {}), "patience": 0}, report=report
+        )
+        tuned: Callable[..., Any] = inner.compile_inner_graphs(gm, example_inputs, tune)
+        return tuned
     # compilers get some of these on separate memory
     inputs = gm.meta.pop("inputs", example_inputs)
     tuning = Tuning(gm, example_inputs, plan, picked, report)

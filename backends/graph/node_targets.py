@@ -9,6 +9,8 @@ import torch
 import torch.fx
 from torch._library.custom_ops import CustomOpDef
 
+from .wrappers import is_wrapper
+
 TORCHS_OPERATORS = ("aten", "prims", "prim", "higher_order")  # namespaces
 # each a whole network of layers, which all but their own kernels take apart into steps
 RECURRENT_OPERATORS = (torch.gru, torch.lstm, torch.rnn_tanh, torch.rnn_relu)
@@ -36,7 +38,10 @@ def is_users(node: torch.fx.Node) -> bool:
 
 
 def is_foreign(node: torch.fx.Node) -> bool:
-    """Whether a node calls an unknown function, neither torch's nor Python's."""
+    """Whether a node calls an unknown function, neither torch's nor Python's, nor the class of a
+    wrapper."""
+    if isinstance(node.target, type) and is_wrapper(node.target):
+        return False
     home = (
         "torch"
         if isinstance(node.target, str)

@@ -21,6 +21,7 @@ from .memory import plain_memory_at
 from .mutations import is_norm, may_write, written_by, written_nodes
 from .node_targets import name_of
 from .supported import line_of
+from .wrappers import fake_mode_of
 
 POINTWISE = frozenset({
     "iadd", "isub", "imul", "itruediv", "ifloordiv", "imod", "ipow", "iand", "ior", "ixor",
@@ -180,7 +181,7 @@ def item_overlaps(node: torch.fx.Node) -> bool:
     indices = [leaf for leaf in pytree.tree_leaves(key) if isinstance(leaf, torch.fx.Node)]
     if indices:
         return True
-    with x.fake_mode:
+    with fake_mode_of(x):
         part = operator.getitem(x.detach(), key)
     return overlaps_written(part, given, True)
 

@@ -30,6 +30,7 @@ from ..graph.passes.channels_last import to_channels_last
 from ..graph.passes.constants import take_out_constants
 from ..graph.passes.epilogues import join_epilogues
 from ..graph.passes.functional import fakes, functional, needs_wrappers
+from ..graph.wrappers import has_wrappers
 from ..registry import register_backend
 from .frozen_graph import FrozenGraph
 from .fuse.fuse import fuse
@@ -145,9 +146,9 @@ def native(
     layout_optimization: for graphs without gradients; convolutions run channels-last where that
     should pay.
     """
-    if not any(isinstance(fake, FakeTensor) for fake in fakes(gm)) or any(
-        map(runs_as_captured, gm.graph.nodes)
-    ):
+    if any(map(runs_as_captured, gm.graph.nodes)):
+        return gm.forward
+    if not has_wrappers(gm) and not any(isinstance(fake, FakeTensor) for fake in fakes(gm)):
         return gm.forward
     if (
         any(map(is_transform_on_cpu, gm.graph.nodes))
@@ -229,7 +230,7 @@ def compile_captured(
 ) -> Callable[..., Any]:
     """Kernels for a captured graph that has tensors."""
     report = wanted.report
-    if wants_gradients(gm) or needs_wrappers(gm):
+    if wants_gradients(gm) or needs_wrappers(gm) or has_wrappers(gm):
         return compile_with_gradients(gm, example_inputs, wanted)
     compile_report = CompileReport(report.clock)
     try:

@@ -20,8 +20,8 @@ def entry_guards(
     capture: Capture, used: Collection[torch.fx.Node], memory: InputMemory
 ) -> list[Guard]:
     """All guards of a capture. used: the placeholders that the graph uses. memory: how the inputs
-    overlap. Distinct objects must stay distinct: the tensors that the graph takes, and all objects
-    of a type of which the capture changed one."""
+    overlap. Distinct objects must stay distinct: the tensors that the graph takes, those inside of
+    wrappers, and all objects of a type of which the capture changed one."""
     distinct = capture.trace.objects.distinct_groups()  # adds guards on identity to the capture's
     guards = [*capture.trace.guards, Guard(DUAL_LEVEL, Kind.EQUALS, -1)]
     if capture.trace.symbols.exist:
@@ -35,9 +35,10 @@ def entry_guards(
     tensors = [
         item.source for item in inputs if mutated or not isinstance(item.real, torch.nn.Parameter)
     ]
+    parts = capture.trace.graph.distinct_parts()
     guards += [
         Guard(first, Kind.DISTINCT, tuple(others))
-        for first, *others in filter(None, (tensors, *distinct))
+        for first, *others in filter(None, (tensors, parts, *distinct))
         if others
     ]
     return [*guards, *memory.guards]
@@ -46,11 +47,9 @@ def entry_guards(
 def with_symbols(capture: Capture, guards: list[Guard]) -> list[Guard]:
     """The guards; those on tensors leave symbolic sizes and strides open."""
     shapes = capture.trace.symbols.shapes
-    fakes = {
-        item.source: item.value.fake
-        for item in capture.trace.graph.inputs
-        if isinstance(item, GraphInput)
-    }
+    graph = capture.trace.graph
+    fakes = dict(graph.parts)
+    fakes |= {item.source: item.value.fake for item in graph.inputs if isinstance(item, GraphInput)}
 
     def with_open_sizes(guard: Guard) -> Guard:
         fake = fakes.get(guard.source) if guard.kind is Kind.TENSOR else None

@@ -55,6 +55,9 @@ def written_by_library(function: types.FunctionType) -> bool:
 # Functions under which everything stays in Python: the code inside runs again in the backward pass,
 # where the hook is off, and torch counts the tensors that both runs save.
 IN_PYTHON = (inspect.unwrap(checkpoint.checkpoint).__code__,)
+# Methods that torch calls inside its dispatcher, and the function by which a subclass is made.
+BELOW_DISPATCHER = frozenset({"__torch_dispatch__", "__tensor_flatten__", "__tensor_unflatten__"})
+MAKES_WRAPPERS = "_make_wrapper_subclass"
 
 
 def stays_in_python(code: types.CodeType) -> bool:
@@ -63,6 +66,8 @@ def stays_in_python(code: types.CodeType) -> bool:
     different order may leave one of them installed."""
     return (
         any(code is other for other in IN_PYTHON)  # by identity: constants may have no hash
+        or code.co_name in BELOW_DISPATCHER
+        or MAKES_WRAPPERS in code.co_names
         or is_wrapper(code, TORCH)
         or (code.co_filename.startswith(TORCH_COMPILE) and not is_shallow_wrapper(code, TORCH))
     )

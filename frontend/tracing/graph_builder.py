@@ -17,12 +17,14 @@ from torch._dispatch.python import enable_python_dispatcher
 from torch._subclasses import fake_tensor
 
 from ...backends.graph.gradient_history import note_history
-from ...backends.graph.mutations import is_written
+from ...backends.graph.memory import memory_of, plain_memory_at
+from ...backends.graph.mutations import is_written, may_write, written_nodes
 from ...backends.graph.node_targets import RECURRENT_OPERATORS
 from ...backends.graph.runtime_errors import may_draw, named_as_random
+from ...backends.graph.wrappers import inner_tensors, is_wrapper
 from ...errors import GraphBreak
 from ...guards.guard import Kind, TensorSpec
-from ...guards.source import Source
+from ...guards.source import AttrSource, Source
 from ..values.base import Value
 from ..values.constant import LITERAL_TYPES, Constant
 from ..values.containers.mapping import DictValue
@@ -41,7 +43,9 @@ from ..values.tensor.tensor_subclass import (
     call_unwrapped,
     dispatch_operation,
 )
+from ..values.tensor.wrapper_subclass import WrapperTensor, is_captured_wrapper
 from .fake_tensors.fake_execution import CaptureFakeMode, lacks_dimension
+from .fake_tensors.fake_wrappers import wrap_fakes
 from .fake_tensors.foreach_writes import counted_writes
 from .fake_tensors.known_floats import with_known_floats
 from .fake_tensors.mixed_dtypes import has_mixed_dtypes, refuses_dtypes
@@ -129,6 +133,10 @@ class GraphBuilder:
         self.nodes: list[torch.fx.Node] = []
         self._by_object: dict[int, TensorValue] = {}
         self._by_fake: dict[int, TensorValue] = {}
+        self.parts: dict[Source, torch.Tensor] = {}  # the fakes inside wrappers
+        self._part_sources: dict[int, Source | None] = {}  # by id of the tensor inside
+        # of the inner tensors of the wrappers in the graph
+        self.wrapper_memory: set[int | None] = set()
         self._last_input = self.graph._root
         self._names: set[str] = set()
 
@@ -147,11 +155,18 @@ class GraphBuilder:
             raise GraphBreak(
                 "unsupported-value", f"'{source.name}', a tensor of a torch.func transform"
             )
-        tx.guards.add(source, Kind.TENSOR, tensor_spec(real))
-        fake = self._fake_of(real, source)
+        tx.guards.add(
+            source, Kind.TENSOR, TensorSpec.of(real) if real.is_nested else tensor_spec(real)
+        )
+        if is_captured_wrapper(type(real)):
+            fake = self._fake_wrapper(real, source)
+        else:
+            fake = self._fake_of(real, source)
         node = self._placeholder(source, fake)
         note_history(node, fake)
-        value = TensorValue(node, fake, source, type(real), real)
+        value = self._tensor_value(node, fake, source, type(real), real)
+        if real.is_nested:
+            self.tx.symbols.shapes.measure(value)  # no path leads to a ragged size
         self.inputs.append(GraphInput(value, source, real, _version(fake)))
         self._by_object[id(real)] = value
         self._by_fake[id(fake)] = value
@@ -188,10 +203,10 @@ class GraphBuilder:
                 return self.tx.symbols.shapes.fake(self.fake_mode, real, source, dims)
             try:
                 fake = self.fake_mode.from_tensor(real, static_shapes=True)
-            except (
-                AssertionError,
-                NotImplementedError,
-            ) as error:  # offsets of a nested tensor, which bear its ragged size
+            except (AssertionError, NotImplementedError) as error:
+                if not self.tx.symbols.exist:  # the offsets of a jagged tensor bear its size
+                    self.tx.symbols.load()
+                    return self._fake_of(real, source)
                 raise GraphBreak(
                     "unsupported-value", f"'{source.name}', for which torch has no fake tensor"
                 ) from error
@@ -217,6 +232,48 @@ class GraphBuilder:
             raise
         finally:
             self.tx.clock.inside("fake_tensors", time.perf_counter() - start)
+
+    def _fake_wrapper(self, real: Any, source: Source) -> torch.Tensor:
+        """The fake of a wrapper subclass. Raises GraphBreak where the class's own code fails."""
+        try:
+            if real.is_inference() or (not real.is_leaf and real._is_view()):
+                fake: torch.Tensor = self.fake_mode.from_tensor(real, static_shapes=True)
+            else:
+                if real.is_nested:
+                    self.tx.symbols.load()  # a ragged size is a symbol
+                names, metadata = real.__tensor_flatten__()
+                paths = {name: AttrSource(source, name) for name in names}
+                inner = {name: self._fake_part(getattr(real, name), paths[name]) for name in names}
+                with self.fake_mode:
+                    fake = wrap_fakes(real, metadata, inner)
+        except GraphBreak:
+            raise
+        except Exception as error:
+            raise GraphBreak("subclass", f"{type(real).__name__}, which cannot be faked") from error
+        if not is_fake(fake):
+            raise GraphBreak("subclass", f"{type(real).__name__}, which cannot be faked")
+        if self.tx.symbols.exist:
+            self.tx.symbols.shapes.note_layout(fake, source)
+        return fake
+
+    def _fake_part(self, real: torch.Tensor, source: Source) -> torch.Tensor:
+        """The fake of an inner tensor of a wrapper. Which of them are one object is guarded."""
+        known = self._by_object.get(id(real))
+        first = self._part_sources.setdefault(id(real), source if known is None else known.source)
+        if first != source:
+            self.tx.guards.add(source, Kind.SAME, first)
+        if known is not None:
+            fake = known.fake
+        elif is_captured_wrapper(type(real)):
+            fake = self._fake_wrapper(real, source)
+        else:
+            fake = self._fake_of(real, source)
+        self.parts[source] = fake
+        return fake
+
+    def distinct_parts(self) -> list[Source]:
+        """Paths to the inner tensors of wrappers that are no other object among them."""
+        return [source for source in self._part_sources.values() if source is not None]
 
     def _dynamic_dims(self, real: torch.Tensor, source: Source) -> dict[int, Mark | None]:
         """The dimensions whose sizes are to be symbols, and what the user said of them."""
@@ -254,6 +311,19 @@ class GraphBuilder:
         node = self.raw_call(function, operands)
         node.meta["example_value"] = result
         return node
+
+    def _tensor_value(
+        self,
+        node: torch.fx.Node,
+        fake: torch.Tensor,
+        source: Source | None = None,
+        cls: type = torch.Tensor,
+        real: torch.Tensor | None = None,
+    ) -> TensorValue:
+        if not is_captured_wrapper(type(fake)):
+            return TensorValue(node, fake, source, cls, real)
+        self.wrapper_memory |= {memory_of(inner) for inner in inner_tensors(fake)}
+        return WrapperTensor(node, fake, source, type(fake), real)
 
     # calls
 
@@ -298,9 +368,20 @@ class GraphBuilder:
             stop = GraphBreak("unknown-call", "torch.set_rng_state() before a random operator")
             stop.position = self.tx.random.position
             raise stop
+        if self.wrapper_memory and may_write(node):
+            self._refuse_write_past_wrappers(node)
         if self.tx.symbols.exist:
             self.tx.symbols.shapes.bind(node, result)
         return self._value(node, result)
+
+    def _refuse_write_past_wrappers(self, node: torch.fx.Node) -> None:
+        """Breaks at a write into an inner tensor of a wrapper, which would be one into the wrapper,
+        too."""
+        for target in written_nodes(node):
+            memory = plain_memory_at(target)
+            fake = target.meta["example_value"]
+            if memory in self.wrapper_memory and not is_captured_wrapper(type(fake)):
+                raise GraphBreak("subclass", f"{_target_name(node.target)} on an inner tensor")
 
     def _varying_floats(self, operands: list[Value]) -> list[SymbolicNumber]:
         """The floats among an operator's operands that vary."""
@@ -422,12 +503,10 @@ class GraphBuilder:
             known = self._by_fake.get(id(result))
             if known is not None:  # an in-place operation: the object is the one it was called on
                 return known
-            if not isinstance(result, fake_tensor.FakeTensor) and not is_functorch_wrapped_tensor(
-                result
-            ):
+            if not is_fake(result):
                 raise GraphBreak("subclass", type(result).__name__)
             node.meta["example_value"] = result
-            value = TensorValue(node, result)
+            value = self._tensor_value(node, result)
             self._by_fake[id(result)] = value
             if self.tx.symbols.exist:
                 self.tx.symbols.shapes.measure(value)
@@ -511,6 +590,8 @@ class GraphBuilder:
         describer.lookup_tensor.clear()
         describer.lookup_storage.clear()
         self.inputs.clear()
+        self.parts.clear()
+        self._part_sources.clear()
         self._by_object.clear()
         self._by_fake.clear()
 
@@ -529,6 +610,13 @@ class GraphBuilder:
                 del self._by_fake[id(value.fake)]
             self.graph.erase_node(node)
         del self.nodes[mark:]
+
+
+def is_fake(result: torch.Tensor) -> bool:
+    """Whether an operator's result on fake tensors can be a value of the graph."""
+    if is_captured_wrapper(type(result)):
+        return all(map(is_fake, inner_tensors(result)))
+    return isinstance(result, fake_tensor.FakeTensor) or is_functorch_wrapped_tensor(result)
 
 
 def tensor_spec(real: torch.Tensor) -> TensorSpec:
@@ -567,7 +655,9 @@ def apply(kind: str, target: Any, args: list[Any], kwargs: dict[str, Any]) -> An
 
 
 def is_symbolic(fake: torch.Tensor) -> bool:
-    """Whether a size, a stride or the offset is a symbol."""
+    """Whether a size, a stride or the offset is a symbol, of a wrapper also one inside."""
+    if is_wrapper(type(fake)) and any(map(is_symbolic, inner_tensors(fake))):
+        return True
     return any(
         isinstance(number, torch.SymInt)
         for number in (*fake.shape, *fake.stride(), fake.storage_offset())

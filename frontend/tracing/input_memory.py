@@ -5,15 +5,17 @@ Out: `InputMemory`."""
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 import torch.fx
 from torch._C._functorch import is_functorch_wrapped_tensor
 
 from ...backends.graph.gradient_history import gains_history
+from ...backends.graph.wrappers import is_wrapper
 from ...guards.guard import Guard, Kind, MemoryRelation
 from ...guards.native.layout import is_plain_object
+from ...guards.source import AttrSource
 from ...overlap import may_overlap, may_overlap_itself, window_of
 from .graph_builder import GraphBuilder, GraphInput, is_symbolic
 
@@ -31,14 +33,18 @@ class InputMemory:
 def input_memory(graph: GraphBuilder, used: Collection[torch.fx.Node]) -> InputMemory:
     """How the inputs in use overlap."""
     inputs = [
-        item
+        part
         for item in graph.inputs
-        if isinstance(item, GraphInput) and item.value.node in used and has_memory(item.real)
+        if isinstance(item, GraphInput) and item.value.node in used
+        for part in parts_of(item)
+        if has_memory(part.real)
     ]
     written = [item for item in inputs if item.is_mutated]
     if not written:
         return InputMemory()
-    history = [item for item in written if gains_history(item.value.node)]
+    # aot_autograd compares the storages of wrappers' inner tensors, too
+    wrapped = any(is_wrapper(type(item.value.fake)) for item in inputs)
+    history = [item for item in written if wrapped or gains_history(item.value.node)]
     ordered = list({id(item): item for item in (*history, *written, *inputs)}.values())
     windows = [window_of(item.real) for item in ordered]
     writes = range(len(written))
@@ -68,6 +74,20 @@ def input_memory(graph: GraphBuilder, used: Collection[torch.fx.Node]) -> InputM
     )
 
 
+def parts_of(item: GraphInput) -> list[GraphInput]:
+    """An input; of a wrapper, one for each of its inner tensors."""
+    if not is_wrapper(type(item.real)):
+        return [item]
+    names: list[str] = item.real.__tensor_flatten__()[0]  # type: ignore[attr-defined]
+    return [
+        part
+        for name in names
+        for part in parts_of(
+            replace(item, source=AttrSource(item.source, name), real=getattr(item.real, name))
+        )
+    ]
+
+
 def is_plain_input(item: GraphInput) -> bool:
     """Whether guards in C can read where an input's memory is."""
     return is_plain_object(item.real, torch._C._dispatch_keys(item.real).raw_repr())
@@ -86,4 +106,7 @@ def has_memory(tensor: torch.Tensor) -> bool:
 def names(
     inputs: Sequence[GraphInput], pairs: Sequence[tuple[int, int]]
 ) -> tuple[tuple[str, str], ...]:
-    return tuple((inputs[one].source.name, inputs[other].source.name) for one, other in pairs)
+    return tuple(
+        (inputs[one].value.known_source.name, inputs[other].value.known_source.name)
+        for one, other in pairs
+    )

@@ -99,6 +99,22 @@ def test_hf_generate(monkeypatch, capsys):
     assert "3 compiles, 0 graph breaks" in told and "the tokens are equal" in told
 
 
+def test_nested_tensor(monkeypatch, capsys):
+    assert run("nested_tensor", monkeypatch, "--units", "2", "--seconds", "0").main() == 0
+    told = capsys.readouterr().out
+    assert "equal to the sequences one by one" in told
+    assert "2 graphs for 3 batches, 0 breaks" in told and "nested, compiled" in told
+
+
+def test_nested_tensor_fails_on_a_wrong_gradient(monkeypatch):
+    module = run("nested_tensor", monkeypatch, "--units", "1", "--seconds", "0")
+    right = module.one_by_one
+    monkeypatch.setattr(
+        module, "one_by_one", lambda *given: tuple(value * 1.01 for value in right(*given))
+    )
+    assert module.main() == 1
+
+
 def test_every_example_is_run_here():
     tested = Path(__file__).read_text()
     assert [path.stem for path in EXAMPLES.glob("*.py") if f'run("{path.stem}"' not in tested] == []

@@ -19,6 +19,7 @@ from torch._prims_common import suggest_memory_format
 
 from ..memory import is_strided
 from ..node_targets import name_of
+from ..wrappers import fake_mode_of
 
 # Methods whose form without the underscore has a result of another layout than their tensor.
 LAYS_OUT_ANEW = frozenset(
@@ -108,7 +109,7 @@ def normalise_copy(graph: torch.fx.Graph, node: torch.fx.Node) -> None:
     form = suggest_memory_format(fake)
     with graph.inserting_before(node):
         copied = graph.call_method("contiguous", (given,), {"memory_format": form})
-    with fake.fake_mode, torch.no_grad():
+    with fake_mode_of(fake), torch.no_grad():
         made = torch.empty_like(fake, memory_format=form)
     copied.meta = {**given.meta, "example_value": made.requires_grad_(fake.requires_grad)}
     node.args = (copied, *node.args[1:])
@@ -121,7 +122,7 @@ def fake_result(node: torch.fx.Node) -> torch.Tensor:
     args, kwargs = torch.fx.node.map_arg(
         (node.args, node.kwargs), lambda other: other.meta["example_value"]
     )
-    with torch.no_grad(), tensors[0].fake_mode:
+    with torch.no_grad(), fake_mode_of(tensors[0]):
         made: torch.Tensor = getattr(args[0], str(node.target))(*args[1:], **kwargs)
     return made.requires_grad_(
         any(isinstance(tensor, torch.Tensor) and tensor.requires_grad for tensor in tensors)

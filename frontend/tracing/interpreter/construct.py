@@ -20,6 +20,7 @@ from ...values.objects.exception import ExceptionValue
 from ...values.objects.mro import MISSING, lookup
 from ...values.objects.nn_module import ModuleValue
 from ...values.objects.user_object import UserObject
+from ...values.tensor.wrapper_subclass import construct_wrapper, is_captured_wrapper
 
 if TYPE_CHECKING:
     from ...values.context import TraceContext
@@ -44,6 +45,8 @@ def begin_construction(
     tx: TraceContext, cls: ClassValue, args: list[Value], kwargs: dict[str, Value]
 ) -> tuple[Value, Value | None]:
     """The result of __new__, and the __init__ in Python that is still to be called."""
+    if is_captured_wrapper(cls.cls):
+        return construct_wrapper(tx, cls, args, kwargs), None
     maker = raw = lookup(cls.cls, "__new__")[1]
     if isinstance(raw, staticmethod):
         maker = raw.__func__

@@ -144,6 +144,7 @@ class Shapes:
         self.asked = 0  # times that torch has calculated or compared with symbols
         self.homes: dict[sympy.Symbol, SymbolicNumber] = {}  # where a symbol's number is found
         self.facts: list[SizeFact] = []
+        self.ragged: set[sympy.Symbol] = set()  # sizes of jagged tensors, which are no numbers
         self.ranges: list[tuple[sympy.Symbol, Mark]] = []
         self.marks: dict[sympy.Symbol, Mark] = {}
         self.positive: dict[
@@ -179,9 +180,13 @@ class Shapes:
     def found_by_a_view(self, fake: torch.Tensor, source: Source) -> None:
         """Gives a tensor without symbols those of its view, where the view was an input before."""
         if fake._has_symbolic_sizes_strides and fake.layout is torch.strided and not fake.is_nested:
-            for dim, size in enumerate(fake.shape):
-                self._note_number(TensorProperty(source, "size", dim), size)
-            self._note_strides(fake, source)
+            self.note_layout(fake, source)
+
+    def note_layout(self, fake: torch.Tensor, source: Source) -> None:
+        """Notes which symbols the sizes and strides of a tensor are, or follow from."""
+        for dim, size in enumerate(fake.shape):
+            self._note_number(TensorProperty(source, "size", dim), size)
+        self._note_strides(fake, source)
 
     def _note_strides(self, fake: torch.Tensor, source: Source) -> None:
         for dim, stride in enumerate(fake.stride()):
@@ -201,7 +206,9 @@ class Shapes:
         return value
 
     def _note_number(self, source: Source, number: int | torch.SymInt) -> None:
-        if isinstance(number, torch.SymInt):
+        if isinstance(number, torch.SymInt) and number.node.is_nested_int():
+            self.ragged |= number.node.expr.free_symbols
+        elif isinstance(number, torch.SymInt):
             self.facts.append(SizeFact(source, number))
             expr = number.node.expr
             if isinstance(expr, sympy.Symbol):
@@ -278,6 +285,8 @@ class Shapes:
 
     def _ask(self, sym: Symbol | bool, function: Callable[[Any], Any]) -> Any:
         self.asked += 1
+        if self.ragged and not isinstance(sym, bool) and self._is_ragged(sym):
+            raise GraphBreak("data-dependent-value", "the ragged size of a jagged tensor")
         try:
             answer = function(sym)
         except GuardOnDataDependentSymNode as error:
@@ -285,6 +294,10 @@ class Shapes:
                 "data-dependent-value", f"a number ({sym}) that depends on a tensor's values"
             ) from error
         return answer
+
+    def _is_ragged(self, sym: Symbol) -> bool:
+        """Whether a number follows from the ragged size of a jagged tensor."""
+        return not self.ragged.isdisjoint(sym.node.expr.free_symbols)
 
     def rely_on_sign(self, sym: Symbol) -> None:
         for symbol in sym.node.expr.free_symbols:

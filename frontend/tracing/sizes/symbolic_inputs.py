@@ -36,7 +36,7 @@ class SymbolicInputs:
         self._inputs: dict[Source, Value] = {}
         self._shapes: Shapes | None = None
         if options.capture_scalar_outputs or options.capture_dynamic_output_shape_ops:
-            self._load()  # operators ask for symbols from the first one on
+            self.load()  # operators ask for symbols from the first one on
 
     @property
     def exist(self) -> bool:
@@ -46,9 +46,12 @@ class SymbolicInputs:
     @property
     def shapes(self) -> Shapes:
         """The symbols of this capture; their module is loaded by the first capture that has any."""
-        return self._shapes or self._load()
+        return self._shapes or self.load()
 
-    def _load(self) -> Shapes:
+    def load(self) -> Shapes:
+        """Makes the symbols of this capture, if it has none yet."""
+        if self._shapes is not None:
+            return self._shapes
         with self._clock.phase("imports"):
             module = importlib.import_module(".shapes", __package__)
         self._shapes = module.Shapes(self._options, self._fake_mode, self._where)

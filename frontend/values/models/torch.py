@@ -103,6 +103,7 @@ _always(
     torch.jit.is_tracing,
     torch.compiler.is_exporting,
     torch._C._is_tracing,
+    ("torch.fx._symbolic_trace", "is_fx_tracing"),
 )
 _always(None, torch._C._get_tracing_state)
 _always(

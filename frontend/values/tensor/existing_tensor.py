@@ -14,6 +14,7 @@ from ..base import Value
 from ..registry import wraps_subclasses
 from .opaque_tensor import PLAIN_TENSORS, why_opaque, wrap_opaque
 from .tensor_subclass import is_captured, wrap_subclass
+from .wrapper_subclass import is_captured_wrapper, wrap_wrapper
 
 if TYPE_CHECKING:
     from ..context import TraceContext
@@ -23,6 +24,8 @@ if TYPE_CHECKING:
 def wrap_tensor(tx: TraceContext, obj: torch.Tensor, source: Source | None) -> Value:
     if source is None:
         raise GraphBreak("unsupported-value", "a tensor without a path from the frame")
+    if is_captured_wrapper(type(obj)):
+        return wrap_wrapper(tx, obj, source)
     why = why_opaque(obj)
     if (
         why is not None

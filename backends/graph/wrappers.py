@@ -1,0 +1,44 @@
+"""Wrapper subclasses in a captured graph: tensors that consist of inner tensors and metadata."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import torch
+import torch.fx
+
+PROTOCOL = ("__tensor_flatten__", "__tensor_unflatten__")
+
+
+def is_wrapper(cls: type) -> bool:
+    """Whether a class has torch's protocol of wrapper subclasses: `__tensor_flatten__`,
+    `__tensor_unflatten__`, and a `__torch_dispatch__` of its own."""
+    if torch.Tensor not in cls.__mro__ or not all(hasattr(cls, name) for name in PROTOCOL):
+        return False
+    return vars(torch.Tensor)["__torch_dispatch__"] is not next(
+        vars(base)["__torch_dispatch__"]
+        for base in cls.__mro__
+        if "__torch_dispatch__" in vars(base)
+    )
+
+
+def inner_tensors(wrapper: Any) -> Iterator[torch.Tensor]:
+    """The plain tensors of which a wrapper, or a wrapper of wrappers, consists."""
+    for name in wrapper.__tensor_flatten__()[0]:
+        inner = getattr(wrapper, name)
+        if is_wrapper(type(inner)):
+            yield from inner_tensors(inner)
+        else:
+            yield inner
+
+
+def fake_mode_of(fake: Any) -> Any:
+    """The mode of a fake tensor, or of the fake tensors that a wrapper consists of."""
+    tensor: Any = next(inner_tensors(fake)) if is_wrapper(type(fake)) else fake
+    return tensor.fake_mode
+
+
+def has_wrappers(gm: torch.fx.GraphModule) -> bool:
+    """Whether a value of a captured graph is a wrapper."""
+    return any(is_wrapper(type(node.meta.get("example_value"))) for node in gm.graph.nodes)

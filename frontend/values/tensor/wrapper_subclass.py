@@ -1,0 +1,182 @@
+"""Wrapper subclasses: tensors made of inner tensors, by `__tensor_flatten__` and
+`__torch_dispatch__`.
+
+The graph holds operators on the wrapper itself. Its fake is an instance of the same class around
+fake tensors, so the class's own `__torch_dispatch__` says what an operator gives. A backend gets
+the operators on the inner tensors (backends/autograd/inner_graphs.py).
+"""
+
+from __future__ import annotations
+
+import copy
+import types
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from ....backends.graph.wrappers import is_wrapper
+from ....errors import GraphBreak
+from ....guards.guard import Kind, TensorSpec
+from ....guards.source import AttrSource, ClassAttribute, Source, TypeOf
+from ..base import Value
+from ..constant import LITERAL_TYPES, Constant
+from ..objects.class_value import ClassValue, bind, raw_attribute
+from ..objects.mro import MISSING, lookup
+from .opaque_tensor import why_opaque
+from .tensor import TensorValue
+from .tensor_subclass import DISABLED, TORCHS
+
+if TYPE_CHECKING:
+    from ..context import TraceContext
+
+# torch's own subclasses stay in Python: collectives, functional tensors, masked ones
+CAPTURED_PARTS_OF_TORCH = ("torch.testing.", "torch.nested.")
+HOOKS = ("__torch_dispatch__", "__torch_function__", "__tensor_flatten__", "__tensor_unflatten__")
+
+
+def is_captured_wrapper(cls: type) -> bool:
+    """Whether instances of a class are captured as wrappers of inner tensors."""
+    module = cls.__module__ + "."
+    ours = module.partition(".")[0] != "torch" or module.startswith(CAPTURED_PARTS_OF_TORCH)
+    return (
+        ours
+        and is_wrapper(cls)
+        and lookup(cls, "__getattribute__")[0] in TORCHS
+        and lookup(cls, "__getattr__")[0] is None
+        and has_known_torch_function(cls)
+    )
+
+
+def has_known_torch_function(cls: type) -> bool:
+    """Whether operators reach `__torch_dispatch__` as they are: by torch's own
+    `__torch_function__`, or by none."""
+    if cls.__module__.startswith("torch.nested."):
+        return True  # it calls operators, and nothing of the program
+    raw = lookup(cls, "__torch_function__")[1]
+    return raw is DISABLED or raw is vars(torch.Tensor)["__torch_function__"]
+
+
+@dataclass(frozen=True)
+class FlatForm:
+    """What an instance of a wrapper class flattens to: the names of its inner tensors and what
+    `__tensor_flatten__` gives beside them, a copy."""
+
+    cls: type
+    names: tuple[str, ...]
+    metadata: Any
+    is_parameter: bool
+
+    @classmethod
+    def of(cls, wrapper: Any) -> FlatForm:
+        names, metadata = wrapper.__tensor_flatten__()
+        return FlatForm(
+            type(wrapper),
+            tuple(names),
+            copy.deepcopy(metadata),
+            getattr(wrapper, "_is_param", False),
+        )
+
+    def matches(self, found: object) -> bool:
+        """Whether an object flattens to the same, by the class's own comparison where it has
+        one."""
+        if self.cls is not type(found):
+            return False
+        wrapper: Any = found
+        names, metadata = wrapper.__tensor_flatten__()
+        if tuple(names) != self.names or getattr(wrapper, "_is_param", False) != self.is_parameter:
+            return False
+        compare: Callable[[Any, Any], bool] | None = getattr(self.cls, "__metadata_guard__", None)
+        return compare(self.metadata, metadata) if compare else bool(self.metadata == metadata)
+
+
+class WrapperTensor(TensorValue):
+    """An instance of a wrapper class: a node of the graph like other tensors. `fake` is an instance
+    around fake tensors."""
+
+    __slots__ = ()
+
+    def attribute(self, tx: TraceContext, name: str) -> Value:
+        owner, raw = lookup(self.cls, name)
+        if owner in TORCHS:
+            return super().attribute(tx, name)
+        if raw is MISSING or (not is_code(raw) and name in vars(self.fake)):
+            return self._own_attribute(tx, name)
+        raw, source = raw_attribute(tx, self.cls, name, self.source and TypeOf(self.source))
+        return bind(tx, raw, self, tx.wrap(self.cls, None), source)
+
+    def _own_attribute(self, tx: TraceContext, name: str) -> Value:
+        """An attribute of the instance: an inner tensor, or what its constructor stored."""
+        if self.real is not None and self.source is not None:
+            return super()._own_attribute(tx, name)
+        if name not in vars(self.fake):
+            raise tx.exceptions.no_attribute(self.cls.__name__, name)
+        found = vars(self.fake)[name]
+        if isinstance(found, torch.Tensor):
+            return tx.graph.call("call_function", getattr, [self, Constant(name)], {})
+        if not is_literal(found):
+            raise self.unsupported_use(f"attribute {name}")
+        return tx.wrap(found, None)
+
+    def method(
+        self, tx: TraceContext, name: str, args: list[Value], kwargs: dict[str, Value]
+    ) -> Value:
+        if lookup(self.cls, name)[0] in TORCHS:
+            return super().method(tx, name, args, kwargs)
+        return self.attribute(tx, name).call(tx, args, kwargs)
+
+
+def is_code(raw: Any) -> bool:
+    """Whether an attribute of a class precedes one of the instance, or is a method."""
+    return isinstance(raw, types.FunctionType | classmethod | staticmethod | property)
+
+
+def is_literal(obj: Any) -> bool:
+    """Whether an attribute cannot change: a literal, or a tuple of literals."""
+    if isinstance(obj, tuple):
+        return all(map(is_literal, obj))
+    return isinstance(obj, (*LITERAL_TYPES, torch.dtype, torch.device, torch.layout))
+
+
+def construct_wrapper(
+    tx: TraceContext, cls: ClassValue, args: list[Value], kwargs: dict[str, Value]
+) -> Value:
+    """cls(*args, **kwargs) for a wrapper class: one node of the graph."""
+    for name in ("__new__", "__init__"):
+        raw, source = raw_attribute(tx, cls.cls, name, cls.path(tx))
+        tx.guards.add(source, Kind.IS, raw)
+    made = tx.graph.call("call_function", cls.cls, args, kwargs)
+    if not isinstance(made, WrapperTensor):
+        raise GraphBreak("subclass", f"{cls.cls.__name__}() that gives {made.describe()}")
+    if made.fake.requires_grad:  # a new leaf, which a compiled graph would not return as one
+        raise GraphBreak("subclass", f"{cls.cls.__name__}() that requires a gradient")
+    return made
+
+
+def wrap_wrapper(tx: TraceContext, real: torch.Tensor, source: Source) -> Value:
+    """The value of a wrapper that existed before the frame."""
+    cls = type(real)
+    tx.guards.add(source, Kind.TYPE, cls)
+    for name in HOOKS:
+        tx.guards.add(ClassAttribute(TypeOf(source), name), Kind.IS, lookup(cls, name)[1])
+    guard_parts(tx, real, source)
+    return tx.graph.input(tx, real, source)
+
+
+def guard_parts(tx: TraceContext, real: torch.Tensor, source: Source) -> None:
+    """Guards the inner tensors of a wrapper, recursively, and its metadata."""
+    try:
+        form = FlatForm.of(real)
+    except Exception as error:
+        raise GraphBreak(
+            "subclass", f"{type(real).__name__}, whose parts cannot be read"
+        ) from error
+    tx.guards.add(source, Kind.PYTHON, ("has the same inner tensors and metadata", form.matches))
+    for name in form.names:
+        inner = getattr(real, name)
+        if is_captured_wrapper(type(inner)):
+            guard_parts(tx, inner, AttrSource(source, name))
+        elif why_opaque(inner) is not None:
+            raise GraphBreak("subclass", f"{type(real).__name__} of a {type(inner).__name__}")
+        tx.guards.add(AttrSource(source, name), Kind.TENSOR, TensorSpec.of(inner))
