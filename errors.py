@@ -120,6 +120,11 @@ REASONS = {
             "shorten the loop, or raise config.trace_budget",
         ),
         BreakReason(
+            "higher-order",
+            "framejit cannot capture a function passed to {}",
+            "let it compute new tensors from its arguments, and change nothing else",
+        ),
+        BreakReason(
             "generator",
             "framejit does not inline this generator or coroutine: {}",
             "consume the generator where it is made",
