@@ -10,7 +10,7 @@ from .errors import (
     RequirementError,
 )
 from .frontend.support import usable
-from .options import config
+from .options import config, replaces_torch_compile
 
 if usable():
     from .backends.registry import register_backend
@@ -27,6 +27,7 @@ if usable():
         set_stance,
         stats,
     )
+    from .frontend.install import install, uninstall
     from .frontend.values.tensor.dynamic_marks import mark_dynamic, mark_static, maybe_mark_dynamic
 else:  # the same names, which do less
     from .frontend.eager_only import (  # type: ignore[assignment]
@@ -36,6 +37,7 @@ else:  # the same names, which do less
         disable,
         explain,
         graph_break,
+        install,
         is_compiling,
         list_backends,
         mark_dynamic,
@@ -45,12 +47,17 @@ else:  # the same names, which do less
         reset,
         set_stance,
         stats,
+        uninstall,
     )
+
+if replaces_torch_compile():
+    install()
 
 __version__ = "0.1.0"
 __all__ = [
     "BackendError", "FramejitError", "GraphBreakError", "InternalError", "RecompileError",
     "RecompileLimitError", "RequirementError", "allow_in_graph", "compile", "config", "debug",
-    "disable", "explain", "graph_break", "is_compiling", "list_backends", "mark_dynamic",
+    "disable", "explain", "graph_break", "install", "is_compiling", "list_backends", "mark_dynamic",
     "mark_static", "maybe_mark_dynamic", "register_backend", "reset", "set_stance", "stats",
+    "uninstall",
 ]  # fmt: skip

@@ -102,6 +102,18 @@ class debug(set_stance):  # a function to its users
     def __init__(self) -> None: ...
 
 
+class install(set_stance):  # a function to its users
+    """Does nothing: torch.compile stays torch's."""
+
+    def __init__(self, **defaults: Any) -> None: ...
+
+    def uninstall(self) -> None: ...
+
+
+def uninstall() -> None:
+    """Does nothing."""
+
+
 def stats() -> Stats:
     """Nothing is compiled, so there is nothing to count."""
     return Stats(())
