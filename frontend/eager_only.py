@@ -29,6 +29,11 @@ def allow_in_graph(function: Any) -> Any:
     return function
 
 
+def opaque(function: Any = None, **facts: Any) -> Any:
+    """Returns what it is given."""
+    return (lambda f: f) if function is None else function
+
+
 def explain(fn_or_module: Any, **asked: Any) -> Callable[..., Any]:
     """explain(f)(*args, **kwargs) calls f and returns a report that says why nothing is compiled.
 

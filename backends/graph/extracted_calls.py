@@ -229,7 +229,7 @@ class HigherOrderCall:
         return tuple(leaf for leaf in self._leaves if isinstance(leaf, torch.fx.GraphModule))
 
 
-class _WithHistory(torch.autograd.Function):
+class WithHistory(torch.autograd.Function):
     """Gives the first `count` tensors a history that leads to the others."""
 
     @staticmethod
@@ -254,4 +254,4 @@ class WhileLoopCall(HigherOrderCall):
             return super().__call__(*operands)
         with torch.no_grad():
             results = super().__call__(*operands)
-        return _WithHistory.apply(len(results), *results, *operands)
+        return WithHistory.apply(len(results), *results, *operands)

@@ -1,5 +1,6 @@
 """Nodes that run as captured, between the subgraphs that a backend compiles: those that set
-backward hooks up, and calls of higher-order operators for a backend that does not take them."""
+backward hooks up, calls of opaque functions, and calls of higher-order operators for a backend that
+does not take them."""
 
 from __future__ import annotations
 
@@ -17,6 +18,7 @@ from .extracted_calls import HigherOrderCall
 from .memory import is_strided
 from .mutations import is_written
 from .node_targets import name_of
+from .opaque_call import OpaqueNode
 
 Build = Callable[[torch.fx.GraphModule, list[Any]], Callable[..., Any]]
 Choice = Callable[[torch.fx.Node], bool]
@@ -27,7 +29,7 @@ def compile_around(
 ) -> Callable[..., Any]:
     """Compiles with `build` the subgraphs before, between and after the nodes that the backend
     cannot compile."""
-    if backend.higher_order and not any(map(is_set_up, gm.graph.nodes)):
+    if backend.higher_order and not any(map(is_never_compiled, gm.graph.nodes)):
         try:
             return build(gm, examples)
         except RequirementError:
@@ -40,7 +42,12 @@ def compile_around(
 
 
 def stays_uncompiled(node: torch.fx.Node) -> bool:
-    return is_set_up(node) or is_higher_order(node)
+    return is_never_compiled(node) or is_higher_order(node)
+
+
+def is_never_compiled(node: torch.fx.Node) -> bool:
+    """Whether no backend can compile a node."""
+    return is_set_up(node) or isinstance(node.target, OpaqueNode)
 
 
 def is_higher_order(node: torch.fx.Node) -> bool:
