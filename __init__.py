@@ -2,6 +2,7 @@
 
 from .errors import (
     BackendError,
+    ExportError,
     FramejitError,
     GraphBreakError,
     InternalError,
@@ -28,6 +29,7 @@ if usable():
         set_stance,
         stats,
     )
+    from .frontend.export import export
     from .frontend.install import install, uninstall
     from .frontend.values.tensor.dynamic_marks import mark_dynamic, mark_static, maybe_mark_dynamic
 else:  # the same names, which do less
@@ -37,6 +39,7 @@ else:  # the same names, which do less
         debug,
         disable,
         explain,
+        export,
         graph_break,
         install,
         is_compiling,
@@ -57,9 +60,9 @@ if replaces_torch_compile():
 
 __version__ = "0.1.0"
 __all__ = [
-    "BackendError", "FramejitError", "GraphBreakError", "InternalError", "RecompileError",
-    "RecompileLimitError", "RequirementError", "allow_in_graph", "compile", "config", "debug",
-    "disable", "explain", "graph_break", "install", "is_compiling", "list_backends", "mark_dynamic",
-    "mark_static", "maybe_mark_dynamic", "opaque", "register_backend", "reset", "set_stance",
-    "stats", "uninstall",
+    "BackendError", "ExportError", "FramejitError", "GraphBreakError", "InternalError",
+    "RecompileError", "RecompileLimitError", "RequirementError", "allow_in_graph", "compile",
+    "config", "debug", "disable", "explain", "export", "graph_break", "install", "is_compiling",
+    "list_backends", "mark_dynamic", "mark_static", "maybe_mark_dynamic", "opaque",
+    "register_backend", "reset", "set_stance", "stats", "uninstall",
 ]  # fmt: skip

@@ -8,6 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 from ..backends.backend_info import BackendInfo
+from ..errors import ExportError
 from .control import NotCompiled, answer_for, title_of
 from .explain.report import Report
 from .runtime.stats import Stats
@@ -32,6 +33,11 @@ def allow_in_graph(function: Any) -> Any:
 def opaque(function: Any = None, **facts: Any) -> Any:
     """Returns what it is given."""
     return (lambda f: f) if function is None else function
+
+
+def export(fn_or_module: Any, /, *args: Any, **kwargs: Any) -> Any:
+    """Raises ExportError: nothing is captured."""
+    raise ExportError(title_of(fn_or_module), [support_statement()])
 
 
 def explain(fn_or_module: Any, **asked: Any) -> Callable[..., Any]:
