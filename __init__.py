@@ -2,6 +2,7 @@
 
 from .errors import (
     BackendError,
+    ExportError,
     FramejitError,
     GraphBreakError,
     InternalError,
@@ -10,7 +11,7 @@ from .errors import (
     RequirementError,
 )
 from .frontend.support import usable
-from .options import config
+from .options import config, replaces_torch_compile
 
 if usable():
     from .backends.registry import register_backend
@@ -23,10 +24,13 @@ if usable():
         graph_break,
         is_compiling,
         list_backends,
+        opaque,
         reset,
         set_stance,
         stats,
     )
+    from .frontend.export import export
+    from .frontend.install import install, uninstall
     from .frontend.values.tensor.dynamic_marks import mark_dynamic, mark_static, maybe_mark_dynamic
 else:  # the same names, which do less
     from .frontend.eager_only import (  # type: ignore[assignment]
@@ -35,22 +39,30 @@ else:  # the same names, which do less
         debug,
         disable,
         explain,
+        export,
         graph_break,
+        install,
         is_compiling,
         list_backends,
         mark_dynamic,
         mark_static,
         maybe_mark_dynamic,
+        opaque,
         register_backend,
         reset,
         set_stance,
         stats,
+        uninstall,
     )
+
+if replaces_torch_compile():
+    install()
 
 __version__ = "0.1.0"
 __all__ = [
-    "BackendError", "FramejitError", "GraphBreakError", "InternalError", "RecompileError",
-    "RecompileLimitError", "RequirementError", "allow_in_graph", "compile", "config", "debug",
-    "disable", "explain", "graph_break", "is_compiling", "list_backends", "mark_dynamic",
-    "mark_static", "maybe_mark_dynamic", "register_backend", "reset", "set_stance", "stats",
+    "BackendError", "ExportError", "FramejitError", "GraphBreakError", "InternalError",
+    "RecompileError", "RecompileLimitError", "RequirementError", "allow_in_graph", "compile",
+    "config", "debug", "disable", "explain", "export", "graph_break", "install", "is_compiling",
+    "list_backends", "mark_dynamic", "mark_static", "maybe_mark_dynamic", "opaque",
+    "register_backend", "reset", "set_stance", "stats", "uninstall",
 ]  # fmt: skip

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import sys
 import warnings
-from collections.abc import Hashable
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 
 
@@ -120,6 +120,11 @@ REASONS = {
             "shorten the loop, or raise config.trace_budget",
         ),
         BreakReason(
+            "higher-order",
+            "framejit cannot capture a function passed to {}",
+            "let it compute new tensors from its arguments, and change nothing else",
+        ),
+        BreakReason(
             "generator",
             "framejit does not inline this generator or coroutine: {}",
             "consume the generator where it is made",
@@ -170,6 +175,15 @@ class RecompileError(FramejitError):
 class RecompileLimitError(FramejitError):
     """More entries than `recompile_limit` were needed while `fullgraph` or
     `fail_on_recompile_limit_hit` asked to raise."""
+
+
+class ExportError(FramejitError):
+    """A function is not one graph. `.reasons` says why, in one sentence each, with the line where
+    one is known."""
+
+    def __init__(self, name: str, reasons: Sequence[str]) -> None:
+        self.reasons = tuple(reasons)
+        super().__init__("\n  ".join((f"{name} is not one graph:", *self.reasons)))
 
 
 class FramejitWarning(UserWarning, RuntimeWarning):

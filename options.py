@@ -35,6 +35,11 @@ def cache_dir_is_chosen() -> bool:
     return "FRAMEJIT_CACHE_DIR" in os.environ
 
 
+def replaces_torch_compile() -> bool:
+    """Whether the environment asks for torch.compile to mean framejit.compile."""
+    return _flag("FRAMEJIT_REPLACE_TORCH_COMPILE", False)
+
+
 def asked_c_compiler() -> str:
     """The C compiler that the environment asks for by CC, "" for none."""
     return os.environ.get("CC", "")

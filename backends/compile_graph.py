@@ -18,7 +18,6 @@ from torch.amp import autocast_mode
 from ..errors import BackendError, RequirementError, Rerun, warn_once
 from ..events import Input, Reporter
 from ..options import Options
-from .graph.backward_hooks import between_hooks
 from .graph.eager_fallback import fall_back_to_eager
 from .graph.example_inputs import private_examples
 from .graph.hidden_writes import writes_detached
@@ -28,6 +27,7 @@ from .graph.passes.full_masks import drop_full_masks
 from .graph.runtime_errors import draws_random_numbers, raises_after_writing, switches_modes
 from .graph.separate_inputs import Inseparable, separate
 from .graph.supported import reason_to_refuse
+from .graph.uncompiled_nodes import compile_around
 from .graph.views_without_writes import reason as view_reason
 from .graph.views_without_writes import views_to_make_outside
 from .registry import Backend, captured_graph_function, lookup, name_of
@@ -134,8 +134,12 @@ def run_backend(
                     given = separate(gm, given)
                 except Inseparable as error:
                     shared = f"inputs share a storage that is written, and {error}"
-            compiled = between_hooks(
-                gm, given, partial(call_backend, backend, options, report, shared)
+            compiled = compile_around(
+                gm,
+                given,
+                backend,
+                partial(call_backend, backend, options, report, shared),
+                report,
             )
     except RequirementError:
         raise

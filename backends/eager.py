@@ -10,7 +10,7 @@ import torch.fx
 from .registry import register_backend
 
 
-@register_backend("eager", overlaps=True)
+@register_backend("eager", overlaps=True, higher_order=True)
 def eager(gm: torch.fx.GraphModule, example_inputs: list[torch.Tensor]) -> Callable[..., Any]:
     """The graph's own generated Python."""
     return gm.forward

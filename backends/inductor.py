@@ -15,7 +15,7 @@ from .graph.passes.functional import prepare_for_tracing
 from .registry import register_backend
 
 
-@register_backend("inductor", options=config.get_config_copy)
+@register_backend("inductor", options=config.get_config_copy, higher_order=True)
 def inductor(
     gm: torch.fx.GraphModule,
     example_inputs: list[torch.Tensor],

@@ -38,7 +38,8 @@ class Backend:
     None where its parameters say them. origin: who brought it, for messages. missing: says what
     keeps it from working here, "" where nothing does. overlaps: whether it is given graphs that
     write into memory which two of their tensors, or two elements of one, share; they run as they
-    were captured where not.
+    were captured where not. higher_order: whether its graphs may call torch's higher-order
+    operators (cond, flex_attention); these calls run as captured, between its graphs, where not.
     """
 
     name: str
@@ -50,6 +51,7 @@ class Backend:
     missing: Callable[[], str] = str
     origin: str = ""
     overlaps: bool = False
+    higher_order: bool = False
 
     @property
     def description(self) -> str:
@@ -75,6 +77,7 @@ def register_backend(
     options: Callable[[], Collection[str]] | None = None,
     missing: Callable[[], str] = str,
     overlaps: bool = False,
+    higher_order: bool = False,
 ) -> Any:
     """Registers a backend: `register_backend("x", fn)`, `@register_backend("x", ...)` or
     `@register_backend`.
@@ -94,6 +97,8 @@ def register_backend(
         missing: returns in a few words what this machine lacks for it, "" if nothing.
         overlaps: whether it runs operators in the order of the graph. Only then is it given graphs
             that write into memory which two inputs, or two elements of one, share.
+        higher_order: whether it compiles calls of torch's higher-order operators (cond,
+            flex_attention). If not, these run as captured, between its graphs.
 
     Raises:
         ValueError: the name belongs to another function.
@@ -105,7 +110,17 @@ def register_backend(
         title = str(chosen or getattr(function, "__name__", "backend"))
         known = None if devices is None else tuple(devices)
         _register(
-            Backend(title, function, known, training, wants, options, missing, overlaps=overlaps)
+            Backend(
+                title,
+                function,
+                known,
+                training,
+                wants,
+                options,
+                missing,
+                overlaps=overlaps,
+                higher_order=higher_order,
+            )
         )
         return function
 

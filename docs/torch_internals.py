@@ -150,6 +150,7 @@ WHY = {
     "torch._functorch.predispatch": "what torch.func's transforms call",
     "torch._functorch.pyfunctorch": "rules of autograd.Function for vmap",
     "torch._guards": "what torch's symbols of sizes and its backends expect around a compilation",
+    "torch._higher_order_ops": "rules of higher-order operators for fake tensors",
     "torch._inductor": "the backend itself and its options",
     "torch._is_all_true": "checks of torch.distributions, which ask for values",
     "torch._library": "operators that the program has defined",

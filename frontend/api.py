@@ -14,6 +14,7 @@ from typing import Any, TypeVar
 import torch
 
 from ..backends import registry
+from ..backends.graph.opaque_call import Like, OpaqueCall
 from ..errors import warn_user
 from ..events import Recorder
 from ..guards.guard import Guard
@@ -39,7 +40,7 @@ from .values.requests import graph_break, is_compiling
 
 __all__ = [
     "allow_in_graph", "compile", "debug", "disable", "explain", "graph_break", "is_compiling",
-    "list_backends", "reset", "set_stance", "stats",
+    "list_backends", "opaque", "reset", "set_stance", "stats",
 ]  # fmt: skip
 
 T = TypeVar("T", bound=Callable[..., Any])
@@ -430,6 +431,33 @@ def allow_in_graph(function: T) -> T:
         raise TypeError(f"allow_in_graph takes a callable, not a {type(function).__name__}")
     torch_policy.allow(function)
     return function
+
+
+def opaque(function: Any = None, *, like: Like, differentiable: bool = False) -> Any:
+    """Declares that graphs call a function as it is, without a break: one written in C, say, that
+    captures cannot look into. Also a decorator.
+
+    The function gets tensors, numbers, strings and containers of these, and returns a new tensor,
+    or a tuple or list of new ones. It changes nothing that others see, and writes into no argument.
+    It may be called again where compiled code failed after it.
+
+    Args:
+        function: called in eager and by graphs.
+        like: a function that takes tensors without data, like the arguments, and returns tensors
+            like the results (`torch.empty_like`); or examples of the results. dtype, device, sizes
+            and strides count. A result that is otherwise costs a warning, and the frame runs in
+            eager.
+        differentiable: whether the function records gradients, by torch's operators or as an
+            autograd.Function. If not, it runs without.
+
+    Raises:
+        TypeError: `function` is not callable.
+    """
+    if function is None:
+        return lambda later: opaque(later, like=like, differentiable=differentiable)
+    if not callable(function):
+        raise TypeError(f"opaque takes a callable, not a {type(function).__name__}")
+    return OpaqueCall(function, like, differentiable)
 
 
 def reset() -> None:

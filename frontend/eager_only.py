@@ -8,6 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 from ..backends.backend_info import BackendInfo
+from ..errors import ExportError
 from .control import NotCompiled, answer_for, title_of
 from .explain.report import Report
 from .runtime.stats import Stats
@@ -27,6 +28,16 @@ def disable(function: Any = None, recursive: bool = True) -> Any:
 def allow_in_graph(function: Any) -> Any:
     """Returns what it is given."""
     return function
+
+
+def opaque(function: Any = None, **facts: Any) -> Any:
+    """Returns what it is given."""
+    return (lambda f: f) if function is None else function
+
+
+def export(fn_or_module: Any, /, *args: Any, **kwargs: Any) -> Any:
+    """Raises ExportError: nothing is captured."""
+    raise ExportError(title_of(fn_or_module), [support_statement()])
 
 
 def explain(fn_or_module: Any, **asked: Any) -> Callable[..., Any]:
@@ -100,6 +111,18 @@ class debug(set_stance):  # a function to its users
     """Does nothing, also as a context manager or decorator."""
 
     def __init__(self) -> None: ...
+
+
+class install(set_stance):  # a function to its users
+    """Does nothing: torch.compile stays torch's."""
+
+    def __init__(self, **defaults: Any) -> None: ...
+
+    def uninstall(self) -> None: ...
+
+
+def uninstall() -> None:
+    """Does nothing."""
 
 
 def stats() -> Stats:

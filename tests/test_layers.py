@@ -15,7 +15,7 @@ ROOT = Path(__file__).parent.parent
 LAYERS = (  # lowest first; folders of frontend by their own name
     {"errors", "options", "phases", "generated", "collector", "overlap", "tier", "torch_compat"}, {"events"},
     {"pycode", "guards", "backends"}, {"values"}, {"tracing"}, {"codegen"}, {"runtime", "explain"}, {"control", "support"},
-    {"self_check"}, {"api", "eager_only"}, {"__init__"}, {"benchmarks"}, {"cli"}, {"__main__"},
+    {"self_check"}, {"api", "eager_only"}, {"export", "install"}, {"__init__"}, {"benchmarks"}, {"cli"}, {"__main__"},
 )  # fmt: skip
 PLACES = ("*.py", "frontend/**/*.py", "guards/**/*.py", "backends/**/*.py", "cli/*.py")
 FILES = [path for place in PLACES for path in ROOT.glob(place) if path.name != "setup.py"]
@@ -170,6 +170,7 @@ STATE = {
         "_streams": "side stream of each device",
     },
     "backends/graph/extracted_calls.py": {"_numbers": "counter"},
+    "backends/graph/opaque_call.py": {"_numbers": "counter"},
     "backends/native/lower/pointwise.py": {"POINTWISE": "registry"},
     "backends/native/lower/registry.py": {"LOWERINGS": "registry"},
     "backends/native/toolchain/load_triton.py": {"_loaded": "cache"},
@@ -177,6 +178,10 @@ STATE = {
     "errors.py": {"_warned": "warnings that were given once"},
     "events.py": {"_numbers": "counter"},
     "frontend/eager_only.py": {"_registered": "registry"},
+    "frontend/install.py": {
+        "_installed": "the calls of install() that hold",
+        "_originals": "what install() has replaced",
+    },
     "frontend/pycode/decode.py": {"_memo": "cache"},
     "frontend/pycode/readable.py": {"WRITES": "registry"},
     "frontend/self_check.py": {"_failed": "cache: the self-check's result"},

@@ -8,7 +8,7 @@ and a HookExit. Out: a function of the graph's inputs.
 from __future__ import annotations
 
 import weakref
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -16,11 +16,6 @@ import torch.fx
 from torch._subclasses.fake_tensor import FakeTensor
 from torch.nn.modules._functions import BackwardHookFunction
 from torch.utils.hooks import BackwardHook
-
-from ..autograd.split_graph import CannotSplit, SubgraphSequence, make_subgraphs, separate_modes
-from .memory import is_strided
-from .mutations import is_written
-from .node_targets import name_of
 
 
 class BackwardHooks:
@@ -115,52 +110,3 @@ def is_fake(tensor: torch.Tensor) -> bool:
 def is_set_up(node: torch.fx.Node) -> bool:
     """Whether a node sets backward hooks up."""
     return isinstance(node.target, HookEntry | HookExit)
-
-
-def between_hooks(
-    gm: torch.fx.GraphModule,
-    examples: list[Any],
-    build: Callable[[torch.fx.GraphModule, list[Any]], Callable[..., Any]],
-) -> Callable[..., Any]:
-    """Compiles with `build` the subgraphs before, between and after the nodes that set hooks up.
-    Returns the captured graph where it cannot be split."""
-    if not sets_up(gm):
-        return build(gm, examples)
-    results: Any = gm.graph.output_node().args[0]
-    try:
-        nodes, modes = separate_modes(
-            node for node in gm.graph.nodes if node.op not in ("placeholder", "output")
-        )
-        subgraphs, numbers = make_subgraphs(gm, list(runs(nodes)), results, modes)
-    except CannotSplit:
-        return gm.forward
-    for subgraph in subgraphs:
-        for node in subgraph.gm.graph.find_nodes(op="placeholder"):
-            node.meta["mutated"] = is_strided(node) and is_written(node)
-    calls = [
-        subgraph.gm.forward
-        if sets_up(subgraph.gm)
-        else build(subgraph.gm, subgraph.examples(examples))
-        for subgraph in subgraphs
-    ]
-    return SubgraphSequence(subgraphs, calls, numbers)
-
-
-def sets_up(gm: torch.fx.GraphModule) -> bool:
-    return any(map(is_set_up, gm.graph.nodes))
-
-
-def runs(nodes: Sequence[torch.fx.Node]) -> Iterator[list[torch.fx.Node]]:
-    """The nodes in their order, in runs: a node that sets hooks up, with the items of its result,
-    is a run of its own."""
-    run: list[torch.fx.Node] = []
-    inside = False
-    for node in nodes:
-        item = name_of(node) == "getitem" and any(map(is_set_up, node.all_input_nodes))
-        if is_set_up(node) or inside != item:
-            if run:
-                yield run
-            run = []
-        inside = is_set_up(node) or item
-        run.append(node)
-    yield run

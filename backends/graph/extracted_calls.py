@@ -1,4 +1,5 @@
-"""Graph nodes that call an extracted subgraph: a custom autograd function, a checkpointed call.
+"""Graph nodes that call extracted subgraphs: a custom autograd function, a checkpointed call, a
+higher-order operator.
 
 In: nodes cut out of a graph under construction. Out: callables on tensors, each one node's target.
 """
@@ -12,6 +13,8 @@ from typing import Any
 
 import torch
 import torch.fx
+import torch.utils._pytree as pytree
+from torch._subclasses.fake_tensor import FakeTensor
 from torch.autograd.function import once_differentiable
 from torch.utils import checkpoint
 
@@ -26,8 +29,12 @@ class ExtractedGraph:
     """A graph made of nodes of another one. `inputs`: the nodes of the other graph that it takes,
     in order."""
 
-    run: Callable[..., Any]
+    module: torch.fx.GraphModule
     inputs: tuple[torch.fx.Node, ...]
+
+    @property
+    def run(self) -> Callable[..., Any]:
+        return self.module.forward
 
 
 def extract_subgraph(
@@ -56,7 +63,7 @@ def extract_subgraph(
         if node not in copies:
             copies[node] = graph.node_copy(node, copies.__getitem__)
     graph.output(tuple(node if node is None else copies[node] for node in outputs))
-    return ExtractedGraph(torch.fx.GraphModule({}, graph, class_name="Piece").forward, tuple(order))
+    return ExtractedGraph(torch.fx.GraphModule({}, graph, class_name="Piece"), tuple(order))
 
 
 class _Apply(torch.autograd.Function):
@@ -193,3 +200,58 @@ class Checkpointed:
         return any(
             is_strided(node) and is_written(node) for node in graph.find_nodes(op="placeholder")
         )
+
+
+@dataclass(frozen=True)
+class Operand:
+    """Stands for one of a node's arguments among the arguments of a higher-order operator."""
+
+    position: int
+
+
+class HigherOrderCall:
+    """A call of one of torch's higher-order operators, such as cond. arguments: those of the
+    operator, with its functions as graphs and an Operand for each of the node's arguments."""
+
+    def __init__(self, operator: Any, arguments: tuple[Any, ...]) -> None:
+        self.__name__ = f"{operator.name()}_{next(_numbers)}"
+        self.operator = operator
+        self._leaves, self._structure = pytree.tree_flatten(arguments)
+
+    def __call__(self, *operands: Any) -> Any:
+        leaves = [
+            operands[leaf.position] if isinstance(leaf, Operand) else leaf for leaf in self._leaves
+        ]
+        return self.operator(*pytree.tree_unflatten(leaves, self._structure))
+
+    @property
+    def subgraphs(self) -> tuple[torch.fx.GraphModule, ...]:
+        return tuple(leaf for leaf in self._leaves if isinstance(leaf, torch.fx.GraphModule))
+
+
+class WithHistory(torch.autograd.Function):
+    """Gives the first `count` tensors a history that leads to the others."""
+
+    @staticmethod
+    def forward(ctx: Any, count: int, *tensors: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        return tuple(tensor.clone() for tensor in tensors[:count])
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Any) -> Any:
+        raise RuntimeError("fake tensors have no gradients")
+
+
+class WhileLoopCall(HigherOrderCall):
+    """A call of while_loop. With gradients, torch's rule for fake tensors stacks as many
+    intermediates as there are iterations, a number that no capture knows; the results do not depend
+    on it."""
+
+    def __call__(self, *operands: Any) -> Any:
+        wanted = torch.is_grad_enabled() and any(
+            isinstance(operand, FakeTensor) and operand.requires_grad for operand in operands
+        )
+        if not wanted:
+            return super().__call__(*operands)
+        with torch.no_grad():
+            results = super().__call__(*operands)
+        return WithHistory.apply(len(results), *results, *operands)

@@ -3,6 +3,7 @@ torch's."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import torch
@@ -37,11 +38,21 @@ def is_users(node: torch.fx.Node) -> bool:
     return isinstance(owner, type) and issubclass(owner, torch.autograd.Function)
 
 
+def inner_nodes(node: torch.fx.Node) -> Iterator[torch.fx.Node]:
+    """The nodes of the graphs that a node passes to a higher-order operator, at all depths."""
+    for inner in getattr(node.target, "subgraphs", ()):
+        for other in inner.graph.nodes:
+            yield other
+            yield from inner_nodes(other)
+
+
 def is_foreign(node: torch.fx.Node) -> bool:
     """Whether a node calls an unknown function, neither torch's nor Python's, nor the class of a
     wrapper."""
     if isinstance(node.target, type) and is_wrapper(node.target):
         return False
+    if hasattr(node.target, "subgraphs"):
+        return any(map(is_foreign, inner_nodes(node)))
     home = (
         "torch"
         if isinstance(node.target, str)

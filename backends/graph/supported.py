@@ -9,7 +9,7 @@ import torch
 import torch.fx
 
 from ..registry import Backend
-from .extracted_calls import Checkpointed, CustomFunction
+from .extracted_calls import Checkpointed, CustomFunction, HigherOrderCall
 from .gradient_history import gains_history, wants_gradients
 from .node_targets import is_foreign, name_of
 
@@ -80,6 +80,8 @@ def inner_nodes(gm: torch.fx.GraphModule) -> Iterator[torch.fx.Node]:
             pieces = (node.target.forward, node.target.backward)
         elif isinstance(node.target, Checkpointed):
             pieces = (node.target.run,)
+        elif isinstance(node.target, HigherOrderCall):
+            pieces = tuple(inner.forward for inner in node.target.subgraphs)
         for piece in pieces:
             if isinstance(inner := getattr(piece, "__self__", None), torch.fx.GraphModule):
                 yield from inner_nodes(inner)

@@ -16,7 +16,8 @@ GENERATORS = inspect.CO_GENERATOR | inspect.CO_COROUTINE | inspect.CO_ASYNC_GENE
 PACKAGE = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))) + os.sep
 STANDARD_LIBRARY = sysconfig.get_path("stdlib") + os.sep
 TORCH = os.path.dirname(torch.__file__) + os.sep
-TORCH_COMPILE = TORCH + "_dynamo" + os.sep
+# where functions are passed to torch.compile
+TORCH_COMPILE = (TORCH + "_dynamo" + os.sep, TORCH + "_higher_order_ops" + os.sep)
 FOLDERS = ("frontend", "guards", "backends", "cli")
 FILES = (
     "collector",

@@ -431,12 +431,26 @@ class GraphBuilder:
         return node
 
     def stand_in(
-        self, target: Callable[..., Any], position: int, like: torch.Tensor
+        self,
+        target: Callable[..., Any],
+        position: int,
+        like: torch.Tensor,
+        same_layout: bool = False,
     ) -> TensorValue:
         """A tensor like `like` that comes from outside a part of the graph. Its node is made to be
-        replaced."""
+        replaced. same_layout: it also has the strides and the requires_grad of `like`."""
         with self.fake_mode:
-            fake = torch.empty_like(like, requires_grad=False)
+            fake = (
+                torch.empty_strided(
+                    like.shape,
+                    like.stride(),
+                    dtype=like.dtype,
+                    device=like.device,
+                    requires_grad=like.requires_grad,
+                )
+                if same_layout
+                else torch.empty_like(like, requires_grad=False)
+            )
         node = self.raw_call(target, (position,))
         node.meta["example_value"] = fake
         value = self._by_fake[id(fake)] = TensorValue(node, fake)
@@ -450,6 +464,13 @@ class GraphBuilder:
                 "unsupported-value", f"the number {node.name}, which varies, in a subgraph"
             )
         return value
+
+    def value_of(self, node: torch.fx.Node) -> Value:
+        """The value of a node that is one tensor or one number."""
+        example = node.meta.get("example_value")
+        if isinstance(example, torch.SymInt | torch.SymFloat | torch.SymBool):
+            return self.tx.symbols.shapes.number(example, node=node)
+        return self.tensor_of(node)
 
     def _run(self, kind: str, target: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
         asking, start = (

@@ -25,6 +25,7 @@ from .functions import (  # noqa: F401
     builtin_function,
     cached_function,
     cell,
+    declared_opaque,
     function,
     method,
     partial,

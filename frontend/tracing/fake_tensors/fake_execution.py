@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import ctypes
 import gc
+import importlib
 import re
 import warnings
 from collections.abc import Iterator
@@ -24,6 +25,8 @@ from functools import cache
 from typing import Any
 
 import torch
+from torch._higher_order_ops.utils import registered_hop_fake_fns
+from torch._ops import HigherOrderOperator
 from torch._prims_common import suggest_memory_format
 from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
 
@@ -65,6 +68,8 @@ NO_LEAF = (
 class CaptureFakeMode(FakeTensorMode):
     """torch's mode, with tensors that have no readable memory."""
 
+    supports_higher_order_operators = True  # they call __torch_dispatch__
+
     def __init__(self) -> None:
         super().__init__(allow_fallback_kernels=False)
         # writing access raises: torch sets that for each tensor
@@ -82,6 +87,12 @@ class CaptureFakeMode(FakeTensorMode):
         with without_gradient_warning():
             return seal(super().from_tensor(tensor, **named))
 
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        if isinstance(func, HigherOrderOperator) and func not in registered_hop_fake_fns:
+            with shape_environment(self):
+                return func.python_key_table[FakeTensorMode](self, *args, **(kwargs or {}))
+        return super().__torch_dispatch__(func, types, args, kwargs)
+
     def dispatch(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         asked = func
         if func in LIKE_ITS_FIRST:
@@ -98,6 +109,21 @@ class CaptureFakeMode(FakeTensorMode):
                 if type(part) is FakeTensor:
                     seal(part)
         return result
+
+
+@contextmanager
+def shape_environment(mode: FakeTensorMode) -> Iterator[None]:
+    """A state in which a mode has a ShapeEnv: while_loop needs one, even where no size is a
+    symbol."""
+    before = mode.shape_env
+    if before is None:
+        # its module takes half a second to load
+        symbolic_shapes = importlib.import_module("torch.fx.experimental.symbolic_shapes")
+        mode.shape_env = symbolic_shapes.ShapeEnv()
+    try:
+        yield
+    finally:
+        mode.shape_env = before
 
 
 def in_format(result: Any, memory_format: torch.memory_format) -> Any:

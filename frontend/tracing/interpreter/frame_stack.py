@@ -67,6 +67,9 @@ class FrameStack(list["Interpreter"]):
     def innermost_globals(self) -> dict[str, Any]:
         return self[-1].globals
 
+    def root_globals(self) -> dict[str, Any]:
+        return self[0].globals
+
     def where(self) -> str:
         """The user's line being interpreted, as "file:line"; empty before the first."""
         return self[-1].where() if self else ""

@@ -12,11 +12,12 @@ from ....guards.guard import Kind
 from ....guards.source import AttrSource, Source
 from ..base import Value
 from ..constant import Constant, fold
-from ..models.torch_policy import goes_into_graph, is_pure
+from ..models.torch_policy import goes_into_graph, is_pure, refuse_disallowed
 from ..objects.mro import lookup
 from ..registry import accepts, model_of, wraps
 from ..tensor.symbolic_number import OPAQUE, SymbolicNumber, calculate
 from ..tensor.tensor import IdentityKey
+from ..torch_directives import substitute_for
 from .method import MethodValue
 
 if TYPE_CHECKING:
@@ -83,6 +84,7 @@ class BuiltinValue(Value):
         raise GraphBreak("unknown-call", f"{self.describe()}.{name}")
 
     def call(self, tx: TraceContext, args: list[Value], kwargs: dict[str, Value]) -> Value:
+        refuse_disallowed(self.real)
         model = model_of(self.real)
         if model is not None:
             if accepts(model, len(args) + 1, kwargs):
@@ -115,6 +117,9 @@ class BuiltinValue(Value):
             return tx.wrap(receiver, self.source and AttrSource(self.source, "__self__")).method(
                 tx, self.real.__name__, args, kwargs
             )
+        substitute = substitute_for(self.real)
+        if substitute is not None:
+            return tx.wrap(substitute, None).call(tx, args, kwargs)
         raise GraphBreak("unknown-call", self.describe())
 
     def is_of_a_symbol(self, args: list[Value], kwargs: dict[str, Value]) -> bool:

@@ -19,11 +19,12 @@ from ....guards.source import (
     Source,
 )
 from ..base import LazyValue, Value
-from ..constant import Constant
+from ..constant import LITERAL_TYPES, Constant
 from ..containers.sequence import TupleValue
-from ..models.torch_policy import goes_into_graph
+from ..models.torch_policy import goes_into_graph, refuse_disallowed
 from ..mutable import Mutable
 from ..registry import accepts, method_of, model_of, wraps
+from ..torch_directives import is_constant
 from .builtin_function import BuiltinValue
 from .cell import CellValue, existing_cell, guard_same_object
 
@@ -159,6 +160,10 @@ class FunctionValue(Mutable):
         if self.code in LEFT_TO_PYTHON:
             raise GraphBreak("unknown-call", LEFT_TO_PYTHON[self.code])
         if self.real is not None:
+            refuse_disallowed(self.real)
+            assumed = assumed_constant(tx, self.real, args, kwargs)
+            if assumed is not None:
+                return assumed
             model = model_of(self.real)
             if model is not None:
                 if not accepts(model, len(args) + 1, kwargs):
@@ -172,7 +177,11 @@ class FunctionValue(Mutable):
         """Whether a call interprets its code."""
         if self.code in LEFT_TO_PYTHON:
             return False
-        return self.real is None or (model_of(self.real) is None and not goes_into_graph(self.real))
+        return self.real is None or (
+            model_of(self.real) is None
+            and not goes_into_graph(self.real)
+            and not is_constant(self.real)
+        )
 
     def reconstruct(self, emit: Emitter) -> None:
         if self.real is not None:
@@ -229,6 +238,23 @@ class FunctionValue(Mutable):
             emit.push(item)
             emit.push(self)
             emit.builder.store_attr(name)
+
+
+def assumed_constant(
+    tx: TraceContext, function: types.FunctionType, args: list[Value], kwargs: dict[str, Value]
+) -> Value | None:
+    """The result of a function that torch.compiler.assume_constant_result marks, called with
+    literals: it is called now, and never by compiled code. None for others, and where the result is
+    no literal."""
+    if not is_constant(function):
+        return None
+    try:
+        given = [value.literal(tx) for value in args]
+        named = {name: value.literal(tx) for name, value in kwargs.items()}
+    except GraphBreak:
+        return None
+    result = function(*given, **named)
+    return tx.wrap(result, None) if type(result) in LITERAL_TYPES else None
 
 
 def code_of_name(code: types.CodeType, name: str) -> types.CodeType:
@@ -312,6 +338,7 @@ AROUND = {
     "install_generation_tagging_init.<locals>.patched_init": ("init", ""),
     "DisableContext.__call__.<locals>._fn": ("fn", "torch.optim"),
     "_disable_dynamo.<locals>.inner": ("fn", "torch.optim"),
+    "nonstrict_trace.<locals>.wrapped": ("traceable_fn", ""),
 }
 
 

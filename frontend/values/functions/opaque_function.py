@@ -16,10 +16,7 @@ OPAQUE_MODULES = frozenset(
     "torch.multiprocessing torch.distributed "
     "torch.utils.data torch._inductor torch.fx torch._subclasses torch.profiler torch.jit._script "
     "torch.jit._trace torch.onnx "
-    "torch.serialization torch.cuda.random torch._ops torch._higher_order_ops.cond "
-    "torch._higher_order_ops.while_loop "
-    "torch._higher_order_ops.scan torch._higher_order_ops.map "
-    "torch._higher_order_ops.flex_attention "
+    "torch.serialization torch.cuda.random torch._ops torch._higher_order_ops.map "
     "torch._higher_order_ops.invoke_subgraph torch._higher_order_ops.wrap rich sympy networkx "
     "filelock "
     "framejit.frontend framejit.guards framejit.backends framejit.options framejit.events".split()
@@ -37,6 +34,7 @@ LOOKED_INTO = {
         *(f"_{kind}_flatten_spec" for kind in ("dict", "list", "tuple", "namedtuple")),
     ),
     "torch.fx._symbolic_trace": ("is_fx_symbolic_tracing",),
+    "torch.fx.traceback": ("annotate",),
     "torch.distributed": ("is_available",),
     "torch.distributed.distributed_c10d": (
         "is_initialized",

@@ -1,4 +1,4 @@
-"""framejit's own functions, called inside a capture."""
+"""framejit's own functions, and directives to torch.compile, called inside a capture."""
 
 from __future__ import annotations
 
@@ -26,6 +26,6 @@ def not_here(tx: TraceContext) -> Value:
     return Constant(None)
 
 
-@models(is_compiling)
+@models(is_compiling, ("torch._dynamo.external_utils", "is_compiling"))
 def return_true(tx: TraceContext) -> Value:
     return Constant(True)

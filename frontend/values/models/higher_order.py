@@ -1,38 +1,314 @@
-"""torch's higher-order operators. associative_scan is inlined, since its kernel for plain tensors
-is Python. The others break: in eager they call torch.compile, which refuses functions that a kernel
-would run."""
+"""torch's higher-order operators. Of cond, while_loop, scan and flex_attention, the functions that
+they are given are captured as graphs, and the call is one node. associative_scan is inlined, since
+its kernel for plain tensors is Python. The others break: in eager they call torch.compile, which
+refuses functions that a kernel would run."""
 
 from __future__ import annotations
 
+import importlib
+import sys
+from collections.abc import Callable, Sequence
 from types import FunctionType
 from typing import TYPE_CHECKING, Any
 
 import torch
+import torch.fx
 from torch._C import DispatchKey
 from torch._ops import HigherOrderOperator
 
-from ....errors import GraphBreak
+from ....backends.graph.extracted_calls import HigherOrderCall, Operand, WhileLoopCall
+from ....errors import GraphBreak, SkipFrame
 from ..base import Value
+from ..constant import Constant
+from ..containers.sequence import Sequence as SequenceValue
+from ..functions.function import FunctionValue
 from ..objects.user_object import UserObject
 from ..registry import models
+from ..tensor.captured_function import (
+    CapturedFunction,
+    capture_function,
+    check_alike,
+    free_values,
+    nodes_of,
+    parameters_like,
+)
 from ..tensor.tensor import TensorValue
+from ..tensor.tensor_tree import TensorTree
 
 if TYPE_CHECKING:
     from ..context import TraceContext
 
-LOOKED_INTO = frozenset({"associative_scan"})
+# The functions by which programs call the operators. What they do depends on whether they are
+# traced, so a break inside is one before the whole call.
+CALLERS = {
+    "torch._higher_order_ops.while_loop": "while_loop",
+    "torch._higher_order_ops.scan": "scan",
+    "torch.nn.attention.flex_attention": "flex_attention",
+}
+
+Handler = Callable[..., Value]
+
+
+def _model_caller(module: str, name: str) -> None:
+    @models((module, name))
+    def call_as_a_whole(tx: TraceContext, *args: Value, **kwargs: Value) -> Value:
+        """Interprets the function, without a place in it where a break could be made."""
+        function = tx.wrap(getattr(sys.modules[module], name), None)
+        assert isinstance(function, FunctionValue)
+        return tx.calls.inline(function, list(args), kwargs)
+
+
+for _module, _name in CALLERS.items():
+    _model_caller(_module, _name)
 
 
 @models(HigherOrderOperator.__call__)
 def call(tx: TraceContext, operator: Value, *args: Value, **kwargs: Value) -> Value:
     real: Any = operator.real if isinstance(operator, UserObject) else None
     name = real._name if isinstance(real, HigherOrderOperator) else ""
-    kernel = (
-        real.py_kernels.get(DispatchKey.CompositeExplicitAutograd) if name in LOOKED_INTO else None
-    )
-    if type(kernel) is not FunctionType or len(args) != 3 or kwargs:
+    handler = OPERATORS.get(name)
+    if handler is None or kwargs:
         raise GraphBreak("unknown-call", f"the higher-order operator {name or operator.describe()}")
-    combine, scanned, additional = args
+    try:
+        return handler(tx, real, *args)
+    except GraphBreak as stop:
+        # compiled itself, one of them would go on after the break as if it were still traced
+        if tx.frames.root_globals().get("__name__") in CALLERS:
+            raise SkipFrame(stop.sentence) from stop
+        raise
+
+
+def call_node(
+    tx: TraceContext,
+    start: int,
+    operator: HigherOrderOperator,
+    operands: Sequence[Value],
+    arguments: tuple[Any, ...],
+) -> list[Value]:
+    """Replaces the nodes since `start` by one that calls the operator; returns its results."""
+    tx.graph.rollback(start)
+    kind = WhileLoopCall if operator.name() == "while_loop" else HigherOrderCall
+    node = kind(operator, arguments)
+    return tx.graph.call("call_function", node, list(operands), {}).unpack(tx)
+
+
+def positions(first: int, count: int) -> list[Operand]:
+    """Stand for `count` arguments of the node, from the position `first` on."""
+    return [Operand(position) for position in range(first, first + count)]
+
+
+# cond
+
+
+@models(torch.cond)
+def torch_cond(
+    tx: TraceContext, pred: Value, true_fn: Value, false_fn: Value, operands: Value | None = None
+) -> Value:
+    given = tx.make.tuple_of([]) if operands is None else operands
+    return cond(tx, torch.ops.higher_order.cond, pred, true_fn, false_fn, given)
+
+
+def cond(
+    tx: TraceContext,
+    real: HigherOrderOperator,
+    predicate: Value,
+    true_fn: Value,
+    false_fn: Value,
+    operands: Value,
+) -> Value:
+    given, predicate = operands.unpack(tx), tx.look(predicate)
+    if not isinstance(predicate, TensorValue):
+        return (true_fn if predicate.truth(tx) else false_fn).call(tx, given, {})
+    start = tx.graph.mark()
+    TensorTree(tx, operands)  # torch refuses others
+    if predicate.fake.numel() != 1 or predicate.fake.dtype is not torch.bool:
+        raise GraphBreak("exception-leaves", "RuntimeError: torch.cond needs one bool")
+    branches = [capture_function(tx, "cond", branch, given) for branch in (true_fn, false_fn)]
+    for branch in branches:
+        branch.check_results_are_new()
+    when_true, when_false = branches
+    if when_true.result.structure != when_false.result.structure:
+        raise when_true.refusal("the two return different structures")
+    unlike = when_true.refusal("the two return tensors with different properties")
+    check_alike(when_true.result.leaves, when_false.result.leaves, unlike)
+    free = free_values(tx, branches)
+    graphs = [branch.graph_of(nodes_of(tx, free)) for branch in branches]
+    results = call_node(
+        tx, start, real, [predicate, *free], (Operand(0), *graphs, tuple(positions(1, len(free))))
+    )
+    return when_true.result.rebuild(tx, results)
+
+
+# while_loop
+
+
+def while_loop(
+    tx: TraceContext,
+    real: HigherOrderOperator,
+    cond_fn: Value,
+    body_fn: Value,
+    carried: Value,
+    additional: Value,
+) -> Value:
+    start = tx.graph.mark()
+    given, more = TensorTree(tx, carried).leaves, TensorTree(tx, additional).leaves
+    examples = [value.fake for value in (*given, *more)]
+    functions = test, body = [
+        capture_with_parameters(tx, "while_loop", function, examples)
+        for function in (cond_fn, body_fn)
+    ]
+    for function in functions:
+        function.check_results_are_new()
+    if [(leaf.fake.dtype, leaf.fake.dim()) for leaf in test.result.leaves] != [(torch.bool, 0)]:
+        raise test.refusal("the condition is not a bool tensor without dimensions")
+    check_alike(given, body.result.leaves, body.refusal(OTHER_PROPERTIES))
+    if not all(value.fake.is_contiguous() for value in given):
+        raise body.refusal("a carried tensor is not contiguous")  # results may be
+    free = free_values(tx, functions)
+    graphs = [function.graph_of(nodes_of(tx, free)) for function in functions]
+    arguments = (
+        *graphs,
+        tuple(positions(0, len(given))),
+        tuple(positions(len(given), len(more) + len(free))),
+    )
+    results = call_node(tx, start, real, [*given, *more, *free], arguments)
+    return body.result.rebuild(tx, results)
+
+
+OTHER_PROPERTIES = "it returns tensors with other properties than it gets"
+
+
+def capture_with_parameters(
+    tx: TraceContext, name: str, function: Value, examples: Sequence[torch.Tensor]
+) -> CapturedFunction:
+    """Captures a function that the operator calls with tensors like the examples."""
+    parameters = parameters_like(tx, examples)
+    return capture_function(tx, name, function, list(parameters), parameters)
+
+
+# scan
+
+
+def scan(
+    tx: TraceContext,
+    real: HigherOrderOperator,
+    combine: Value,
+    init: Value,
+    xs: Value,
+    additional_inputs: Value,
+) -> Value:
+    start = tx.graph.mark()
+    carried, scanned = TensorTree(tx, init).leaves, TensorTree(tx, xs).leaves
+    more = TensorTree(tx, additional_inputs).leaves
+    examples = [value.fake for value in carried]
+    examples += [value.fake[0] for value in scanned] + [value.fake for value in more]
+    step = capture_with_parameters(tx, "scan", combine, examples)
+    step.check_results_are_new()
+    check_alike(carried, step.result.leaves[: len(carried)], step.refusal(OTHER_PROPERTIES))
+    free = free_values(tx, [step])
+    graph = step.graph_of(nodes_of(tx, free))
+    operands = [*carried, *scanned, *more, *free]
+    first = len(carried) + len(scanned)
+    arguments = (
+        graph,
+        positions(0, len(carried)),
+        positions(len(carried), len(scanned)),
+        tuple(positions(first, len(more) + len(free))),
+    )
+    return step.result.rebuild(tx, call_node(tx, start, real, operands, arguments))
+
+
+# flex_attention
+
+
+def flex_attention(
+    tx: TraceContext,
+    real: HigherOrderOperator,
+    query: Value,
+    key: Value,
+    value: Value,
+    score_mod: Value,
+    block_mask: Value,
+    scale: Value,
+    kernel_options: Value,
+    *buffers: Value,
+) -> Value:
+    if any(other.all(tx) for other in buffers if isinstance(other, SequenceValue)):
+        raise GraphBreak("unknown-call", "flex_attention_hop() with buffers")
+    start = tx.graph.mark()
+    *parts, mask_mod = block_mask.unpack(tx)
+    query, key, value = (tx.look(tensor) for tensor in (query, key, value))
+    assert isinstance(query, TensorValue)
+    score, index = (
+        query.fake.new_empty((), requires_grad=query.fake.requires_grad),
+        query.fake.new_empty((), dtype=torch.int32),
+    )
+    with indexing_by_tensors():
+        scores = capture_with_parameters(
+            tx, "flex_attention", score_mod, [score, index, index, index, index]
+        )
+        mask = capture_with_parameters(tx, "flex_attention", mask_mod, [index] * 4)
+    tensors = [part for part in map(tx.look, parts) if isinstance(part, TensorValue)]
+    free = [free_values(tx, [function]) for function in (scores, mask)]
+    graphs = [
+        single_result(function.graph_of(nodes_of(tx, values)))
+        for function, values in zip((scores, mask), free, strict=True)
+    ]
+    operands = [query, key, value, *tensors, *free[0], *free[1]]
+    places = iter(positions(3, len(tensors)))
+    after = 3 + len(tensors)
+    arguments = (
+        *positions(0, 3),
+        graphs[0],
+        (
+            *(
+                next(places) if isinstance(part, TensorValue) else part.constant()
+                for part in map(tx.look, parts)
+            ),
+            graphs[1],
+        ),
+        scale.constant(),
+        kernel_options.literal(tx),
+        tuple(positions(after, len(free[0]))),
+        tuple(positions(after + len(free[0]), len(free[1]))),
+    )
+    return tx.make.tuple_of(call_node(tx, start, real, operands, arguments))
+
+
+@models(("torch._dynamo.decorators", "mark_static"))
+def mark_static(tx: TraceContext, tensor: Value, dim: Value) -> Value:
+    """Relies on a size of a tensor, where flex_attention asks for that. Elsewhere it is left to
+    Python, which leaves a mark on the tensor."""
+    name = tx.frames.innermost_globals().get("__name__")
+    if name != "torch.nn.attention.flex_attention":
+        raise GraphBreak("unknown-call", "torch._dynamo.mark_static")
+    tensor.method(tx, "size", [dim], {}).constant()
+    return Constant(None)
+
+
+def indexing_by_tensors() -> Any:
+    """The mode in which torch runs score_mod and mask_mod: `bias[h]` takes a tensor as an index."""
+    module = importlib.import_module("torch._dynamo._trace_wrapped_higher_order_op")
+    return module.TransformGetItemToIndex()
+
+
+def single_result(module: torch.fx.GraphModule) -> torch.fx.GraphModule:
+    """A graph that returns its one result, not in a tuple."""
+    output = module.graph.output_node()
+    (output.args,) = output.args  # type: ignore[assignment]
+    module.recompile()
+    return module
+
+
+# associative_scan
+
+
+def associative_scan(
+    tx: TraceContext, real: Any, combine: Value, scanned: Value, additional: Value
+) -> Value:
+    kernel = real.py_kernels.get(DispatchKey.CompositeExplicitAutograd)
+    if type(kernel) is not FunctionType:
+        raise GraphBreak("unknown-call", "the higher-order operator associative_scan")
     if differentiable(tx, additional):
         raise GraphBreak(
             "exception-leaves",
@@ -54,3 +330,13 @@ def differentiable(tx: TraceContext, tensors: Value) -> bool:
     return torch.is_grad_enabled() and any(
         isinstance(leaf, TensorValue) and leaf.fake.requires_grad for leaf in leaves
     )
+
+
+# by name; called with the context, the operator itself, and its arguments
+OPERATORS: dict[str, Handler] = {
+    "cond": cond,
+    "while_loop": while_loop,
+    "scan": scan,
+    "flex_attention": flex_attention,
+    "associative_scan": associative_scan,
+}

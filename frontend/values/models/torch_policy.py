@@ -18,6 +18,9 @@ import torch._ops
 import torch.functional
 import torch.nn.functional as F
 
+from ....errors import GraphBreak
+from ..torch_directives import is_allowed, is_disallowed
+
 # ids of functions declared by allow_in_graph; they are kept alive by ALLOWED_OBJECTS
 ALLOWED: set[int] = set()
 ALLOWED_OBJECTS: list[Any] = []
@@ -76,7 +79,14 @@ def goes_into_graph(function: Any) -> bool:
     """Whether a call becomes one node."""
     if isinstance(function, torch._ops.OpOverload | torch._ops.OpOverloadPacket):
         return True
-    return id(function) in operators() or id(function) in ALLOWED
+    return id(function) in operators() or id(function) in ALLOWED or is_allowed(function)
+
+
+def refuse_disallowed(function: Any) -> None:
+    """Raises GraphBreak for a function that the program keeps out of graphs."""
+    if is_disallowed(function):
+        name = getattr(function, "__name__", str(function))
+        raise GraphBreak("disabled-call", f"{name} (disallow_in_graph)")
 
 
 def allow(function: Any) -> None:

@@ -7,6 +7,8 @@ from dataclasses import dataclass
 
 import torch
 
+from ..torch_directives import dimensions_marked, marked_range
+
 ATTRIBUTE = "_framejit_marks"
 
 
@@ -62,8 +64,19 @@ def mark_static(tensor: torch.Tensor, dim: int | tuple[int, ...] | list[int] | N
 
 
 def marks_of(tensor: torch.Tensor) -> dict[int, Mark]:
-    """The marks of a tensor by dimension."""
-    return getattr(tensor, ATTRIBUTE, {})
+    """The marks of a tensor by dimension; framejit's count before torch._dynamo's."""
+    return marks_by_torch(tensor) | getattr(tensor, ATTRIBUTE, {})
+
+
+def marks_by_torch(tensor: torch.Tensor) -> dict[int, Mark]:
+    """The marks that torch._dynamo has put on a tensor."""
+    maybe = dimensions_marked(tensor, "weak_dynamic") | dimensions_marked(tensor, "unbacked")
+    dynamic = dimensions_marked(tensor, "dynamic")
+    return {
+        **dict.fromkeys(dimensions_marked(tensor, "static"), Mark("static")),
+        **dict.fromkeys(maybe, Mark("maybe")),
+        **{dim: Mark("dynamic", *marked_range(tensor, dim)) for dim in dynamic},
+    }
 
 
 def _dims(function: str, tensor: torch.Tensor, dim: int | tuple[int, ...] | list[int]) -> list[int]:
@@ -80,4 +93,4 @@ def _dims(function: str, tensor: torch.Tensor, dim: int | tuple[int, ...] | list
 
 
 def _put(tensor: torch.Tensor, dim: int, mark: Mark) -> None:
-    setattr(tensor, ATTRIBUTE, {**marks_of(tensor), dim: mark})
+    setattr(tensor, ATTRIBUTE, {**getattr(tensor, ATTRIBUTE, {}), dim: mark})

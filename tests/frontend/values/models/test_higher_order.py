@@ -1,12 +1,360 @@
-"""Higher-order operators of torch: associative_scan is captured in one graph, the others break."""
+"""Higher-order operators of torch: the functions that they are given are captured, and the call is
+one node."""
 
 from __future__ import annotations
 
+import framejit
 import pytest
+import torch
 from torch._higher_order_ops.associative_scan import associative_scan, associative_scan_op
 from torch._higher_order_ops.cond import cond_op
+from torch._higher_order_ops.map import map as map_over
+from torch._higher_order_ops.scan import scan
+from torch._higher_order_ops.while_loop import while_loop
+from torch.nn.attention.flex_attention import create_block_mask, flex_attention
 
-from ...semantics.harness import check, vec
+from ...semantics.harness import check, strict_compile, vec
+
+
+@pytest.fixture(autouse=True)
+def _without_code_of_torch_compile():
+    """In eager these operators call torch.compile, whose cache is by code object."""
+    torch._dynamo.reset()
+    yield
+    torch._dynamo.reset()
+
+
+BACKENDS = ("eager", "aot_eager", "native", "autotune")
+kept: list[int] = []
+linear = torch.nn.Linear(3, 3)
+scale = torch.tensor([0.5, 1.5, 2.5])
+
+
+# cond
+
+
+def either(x):
+    return torch.cond(x.sum() > 0, lambda a: a.sin(), lambda a: a.cos(), (x,)) * 2
+
+
+def with_closure(x, w):
+    y = x * 2
+
+    def scaled(a):
+        return a.sin() + w, y * 2
+
+    def shifted(a):
+        return a.cos(), y * w
+
+    first, second = torch.cond(x.sum() > 0, scaled, shifted, (x,))
+    return first * second + y
+
+
+def with_globals(x):
+    return torch.cond(x.sum() > 0, lambda a: linear(a) * scale, lambda a: a * scale, (x,))
+
+
+def used_in_one_branch(x, w):
+    return torch.cond(x.sum() > 0, lambda a, b: a.sin(), lambda a, b: a * b, (x, w))
+
+
+def trees(x):
+    made = torch.cond(
+        x.sum() > 0,
+        lambda d: {"a": [d["x"].sin()], "b": (d["x"] + 1, d["y"][0] * 2)},
+        lambda d: {"a": [d["x"].cos()], "b": (d["x"] - 1, d["y"][0] * 3)},
+        ({"x": x, "y": (x * 2,)},),
+    )
+    return made
+
+
+def nested(x):
+    def inner(a):
+        return torch.cond(a.max() > 1, lambda b: b + 1, lambda b: b.exp(), (a,))
+
+    return torch.cond(x.sum() > 0, inner, lambda a: a.neg(), (x,))
+
+
+def without_operands(x):
+    return torch.cond(x.sum() > 0, lambda: x.sin(), lambda: x.cos())
+
+
+def twice_one_operand(x):
+    return torch.cond(x.sum() > 0, lambda a, b: a * b, lambda a, b: a - b, (x, x))
+
+
+def under_no_grad(x):
+    with torch.no_grad():
+        y = either(x)
+    return y + x
+
+
+def of_a_detached_tensor(x):
+    return torch.cond(x.sum() > 0, lambda a: a.detach().sin(), lambda a: a.cos(), (x,))
+
+
+def transposed(x):
+    return torch.cond(x.sum() > 0, lambda a: a.sin().t(), lambda a: a.cos().t(), (x,))
+
+
+def in_place_on_its_own(x):
+    def own(a):
+        y = a.clone()
+        y.add_(1)
+        return y
+
+    return torch.cond(x.sum() > 0, own, lambda a: a.exp(), (x,))
+
+
+CONDS = [either, with_globals, trees, nested, without_operands, twice_one_operand, under_no_grad,
+         of_a_detached_tensor, transposed, in_place_on_its_own]  # fmt: skip
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("sign", [1, -1])
+@pytest.mark.parametrize("fn", CONDS, ids=lambda fn: fn.__name__)
+def test_cond_is_one_graph(fn, sign, backend):
+    x = (sign * vec(3, 3)).requires_grad_()
+    check(fn, x.detach(), backend=backend)
+    if fn is not trees:
+        check(fn, x, backward=True, backend=backend)
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("fn", [with_closure, used_in_one_branch])
+@pytest.mark.parametrize("sign", [1, -1])
+def test_free_tensors_are_operands(fn, sign, backend):
+    w = vec(3, grad=True)
+    check(fn, (sign * vec(3, 3)).requires_grad_(), w, backward=True, backend=backend)
+    check(fn, sign * vec(3, 3), w, backward=fn is with_closure, backend=backend)
+
+
+def test_both_branches_serve_one_entry():
+    step = strict_compile(either, backend="eager")
+    for x in (vec(3), -vec(3), vec(3)):
+        torch.testing.assert_close(step(x), either(x))
+    assert step.framejit.compiles == 1
+
+
+def test_random_numbers_in_a_branch():
+    def fn(x):
+        y = torch.cond(x.sum() > 0, lambda a: a * torch.rand_like(a), lambda a: a.cos(), (x,))
+        return y + torch.rand(3)
+
+    for backend in BACKENDS:
+        check(fn, vec(3), backend=backend)
+
+
+def test_sizes_that_vary():
+    def fn(x):
+        n = x.shape[0]
+        return torch.cond(
+            x.sum() > 0, lambda a: a.view(n, 1) * n, lambda a: a.cos().view(n, 1), (x,)
+        )
+
+    step = strict_compile(fn, backend="eager", dynamic=True)
+    for n in (3, 5, 8):
+        for sign in (1, -1):
+            torch.testing.assert_close(step(sign * vec(n)), fn(sign * vec(n)))
+    assert step.framejit.compiles == 1 and not step.framejit.explain().breaks
+
+
+@pytest.mark.parametrize("flag", [True, False, 1, 0.0])
+def test_a_python_condition_takes_one_branch(flag):
+    def fn(x, flag):
+        return torch.cond(flag, lambda a: (kept.append(1), a.sin())[1], torch.cos, (x,))
+
+    check(fn, vec(3), flag, globals=("kept",))
+
+
+def appends(a):
+    kept.append(1)
+    return a.sin()
+
+
+REFUSED = {
+    "a side effect": (appends, torch.sin),
+    "a write": (lambda a: a.add_(1), torch.sin),
+    "a result that is an operand": (lambda a: a, torch.sin),
+    "a view of an operand": (lambda a: a.view(1, 3), lambda a: a.sin().view(1, 3)),
+    "another dtype": (torch.sin, lambda a: a.double()),
+    "another structure": (torch.sin, lambda a: (a,)),
+    "a branch on a value": (lambda a: a.sin() if a.sum() > 1 else a.cos(), torch.sin),
+    "no tensor": (lambda a: None, torch.sin),
+}
+
+
+@pytest.mark.parametrize("case", REFUSED)
+def test_what_torch_refuses_raises_as_in_eager(case):
+    def fn(x, yes, no):
+        return torch.cond(x.sum() > 0, yes, no, (x,)) + 1
+
+    with pytest.raises(Exception) as eager:
+        fn(vec(3), *REFUSED[case])
+    kept.clear()
+    torch._dynamo.reset()  # which would not refuse it a second time
+    step = framejit.compile(fn, backend="eager")
+    with pytest.raises(type(eager.value)):
+        step(vec(3), *REFUSED[case])
+    assert not kept
+    assert "higher-order" in {found.id for found in step.framejit.explain().breaks}
+
+
+def test_sizes_that_differ_run_in_python():
+    def fn(x):
+        return torch.cond(x.sum() > 0, lambda a: a[:2].sin(), lambda a: a.cos(), (x,)) + 1
+
+    step = framejit.compile(fn, backend="eager")
+    torch.testing.assert_close(step(vec(3)), vec(3)[:2].sin() + 1)
+    torch.testing.assert_close(step(-vec(3)), vec(3).cos() + 1)
+
+
+def test_the_operator_itself():
+    def fn(x):
+        return cond_op(x.sum() > 0, lambda a: (a.sin(),), lambda a: (a.cos(),), (x,))[0] + 1
+
+    check(fn, vec(3))
+
+
+# while_loop
+
+
+def double(x):
+    return while_loop(lambda i, x: i < 3, lambda i, x: (i + 1, x * 2), (torch.tensor(0), x))[1]
+
+
+def until_large(x, w):
+    def goes_on(count, y):
+        return (count < 10) & (y.sum() < w.sum())
+
+    return while_loop(goes_on, lambda n, y: (n + 1, y * w + x), (torch.tensor(0), x + 1))[1].sin()
+
+
+def never(x):
+    return while_loop(lambda y: y.sum() < 0, lambda y: (y * 2,), (x,))[0] + 1
+
+
+def nested_carries(x):
+    made = while_loop(
+        lambda state: state["n"] < 2,
+        lambda state: ({"n": state["n"] + 1, "x": state["x"].cos()},),
+        ({"n": torch.tensor(0), "x": x},),
+    )
+    return made[0]["x"]
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("fn", [double, never, nested_carries])
+def test_while_loop_is_one_graph(fn, backend):
+    check(fn, vec(3), backend=backend)
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_while_loop_with_free_tensors(backend):
+    check(until_large, vec(3), vec(3) + 1, backend=backend)
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_gradients_of_while_loop(backend):
+    check(double, vec(3, grad=True), backward=True, backend=backend)
+    check(until_large, vec(3, grad=True), (vec(3) + 1).requires_grad_(), backward=True,
+          backend=backend)  # fmt: skip
+
+
+def test_the_number_of_iterations_is_not_part_of_an_entry():
+    def fn(x, n):
+        return while_loop(lambda i, x: i < n, lambda i, x: (i + 1, x * 2), (torch.tensor(0), x))[1]
+
+    step = strict_compile(fn, backend="eager")
+    for n in (0, 1, 5):
+        assert step(vec(2), torch.tensor(n)).tolist() == (vec(2) * 2**n).tolist()
+    assert step.framejit.compiles == 1
+
+
+# scan
+
+
+def running_product(x):
+    return scan(lambda c, y: (c + y, c * y), x[0].clone(), x)
+
+
+def scan_of_trees(x, w):
+    (last,), made = scan(
+        lambda c, y: ((c[0] * w + y["a"],), {"o": c[0] * y["a"]}),
+        (w * 2,),
+        {"a": x.sin()},
+        dim=1,
+        reverse=True,
+    )
+    return last, made["o"]
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("grad", [False, True])
+def test_scan_is_one_graph(grad, backend):
+    check(running_product, vec(4, 3, grad=grad), backward=grad, backend=backend)
+    w = vec(3, grad=grad)
+    check(scan_of_trees, vec(3, 4, grad=grad), w, backward=grad, backend=backend)
+
+
+# flex_attention
+
+
+def relative(q):
+    return flex_attention(q, q, q * 2, score_mod=lambda s, b, h, i, j: s + (i - j)) + 1
+
+
+def with_bias(q, bias):
+    return flex_attention(q, q, q, score_mod=lambda s, b, h, i, j: s * bias[h]).relu()
+
+
+causal = create_block_mask(lambda b, h, i, j: i >= j, 1, 1, 16, 16, device="cpu")
+
+
+def masked(q):
+    return flex_attention(q, q, q, block_mask=causal, scale=0.5)
+
+
+def shared_keys(q):
+    return flex_attention(q, q[:, :1], q[:, :1], enable_gqa=True)
+
+
+@pytest.mark.filterwarnings("ignore:flex_attention called without torch.compile")
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("fn", [relative, masked, shared_keys])
+def test_flex_attention_is_one_graph(fn, backend):
+    check(fn, vec(1, 2, 16, 8), backend=backend)
+
+
+@pytest.mark.filterwarnings("ignore:flex_attention called without torch.compile")
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_tensors_that_score_mod_closes_over(backend):
+    check(with_bias, vec(1, 2, 16, 8), vec(2), backend=backend)
+
+
+def test_flex_attention_compiled_by_itself():
+    q = vec(1, 2, 16, 8)
+    step = strict_compile(flex_attention, backend="eager", fullgraph=True)
+    torch.testing.assert_close(step(q, q, q), flex_attention(q, q, q))
+
+
+def test_flex_attention_of_one_that_breaks_runs_whole_in_python():
+    def prints(s, b, h, i, j):
+        kept.append(0)
+        return s
+
+    q = vec(1, 2, 16, 8)
+    step = framejit.compile(flex_attention, backend="eager")
+    kept.clear()
+    with pytest.raises(Exception, match="side effect"):
+        flex_attention(q, q, q, prints)
+    torch._dynamo.reset()
+    with pytest.raises(Exception, match="side effect"):
+        step(q, q, q, prints)
+    assert not kept
+
+
+# associative_scan
 
 
 def recurrence(left, right):
@@ -40,7 +388,7 @@ def backwards(x):
 
 @pytest.mark.parametrize("grad", [False, True])
 @pytest.mark.parametrize("length", [1, 2, 5, 8])
-def test_a_scan_is_one_graph(length, grad):
+def test_an_associative_scan_is_one_graph(length, grad):
     made = (
         {}
         if length > 1 or not grad
@@ -63,7 +411,9 @@ def test_more_inputs():
 
 
 def test_others_break():
-    def either(x):
-        return cond_op(x.sum() > 0, lambda a: (a.sin(),), lambda a: (a.cos(),), (x,))[0] + 1
+    def fn(xs):
+        return map_over(lambda x: x.sin(), xs) + 1
 
-    check(either, vec(3), graphs=None, breaks=None, skipped=True)
+    step = framejit.compile(fn, backend="eager")
+    torch.testing.assert_close(step(vec(3, 2)), vec(3, 2).sin() + 1)
+    assert step.framejit.explain().breaks

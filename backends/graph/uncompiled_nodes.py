@@ -1,0 +1,97 @@
+"""Nodes that run as captured, between the subgraphs that a backend compiles: those that set
+backward hooks up, calls of opaque functions, and calls of higher-order operators for a backend that
+does not take them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import torch.fx
+
+from ...errors import RequirementError
+from ...events import Reporter
+from ..autograd.split_graph import CannotSplit, SubgraphSequence, make_subgraphs, separate_modes
+from ..registry import Backend
+from .backward_hooks import is_set_up
+from .extracted_calls import HigherOrderCall
+from .memory import is_strided
+from .mutations import is_written
+from .node_targets import name_of
+from .opaque_call import OpaqueNode
+
+Build = Callable[[torch.fx.GraphModule, list[Any]], Callable[..., Any]]
+Choice = Callable[[torch.fx.Node], bool]
+
+
+def compile_around(
+    gm: torch.fx.GraphModule, examples: list[Any], backend: Backend, build: Build, report: Reporter
+) -> Callable[..., Any]:
+    """Compiles with `build` the subgraphs before, between and after the nodes that the backend
+    cannot compile."""
+    if backend.higher_order and not any(map(is_never_compiled, gm.graph.nodes)):
+        try:
+            return build(gm, examples)
+        except RequirementError:
+            raise
+        except Exception as error:
+            if not any(map(is_higher_order, gm.graph.nodes)):
+                raise
+            report(f"higher-order operators run as captured: {type(error).__name__}")
+    return compile_between(gm, examples, stays_uncompiled, build)
+
+
+def stays_uncompiled(node: torch.fx.Node) -> bool:
+    return is_never_compiled(node) or is_higher_order(node)
+
+
+def is_never_compiled(node: torch.fx.Node) -> bool:
+    """Whether no backend can compile a node."""
+    return is_set_up(node) or isinstance(node.target, OpaqueNode)
+
+
+def is_higher_order(node: torch.fx.Node) -> bool:
+    return isinstance(node.target, HigherOrderCall)
+
+
+def compile_between(
+    gm: torch.fx.GraphModule, examples: list[Any], uncompiled: Choice, build: Build
+) -> Callable[..., Any]:
+    """Compiles with `build` the subgraphs around the uncompiled nodes. Returns the captured graph
+    where it cannot be split."""
+    if not any(map(uncompiled, gm.graph.nodes)):
+        return build(gm, examples)
+    results: Any = gm.graph.output_node().args[0]
+    try:
+        nodes, modes = separate_modes(
+            node for node in gm.graph.nodes if node.op not in ("placeholder", "output")
+        )
+        subgraphs, numbers = make_subgraphs(gm, list(runs(nodes, uncompiled)), results, modes)
+    except CannotSplit:
+        return gm.forward
+    for subgraph in subgraphs:
+        for node in subgraph.gm.graph.find_nodes(op="placeholder"):
+            node.meta["mutated"] = is_strided(node) and is_written(node)
+    calls = [
+        subgraph.gm.forward
+        if any(map(uncompiled, subgraph.gm.graph.nodes))
+        else build(subgraph.gm, subgraph.examples(examples))
+        for subgraph in subgraphs
+    ]
+    return SubgraphSequence(subgraphs, calls, numbers)
+
+
+def runs(nodes: Sequence[torch.fx.Node], uncompiled: Choice) -> Iterator[list[torch.fx.Node]]:
+    """The nodes in their order, in runs: an uncompiled node, with the items of its result, is a run
+    of its own."""
+    run: list[torch.fx.Node] = []
+    inside = False
+    for node in nodes:
+        item = name_of(node) == "getitem" and any(map(uncompiled, node.all_input_nodes))
+        if uncompiled(node) or inside != item:
+            if run:
+                yield run
+            run = []
+        inside = uncompiled(node) or item
+        run.append(node)
+    yield run

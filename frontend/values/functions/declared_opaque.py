@@ -1,0 +1,47 @@
+"""framejit.opaque: functions that graphs call as they are."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from ....backends.graph.opaque_call import OpaqueCall, OpaqueNode
+from ....guards.guard import Kind
+from ....guards.source import Source
+from ..base import Value
+from ..registry import wraps
+
+if TYPE_CHECKING:
+    from ..context import TraceContext
+    from ..emitter import Emitter
+
+
+class DeclaredOpaque(Value):
+    """What framejit.opaque returned; a call of it is one node."""
+
+    __slots__ = ("real",)
+
+    def __init__(self, real: OpaqueCall, source: Source | None) -> None:
+        super().__init__(source)
+        self.real = real
+
+    def python_type(self) -> type:
+        return OpaqueCall
+
+    def describe(self) -> str:
+        return f"opaque function {self.real.__qualname__}"
+
+    def truth(self, tx: TraceContext) -> bool:
+        return True
+
+    def call(self, tx: TraceContext, args: list[Value], kwargs: dict[str, Value]) -> Value:
+        return tx.graph.call("call_function", OpaqueNode(self.real), args, kwargs)
+
+    def reconstruct(self, emit: Emitter) -> None:
+        emit.push_literal(self.real)
+
+
+@wraps(OpaqueCall)
+def wrap_opaque(tx: TraceContext, obj: Any, source: Source | None) -> Value:
+    if source is not None:
+        tx.guards.add(source, Kind.IS, obj)
+    return tx.objects.remember(obj, DeclaredOpaque(obj, source))
