@@ -31,6 +31,7 @@ from ..ir.ir import (
     loads,
     reads,
     rewrite,
+    scattered_value,
     substitute,
     topological,
     views_in,
@@ -288,8 +289,12 @@ def too_large(bound: Bound) -> bool:
 
 def merge_or_inline(producer: Kernel, consumer: Kernel, needed: Set[str]) -> Kernel | None:
     """Both as one kernel. needed: buffers of the producer that others read."""
-    if feeds_a_comparison(producer, consumer):
+    if feeds_a_comparison(producer, consumer) or scattered_value(producer) is not None:
         return None
+    scattered = scattered_value(consumer)
+    if scattered is not None:
+        starts = scattered.args[0].attr.buffer in {store.buffer for store in producer.stores}
+        return None if starts else inline(producer, consumer, bool(needed))
     return (
         merge(producer, consumer, needed)
         or inline(producer, consumer, bool(needed))
@@ -525,6 +530,8 @@ def cost(roots: Iterable[Scalar]) -> int:
 
 def zip_kernels(left: Kernel, right: Kernel) -> Kernel | None:
     """Two independent kernels as one, if their loops are the same."""
+    if scattered_value(left) is not None or scattered_value(right) is not None:
+        return None
     pairs = list(zip(left.variables, right.variables, strict=False))
     if any(
         node.op == REDUCE and node.attr.startswith("arg")

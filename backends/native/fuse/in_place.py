@@ -25,7 +25,9 @@ from ..ir.ir import (
     loads,
     on_buffers,
     reads,
+    scattered_value,
     views_in,
+    with_buffers,
     writes,
 )
 
@@ -38,8 +40,20 @@ FRESH = frozenset((
 ))  # fmt: skip
 
 
+def scatter_in_place(program: Program) -> None:
+    """Lets each kernel that scatters find the elements so far in the memory of its result. Only it
+    reads the buffer in which they were."""
+    targets: dict[str, str] = {}
+    for step in program.steps:
+        scattered = scattered_value(with_buffers(step)) if isinstance(step, AnyKernel) else None
+        if scattered is not None:
+            targets[scattered.args[0].attr.buffer] = writes(step)[0]
+    program.steps = [rename_buffers(step, targets) for step in program.steps]
+
+
 def reuse_memory(program: Program) -> int:
     """Changes the program; returns the number of buffers that are no longer needed."""
+    scatter_in_place(program)
     last = {name: position for position, step in enumerate(program.steps) for name in reads(step)}
     kept = {
         view.buffer for view in views_in([program.outputs, [list(pair) for pair in program.writes]])

@@ -10,13 +10,27 @@ from __future__ import annotations
 import math
 import struct
 from collections.abc import Mapping, Sequence
+from itertools import takewhile
 
 import torch
 
 from ..ir.index import Division, Hole, Index, Quotient, Sym, Var, linear, nonnegative, product
-from ..ir.ir import CAST, INDEX, LOAD, REDUCE, TRUE, Access, Buffer, Kernel, Scalar, topological
-from ..ir.scalar_ops import SCALAR_OPS
-from .base import KernelEmitter, Parameters, Scope, second_side
+from ..ir.ir import (
+    CAST,
+    INDEX,
+    LOAD,
+    REDUCE,
+    TRUE,
+    Access,
+    Buffer,
+    Kernel,
+    Scalar,
+    scalar,
+    scattered_value,
+    topological,
+)
+from ..ir.scalar_ops import SCALAR_OPS, SCATTERS
+from .base import KernelEmitter, Parameters, Scope, second_side, subscripts_of
 
 TYPES = {
     torch.float32: "float", torch.float64: "double", torch.float16: "_Float16",
@@ -266,6 +280,9 @@ class CFunction(KernelEmitter):
     def nest(self, top: Scope) -> None:
         """Loops over rows and what is in them."""
         outer = self.kernel.outer
+        scattered = scattered_value(self.kernel)
+        if scattered is not None:
+            return self.scatter(top, scattered)
         second = second_side(self.plan)
         if second is not None and (self.work is None or self.work >= WORTH_TILES):
             return self.tiles(top, second)
@@ -459,6 +476,74 @@ class CFunction(KernelEmitter):
                 if self.turned and self.turned.holds(store.index):
                     target = self.turned.store_far(target, store.value.dtype)
                 scope.lines.append(f"{target} = {value};")
+
+    # --- at computed places ---
+
+    def scatter(self, top: Scope, node: Scalar) -> None:
+        """Loops over what is scattered, in order. Threads share a leading loop whose iterations
+        store to different elements, or each goes through everything and stores its own share of
+        the rows: then none waits for another, and none writes to another's cache lines."""
+        extent = self.value(node.args[-1], top)
+        apart = list(takewhile(self.is_subscript, self.kernel.outer))
+        rest = sorted(self.kernel.outer[len(apart) :], key=self.is_subscript)
+        count = product([variable.size for variable in apart]).value
+        header: list[str] = []
+        first, last = "0", extent
+        inside = Scope(frozenset(), top)
+        if self.uses_threads and apart and (count is None or count >= self.threads):
+            shared = self.shared_loops(apart)
+            inside, header = self.parallel(top, shared)
+            apart = apart[len(shared) :]
+        elif self.uses_threads:
+            header = [
+                "#pragma omp parallel for schedule(static)",
+                f"for (int64_t share = 0; share < {self.threads}; share++) {{",
+            ]
+            first, last = "first", "last"
+            inside.lines += [
+                f"const int64_t first = {extent} * share / {self.threads};",
+                f"const int64_t last = {extent} * (share + 1) / {self.threads};",
+            ]
+        self.scatter_points(inside, [*apart, *rest], node, f"{{0}} >= {first} && {{0}} < {last}")
+        top.lines += [*header, *indent(inside.lines), "}"] if header else inside.lines
+
+    def scatter_points(
+        self, outside: Scope, variables: Sequence[Var], node: Scalar, condition: str
+    ) -> None:
+        """Nested loops around a store of one element, where the row fulfils the condition."""
+        old, value, row, _ = node.args
+        scopes = [outside]
+        for variable in variables:
+            scopes.append(Scope(scopes[-1].variables | {variable}, scopes[-1]))
+        innermost = scopes[-1]
+        conditions = [condition.format(self.value(row, innermost))]
+        if old.args[0] is not TRUE:
+            conditions.append(self.value(old.args[0], innermost))
+        needed = self.plan.depends[id(row)] | self.plan.depends[id(old.args[0])]
+        home = next(scope for scope in scopes if needed <= scope.variables)
+        before = len(home.lines)
+        (store,) = self.kernel.stores
+        holes = [self.value(place, innermost) for place in subscripts_of(old)]
+        target = f"{self.targets[store.buffer]}[{self.index(store.index, holes)}]"
+        new = self.combined(node, target, self.value(value, innermost))
+        innermost.lines.append(f"{target} = {new};")
+        for variable, scope in zip(reversed([None, *variables]), reversed(scopes), strict=True):
+            if scope is home:
+                inside = scope.lines[before:]
+                scope.lines[before:] = _block(f"if ({' && '.join(conditions)}) {{", inside)
+            if variable is not None:
+                simd = scope is innermost and scope is not home and self.is_subscript(variable)
+                assert scope.parent is not None
+                scope.parent.lines += [SIMD] * simd + _block(self.loop(variable), scope.lines)
+
+    def is_subscript(self, variable: Var) -> bool:
+        """Whether iterations of a loop around a scatter store to different elements."""
+        return variable in self.kernel.stores[0].index.variables()
+
+    def combined(self, node: Scalar, old: str, new: str) -> str:
+        """What becomes of an element that a value is scattered to."""
+        name = SCATTERS[node.attr]
+        return new if name is None else operation(scalar(name, *node.args[:2]), [old, new])
 
     # --- a row after the other ---
 
