@@ -31,6 +31,7 @@ from ..ir.ir import (
 )
 from ..ir.scalar_ops import SCALAR_OPS, SCATTERS
 from .base import KernelEmitter, Parameters, Scope, second_side, subscripts_of
+from .short_loops import join_short_loop
 
 TYPES = {
     torch.float32: "float", torch.float64: "double", torch.float16: "_Float16",
@@ -229,6 +230,7 @@ class CFunction(KernelEmitter):
     """Writes one kernel."""
 
     def __init__(self, kernel: Kernel, buffers: Mapping[str, Buffer], threads: int) -> None:
+        kernel, self.joint = join_short_loop(kernel)
         super().__init__(kernel)
         self.buffers, self.threads = buffers, threads
         self.kept: dict[int, str] = {}  # by id of a value, the array in which a row's are kept
@@ -283,7 +285,7 @@ class CFunction(KernelEmitter):
         scattered = scattered_value(self.kernel)
         if scattered is not None:
             return self.scatter(top, scattered)
-        second = second_side(self.plan)
+        second = None if self.joint else second_side(self.plan)
         if second is not None and (self.work is None or self.work >= WORTH_TILES):
             return self.tiles(top, second)
         column = self.column_mode()
@@ -375,6 +377,7 @@ class CFunction(KernelEmitter):
         elif self.kernel.inner:
             self.plain(scope, rest, self.row)
         elif len(shared) == len(self.kernel.outer):
+            self.declare_joined(scope)
             self.stores(scope, 0)
         else:
             self.plain(scope, rest, lambda inner: self.innermost(inner, self.kernel.outer[-1]))
@@ -458,8 +461,15 @@ class CFunction(KernelEmitter):
     def innermost(self, scope: Scope, variable: Var) -> None:
         """The last loop of a kernel without reductions."""
         inside = Scope(scope.variables | {variable}, scope)
+        self.declare_joined(inside)
         self.stores(inside, 0)
         scope.lines += ["#pragma omp simd", self.loop(variable), *indent(inside.lines), "}"]
+
+    def declare_joined(self, scope: Scope) -> None:
+        """The variables of two loops that are one."""
+        if self.joint is not None:
+            scope.lines += self.joint.declarations()
+            scope.variables |= {self.joint.outer, self.joint.inner}
 
     def stores(self, scope: Scope, stage: int, full: bool | None = None) -> None:
         """Stores of values that need `stage` reductions. full: only those inside rows, or only
