@@ -43,6 +43,7 @@ from ..ir.scalar_ops import SCALAR_OPS
 from .gather import fuse_gather
 from .places import coordinates, is_dense, is_serial, other_name
 from .simplify import simplify
+from .split_loops import loop_to_split
 
 COMPARISONS = frozenset({"eq", "ne", "lt", "le", "gt", "ge"})
 EXACT = frozenset({LOAD, CONST, INDEX, CAST})  # expressions with the same value everywhere
@@ -145,6 +146,8 @@ class Fusion:
             reason = "another step must run in between"
         elif not self.same_device(producer, consumer):
             reason = "they run on different devices"
+        elif self.has_parts(producer) and consumer.pattern.kernel.inner:
+            reason = "the first one has a loop for each of its operands"
         else:
             needed = {
                 name
@@ -230,6 +233,11 @@ class Fusion:
             return False
         self.unite(first, second, merged)
         return True
+
+    def has_parts(self, step: Bound) -> bool:
+        """Whether a kernel becomes several loops, which one that reduces could not."""
+        on_cpu = self.program.buffers[writes(step)[0]].device.type == "cpu"
+        return on_cpu and loop_to_split(step.pattern.kernel) is not None
 
     def same_device(self, left: Bound, right: Bound) -> bool:
         return (

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Collection, Sequence
+from dataclasses import replace
 from functools import lru_cache
 from typing import Any
 
@@ -333,16 +334,20 @@ class Builder:
             raise Unsupported("positions of this type")
         if positions.device.type != "cpu":
             return positions
-        key = positions, tuple(shape), dim, *how.values()
+        every = zip(positions.size, positions.stride, strict=True)
+        own = replace(  # without repetitions
+            positions,
+            size=tuple(ONE if stride == ZERO and size != ZERO else size for size, stride in every),
+        )
+        key = own, tuple(shape), dim, *how.values()
         if key not in self.within:
             name = self.program.unused_name("positions")
-            buffer = self.program.buffers[name] = Buffer(
-                name, positions.size, positions.stride, positions.dtype, positions.device
-            )
-            arguments = positions, [*shape], dim, *how.values()
+            buffer = Buffer(name, own.size, own.stride, own.dtype, own.device)
+            self.program.buffers[name] = buffer
+            arguments = own, [*shape], dim, *how.values()
             self.program.steps.append(Call(require, arguments, {}, (name,), True, CHECK, True))
             self.within[key] = self.window(buffer)
-        return self.within[key]
+        return replace(self.within[key], size=positions.size)
 
     def is_read_by_kernels(self, node: AnyNode) -> bool:
         """Whether a lowering, maybe of a view, uses a node: then a kernel may compute it where it

@@ -14,6 +14,7 @@ from itertools import takewhile
 
 import torch
 
+from ..fuse.split_loops import split_at_bounds
 from ..ir.index import Division, Hole, Index, Quotient, Sym, Var, linear, nonnegative, product
 from ..ir.ir import (
     CAST,
@@ -229,7 +230,15 @@ class TransposedTile:
 class CFunction(KernelEmitter):
     """Writes one kernel."""
 
-    def __init__(self, kernel: Kernel, buffers: Mapping[str, Buffer], threads: int) -> None:
+    def __init__(
+        self,
+        kernel: Kernel,
+        buffers: Mapping[str, Buffer],
+        threads: int,
+        whole: Parameters | None = None,
+    ) -> None:
+        self.whole = whole  # the parameters of the kernel of which this is a part
+        self.parts = split_at_bounds(kernel) if whole is None else []
         kernel, self.joint = join_short_loop(kernel)
         super().__init__(kernel)
         self.buffers, self.threads = buffers, threads
@@ -240,6 +249,9 @@ class CFunction(KernelEmitter):
             name: self.targets.get(name, f"in{n}") for n, name in enumerate(self.parameters.loaded)
         }
         self.turned: TransposedTile | None = None
+
+    def parameters_of(self) -> Parameters:
+        return self.whole or super().parameters_of()
 
     # --- the whole ---
 
@@ -258,7 +270,14 @@ class CFunction(KernelEmitter):
         for word, size in enumerate(self.parameters.sizes, len(self.parameters.buffers)):
             lines.append(f"const int64_t {size} = words[{word}];")
         body = Scope(frozenset())
-        self.nest(body)
+        if self.parts:
+            for part in self.parts:
+                function = CFunction(part, self.buffers, self.threads, self.parameters)
+                inside = Scope(frozenset())
+                function.nest(inside)
+                body.lines += _block("{", inside.lines)
+        else:
+            self.nest(body)
         empty = [
             f"if (({self.index(variable.size)}) <= 0) return;"
             for variable in self.kernel.outer
@@ -535,8 +554,11 @@ class CFunction(KernelEmitter):
         (store,) = self.kernel.stores
         holes = [self.value(place, innermost) for place in subscripts_of(old)]
         target = f"{self.targets[store.buffer]}[{self.index(store.index, holes)}]"
-        new = self.combined(node, target, self.value(value, innermost))
-        innermost.lines.append(f"{target} = {new};")
+        given = self.value(value, innermost)
+        innermost.lines += [
+            f"const {TYPES[node.dtype]} before = {target};",
+            f"{target} = {self.combined(node, 'before', given)};",
+        ]
         for variable, scope in zip(reversed([None, *variables]), reversed(scopes), strict=True):
             if scope is home:
                 inside = scope.lines[before:]

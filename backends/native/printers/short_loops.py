@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from ..ir.index import ZERO, Index, Var, atom
 from ..ir.ir import INDEX, LOAD, Kernel, Scalar, Store, rewrite, scattered_value
 
-SHORT = 16  # numbers in the widest vector register
+SHORT = 8  # half of the numbers in the widest vector register
 MOST = 1 << 31  # iterations, counted in 32 bits: vectors of these are divided fast
 
 
