@@ -559,14 +559,16 @@ class CFunction(KernelEmitter):
             f"const {TYPES[node.dtype]} before = {target};",
             f"{target} = {self.combined(node, 'before', given)};",
         ]
-        for variable, scope in zip(reversed([None, *variables]), reversed(scopes), strict=True):
+        for number in range(len(variables), -1, -1):
+            scope = scopes[number]
             if scope is home:
                 inside = scope.lines[before:]
                 scope.lines[before:] = _block(f"if ({' && '.join(conditions)}) {{", inside)
-            if variable is not None:
+            if number:
+                variable = variables[number - 1]
                 simd = scope is innermost and scope is not home and self.is_subscript(variable)
-                assert scope.parent is not None
-                scope.parent.lines += [SIMD] * simd + _block(self.loop(variable), scope.lines)
+                loop = _block(self.loop(variable), scope.lines)
+                scopes[number - 1].lines += [SIMD, *loop] if simd else loop
 
     def is_subscript(self, variable: Var) -> bool:
         """Whether iterations of a loop around a scatter store to different elements."""

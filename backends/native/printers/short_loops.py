@@ -76,4 +76,4 @@ def joins_well(before: Var, last: Var, stored: Sequence[Index]) -> bool:
 def is_contiguous(before: Var, last: Var, index: Index) -> bool:
     """Whether an index steps over both loops as over one."""
     outer, inner = index.coefficient(before), index.coefficient(last)
-    return None not in (outer, inner) and inner != 0 and outer == inner * last.size
+    return outer is not None and inner is not None and inner != 0 and outer == inner * last.size
