@@ -39,13 +39,13 @@ def loop_to_split(kernel: Kernel) -> tuple[Var, set[int]] | None:
         return None
     found: dict[Var, set[int]] = {}
     for node in nodes:
-        for variable, bound in compared(node):
+        for variable, bound in compared_bound(node):
             found.setdefault(variable, set()).add(bound)
     every = [item for item in found.items() if len(item[1]) < MOST_PARTS]
     return max(every, key=lambda item: len(item[1]), default=None)
 
 
-def compared(node: Scalar) -> Iterator[tuple[Var, int]]:
+def compared_bound(node: Scalar) -> Iterator[tuple[Var, int]]:
     """The loop variable that a node compares with a constant, and at which of its values the result
     changes."""
     if node.op not in STEPS or node.args[0].op != INDEX or node.args[1].op not in (INDEX, CONST):

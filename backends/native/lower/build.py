@@ -326,7 +326,9 @@ class Builder:
 
     # --- for lowerings ---
 
-    def checked(self, positions: View, shape: Sequence[Index], dim: int, **how: Any) -> View:
+    def check_positions(
+        self, positions: View, shape: Sequence[Index], dim: int, **how: Any
+    ) -> View:
         """Positions that are within dimension `dim` of a tensor of this shape. On the CPU a step
         looks at them first and raises as eager does; kernels read its result, so they come after
         it. (On a GPU eager and kernels assert.) how: `wraps` and `reject` of `require`."""

@@ -23,7 +23,7 @@ MOST_PARTS = 8  # operands of a cat, at most: each needs one more comparison for
 
 def computed_index(build: Builder, positions: View, at: Sequence[Index], size: Index) -> Scalar:
     """A position read from a tensor; negative ones count from the end. Eager raises if it is out of
-    range: `Builder.checked` does so."""
+    range: `Builder.check_positions` does so."""
     value = cast(build.read(positions, at), torch.int64)
     return s("where", s("lt", value, const(0, torch.int64)), s("add", value, position(size)), value)
 
@@ -244,7 +244,9 @@ def embedding(
 ) -> View:
     refuse_unread(build, node, weight)
     rank = len(positions.size)
-    positions = build.checked(positions, weight.size, 0, wraps=False, reject=reject_embedding)
+    positions = build.check_positions(
+        positions, weight.size, 0, wraps=False, reject=reject_embedding
+    )
 
     def body(at: Sequence[Index]) -> Scalar:
         row = cast(build.read(positions, at[:rank]), torch.int64)
@@ -265,7 +267,7 @@ def gather(
 ) -> View:
     refuse_unread(build, node, x)
     dim = dim % len(x.size)
-    positions = build.checked(positions, x.size, dim, wraps=False, reject=reject_gather)
+    positions = build.check_positions(positions, x.size, dim, wraps=False, reject=reject_gather)
 
     def body(at: Sequence[Index]) -> Scalar:
         row = cast(build.read(positions, at), torch.int64)
@@ -278,7 +280,9 @@ def gather(
 def index_select(build: Builder, node: torch.fx.Node, x: View, dim: int, positions: View) -> View:
     refuse_unread(build, node, x)
     dim = dim % len(x.size)
-    positions = build.checked(positions, x.size, dim, wraps=False, reject=reject_index_select)
+    positions = build.check_positions(
+        positions, x.size, dim, wraps=False, reject=reject_index_select
+    )
 
     def body(at: Sequence[Index]) -> Scalar:
         row = cast(build.read(positions, [at[dim]] if positions.size else []), torch.int64)
@@ -311,7 +315,7 @@ def positions_by_dimension(
     if list(chosen) != list(range(min(chosen), max(chosen) + 1)):
         raise Unsupported("positions with dimensions in between")
     return {
-        dim: build.checked(item, x.size, dim, wraps=True, reject=reject_index)
+        dim: build.check_positions(item, x.size, dim, wraps=True, reject=reject_index)
         for dim, item in chosen.items()
     }
 

@@ -102,7 +102,7 @@ def index_add(
     if not x.size or not source.size or not isinstance(alpha, (int, float)):
         raise Unsupported("no dimension")
     dim, like = dim % len(x.size), node.meta["val"]
-    positions = build.checked(positions, x.size, dim, wraps=False, reject=reject_index_add)
+    positions = build.check_positions(positions, x.size, dim, wraps=False, reject=reject_index_add)
 
     def value(at: Point) -> Scalar:
         read = cast(build.read(source, at), like.dtype)
@@ -129,7 +129,7 @@ def scatter_along(
     if not x.size or not positions.size:
         raise Unsupported("no dimension")
     dim = dim % len(x.size)
-    positions = build.checked(positions, x.size, dim, wraps=False, reject=reject_gather)
+    positions = build.check_positions(positions, x.size, dim, wraps=False, reject=reject_gather)
     target = along(build, x, dim, lambda at: build.read(positions, at))
     return scatter_onto(
         build, node, kind, lambda at: build.read(x, at), positions.size, target, value, x.size[dim]

@@ -557,7 +557,7 @@ class CFunction(KernelEmitter):
         given = self.value(value, innermost)
         innermost.lines += [
             f"const {TYPES[node.dtype]} before = {target};",
-            f"{target} = {self.combined(node, 'before', given)};",
+            f"{target} = {self.combine(node, 'before', given)};",
         ]
         for number in range(len(variables), -1, -1):
             scope = scopes[number]
@@ -574,7 +574,7 @@ class CFunction(KernelEmitter):
         """Whether iterations of a loop around a scatter store to different elements."""
         return variable in self.kernel.stores[0].index.variables()
 
-    def combined(self, node: Scalar, old: str, new: str) -> str:
+    def combine(self, node: Scalar, old: str, new: str) -> str:
         """What becomes of an element that a value is scattered to."""
         name = SCATTERS[node.attr]
         return new if name is None else operation(scalar(name, *node.args[:2]), [old, new])
