@@ -25,16 +25,20 @@ SECONDS = 0.02  # a round of one system
 
 @dataclass(frozen=True)
 class Case:
-    """A function, and the shapes of its inputs for so many elements. `classes`: with, as the last input, one of so many a row."""
+    """A function, and the shapes of its inputs for so many elements. `classes`: with, as the last input, one of so many a row.
+    `places`: with so many inputs more, each of which says for every row of the second input which row of the first one it means."""
 
     function: Callable[..., Any]
     shapes: Callable[[int], tuple[tuple[int, ...], ...]]
     dtype: torch.dtype = torch.float32
     classes: int = 0
+    places: int = 0
 
     def inputs(self, elements: int, device: str) -> list[Tensor]:
         inputs = [torch.randn(shape, device=device).to(self.dtype) for shape in self.shapes(elements)]
-        return [*inputs, torch.randint(self.classes, inputs[0].shape[:1], device=device)] if self.classes else inputs
+        if self.classes:
+            inputs.append(torch.randint(self.classes, inputs[0].shape[:1], device=device))
+        return inputs + [torch.randint(len(inputs[0]), inputs[1].shape[:1], device=device) for _ in range(self.places)]
 
 
 def rows(width: int, *others: tuple[int, ...]) -> Callable[[int], tuple[tuple[int, ...], ...]]:
@@ -64,6 +68,30 @@ def normalized_image(x: Tensor, mean: Tensor, variance: Tensor) -> Tensor:
     return torch.relu(F.batch_norm(x, mean, variance.abs()))
 
 
+def edges(*width: int) -> Callable[[int], tuple[tuple[int, ...], ...]]:
+    """Nodes of 128 numbers, and ten times as many edges of so many."""
+    return lambda elements: ((elements // 1280, 128), (elements // 128, *width))
+
+
+def scatter(x: Tensor, source: Tensor, to: Tensor) -> Tensor:
+    return x.index_add(0, to, source * 2)
+
+
+def graph_convolution(x: Tensor, weight: Tensor, to: Tensor, come_from: Tensor) -> Tensor:
+    return torch.zeros_like(x).index_add(0, to, x[come_from] * weight[:, None])
+
+
+def bias_gradient(gradient: Tensor, out: Tensor) -> tuple[Tensor, Tensor]:
+    """Backward of relu(x + bias)."""
+    gradient = torch.ops.aten.threshold_backward(gradient, out, 0)
+    return gradient, gradient.sum(0)
+
+
+def position_codes(points: Tensor, direction: Tensor) -> Tensor:
+    """Rays through a volume: points of three coordinates."""
+    return torch.sin((direction[:, None] * points[..., None]) * 8)
+
+
 CASES: dict[str, Case] = {
     "pointwise": Case(lambda x, y: torch.tanh(x) * torch.sigmoid(y) + x * 0.5, pairs(1024)),
     "bias and gelu, bf16": Case(lambda x, bias: F.gelu(x + bias), rows(4096, (4096,)), torch.bfloat16),
@@ -81,6 +109,12 @@ CASES: dict[str, Case] = {
     "transposed and added": Case(lambda x, y: x.t() + y, square),
     "flipped and added": Case(lambda x, y: x.flip(-1) + y, pairs(1024)),
     "two side by side": Case(lambda x, y: torch.cat([x.exp(), y * 2], -1), pairs(1024)),
+    "scatter": Case(scatter, edges(128), places=1),
+    "gather, product, scatter": Case(graph_convolution, edges(), places=2),
+    "cumulative sums, 1024": Case(lambda x: torch.cumsum(x * 2, -1), rows(1024)),
+    "gradient of a bias, 64": Case(bias_gradient, pairs(64)),
+    "gradient of a bias, 1024": Case(bias_gradient, pairs(1024)),
+    "three coordinates": Case(position_codes, lambda n: ((n // 192, 64), (n // 192, 3))),
     "batch norm and relu": Case(normalized_image, lambda n: ((n // (64 * 56 * 56), 64, 56, 56), (64,), (64,))),
 }
 

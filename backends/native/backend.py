@@ -32,6 +32,7 @@ from ..graph.passes.epilogues import join_epilogues
 from ..graph.passes.functional import fakes, functional, needs_wrappers
 from ..graph.wrappers import has_wrappers
 from ..registry import register_backend
+from .bounds import require
 from .frozen_graph import FrozenGraph
 from .fuse.fuse import fuse
 from .fuse.horizontal import fuse_horizontally
@@ -451,7 +452,11 @@ def compile_aten(
     nothing may be called."""
     report = report or CompileReport()
     program, report.apart = fuse(lower(gm, usable_devices()))
-    report.called = [step.origin for step in program.steps if isinstance(step, Call)]
+    report.called = [
+        step.origin
+        for step in program.steps
+        if isinstance(step, Call) and step.function is not require
+    ]
     program = fuse_horizontally(split_long_rows(program, processors()))
     choices = tune_kernels(program, report) if tune else {}
     reuse_memory(program)

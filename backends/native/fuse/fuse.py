@@ -31,6 +31,7 @@ from ..ir.ir import (
     loads,
     reads,
     rewrite,
+    scattered_value,
     substitute,
     topological,
     views_in,
@@ -42,6 +43,7 @@ from ..ir.scalar_ops import SCALAR_OPS
 from .gather import fuse_gather
 from .places import coordinates, is_dense, is_serial, other_name
 from .simplify import simplify
+from .split_loops import loop_to_split
 
 COMPARISONS = frozenset({"eq", "ne", "lt", "le", "gt", "ge"})
 EXACT = frozenset({LOAD, CONST, INDEX, CAST})  # expressions with the same value everywhere
@@ -144,6 +146,8 @@ class Fusion:
             reason = "another step must run in between"
         elif not self.same_device(producer, consumer):
             reason = "they run on different devices"
+        elif self.has_parts(producer) and consumer.pattern.kernel.inner:
+            reason = "the first one has a loop for each of its operands"
         else:
             needed = {
                 name
@@ -230,6 +234,11 @@ class Fusion:
         self.unite(first, second, merged)
         return True
 
+    def has_parts(self, step: Bound) -> bool:
+        """Whether a kernel becomes several loops, which one that reduces could not."""
+        on_cpu = self.program.buffers[writes(step)[0]].device.type == "cpu"
+        return on_cpu and loop_to_split(step.pattern.kernel) is not None
+
     def same_device(self, left: Bound, right: Bound) -> bool:
         return (
             self.program.buffers[writes(left)[0]].device
@@ -288,8 +297,12 @@ def too_large(bound: Bound) -> bool:
 
 def merge_or_inline(producer: Kernel, consumer: Kernel, needed: Set[str]) -> Kernel | None:
     """Both as one kernel. needed: buffers of the producer that others read."""
-    if feeds_a_comparison(producer, consumer):
+    if feeds_a_comparison(producer, consumer) or scattered_value(producer) is not None:
         return None
+    scattered = scattered_value(consumer)
+    if scattered is not None:
+        starts = scattered.args[0].attr.buffer in {store.buffer for store in producer.stores}
+        return None if starts else inline(producer, consumer, bool(needed))
     return (
         merge(producer, consumer, needed)
         or inline(producer, consumer, bool(needed))
@@ -525,6 +538,8 @@ def cost(roots: Iterable[Scalar]) -> int:
 
 def zip_kernels(left: Kernel, right: Kernel) -> Kernel | None:
     """Two independent kernels as one, if their loops are the same."""
+    if scattered_value(left) is not None or scattered_value(right) is not None:
+        return None
     pairs = list(zip(left.variables, right.variables, strict=False))
     if any(
         node.op == REDUCE and node.attr.startswith("arg")

@@ -18,6 +18,7 @@ from ..ir.ir import (
     Step,
     Store,
     reads,
+    scattered_value,
     substitute,
     topological,
     with_buffers,
@@ -80,7 +81,11 @@ def is_small(kernel: AnyKernel, program: Program) -> bool:
     ]
     reductions = [node.attr for node in topological(own.roots()) if node.op == REDUCE]
     few = all(count.value is not None and 0 < count.value <= SMALL for count in counts)
-    return few and not any(kind.startswith("arg") for kind in reductions)
+    return (
+        few
+        and not any(kind.startswith("arg") for kind in reductions)
+        and scattered_value(own) is None
+    )
 
 
 def makes_little(kernel: AnyKernel, program: Program) -> bool:

@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 
-from ..ir.index import Hole
+from ..ir.index import Hole, product
 from ..ir.ir import (
     REDUCE,
     TRUE,
@@ -25,7 +25,9 @@ from ..ir.ir import (
     loads,
     on_buffers,
     reads,
+    scattered_value,
     views_in,
+    with_buffers,
     writes,
 )
 
@@ -38,12 +40,25 @@ FRESH = frozenset((
 ))  # fmt: skip
 
 
+def scatter_in_place(program: Program) -> None:
+    """Lets each kernel that scatters find the elements so far in the memory of its result. Only it
+    reads the buffer in which they were."""
+    targets: dict[str, str] = {}
+    for step in program.steps:
+        scattered = scattered_value(with_buffers(step)) if isinstance(step, AnyKernel) else None
+        if scattered is not None:
+            targets[scattered.args[0].attr.buffer] = writes(step)[0]
+    program.steps = [rename_buffers(step, targets) for step in program.steps]
+
+
 def reuse_memory(program: Program) -> int:
     """Changes the program; returns the number of buffers that are no longer needed."""
+    scatter_in_place(program)
     last = {name: position for position, step in enumerate(program.steps) for name in reads(step)}
     kept = {
         view.buffer for view in views_in([program.outputs, [list(pair) for pair in program.writes]])
     }
+    returned = set(kept)  # what is kept, by the names of its memory
     free: set[str] = set()  # buffers that a kernel may write, if it is their last reader
     moved: dict[str, str] = {}
     finder = OperandFinder()
@@ -53,10 +68,11 @@ def reuse_memory(program: Program) -> int:
         if isinstance(step, AnyKernel) and not isinstance(step, Product):
             taken: dict[str, str] = {}
             for result, candidates in finder.operands(step):
-                for name in () if result in kept else candidates:
-                    own = program.buffers[result].dtype == program.buffers[name].dtype
+                for name in candidates:
+                    own, other = program.buffers[result], program.buffers[name]
                     if (
-                        own
+                        own.dtype == other.dtype
+                        and (result not in kept or product(own.size) == product(other.size))
                         and name in free
                         and last[name] == position
                         and name not in taken.values()
@@ -65,10 +81,15 @@ def reuse_memory(program: Program) -> int:
                         break
             for result, name in taken.items():
                 last[name] = last.get(result, position)
+                if result in kept:
+                    free.discard(name)
+                    returned.add(name)
             moved |= taken
             program.steps[position] = step = rename_buffers(step, taken)
         if isinstance(step, AnyKernel) or step.function in FRESH:
-            free |= set(writes(step)) - kept
+            free |= set(writes(step)) - returned
+    program.outputs = with_other_buffers(program.outputs, moved)
+    program.writes = [with_other_buffers(pair, moved) for pair in program.writes]
     return len(moved)
 
 

@@ -1,5 +1,7 @@
 """Split reductions: a reduction of a few long rows becomes two kernels, one that reduces chunks of
-each row in parallel and one that combines the chunks' results, so that all processors have work."""
+each row in parallel and one that combines the chunks' results, so that all processors have work.
+What the kernel stores of each element, as a gradient next to the sum for a bias, the first one
+stores."""
 
 from __future__ import annotations
 
@@ -63,45 +65,48 @@ def split_long_rows(program: Program, processors: Mapping[str, int]) -> Program:
 
 def chunk_count_on(kernel: Kernel, device: torch.device, processors: Mapping[str, int]) -> int:
     """As chunk_count, for a device."""
-    shortest = MIN_ROW[device.type] * (
-        COLUMN_SUM_FACTOR if device.type == "cuda" and has_rows_side_by_side(kernel) else 1
-    )
-    return chunk_count(kernel, processors[device.type], shortest)
-
-
-def chunk_count(kernel: Kernel, processors: int, shortest: int) -> int:
-    """The number of equal chunks to split each row into; 1 where there are enough rows, or where a
-    row must be processed as a whole."""
-    rows, columns = kernel.rows.value, kernel.columns.value
-    if (
-        not kernel.inner
-        or rows is None
-        or columns is None
-        or rows < 1
-        or columns < shortest
-        or not only_reduces_rows(kernel)
-    ):
+    rows, columns, shortest = kernel.rows.value, kernel.columns.value, MIN_ROW[device.type]
+    if not kernel.inner or not rows or columns is None:
         return 1
-    if has_rows_side_by_side(kernel):
-        rows = -(-rows // 32)  # neighbouring rows are processed together
+    if has_rows_side_by_side(kernel):  # neighbouring rows are processed together
+        if device.type == "cuda":
+            rows, shortest = -(-rows // 32), shortest * COLUMN_SUM_FACTOR
+        else:  # by one thread
+            beside = kernel.outer[-1].size.value or 1
+            rows, shortest = rows // beside, -(-shortest // beside)
+    if columns < shortest or not reduces_rows_once(kernel):
+        return 1
+    return chunk_count(rows, columns, processors[device.type])
+
+
+def chunk_count(rows: int, columns: int, processors: int) -> int:
+    """The number of equal chunks to split each row into; 1 where there are enough rows."""
     most = min(columns // MIN_CHUNK, -(-processors // rows))
     return next((chunks for chunks in range(most, 1, -1) if columns % chunks == 0), 1)
 
 
-def only_reduces_rows(kernel: Kernel) -> bool:
-    """Whether the kernel only reduces its rows, in one pass, by operations that may be done in any
-    order."""
+def reduces_rows_once(kernel: Kernel) -> bool:
+    """Whether the kernel reduces its rows in one pass, by operations that may be done in any order,
+    and what it stores of each element needs none of the results."""
     nodes = topological(kernel.roots())
     reductions = [node for node in nodes if node.op == REDUCE]
     inside = {id(node) for reduction in reductions for node in topological(reduction.args)}
     if any(id(node) in inside or node.attr.startswith("arg") for node in reductions):
         return False
-    inner = set(kernel.inner)
+    elements = stores_of_elements(kernel)
+    if any(node.op == REDUCE for node in topological(store.value for store in elements)):
+        return False
     outside = rewrite(
-        kernel.roots(), lambda node: Scalar(CONST, (), node.dtype, 0) if node.op == REDUCE else node
+        [store.value for store in kernel.stores if store not in elements],
+        lambda node: Scalar(CONST, (), node.dtype, 0) if node.op == REDUCE else node,
     )
     used = {variable for node in topological(outside) for variable in variables_of(node)}
-    return not used & inner and not any(store.index.variables() & inner for store in kernel.stores)
+    return bool(outside) and not used & set(kernel.inner)
+
+
+def stores_of_elements(kernel: Kernel) -> list[Store]:
+    """The stores along rows; the others store one number of a row."""
+    return [store for store in kernel.stores if store.index.variables() & set(kernel.inner)]
 
 
 def variables_of(node: Scalar) -> frozenset[Var]:
@@ -122,6 +127,7 @@ def has_rows_side_by_side(kernel: Kernel) -> bool:
 def split_kernel(program: Program, kernel: Kernel, processors: Mapping[str, int]) -> list[Kernel]:
     """The two kernels, with a buffer between them for each reduction; the kernel itself where
     splitting does not pay."""
+    elements = stores_of_elements(kernel)
     device = program.buffers[kernel.stores[0].buffer].device
     chunks = chunk_count_on(kernel, device, processors)
     if chunks == 1:
@@ -134,7 +140,12 @@ def split_kernel(program: Program, kernel: Kernel, processors: Mapping[str, int]
     mapping = _inner_loops_at(kernel.inner, atom(chunk) * element.size + atom(element))
     row = linear(kernel.outer)
     nodes = [node for node in topological(kernel.roots()) if node.op == REDUCE]
-    stores: list[Store] = []
+    stores = [
+        Store(store.buffer, store.index.substitute(mapping), value)
+        for store, value in zip(
+            elements, substitute([store.value for store in elements], mapping), strict=True
+        )
+    ]
     results: dict[int, Scalar] = {}
     for node, value in zip(
         nodes, substitute([node.args[0] for node in nodes], mapping), strict=True
@@ -155,6 +166,7 @@ def split_kernel(program: Program, kernel: Kernel, processors: Mapping[str, int]
     stores_of_second = (
         Store(store.buffer, store.index, value)
         for store, value in zip(kernel.stores, roots, strict=True)
+        if store not in elements
     )
     second = replace(
         kernel,

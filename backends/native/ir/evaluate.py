@@ -8,10 +8,23 @@ from collections.abc import Mapping
 import torch
 
 from .index import ClaimedBounds, Division, Hole, Index, Quotient, Sym, Var
-from .ir import CAST, CONST, INDEX, LOAD, REDUCE, Kernel, Scalar, topological
-from .scalar_ops import REDUCTIONS, SCALAR_OPS
+from .ir import (
+    CAST,
+    CONST,
+    INDEX,
+    LOAD,
+    REDUCE,
+    SCATTER,
+    Kernel,
+    Scalar,
+    Store,
+    scattered_value,
+    topological,
+)
+from .scalar_ops import REDUCTIONS, SCALAR_OPS, SCATTERS
 
 COLUMNS = "columns"  # the axis of a grid along a row
+POINTS = "points"  # zeros for all points of the outer loops
 
 
 def evaluate(
@@ -23,11 +36,38 @@ def evaluate(
     values: dict[int, torch.Tensor] = {}
     for node in topological(kernel.roots()):
         values[id(node)] = _scalar(node, values, memory, grid)
+    if scattered_value(kernel) is not None:
+        _scatter(kernel.stores[0], values, memory, grid)
+        return
     for store in kernel.stores:
         place, value = torch.broadcast_tensors(
             _index(store.index, grid, []), values[id(store.value)]
         )
         memory[store.buffer][place.reshape(-1)] = value.reshape(-1).to(memory[store.buffer].dtype)
+
+
+def _scatter(
+    store: Store,
+    values: Mapping[int, torch.Tensor],
+    memory: Mapping[str, torch.Tensor],
+    grid: Mapping[object, torch.Tensor],
+) -> None:
+    """One point after the other, onto the memory that holds the elements so far."""
+    old, value, _, _ = store.value.args
+    mask, *holes = (values[id(arg)] for arg in old.args)
+    if old.attr.checked:
+        mask = mask & holes.pop()
+    every = torch.broadcast_tensors(
+        mask, _index(store.index, grid, holes), values[id(value)], grid[POINTS]
+    )
+    target, combine = memory[store.buffer], SCATTERS[store.value.attr]
+    if old.attr.buffer != store.buffer:
+        target.copy_(memory[old.attr.buffer])
+    for use, place, new, _ in zip(*(one.reshape(-1) for one in every), strict=True):
+        if use:
+            target[place] = (
+                new if combine is None else SCALAR_OPS[combine].meaning(target[place], new)
+            )
 
 
 def _grid(kernel: Kernel, sizes: Mapping[str, int]) -> dict[object, torch.Tensor]:
@@ -45,6 +85,7 @@ def _grid(kernel: Kernel, sizes: Mapping[str, int]) -> dict[object, torch.Tensor
         for variable, axis in zip(variables, axes, strict=True):
             grid[variable] = axis.reshape(1, -1) if column else axis.reshape(-1, 1)
     grid[COLUMNS] = _index(kernel.columns, grid, [])
+    grid[POINTS] = torch.zeros(int(_index(kernel.rows, grid, []).item()), 1)
     return grid
 
 
@@ -101,4 +142,6 @@ def _scalar(
         return torch.where(mask, found, torch.zeros((), dtype=node.dtype))
     if node.op == REDUCE:
         return REDUCTIONS[node.attr](args[0].expand(args[0].shape[0], int(grid[COLUMNS].item())))
+    if node.op == SCATTER:
+        return args[1]
     return SCALAR_OPS[node.op].meaning(*args)

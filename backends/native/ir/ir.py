@@ -19,13 +19,15 @@ from .index import ONE, Atom, Index, Var, index, product
 from .scalar_ops import BOOL, SCALAR_OPS
 
 LOAD, CONST, INDEX, CAST, REDUCE = "load", "const", "index", "cast", "reduce"
+SCATTER = "scatter"
 
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Scalar:
     """One number for each point of the loops. `op`: a name of SCALAR_OPS, or load: attr an Access,
     arguments its mask and its computed subscripts; const: attr the number; index: attr an Index;
-    cast: to dtype; reduce: attr a name of REDUCTIONS, over the inner loops."""
+    cast: to dtype; reduce: attr a name of REDUCTIONS, over the inner loops; scatter: only as what
+    is stored, see `scatter`."""
 
     op: str
     args: tuple[Scalar, ...]
@@ -90,7 +92,8 @@ class Store:
 @dataclass(frozen=True)
 class Kernel:
     """Loops over `outer` and, inside, over `inner`, along which Reduce nodes reduce. Iterations of
-    `outer` are independent."""
+    `outer` are independent, except in a kernel that scatters (`scattered_value`): it has one store,
+    no inner loops, and iterations that store to one element keep their order."""
 
     outer: tuple[Var, ...]
     inner: tuple[Var, ...]
@@ -327,6 +330,20 @@ def cast(value: Scalar, dtype: torch.dtype) -> Scalar:
 
 def reduce(kind: str, value: Scalar) -> Scalar:
     return Scalar(REDUCE, (value,), torch.int64 if kind.startswith("arg") else value.dtype, kind)
+
+
+def scatter(kind: str, old: Scalar, value: Scalar, row: Scalar, rows: Index) -> Scalar:
+    """What a kernel stores at computed places: the element there (`old`, a load at the same place
+    whose mask says whether anything is stored) combined with a value. kind: a name of SCATTERS.
+    row: the place along one dimension; iterations with different rows store to different elements.
+    rows: how many rows there are."""
+    return Scalar(SCATTER, (old, value, row, position(rows)), value.dtype, kind)
+
+
+def scattered_value(kernel: Kernel) -> Scalar | None:
+    """The scatter of a kernel that has one."""
+    value = kernel.stores[0].value
+    return value if value.op == SCATTER else None
 
 
 # --- walking and rewriting

@@ -114,3 +114,13 @@ REDUCTIONS: dict[str, Callable[[Any], torch.Tensor]] = {
     "argmax": _argmax,
     "argmin": _argmin,
 }
+
+# How a scattered value is combined with the element that is there: names of SCALAR_OPS; "set" takes
+# the value.
+SCATTERS: dict[str, str | None] = {
+    "sum": "add",
+    "prod": "mul",
+    "max": "maximum",
+    "min": "minimum",
+    "set": None,
+}

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Collection, Sequence
+from dataclasses import replace
 from functools import lru_cache
 from typing import Any
 
@@ -16,6 +17,7 @@ from torch.utils._sympy.printers import PythonPrinter
 
 from ...graph.copies import AnyNode, Copies, Copy
 from ...graph.memory import memories, results_of
+from ..bounds import require
 from ..ir.index import ONE, ZERO, Index
 from ..ir.ir import (
     AliasedOutput,
@@ -44,6 +46,7 @@ DTYPES = frozenset({
 })  # fmt: skip
 SYMBOLIC = (torch.SymInt, torch.SymFloat, torch.SymBool)
 COPY = torch.ops.aten.copy_.default
+CHECK = "positions within"  # the origin of a step that is no operator
 NOTHING = {"sum": 0, "prod": 1, "any": False}  # placeholders of inputs without values
 Body = Callable[[Sequence[Index]], Scalar]
 
@@ -66,6 +69,7 @@ class Builder:
         self.program = Program({}, [], [], [])
         self.repeated = LoweringCache(gm.graph, self.program, Patterns())
         self.sizes = Sizes()
+        self.within: dict[Any, View] = {}  # positions that a step has checked
         self.computed: set[torch.fx.Node] = set()  # originals of copied nodes that are not views
         self.aliases: dict[tuple[int, int, Index], Any] = {}
         self.values: dict[
@@ -321,6 +325,41 @@ class Builder:
         return self.sizes(result)
 
     # --- for lowerings ---
+
+    def check_positions(
+        self, positions: View, shape: Sequence[Index], dim: int, **how: Any
+    ) -> View:
+        """Positions that are within dimension `dim` of a tensor of this shape. On the CPU a step
+        looks at them first and raises as eager does; kernels read its result, so they come after
+        it. (On a GPU eager and kernels assert.) how: `wraps` and `reject` of `require`."""
+        if positions.dtype not in (torch.int64, torch.int32):
+            raise Unsupported("positions of this type")
+        if positions.device.type != "cpu":
+            return positions
+        every = zip(positions.size, positions.stride, strict=True)
+        own = replace(  # without repetitions
+            positions,
+            size=tuple(ONE if stride == ZERO and size != ZERO else size for size, stride in every),
+        )
+        key = own, tuple(shape), dim, *how.values()
+        if key not in self.within:
+            name = self.program.unused_name("positions")
+            buffer = Buffer(name, own.size, own.stride, own.dtype, own.device)
+            self.program.buffers[name] = buffer
+            arguments = own, [*shape], dim, *how.values()
+            self.program.steps.append(Call(require, arguments, {}, (name,), True, CHECK, True))
+            self.within[key] = self.window(buffer)
+        return replace(self.within[key], size=positions.size)
+
+    def is_read_by_kernels(self, node: AnyNode) -> bool:
+        """Whether a lowering, maybe of a view, uses a node: then a kernel may compute it where it
+        is read."""
+        return any(
+            user.target in LOWERINGS
+            or getattr(user.target, "is_view", False)
+            and self.is_read_by_kernels(user)
+            for user in node.users
+        )
 
     def shape(self, sizes: Sequence[Any]) -> tuple[Index, ...]:
         return tuple(map(self.sizes, sizes))

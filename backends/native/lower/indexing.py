@@ -3,12 +3,13 @@ into a tensor."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import torch
 import torch.fx
 
+from ..bounds import reject_embedding, reject_gather, reject_index, reject_index_select
 from ..ir.index import ZERO, Hole, Index, atom, claim_bounds, index, nonnegative
 from ..ir.ir import TRUE, Scalar, View, cast, const, load, position
 from ..ir.ir import scalar as s
@@ -22,8 +23,7 @@ MOST_PARTS = 8  # operands of a cat, at most: each needs one more comparison for
 
 def computed_index(build: Builder, positions: View, at: Sequence[Index], size: Index) -> Scalar:
     """A position read from a tensor; negative ones count from the end. Eager raises if it is out of
-    range, so only lowerings of operators that do not check, or that check themselves, may use
-    it."""
+    range: `Builder.check_positions` does so."""
     value = cast(build.read(positions, at), torch.int64)
     return s("where", s("lt", value, const(0, torch.int64)), s("add", value, position(size)), value)
 
@@ -242,9 +242,11 @@ def embedding(
     scale: bool = False,
     sparse: bool = False,
 ) -> View:
-    if weight.device.type == "cpu":
-        raise Unsupported("eager raises for a position outside")
+    refuse_unread(build, node, weight)
     rank = len(positions.size)
+    positions = build.check_positions(
+        positions, weight.size, 0, wraps=False, reject=reject_embedding
+    )
 
     def body(at: Sequence[Index]) -> Scalar:
         row = cast(build.read(positions, at[:rank]), torch.int64)
@@ -263,21 +265,24 @@ def gather(
     *,
     sparse_grad: bool = False,
 ) -> View:
-    if x.device.type == "cpu" or not x.size:
-        raise Unsupported("eager raises for a position outside")
+    refuse_unread(build, node, x)
     dim = dim % len(x.size)
+    positions = build.check_positions(positions, x.size, dim, wraps=False, reject=reject_gather)
 
     def body(at: Sequence[Index]) -> Scalar:
-        return read_row(build, x, [*at], dim, build.read(positions, at))
+        row = cast(build.read(positions, at), torch.int64)
+        return read_row(build, x, [*at], dim, row)
 
     return build.pointwise(node, node.meta["val"], body)
 
 
 @lowers(aten.index_select.default)
 def index_select(build: Builder, node: torch.fx.Node, x: View, dim: int, positions: View) -> View:
-    if x.device.type == "cpu" or not x.size:
-        raise Unsupported("eager raises for a position outside")
+    refuse_unread(build, node, x)
     dim = dim % len(x.size)
+    positions = build.check_positions(
+        positions, x.size, dim, wraps=False, reject=reject_index_select
+    )
 
     def body(at: Sequence[Index]) -> Scalar:
         row = cast(build.read(positions, [at[dim]] if positions.size else []), torch.int64)
@@ -290,31 +295,53 @@ def index_select(build: Builder, node: torch.fx.Node, x: View, dim: int, positio
 def index_tensor(
     build: Builder, node: torch.fx.Node, x: View, positions: Sequence[View | None]
 ) -> View:
-    if x.device.type == "cpu":
-        raise Unsupported("eager raises for a position outside")
-    chosen_by = {number: item for number, item in enumerate(positions) if item is not None}
-    given = list(chosen_by)
-    together = given == list(range(given[0], given[-1] + 1))
-    if (
-        any(item.dtype not in (torch.int64, torch.int32) for item in chosen_by.values())
-        or not together
-    ):
-        raise Unsupported("masks, or positions with dimensions in between")
-    rank = max(len(item.size) for item in chosen_by.values())
-    first = given[0]
+    refuse_unread(build, node, x)
+    chosen_by = positions_by_dimension(build, x, positions)
+    first, rank = min(chosen_by), max(len(item.size) for item in chosen_by.values())
 
     def body(at: Sequence[Index]) -> Scalar:
-        common = at[first : first + rank]
-        rows, mask = [], TRUE
-        place = [*at[:first]]
-        for hole, dim in enumerate(given):
-            item = chosen_by[dim]
-            row = computed_index(build, item, common[rank - len(item.size) :], x.size[dim])
-            bound = is_within(row, 0, x.size[dim])
-            mask = bound if mask is TRUE else s("and", mask, bound)
-            rows.append(row)
-            place.append(atom(Hole(hole)))
+        place, rows, mask = element_at(build, x, chosen_by, at[:first], at[first : first + rank])
         place += at[first + rank :]
-        return load(x.buffer, x.at(place), x.dtype, subscripts=tuple(rows), check=mask)
+        return load(x.buffer, x.at(place), x.dtype, subscripts=rows, check=mask)
 
     return build.pointwise(node, node.meta["val"], body)
+
+
+def positions_by_dimension(
+    build: Builder, x: View, positions: Sequence[View | None]
+) -> dict[int, View]:
+    """The tensors that index `x`, by the dimension that each indexes."""
+    chosen = {number: item for number, item in enumerate(positions) if item is not None}
+    if list(chosen) != list(range(min(chosen), max(chosen) + 1)):
+        raise Unsupported("positions with dimensions in between")
+    return {
+        dim: build.check_positions(item, x.size, dim, wraps=True, reject=reject_index)
+        for dim, item in chosen.items()
+    }
+
+
+def element_at(
+    build: Builder,
+    x: View,
+    chosen_by: Mapping[int, View],
+    before: Sequence[Index],
+    common: Sequence[Index],
+) -> tuple[list[Index], tuple[Scalar, ...], Scalar]:
+    """Subscripts of the leading dimensions of an element of `x`: `before`, then computed ones; the
+    computed ones' values, and whether they are in range. common: a point of the positions' common
+    shape."""
+    place, rows, mask = [*before], [], TRUE
+    for hole, (dim, item) in enumerate(chosen_by.items()):
+        row = computed_index(build, item, common[len(common) - len(item.size) :], x.size[dim])
+        bound = is_within(row, 0, x.size[dim])
+        mask = bound if mask is TRUE else s("and", mask, bound)
+        rows.append(row)
+        place.append(atom(Hole(hole)))
+    return place, tuple(rows), mask
+
+
+def refuse_unread(build: Builder, node: torch.fx.Node, x: View) -> None:
+    """On the CPU torch's operators are as fast where nothing is fused with them. Raises
+    Unsupported."""
+    if not x.size or x.device.type == "cpu" and not build.is_read_by_kernels(node):
+        raise Unsupported("no kernel reads the elements")

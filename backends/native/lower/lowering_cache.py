@@ -100,12 +100,10 @@ class LoweringCache:
         if all(isinstance(step, Kernel) for step in added):
             bound = [self.patterns.bind(step) for step in added if isinstance(step, Kernel)]
             self.program.steps[steps:] = bound
-            self.known[kind] = (
-                names,
-                LoweredNode(
-                    tuple([*self.program.buffers.values()][buffers:]), tuple(bound), result
-                ),
-            )
+            new = tuple([*self.program.buffers.values()][buffers:])
+            own = {*names, *(buffer.name for buffer in new)}
+            if all(own.issuperset(kernel.names) for kernel in bound):
+                self.known[kind] = names, LoweredNode(new, tuple(bound), result)
         return result
 
     def again(self, node: AnyNode, lowered: LoweredNode, names: dict[str, str]) -> Any:

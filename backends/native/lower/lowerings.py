@@ -1,6 +1,8 @@
 """All lowerings: importing this module registers them."""
 
-from . import creation, indexing, normalization, pointwise, reductions
+from . import creation, indexing, normalization, pointwise, reductions, scatter
 from .registry import LOWERINGS
 
-__all__ = ["LOWERINGS", "creation", "indexing", "normalization", "pointwise", "reductions"]
+__all__ = [
+    "LOWERINGS", "creation", "indexing", "normalization", "pointwise", "reductions", "scatter",
+]  # fmt: skip

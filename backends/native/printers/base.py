@@ -119,6 +119,11 @@ class Plan:
         return Parameters(loaded, stored, tuple(sorted(symbols)))
 
 
+def subscripts_of(node: Scalar) -> tuple[Scalar, ...]:
+    """The computed subscripts of a load."""
+    return node.args[1 : len(node.args) - node.attr.checked]
+
+
 def second_side(plan: Plan) -> Var | None:
     """The loop along which some buffers are contiguous where others are along the last one: a tile
     over both reads and writes whole cache lines on either side. None where all agree, or where one

@@ -10,13 +10,29 @@ from __future__ import annotations
 import math
 import struct
 from collections.abc import Mapping, Sequence
+from itertools import takewhile
 
 import torch
 
+from ..fuse.split_loops import split_at_bounds
 from ..ir.index import Division, Hole, Index, Quotient, Sym, Var, linear, nonnegative, product
-from ..ir.ir import CAST, INDEX, LOAD, REDUCE, TRUE, Access, Buffer, Kernel, Scalar, topological
-from ..ir.scalar_ops import SCALAR_OPS
-from .base import KernelEmitter, Parameters, Scope, second_side
+from ..ir.ir import (
+    CAST,
+    INDEX,
+    LOAD,
+    REDUCE,
+    TRUE,
+    Access,
+    Buffer,
+    Kernel,
+    Scalar,
+    scalar,
+    scattered_value,
+    topological,
+)
+from ..ir.scalar_ops import SCALAR_OPS, SCATTERS
+from .base import KernelEmitter, Parameters, Scope, second_side, subscripts_of
+from .short_loops import join_short_loop
 
 TYPES = {
     torch.float32: "float", torch.float64: "double", torch.float16: "_Float16",
@@ -214,7 +230,16 @@ class TransposedTile:
 class CFunction(KernelEmitter):
     """Writes one kernel."""
 
-    def __init__(self, kernel: Kernel, buffers: Mapping[str, Buffer], threads: int) -> None:
+    def __init__(
+        self,
+        kernel: Kernel,
+        buffers: Mapping[str, Buffer],
+        threads: int,
+        whole: Parameters | None = None,
+    ) -> None:
+        self.whole = whole  # the parameters of the kernel of which this is a part
+        self.parts = split_at_bounds(kernel) if whole is None else []
+        kernel, self.joint = join_short_loop(kernel)
         super().__init__(kernel)
         self.buffers, self.threads = buffers, threads
         self.kept: dict[int, str] = {}  # by id of a value, the array in which a row's are kept
@@ -224,6 +249,9 @@ class CFunction(KernelEmitter):
             name: self.targets.get(name, f"in{n}") for n, name in enumerate(self.parameters.loaded)
         }
         self.turned: TransposedTile | None = None
+
+    def parameters_of(self) -> Parameters:
+        return self.whole or super().parameters_of()
 
     # --- the whole ---
 
@@ -242,7 +270,14 @@ class CFunction(KernelEmitter):
         for word, size in enumerate(self.parameters.sizes, len(self.parameters.buffers)):
             lines.append(f"const int64_t {size} = words[{word}];")
         body = Scope(frozenset())
-        self.nest(body)
+        if self.parts:
+            for part in self.parts:
+                function = CFunction(part, self.buffers, self.threads, self.parameters)
+                inside = Scope(frozenset())
+                function.nest(inside)
+                body.lines += _block("{", inside.lines)
+        else:
+            self.nest(body)
         empty = [
             f"if (({self.index(variable.size)}) <= 0) return;"
             for variable in self.kernel.outer
@@ -266,7 +301,10 @@ class CFunction(KernelEmitter):
     def nest(self, top: Scope) -> None:
         """Loops over rows and what is in them."""
         outer = self.kernel.outer
-        second = second_side(self.plan)
+        scattered = scattered_value(self.kernel)
+        if scattered is not None:
+            return self.scatter(top, scattered)
+        second = None if self.joint else second_side(self.plan)
         if second is not None and (self.work is None or self.work >= WORTH_TILES):
             return self.tiles(top, second)
         column = self.column_mode()
@@ -358,6 +396,7 @@ class CFunction(KernelEmitter):
         elif self.kernel.inner:
             self.plain(scope, rest, self.row)
         elif len(shared) == len(self.kernel.outer):
+            self.declare_joined(scope)
             self.stores(scope, 0)
         else:
             self.plain(scope, rest, lambda inner: self.innermost(inner, self.kernel.outer[-1]))
@@ -441,8 +480,15 @@ class CFunction(KernelEmitter):
     def innermost(self, scope: Scope, variable: Var) -> None:
         """The last loop of a kernel without reductions."""
         inside = Scope(scope.variables | {variable}, scope)
+        self.declare_joined(inside)
         self.stores(inside, 0)
         scope.lines += ["#pragma omp simd", self.loop(variable), *indent(inside.lines), "}"]
+
+    def declare_joined(self, scope: Scope) -> None:
+        """The variables of two loops that are one."""
+        if self.joint is not None:
+            scope.lines += self.joint.declarations()
+            scope.variables |= {self.joint.outer, self.joint.inner}
 
     def stores(self, scope: Scope, stage: int, full: bool | None = None) -> None:
         """Stores of values that need `stage` reductions. full: only those inside rows, or only
@@ -459,6 +505,79 @@ class CFunction(KernelEmitter):
                 if self.turned and self.turned.holds(store.index):
                     target = self.turned.store_far(target, store.value.dtype)
                 scope.lines.append(f"{target} = {value};")
+
+    # --- at computed places ---
+
+    def scatter(self, top: Scope, node: Scalar) -> None:
+        """Loops over what is scattered, in order. Threads share a leading loop whose iterations
+        store to different elements, or each goes through everything and stores its own share of
+        the rows: then none waits for another, and none writes to another's cache lines."""
+        extent = self.value(node.args[-1], top)
+        apart = list(takewhile(self.is_subscript, self.kernel.outer))
+        rest = sorted(self.kernel.outer[len(apart) :], key=self.is_subscript)
+        count = product([variable.size for variable in apart]).value
+        header: list[str] = []
+        first, last = "0", extent
+        inside = Scope(frozenset(), top)
+        if self.uses_threads and apart and (count is None or count >= self.threads):
+            shared = self.shared_loops(apart)
+            inside, header = self.parallel(top, shared)
+            apart = apart[len(shared) :]
+        elif self.uses_threads:
+            header = [
+                "#pragma omp parallel for schedule(static)",
+                f"for (int64_t share = 0; share < {self.threads}; share++) {{",
+            ]
+            first, last = "first", "last"
+            inside.lines += [
+                f"const int64_t first = {extent} * share / {self.threads};",
+                f"const int64_t last = {extent} * (share + 1) / {self.threads};",
+            ]
+        self.scatter_points(inside, [*apart, *rest], node, f"{{0}} >= {first} && {{0}} < {last}")
+        top.lines += [*header, *indent(inside.lines), "}"] if header else inside.lines
+
+    def scatter_points(
+        self, outside: Scope, variables: Sequence[Var], node: Scalar, condition: str
+    ) -> None:
+        """Nested loops around a store of one element, where the row fulfils the condition."""
+        old, value, row, _ = node.args
+        scopes = [outside]
+        for variable in variables:
+            scopes.append(Scope(scopes[-1].variables | {variable}, scopes[-1]))
+        innermost = scopes[-1]
+        conditions = [condition.format(self.value(row, innermost))]
+        if old.args[0] is not TRUE:
+            conditions.append(self.value(old.args[0], innermost))
+        needed = self.plan.depends[id(row)] | self.plan.depends[id(old.args[0])]
+        home = next(scope for scope in scopes if needed <= scope.variables)
+        before = len(home.lines)
+        (store,) = self.kernel.stores
+        holes = [self.value(place, innermost) for place in subscripts_of(old)]
+        target = f"{self.targets[store.buffer]}[{self.index(store.index, holes)}]"
+        given = self.value(value, innermost)
+        innermost.lines += [
+            f"const {TYPES[node.dtype]} before = {target};",
+            f"{target} = {self.combine(node, 'before', given)};",
+        ]
+        for number in range(len(variables), -1, -1):
+            scope = scopes[number]
+            if scope is home:
+                inside = scope.lines[before:]
+                scope.lines[before:] = _block(f"if ({' && '.join(conditions)}) {{", inside)
+            if number:
+                variable = variables[number - 1]
+                simd = scope is innermost and scope is not home and self.is_subscript(variable)
+                loop = _block(self.loop(variable), scope.lines)
+                scopes[number - 1].lines += [SIMD, *loop] if simd else loop
+
+    def is_subscript(self, variable: Var) -> bool:
+        """Whether iterations of a loop around a scatter store to different elements."""
+        return variable in self.kernel.stores[0].index.variables()
+
+    def combine(self, node: Scalar, old: str, new: str) -> str:
+        """What becomes of an element that a value is scattered to."""
+        name = SCATTERS[node.attr]
+        return new if name is None else operation(scalar(name, *node.args[:2]), [old, new])
 
     # --- a row after the other ---
 

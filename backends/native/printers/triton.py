@@ -16,8 +16,8 @@ from dataclasses import dataclass
 import torch
 
 from ..ir.index import ClaimedBounds, Hole, Index, Quotient, Remainder, Sym, Var, product
-from ..ir.ir import CAST, INDEX, LOAD, REDUCE, TRUE, Buffer, Kernel, Scalar, Store
-from .base import KernelEmitter, Parameters, Scope, second_side
+from ..ir.ir import CAST, INDEX, LOAD, REDUCE, SCATTER, TRUE, Buffer, Kernel, Scalar, Store
+from .base import KernelEmitter, Parameters, Scope, second_side, subscripts_of
 from .tiles import Tiles, axes, choose_tiles
 
 TYPES = {
@@ -406,6 +406,9 @@ class TritonFunction(KernelEmitter):
                 self.store(scope, store, wide)
 
     def store(self, scope: Scope, store: Store, wide: bool) -> None:
+        if store.value.op == SCATTER:
+            self.scatter(scope, store)
+            return
         value = self.value(store.value, scope)
         place = self.index(store.index)
         sides = [axis for axis in self.axes if wide or axis.letter != "r"]
@@ -415,6 +418,28 @@ class TritonFunction(KernelEmitter):
         mask = " & ".join(axis.mask for axis in sides)
         scope.lines.append(
             f"tl.store({self.targets[store.buffer]} + {bracket(place)}, {value}, {mask})"
+        )
+
+    def scatter(self, scope: Scope, store: Store) -> None:
+        """Points that store to one element add to it one at a time, in any order. (What is "set" is
+        one number for all.)"""
+        old, value, _, _ = store.value.args
+        masks = [axis.mask for axis in self.axes]
+        if old.args[0] is not TRUE:
+            masks.append(self.value(old.args[0], scope))
+        if old.attr.checked:
+            check = self.value(old.args[-1], scope)
+            outside = " | ".join(f"({mask} == 0)" for mask in masks)
+            scope.lines.append(f'tl.device_assert({check} | {outside}, "index out of range")')
+            masks.append(check)
+        place = self.index(store.index, [self.value(hole, scope) for hole in subscripts_of(old)])
+        place += "".join(f" + 0 * {axis.number}" for axis in self.axes)
+        given = f"{self.targets[store.buffer]} + {bracket(place)}, {self.value(value, scope)}"
+        mask = " & ".join(masks)
+        scope.lines.append(
+            f"tl.store({given}, {mask})"
+            if store.value.attr == "set"
+            else f'tl.atomic_add({given}, {mask}, sem="relaxed")'
         )
 
     # --- values ---

@@ -2,6 +2,7 @@ from collections.abc import Callable
 from typing import Any
 
 def run(address: int, *arguments: Any) -> None: ...
+def all_within(tensor: Any, count: int, bytes: int, low: int, high: int, /) -> bool: ...
 
 class Kernel:
     def __new__(

@@ -2,6 +2,8 @@
  * addresses.
  *
  * run(address, *arguments): void kernel(const int64_t* words), for the CPU.
+ * all_within(tensor, count, bytes, low, high): whether low <= x < high holds for that many integers
+ * of 4 or 8 bytes, one behind the other.
  * Kernel(function, threads, shared_bytes, aligned, otherwise)(programs, stream, *arguments): a CUDA
  * kernel of Triton's, through the driver that the process has loaded. Every argument of it is 8
  * bytes wide. It was compiled for addresses that are multiples of 16 where `aligned` has a bit;
@@ -64,6 +66,38 @@ run(PyObject *module, PyObject *const *arguments, Py_ssize_t count)
     }
     Py_BEGIN_ALLOW_THREADS function(words);
     Py_END_ALLOW_THREADS Py_RETURN_NONE;
+}
+
+/* What is outside leaves a sign: neither an early end nor a comparison keeps the loops from
+ * becoming vector instructions. */
+#define SIGNS(TYPE)                                                                                \
+    {                                                                                              \
+        const TYPE *x = (const TYPE *)(intptr_t)words[0];                                          \
+        for (int64_t i = 0; i < count; i++)                                                        \
+            signs |= ((uint64_t)(int64_t)x[i] - low) | (last - (uint64_t)(int64_t)x[i]);           \
+    }
+
+static PyObject *
+all_within(PyObject *module, PyObject *const *arguments, Py_ssize_t given)
+{
+    enum { ARGUMENTS = 5 };
+    int64_t words[ARGUMENTS];
+    if (given != ARGUMENTS) {
+        PyErr_Format(PyExc_TypeError, "all_within() takes %d arguments, not %zd", ARGUMENTS, given);
+        return NULL;
+    }
+    for (int i = 0; i < ARGUMENTS; i++) {
+        if (to_word(arguments[i], &words[i]) < 0)
+            return NULL;
+    }
+    int64_t count = words[1], bytes = words[2];
+    uint64_t low = (uint64_t)words[3], last = (uint64_t)words[4] - 1, signs = 0;
+    if (bytes != sizeof(int32_t) && bytes != sizeof(int64_t)) {
+        PyErr_SetString(PyExc_ValueError, "all_within(): integers have 4 or 8 bytes");
+        return NULL;
+    }
+    Py_BEGIN_ALLOW_THREADS if (bytes == sizeof(int32_t)) SIGNS(int32_t) else SIGNS(int64_t)
+        Py_END_ALLOW_THREADS return PyBool_FromLong(!(signs >> 63));
 }
 
 static int
@@ -223,6 +257,9 @@ static PyTypeObject Kernel_type = {
 static PyMethodDef methods[] = {
     {"run", (PyCFunction)(void (*)(void))run, METH_FASTCALL,
      "run(address, *arguments): calls a CPU kernel."},
+    {"all_within", (PyCFunction)(void (*)(void))all_within, METH_FASTCALL,
+     "all_within(tensor, count, bytes, low, high): whether low <= x < high for all of its "
+     "integers."},
     {NULL, NULL, 0, NULL},
 };
 

@@ -110,7 +110,7 @@ def run_product(folder, name, case):
 def main():
     works = [
         (f"{name} {tiles}", partial(run_case, name=name, case=case, tiles=tiles))
-        for name, case in kernels.all_cases().items()
+        for name, case in kernels.atomic_cases().items()
         for tiles in kernels.tiles_of(case)
     ]
     works += [

@@ -10,6 +10,7 @@ import torch
 from framejit.backends.native.fuse.simplify import simplify
 from framejit.backends.native.ir.index import Hole, Index, Sym, atom, index
 from framejit.backends.native.ir.ir import (
+    TRUE,
     Buffer,
     Kernel,
     Scalar,
@@ -21,8 +22,9 @@ from framejit.backends.native.ir.ir import (
     position,
     reduce,
     scalar,
+    scatter,
 )
-from framejit.backends.native.ir.scalar_ops import REDUCTIONS, SCALAR_OPS
+from framejit.backends.native.ir.scalar_ops import REDUCTIONS, SCALAR_OPS, SCATTERS
 from framejit.backends.native.printers.base import Plan
 from framejit.backends.native.printers.tiles import Tiles, choose_tiles
 
@@ -276,6 +278,34 @@ def computed() -> Case:
     )
 
 
+def scatters() -> Iterator[tuple[str, Case]]:
+    """Rows, some of them outside, scattered by each kind."""
+    e, c = loops([index(40), index(5)], "x")
+    row = load("rows", atom(e), torch.int64)
+    within = scalar(
+        "and",
+        scalar("ge", row, const(0, torch.int64)),
+        scalar("lt", row, const(7, torch.int64)),
+    )
+    for kind in SCATTERS:
+        for dtype in (torch.float32, torch.float64, torch.int32, torch.int64):
+            for masked in (False, True):
+                mask = scalar("ne", row, const(3, torch.int64)) if masked else TRUE
+                read = load("in0", atom(e) * 5 + atom(c), dtype)
+                value = const(2, dtype) if kind == "set" else scalar("mul", read, read)
+                place = atom(Hole(0)) * 5 + atom(c)
+                old = load("out", place, dtype, subscripts=(row,), mask=mask, check=within)
+                store = Store("out", place, scatter(kind, old, value, row, index(7)))
+                source = numbers(200, dtype).nan_to_num(1, 2, 3).abs().clamp(max=2)
+                memory = {
+                    "in0": source,
+                    "rows": torch.arange(40) * 5 % 7,
+                    "out": numbers(35, dtype, 1).nan_to_num(1, 2, 3),
+                }
+                name = f"scatter {kind} {dtype} {'masked' if masked else 'whole'}"
+                yield name, Case(Kernel((e, c), (), (store,), ("scatter",)), memory)
+
+
 def divided() -> Case:
     """Addresses with quotients and remainders: rows of a window of 4 that starts at every second
     element."""
@@ -435,8 +465,18 @@ def all_cases() -> dict[str, Case]:
         **dict(casts()),
         **dict(reductions()),
         **dict(reductions_of_a_constant()),
+        **dict(scatters()),
         **named,
         **sizes,
+    }
+
+
+def atomic_cases() -> dict[str, Case]:
+    """Those that a GPU can compute: it adds values to an element, or sets it."""
+    return {
+        name: case
+        for name, case in all_cases().items()
+        if not name.startswith(("scatter prod", "scatter max", "scatter min"))
     }
 
 

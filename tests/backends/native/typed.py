@@ -55,7 +55,7 @@ def refused(printed: PrintedKernel, buffers: Mapping[str, Buffer], path: Path) -
 
 
 def all_printed() -> Iterator[tuple[str, PrintedKernel, Mapping[str, Buffer]]]:
-    for name, case in kernels.all_cases().items():
+    for name, case in kernels.atomic_cases().items():
         for tiles in kernels.tiles_of(case):
             yield (
                 f"{name} {tiles}",

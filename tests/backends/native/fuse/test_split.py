@@ -71,3 +71,26 @@ def test_short_rows_and_many_rows_stay_whole(reports):
     x = torch.randn(64, 100)
     framejit.compile(lambda x: (x.exp().sum(1), x.sum(0)), backend="native")(x)
     assert "in chunks" not in reports[0].host
+
+
+@pytest.mark.parametrize("shape", [(64, 12), (3, 40, 70), (240, 1)])
+def test_elements_are_stored_by_the_chunks(shape, short, monkeypatch, reports):
+    """A gradient and its sum over rows, for a bias, are one kernel for all processors."""
+    monkeypatch.setattr(native, "processors", lambda: {"cpu": 4})
+    x, tangent = torch.randn(2, *shape, generator=torch.Generator().manual_seed(0)).unbind()
+
+    def f(x, tangent):
+        gradient = torch.where(x > 0, tangent, 0)
+        return gradient, gradient.flatten(0, -2).sum(0), gradient.flatten(0, -2).sum(0) * 2
+
+    compiled = framejit.compile(f, backend="native")
+    torch.testing.assert_close(compiled(x, tangent), f(x, tangent))
+    assert reports[0].host.count("in chunks") == 1, reports[0].host
+
+
+def test_elements_that_need_the_result_are_not(short, monkeypatch, reports):
+    monkeypatch.setattr(native, "processors", lambda: {"cpu": 4})
+    x = torch.randn(64, 12)
+    compiled = framejit.compile(lambda x: x - x.sum(0), backend="native")
+    torch.testing.assert_close(compiled(x), x - x.sum(0))
+    assert "in chunks" not in reports[0].host

@@ -1,0 +1,69 @@
+"""A loop over operands that lie behind one another, as a concatenation's, becomes a loop for each:
+in each, one operand is read and nothing is compared."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ..ir.index import Var, atom, index
+from ..ir.ir import CONST, INDEX, Kernel, Scalar, scattered_value, topological
+from ..ir.scalar_ops import SCALAR_OPS
+from .simplify import rename_variables, simplify
+
+# the first number for which the result differs from that of smaller ones, counted from the constant
+STEPS = {"lt": 0, "ge": 0, "le": 1, "gt": 1}
+MOST_PARTS = 8
+EXPENSIVE = 10  # cost of operations from which on they are not computed in vain
+
+
+def split_at_bounds(kernel: Kernel) -> list[Kernel]:
+    """The parts of a kernel that compares a loop variable with constants; none where one loop is as
+    fast."""
+    found = loop_to_split(kernel)
+    if found is None:
+        return []
+    variable, bounds = found
+    ends = [0, *sorted(bounds), variable.size.value or 0]
+    return [
+        part_of(kernel, variable, first, end)
+        for first, end in zip(ends[:-1], ends[1:], strict=True)
+    ]
+
+
+def loop_to_split(kernel: Kernel) -> tuple[Var, set[int]] | None:
+    """The loop that has parts, and where all but the first one begin; None where one loop is as
+    fast."""
+    nodes = topological(kernel.roots())
+    cost = sum(SCALAR_OPS[node.op].cost for node in nodes if node.op in SCALAR_OPS)
+    if kernel.inner or scattered_value(kernel) is not None or cost < EXPENSIVE:
+        return None
+    found: dict[Var, set[int]] = {}
+    for node in nodes:
+        for variable, bound in compared_bound(node):
+            found.setdefault(variable, set()).add(bound)
+    every = [item for item in found.items() if len(item[1]) < MOST_PARTS]
+    return max(every, key=lambda item: len(item[1]), default=None)
+
+
+def compared_bound(node: Scalar) -> Iterator[tuple[Var, int]]:
+    """The loop variable that a node compares with a constant, and at which of its values the result
+    changes."""
+    if node.op not in STEPS or node.args[0].op != INDEX or node.args[1].op not in (INDEX, CONST):
+        return
+    place, bound = node.args[0].attr, index(node.args[1].attr).value
+    if len(place.variables()) != 1 or bound is None:
+        return
+    (variable,) = place.variables()
+    rest = (place - atom(variable)).value
+    if rest is None or variable.size.value is None:
+        return
+    change = bound - rest + STEPS[node.op]
+    if 0 < change < variable.size.value:
+        yield variable, change
+
+
+def part_of(kernel: Kernel, variable: Var, first: int, end: int) -> Kernel:
+    """The kernel for first <= variable < end."""
+    part = Var(variable.name, index(end - first))
+    outer = [part if other == variable else other for other in kernel.outer]
+    return simplify(rename_variables(kernel, {variable: atom(part) + first}, outer, ()))
