@@ -105,7 +105,8 @@ def export(fn_or_module: Any, /, *args: Any, **kwargs: Any) -> ExportedGraph:
 
     Args:
         fn_or_module: what framejit.compile takes.
-        args, kwargs: arguments of a call.
+        *args: positional arguments of a call.
+        **kwargs: keyword arguments of a call.
 
     Raises:
         ExportError: the call is not one graph: it breaks, or it changes objects. To find all
