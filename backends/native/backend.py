@@ -164,22 +164,36 @@ def native(
         isinstance(fake, FakeTensor) and fake.device.type == "cuda" for fake in fakes(gm)
     ):
         gpu().prepare()
+    reason = "numbers depend on values"
     try:
-        return compile_captured(
-            gm,
-            example_inputs,
-            CompileSettings(
-                around, report, freezing, layout_optimization, mode.startswith("max-autotune")
-            ),
+        compiled = (
+            None
+            if has_unchecked_sizes(gm)
+            else compile_captured(
+                gm,
+                example_inputs,
+                CompileSettings(
+                    around, report, freezing, layout_optimization, mode.startswith("max-autotune")
+                ),
+            )
         )
+        if compiled is not None and not has_unchecked_sizes(gm):  # tracing may have added some
+            return compiled
+        reason = "sizes that depend on values have to agree"
     except SyntaxError:  # of random_'s overload "from"
-        report("runs torch's operators: torch.fx cannot write them as Python")
-        return gm.forward
+        reason = "torch.fx cannot write them as Python"
     except Exception as error:
         if not is_data_dependent(error):
             raise
-    report("runs torch's operators: numbers depend on values")
+    report(f"runs torch's operators: {reason}")
     return gm.forward
+
+
+def has_unchecked_sizes(gm: torch.fx.GraphModule) -> bool:
+    """Whether some size is only known while the graph runs and has to equal another one: torch's
+    operators check that, kernels do not."""
+    modes = {fake.fake_mode for fake in fakes(gm) if isinstance(fake, FakeTensor)}
+    return any(mode.shape_env and mode.shape_env.deferred_runtime_asserts for mode in modes)
 
 
 def is_transform_on_cpu(node: torch.fx.Node) -> bool:

@@ -438,8 +438,12 @@ def writes(target: Any) -> bool:
     return schema is not None and schema.is_mutable
 
 
-def _order(stride: Any) -> int:
-    return stride if isinstance(stride, int) else stride.node.hint
+def _order(number: Any) -> int:
+    """The number that a size or stride has in the call that is compiled for."""
+    known: int | None = number if isinstance(number, int) else number.node.hint
+    if known is None:
+        raise Unsupported("a size that depends on values")
+    return known
 
 
 def _fakes(value: Any) -> list[torch.Tensor]:

@@ -437,6 +437,34 @@ def test_backends_take_what_depends_on_values(function, backend):
         assert compiles(function, calls, backend) <= 4
 
 
+MUST_AGREE = {
+    "a sum": lambda x, y: x[x > 0] + y,
+    "a condition": lambda x, y: torch.where(x[x > 0] > 1, x[x > 0], y),
+    "without a dimension": lambda x, y: x[x > 0].squeeze(0) + y,
+    "a stack": lambda x, y: torch.stack([x[x > 0], x[x < 0]]),
+    "a product": lambda x, y: x[x > 0][None] @ torch.ones(3, 2),
+    "rows": lambda x, y: x[x > 0].view(-1, 3).sum(0) + y,
+}
+
+
+@pytest.mark.parametrize("function", MUST_AGREE.values(), ids=MUST_AGREE)
+@pytest.mark.parametrize("backend", ["eager", "aot_eager", "native", "torchscript"])
+def test_sizes_that_depend_on_values_and_disagree(function, backend):
+    """Eager broadcasts one element, and raises for other numbers of them."""
+    y = torch.tensor([1.0, 2, 3])
+    with framejit.config.patch(capture_dynamic_output_shape_ops=True):
+        compiled = framejit.compile(function, backend=backend)
+        for positive in (3, 1, 2, 0, 6, 3):
+            x = torch.arange(1.0, 7) * torch.tensor([1.0] * positive + [-1.0] * (6 - positive))
+            try:
+                expected = function(x, y)
+            except RuntimeError:
+                with pytest.raises(RuntimeError):
+                    compiled(x, y)
+            else:
+                assert torch.equal(compiled(x, y), expected)
+
+
 def test_a_branch_on_such_a_number_breaks():
     def f(x):
         n = x.sum().item()
