@@ -13,6 +13,7 @@ from ...events import Reporter
 from ..graph.extracted_calls import Checkpointed, CustomFunction
 from ..graph.node_targets import name_of
 from ..graph.supported import inner_nodes, is_opaque, line_of
+from ..graph.wrappers import has_wrappers
 
 # The host waits for a value, or a size depends on one.
 WAITS = (
@@ -44,6 +45,8 @@ def check_recordable(gm: torch.fx.GraphModule, report: Reporter, require: bool) 
 
 def reason_not_recordable(gm: torch.fx.GraphModule) -> str:
     """Why a graph cannot be recorded; "" if no reason is known before it is tried."""
+    if has_wrappers(gm):
+        return "its tensors are wrapper subclasses, which run Python"
     for node in gm.graph.nodes:
         if node.op == "placeholder":
             reason = input_reason(node)
