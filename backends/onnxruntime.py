@@ -15,6 +15,7 @@ import torch.fx
 from torch._subclasses.fake_tensor import FakeTensor
 
 from .graph.runtime_errors import draws_random_numbers
+from .graph.wrappers import has_wrappers
 from .registry import register_backend
 
 PROVIDERS = {"cpu": "CPUExecutionProvider", "cuda": "CUDAExecutionProvider"}
@@ -73,6 +74,8 @@ class FunctionModule(torch.nn.Module):
 
 def why_not_expressible(gm: torch.fx.GraphModule, inputs: list[Any]) -> str:
     """Why ONNX cannot express a graph; "" if it may."""
+    if has_wrappers(gm):
+        return "ONNX has no wrapper subclasses"
     if not all(map(is_real, inputs)):
         return "torch.onnx traces with real tensors, and sizes of this graph are symbols"
     placeholders = [node for node in gm.graph.nodes if node.op == "placeholder"]

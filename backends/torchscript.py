@@ -15,6 +15,7 @@ from .graph.mutations import is_data
 from .graph.node_targets import name_of
 from .graph.runtime_errors import draws_unread
 from .graph.supported import line_of
+from .graph.wrappers import has_wrappers
 from .registry import register_backend
 
 FORGOTTEN = (
@@ -83,6 +84,8 @@ def torchscript(
 
 def reason_for_eager(gm: torch.fx.GraphModule, example_inputs: list[Any]) -> str:
     """Why torch.jit cannot be asked to trace a graph; "" where it can."""
+    if has_wrappers(gm):
+        return "torch.jit does not trace wrapper subclasses"
     if any(
         not isinstance(item, torch.Tensor) or isinstance(item, FakeTensor)
         for item in example_inputs

@@ -5,9 +5,11 @@ Also calls aot_autograd, for graphs that cannot be assembled operator by operato
 
 from __future__ import annotations
 
+import logging
 import os
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext
 from dataclasses import replace
 from typing import Any, cast
 
@@ -19,6 +21,7 @@ from torch.utils.checkpoint import CheckpointPolicy
 
 from ..graph.gradient_history import gains_history
 from ..graph.tracing_turn import tracing_turn
+from ..graph.wrappers import has_wrappers
 from ..registry import Backend, register_backend
 from .autograd_function import without_base
 from .batched_backward import with_batches
@@ -65,7 +68,7 @@ def compile_with_aot_autograd(
         compiled = with_batches(compile_part, GraphPart(gm, part, examples, True))
         return compiled if getattr(compiled, "_boxed_call", False) else make_boxed_func(compiled)
 
-    with tracing_turn, numbers_kept:
+    with tracing_turn, numbers_kept, without_trace_log() if has_wrappers(gm) else nullcontext():
         return aot_module_simplified(
             gm,
             example_inputs,
@@ -75,6 +78,18 @@ def compile_with_aot_autograd(
             keep_inference_input_mutations=keep_writes,
             decompositions=dict(decompositions),
         )
+
+
+@contextmanager
+def without_trace_log() -> Iterator[None]:
+    """Suppresses torch's structured log, which prints fake wrappers: their classes may be unable
+    to, or read sizes that vary."""
+    log = logging.getLogger("torch.__trace")
+    handlers, log.handlers = log.handlers, []
+    try:
+        yield
+    finally:
+        log.handlers = handlers
 
 
 def with_whole_results(compiled: Callable[..., Any], count: int) -> Callable[..., Any]:

@@ -38,6 +38,11 @@ def autotune(
     TuningPlan. Raises RequirementError for a graph that cannot be recorded where that is
     required."""
     plan = TuningPlan.from_arguments(mode, options)
+    if has_wrappers(gm):
+        tune = partial(
+            autotune, mode=mode, options={**(options or {}), "patience": 0}, report=report
+        )
+        return tune_inner_graphs(gm, example_inputs, plan, report, tune)
     picked = choice(gm, plan)
     if plan.cudagraphs == "require" and not any(
         records(backend.name) for backend in picked.backends
@@ -59,24 +64,9 @@ def autotune(
             0.0,
         )
         return gm.forward
-    tier = report.tier
-    if plan.waits and tier is not None and not tier.hot:
-        expected = forecast(gm)
-        due_s = expected.due_s(plan.patience)
-        if due_s > 0 and not remembers(gm, example_inputs, plan, picked, report):
-            report.chosen(
-                EAGER, f"for now: others are tried after {due_s:.2g} s in this graph", (), (), 0.0
-            )
-            tier.wait(due_s * expected.share)
-            return WaitingGraph(gm.forward, due_s * expected.share, tier.promote)
-    if has_wrappers(gm):
-        # loading aot_autograd takes a second or more
-        inner = importlib.import_module("..autograd.inner_graphs", __package__)
-        tune = partial(
-            autotune, mode=mode, options={**(options or {}), "patience": 0}, report=report
-        )
-        tuned: Callable[..., Any] = inner.compile_inner_graphs(gm, example_inputs, tune)
-        return tuned
+    waiting = wait_for_calls(gm, plan, report)
+    if waiting is not None and not remembers(gm, example_inputs, plan, picked, report):
+        return waiting()
     # compilers get some of these on separate memory
     inputs = gm.meta.pop("inputs", example_inputs)
     tuning = Tuning(gm, example_inputs, plan, picked, report)
@@ -85,6 +75,50 @@ def autotune(
     if plan.background and may_wait(tuning):
         return in_background(tuning, inputs)
     return tuning.decide(inputs)
+
+
+def wait_for_calls(
+    gm: torch.fx.GraphModule, plan: TuningPlan, report: Reporter
+) -> Callable[[], WaitingGraph] | None:
+    """A function that lets a graph run as captured until trying backends on it is due; None where
+    that is at its first call."""
+    tier = report.tier
+    if not plan.waits or tier is None or tier.hot:
+        return None
+    expected = forecast(gm)
+    due_s = expected.due_s(plan.patience)
+    if due_s <= 0:
+        return None
+
+    def wait() -> WaitingGraph:
+        report.chosen(
+            EAGER, f"for now: others are tried after {due_s:.2g} s in this graph", (), (), 0.0
+        )
+        tier.wait(due_s * expected.share)
+        return WaitingGraph(gm.forward, due_s * expected.share, tier.promote)
+
+    return wait
+
+
+def tune_inner_graphs(
+    gm: torch.fx.GraphModule,
+    example_inputs: list[Any],
+    plan: TuningPlan,
+    report: Reporter,
+    tune: Callable[..., Any],
+) -> Callable[..., Any]:
+    """Tunes the graphs of inner tensors behind a graph on wrapper subclasses, each by itself."""
+    reason = reason_not_to_try(gm)
+    if reason:
+        report.chosen(EAGER, f"never tried: {reason}", (), (), 0.0)
+        return gm.forward
+    waiting = wait_for_calls(gm, plan, report)
+    if waiting is not None:
+        return waiting()
+    # loading aot_autograd takes a second or more
+    module = importlib.import_module("..autograd.inner_graphs", __package__)
+    tuned: Callable[..., Any] = module.compile_inner_graphs(gm, example_inputs, tune)
+    return tuned
 
 
 def remembers(

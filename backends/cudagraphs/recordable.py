@@ -14,6 +14,7 @@ from ..graph.extracted_calls import Checkpointed, CustomFunction
 from ..graph.node_targets import name_of
 from ..graph.overlapping_writes import as_strided_of_inputs
 from ..graph.supported import inner_nodes, is_opaque, line_of
+from ..graph.wrappers import has_wrappers
 
 # The host waits for a value, or a size depends on one.
 WAITS = (
@@ -45,6 +46,8 @@ def check_recordable(gm: torch.fx.GraphModule, report: Reporter, require: bool) 
 
 def reason_not_recordable(gm: torch.fx.GraphModule) -> str:
     """Why a graph cannot be recorded; "" if no reason is known before it is tried."""
+    if has_wrappers(gm):
+        return "its tensors are wrapper subclasses, which run Python"
     for node in gm.graph.nodes:
         if node.op == "placeholder":
             reason = input_reason(node)

@@ -8,6 +8,7 @@ import torch
 import torch.nn.functional as F
 from framejit import events
 from torch.testing._internal.two_tensor import TwoTensor
+from torch.utils._python_dispatch import TorchDispatchMode
 
 from ...semantics.harness import capture_events, strict_compile, vec
 from .wrappers import Int8Weight, Tagged, nested_pair, pair, visible
@@ -152,6 +153,37 @@ def test_programs_are_one_graph(program, grad, backend):
 @pytest.mark.parametrize("program", [pointwise, products, inner_tensors], ids=lambda f: f.__name__)
 def test_wrappers_of_wrappers(program, backend):
     check(program, lambda: (nested_pair(4, 4), nested_pair(4, 4)), backend)
+
+
+def test_a_backend_that_cannot_take_wrappers_runs_them_as_captured():
+    handle = check(pointwise, lambda: (pair(4, 4), pair(4, 4)), "torchscript")
+    assert "torch.jit does not trace wrapper subclasses" in str(handle.framejit.explain())
+
+
+def test_the_default_backend_chooses_for_the_inner_graph():
+    handle = check(looped, lambda: (pair(64, 64), pair(64, 64)), "autotune")
+    assert "measured (" in str(handle.framejit.explain())
+
+
+class Counting(Tagged):
+    """Counts its operators."""
+
+    calls: list = []
+
+    @classmethod
+    def __torch_dispatch__(cls, func, types, args, kwargs=None):
+        cls.calls.append(func)
+        return super().__torch_dispatch__(func, types, args, kwargs)
+
+
+@pytest.mark.parametrize("backend", ("aot_eager", "native"))
+def test_compiled_calls_run_no_operator_of_the_class(backend):
+    handle = compiled(lambda t: (t.sin() + 1) * t, backend)
+    handle(Counting(vec(3), 2))
+    assert Counting.calls
+    Counting.calls.clear()
+    assert torch.equal(handle(Counting(vec(3), 2)).inner, handle(Counting(vec(3), 2)).inner)
+    assert Counting.calls == []
 
 
 # constructors, writes, and what breaks
@@ -448,3 +480,35 @@ def test_other_sizes_than_those_of_the_inner_tensors():
         weight = Int8Weight.quantize(vec(rows, 8))
         assert_same(F.linear(vec(2, 8), weight), handle(weight, vec(2, 8)))
     assert handle.framejit.compiles == 2
+
+
+# modes around the call
+
+
+class Noting(TorchDispatchMode):
+    """Notes the operators that it sees."""
+
+    def __init__(self):
+        super().__init__()
+        self.seen = []
+
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        self.seen.append(str(func))
+        return func(*args, **kwargs or {})
+
+
+@pytest.mark.parametrize("backend", ("eager", "native"))
+@pytest.mark.parametrize("compiled_before", [False, True])
+def test_a_mode_around_the_call_sees_the_operators(compiled_before, backend):
+    def step(x):
+        return x.sin() * 2 + 1
+
+    handle = compiled(step, backend)
+    if compiled_before:
+        handle(pair(3))
+    seen = []
+    for function in (step, handle):
+        with Noting() as mode:
+            function(pair(3))
+        seen.append(mode.seen)
+    assert seen[0] == seen[1] and "aten.sin.default" in seen[0]

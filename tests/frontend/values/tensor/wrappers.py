@@ -34,6 +34,9 @@ class Int8Weight(torch.Tensor):
     def bits(self):
         return self.stored.element_size() * 8
 
+    def __repr__(self):
+        return f"Int8Weight({self.stored}, {self.scale})"
+
     def __tensor_flatten__(self):
         return ["stored", "scale"], self.dtype
 
@@ -67,6 +70,9 @@ class Tagged(torch.Tensor):
 
     def __init__(self, inner, factor):
         self.inner, self.factor = inner, factor
+
+    def __repr__(self):
+        return f"Tagged({self.inner}, {self.factor})"
 
     def __tensor_flatten__(self):
         return ["inner"], {"factor": self.factor}
