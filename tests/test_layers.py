@@ -171,6 +171,7 @@ STATE = {
     },
     "backends/graph/extracted_calls.py": {"_numbers": "counter"},
     "backends/graph/opaque_call.py": {"_numbers": "counter"},
+    "backends/graph/tensor_hooks.py": {"_numbers": "counter"},
     "backends/native/lower/pointwise.py": {"POINTWISE": "registry"},
     "backends/native/lower/registry.py": {"LOWERINGS": "registry"},
     "backends/native/toolchain/load_triton.py": {"_loaded": "cache"},
