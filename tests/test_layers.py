@@ -170,6 +170,7 @@ STATE = {
         "_streams": "side stream of each device",
     },
     "backends/graph/extracted_calls.py": {"_numbers": "counter"},
+    "backends/graph/generators.py": {"_numbers": "counter"},
     "backends/graph/opaque_call.py": {"_numbers": "counter"},
     "backends/graph/tensor_hooks.py": {"_numbers": "counter"},
     "backends/native/lower/pointwise.py": {"POINTWISE": "registry"},

@@ -15,6 +15,7 @@ from ..autograd.split_graph import CannotSplit, SubgraphSequence, make_subgraphs
 from ..registry import Backend
 from .backward_hooks import is_set_up
 from .extracted_calls import HigherOrderCall
+from .generators import DrawFrom
 from .memory import is_strided
 from .mutations import is_written
 from .node_targets import name_of
@@ -48,7 +49,8 @@ def stays_uncompiled(node: torch.fx.Node) -> bool:
 
 def is_never_compiled(node: torch.fx.Node) -> bool:
     """Whether no backend can compile a node."""
-    return is_set_up(node) or isinstance(node.target, OpaqueNode | RegisterHook | RetainGrad)
+    kinds = OpaqueNode | RegisterHook | RetainGrad | DrawFrom
+    return is_set_up(node) or isinstance(node.target, kinds)
 
 
 def is_higher_order(node: torch.fx.Node) -> bool:

@@ -16,13 +16,14 @@ from torch._C._functorch import is_functorch_wrapped_tensor
 from torch._dispatch.python import enable_python_dispatcher
 from torch._subclasses import fake_tensor
 
+from ...backends.graph.generators import NO_GENERATOR, DrawFrom
 from ...backends.graph.gradient_history import note_history
 from ...backends.graph.mutations import is_written
 from ...backends.graph.node_targets import RECURRENT_OPERATORS
 from ...backends.graph.runtime_errors import may_draw, named_as_random
 from ...errors import GraphBreak
 from ...guards.guard import Kind, TensorSpec
-from ...guards.source import Source
+from ...guards.source import AttrSource, Source
 from ..values.base import Value
 from ..values.constant import LITERAL_TYPES, Constant
 from ..values.containers.mapping import DictValue
@@ -117,6 +118,27 @@ class NumberInput:
         return self.value.sym
 
 
+@dataclass(frozen=True)
+class GeneratorInput:
+    """A torch.Generator of the program's that is an input of the graph."""
+
+    node: torch.fx.Node
+    source: Source
+    real: torch.Generator
+    is_mutated: bool = False
+
+    @property
+    def value(self) -> GeneratorInput:
+        return self
+
+    def python_type(self) -> type:
+        return torch.Generator
+
+    @property
+    def example(self) -> torch.Generator:
+        return self.real
+
+
 class GraphBuilder:
     """Builds a torch.fx.Graph from calls on values, and runs each call on fake tensors."""
 
@@ -124,7 +146,7 @@ class GraphBuilder:
         self.tx = tx
         self.graph = torch.fx.Graph()
         self.fake_mode = fake_mode
-        self.inputs: list[GraphInput | NumberInput] = []
+        self.inputs: list[GraphInput | NumberInput | GeneratorInput] = []
         self.sizes: dict[Source, tuple[int, ...]] = {}  # of the tensors whose sizes may vary
         self.nodes: list[torch.fx.Node] = []
         self._by_object: dict[int, TensorValue] = {}
@@ -255,11 +277,28 @@ class GraphBuilder:
         node.meta["example_value"] = result
         return node
 
+    def _generator_input(self, value: Value) -> torch.fx.Node:
+        """The placeholder of a torch.Generator that existed before the frame."""
+        real = self.tx.objects.real_object(value)
+        if value.source is None or type(real) is not torch.Generator:
+            raise value.unsupported_use("as an argument of a torch function")
+        for item in self.inputs:
+            if isinstance(item, GeneratorInput) and item.source == value.source:
+                return item.node
+        device = AttrSource(value.source, "device")
+        self.tx.guards.add(value.source, Kind.TYPE, torch.Generator)
+        self.tx.guards.add(device, Kind.EQUALS, real.device)
+        node = self._placeholder(value.source, real)
+        self.inputs.append(GeneratorInput(node, value.source, real))
+        return node
+
     # calls
 
     def call(self, kind: str, target: Any, args: list[Value], kwargs: dict[str, Value]) -> Value:
         """Adds `target(*args, **kwargs)` ("call_function") or `args[0].target(...)` ("call_method")
         to the graph."""
+        if self._is_generator(kwargs.get("generator")) and not isinstance(target, DrawFrom):
+            return self.call("call_function", DrawFrom(kind, target), args, kwargs)
         data = args[2:] if target is operator.setitem else args if target in TYPED_BY_DATA else ()
         if any(
             map(self._holds_numpys, (*data, *(kwargs.values() if target in TYPED_BY_DATA else ())))
@@ -301,6 +340,9 @@ class GraphBuilder:
         if self.tx.symbols.exist:
             self.tx.symbols.shapes.bind(node, result)
         return self._value(node, result)
+
+    def _is_generator(self, value: Value | None) -> bool:
+        return value is not None and self.tx.look(value).python_type() is torch.Generator
 
     def _varying_floats(self, operands: list[Value]) -> list[SymbolicNumber]:
         """The floats among an operator's operands that vary."""
@@ -511,6 +553,8 @@ class GraphBuilder:
             raise value.unsupported_use("as an argument")
         if isinstance(value, TensorObject):
             raise InstanceMet
+        if value.python_type() is torch.Generator:
+            return self._generator_input(value), NO_GENERATOR
         if isinstance(value, DictValue):
             named = {key.constant(): self.argument(item) for key, item in value.pairs(self.tx)}
             return {k: pair[0] for k, pair in named.items()}, {
