@@ -175,7 +175,12 @@ def with_fallback(
     nodes = request.captured.nodes
     random = request.seed is not None or draws_random_numbers(nodes)
     mutated = [position for position, node in enumerate(request.inputs) if node.meta["mutated"]]
-    if not (random or mutated or any(map(switches_modes, nodes))):
+    generators = [
+        position
+        for position, node in enumerate(request.inputs)
+        if isinstance(node.meta["example_value"], torch.Generator)
+    ]
+    if not (random or mutated or generators or any(map(switches_modes, nodes))):
         if compiled is forward:
             return compiled
         return fall_back_to_eager(compiled, forward, backend)
@@ -186,7 +191,15 @@ def with_fallback(
     )
     reaches = any(name_of_node(node) in REACHES for node in nodes)
     return RestoringGraph(
-        compiled, forward, backend, random, mutated, keeps, autocast_devices(request), reaches
+        compiled,
+        forward,
+        backend,
+        random,
+        mutated,
+        keeps,
+        autocast_devices(request),
+        reaches,
+        generators,
     )
 
 
@@ -242,6 +255,8 @@ class ExpectingGraph:
 def as_record(item: Any) -> Input:
     """An input of a graph as a record."""
     example, name = item.example, item.source.name
+    if isinstance(example, torch.Generator):
+        return Input(name, "Generator", (), str(example.device))
     if not isinstance(example, torch.Tensor):
         return Input(
             name, "float" if isinstance(example, float | torch.SymFloat) else "int", (), ""

@@ -74,16 +74,17 @@ def modes_kept(devices: Sequence[str]) -> Iterator[None]:
 
 
 class RestoringGraph:
-    """Runs a graph. If it raises, restores grad mode, autocast on `devices`, the generators, and
-    written inputs (whole storages if the graph `reaches` beyond its inputs). Then the captured
-    graph runs, now and in later calls; if it raises too, Rerun tells that the frame can start over.
-    Inputs are saved only where an operator after a write may raise; for unforeseeable failures (no
-    memory) after a write, the error itself is raised."""
+    """Runs a graph. If it raises, restores grad mode, autocast on `devices`, torch's generators,
+    those at the positions `generators` of the inputs, and written inputs (whole storages if the
+    graph `reaches` beyond its inputs). Then the captured graph runs, now and in later calls; if it
+    raises too, Rerun tells that the frame can start over. Inputs are saved only where an operator
+    after a write may raise; for unforeseeable failures (no memory) after a write, the error itself
+    is raised."""
 
     def __init__(
         self, compiled: Callable[..., Any], forward: Callable[..., Any], backend: str, random: bool,
         mutated: Sequence[int], keeps: bool,
-        devices: Iterable[str], reaches: bool,
+        devices: Iterable[str], reaches: bool, generators: Iterable[int] = (),
     ) -> None:  # fmt: skip
         self.compiled, self.forward, self.backend = compiled, forward, backend
         self.random = random
@@ -91,12 +92,14 @@ class RestoringGraph:
         self.keeps = keeps
         self.devices = tuple(devices)
         self.reaches = reaches
+        self.generators = tuple(generators)
 
     def __call__(self, *args: Any) -> Any:
         grad, level = torch.is_grad_enabled(), torch._C._functorch.maybe_current_level() or 0
         autocasts = Autocasts(self.devices) if self.devices else None
         state = torch.get_rng_state() if self.random else None
         cuda = torch.cuda.get_rng_state() if self.random and torch.cuda.is_initialized() else None
+        drawn = [(args[at], args[at].get_state()) for at in self.generators]
         written = [args[position] for position in self.mutated]
         versions = [version(tensor) for tensor in written]
         kept = [KeptTensor(tensor, self.reaches) for tensor in written] if self.keeps else []
@@ -118,6 +121,8 @@ class RestoringGraph:
                 torch.set_rng_state(state)
             if cuda is not None:
                 torch.cuda.set_rng_state(cuda)
+            for generator, before in drawn:
+                generator.set_state(before)
             for item in kept:  # not all writes are counted
                 item.restore()
             return self.run_captured_graph(error, args)

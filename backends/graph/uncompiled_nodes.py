@@ -1,5 +1,5 @@
 """Nodes that run as captured, between the subgraphs that a backend compiles: those that set
-backward hooks up, calls of opaque functions, and calls of higher-order operators for a backend that
+hooks up, calls of opaque functions, and calls of higher-order operators for a backend that
 does not take them."""
 
 from __future__ import annotations
@@ -15,10 +15,12 @@ from ..autograd.split_graph import CannotSplit, SubgraphSequence, make_subgraphs
 from ..registry import Backend
 from .backward_hooks import is_set_up
 from .extracted_calls import HigherOrderCall
+from .generators import DrawFrom
 from .memory import is_strided
 from .mutations import is_written
 from .node_targets import name_of
 from .opaque_call import OpaqueNode
+from .tensor_hooks import RegisterHook, RetainGrad
 
 Build = Callable[[torch.fx.GraphModule, list[Any]], Callable[..., Any]]
 Choice = Callable[[torch.fx.Node], bool]
@@ -47,7 +49,8 @@ def stays_uncompiled(node: torch.fx.Node) -> bool:
 
 def is_never_compiled(node: torch.fx.Node) -> bool:
     """Whether no backend can compile a node."""
-    return is_set_up(node) or isinstance(node.target, OpaqueNode)
+    kinds = OpaqueNode | RegisterHook | RetainGrad | DrawFrom
+    return is_set_up(node) or isinstance(node.target, kinds)
 
 
 def is_higher_order(node: torch.fx.Node) -> bool:

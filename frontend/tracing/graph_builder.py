@@ -16,6 +16,7 @@ from torch._C._functorch import is_functorch_wrapped_tensor
 from torch._dispatch.python import enable_python_dispatcher
 from torch._subclasses import fake_tensor
 
+from ...backends.graph.generators import NO_GENERATOR, DrawFrom
 from ...backends.graph.gradient_history import note_history
 from ...backends.graph.memory import memory_of, plain_memory_at
 from ...backends.graph.mutations import is_written, may_write, written_nodes
@@ -121,6 +122,27 @@ class NumberInput:
         return self.value.sym
 
 
+@dataclass(frozen=True)
+class GeneratorInput:
+    """A torch.Generator of the program's that is an input of the graph."""
+
+    node: torch.fx.Node
+    source: Source
+    real: torch.Generator
+    is_mutated: bool = False
+
+    @property
+    def value(self) -> GeneratorInput:
+        return self
+
+    def python_type(self) -> type:
+        return torch.Generator
+
+    @property
+    def example(self) -> torch.Generator:
+        return self.real
+
+
 class GraphBuilder:
     """Builds a torch.fx.Graph from calls on values, and runs each call on fake tensors."""
 
@@ -128,7 +150,7 @@ class GraphBuilder:
         self.tx = tx
         self.graph = torch.fx.Graph()
         self.fake_mode = fake_mode
-        self.inputs: list[GraphInput | NumberInput] = []
+        self.inputs: list[GraphInput | NumberInput | GeneratorInput] = []
         self.sizes: dict[Source, tuple[int, ...]] = {}  # of the tensors whose sizes may vary
         self.nodes: list[torch.fx.Node] = []
         self._by_object: dict[int, TensorValue] = {}
@@ -325,11 +347,28 @@ class GraphBuilder:
         self.wrapper_memory |= {memory_of(inner) for inner in inner_tensors(fake)}
         return WrapperTensor(node, fake, source, type(fake), real)
 
+    def _generator_input(self, value: Value) -> torch.fx.Node:
+        """The placeholder of a torch.Generator that existed before the frame."""
+        real = self.tx.objects.real_object(value)
+        if value.source is None or type(real) is not torch.Generator:
+            raise value.unsupported_use("as an argument of a torch function")
+        for item in self.inputs:
+            if isinstance(item, GeneratorInput) and item.source == value.source:
+                return item.node
+        device = AttrSource(value.source, "device")
+        self.tx.guards.add(value.source, Kind.TYPE, torch.Generator)
+        self.tx.guards.add(device, Kind.EQUALS, real.device)
+        node = self._placeholder(value.source, real)
+        self.inputs.append(GeneratorInput(node, value.source, real))
+        return node
+
     # calls
 
     def call(self, kind: str, target: Any, args: list[Value], kwargs: dict[str, Value]) -> Value:
         """Adds `target(*args, **kwargs)` ("call_function") or `args[0].target(...)` ("call_method")
         to the graph."""
+        if self._is_generator(kwargs.get("generator")) and not isinstance(target, DrawFrom):
+            return self.call("call_function", DrawFrom(kind, target), args, kwargs)
         data = args[2:] if target is operator.setitem else args if target in TYPED_BY_DATA else ()
         if any(
             map(self._holds_numpys, (*data, *(kwargs.values() if target in TYPED_BY_DATA else ())))
@@ -382,6 +421,9 @@ class GraphBuilder:
             fake = target.meta["example_value"]
             if memory in self.wrapper_memory and not is_captured_wrapper(type(fake)):
                 raise GraphBreak("subclass", f"{_target_name(node.target)} on an inner tensor")
+
+    def _is_generator(self, value: Value | None) -> bool:
+        return value is not None and self.tx.look(value).python_type() is torch.Generator
 
     def _varying_floats(self, operands: list[Value]) -> list[SymbolicNumber]:
         """The floats among an operator's operands that vary."""
@@ -590,6 +632,8 @@ class GraphBuilder:
             raise value.unsupported_use("as an argument")
         if isinstance(value, TensorObject):
             raise InstanceMet
+        if value.python_type() is torch.Generator:
+            return self._generator_input(value), NO_GENERATOR
         if isinstance(value, DictValue):
             named = {key.constant(): self.argument(item) for key, item in value.pairs(self.tx)}
             return {k: pair[0] for k, pair in named.items()}, {

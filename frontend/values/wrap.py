@@ -46,7 +46,7 @@ from .objects import (  # noqa: F401
 from .objects.frozen_object import wrap_frozen
 from .objects.user_object import wrap_object
 from .registry import wrap_rule
-from .tensor import existing_tensor, symbolic_number  # noqa: F401
+from .tensor import existing_tensor, hook_on_tensor, symbolic_number  # noqa: F401
 
 if TYPE_CHECKING:
     from .context import TraceContext

@@ -9,6 +9,7 @@ from torch.nn.modules._functions import BackwardHookFunction
 from torch.utils.hooks import BackwardHook
 
 from ....backends.graph.backward_hooks import is_set_up
+from ....backends.graph.tensor_hooks import RegisterHook
 from ....errors import GraphBreak
 from ....torch_compat import AUTOGRAD_FUNCTION, FUNCTION_APPLY, SWITCHED_OFF
 from ..base import Value
@@ -45,8 +46,6 @@ def setup_output_hook(tx: TraceContext, self: Value, args: Value) -> Value:
 
 @models(torch.autograd.grad)
 def grad(tx: TraceContext, *args: Value, **kwargs: Value) -> Value:
-    if any(map(is_set_up, tx.graph.nodes)):
-        raise GraphBreak(
-            "unknown-call", "torch.autograd.grad() behind a module with backward hooks"
-        )
+    if any(is_set_up(node) or isinstance(node.target, RegisterHook) for node in tx.graph.nodes):
+        raise GraphBreak("unknown-call", "torch.autograd.grad() behind a hook")
     return tx.graph.call("call_function", torch.autograd.grad, list(args), kwargs)

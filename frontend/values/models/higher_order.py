@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 import torch.fx
 from torch._C import DispatchKey
+from torch._C._functorch import TransformType
 from torch._ops import HigherOrderOperator
 
 from ....backends.graph.extracted_calls import HigherOrderCall, Operand, WhileLoopCall
@@ -69,6 +70,8 @@ def call(tx: TraceContext, operator: Value, *args: Value, **kwargs: Value) -> Va
     handler = OPERATORS.get(name)
     if handler is None or kwargs:
         raise GraphBreak("unknown-call", f"the higher-order operator {name or operator.describe()}")
+    if handler is not associative_scan and is_under_a_derivative():
+        raise GraphBreak("unknown-call", f"{name} inside torch.func.grad, vjp or jvp")
     try:
         return handler(tx, real, *args)
     except GraphBreak as stop:
@@ -76,6 +79,13 @@ def call(tx: TraceContext, operator: Value, *args: Value, **kwargs: Value) -> Va
         if tx.frames.root_globals().get("__name__") in CALLERS:
             raise SkipFrame(stop.sentence) from stop
         raise
+
+
+def is_under_a_derivative() -> bool:
+    """Whether a level of torch.func is open that differentiates: torch refuses most operators
+    there."""
+    levels = torch._C._functorch.get_interpreter_stack() or ()
+    return any(level.key() != TransformType.Vmap for level in levels)
 
 
 def call_node(
@@ -105,6 +115,8 @@ def torch_cond(
     tx: TraceContext, pred: Value, true_fn: Value, false_fn: Value, operands: Value | None = None
 ) -> Value:
     given = tx.make.tuple_of([]) if operands is None else operands
+    if is_under_a_derivative():
+        raise GraphBreak("unknown-call", "torch.cond inside torch.func.grad, vjp or jvp")
     return cond(tx, torch.ops.higher_order.cond, pred, true_fn, false_fn, given)
 
 

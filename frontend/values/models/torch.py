@@ -307,7 +307,7 @@ for _name in ("bool", "int", "float", "index"):
 
 
 @method(torch.Tensor, "data_ptr", "untyped_storage", "storage", "__array__", "__dlpack__")
-@method(torch.Tensor, "register_hook", "register_post_accumulate_grad_hook")
+@method(torch.Tensor, "register_post_accumulate_grad_hook")
 def tensor_memory(tx: TraceContext, self: TensorValue, *args: Value, **kwargs: Value) -> Value:
     raise self.unsupported_use("memory or hooks")
 
@@ -402,7 +402,7 @@ def foreach_addcdiv(
 @method(torch.Tensor, "set_", "resize_", "resize_as_", "t_", "transpose_", "squeeze_", "unsqueeze_",
 "swapaxes_",
         "swapdims_", "as_strided_", "swap_tensors", "share_memory_", "rename_", "detach_",
-        "apply_", "map_", "retain_grad")  # fmt: skip
+        "apply_", "map_")  # fmt: skip
 def tensor_metadata(tx: TraceContext, self: TensorValue, *args: Value, **kwargs: Value) -> Value:
     raise GraphBreak("unsupported-mutation", f"of the metadata of {self.describe()}")
 

@@ -209,6 +209,33 @@ def test_sizes_that_differ_run_in_python():
     torch.testing.assert_close(step(-vec(3)), vec(3).cos() + 1)
 
 
+def test_under_vmap():
+    def fn(x):
+        def row(r):
+            return torch.cond(r.sum() > 1, lambda a: a * 2, lambda a: a - 1, (r,))
+
+        return torch.func.vmap(row)(x)
+
+    check(fn, vec(3, 3))
+
+
+def test_under_a_derivative_python_makes_the_call():
+    def fn(x):
+        def loss(r):
+            return torch.cond(r.sum() > 0, lambda a: (a * 2).sum(), lambda a: a.sum() * 3, (r,))
+
+        return torch.func.grad(loss)(x)
+
+    def outcome(function):
+        torch._dynamo.reset()
+        try:
+            return function(vec(3)).tolist()
+        except Exception as error:
+            return type(error)
+
+    assert outcome(fn) == outcome(framejit.compile(fn, backend="eager"))
+
+
 def test_the_operator_itself():
     def fn(x):
         return cond_op(x.sum() > 0, lambda a: (a.sin(),), lambda a: (a.cos(),), (x,))[0] + 1
