@@ -40,6 +40,7 @@ from .fuse.in_place import reuse_memory
 from .fuse.split import split_long_rows
 from .ir.ir import AnyKernel, Bound, Call, Program, with_buffers, writes
 from .ir.patterns import Patterns
+from .large_norms import LARGE_NORMS
 from .lower.build import lower
 from .lower.lowerings import LOWERINGS
 from .mixed_norms import MIXED_NORMS
@@ -78,7 +79,7 @@ def decompositions() -> dict[Any, Callable[..., Any]]:
         for operator, rule in known
         if operator not in LOWERINGS and not any(word in str(operator) for word in WHOLE)
     }
-    return made | MIXED_NORMS
+    return made | MIXED_NORMS | LARGE_NORMS
 
 
 @dataclass

@@ -166,6 +166,8 @@ def scatter_reduce(
 def scatter_number(
     build: Builder, node: torch.fx.Node, x: View, dim: int, positions: View, value: Any
 ) -> View:
+    if isinstance(value, float) and not x.dtype.is_floating_point:
+        raise Unsupported("a number of another kind")
     number = const(value, x.dtype)
     return scatter_along(build, node, "set", x, dim, positions, lambda at: number)
 

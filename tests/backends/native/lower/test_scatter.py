@@ -288,8 +288,11 @@ def test_equal_checks_are_made_once(reports):
 
 
 @pytest.mark.gpu
-@pytest.mark.parametrize("dtype", [torch.float32, torch.int64], ids=str)
-@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize(
+    ("name", "dtype"),
+    [(name, torch.float32) for name in CASES]
+    + [(name, torch.int64) for name in ("index_add", "scatter_add", "index_put of elements")],
+)
 def test_on_a_gpu(name, dtype):
     case = CASES[name]
     given = [(one.to(dtype) if one.is_floating_point() else one).cuda() for one in case.inputs]
