@@ -22,6 +22,7 @@ from . import api
 BACKENDS = {"onnxrt": "onnxruntime", "aot_eager_decomp_partition": "aot_eager"}
 # options of inductor that are a mode here
 MODES = {"triton.cudagraphs": "reduce-overhead", "max_autotune": "max-autotune"}
+STANCES = ("default", "force_eager", "eager_on_recompile", "fail_on_recompile")
 # Modules of torch that pass functions of their own to torch.compile keep that.
 TORCHS_OWN = ("torch.", "functorch.")
 
@@ -58,7 +59,8 @@ _originals: dict[tuple[Any, str], Any] = {}  # what install() has replaced
 
 def install(**defaults: Any) -> Installation:
     """Makes torch.compile, torch.compiler.compile and Module.compile mean framejit.compile, and
-    torch.compiler.reset forget framejit's code too. Returns a handle that undoes it.
+    torch.compiler.reset and set_stance hold for framejit's code too. Returns a handle that undoes
+    it.
 
     What torch's own modules pass to torch.compile, functions compiled before, and programs that
     import the name `compile` from torch before this call keep torch's compiler. An argument of
@@ -78,6 +80,7 @@ def install(**defaults: Any) -> Installation:
         _replace(torch, "compile", compile_instead)
         _replace(torch.compiler, "compile", compile_instead)
         _replace(torch.compiler, "reset", reset_both)
+        _replace(torch.compiler, "set_stance", set_both_stances)
         _replace(torch.nn.Module, "compile", compile_module_instead)
     return made
 
@@ -130,6 +133,28 @@ def reset_both() -> None:
     """torch.compiler.reset, while installed."""
     api.reset()
     _originals[torch.compiler, "reset"]()
+
+
+class set_both_stances:  # a function to its users, as torch's is
+    """torch.compiler.set_stance, while installed: also sets framejit's stance. Those that only
+    torch has count as "default"."""
+
+    def __init__(self, stance: str = "default", **more: Any) -> None:
+        original = _originals[torch.compiler, "set_stance"]
+        self._torchs = original(stance, **more)
+        self._ours = api.set_stance(stance if stance in STANCES else "default")
+
+    def __enter__(self) -> None:
+        self._torchs.__enter__()
+        self._ours.__enter__()
+
+    def __exit__(self, *exc: Any) -> None:
+        self._ours.__exit__(*exc)
+        self._torchs.__exit__(*exc)
+
+    def __call__(self, function: Callable[..., Any]) -> Callable[..., Any]:
+        decorated: Callable[..., Any] = self._torchs(self._ours(function))
+        return decorated
 
 
 def arguments_for(asked: dict[str, Any]) -> dict[str, Any]:

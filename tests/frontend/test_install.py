@@ -13,7 +13,8 @@ import torch
 from framejit import errors
 
 ORIGINALS = (
-    torch.compile, torch.compiler.compile, torch.compiler.reset, torch.nn.Module.compile,
+    torch.compile, torch.compiler.compile, torch.compiler.reset, torch.compiler.set_stance,
+    torch.nn.Module.compile,
 )  # fmt: skip
 
 
@@ -22,6 +23,7 @@ def now():
         torch.compile,
         torch.compiler.compile,
         torch.compiler.reset,
+        torch.compiler.set_stance,
         torch.nn.Module.compile,
     )
 
@@ -170,6 +172,26 @@ def test_a_reset_forgets_both():
         torch.compiler.reset()
         step(torch.ones(3))
     assert step.framejit.compiles == 2
+
+
+def test_a_stance_holds_for_both():
+    with framejit.install(backend="eager"):
+        step = torch.compile(sine)
+        with torch.compiler.set_stance("force_eager"):
+            step(torch.ones(3))
+            assert step.framejit.compiles == 0
+        step(torch.ones(3))
+        assert step.framejit.compiles == 1
+
+        @torch.compiler.set_stance("fail_on_recompile")
+        def call_with_another_size():
+            return step(torch.ones(4))
+
+        with pytest.raises(framejit.RecompileError):
+            call_with_another_size()
+        with torch.compiler.set_stance("eager_then_compile"):
+            step(torch.ones(4))
+        assert step.framejit.compiles == 2
 
 
 @pytest.mark.parametrize("value, expected", [("1", "True"), ("0", "False")])
