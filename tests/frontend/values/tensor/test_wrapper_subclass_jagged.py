@@ -61,7 +61,8 @@ def test_one_graph_for_several_batches(program, grad, backend):
         wanted = outcome(program, (jagged(lengths, grad),), grad)
         assert_same(wanted, outcome(handle, (jagged(lengths, grad),), grad))
     assert not handle.framejit.explain().breaks
-    assert handle.framejit.compiles == 3  # other rows, then another number of sequences
+    # other rows, then another number of sequences; torch 2.11 has the second symbol at once
+    assert handle.framejit.compiles <= 3
 
 
 def reduced(x):
