@@ -29,6 +29,7 @@ from torch.fx.experimental.symbolic_shapes import (
     ShapeEnv,
     StatelessSymbolicContext,
     compute_unbacked_bindings,
+    free_unbacked_symbols,
 )
 from torch.utils._sympy.interp import sympy_interp
 from torch.utils._sympy.numbers import int_oo
@@ -259,6 +260,11 @@ class Shapes:
             return
         if fresh:
             node.meta["unbacked_bindings"] = fresh
+
+    @staticmethod
+    def depends_on_values(fake: torch.Tensor) -> bool:
+        """Whether a size of a tensor is known only while the graph runs."""
+        return bool(free_unbacked_symbols(fake))
 
     def measure(self, tensor: TensorValue) -> None:
         """Makes a tensor of the graph the source where symbols are found that are its sizes and are

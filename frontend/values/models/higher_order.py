@@ -298,6 +298,15 @@ def mark_static(tx: TraceContext, tensor: Value, dim: Value) -> Value:
     return Constant(None)
 
 
+@models(("torch.fx.experimental.symbolic_shapes", "has_free_unbacked_symbols"))
+def has_free_unbacked_symbols(tx: TraceContext, tensor: Value) -> Value:
+    """Whether a size of a tensor depends on values, which flex_attention asks."""
+    tensor = tx.look(tensor)
+    if not isinstance(tensor, TensorValue):
+        raise GraphBreak("unknown-call", "torch.fx's has_free_unbacked_symbols")
+    return Constant(tx.symbols.exist and tx.symbols.shapes.depends_on_values(tensor.fake))
+
+
 def indexing_by_tensors() -> Any:
     """The mode in which torch runs score_mod and mask_mod: `bias[h]` takes a tensor as an index."""
     module = importlib.import_module("torch._dynamo._trace_wrapped_higher_order_op")
