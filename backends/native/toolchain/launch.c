@@ -70,11 +70,11 @@ run(PyObject *module, PyObject *const *arguments, Py_ssize_t count)
 
 /* What is outside leaves a sign: neither an early end nor a comparison keeps the loops from
  * becoming vector instructions. */
-#define SIGNS(TYPE)                                                                                \
-    {                                                                                              \
-        const TYPE *x = (const TYPE *)(intptr_t)words[0];                                          \
-        for (int64_t i = 0; i < count; i++)                                                        \
-            signs |= ((uint64_t)(int64_t)x[i] - low) | (last - (uint64_t)(int64_t)x[i]);           \
+#define SIGNS(TYPE)                                                                      \
+    {                                                                                    \
+        const TYPE *x = (const TYPE *)(intptr_t)words[0];                                \
+        for (int64_t i = 0; i < count; i++)                                              \
+            signs |= ((uint64_t)(int64_t)x[i] - low) | (last - (uint64_t)(int64_t)x[i]); \
     }
 
 static PyObject *
