@@ -119,6 +119,7 @@ class SymbolicShapes(Protocol):
         function: Callable[..., Any] | None = None,
         operands: tuple[Value, ...] = (),
     ) -> Value: ...
+    def depends_on_values(self, fake: torch.Tensor) -> bool: ...
 
 
 class KnownVariation(Protocol):
