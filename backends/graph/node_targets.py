@@ -38,12 +38,12 @@ def is_users(node: torch.fx.Node) -> bool:
     return isinstance(owner, type) and issubclass(owner, torch.autograd.Function)
 
 
-def inner_nodes(node: torch.fx.Node) -> Iterator[torch.fx.Node]:
+def subgraph_nodes(node: torch.fx.Node) -> Iterator[torch.fx.Node]:
     """The nodes of the graphs that a node passes to a higher-order operator, at all depths."""
     for inner in getattr(node.target, "subgraphs", ()):
         for other in inner.graph.nodes:
             yield other
-            yield from inner_nodes(other)
+            yield from subgraph_nodes(other)
 
 
 def is_foreign(node: torch.fx.Node) -> bool:
@@ -52,7 +52,7 @@ def is_foreign(node: torch.fx.Node) -> bool:
     if isinstance(node.target, type) and is_wrapper(node.target):
         return False
     if hasattr(node.target, "subgraphs"):
-        return any(map(is_foreign, inner_nodes(node)))
+        return any(map(is_foreign, subgraph_nodes(node)))
     home = (
         "torch"
         if isinstance(node.target, str)

@@ -11,7 +11,7 @@ import torch.fx
 
 from .memory import memory_at
 from .mutations import may_write, written_nodes
-from .node_targets import inner_nodes, is_foreign, is_users, name_of
+from .node_targets import is_foreign, is_users, name_of, subgraph_nodes
 
 # Words in an operator's name. INDEX: it raises for an integer out of range, on the CPU. (CUDA
 # reports it later, by an assertion.)
@@ -62,7 +62,7 @@ def may_raise(node: torch.fx.Node) -> bool:
     known = any(word in name for word in ALWAYS) or (
         any(word in name for word in INDEX) and takes_integers(node)
     )
-    inside = any(map(may_raise, inner_nodes(node)))
+    inside = any(map(may_raise, subgraph_nodes(node)))
     return known or inside or is_users(node) or is_foreign(node)
 
 
@@ -156,7 +156,7 @@ def may_draw(node: torch.fx.Node) -> bool:
 
 def _draws(node: torch.fx.Node) -> bool:
     if hasattr(node.target, "subgraphs"):
-        return any(map(_draws, inner_nodes(node)))
+        return any(map(_draws, subgraph_nodes(node)))
     return (
         node.op.startswith("call_") and named_as_random(name_of(node)) and not _drops_nothing(node)
     )
