@@ -12,6 +12,7 @@ import framejit
 import pytest
 import torch
 from framejit.backends import registry
+from framejit.frontend.runtime.shared_handles import shared_handles
 from framejit.options import config, strict
 
 
@@ -80,6 +81,12 @@ def _plain_defaults(tmp_path_factory):
         backend=backend, cache_dir=tmp_path_factory.getbasetemp() / "framejit_cache", progress=False
     ):
         yield
+
+
+@pytest.fixture(autouse=True)
+def _handles_are_shared_within_a_test_only(monkeypatch):
+    """A module that another test compiled, and that still lives, serves none of this one."""
+    monkeypatch.setattr(shared_handles, "_handles", {})
 
 
 @pytest.fixture
