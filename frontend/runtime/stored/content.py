@@ -61,17 +61,20 @@ def text_of_constant(constant: Any) -> str:
 
 
 def digest_of_class(cls: type) -> str:
-    """Of the class's functions and bases. What else it holds may change while a program runs, and
-    guards see it."""
+    """Of the class's functions, bases and slots. What else it holds may change while a program
+    runs, and guards see it."""
 
     def parts() -> Iterator[str]:
         yield name_of_class(cls)
         yield name_of_class(type(cls))
         if root_of(cls.__module__) in VERSIONED:
             return
+        yield f"{cls.__basicsize__} {cls.__dictoffset__}"
         for base in cls.__bases__:
             yield digest_of_class(base)
         for name, value in sorted(type.__dict__["__dict__"].__get__(cls).items()):
+            if isinstance(value, types.MemberDescriptorType):
+                yield name
             for function in functions_in(value):
                 yield name
                 yield digest_of_code(function.__code__)
