@@ -31,6 +31,7 @@ from ..values.constant import LITERAL_TYPES, Constant
 from ..values.containers.mapping import DictValue
 from ..values.containers.sequence import ListValue, Sequence, TupleValue
 from ..values.containers.slice import SliceValue
+from ..values.context import TraceContext
 from ..values.modes.mode_manager import MODE_SWITCHES
 from ..values.numpy.numpy_number import TYPED_BY_DATA, operand
 from ..values.objects.class_value import ClassValue
@@ -57,7 +58,6 @@ from .fake_tensors.torch_log import without_torch_log
 from .interpreter.outcome import Restart
 
 if TYPE_CHECKING:
-    from ..values.context import TraceContext
     from .trace import Trace
 
 LOST_HISTORY = (

@@ -18,9 +18,9 @@ from ...options import Options
 from ..pycode.call_completion import AS_IS, CallCompletion
 from ..pycode.instr import DecodedCode
 from ..pycode.passthrough import PassthroughFrame
-from .base import ObservedException, Value
 
 if TYPE_CHECKING:
+    from .base import ObservedException, Value
     from .containers.mapping import DictValue
     from .functions.function import FunctionValue
     from .iterators.generator import GeneratorValue

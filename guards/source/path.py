@@ -50,11 +50,13 @@ class Source:
     from the frame."""
 
     cost: ClassVar[int] = 200  # of the last step, in ns, roughly
+    written: ClassVar[str]  # a format of the source: the path as a person would write it
+    operation: ClassVar[str] = ""  # of the evaluator in C, where it takes nothing but the object
 
     @property
     def name(self) -> str:
         """The path as a person would write it."""
-        raise NotImplementedError
+        return self.written.format(self)
 
     @property
     def base(self) -> Source | None:
@@ -77,6 +79,8 @@ class Source:
 
     def encode(self) -> Encoded:
         """The last step for the evaluator in C; without an operation of its own it calls `read`."""
+        if self.operation:
+            return Encoded(self.operation)
         return Encoded("CALL", self.read, runs_python=True)
 
 

@@ -8,7 +8,7 @@ import enum
 import operator
 import types
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ....errors import GraphBreak
 from ....guards.source import AddressOf
@@ -22,6 +22,7 @@ from ..containers.range import RangeValue
 from ..containers.sequence import ListValue, Sequence, TupleValue
 from ..containers.set import SetValue
 from ..containers.slice import SliceValue
+from ..context import TraceContext
 from ..deferred_literal import DeferredRange, round_number, truncate
 from ..functions.function import FunctionValue
 from ..functions.method import MethodValue
@@ -41,10 +42,6 @@ from ..registry import method, model_of, models
 from ..tensor.symbolic_number import SymbolicNumber, calculate
 from ..tensor.tensor import TensorValue
 from .optimizers import extreme, is_in_step_with_numbers
-
-if TYPE_CHECKING:
-    from ..context import TraceContext
-
 
 # questions about objects
 

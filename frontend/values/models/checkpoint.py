@@ -3,20 +3,16 @@ checkpoint."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import torch
 from torch.utils import checkpoint
 
 from ....backends.graph.extracted_calls import Checkpointed, extract_subgraph
 from ....errors import GraphBreak
 from ..base import Value
+from ..context import TraceContext
 from ..registry import models
 from ..tensor.tensor import TensorValue
 from ..tensor.traced_call import interpret_without_effects, tensors_of
-
-if TYPE_CHECKING:
-    from ..context import TraceContext
 
 OPTIONS = ("preserve_rng_state", "debug", "early_stop")
 

@@ -6,7 +6,7 @@ from __future__ import annotations
 import functools
 import sys
 import warnings
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 
@@ -15,11 +15,9 @@ from ....guards.guard import Kind
 from ....guards.source import Source
 from ..base import ObservedException, Value
 from ..constant import LITERAL_TYPES, Constant, fold
+from ..context import TraceContext
 from ..deferred_literal import is_dynamic
 from ..functions.builtin_function import BuiltinValue
-
-if TYPE_CHECKING:
-    from ..context import TraceContext
 
 # Functions that do nothing but give a result; numpy.ufuncs are as harmless.
 FUNCTIONS = """abs all amax amin any around ceil clip cumsum dot floor isclose isscalar max mean
