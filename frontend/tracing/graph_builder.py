@@ -32,7 +32,7 @@ from ..values.containers.mapping import DictValue
 from ..values.containers.sequence import ListValue, Sequence, TupleValue
 from ..values.containers.slice import SliceValue
 from ..values.modes.mode_manager import MODE_SWITCHES
-from ..values.numpy.numpy_number import TYPED_BY_DATA, operand
+from ..values.numpy.numpy_number import TYPED_BY_DATA, VaryingScalar, operand
 from ..values.objects.class_value import ClassValue
 from ..values.tensor.dynamic_marks import Mark, marks_of
 from ..values.tensor.opaque_tensor import OpaqueTensor
@@ -449,7 +449,9 @@ class GraphBuilder:
         value = self.tx.look(value)
         if isinstance(value, Sequence):
             return any(map(self._holds_numpys, value.items))
-        return type(value) is Constant and type(value.object).__module__ == "numpy"
+        return isinstance(value, VaryingScalar) or (
+            type(value) is Constant and type(value.object).__module__ == "numpy"
+        )
 
     def _call_with_instances(
         self, kind: str, target: Any, args: list[Value], kwargs: dict[str, Value]
@@ -612,6 +614,8 @@ class GraphBuilder:
             return value.node, value.fake
         if isinstance(value, SymbolicNumber):
             return self.tx.symbols.shapes.node(value, self), value.sym
+        if isinstance(value, VaryingScalar):
+            return self.argument(value.number)
         if isinstance(value, Sequence):
             pairs = [self.argument(item) for item in value.items]
             make = list if value.cls is list else tuple
