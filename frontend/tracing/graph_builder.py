@@ -500,21 +500,15 @@ class GraphBuilder:
         value = self._by_fake[id(fake)] = TensorValue(node, fake)
         return value
 
-    def tensor_of(self, node: torch.fx.Node) -> TensorValue:
-        """The value of a node that is one tensor."""
-        value = self._by_fake.get(id(node.meta.get("example_value")))
-        if value is None:
-            raise GraphBreak(
-                "unsupported-value", f"the number {node.name}, which varies, in a subgraph"
-            )
-        return value
-
     def value_of(self, node: torch.fx.Node) -> Value:
         """The value of a node that is one tensor or one number."""
         example = node.meta.get("example_value")
         if isinstance(example, torch.SymInt | torch.SymFloat | torch.SymBool):
             return self.tx.symbols.shapes.number(example, node=node)
-        return self.tensor_of(node)
+        value = self._by_fake.get(id(example))
+        if value is None:
+            raise GraphBreak("unsupported-value", f"{node.name}, which is no tensor, in a subgraph")
+        return value
 
     def _run(self, kind: str, target: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
         asking, start = (
