@@ -34,6 +34,7 @@ from ..iterators.iterator import (
     ReversedItems,
     Zip,
 )
+from ..numpy.numpy_number import VaryingScalar
 from ..objects.class_value import ClassValue
 from ..objects.mro import lookup
 from ..objects.user_object import UserObject
@@ -309,11 +310,12 @@ def _number(cls: type, name: str) -> Callable[..., Value]:
             found = args[0].special(tx, name)
             if found is not None:
                 return check_result_type(found.call(tx, [], {}), cls, name)
-        if len(args) == 1 and isinstance(args[0], SymbolicNumber):
+        if len(args) == 1 and isinstance(args[0], SymbolicNumber | VaryingScalar):
+            number = args[0].number if isinstance(args[0], VaryingScalar) else args[0]
             return (
-                (truncate(tx, args[0]) if cls is int else None)
-                or calculate(tx, cls, args[0])
-                or args[0]
+                (truncate(tx, number) if cls is int else None)
+                or calculate(tx, cls, number)
+                or number
             )
         return fold(tx, cls, list(args), {})
 
