@@ -116,7 +116,7 @@ class Compilation:
                 forget_frames(restart, handled)
                 forget_frames(restart.reason, handled)
                 continue
-            misplaced = capture.trace.misplaced_effect()
+            misplaced = capture.trace.misplaced_effect() or capture.trace.expect_size_facts()
             if misplaced is not None:
                 stop = misplaced
                 capture.trace.release_objects()

@@ -43,6 +43,7 @@ from ..registry import method, model_of, models
 from ..tensor.symbolic_number import SymbolicNumber, calculate
 from ..tensor.tensor import TensorValue
 from .optimizers import extreme, is_in_step_with_numbers
+from .tensor_numbers import number_of
 
 # questions about objects
 
@@ -305,7 +306,7 @@ def builtin_min(
 def _number(cls: type, name: str) -> Callable[..., Value]:
     def convert(tx: TraceContext, *args: Value) -> Value:
         if args and isinstance(args[0], TensorValue):
-            raise GraphBreak("data-dependent-value", f"`{cls.__name__}()` of {args[0].describe()}")
+            return number_of(tx, cls, args[0])
         if args and isinstance(args[0], UserObject):
             found = args[0].special(tx, name)
             if found is not None:
