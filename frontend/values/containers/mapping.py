@@ -69,6 +69,7 @@ class DictValue(BuiltinContainer):
         "plain_keys",
         "attributes",
     )
+    state = ("entries", "attributes", "default_factory")
 
     def __init__(
         self,
@@ -91,19 +92,6 @@ class DictValue(BuiltinContainer):
         ] = {}  # those that the program gave an OrderedDict it has made
         # keys deleted at some time: a live iterator sees that, though they come back
         self.dropped: set[Any] = set()
-
-    def python_type(self) -> type:
-        return self.cls
-
-    def snapshot(self) -> Any:
-        return (
-            None if self.entries is None else dict(self.entries),
-            self.attributes,
-            self.default_factory,
-        )
-
-    def restore(self, state: Any) -> None:
-        self.entries, self.attributes, self.default_factory = state
 
     def whole(self, tx: TraceContext) -> dict[Any, tuple[Value, Value]]:
         """All entries, in order; values may be LazyValue."""
