@@ -13,7 +13,7 @@ import pytest
 
 ROOT = Path(__file__).parent.parent
 LAYERS = (  # lowest first; folders of frontend by their own name
-    {"errors", "options", "phases", "generated", "collector", "overlap", "tier", "torch_compat"}, {"events"},
+    {"errors", "options", "phases", "generated", "collector", "overlap", "rebuild", "tier", "torch_compat"}, {"events"},
     {"pycode", "guards", "backends"}, {"values"}, {"tracing"}, {"codegen"}, {"runtime", "explain"}, {"control", "support"},
     {"self_check"}, {"api", "eager_only"}, {"export", "install"}, {"__init__"}, {"benchmarks"}, {"cli"}, {"__main__"},
 )  # fmt: skip

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from types import FunctionType
 from typing import Any, ClassVar, dataclass_transform
 
@@ -24,7 +24,8 @@ class FrameView:
 @dataclass_transform(frozen_default=True)
 def path(cls: type) -> type:
     """Makes a class of paths: a frozen dataclass whose hash is computed once, as paths are long and
-    used as keys everywhere."""
+    used as keys everywhere. Pickled, a path leaves its hash behind: it is another in each process.
+    """
     made: Any = dataclass(frozen=True)(cls)
     compute = made.__hash__
 
@@ -34,7 +35,12 @@ def path(cls: type) -> type:
             known = self.__dict__["_hash"] = compute(self)
         return known
 
-    made.__hash__ = cached_hash
+    names = tuple(field.name for field in fields(made))
+
+    def reduce(self: Any) -> Any:
+        return made, tuple(getattr(self, name) for name in names)
+
+    made.__hash__, made.__reduce__ = cached_hash, reduce
     return made
 
 
