@@ -14,10 +14,10 @@ from ...values.base import ObservedException, Value
 from ...values.constant import Constant
 from ...values.functions.cell import CellValue
 from ...values.objects.exception import ExceptionValue
-from .opcodes import HANDLERS
-from .opcodes.generators import throw
+from .handlers import HANDLERS
 from .outcome import BreakReached, Restart, Returned, Yielded
 from .suspended_generators import BY_EXCEPTION
+from .throwing import throw
 
 if TYPE_CHECKING:
     from ..trace import Trace

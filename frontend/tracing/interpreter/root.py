@@ -21,6 +21,7 @@ from ...values.objects.current_exception import HandledException, LastInstructio
 from ..capture import Capture
 from ..sizes.variation import Variation
 from ..trace import Trace
+from . import opcodes  # noqa: F401 - its handlers register
 from .interpreter import Interpreter
 from .opcodes.exceptions import handle_instead
 from .outcome import BreakExit, BreakReached, BrokenFrame, Restart, Returned, ReturnExit
