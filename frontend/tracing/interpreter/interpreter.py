@@ -47,9 +47,8 @@ class Interpreter:
         # whether a break can be made in this frame: its caller's instruction is a call that returns
         # its result
         self.resumable = False
-        self.through: tuple[
-            PassthroughFrame, ...
-        ] = ()  # what was passed on the way from the caller
+        # what was passed on the way from the caller
+        self.through: tuple[PassthroughFrame, ...] = ()
         self.completion: CallCompletion = AS_IS  # what the caller's instruction makes of the return
         # the frame that this one, resumed after a break, waits for
         self.awaited: Interpreter | None = None

@@ -87,9 +87,8 @@ class DictValue(BuiltinContainer):
         self.seen: dict[Any, Value] = {}  # items of `real` looked at one by one
         self.deletions = 0
         self.plain_keys: bool | None = None
-        self.attributes: dict[
-            str, Value
-        ] = {}  # those that the program gave an OrderedDict it has made
+        # those that the program gave an OrderedDict it has made
+        self.attributes: dict[str, Value] = {}
         # keys deleted at some time: a live iterator sees that, though they come back
         self.dropped: set[Any] = set()
 

@@ -199,13 +199,11 @@ class TorchModes:
         self.grad_at_start = torch.is_grad_enabled()
         # the grad mode at the program's end, where it must be set
         self.lasting_grad: bool | None = None
-        self.level_positions: list[
-            int
-        ] = []  # of the levels of torch.func opened so far, outermost first
+        # of the levels of torch.func opened so far, outermost first
+        self.level_positions: list[int] = []
         self.subclasses_off = 0  # how often DisableTorchFunctionSubclass is entered
-        self.cleanups: list[
-            tuple[str, Any, Any]
-        ] = []  # modes really entered while tracing: kind, object, node
+        # modes really entered while tracing: kind, object, node
+        self.cleanups: list[tuple[str, Any, Any]] = []
 
     def enter(
         self, tx: TraceContext, cls: type, arguments: list[Any], keywords: dict[str, Any]
