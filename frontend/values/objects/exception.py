@@ -31,11 +31,8 @@ class ExceptionValue(UserObject):
     ) -> None:
         super().__init__(cls, real, source)
         self.args = args
-        self.created_at: int | None = (
-            # the break position at which one made here was raised: its traceback is Python's
-            # to make
-            None
-        )
+        # the break position at which one made here was raised: its traceback is Python's to make
+        self.created_at: int | None = None
 
     def generic_attribute(self, tx: TraceContext, name: str) -> Value:
         if name == "__traceback__" and self.real is None:
