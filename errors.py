@@ -238,9 +238,8 @@ class GraphBreak(Exception):  # noqa: N818 - it steers, it is not an error
         self.reason = REASONS[reason_id]
         self.detail = detail
         super().__init__(self.sentence)
-        self.chain: list[
-            str
-        ] = []  # user lines, innermost first, added while it passes through inlined frames
+        # user lines, innermost first, added while it passes through inlined frames
+        self.chain: list[str] = []
         self.position: int | None = None  # in the innermost frame where a break can be made
 
     @property

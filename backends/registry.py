@@ -8,7 +8,7 @@ import importlib.metadata
 import importlib.util
 import inspect
 from collections.abc import Callable, Collection, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from ..torch_compat import SWITCHED_OFF, backend_feature, switch_off
@@ -108,20 +108,9 @@ def register_backend(
 
     def register(function: Function) -> Function:
         title = str(chosen or getattr(function, "__name__", "backend"))
-        known = None if devices is None else tuple(devices)
-        _register(
-            Backend(
-                title,
-                function,
-                known,
-                training,
-                wants,
-                options,
-                missing,
-                overlaps=overlaps,
-                higher_order=higher_order,
-            )
-        )
+        types = None if devices is None else tuple(devices)
+        rest = (options, missing, "", overlaps, higher_order)
+        _register(Backend(title, function, types, training, wants, *rest))
         return function
 
     return register if target is None else register(target)
@@ -240,17 +229,7 @@ def _plugin(name: str) -> Backend:
     known = next(
         (one for one in _backends.values() if one.function is loaded), Backend(name, loaded)
     )
-    _plugins[name] = Backend(
-        name,
-        loaded,
-        known.devices,
-        known.training,
-        known.wants,
-        known.options,
-        known.missing,
-        origin=_owner(point),
-        overlaps=known.overlaps,
-    )
+    _plugins[name] = replace(known, name=name, origin=_owner(point))
     return _plugins[name]
 
 

@@ -29,7 +29,7 @@ from .tracing.capture import Capture
 from .tracing.graph_builder import GraphInput
 from .tracing.input_memory import input_memory
 from .tracing.interpreter.outcome import Restart, ReturnExit
-from .tracing.interpreter.root import capture_call
+from .tracing.interpreter.root import CaptureRequest, capture_call
 from .tracing.interpreter.work_budget import Loops
 from .tracing.sizes.variation import Variation
 from .values.base import Value
@@ -118,16 +118,8 @@ def export(fn_or_module: Any, /, *args: Any, **kwargs: Any) -> ExportedGraph:
     frame = frame_of_call(function, bound, args, kwargs)
     name = title_of(fn_or_module)
     try:
-        capture = capture_call(
-            options,
-            decode(function.__code__),
-            function,
-            Variation(),
-            frame.slots,
-            Loops(),
-            None,
-            Clock(),
-        )
+        request = CaptureRequest(options, function, Variation(), Loops(), None, Clock())
+        capture = capture_call(request, decode(function.__code__), frame.slots)
     except (GraphBreak, Restart, SkipFrame) as stop:
         reason = stop.reason if isinstance(stop, Restart) else stop
         found = all_breaks(fn_or_module, options, args, kwargs)

@@ -189,7 +189,7 @@ STATE = {
     "frontend/self_check.py": {"_failed": "cache: the self-check's result"},
     "frontend/tracing/fake_tensors/fake_results.py": {"_results": "cache"},
     "frontend/tracing/fake_tensors/fake_rules.py": {"RULES": "registry"},
-    "frontend/tracing/interpreter/opcodes/table.py": {"HANDLERS": "registry"},
+    "frontend/tracing/interpreter/handlers.py": {"HANDLERS": "registry"},
     "frontend/values/functions/function.py": {"_renamed_codes": "cache"},
     "frontend/values/models/torch_policy.py": {
         "ALLOWED": "registry",

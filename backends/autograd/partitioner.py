@@ -351,9 +351,8 @@ class MinCut:
 
     def saved_nodes(self) -> list[Node]:
         """The values that the forward pass saves, inputs included."""
-        solved: dict[
-            tuple[CutNode, ...], list[int]
-        ] = {}  # repeated blocks of a model have the same cut
+        # repeated blocks of a model have the same cut
+        solved: dict[tuple[CutNode, ...], list[int]] = {}
         saved = []
         for group in self.groups():
             local = {node: number for number, node in enumerate(group)}

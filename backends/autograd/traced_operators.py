@@ -224,9 +224,8 @@ class TracedOperators:
         self, to: Differentiables, wanted: Sequence[tuple[Differentiable, Places]]
     ) -> None:
         self.wanted = wanted
-        self.counts: list[
-            tuple[int, int, list[int]]
-        ] = []  # returned tensors, results among them; inputs that got a gradient
+        # returned tensors, results among them; inputs that got a gradient
+        self.counts: list[tuple[int, int, list[int]]] = []
         inputs = [
             tensor
             for found, places in wanted

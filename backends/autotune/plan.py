@@ -26,11 +26,9 @@ class TuningPlan:
     isolate: bool = True
     trial_limit_s: float = 20.0  # an isolated first run that takes longer counts as hanging
     remember: bool = True  # decisions are read from and written to the cache directory
-    patience: float = (
-        # a graph runs as captured until that has taken so many times the seconds that trying is
-        # likely to take (patience.py); 0: tried at its first call
-        0.15
-    )
+    # a graph runs as captured until that has taken so many times the seconds that trying is likely
+    # to take (patience.py); 0: tried at its first call
+    patience: float = 0.15
 
     @classmethod
     def from_arguments(cls, mode: str, options: dict[str, Any] | None) -> TuningPlan:

@@ -171,14 +171,12 @@ class ResultCopies:
             None if isinstance(item, torch.Tensor) else item for item in results
         ]
         self.inputs: list[tuple[int, int]] = []  # the input itself
-        self.views: list[
-            tuple[int, int, tuple[int, ...], tuple[int, ...], int]
-        ] = []  # shape, stride, elements from the input's start
+        # shape, stride, elements from the input's start
+        self.views: list[tuple[int, int, tuple[int, ...], tuple[int, ...], int]] = []
         self.saved: list[int] = []
         alone: list[int] = []  # positions of those copied one by one
-        self.groups: list[
-            tuple[torch.Tensor, list[tuple[int, torch.Tensor]]]
-        ] = []  # in one memory, or with gaps in it
+        # in one memory, or with gaps in it
+        self.groups: list[tuple[torch.Tensor, list[tuple[int, torch.Tensor]]]] = []
         together: dict[int, list[int]] = {}
         for index, item in enumerate(results):
             if not isinstance(item, torch.Tensor):

@@ -57,6 +57,16 @@ class InnerStub:
     state: Value
 
 
+@dataclass(frozen=True)
+class BreakCode:
+    """What the code of all frames of one break shares. quiet: no code can read a frame while the
+    group runs, so temporaries may hold anything."""
+
+    makers: Makers
+    quiet: bool
+    marks: TimingMarks | None
+
+
 def emit_break(
     b: CodeBuilder, r: Reconstructor, exit_: BreakExit, makers: Makers, marks: TimingMarks | None
 ) -> None:
@@ -66,18 +76,11 @@ def emit_break(
     waiting = tuple(
         awaiting_frame(frame, open_) for frame, open_ in zip(frames[:-1], handlers, strict=False)
     )
+    shared = BreakCode(makers, exit_.runs_no_frame, marks)
     inner = None
     for depth in range(len(frames) - 1, 0, -1):
-        inner = make_stub(
-            frames[depth],
-            handlers[depth],
-            waiting[:depth],
-            inner,
-            makers,
-            exit_.runs_no_frame,
-            marks,
-        )
-    BreakEmission(b, r, frames[0], handlers[0], (), inner, makers, exit_.runs_no_frame, marks).run()
+        inner = make_stub(frames[depth], handlers[depth], waiting[:depth], inner, shared)
+    BreakEmission(b, r, frames[0], handlers[0], (), inner, shared).run()
 
 
 def make_stub(
@@ -85,9 +88,7 @@ def make_stub(
     open_: frozenset[int],
     outer: tuple[SuspendedFrame, ...],
     inner: InnerStub | None,
-    makers: Makers,
-    quiet: bool,
-    marks: TimingMarks | None,
+    shared: BreakCode,
 ) -> InnerStub:
     """The stub of a frame, and its state, which its caller builds."""
     inputs = StubInputs()
@@ -97,17 +98,8 @@ def make_stub(
     below = inner and InnerStub(inner.stub, inputs.take(inner.state))
     stub_frame = replace(frame, slots=slots, stack=stack)
     builder.line(frame.decoded.instrs[frame.index].line)
-    BreakEmission(
-        builder,
-        Reconstructor(builder, "state", frame.globals),
-        stub_frame,
-        open_,
-        outer,
-        below,
-        makers,
-        quiet,
-        marks,
-    ).run()
+    r = Reconstructor(builder, "state", frame.globals)
+    BreakEmission(builder, r, stub_frame, open_, outer, below, shared).run()
     code = builder.finish()
     stub = FunctionType(code, frame.globals, code.co_name, None, dummy_closure(code))
     # not a frame of the user's: the hook skips it
@@ -179,17 +171,10 @@ class BreakEmission:
         open_: frozenset[int],
         outer: tuple[SuspendedFrame, ...],
         inner: InnerStub | None,
-        makers: Makers,
-        quiet: bool,
-        marks: TimingMarks | None,
+        shared: BreakCode,
     ) -> None:
-        self.b = b
-        self.r = r
-        self.frame = frame
-        self.open = open_
-        self.outer = outer
-        self.inner = inner
-        self.makers = makers
+        self.b, self.r, self.shared = b, r, shared
+        self.frame, self.open, self.outer, self.inner = frame, open_, outer, inner
         self.decoded = frame.decoded
         self.instr = self.decoded.instrs[frame.index]
         self.effect = (
@@ -208,9 +193,7 @@ class BreakEmission:
             if position in self.open and isinstance(value, HandledException)
         ]
         self.below_objects = [value for value in self.below if not isinstance(value, Null)]
-        self.marks = marks if inner is None else None
-        # no code can read this frame while the group runs, so temporaries may hold anything
-        self.quiet = quiet
+        self.marks = shared.marks if inner is None else None
         # The number of items under the operands: one for each open handler, one for the tuple of
         # the other items below.
         self.pushed = 0
@@ -301,7 +284,7 @@ class BreakEmission:
             b.push_exc_info()
             b.pop_top()
         if (
-            self.quiet
+            self.shared.quiet
             and not self.open_handlers
             and self.decoded.handlers[self.frame.index] is None
         ):
@@ -370,7 +353,7 @@ class BreakEmission:
 
     def _drop_temporaries(self) -> None:
         """Deletes the temporaries of generated code, before the user's code runs."""
-        if self.quiet:
+        if self.shared.quiet:
             return
         for temp in {
             *self.r.temps.values(),
@@ -482,7 +465,7 @@ class BreakEmission:
     def _load_maker(self, point: ResumePoint) -> None:
         frame = self.frame
         here = SuspendedFrame(self.decoded, frame.globals, point, frame.through, frame.completion)
-        self.b.load_const(self.makers((*self.outer, here)))
+        self.b.load_const(self.shared.makers((*self.outer, here)))
 
     def _emit_handler_exit(self, index: int, depth: int, lasti: bool) -> None:
         """Returns the continuation for one of the user's exception handlers; the exception is on

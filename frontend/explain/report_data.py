@@ -194,9 +194,8 @@ class ReportData:
     skipped: tuple[Skipped, ...]  # frames left to Python, with the reason
     misses: tuple[Miss, ...]  # calls that no compiled code could serve, with what differed
     times: Times
-    iterations: tuple[
-        IterationsReport, ...
-    ] = ()  # loops around a break whose iterations have compiled code of their own
+    # loops around a break whose iterations have compiled code of their own
+    iterations: tuple[IterationsReport, ...] = ()
     specialised: tuple[Specialised, ...] = ()  # numbers that vary and were relied on
     notes: tuple[Note, ...] = ()  # what backends tell of graphs
     recordings: tuple[Recorded, ...] = ()  # of CUDA graphs

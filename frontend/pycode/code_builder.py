@@ -63,12 +63,10 @@ class CodeBuilder:
         self.decoded, self.entry = decoded, entry
         self.dialect = current()
         self._code = decoded.code
-        self._raw: list[
-            Any
-        ] = []  # instructions, labels, and where protected stretches begin and end
-        self._unpacked: dict[
-            int, list[int]
-        ] = {}  # the targets of `unpack_into`, by the id of what stands for it
+        # instructions, labels, and where protected stretches begin and end
+        self._raw: list[Any] = []
+        # the targets of `unpack_into`, by the id of what stands for it
+        self._unpacked: dict[int, list[int]] = {}
         self._region: TryBegin | None = None
         self._constants: dict[int, ConstantObject] = {
             id(const): ConstantObject(const) for const in self._code.co_consts

@@ -137,13 +137,11 @@ class Decoder:
         self.end = 0  # byte offset behind it
         self.open = False
         self.keywords: tuple[str, ...] = ()
-        self._emitted: list[
-            tuple[Op, Any, int, int, int]
-        ] = []  # op, arg, target offset, own offset, group's number
+        # op, arg, target offset, own offset, group's number
+        self._emitted: list[tuple[Op, Any, int, int, int]] = []
         self._groups: list[tuple[int, int]] = []
-        self._index: dict[
-            int, int
-        ] = {}  # byte offset of a group, or of what is dropped -> index of what comes next
+        # byte offset of a group, or of what is dropped -> index of what comes next
+        self._index: dict[int, int] = {}
 
     def emit(self, op: Op, arg: Any = None, target: int = -1) -> None:
         """Append one canonical instruction; `target` is a byte offset."""

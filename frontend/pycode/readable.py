@@ -132,6 +132,48 @@ def other(w: PythonWriter, instr: Instr) -> None:
     w.say(f"{instr.op.name.lower()}({'' if instr.arg is None else repr(str(instr.arg))})")
 
 
+# Instructions that are one expression or statement: how many items they take, and a format of
+# these, with parentheses where needed ({0}) or without (plain[0]), and of the argument.
+EXPRESSIONS: dict[Op, tuple[int, str, bool]] = {  # with whether it runs code
+    Op.PUSH_NULL: (0, NULL, False),
+    Op.LOAD_GLOBAL: (0, "{arg}", False),
+    Op.LOAD_ATTR: (1, "{0}.{arg}", True),
+    Op.UNARY: (1, "{arg} {0}", True),
+    Op.SUBSCR: (2, "{0}[{plain[1]}]", True),
+    Op.GET_ITER: (1, "iter({plain[0]})", True),
+}
+STATEMENTS: dict[Op, tuple[int, str]] = {
+    Op.STORE_GLOBAL: (1, "{arg} = {plain[0]}"),
+    Op.STORE_ATTR: (2, "{1}.{arg} = {plain[0]}"),
+    Op.STORE_SUBSCR: (3, "{1}[{plain[2]}] = {plain[0]}"),
+    Op.DELETE_SUBSCR: (2, "del {0}[{plain[1]}]"),
+}
+ITEMS = {  # around as many items as the argument says
+    Op.BUILD_LIST: "[{}]",
+    Op.BUILD_STRING: "concatenated({})",
+    Op.BUILD_SLICE: "slice({})",
+}
+
+
+@writes(*EXPRESSIONS)
+def expression(w: PythonWriter, instr: Instr) -> None:
+    count, text, runs = EXPRESSIONS[instr.op]
+    items = w.pops(count)
+    w.push(text.format(*map(operand, items), plain=items, arg=instr.arg), runs)
+
+
+@writes(*STATEMENTS)
+def statement(w: PythonWriter, instr: Instr) -> None:
+    count, text = STATEMENTS[instr.op]
+    items = w.pops(count)
+    w.say(text.format(*map(operand, items), plain=items, arg=instr.arg))
+
+
+@writes(*ITEMS)
+def collection(w: PythonWriter, instr: Instr) -> None:
+    w.push(ITEMS[instr.op].format(", ".join(w.pops(instr.arg))))
+
+
 # --- the stack, names and attributes
 # ----------------------------------------------------------------------------------------------
 
@@ -164,11 +206,6 @@ def swap(w: PythonWriter, instr: Instr) -> None:
         w.stack[-1], w.stack[-instr.arg] = w.stack[-instr.arg], w.stack[-1]
 
 
-@writes(Op.PUSH_NULL)
-def push_null(w: PythonWriter, instr: Instr) -> None:
-    w.push(NULL)
-
-
 @writes(Op.LOAD_CONST)
 def load_const(w: PythonWriter, instr: Instr) -> None:
     w.push(w.name(instr.arg))
@@ -195,35 +232,8 @@ def delete_slot(w: PythonWriter, instr: Instr) -> None:
     w.say(f"del {w.slot(instr.arg)}", w.slot(instr.arg))
 
 
-@writes(Op.LOAD_GLOBAL)
-def load_global(w: PythonWriter, instr: Instr) -> None:
-    w.push(instr.arg)
-
-
-@writes(Op.STORE_GLOBAL)
-def store_global(w: PythonWriter, instr: Instr) -> None:
-    value = w.pop()
-    w.say(f"{instr.arg} = {value}")
-
-
-@writes(Op.LOAD_ATTR)
-def load_attr(w: PythonWriter, instr: Instr) -> None:
-    w.push(f"{operand(w.pop())}.{instr.arg}", True)
-
-
-@writes(Op.STORE_ATTR)
-def store_attr(w: PythonWriter, instr: Instr) -> None:
-    value, owner = w.pops(2)
-    w.say(f"{operand(owner)}.{instr.arg} = {value}")
-
-
 # --- operators and containers
 # --------------------------------------------------------------------------------------------------
-
-
-@writes(Op.UNARY)
-def unary(w: PythonWriter, instr: Instr) -> None:
-    w.push(f"{instr.arg} {operand(w.pop())}", True)
 
 
 @writes(Op.BINARY, Op.COMPARE)
@@ -240,32 +250,9 @@ def is_or_in(w: PythonWriter, instr: Instr) -> None:
     w.push(f"{operand(left)} {signs[bool(instr.arg)]} {operand(right)}", instr.op is Op.CONTAINS_OP)
 
 
-@writes(Op.SUBSCR)
-def subscript(w: PythonWriter, instr: Instr) -> None:
-    owner, key = w.pops(2)
-    w.push(f"{operand(owner)}[{key}]", True)
-
-
-@writes(Op.STORE_SUBSCR)
-def store_subscript(w: PythonWriter, instr: Instr) -> None:
-    value, owner, key = w.pops(3)
-    w.say(f"{operand(owner)}[{key}] = {value}")
-
-
-@writes(Op.DELETE_SUBSCR)
-def delete_subscript(w: PythonWriter, instr: Instr) -> None:
-    owner, key = w.pops(2)
-    w.say(f"del {operand(owner)}[{key}]")
-
-
 @writes(Op.BUILD_TUPLE)
 def build_tuple(w: PythonWriter, instr: Instr) -> None:
     w.push(f"({', '.join(w.pops(instr.arg))}{',' if instr.arg == 1 else ''})")
-
-
-@writes(Op.BUILD_LIST)
-def build_list(w: PythonWriter, instr: Instr) -> None:
-    w.push(f"[{', '.join(w.pops(instr.arg))}]")
 
 
 @writes(Op.BUILD_SET)
@@ -281,16 +268,6 @@ def build_map(w: PythonWriter, instr: Instr) -> None:
         + ", ".join(f"{key}: {value}" for key, value in zip(parts[::2], parts[1::2], strict=True))
         + "}"
     )
-
-
-@writes(Op.BUILD_STRING)
-def build_string(w: PythonWriter, instr: Instr) -> None:
-    w.push(f"concatenated({', '.join(w.pops(instr.arg))})")
-
-
-@writes(Op.BUILD_SLICE)
-def build_slice(w: PythonWriter, instr: Instr) -> None:
-    w.push(f"slice({', '.join(w.pops(instr.arg))})")
 
 
 @writes(Op.UNPACK_SEQUENCE)
@@ -357,11 +334,6 @@ def for_iter(w: PythonWriter, instr: Instr) -> None:
     w.say(f"if exhausted({iterator}): {w.jump(instr.target)}")
     w.push(iterator)
     w.push(f"next({iterator})", True)
-
-
-@writes(Op.GET_ITER)
-def get_iter(w: PythonWriter, instr: Instr) -> None:
-    w.push(f"iter({w.pop()})", True)
 
 
 @writes(Op.RETURN_VALUE)

@@ -31,7 +31,7 @@ from ..pycode.resume import Unresumable
 from ..tracing.capture import Capture
 from ..tracing.input_memory import InputMemory, input_memory
 from ..tracing.interpreter.outcome import BreakExit, Restart
-from ..tracing.interpreter.root import capture_call, capture_rest
+from ..tracing.interpreter.root import CaptureRequest, capture_call, capture_rest
 from ..tracing.interpreter.work_budget import Loops
 from ..values.base import CannotReconstruct
 from ._hook import Quiet
@@ -144,27 +144,12 @@ class Compilation:
 
     def _capture(self, stop: Restart | None) -> Capture:
         unit = self.unit
-        if not unit.frames:
-            return capture_call(
-                self.options,
-                unit.decoded,
-                self.function,
-                unit.variation,
-                self.slots,
-                unit.loops,
-                stop,
-                self.clock,
-            )
-        return capture_rest(
-            self.options,
-            unit.frames,
-            self.function,
-            unit.variation,
-            self.slots[0],
-            unit.loops,
-            stop,
-            self.clock,
+        request = CaptureRequest(
+            self.options, self.function, unit.variation, unit.loops, stop, self.clock
         )
+        if unit.frames:
+            return capture_rest(request, unit.frames, self.slots[0])
+        return capture_call(request, unit.decoded, self.slots)
 
     def _generate_code(self, capture: Capture) -> GeneratedCode:
         try:

@@ -140,11 +140,9 @@ class Probe:
         self.spans: list[RunSpan] = []
         self.overhead = 0.0  # seconds that marks took
         self.thread = Thread()
-        self.mark_cost = self.graph_cost = (
-            # the cost of calling a mark, and of the marks around a graph, which these cannot
-            # measure themselves
-            0.0
-        )
+        # the cost of calling a mark, and of the marks around a graph, which these cannot measure
+        # themselves
+        self.mark_cost = self.graph_cost = 0.0
         if calibrate:
             self.mark_cost = overheads(self.mark_cost, self.graph_cost)[0]
             self.graph_cost = overheads(self.mark_cost, self.graph_cost)[1]

@@ -58,9 +58,8 @@ class EffectLog:
     def __init__(self) -> None:
         self.epoch = 1
         self.changed: dict[Mutable, None] = {}
-        self.globals: dict[
-            tuple[int, str], tuple[Namespace, Value]
-        ] = {}  # (id, name): (namespace or class, value)
+        # (id, name): (namespace or class, value)
+        self.globals: dict[tuple[int, str], tuple[Namespace, Value]] = {}
         self.outputs: list[ProgramOutput] = []
         self._kept_outputs = 0  # of those, how many will not be taken back
         self.expected: list[Expectation] = []

@@ -47,12 +47,10 @@ class ObjectTable:
     def __init__(self, tx: Trace, function: types.FunctionType) -> None:
         self._tx = tx
         self._root_globals = function.__globals__
-        self._values: dict[
-            int, tuple[Any, Value]
-        ] = {}  # by id: the object, kept alive, and its value
-        self._identity_keys: dict[
-            type, set[int]
-        ] = {}  # by type, ids of objects that were keys by their identity
+        # by id: the object, kept alive, and its value
+        self._values: dict[int, tuple[Any, Value]] = {}
+        # by type, ids of objects that were keys by their identity
+        self._identity_keys: dict[type, set[int]] = {}
         self._globals_paths: dict[int, Source | None] = {}
         self.class_paths: dict[int, Source | None] = {}  # by id: a class may have no hash
 
@@ -182,9 +180,8 @@ class ObjectTable:
         ]
         several_keys = [cls for cls, keys in self._identity_keys.items() if len(keys) > 1]
         by_type: dict[type, list[Source]] = {cls: [] for cls in (*changed, *several_keys)}
-        containers: dict[
-            int, Source
-        ] = {}  # paths to containers that were met under iterators alone
+        # paths to containers that were met under iterators alone
+        containers: dict[int, Source] = {}
         for value in self.values():
             if value.source is not None and value.python_type() in by_type:
                 by_type[value.python_type()].append(value.source)

@@ -39,6 +39,7 @@ class Value:
     None."""
 
     __slots__ = ("source",)
+    cls: Any  # the class of the object, where a family has one or an instance knows it
     is_code_constant = False  # whether generated code holds the object among its constants
     break_reason = "generator"  # id of the break before an object that code cannot make
 
@@ -53,7 +54,7 @@ class Value:
 
     def python_type(self) -> type:
         """type(object)."""
-        raise NotImplementedError(type(self).__name__)
+        return self.cls
 
     def is_constant(self) -> bool:
         """Whether `constant()` has an answer."""

@@ -32,9 +32,6 @@ class DeferredLiteral(VaryingLiteral):
         super().__init__()
         self.function, self.operands, self.cls = function, operands, cls
 
-    def python_type(self) -> type:
-        return self.cls
-
     def constant(self) -> Any:
         return self.function(*(operand.constant() for operand in self.operands))
 

@@ -8,12 +8,15 @@ from ...guards.source import Source
 from .base import Value
 from .emitter import Emitter
 
+COPIED = (list, dict, set)
+
 
 class Mutable(Value):
-    """State that can be saved and restored. `epoch` is that of its last saved change (see
-    tracing/effect_log.py), 0 for none."""
+    """State that can be saved and restored: the attributes that `state` names. `epoch` is that of
+    its last saved change (see tracing/effect_log.py), 0 for none."""
 
     __slots__ = ("epoch",)
+    state: tuple[str, ...] = ()
 
     def __init__(self, source: Source | None = None) -> None:
         super().__init__(source)
@@ -21,10 +24,12 @@ class Mutable(Value):
 
     def snapshot(self) -> Any:
         """A copy of the state, as restore() takes it."""
-        raise NotImplementedError
+        parts = (getattr(self, name) for name in self.state)
+        return tuple(part.copy() if type(part) in COPIED else part for part in parts)
 
     def restore(self, state: Any) -> None:
-        raise NotImplementedError
+        for name, part in zip(self.state, state, strict=True):
+            setattr(self, name, part)
 
     def is_real(self) -> bool:
         """Whether a real object exists to which changes are applied: one from before the frame, or

@@ -74,9 +74,8 @@ class Builder:
         self.within: dict[Any, View] = {}  # positions that a step has checked
         self.computed: set[torch.fx.Node] = set()  # originals of copied nodes that are not views
         self.aliases: dict[tuple[int, int, Index], Any] = {}
-        self.values: dict[
-            AnyNode, Any
-        ] = {}  # View | Index | SymInt | Scalar of sizes alone | number | tuple of these
+        # View | Index | SymInt | Scalar of sizes alone | number | tuple of these
+        self.values: dict[AnyNode, Any] = {}
         self.node: AnyNode  # that is being lowered
 
     @property

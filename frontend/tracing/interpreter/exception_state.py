@@ -17,9 +17,8 @@ class ExceptionState:
         self._tx = tx
         self.handled: Value | None = None  # the exception that is being handled
         self._outside = sys.exc_info()[1]  # the one being handled around the frame
-        self.raised_at: dict[
-            Value, int
-        ] = {}  # break positions of exceptions that were raised and caught
+        # break positions of exceptions that were raised and caught
+        self.raised_at: dict[Value, int] = {}
 
     def handled_outside(self) -> Value:
         """The exception that is being handled around the frame, or None; guarded."""

@@ -14,10 +14,10 @@ from ...values.base import ObservedException, Value
 from ...values.constant import Constant
 from ...values.functions.cell import CellValue
 from ...values.objects.exception import ExceptionValue
-from .opcodes import HANDLERS
-from .opcodes.generators import throw
+from .handlers import HANDLERS
 from .outcome import BreakReached, Restart, Returned, Yielded
 from .suspended_generators import BY_EXCEPTION
+from .throwing import throw
 
 if TYPE_CHECKING:
     from ..trace import Trace
@@ -47,9 +47,8 @@ class Interpreter:
         # whether a break can be made in this frame: its caller's instruction is a call that returns
         # its result
         self.resumable = False
-        self.through: tuple[
-            PassthroughFrame, ...
-        ] = ()  # what was passed on the way from the caller
+        # what was passed on the way from the caller
+        self.through: tuple[PassthroughFrame, ...] = ()
         self.completion: CallCompletion = AS_IS  # what the caller's instruction makes of the return
         # the frame that this one, resumed after a break, waits for
         self.awaited: Interpreter | None = None

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import types
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from ....errors import GraphBreak, SkipFrame
@@ -20,6 +21,7 @@ from ...values.objects.current_exception import HandledException, LastInstructio
 from ..capture import Capture
 from ..sizes.variation import Variation
 from ..trace import Trace
+from . import opcodes  # noqa: F401 - its handlers register
 from .interpreter import Interpreter
 from .opcodes.exceptions import handle_instead
 from .outcome import BreakExit, BreakReached, BrokenFrame, Restart, Returned, ReturnExit
@@ -133,25 +135,34 @@ class RootInterpreter(Interpreter):
         return [*frame.stack, *(value for slot, value in enumerate(frame.slots) if slot in live)]
 
 
+@dataclass(frozen=True)
+class CaptureRequest:
+    """What a capture is told besides the frame. `loops`: those left to Python, added to. `stop`:
+    the break that ends it, where one is known beforehand."""
+
+    options: Options
+    function: types.FunctionType  # the root frame's
+    variation: Variation
+    loops: Loops
+    stop: Restart | None
+    clock: Clock
+
+    def trace(self) -> Trace:
+        position = -1 if self.stop is None else self.stop.position
+        return Trace(self.options, self.function, self.variation, self.loops, self.clock, position)
+
+
 def capture_call(
-    options: Options,
-    decoded: DecodedCode,
-    function: types.FunctionType,
-    variation: Variation,
-    arguments: Sequence[Any],
-    loops: Loops,
-    stop: Restart | None,
-    clock: Clock,
+    request: CaptureRequest, decoded: DecodedCode, arguments: Sequence[Any]
 ) -> Capture:
-    """Captures a frame from its start, given its argument slots at entry. `loops`: those left to
-    Python, added to."""
+    """Captures a frame from its start, given its argument slots at entry."""
     if keeps_its_frame(decoded.code):
         raise SkipFrame("it reads its own frame")
-    tx = Trace(options, function, variation, loops, clock, -1 if stop is None else stop.position)
+    tx, function = request.trace(), request.function
     slots: list[Value | None] = [None] * len(decoded.slots)
     for index, obj in enumerate(arguments):
         slots[index] = LazyValue(obj, SlotSource(index, decoded.slots[index]))
-    frame = RootInterpreter(tx, decoded, slots, stop)
+    frame = RootInterpreter(tx, decoded, slots, request.stop)
     closure = [
         existing_cell(tx, cell, ClosureSource(i, decoded.code.co_freevars[i]))
         for i, cell in enumerate(function.__closure__ or ())
@@ -165,20 +176,14 @@ def capture_call(
 
 
 def capture_rest(
-    options: Options,
-    frames: tuple[SuspendedFrame, ...],
-    function: types.FunctionType,
-    variation: Variation,
-    state: tuple[Any, ...],
-    loops: Loops,
-    stop: Restart | None,
-    clock: Clock,
+    request: CaptureRequest, frames: tuple[SuspendedFrame, ...], state: tuple[Any, ...]
 ) -> Capture:
     """Captures the code behind a break, given the state tuple of the outermost of the frames."""
-    tx = Trace(options, function, variation, loops, clock, -1 if stop is None else stop.position)
+    tx = request.trace()
     root, *inner = frames
+    slots: list[Value | None] = [None] * len(root.decoded.slots)
     frame: Interpreter
-    frame = outermost = RootInterpreter(tx, root.decoded, [None] * len(root.decoded.slots), stop)
+    frame = outermost = RootInterpreter(tx, root.decoded, slots, request.stop)
     path: Source = SlotSource(0, "state")
     used = restore(frame, root.point, state, path)
     for suspended in inner:

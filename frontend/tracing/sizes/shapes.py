@@ -161,9 +161,8 @@ class Shapes:
         self.ragged: set[sympy.Symbol] = set()  # sizes of jagged tensors, which are no numbers
         self.ranges: list[tuple[sympy.Symbol, Mark]] = []
         self.marks: dict[sympy.Symbol, Mark] = {}
-        self.positive: dict[
-            sympy.Symbol, str
-        ] = {}  # sizes that must not be zero, which torch takes for granted without a guard
+        # sizes that must not be zero, which torch takes for granted without a guard
+        self.positive: dict[sympy.Symbol, str] = {}
 
     # what varies
 

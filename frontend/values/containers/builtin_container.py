@@ -22,13 +22,11 @@ class BoundBuiltin(Value):
     """A builtin type's method bound to a value, not called yet."""
 
     __slots__ = ("receiver", "name")
+    cls: Any = type([].append)
 
     def __init__(self, receiver: Value, name: str) -> None:
         super().__init__()
         self.receiver, self.name = receiver, name
-
-    def python_type(self) -> type:
-        return type([].append)
 
     def key(self, tx: TraceContext) -> Any:
         return (IdentityKey(self.receiver), self.name)

@@ -22,6 +22,7 @@ class DictIterator(Iterator):
     change of the dictionary's size is an error."""
 
     __slots__ = ("of", "what", "start", "keys", "index", "deletions", "created_at")
+    state = ("index",)
 
     def __init__(
         self, of: DictValue, what: str, tx: TraceContext, start: Callable[[Any], Any] = iter
@@ -39,12 +40,6 @@ class DictIterator(Iterator):
     def python_type(self) -> type:
         made: dict[Any, Any] = OrderedDict() if self.of.cls is OrderedDict else {}
         return type(self.start(getattr(made, self.what)()))
-
-    def snapshot(self) -> Any:
-        return self.index
-
-    def restore(self, state: Any) -> None:
-        self.index = state
 
     def rest(self, tx: TraceContext) -> list[Value]:
         """The items that are left, if nothing changes."""

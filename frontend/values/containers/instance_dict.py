@@ -23,12 +23,6 @@ class InstanceDictValue(DictValue):
         super().__init__({})
         self.of = of
 
-    def snapshot(self) -> Any:
-        return None
-
-    def restore(self, state: Any) -> None:
-        pass
-
     def _name(self, key: Value) -> str:
         name = key.constant()
         if not isinstance(name, str):

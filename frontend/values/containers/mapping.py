@@ -69,6 +69,7 @@ class DictValue(BuiltinContainer):
         "plain_keys",
         "attributes",
     )
+    state = ("entries", "attributes", "default_factory")
 
     def __init__(
         self,
@@ -86,24 +87,10 @@ class DictValue(BuiltinContainer):
         self.seen: dict[Any, Value] = {}  # items of `real` looked at one by one
         self.deletions = 0
         self.plain_keys: bool | None = None
-        self.attributes: dict[
-            str, Value
-        ] = {}  # those that the program gave an OrderedDict it has made
+        # those that the program gave an OrderedDict it has made
+        self.attributes: dict[str, Value] = {}
         # keys deleted at some time: a live iterator sees that, though they come back
         self.dropped: set[Any] = set()
-
-    def python_type(self) -> type:
-        return self.cls
-
-    def snapshot(self) -> Any:
-        return (
-            None if self.entries is None else dict(self.entries),
-            self.attributes,
-            self.default_factory,
-        )
-
-    def restore(self, state: Any) -> None:
-        self.entries, self.attributes, self.default_factory = state
 
     def whole(self, tx: TraceContext) -> dict[Any, tuple[Value, Value]]:
         """All entries, in order; values may be LazyValue."""

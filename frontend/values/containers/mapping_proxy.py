@@ -25,13 +25,11 @@ class MappingProxyValue(Value):
     """A mappingproxy. Every operation is forwarded to the dictionary as it is at that time."""
 
     __slots__ = ("mapping",)
+    cls = types.MappingProxyType
 
     def __init__(self, mapping: DictValue, source: Source | None = None) -> None:
         super().__init__(source)
         self.mapping = mapping
-
-    def python_type(self) -> type:
-        return types.MappingProxyType
 
     def truth(self, tx: TraceContext) -> bool:
         return self.mapping.truth(tx)

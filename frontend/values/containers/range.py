@@ -18,14 +18,12 @@ class RangeValue(Value):
     """A range of known numbers."""
 
     __slots__ = ("range",)
+    cls = range
     is_code_constant = True
 
     def __init__(self, of: range, source: Source | None = None) -> None:
         super().__init__(source)
         self.range = of
-
-    def python_type(self) -> type:
-        return range
 
     def is_constant(self) -> bool:
         return True

@@ -35,6 +35,7 @@ class Sequence(BuiltinContainer):
     """An ordered container of known length. Items may be LazyValue."""
 
     __slots__ = ("items", "cls")
+    state = ("items",)
     default_class: type = object
 
     def __init__(
@@ -43,15 +44,6 @@ class Sequence(BuiltinContainer):
         super().__init__(source)
         self.items = items
         self.cls = cls or self.default_class
-
-    def python_type(self) -> type:
-        return self.cls
-
-    def snapshot(self) -> Any:
-        return list(self.items)
-
-    def restore(self, state: Any) -> None:
-        self.items = state
 
     def at(self, tx: TraceContext, index: int) -> Value:
         """The item at an index, looked at."""

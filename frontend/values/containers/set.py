@@ -27,6 +27,7 @@ class SetValue(BuiltinContainer):
     existing set was found."""
 
     __slots__ = ("members", "cls", "order", "initial", "before")
+    state = ("members", "order")
 
     def __init__(
         self,
@@ -41,15 +42,6 @@ class SetValue(BuiltinContainer):
         self.order = cls(list(members)) if order is None else order
         self.initial = tuple(self.order)
         self.before: dict[Any, Value] = {}  # the members of an existing one as they were
-
-    def python_type(self) -> type:
-        return self.cls
-
-    def snapshot(self) -> Any:
-        return dict(self.members), self.order.copy()
-
-    def restore(self, state: Any) -> None:
-        self.members, self.order = state
 
     def key(self, tx: TraceContext) -> Any:
         if self.cls is frozenset:
@@ -146,16 +138,11 @@ class SetIterator(ListedIterator):
     """An iterator over a set. A change of the set's size is an error."""
 
     __slots__ = ("of", "members", "over")
+    state = ("rest", "over")
 
     def __init__(self, of: SetValue, rest: list[Value]) -> None:
         super().__init__(rest, type(iter(set())))
         self.of, self.members, self.over = of, set(of.members), False
-
-    def snapshot(self) -> Any:
-        return list(self.rest), self.over
-
-    def restore(self, state: Any) -> None:
-        self.rest, self.over = state
 
     @property
     def is_current(self) -> bool:

@@ -18,13 +18,11 @@ class SliceValue(Value):
     """slice(start, stop, step)."""
 
     __slots__ = ("parts",)
+    cls = slice
 
     def __init__(self, parts: list[Value], source: Source | None = None) -> None:
         super().__init__(source)
         self.parts = parts
-
-    def python_type(self) -> type:
-        return slice
 
     def is_constant(self) -> bool:
         return all(part.is_constant() for part in self.parts)

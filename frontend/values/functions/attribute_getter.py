@@ -26,9 +26,6 @@ class GetterValue(Value):
         super().__init__(source)
         self.cls, self.args, self.kwargs = cls, args, kwargs
 
-    def python_type(self) -> type:
-        return self.cls
-
     def key(self, tx: TraceContext) -> Any:
         return IdentityKey(self)
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import types
-from typing import Any
 
 from ....guards.guard import Kind
 from ....guards.source import CellContents, Source
@@ -19,6 +18,8 @@ class CellValue(Mutable):
     """A closure cell. `contents` is None while unbound, LazyValue until looked at."""
 
     __slots__ = ("contents", "real", "slot")
+    state = ("contents",)
+    cls = types.CellType
 
     def __init__(
         self,
@@ -29,15 +30,6 @@ class CellValue(Mutable):
         super().__init__(source)
         self.contents, self.real = contents, real
         self.slot: int | None = None  # the frame's own slot, for a cell that the root frame makes
-
-    def python_type(self) -> type:
-        return types.CellType
-
-    def snapshot(self) -> Any:
-        return (self.contents,)
-
-    def restore(self, state: Any) -> None:
-        (self.contents,) = state
 
     def get(self, tx: TraceContext) -> Value | None:
         if type(self.contents) is LazyValue:

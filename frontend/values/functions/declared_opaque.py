@@ -17,13 +17,11 @@ class DeclaredOpaque(Value):
     """What framejit.opaque returned; a call of it is one node."""
 
     __slots__ = ("real",)
+    cls = OpaqueCall
 
     def __init__(self, real: OpaqueCall, source: Source | None) -> None:
         super().__init__(source)
         self.real = real
-
-    def python_type(self) -> type:
-        return OpaqueCall
 
     def describe(self) -> str:
         return f"opaque function {self.real.__qualname__}"

@@ -46,6 +46,8 @@ class FunctionValue(Mutable):
         "annotations",
         "namespace",
     )
+    state = ("attributes", "code")
+    cls = types.FunctionType
 
     def __init__(
         self,
@@ -65,9 +67,6 @@ class FunctionValue(Mutable):
         self.annotations: Value | None = None
         self.namespace: Value | None = None  # its __dict__, once it was read
 
-    def python_type(self) -> type:
-        return types.FunctionType
-
     def describe(self) -> str:
         return f"function {self.name}"
 
@@ -76,12 +75,6 @@ class FunctionValue(Mutable):
 
     def truth(self, tx: TraceContext) -> bool:
         return True
-
-    def snapshot(self) -> Any:
-        return dict(self.attributes), self.code
-
-    def restore(self, state: Any) -> None:
-        self.attributes, self.code = state
 
     def same(self, other: Value) -> bool:
         return self is other or (

@@ -20,13 +20,11 @@ class MethodValue(Value):
     """A function (or any callable) bound to its first argument."""
 
     __slots__ = ("receiver", "function")
+    cls = types.MethodType
 
     def __init__(self, receiver: Value, function: Value, source: Source | None = None) -> None:
         super().__init__(source)
         self.receiver, self.function = receiver, function
-
-    def python_type(self) -> type:
-        return types.MethodType
 
     def describe(self) -> str:
         return f"method {self.function.describe()}"

@@ -21,6 +21,8 @@ class PartialValue(Mutable):
     """functools.partial."""
 
     __slots__ = ("function", "args", "kwargs", "attributes")
+    state = ("attributes",)
+    cls = functools.partial
 
     def __init__(
         self,
@@ -32,15 +34,6 @@ class PartialValue(Mutable):
         super().__init__(source)
         self.function, self.args, self.kwargs = function, args, kwargs
         self.attributes: dict[str, Value] = {}  # of one made inside
-
-    def python_type(self) -> type:
-        return functools.partial
-
-    def snapshot(self) -> Any:
-        return dict(self.attributes)
-
-    def restore(self, state: Any) -> None:
-        self.attributes = state
 
     def set_attribute(self, tx: TraceContext, name: str, value: Value) -> None:
         if self.source is not None:

@@ -37,7 +37,7 @@ class ExistingIterator(Iterator):
     left, and the items that were looked at."""
 
     __slots__ = ("real", "cls", "taken", "exhausted", "left")
-    moves = ("taken", "exhausted")
+    state = ("taken", "exhausted")
 
     def __init__(self, real: Any, source: Source) -> None:
         super().__init__(source)
@@ -76,7 +76,7 @@ class ExistingEnumerate(Iterator):
 
     __slots__ = ("inner", "number", "given")
     cls = enumerate
-    moves = ("given",)
+    state = ("given",)
 
     def __init__(self, inner: Value, number: int, source: Source) -> None:
         super().__init__(source)

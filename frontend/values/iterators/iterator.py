@@ -20,23 +20,10 @@ if TYPE_CHECKING:
 
 
 class Iterator(Mutable):
-    """An object that is its own iterator. `moves`: the attributes that change when it advances; a
-    break restores them."""
+    """An object that is its own iterator."""
 
     __slots__ = ()
     cls: type = object
-    moves: tuple[str, ...] = ()
-
-    def python_type(self) -> type:
-        return self.cls
-
-    def snapshot(self) -> Any:
-        state = (getattr(self, name) for name in self.moves)
-        return tuple(list(part) if type(part) is list else part for part in state)
-
-    def restore(self, state: Any) -> None:
-        for name, part in zip(self.moves, state, strict=True):
-            setattr(self, name, part)
 
     def iterator(self, tx: TraceContext) -> Value:
         return self
@@ -87,7 +74,7 @@ class SequenceIterator(Iterator):
     does."""
 
     __slots__ = ("sequence", "index", "step")
-    moves = ("index",)
+    state = ("index",)
 
     def __init__(
         self, sequence: Sequence, index: int = 0, step: int = 1, source: Source | None = None
@@ -138,7 +125,7 @@ class RangeIterator(Iterator):
 
     __slots__ = ("rest",)
     cls = type(iter(range(0)))
-    moves = ("rest",)
+    state = ("rest",)
 
     def __init__(self, rest: range, source: Source | None = None) -> None:
         super().__init__(source)
@@ -160,7 +147,7 @@ class ListedIterator(Iterator):
     """An iterator whose remaining items are all known (dictionary views, sets)."""
 
     __slots__ = ("rest", "cls")
-    moves = ("rest",)
+    state: tuple[str, ...] = ("rest",)
 
     def __init__(self, rest: list[Value], cls: type, source: Source | None = None) -> None:
         super().__init__(source)
@@ -182,7 +169,7 @@ class Enumerate(Iterator):
 
     __slots__ = ("inner", "index")
     cls = enumerate
-    moves = ("index",)
+    state = ("index",)
 
     def __init__(self, inner: Value, index: int) -> None:
         super().__init__()
@@ -301,7 +288,7 @@ class ItemIterator(Iterator):
 
     __slots__ = ("of", "index")
     cls: type = type(iter(_Indexable()))
-    moves = ("index",)
+    state = ("index",)
     step = 1
 
     def __init__(self, of: Value) -> None:

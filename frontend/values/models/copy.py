@@ -1,34 +1,28 @@
-"""copy.copy and copy.deepcopy of containers, literals and plain objects."""
+"""copy.copy of containers, literals and plain objects."""
 
 from __future__ import annotations
 
 import collections
 import copy
 import copyreg
-import functools
-from collections.abc import Callable
 from types import FunctionType
-from typing import Any
 
 import torch
 
 from ....errors import GraphBreak
 from ....guards.guard import Kind
 from ....guards.source import InstanceDict
-from ..base import CannotReconstruct, Value
-from ..containers.deque import DequeValue
+from ..base import Value
 from ..containers.mapping import DictValue
 from ..containers.sequence import ListValue, TupleValue
 from ..containers.set import SetValue
 from ..context import TraceContext
-from ..emitter import Emitter
 from ..functions.builtin_function import BuiltinValue
 from ..functions.function import FunctionValue
 from ..objects.mro import HEAP_TYPE, IMMUTABLE_TYPE, lookup
 from ..objects.user_object import UserObject, instance_dict
 from ..registry import models
 
-Each = Callable[[Value], Value]  # what becomes of a part of the copied object: itself, or a copy
 NO_OWN_WAY = (None, object)
 
 
@@ -61,24 +55,20 @@ def is_captured(obj: UserObject) -> bool:
     )
 
 
-def reconstruct(
-    tx: TraceContext, obj: UserObject, each: Each, note: Callable[[Value], Any]
-) -> Value:
-    """What the copy module makes of an object that has no __copy__ or __deepcopy__. `note` is
-    called with the copy before it is filled."""
+def reconstruct(tx: TraceContext, obj: UserObject) -> Value:
+    """What copy.copy makes of an object that has no __copy__."""
     made = tx.wrap(obj.cls, None).attribute(tx, "__new__").call(tx, [tx.wrap(obj.cls, None)], {})
-    note(made)
     assert isinstance(made, UserObject)
-    attributes = [(name, obj.own_attribute(tx, name)) for name in obj.names(tx)]
-    for name, copied in [(name, each(value)) for name, value in attributes if value is not None]:
-        made.store(tx, name, copied)
+    for name in obj.names(tx):
+        value = obj.own_attribute(tx, name)
+        if value is not None:
+            made.store(tx, name, value)
     if isinstance(obj.base, ListValue):
         for item in obj.unpack(tx):
-            made.method(tx, "append", [each(item)], {})
+            made.method(tx, "append", [item], {})
     elif isinstance(obj.base, DictValue):
         for pair in obj.method(tx, "items", [], {}).unpack(tx):
-            key, value = pair.unpack(tx)
-            made.set_item(tx, each(key), each(value))
+            made.set_item(tx, *pair.unpack(tx))
     return made
 
 
@@ -102,7 +92,7 @@ def shallow(tx: TraceContext, obj: Value) -> Value:
     if isinstance(obj, UserObject) and type(getattr(obj.cls, "__copy__", None)) is FunctionType:
         return obj.method(tx, "__copy__", [], {})
     if isinstance(obj, UserObject) and is_captured(obj):
-        return reconstruct(tx, obj, lambda part: part, lambda made: None)
+        return reconstruct(tx, obj)
     raise GraphBreak("unknown-call", f"copy.copy() of {obj.describe()}")
 
 
@@ -114,95 +104,9 @@ def guard_no_attributes(tx: TraceContext, obj: Value) -> None:
         tx.guards.add(obj.source and InstanceDict(obj.source), Kind.KEYS, ())
 
 
-class Memo(DictValue):
-    """The dictionary that __deepcopy__ is given. Objects copied before are found there by the same
-    call of copy.deepcopy."""
-
-    __slots__ = ("of",)
-
-    def __init__(self, of: DeepCopy) -> None:
-        super().__init__({})
-        self.of = of
-
-    def reconstruct(self, emit: Emitter) -> None:
-        raise CannotReconstruct(self)
-
-
 @models(copy.deepcopy)
 def deep(tx: TraceContext, obj: Value, memo: Value | None = None) -> Value:
-    if isinstance(memo, Memo):
-        return memo.of.copy(obj)
-    if memo is not None and not memo.is_none():
-        raise GraphBreak("unknown-call", "copy.deepcopy() with a memo of the program's own")
-    return DeepCopy(tx).copy(obj)
-
-
-class DeepCopy:
-    """One call of copy.deepcopy: an object that occurs twice is copied once."""
-
-    def __init__(self, tx: TraceContext) -> None:
-        self.tx, self.memo = tx, Memo(self)
-        self.made: dict[Value, Value] = {}
-
-    def copy(self, obj: Value) -> Value:
-        obj = self.tx.look(obj)
-        if obj.is_constant() or isinstance(obj, FunctionValue | BuiltinValue):
-            return obj
-        if obj not in self.made and obj.source is not None and self.memo.entries:
-            # the program's own __deepcopy__ put it there
-            noted = self.memo.entries.get(id(self.tx.objects.real_object(obj)))
-            if noted is not None:
-                self.made[obj] = noted[1]
-        if obj not in self.made:
-            rule = next((rule for family, rule in RULES if isinstance(obj, family)), None)
-            if rule is None:
-                raise GraphBreak("unknown-call", f"copy.deepcopy() of {obj.describe()}")
-            self.made[obj] = rule(self, obj)
-        return self.made[obj]
-
-    def list(self, obj: ListValue) -> Value:
-        if obj.cls not in (list, collections.deque):
-            raise GraphBreak("unknown-call", f"copy.deepcopy() of {obj.describe()}")
-        made = self.made[obj] = (
-            DequeValue([], obj.maxlen) if isinstance(obj, DequeValue) else ListValue([])
-        )
-        for item in obj.iterate_live(self.tx):
-            made.items.append(self.copy(item))
-        return made
-
-    def tuple(self, obj: TupleValue) -> Value:
-        items = obj.all(self.tx)
-        copied = [self.copy(item) for item in items]
-        if obj in self.made:  # the tuple contains itself
-            return self.made[obj]
-        same = all(a is b for a, b in zip(items, copied, strict=True))
-        return (
-            obj
-            if same and not hasattr(obj.cls, "_make")
-            else copy_of_tuple_subclass(self.tx, obj, copied)
-        )
-
-    def dict(self, obj: DictValue) -> Value:
-        guard_no_attributes(self.tx, obj)
-        made = self.made[obj] = DictValue({}, cls=obj.cls, default_factory=obj.default_factory)
-        for key, value in obj.pairs(self.tx):
-            made.put(self.tx, self.copy(key), self.copy(value))
-        return made
-
-    def set(self, obj: SetValue) -> Value:
-        if not obj.is_known():
-            raise GraphBreak("unknown-call", f"copy.deepcopy() of {obj.describe()}")
-        return obj.method(self.tx, "copy", [], {})
-
-    def object(self, obj: UserObject) -> Value:
-        if type(getattr(obj.cls, "__deepcopy__", None)) is FunctionType:
-            return obj.method(self.tx, "__deepcopy__", [self.memo], {})
-        if not is_captured(obj):
-            raise GraphBreak("unknown-call", f"copy.deepcopy() of {obj.describe()}")
-        return reconstruct(self.tx, obj, self.copy, functools.partial(self.made.__setitem__, obj))
-
-
-RULES: tuple[tuple[type, Any], ...] = (
-    (ListValue, DeepCopy.list), (TupleValue, DeepCopy.tuple), (DictValue, DeepCopy.dict),
-    (SetValue, DeepCopy.set), (UserObject, DeepCopy.object),
-)  # fmt: skip
+    """Of what is not copied. Python copies everything else, by rules of each class."""
+    if obj.is_constant() or isinstance(obj, FunctionValue | BuiltinValue):
+        return obj
+    raise GraphBreak("unknown-call", f"copy.deepcopy() of {obj.describe()}")

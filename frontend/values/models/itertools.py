@@ -25,7 +25,7 @@ class Count(Iterator):
 
     __slots__ = ("value", "step")
     cls = itertools.count
-    moves = ("value",)
+    state = ("value",)
 
     def __init__(self, value: Value, step: Value) -> None:
         super().__init__()
@@ -47,7 +47,7 @@ class Repeat(Iterator):
 
     __slots__ = ("repeated", "left")
     cls = itertools.repeat
-    moves = ("left",)
+    state = ("left",)
 
     def __init__(self, item: Value, left: int | None) -> None:
         super().__init__()
@@ -106,7 +106,7 @@ class Slice(Iterator):
 
     __slots__ = ("inner", "at", "wanted", "stop", "step")
     cls = itertools.islice
-    moves = ("inner", "at", "wanted")
+    state = ("inner", "at", "wanted")
 
     def __init__(self, inner: Value, start: int, stop: int | None, step: int) -> None:
         super().__init__()
@@ -165,7 +165,7 @@ class Accumulate(OneFrameIterator):
 
     __slots__ = ("inner", "function", "total", "pending")
     cls = itertools.accumulate
-    moves = ("total", "pending")
+    state = ("total", "pending")
 
     def __init__(
         self, inner: Value, function: Value | None, initial: Value | None, created_at: int
@@ -204,7 +204,7 @@ class ZipLongest(OneFrameIterator):
 
     __slots__ = ("inners", "fill")
     cls = itertools.zip_longest
-    moves = ("inners",)
+    state = ("inners",)
 
     def __init__(self, inners: Sequence[Value], fill: Value, created_at: int) -> None:
         super().__init__(created_at)
@@ -236,7 +236,7 @@ class Pairwise(OneFrameIterator):
 
     __slots__ = ("inner", "old", "busy")
     cls = itertools.pairwise
-    moves = ("inner", "old")
+    state = ("inner", "old")
 
     def __init__(self, inner: Value, created_at: int) -> None:
         super().__init__(created_at)
@@ -272,7 +272,7 @@ class Flat(Iterator):
 
     __slots__ = ("outer", "current")
     cls = itertools.chain
-    moves = ("outer", "current")
+    state = ("outer", "current")
 
     def __init__(self, outer: Value) -> None:
         super().__init__()

@@ -262,12 +262,9 @@ def tensor_stride(tx: TraceContext, self: TensorValue, dim: Value | None = None)
 def _query(name: str) -> None:
     @method(torch.Tensor, name)
     def query(tx: TraceContext, self: TensorValue, *args: Value, **kwargs: Value) -> Value:
-        if (
-            args or kwargs
-            # refused in the words for a method that is looked up to be called: those for a bound
-            # one
-            # name the class
-        ):
+        # refused in the words for a method that is looked up to be called: those for a bound one
+        # name the class
+        if args or kwargs:
             try:
                 getattr(torch._C.TensorBase, name)(self.fake, *args, **kwargs)
             except TypeError as error:

@@ -17,13 +17,11 @@ class ForwardMode(Value):
     made before the level instead."""
 
     __slots__ = ("created_at",)
+    cls = forward_ad._set_fwd_grad_enabled
 
     def __init__(self, created_at: int) -> None:
         super().__init__()
         self.created_at = created_at
-
-    def python_type(self) -> type:
-        return forward_ad._set_fwd_grad_enabled
 
     def attribute(self, tx: TraceContext, name: str) -> Value:
         if name in ("__enter__", "__exit__"):
@@ -35,13 +33,11 @@ class ForwardModeMethod(Value):
     """Its __enter__, which does nothing, or __exit__."""
 
     __slots__ = ("created_at", "name", "of")
+    cls = types.MethodType
 
     def __init__(self, of: ForwardMode, name: str) -> None:
         super().__init__()
         self.of, self.created_at, self.name = of, of.created_at, name
-
-    def python_type(self) -> type:
-        return types.MethodType
 
     def call(self, tx: TraceContext, args: list[Value], kwargs: dict[str, Value]) -> Value:
         if self.name == "__exit__":

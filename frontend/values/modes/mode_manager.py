@@ -34,6 +34,7 @@ class ModeManager(Mutable):
     """
 
     __slots__ = ("cls", "arguments", "keywords", "real", "saved", "prev", "last")
+    state = ("saved", "last")
 
     def __init__(
         self,
@@ -52,12 +53,6 @@ class ModeManager(Mutable):
 
     def python_type(self) -> type:
         return self.cls if self.real is None else type(self.real)
-
-    def snapshot(self) -> Any:
-        return self.saved, self.last
-
-    def restore(self, state: Any) -> None:
-        self.saved, self.last = state
 
     def truth(self, tx: TraceContext) -> bool:
         return True
@@ -131,13 +126,11 @@ class ManagerMethod(Value):
     """manager.__enter__, manager.__exit__ or manager.clone."""
 
     __slots__ = ("manager", "name")
+    cls = types.MethodType
 
     def __init__(self, manager: ModeManager, name: str) -> None:
         super().__init__()
         self.manager, self.name = manager, name
-
-    def python_type(self) -> type:
-        return types.MethodType
 
     def attribute(self, tx: TraceContext, name: str) -> Value:
         found = getattr(self.manager.cls, self.name)
@@ -159,13 +152,11 @@ class NullManager(Value):
     """contextlib.nullcontext(result)."""
 
     __slots__ = ("result",)
+    cls = contextlib.nullcontext
 
     def __init__(self, result: Value) -> None:
         super().__init__()
         self.result = result
-
-    def python_type(self) -> type:
-        return contextlib.nullcontext
 
     def attribute(self, tx: TraceContext, name: str) -> Value:
         if name in ("__enter__", "__exit__"):
@@ -180,13 +171,11 @@ class NullMethod(Value):
     """nullcontext.__enter__ or .__exit__."""
 
     __slots__ = ("manager", "name")
+    cls = types.MethodType
 
     def __init__(self, manager: NullManager, name: str) -> None:
         super().__init__()
         self.manager, self.name = manager, name
-
-    def python_type(self) -> type:
-        return types.MethodType
 
     def call(self, tx: TraceContext, args: list[Value], kwargs: dict[str, Value]) -> Value:
         return self.manager.result if self.name == "__enter__" else Constant(None)
@@ -210,13 +199,11 @@ class TorchModes:
         self.grad_at_start = torch.is_grad_enabled()
         # the grad mode at the program's end, where it must be set
         self.lasting_grad: bool | None = None
-        self.level_positions: list[
-            int
-        ] = []  # of the levels of torch.func opened so far, outermost first
+        # of the levels of torch.func opened so far, outermost first
+        self.level_positions: list[int] = []
         self.subclasses_off = 0  # how often DisableTorchFunctionSubclass is entered
-        self.cleanups: list[
-            tuple[str, Any, Any]
-        ] = []  # modes really entered while tracing: kind, object, node
+        # modes really entered while tracing: kind, object, node
+        self.cleanups: list[tuple[str, Any, Any]] = []
 
     def enter(
         self, tx: TraceContext, cls: type, arguments: list[Any], keywords: dict[str, Any]

@@ -15,13 +15,11 @@ class Annotation(Value):
     """An open range. A break inside it really opens it there."""
 
     __slots__ = ("name", "arguments")
+    cls = torch.ScriptObject
 
     def __init__(self, name: Value, arguments: Value) -> None:
         super().__init__()
         self.name, self.arguments = name, arguments
-
-    def python_type(self) -> type:
-        return torch.ScriptObject
 
     def truth(self, tx: Any) -> bool:
         return True
@@ -54,13 +52,11 @@ class Switch(Value):
     """Its __enter__ or __exit__."""
 
     __slots__ = ("of", "created_at", "more")
+    cls = types.MethodType
 
     def __init__(self, of: DispatchWithoutSubclasses, more: int) -> None:
         super().__init__()
         self.of, self.created_at, self.more = of, of.created_at, more
-
-    def python_type(self) -> type:
-        return types.MethodType
 
     def call(self, tx: Any, args: list[Value], kwargs: dict[str, Value]) -> Value:
         tx.modes.subclasses_off += self.more

@@ -375,9 +375,9 @@ class ClassValue(Value):
         return type(self.cls).__call__ is type.__call__ or is_plain_metaclass(type(self.cls))
 
     def _named_tuple(self, tx: TraceContext, args: list[Value], kwargs: dict[str, Value]) -> Value:
-        fields = self.cls._fields  # type: ignore[attr-defined]
+        fields = self.cls._fields
         given = dict(zip(fields, args, strict=False)) | kwargs
-        for name, default in self.cls._field_defaults.items():  # type: ignore[attr-defined]
+        for name, default in self.cls._field_defaults.items():
             given.setdefault(name, tx.wrap(default, None))
         if set(given) != set(fields) or len(args) > len(fields):
             raise GraphBreak("exception-leaves", f"TypeError of {self.describe()}")

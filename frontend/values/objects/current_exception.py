@@ -29,13 +29,11 @@ class Traceback(Value):
     """The traceback of an exception that no Python frame has raised. Any use of it breaks."""
 
     __slots__ = ("created_at",)
+    cls = types.TracebackType
 
     def __init__(self, created_at: int) -> None:
         super().__init__()
         self.created_at = created_at
-
-    def python_type(self) -> type:
-        return types.TracebackType
 
     def truth(self, tx: TraceContext) -> bool:
         return True
@@ -45,6 +43,7 @@ class LastInstruction(Value):
     """The index of a raising instruction, as an existing frame pushed it."""
 
     __slots__ = ("object",)
+    cls = int
     is_code_constant = True
 
     def __init__(self, obj: int, source: Source | None) -> None:
@@ -56,9 +55,6 @@ class LastInstruction(Value):
 
     def constant(self) -> Any:
         return self.object
-
-    def python_type(self) -> type:
-        return int
 
     def reconstruct(self, emit: Emitter) -> None:
         emit.push_literal(self.object)

@@ -23,6 +23,7 @@ class ExceptionValue(UserObject):
     """An exception made while tracing: its class, its arguments, its cause and context."""
 
     __slots__ = ("args", "created_at")
+    state = (*UserObject.state, "args")
     break_reason = "exception-leaves"
 
     def __init__(
@@ -30,18 +31,8 @@ class ExceptionValue(UserObject):
     ) -> None:
         super().__init__(cls, real, source)
         self.args = args
-        self.created_at: int | None = (
-            # the break position at which one made here was raised: its traceback is Python's
-            # to make
-            None
-        )
-
-    def snapshot(self) -> Any:
-        return super().snapshot(), list(self.args)
-
-    def restore(self, state: Any) -> None:
-        super().restore(state[0])
-        self.args = state[1]
+        # the break position at which one made here was raised: its traceback is Python's to make
+        self.created_at: int | None = None
 
     def generic_attribute(self, tx: TraceContext, name: str) -> Value:
         if name == "__traceback__" and self.real is None:

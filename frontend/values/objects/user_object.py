@@ -47,6 +47,7 @@ class UserObject(Mutable):
     `base` holds the builtin container inside an instance of a subclass of one."""
 
     __slots__ = ("cls", "real", "attrs", "renewed", "seen", "base", "namespace")
+    state: tuple[str, ...] = ("attrs", "renewed")
 
     def __init__(
         self,
@@ -64,15 +65,6 @@ class UserObject(Mutable):
         # the instance dictionary as an object, once it was read
         self.namespace: Value | None = None
         self.seen: dict[str, Value] = {}  # instance attributes of `real` looked at so far
-
-    def python_type(self) -> type:
-        return self.cls
-
-    def snapshot(self) -> Any:
-        return dict(self.attrs), set(self.renewed)
-
-    def restore(self, state: Any) -> None:
-        self.attrs, self.renewed = state
 
     def key(self, tx: TraceContext) -> Any:
         found = lookup(self.cls, "__hash__")[1]

@@ -18,13 +18,11 @@ class WeakReference(Value):
     """An existing weakref.ref."""
 
     __slots__ = ("real",)
+    cls = weakref.ReferenceType
 
     def __init__(self, real: weakref.ReferenceType[Any], source: Source) -> None:
         super().__init__(source)
         self.real = real
-
-    def python_type(self) -> type:
-        return weakref.ReferenceType
 
     def truth(self, tx: TraceContext) -> bool:
         return True

@@ -30,6 +30,7 @@ class HookSetUp(Value):
     gradient."""
 
     __slots__ = ("arguments", "given", "hooks")
+    cls = BackwardHook
     break_reason = "unknown-call"
 
     def __init__(self, hooks: BackwardHooks, given: TensorValue | None, arguments: int) -> None:
@@ -39,9 +40,6 @@ class HookSetUp(Value):
     @property
     def created_at(self) -> int:
         return self.hooks.created_at
-
-    def python_type(self) -> type:
-        return BackwardHook
 
 
 def break_here() -> GraphBreak:

@@ -24,14 +24,12 @@ class HookHandle(Value):
     """What register_hook returned. A use of it leaves the call to Python."""
 
     __slots__ = ("created_at",)
+    cls = RemovableHandle
     break_reason = "unsupported-value"
 
     def __init__(self, created_at: int) -> None:
         super().__init__()
         self.created_at = created_at
-
-    def python_type(self) -> type:
-        return RemovableHandle
 
     def attribute(self, tx: TraceContext, name: str) -> Value:
         stop = self.unsupported_use("of a hook in the frame that has registered it")

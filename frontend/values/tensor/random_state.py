@@ -3,8 +3,6 @@ one."""
 
 from __future__ import annotations
 
-from typing import Any
-
 import torch
 
 from ..base import Value
@@ -18,6 +16,8 @@ class RandomState(Mutable):
     `position` the position of that (tracing/interpreter/outcome.py)."""
 
     __slots__ = ("seed", "kept", "stored", "position")
+    state = ("seed", "kept", "stored", "position")
+    cls = torch.Generator
 
     def __init__(self) -> None:
         super().__init__()
@@ -25,15 +25,6 @@ class RandomState(Mutable):
         self.kept = False
         self.stored: Value | None = None
         self.position = -1
-
-    def python_type(self) -> type:
-        return torch.Generator
-
-    def snapshot(self) -> Any:
-        return self.seed, self.kept, self.stored, self.position
-
-    def restore(self, state: Any) -> None:
-        self.seed, self.kept, self.stored, self.position = state
 
     def emit_state(self, emit: Emitter, *, seeded_by_graph: bool) -> None:
         """Emits code that seeds the generator, unless the graph does, and then gives it the state

@@ -63,9 +63,6 @@ class TensorValue(Value):
         self.node, self.fake, self.cls, self.real = node, fake, cls, real
         self.gradient: Gradient | None = None
 
-    def python_type(self) -> type:
-        return self.cls
-
     def describe(self) -> str:
         where = f" '{self.source.name}'" if self.source is not None else ""
         return f"a tensor{where}"
@@ -239,6 +236,7 @@ class Gradient(Mutable):
     is unchanged."""
 
     __slots__ = ("of", "stored")
+    state = ("stored",)
 
     def __init__(self, of: TensorValue) -> None:
         super().__init__(of.source)
@@ -247,12 +245,6 @@ class Gradient(Mutable):
 
     def python_type(self) -> type:
         return self.of.cls  # of the two objects it is the tensor that must be no other
-
-    def snapshot(self) -> Any:
-        return self.stored
-
-    def restore(self, state: Any) -> None:
-        self.stored = state
 
     def emit_changes(self, emit: Emitter) -> None:
         assert self.stored is not None

@@ -121,13 +121,11 @@ class SubclassMethod(Value):
     """A method that such an object inherits from torch, not called yet."""
 
     __slots__ = ("receiver", "name")
+    cls = types.BuiltinMethodType
 
     def __init__(self, receiver: TensorObject, name: str) -> None:
         super().__init__()
         self.receiver, self.name = receiver, name
-
-    def python_type(self) -> type:
-        return types.BuiltinMethodType
 
     def call(self, tx: TraceContext, args: list[Value], kwargs: dict[str, Value]) -> Value:
         if self.name == "as_subclass":  # the one that does not go through __torch_function__

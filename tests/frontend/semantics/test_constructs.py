@@ -914,7 +914,7 @@ def blocks(table: str) -> dict[str, str]:
 BLOCKS = blocks(TABLE)
 # Rows with a use that Python runs at a break.
 BROKEN = frozenset(
-    "f_sdm f_sd for_everything iter_sentinel exc_groups exc_group_plain exc_notes dataclass_ str_of_obj metaclass protocol del_global".split()
+    "f_sdm f_sd for_everything iter_sentinel exc_groups exc_group_plain exc_notes dataclass_ str_of_obj metaclass protocol del_global copy_ copy_obj".split()
 )
 PYTHONS = blocks(LEFT_TO_PYTHON)
 

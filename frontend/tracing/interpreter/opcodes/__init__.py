@@ -17,6 +17,3 @@ from . import (  # noqa: F401 - they register
     operators,
     stack,
 )
-from .table import HANDLERS
-
-__all__ = ["HANDLERS"]

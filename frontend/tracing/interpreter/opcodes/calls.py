@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import builtins
 import sys
-from typing import TYPE_CHECKING
 
 from .....errors import GraphBreak
 from ....pycode.call_completion import AS_IS, INITIALISED, CallCompletion
@@ -21,10 +20,8 @@ from ....values.models.frame_calls import frame_call
 from ....values.objects.class_value import ClassValue
 from ....values.objects.nn_module import ModuleValue
 from ..construct import begin_construction
-from .table import handles
-
-if TYPE_CHECKING:
-    from ..interpreter import Interpreter
+from ..handlers import handles
+from ..interpreter import Interpreter
 
 
 def callee_of(frame: Interpreter, args: list[Value]) -> tuple[Value, list[Value]]:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from .....errors import GraphBreak
 from ....pycode.instr import Instr, Op
 from ....values.base import ObservedException, Value, take
@@ -16,10 +14,8 @@ from ....values.containers.slice import SliceValue
 from ....values.context import TraceContext
 from ....values.models.class_checks import builtin_isinstance
 from ....values.objects.class_value import ClassValue
-from .table import handles
-
-if TYPE_CHECKING:
-    from ..interpreter import Interpreter
+from ..handlers import handles
+from ..interpreter import Interpreter
 
 
 @handles(Op.BUILD_TUPLE)

@@ -14,8 +14,8 @@ from ....values.constant import Constant
 from ....values.deferred_literal import DeferredRange
 from ....values.tensor.tensor import TensorValue
 from ...graph_builder import is_symbolic
+from ..handlers import handles
 from ..outcome import Returned
-from .table import handles
 
 if TYPE_CHECKING:
     from ....values.base import Value

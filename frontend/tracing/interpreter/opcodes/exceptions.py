@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from .....errors import GraphBreak
 from ....pycode.instr import Instr, Op
 from ....values.base import ObservedException, Value
@@ -15,11 +13,9 @@ from ....values.objects.current_exception import HandledException, Traceback
 from ....values.objects.exception import ExceptionValue
 from ....values.objects.mro import lookup
 from ....values.objects.user_object import UserObject
+from ..handlers import handles
+from ..interpreter import Interpreter
 from .calls import call_value
-from .table import handles
-
-if TYPE_CHECKING:
-    from ..interpreter import Interpreter
 
 
 @handles(Op.RAISE)

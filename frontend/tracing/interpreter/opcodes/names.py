@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING
 
 from .....errors import GraphBreak
 from .....guards.guard import Kind
@@ -14,11 +13,9 @@ from ....values.base import NULL, LazyValue, ObservedException, Value
 from ....values.functions.cell import CellValue
 from ....values.objects.super_value import SuperValue
 from ....values.objects.user_object import UserObject
+from ..handlers import handles
+from ..interpreter import Interpreter
 from .calls import call_value
-from .table import handles
-
-if TYPE_CHECKING:
-    from ..interpreter import Interpreter
 
 # Literals that a load only moves: what uses them looks at them, and a break before that leaves them
 # unguarded.

@@ -14,8 +14,8 @@ from ....values.models.text import builtin_format, builtin_repr, builtin_str
 from ....values.objects.special_methods import method_in_python
 from ....values.operation import UNARY
 from ....values.tensor.symbolic_number import SymbolicNumber
+from ..handlers import handles
 from .calls import call_value
-from .table import handles
 
 if TYPE_CHECKING:
     from ....values.base import Value

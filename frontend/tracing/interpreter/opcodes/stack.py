@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import types
-from typing import TYPE_CHECKING
 
 from ....pycode.instr import Instr, Op
 from ....values.base import NULL
 from ....values.constant import Constant
 from ....values.functions.builtin_function import BuiltinValue
-from .table import handles
-
-if TYPE_CHECKING:
-    from ..interpreter import Interpreter
+from ..handlers import handles
+from ..interpreter import Interpreter
 
 
 @handles(Op.NOP)

@@ -1,15 +1,15 @@
-"""The table of handlers, a list by Op."""
+"""The table of instruction handlers, a list by Op, which opcodes/ fills."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from .....errors import GraphBreak
-from ....pycode.instr import Instr, Op
+from ....errors import GraphBreak
+from ...pycode.instr import Instr, Op
 
 if TYPE_CHECKING:
-    from ..interpreter import Interpreter
+    from .interpreter import Interpreter
 
 Handler = Callable[["Interpreter", Instr], Any]
 
