@@ -193,6 +193,7 @@ def make_options(
     budget = seconds_to_spend(
         given.pop("compile_budget", config.compile_budget), "option compile_budget"
     )
+    store = bool(given.pop("store", config.store))
     registry.check_options(chosen, given)
     if DYNAMIC_SIZES in SWITCHED_OFF:
         dynamic = False
@@ -205,6 +206,7 @@ def make_options(
             fullgraph=fullgraph,
             verify=calls,
             compile_budget=budget,
+            store=store,
         ),
         backend_options=tuple(given.items()),
         mode=mode or "default",

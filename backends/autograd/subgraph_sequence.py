@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from ...generated import file_name, keep
+from ...rebuild import made_by
 from ..graph.value_sizes import CheckedGraph
 from .split_graph import Subgraph
 
@@ -38,11 +39,17 @@ def call_in_sequence(
     body = "".join(f"    {line}\n" for line in ["fit = True", *lines])
     returned = "".join(f"v{number}, " for number in results)
     text = f"def call({parameters}):\n{body}    return ({returned})\n"
+    return function_of_text(text, namespace)
+
+
+def function_of_text(text: str, namespace: dict[str, Any]) -> Callable[..., Any]:
+    """The function `call` of a text."""
     file = file_name("subgraphs")
-    exec(compile(text, file, "exec"), namespace)
-    made_function: Callable[..., Any] = namespace["call"]
-    keep(file, text, made_function)
-    return made_function
+    objects = dict(namespace)
+    exec(compile(text, file, "exec"), objects)
+    call: Callable[..., Any] = objects["call"]
+    keep(file, text, call)
+    return made_by(call, function_of_text, text, namespace)
 
 
 def names(numbers: Sequence[int]) -> str:

@@ -15,6 +15,7 @@ from typing import Any
 import torch
 import torch.fx
 
+from ...rebuild import made_by
 from .node_targets import name_of
 from .runtime_errors import GRAD_MODE
 
@@ -75,4 +76,4 @@ def run_with_grad_mode(run: Callable[..., Any], behind: bool) -> Callable[..., A
         torch._C._set_grad_enabled(behind)
         return results
 
-    return call
+    return made_by(call, run_with_grad_mode, run, behind)

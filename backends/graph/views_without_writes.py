@@ -17,6 +17,7 @@ import torch
 import torch.fx
 from torch._C._autograd import CreationMeta, _get_creation_meta
 
+from ...rebuild import made_by
 from .extracted_calls import ExtractedGraph, extract_subgraph
 from .memory import memory_at
 from .mutations import may_write
@@ -38,17 +39,27 @@ class ViewsAfterGraph:
     ) -> Callable[..., Any]:
         """A function that runs the graph, then creates the views. inputs: the nodes of the
         arguments that `run` takes."""
-        makes, places = self.view_graph.run, self.places
         taken = tuple((*inputs, *self.results).index(node) for node in self.view_graph.inputs)
+        return then_make_views(run, self.view_graph.run, taken, self.places)
 
-        def call(*args: Any) -> Any:
-            results = tuple(run(*args))
-            known = (*args, *results)
-            with torch.enable_grad():
-                results += makes(*(known[place] for place in taken))
-            return tuple(results[place] for place in places)
 
-        return call
+def then_make_views(
+    run: Callable[..., Any],
+    makes: Callable[..., Any],
+    taken: tuple[int, ...],
+    places: tuple[int, ...],
+) -> Callable[..., Any]:
+    """A function that runs a graph, then makes views of its arguments and results. taken: what
+    `makes` gets of these. places: of the results and views, what is returned."""
+
+    def call(*args: Any) -> Any:
+        results = tuple(run(*args))
+        known = (*args, *results)
+        with torch.enable_grad():
+            results += makes(*(known[place] for place in taken))
+        return tuple(results[place] for place in places)
+
+    return made_by(call, then_make_views, run, makes, taken, places)
 
 
 def views_to_make_outside(
