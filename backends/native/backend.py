@@ -519,9 +519,9 @@ def cpu_launches(
     _, _, vector = compiler()
     with report.clock.phase("c_compile"):
         symbols = functions(preamble(vector), texts, 2)
-    names = {text: f"kernel_{number}" for number, text in enumerate(texts)}
-    namespace.functions |= dict(zip(names.values(), symbols, strict=True))
+    called = {text: f"kernel_{number}" for number, text in enumerate(texts)}
+    namespace.functions |= dict(zip(called.values(), symbols, strict=True))
     return {
-        position: Launch(f"run({names[text]}, ", parameters)
+        position: Launch(f"run({called[text]}, ", parameters)
         for position, (text, parameters) in printed.items()
     }
