@@ -287,6 +287,16 @@ class WrongGraph:
 
 
 @dataclass(frozen=True)
+class Stored:
+    """What became of an entry on disk: taken by this process (`taken`), written, or why not."""
+
+    function: str
+    where: str
+    taken: bool
+    text: str
+
+
+@dataclass(frozen=True)
 class Working:
     """Something is being compiled or tried in the background; `done` ends when it is."""
 
@@ -330,6 +340,7 @@ Event = (
     | Recorded
     | Chosen
     | WrongGraph
+    | Stored
     | Working
 )
 Sink = Callable[[Event], None]

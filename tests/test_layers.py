@@ -13,7 +13,7 @@ import pytest
 
 ROOT = Path(__file__).parent.parent
 LAYERS = (  # lowest first; folders of frontend by their own name
-    {"errors", "options", "phases", "generated", "collector", "overlap", "tier", "torch_compat"}, {"events"},
+    {"errors", "options", "phases", "generated", "collector", "overlap", "rebuild", "tier", "torch_compat"}, {"events"},
     {"pycode", "guards", "backends"}, {"values"}, {"tracing"}, {"codegen"}, {"runtime", "explain"}, {"control", "support"},
     {"self_check"}, {"api", "eager_only"}, {"export", "install"}, {"__init__"}, {"benchmarks"}, {"cli"}, {"__main__"},
 )  # fmt: skip
@@ -187,6 +187,7 @@ STATE = {
     "frontend/pycode/decode.py": {"_memo": "cache"},
     "frontend/pycode/readable.py": {"WRITES": "registry"},
     "frontend/self_check.py": {"_failed": "cache: the self-check's result"},
+    "frontend/tracing/fake_tensors/fake_results.py": {"_results": "cache"},
     "frontend/tracing/fake_tensors/fake_rules.py": {"RULES": "registry"},
     "frontend/tracing/interpreter/opcodes/table.py": {"HANDLERS": "registry"},
     "frontend/values/functions/function.py": {"_renamed_codes": "cache"},

@@ -46,30 +46,53 @@ def inside_vmap() -> int:
 inside_vmap()  # determined before any vmap runs
 
 
-def with_batches(
-    compile_part: Callable[[Any], Callable[..., Any]], part: Any
-) -> Callable[..., Any]:
-    """Compiles a backward graph, and runs it operator by operator where gradients are batched."""
+class BackwardGraph:
+    """A compiled backward graph, which runs operator by operator where gradients are batched.
+    operators: makes the function of the uncompiled graph."""
+
+    def __init__(
+        self, compiled: Callable[..., Any], operators: Callable[[], Callable[..., Any]]
+    ) -> None:
+        self.compiled, self._operators = compiled, operators
+        self._boxed_call = getattr(compiled, "_boxed_call", False)
+
+    def __call__(self, *args: Any) -> Any:
+        given: Any = args[0] if self._boxed_call else args
+        if not any_batched(given):
+            return self.compiled(*args)
+        inputs = list(given)
+        if self._boxed_call:
+            given.clear()
+        return self.by_operators()(*inputs)
+
+    def by_operators(self) -> Callable[..., Any]:
+        """The uncompiled graph."""
+        made = self._operators()
+        self._operators = lambda: made
+        return made
+
+    def __reduce__(self) -> Any:
+        return compiled_again, (self.compiled, self.by_operators())
+
+
+def compiled_again(compiled: Callable[..., Any], by_operators: Callable[..., Any]) -> BackwardGraph:
+    """A stored backward graph."""
+    return BackwardGraph(compiled, lambda: by_operators)
+
+
+def with_batches(compile_part: Callable[[Any], Callable[..., Any]], part: Any) -> BackwardGraph:
+    """Compiles a backward graph."""
     graph: torch.fx.GraphModule | Copies = part.graph
     if not isinstance(graph, Copies):  # the compiler may change its nodes
         graph = torch.fx.GraphModule(graph, copy_graph(graph.graph))
-    compiled = compile_part(part)
-    boxed = getattr(compiled, "_boxed_call", False)
-    known: list[Callable[..., Any]] = []
 
-    def call(*args: Any) -> Any:
-        given: Any = args[0] if boxed else args
-        if not any_batched(given):
-            return compiled(*args)
-        if not known:
-            known.append(with_code(graph.module() if isinstance(graph, Copies) else graph))
-        inputs = list(given)
-        if boxed:
-            given.clear()
-        return known[0](*inputs)
+    def operators() -> Callable[..., Any]:
+        forward: Callable[..., Any] = with_code(
+            graph.module() if isinstance(graph, Copies) else graph
+        ).forward
+        return forward
 
-    call._boxed_call = boxed  # type: ignore[attr-defined]
-    return call
+    return BackwardGraph(compile_part(part), operators)
 
 
 def copy_graph(graph: torch.fx.Graph) -> torch.fx.Graph:

@@ -16,6 +16,7 @@ import torch
 import torch.fx
 from torch.autograd.graph import GradientEdge, Node, get_gradient_edge
 
+from ...rebuild import made_by
 from ..graph.fake_values import fake_of
 from ..graph.gradient_history import (
     GradientStarts,
@@ -78,7 +79,7 @@ def detach_results(compiled: Callable[..., Any], numbers: Sequence[int]) -> Call
                 results[number] = results[number].detach()
         return tuple(results)
 
-    return call
+    return made_by(call, detach_results, compiled, numbers)
 
 
 def _replay(

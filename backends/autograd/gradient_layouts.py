@@ -98,7 +98,7 @@ class GradientLayouts:
     gradients have other strides in eager than in the compiled backward graph."""
 
     def __init__(self, gm: torch.fx.GraphModule, wanted: Sequence[int]) -> None:
-        self.gm, self.wanted = gm, tuple(wanted)
+        self.forward, self.wanted = gm.forward, tuple(wanted)
         self.other: dict[Any, Mapping[int, DimensionOrder]] = {}
         self.by_strides: dict[Any, Mapping[int, DimensionOrder]] = {}
         # an error while autocast is entered would leave it on
@@ -204,7 +204,7 @@ class GradientLayouts:
             starts = [given[index].requires_grad_() for index in self.wanted]
             for index, start in zip(self.wanted, starts, strict=True):
                 given[index] = ATEN.alias.default(start)  # a leaf may not be written to
-            made = self.gm.forward(*given)
+            made = self.forward(*given)
             ends = [made[number] for number in came]
             return torch.autograd.grad(ends, starts, list(came.values()), allow_unused=True)
 

@@ -94,8 +94,7 @@ def wait_for_calls(
         report.chosen(
             EAGER, f"for now: others are tried after {due_s:.2g} s in this graph", (), (), 0.0
         )
-        tier.wait(due_s * expected.share)
-        return WaitingGraph(gm.forward, due_s * expected.share, tier.promote)
+        return WaitingGraph(gm.forward, due_s * expected.share, tier)
 
     return wait
 

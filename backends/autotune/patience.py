@@ -18,6 +18,7 @@ from typing import Any
 import torch
 import torch.fx
 
+from ...tier import Tier
 from ..graph.gradient_history import wants_gradients
 from ..graph.node_targets import name_of
 from ..graph.supported import device_types
@@ -95,11 +96,10 @@ class WaitingGraph:
     """Runs a graph as captured, and requests a compile once its forward pass has run for `due_s`
     seconds."""
 
-    def __init__(
-        self, forward: Callable[..., Any], due_s: float, promote: Callable[[], None]
-    ) -> None:
-        self.forward, self.due_s, self.promote = forward, due_s, promote
+    def __init__(self, forward: Callable[..., Any], due_s: float, tier: Tier) -> None:
+        self.forward, self.due_s, self.tier = forward, due_s, tier
         self.calls, self.least_s = 0, math.inf
+        tier.wait(due_s)
 
     def __call__(self, *args: Any) -> Any:
         start = time.perf_counter()
@@ -108,5 +108,8 @@ class WaitingGraph:
         self.calls += 1
         if self.calls >= FEWEST and self.calls * self.least_s >= self.due_s:
             self.calls = -(1 << 62)  # once
-            self.promote()
+            self.tier.promote()
         return result
+
+    def __reduce__(self) -> Any:
+        return WaitingGraph, (self.forward, self.due_s, self.tier)

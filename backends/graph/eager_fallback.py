@@ -10,6 +10,7 @@ import torch
 from torch.utils import checkpoint
 
 from ...errors import RequirementError, Rerun, warn_user
+from ...rebuild import made_by
 
 # Errors of a graph that do not start the frame over: some are for whoever watches the graph, some
 # for the user.
@@ -45,7 +46,7 @@ def fall_back_to_eager(
         warn_of_fallback(backend, error)
         return result
 
-    return call
+    return made_by(call, fall_back_to_eager, compiled, forward, backend)
 
 
 def warn_of_fallback(backend: str, error: BaseException | None) -> None:

@@ -42,8 +42,8 @@ def gives_value_sizes(node: torch.fx.Node) -> bool:
         return False
     if BINDINGS in node.meta:
         return True
-    if name_of(node) == "getitem":
-        return False
+    if name_of(node) == "getitem" and "example_value" not in node.all_input_nodes[0].meta:
+        return False  # an item of a tuple
     mine = {symbol for result in results_of(node) for symbol in symbols_of(result)}
     given = (other.meta.get("example_value") for other in node.all_input_nodes)
     return not mine <= {symbol for value in given for symbol in symbols_of(value)}

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import importlib
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import lru_cache, partial
 from itertools import groupby
@@ -19,7 +19,6 @@ from torch._subclasses.fake_tensor import DataDependentOutputException, FakeTens
 from ...collector import no_collections
 from ...errors import warn_once
 from ...events import UNREPORTED, KernelRecord, Reporter
-from ...generated import file_name, keep
 from ...phases import Clock
 from ..autograd.divergent_operators import runs_as_captured
 from ..graph.copies import Copies
@@ -48,6 +47,7 @@ from .fuse.split import split_long_rows
 from .ir.ir import AnyKernel, Bound, Call, Program, with_buffers, writes
 from .ir.patterns import Patterns
 from .large_norms import LARGE_NORMS
+from .loaded_host import load_cpu_host, load_host, make_boxed, without_gradients
 from .lower.build import lower
 from .lower.lowerings import LOWERINGS
 from .mixed_norms import MIXED_NORMS
@@ -353,42 +353,6 @@ def processors() -> dict[str, int]:
     return found
 
 
-def without_gradients(compiled: Callable[..., Any]) -> Callable[..., Any]:
-    def call(*args: Any) -> Any:
-        with torch.no_grad():
-            results = compiled(*args)
-            return tuple(
-                result.detach()
-                if is_window(result, args) or is_view_of_none(result, args)
-                else result
-                for result in results
-            )
-
-    return call
-
-
-def is_window(result: Any, args: Sequence[Any]) -> bool:
-    """Whether a result is another tensor on the memory of an argument: then it requires a gradient
-    if that argument does."""
-    return (
-        isinstance(result, torch.Tensor)
-        and result.requires_grad
-        and all(result is not arg for arg in args)
-    )
-
-
-def is_view_of_none(result: Any, args: Sequence[Any]) -> bool:
-    """Whether autograd considers a result a view, but of none of the arguments: created without
-    gradients, it could not be written."""
-    if not isinstance(result, torch.Tensor) or not result._is_view():
-        return False
-    return all(
-        result._base is not arg and result._base is not arg._base
-        for arg in args
-        if isinstance(arg, torch.Tensor)
-    )
-
-
 class PendingKernels:
     """Waits for kernels that are being compiled: for each at once or, while `together`, for all at
     the end, so that the next graph is lowered meanwhile. clock: measures the waiting."""
@@ -502,9 +466,11 @@ def compile_aten(
         )
     namespace.objects |= program.constants
     report.host = Host(program, launches, namespace, first, boxed=boxed).text()
-    call = load_host(report.host, namespace)
-    if finish is not None:
-        (waits or PendingKernels(report.clock)).add(finish)
+    if finish is None:
+        return load_cpu_host(report.host, namespace.objects, namespace.functions, boxed)
+    namespace.objects |= {name: one.address() for name, one in namespace.functions.items()}
+    call = load_host(report.host, namespace.objects)
+    (waits or PendingKernels(report.clock)).add(finish)
     return make_boxed(call) if boxed else call
 
 
@@ -530,22 +496,6 @@ def kernels_by_device(program: Program) -> tuple[dict[int, AnyKernel], dict[int,
     return on_cpu, on_gpu
 
 
-def load_host(text: str, namespace: Namespace) -> Callable[..., Any]:
-    """The function `call` of generated Python, which tracebacks can show."""
-    name = file_name("native")
-    exec(compile(text, name, "exec"), namespace.objects)
-    call: Callable[..., Any] = namespace.objects["call"]
-    keep(name, text, call)
-    return call
-
-
-def make_boxed(call: Callable[..., Any]) -> Callable[..., Any]:
-    """Marks a function that takes a list of its arguments, with the mark that aot_autograd looks
-    for."""
-    call._boxed_call = True  # type: ignore[attr-defined]
-    return call
-
-
 def cpu_launches(
     program: Program, kernels: Mapping[int, AnyKernel], namespace: Namespace, report: CompileReport
 ) -> dict[int, Launch]:
@@ -568,10 +518,10 @@ def cpu_launches(
     )
     _, _, vector = compiler()
     with report.clock.phase("c_compile"):
-        addresses = dict(zip(texts, functions(preamble(vector), texts, 2), strict=True))
-    launches = {}
-    for position, (text, parameters) in printed.items():
-        name = f"kernel_{texts.index(text)}"
-        namespace.objects[name] = addresses[text]
-        launches[position] = Launch(f"run({name}, ", parameters)
-    return launches
+        symbols = functions(preamble(vector), texts, 2)
+    names = {text: f"kernel_{number}" for number, text in enumerate(texts)}
+    namespace.functions |= dict(zip(names.values(), symbols, strict=True))
+    return {
+        position: Launch(f"run({names[text]}, ", parameters)
+        for position, (text, parameters) in printed.items()
+    }

@@ -9,15 +9,24 @@ import time
 import types
 import weakref
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent import futures
 from contextlib import contextmanager, nullcontext
-from dataclasses import dataclass
+from dataclasses import replace
 from typing import Any
 
 from ...errors import InternalError
-from ...events import Balance, Chosen, CompileStarted, Event, Miss, Sink, Skipped, Working
-from ...guards.source import FrameView
+from ...events import (
+    Balance,
+    Chosen,
+    CompileStarted,
+    Event,
+    Miss,
+    Sink,
+    Skipped,
+    Working,
+    new_number,
+)
 from ...options import Options
 from ...tier import Tier
 from ..pycode.resume import make_resume_function
@@ -37,28 +46,12 @@ from .recompile_decision import RecompileDecision
 from .recompile_policy import RecompilePolicy
 from .savings import Savings
 from .sites import HandleSites, valid_entry
+from .stored.store import EntryStore, may_store
 from .surroundings import OperationWatcher, operation_watcher
+from .unserved_call import UnservedCall
 from .weak_method import weak_method
 
 live_caches: weakref.WeakSet[Cache] = weakref.WeakSet()  # of all handles
-
-
-@dataclass(frozen=True)
-class UnservedCall:
-    """A call of a site that no entry serves."""
-
-    site: Site
-    function: types.FunctionType
-    slots: tuple[Any, ...]
-
-    @property
-    def unit(self) -> CompileUnit:
-        unit: CompileUnit = self.site.data
-        return unit
-
-    @property
-    def frame(self) -> FrameView:
-        return FrameView(self.slots, self.function)
 
 
 class Cache:
@@ -80,6 +73,11 @@ class Cache:
         self._watchers: set[tuple[types.CodeType, OperationWatcher]] = set()  # already reported
         self._work: list[futures.Future[None]] = []  # in the background
         self._sites = HandleSites(function, weak_method(self, "on_miss"))
+        self.store = (
+            EntryStore(options, self._sites, weak_method(self, "send"))
+            if may_store(options)
+            else None
+        )
         self.root = self._sites.root
         self.root.skip = runs_itself(function)
         self.handle = self._sites.handle = Handle(function, self.root, self.on_frame)
@@ -174,6 +172,9 @@ class Cache:
             entry = valid_entry(site, call.function, call.slots)
             if entry is not None:
                 return entry
+            entry = self._find_stored(call)
+            if entry is not None:
+                return entry
             misses = policy.report_misses(site, unit, call.frame, calls)
             decision = policy.decide(site, unit, misses, call.frame, calls)
             if decision is RecompileDecision.LATER:
@@ -190,6 +191,22 @@ class Cache:
         if entry is not None:
             site.add(entry)  # before another thread may look whether there is one
         return entry
+
+    def _find_stored(self, call: UnservedCall) -> Entry | None:
+        """An entry of an earlier process for a call that none serves, in the site's list."""
+        if self.store is None:
+            return None
+        call.unit.tier.begin(self._outdated(call.unit))
+        found = self.store.find(call)
+        if found is None:
+            return None
+        number = new_number()
+        self.savings.add_entry(found.entry, number)
+        if found.chosen is not None:
+            self.send(replace(found.chosen, number=number))
+        call.unit.idle.found_work()
+        call.site.add(found.entry)
+        return found.entry
 
     def _compile(self, call: UnservedCall, observer: Observer) -> Entry | None:
         """A new entry. None after a failure; calls of the site run in eager then, unless this one
@@ -226,13 +243,15 @@ class Cache:
             sites=self._sites,
             fullgraph=self.options.fullgraph,
         )
-        outdated = functools.partial(weak_method(self._sites, "forget"), weakref.ref(unit))
         compilation = Compilation(
-            unit, call.function, call.slots, self.options, observer, rest, outdated
+            unit, call.function, call.slots, self.options, observer, rest, self._outdated(unit)
         )
         started = time.monotonic()
-        entry = compilation.run()
+        parts = compilation.run()
+        entry = parts.make(call.function, bool(unit.frames))
         self.savings.add_entry(entry, observer.number)
+        if self.store is not None:
+            self.store.save(call, parts, self.savings.choice_of(observer.number))
         if compilation.has_tensor_work:
             if not unit.tier.hot:
                 self.policy.account.charge_graph(time.monotonic() - started)
@@ -241,6 +260,10 @@ class Cache:
         elif unit.frames or (entry.function is None and entry.code is None):
             unit.idle.found_nothing()
         return entry
+
+    def _outdated(self, unit: CompileUnit) -> Callable[[], None]:
+        """Called when the unit should be compiled again."""
+        return functools.partial(weak_method(self._sites, "forget"), weakref.ref(unit))
 
     # events
 

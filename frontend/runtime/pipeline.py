@@ -21,7 +21,7 @@ from typing import Any
 
 from ...backends.compile_graph import GraphRequest, compile_graph
 from ...backends.graph.eager_fallback import PASSED_ON
-from ...collector import no_collections
+from ...collector import no_collections, no_full_collections
 from ...errors import GraphBreak, SkipFrame
 from ...guards.program import GuardProgram
 from ...options import Options
@@ -34,10 +34,11 @@ from ..tracing.interpreter.outcome import BreakExit, Restart
 from ..tracing.interpreter.root import capture_call, capture_rest
 from ..tracing.interpreter.work_budget import Loops
 from ..values.base import CannotReconstruct
-from ._hook import Entry, Quiet
+from ._hook import Quiet
 from .compile_reports import captured_event, report_break, report_specialised
 from .compile_unit import CompileUnit
 from .entry_guards import entry_guards
+from .entry_parts import EntryParts
 from .observer import Observer
 from .probe import SegmentMarks
 from .surroundings import (
@@ -73,15 +74,15 @@ class Compilation:
         self.marks: SegmentMarks | None = None
         self.has_tensor_work = False  # known once it has run
 
-    def run(self) -> Entry:
+    def run(self) -> EntryParts:
         """Raises SkipFrame where the frame has to run in Python."""
         if inside_a_transform():
             program = program_of_surroundings()  # the transform may end before the frame does
-            return Entry(program.native(), None, None, bool(self.unit.frames), program)
-        with out_of_sight_of_saved_tensor_hooks():
+            return EntryParts(program, None, bool(self.unit.frames))
+        with out_of_sight_of_saved_tensor_hooks(), no_full_collections():
             return self._compile()
 
-    def _compile(self) -> Entry:
+    def _compile(self) -> EntryParts:
         self.marks = self.observer.marks()
         with no_collections():
             capture, generated = self._capture_and_generate_code()
@@ -91,12 +92,12 @@ class Compilation:
             graph = self._compile_graph(capture, generated, memory)
             program = self._build_guards(capture, generated, memory)
             self.observer.send(captured_event(capture, program, self.observer))
-            entry = self._make_entry(capture, generated, graph, program)
+            parts = self._entry_parts(capture, generated, graph, program)
         finally:
             capture.trace.release_objects()
         if isinstance(capture.exit, BreakExit):
             forget_frames(capture.exit.reason, sys.exception())
-        return entry
+        return parts
 
     # stages 1 and 2: capture, generate code
 
@@ -221,32 +222,27 @@ class Compilation:
 
     # the result
 
-    def _make_entry(
+    def _entry_parts(
         self,
         capture: Capture,
         generated: GeneratedCode,
         graph: Callable[..., Any] | None,
         program: GuardProgram,
-    ) -> Entry:
-        native, function, frames = program.native(), self.function, self.unit.frames
+    ) -> EntryParts:
+        frames = self.unit.frames
         if not isinstance(capture.exit, BreakExit) and not capture.trace.graph.nodes and not frames:
-            return Entry(native, None, None, False, program)  # the original code is as good
-        code, direct = generated.code, None
+            return EntryParts(program, None, False)  # the original code is as good
         self.has_tensor_work = graph is not None
-        if graph is not None:
-            # where the hook is off anyway, CPython inlines calls of Python functions
-            code = generated.bind(Quiet(graph) if runs_python(capture) else graph)
-            direct = (
-                None
-                if generated.argument_locations is None
-                else (graph, generated.argument_locations, PASSED_ON)
-            )
-        made: types.FunctionType | None = None
-        if frames or function.__closure__ is None:
-            made = types.FunctionType(
-                code, function.__globals__, function.__name__, None, function.__closure__
-            )
-        return Entry(native, made, code, runs_python(capture), program, direct)
+        if graph is None:
+            return EntryParts(program, generated.code, runs_python(capture))
+        # where the hook is off anyway, CPython inlines calls of Python functions
+        code = generated.bind(Quiet(graph) if runs_python(capture) else graph)
+        direct = (
+            None
+            if generated.argument_locations is None
+            else (graph, generated.argument_locations, PASSED_ON)
+        )
+        return EntryParts(program, code, runs_python(capture), direct)
 
 
 def forget_frames(error: BaseException | None, handled: BaseException | None) -> None:

@@ -13,21 +13,24 @@ class Savings:
     entries."""
 
     def __init__(self) -> None:
-        self._gains: dict[int, float] = {}
+        self._choices: dict[int, Chosen] = {}
         self._numbers: dict[int, int] = {}  # by the ids of entries
         self.compiled_graphs = 0  # graphs for which something else than eager was chosen
 
     def add_choice(self, event: Chosen) -> None:
         """Takes what a compile has chosen, which may come after the compile."""
         self.compiled_graphs += event.backend != "eager"
-        self._gains[event.number] = event.gain_s
+        self._choices[event.number] = event
 
     def add_entry(self, entry: Entry, number: int) -> None:
         """Notes which compile made an entry."""
         self._numbers[id(entry)] = number
 
+    def choice_of(self, number: int) -> Chosen | None:
+        """What a compile has chosen, if it has."""
+        return self._choices.get(number)
+
     def seconds(self, entries: Iterable[Entry]) -> float:
         """What all calls that these entries served have saved."""
-        return sum(
-            entry.hits * self._gains.get(self._numbers.get(id(entry), 0), 0.0) for entry in entries
-        )
+        choices = ((entry, self._choices.get(self._numbers.get(id(entry), 0))) for entry in entries)
+        return sum(entry.hits * choice.gain_s for entry, choice in choices if choice is not None)

@@ -3,18 +3,14 @@ read."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from ...guards.guard import Kind
 from ...guards.source import AttrSource, Source
 from ..values.base import Value
+from ..values.context import TraceContext
 from ..values.functions.builtin_function import BuiltinValue
 from ..values.functions.method import MethodValue
 from ..values.registry import wraps
 from ._hook import Handle
-
-if TYPE_CHECKING:
-    from ..values.context import TraceContext
 
 
 class HandleValue(BuiltinValue):

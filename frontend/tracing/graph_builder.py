@@ -32,8 +32,9 @@ from ..values.constant import LITERAL_TYPES, Constant
 from ..values.containers.mapping import DictValue
 from ..values.containers.sequence import ListValue, Sequence, TupleValue
 from ..values.containers.slice import SliceValue
+from ..values.context import TraceContext
 from ..values.modes.mode_manager import MODE_SWITCHES
-from ..values.numpy.numpy_number import TYPED_BY_DATA, operand
+from ..values.numpy.numpy_number import TYPED_BY_DATA, VaryingScalar, operand
 from ..values.objects.class_value import ClassValue
 from ..values.tensor.dynamic_marks import Mark, marks_of
 from ..values.tensor.opaque_tensor import OpaqueTensor
@@ -60,7 +61,6 @@ from .interpreter.outcome import Restart
 from .sizes.value_origins import ValueOrigin
 
 if TYPE_CHECKING:
-    from ..values.context import TraceContext
     from .trace import Trace
 
 LOST_HISTORY = (
@@ -515,7 +515,9 @@ class GraphBuilder:
         value = self.tx.look(value)
         if isinstance(value, Sequence):
             return any(map(self._holds_numpys, value.items))
-        return type(value) is Constant and type(value.object).__module__ == "numpy"
+        return isinstance(value, VaryingScalar) or (
+            type(value) is Constant and type(value.object).__module__ == "numpy"
+        )
 
     def _call_with_instances(
         self, kind: str, target: Any, args: list[Value], kwargs: dict[str, Value]
@@ -564,21 +566,15 @@ class GraphBuilder:
         value = self._by_fake[id(fake)] = TensorValue(node, fake)
         return value
 
-    def tensor_of(self, node: torch.fx.Node) -> TensorValue:
-        """The value of a node that is one tensor."""
-        value = self._by_fake.get(id(node.meta.get("example_value")))
-        if value is None:
-            raise GraphBreak(
-                "unsupported-value", f"the number {node.name}, which varies, in a subgraph"
-            )
-        return value
-
     def value_of(self, node: torch.fx.Node) -> Value:
         """The value of a node that is one tensor or one number."""
         example = node.meta.get("example_value")
         if isinstance(example, torch.SymInt | torch.SymFloat | torch.SymBool):
             return self.tx.symbols.shapes.number(example, node=node)
-        return self.tensor_of(node)
+        value = self._by_fake.get(id(example))
+        if value is None:
+            raise GraphBreak("unsupported-value", f"{node.name}, which is no tensor, in a subgraph")
+        return value
 
     def _run(self, kind: str, target: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
         """Runs an operation on fake tensors; again, with symbols, if it has to depend on values."""
@@ -689,6 +685,8 @@ class GraphBuilder:
             return value.node, value.fake
         if isinstance(value, SymbolicNumber):
             return self.tx.symbols.shapes.node(value, self), value.sym
+        if isinstance(value, VaryingScalar):
+            return self.argument(value.number)
         if isinstance(value, Sequence):
             pairs = [self.argument(item) for item in value.items]
             make = list if value.cls is list else tuple

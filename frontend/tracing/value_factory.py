@@ -3,18 +3,16 @@ each other)."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ..values.base import Value
 from ..values.containers.builtin_container import BoundBuiltin
 from ..values.containers.instance_dict import InstanceDictValue
 from ..values.containers.mapping import DictValue
 from ..values.containers.sequence import ListValue, TupleValue
+from ..values.context import TraceContext
 from ..values.functions.function import FunctionValue
 from ..values.objects.user_object import UserObject
-
-if TYPE_CHECKING:
-    from ..values.context import TraceContext
 
 
 class ValueFactory:

@@ -10,16 +10,14 @@ from __future__ import annotations
 import math
 import types
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from ...errors import GraphBreak
 from ...guards.source import Source
 from ..pycode.passthrough import PassthroughFrame
-
-if TYPE_CHECKING:
-    from .context import TraceContext
-    from .emitter import Emitter
-    from .operation import Operation, UnaryOperation
+from .context import TraceContext
+from .emitter import Emitter
+from .operation import Operation, UnaryOperation
 
 
 class ObservedException(Exception):

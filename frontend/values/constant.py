@@ -3,7 +3,7 @@ them."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 
@@ -11,11 +11,9 @@ from ...errors import GraphBreak
 from ...guards.guard import Kind
 from ...guards.source import Source, safe_repr
 from .base import ObservedException, Value
+from .context import TraceContext
+from .emitter import Emitter
 from .registry import accepts, method_of, wraps
-
-if TYPE_CHECKING:
-    from .context import TraceContext
-    from .emitter import Emitter
 
 LITERAL_TYPES = (
     int, float, complex, str, bytes, bool, type(None), type(Ellipsis), type(NotImplemented),

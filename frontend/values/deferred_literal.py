@@ -10,16 +10,14 @@ from __future__ import annotations
 import operator
 import re
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from .base import Value
 from .constant import Constant, VaryingLiteral, fold
 from .containers.range import RangeValue
+from .context import TraceContext
+from .emitter import Emitter
 from .tensor.symbolic_number import SymbolicNumber, calculate_at_the_call
-
-if TYPE_CHECKING:
-    from .context import TraceContext
-    from .emitter import Emitter
 
 
 class DeferredLiteral(VaryingLiteral):

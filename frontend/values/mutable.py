@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ...guards.source import Source
 from .base import Value
-
-if TYPE_CHECKING:
-    from .emitter import Emitter
+from .emitter import Emitter
 
 
 class Mutable(Value):

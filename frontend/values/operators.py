@@ -8,13 +8,13 @@ right one's.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
 from ...errors import GraphBreak
 from .base import Value
 from .constant import Constant, fold
 from .containers import set_algebra  # noqa: F401 - methods by which operators go
 from .containers.sequence import TupleValue
+from .context import TraceContext
 from .deferred_literal import concatenate_texts, format_template
 from .objects.special_methods import compare_by_methods, has_custom_getattr, operate_by_methods
 from .objects.user_object import UserObject
@@ -22,9 +22,6 @@ from .operation import BINARY, COMPARE, UNARY, Operation
 from .tensor.opaque_tensor import OpaqueTensor
 from .tensor.symbolic_number import calculate_operation
 from .tensor.tensor import TensorValue
-
-if TYPE_CHECKING:
-    from .context import TraceContext
 
 Rule = Callable[["TraceContext", Operation, Value, Value], Value | None]
 

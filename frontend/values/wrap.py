@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import collections.abc
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ...guards.source import Source
 from .base import Value
@@ -20,6 +20,7 @@ from .containers import (  # noqa: F401
     set,
 )
 from .containers.sequence import is_named_tuple, wrap_named_tuple
+from .context import TraceContext
 from .functions import (  # noqa: F401
     attribute_getter,
     builtin_function,
@@ -47,9 +48,6 @@ from .objects.frozen_object import wrap_frozen
 from .objects.user_object import wrap_object
 from .registry import wrap_rule
 from .tensor import existing_tensor, hook_on_tensor, symbolic_number  # noqa: F401
-
-if TYPE_CHECKING:
-    from .context import TraceContext
 
 
 def wrap(tx: TraceContext, obj: Any, source: Source | None) -> Value:

@@ -17,7 +17,7 @@ from typing import Any
 
 import torch
 from torch import _C
-from torch._subclasses.fake_tensor import FakeTensorMode
+from torch.utils._python_dispatch import TorchDispatchMode
 
 from ...torch_compat import MODE_FINGERPRINT, SWITCHED_OFF
 from ..torch_state import as_is
@@ -60,6 +60,19 @@ def other_half() -> torch.dtype:
     return torch.float16 if torch.get_autocast_dtype("cpu") is torch.bfloat16 else torch.bfloat16
 
 
+class PassOn(TorchDispatchMode):
+    """A dispatch mode that changes nothing."""
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        return func(*args, **(kwargs or {}))
+
+
+class FakePassOn(PassOn):
+    """One where torch keeps that of fake tensors: they need much to be imported."""
+
+    _mode_key = _C._TorchDispatchModeKey.FAKE
+
+
 # Thread-local modes, each of which must show. (Global ones are read by getters that are named for
 # them.)
 TRIALS: tuple[Callable[[], AbstractContextManager[Any]], ...] = (
@@ -72,7 +85,8 @@ TRIALS: tuple[Callable[[], AbstractContextManager[Any]], ...] = (
     lambda: _C.DisableTorchFunction(),
     lambda: torch.device("meta"),
     lambda: two_modes(),
-    lambda: FakeTensorMode(),
+    lambda: PassOn(),
+    lambda: FakePassOn(),
     lambda: torch.autograd.graph.saved_tensors_hooks(as_is, as_is),
 )
 

@@ -77,12 +77,9 @@ class DictKey(Source):
     """The index-th key of the dictionary `of`, in its order."""
 
     cost = 4
+    written = "list({0.of.name})[{0.index}]"
     of: Source
     index: int
-
-    @property
-    def name(self) -> str:
-        return f"list({self.of.name})[{self.index}]"
 
     def read(self, of: dict[Any, Any]) -> Any:
         if self.index < 0:

@@ -17,12 +17,9 @@ class SlotSource(Source):
     tuple."""
 
     cost = 1
+    written = "{0.label}"
     index: int
     label: str
-
-    @property
-    def name(self) -> str:
-        return self.label
 
     def read(self, of: FrameView) -> Any:
         if not 0 <= self.index < len(of.slots) or of.slots[self.index] is UNBOUND:
@@ -38,12 +35,9 @@ class ClosureSource(Source):
     """Cell number `index` of the closure of the frame's function: the cell, not its contents."""
 
     cost = 1
+    written = "<cell {0.label}>"
     index: int
     label: str
-
-    @property
-    def name(self) -> str:
-        return f"<cell {self.label}>"
 
     def read(self, of: FrameView) -> CellType:
         return (of.function.__closure__ or ())[self.index]
@@ -57,16 +51,11 @@ class GlobalsSource(Source):
     """The globals dictionary of the frame's function."""
 
     cost = 1
-
-    @property
-    def name(self) -> str:
-        return "globals()"
+    written = "globals()"
+    operation = "GLOBALS"
 
     def read(self, of: FrameView) -> dict[Any, Any]:
         return of.function.__globals__
-
-    def encode(self) -> Encoded:
-        return Encoded("GLOBALS")
 
 
 @path
@@ -74,17 +63,12 @@ class BuiltinsSource(Source):
     """The builtins dictionary of the frame's function."""
 
     cost = 1
-
-    @property
-    def name(self) -> str:
-        return "builtins"
+    written = "builtins"
+    operation = "BUILTINS"
 
     def read(self, of: FrameView) -> dict[Any, Any]:
         function: Any = of.function
         return function.__builtins__
-
-    def encode(self) -> Encoded:
-        return Encoded("BUILTINS")
 
 
 @path
@@ -92,11 +76,8 @@ class ModuleSource(Source):
     """sys.modules[module], looked up when the program is built, not at every call."""
 
     cost = 1
+    written = "{0.module}"
     module: str
-
-    @property
-    def name(self) -> str:
-        return self.module
 
     def read(self, of: FrameView) -> Any:
         return sys.modules[self.module]
@@ -122,6 +103,3 @@ class CellContents(Source):
         if type(of) is not CellType:
             raise PathEnds(self.name)
         return of.cell_contents
-
-    def encode(self) -> Encoded:
-        return Encoded("CELL")

@@ -53,11 +53,8 @@ class IteratorPart(Source):
 class IteratedContainer(Source):
     """The container that the iterator `of` reads from, or the iterator itself without one."""
 
+    written = "{0.of.name}<container>"
     of: Source
-
-    @property
-    def name(self) -> str:
-        return f"{self.of.name}<container>"
 
     def read(self, of: Any) -> Any:
         return iterated_container(of)

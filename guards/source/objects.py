@@ -18,12 +18,9 @@ class AttrSource(Source):
     """getattr(of, attr), by the object's own protocol."""
 
     cost = 30
+    written = "{0.of.name}.{0.attr}"
     of: Source
     attr: str
-
-    @property
-    def name(self) -> str:
-        return f"{self.of.name}.{self.attr}"
 
     def read(self, of: Any) -> Any:
         return getattr(of, self.attr)
@@ -43,11 +40,8 @@ class InstanceDict(Source):
     none. A class has no instance dictionary in this sense: see ClassDict."""
 
     cost = 3
+    written = "{0.of.name}.__dict__"
     of: Source
-
-    @property
-    def name(self) -> str:
-        return f"{self.of.name}.__dict__"
 
     def read(self, of: Any) -> dict[Any, Any] | None:
         if isinstance(of, type):
@@ -71,17 +65,12 @@ class TypeOf(Source):
     """type(of)."""
 
     cost = 1
+    written = "type({0.of.name})"
+    operation = "TYPE_OF"
     of: Source
-
-    @property
-    def name(self) -> str:
-        return f"type({self.of.name})"
 
     def read(self, of: Any) -> type:
         return type(of)
-
-    def encode(self) -> Encoded:
-        return Encoded("TYPE_OF")
 
 
 @path
@@ -89,18 +78,13 @@ class ClassDict(Source):
     """The dictionary of the class `of`: its own entries, not its bases'."""
 
     cost = 2
+    written = "vars({0.of.name})"
+    operation = "CLASS_DICT"
     of: Source
-
-    @property
-    def name(self) -> str:
-        return f"vars({self.of.name})"
 
     def read(self, of: type) -> dict[Any, Any]:
         """The dictionary itself, which `__dict__` hides behind a mapping proxy."""
         return gc.get_referents(type.__dict__["__dict__"].__get__(of))[0]
-
-    def encode(self) -> Encoded:
-        return Encoded("CLASS_DICT")
 
 
 @path
@@ -109,12 +93,9 @@ class ClassAttribute(Source):
     method resolution order that has it; UNBOUND if there is none."""
 
     cost = 5
+    written = "{0.of.name}.{0.attr}"
     of: Source
     attr: str
-
-    @property
-    def name(self) -> str:
-        return f"{self.of.name}.{self.attr}"
 
     def read(self, of: type) -> Any:
         for cls in type.__dict__["__mro__"].__get__(of):
@@ -132,12 +113,9 @@ class MroItem(Source):
     """type.__mro__[index] of the class `of`."""
 
     cost = 1
+    written = "{0.of.name}.__mro__[{0.index}]"
     of: Source
     index: int
-
-    @property
-    def name(self) -> str:
-        return f"{self.of.name}.__mro__[{self.index}]"
 
     def read(self, of: type) -> type:
         return type.__dict__["__mro__"].__get__(of)[self.index]
@@ -151,11 +129,8 @@ class Referent(Source):
     """The object of the weak reference `of`; None once it is dead."""
 
     cost = 50
+    written = "{0.of.name}()"
     of: Source
-
-    @property
-    def name(self) -> str:
-        return f"{self.of.name}()"
 
     def read(self, of: weakref.ReferenceType[Any]) -> Any:
         return weakref.ReferenceType.__call__(of)
@@ -169,11 +144,8 @@ class ProxiedMapping(Source):
     """The mapping behind the mappingproxy `of`."""
 
     cost = 50
+    written = "{0.of.name}<mapping>"
     of: Source
-
-    @property
-    def name(self) -> str:
-        return f"{self.of.name}<mapping>"
 
     def read(self, of: Any) -> Any:
         return mapping_behind(of)
@@ -187,11 +159,8 @@ class AddressOf(Source):
     """The id() of the object `of`. It says nothing about the object, which may be dead."""
 
     cost = 50
+    written = "id({0.of.name})"
     of: Source
-
-    @property
-    def name(self) -> str:
-        return f"id({self.of.name})"
 
     def read(self, of: Any) -> int:
         return id(of)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from types import FunctionType
 from typing import Any, ClassVar, dataclass_transform
 
@@ -24,7 +24,8 @@ class FrameView:
 @dataclass_transform(frozen_default=True)
 def path(cls: type) -> type:
     """Makes a class of paths: a frozen dataclass whose hash is computed once, as paths are long and
-    used as keys everywhere."""
+    used as keys everywhere. Pickled, a path leaves its hash behind: it is another in each process.
+    """
     made: Any = dataclass(frozen=True)(cls)
     compute = made.__hash__
 
@@ -34,7 +35,12 @@ def path(cls: type) -> type:
             known = self.__dict__["_hash"] = compute(self)
         return known
 
-    made.__hash__ = cached_hash
+    names = tuple(field.name for field in fields(made))
+
+    def reduce(self: Any) -> Any:
+        return made, tuple(getattr(self, name) for name in names)
+
+    made.__hash__, made.__reduce__ = cached_hash, reduce
     return made
 
 
@@ -44,11 +50,13 @@ class Source:
     from the frame."""
 
     cost: ClassVar[int] = 200  # of the last step, in ns, roughly
+    written: ClassVar[str]  # a format of the source: the path as a person would write it
+    operation: ClassVar[str] = ""  # of the evaluator in C, where it takes nothing but the object
 
     @property
     def name(self) -> str:
         """The path as a person would write it."""
-        raise NotImplementedError
+        return self.written.format(self)
 
     @property
     def base(self) -> Source | None:
@@ -71,6 +79,8 @@ class Source:
 
     def encode(self) -> Encoded:
         """The last step for the evaluator in C; without an operation of its own it calls `read`."""
+        if self.operation:
+            return Encoded(self.operation)
         return Encoded("CALL", self.read, runs_python=True)
 
 

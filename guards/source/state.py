@@ -17,10 +17,7 @@ class TorchStateSource(Source):
     object: the guard asks torch itself."""
 
     cost = 0
-
-    @property
-    def name(self) -> str:
-        return "torch state"
+    written = "torch state"
 
     def read(self, of: Any) -> None:
         return None
@@ -33,11 +30,8 @@ class TorchStateSource(Source):
 class HandledOutside(Source):
     """The exception that was being handled when the frame was entered; None if there was none."""
 
+    written = "sys.exception()"
     of: Source = TorchStateSource()
-
-    @property
-    def name(self) -> str:
-        return "sys.exception()"
 
     def read(self, of: None) -> BaseException | None:
         return sys.exc_info()[1]
@@ -48,11 +42,8 @@ class EnteredRandomState(Source):
     """The state of torch's CPU generator when the frame was entered, in a new tensor."""
 
     cost = 5000
+    written = "torch.get_rng_state()"
     of: Source = TorchStateSource()
-
-    @property
-    def name(self) -> str:
-        return "torch.get_rng_state()"
 
     def read(self, of: None) -> torch.Tensor:
         return torch.get_rng_state()

@@ -16,11 +16,8 @@ class PlainTensor(Source):
     """The tensor `of`, an instance of a subclass, as a plain tensor."""
 
     cost = 2000
+    written = "{0.of.name}.as_subclass(Tensor)"
     of: Source
-
-    @property
-    def name(self) -> str:
-        return f"{self.of.name}.as_subclass(Tensor)"
 
     def read(self, of: torch.Tensor) -> torch.Tensor:
         return without_class(of)

@@ -287,6 +287,7 @@ def test_every_source_says_what_it_means():
         kind for kind in vars(s).values() if isinstance(kind, type) and issubclass(kind, s.Source)
     } - {s.Source}
     assert len(kinds) > 20
+    assert [kind for kind in kinds if kind.read is s.Source.read] == []
     assert [
-        kind for kind in kinds if kind.read is s.Source.read or kind.name is s.Source.name
+        kind for kind in kinds if kind.name is s.Source.name and not hasattr(kind, "written")
     ] == []

@@ -34,6 +34,36 @@ class Scalar:
     dtype: torch.dtype
     attr: Any = None
 
+    def __add__(self, other: Operand) -> Scalar:
+        return scalar("add", self, other)
+
+    def __radd__(self, other: Operand) -> Scalar:
+        return scalar("add", other, self)
+
+    def __sub__(self, other: Operand) -> Scalar:
+        return scalar("sub", self, other)
+
+    def __rsub__(self, other: Operand) -> Scalar:
+        return scalar("sub", other, self)
+
+    def __mul__(self, other: Operand) -> Scalar:
+        return scalar("mul", self, other)
+
+    def __rmul__(self, other: Operand) -> Scalar:
+        return scalar("mul", other, self)
+
+    def __truediv__(self, other: Operand) -> Scalar:
+        return scalar("div", self, other)
+
+    def __rtruediv__(self, other: Operand) -> Scalar:
+        return scalar("div", other, self)
+
+    def __neg__(self) -> Scalar:
+        return scalar("neg", self)
+
+
+Operand = Scalar | int | float  # a number takes the type of the other operands
+
 
 @dataclass(frozen=True)
 class Access:
@@ -271,13 +301,13 @@ class Program:
 # --------------------------------------------------------------------------------------------------
 
 
-def scalar(name: str, *args: Scalar) -> Scalar:
-    """An operation of SCALAR_OPS. Operands have one type (`where`: the last two)."""
-    dtype = args[-1].dtype
-    assert all(arg.dtype == dtype for arg in (args[1:] if name == "where" else args)), (
-        name,
-        [arg.dtype for arg in args],
-    )
+def scalar(name: str, *operands: Operand) -> Scalar:
+    """An operation of SCALAR_OPS. Operands have one type (`where`: the last two), which plain
+    numbers take on."""
+    typed = operands[1:] if name == "where" else operands
+    dtype = next(one.dtype for one in typed if isinstance(one, Scalar))
+    args = tuple(one if isinstance(one, Scalar) else const(one, dtype) for one in operands)
+    assert all(arg.dtype == dtype for arg in args[-len(typed) :]), (name, args)
     return Scalar(name, args, torch.bool if SCALAR_OPS[name].result == BOOL else dtype)
 
 

@@ -29,6 +29,7 @@ from ..ir.ir import (
     Scalar,
     Store,
     View,
+    cast,
     const,
     load,
     loops,
@@ -76,6 +77,12 @@ class Builder:
         self.values: dict[
             AnyNode, Any
         ] = {}  # View | Index | SymInt | Scalar of sizes alone | number | tuple of these
+        self.node: AnyNode  # that is being lowered
+
+    @property
+    def fake(self) -> Any:
+        """The fake result of the node that is being lowered; a tuple of several."""
+        return self.node.meta["val"]
 
     # --- the graph ---
 
@@ -215,9 +222,9 @@ class Builder:
         """Translates a node by its lowering or, without one, to a call."""
         lowering = LOWERINGS.get(node.target)
         if lowering is not None and self.supports(node):
-            steps = len(self.program.steps)
+            steps, self.node = len(self.program.steps), node
             try:
-                return lowering(self, node, *args, **kwargs)
+                return lowering(self, *args, **kwargs)
             except Unsupported:
                 del self.program.steps[steps:]
         return self.external(node, args, kwargs)
@@ -377,23 +384,25 @@ class Builder:
     def window(self, buffer: Buffer) -> View:
         return View(buffer.name, buffer.size, buffer.stride, ZERO, buffer.dtype, buffer.device)
 
-    def pointwise(self, node: AnyNode, like: torch.Tensor, body: Body) -> View:
-        """A buffer like a fake tensor, of which element [i, j, ...] is body([i, j, ...])."""
-        return self.reduction(node, like, [], lambda outer, _: body(outer))
+    def pointwise(self, body: Body, like: torch.Tensor | None = None) -> View:
+        """A buffer like a fake tensor, that of the node if none is given, whose element [i, j, ...]
+        is body([i, j, ...]), cast to its type."""
+        dtype = (self.fake if like is None else like).dtype
+        return self.reduction([], lambda outer, _: cast(body(outer), dtype), None, like)
 
     def reduction(
         self,
-        node: AnyNode,
-        like: torch.Tensor,
         inner: Sequence[Index],
         body: Callable[[Sequence[Index], Sequence[Index]], Scalar],
-        kind: str | None = None,
+        kind: str | None,
+        like: torch.Tensor | None = None,
     ) -> View:
         """As pointwise; with `kind`, element [i, ...] reduces body([i, ...], [r, ...]) over r, ...
         below the sizes `inner`."""
+        like = self.fake if like is None else like
         if not _dense(like):
             raise Unsupported("the result has gaps")
-        buffer = self.new_buffer(node.name, like)
+        buffer = self.new_buffer(self.node.name, like)
         kept = [number for number, size in enumerate(buffer.size) if size != ONE]
         kept.sort(key=lambda number: _order(like.stride()[number]), reverse=True)
         outer = loops([buffer.size[number] for number in kept], "p")
@@ -411,7 +420,7 @@ class Builder:
         elif kind is not None and kind.startswith("arg"):
             value = const(0, torch.int64)
         store = Store(buffer.name, self.window(buffer).at(subscripts), value)
-        self.program.steps.append(Kernel(outer, rows, (store,), (str(node.target),)))
+        self.program.steps.append(Kernel(outer, rows, (store,), (str(self.node.target),)))
         return self.window(buffer)
 
     def read(self, view: View, subscripts: Sequence[Index], **more: Any) -> Scalar:

@@ -25,7 +25,7 @@ def computed_index(build: Builder, positions: View, at: Sequence[Index], size: I
     """A position read from a tensor; negative ones count from the end. Eager raises if it is out of
     range: `Builder.check_positions` does so."""
     value = cast(build.read(positions, at), torch.int64)
-    return s("where", s("lt", value, const(0, torch.int64)), s("add", value, position(size)), value)
+    return s("where", s("lt", value, 0), value + position(size), value)
 
 
 def is_within(value: Scalar, low: Index | int, high: Index | int) -> Scalar:
@@ -35,8 +35,8 @@ def is_within(value: Scalar, low: Index | int, high: Index | int) -> Scalar:
 
 
 @lowers(aten.cat.default)
-def cat(build: Builder, node: torch.fx.Node, parts: Sequence[View], dim: int = 0) -> View:
-    like = node.meta["val"]
+def cat(build: Builder, parts: Sequence[View], dim: int = 0) -> View:
+    like = build.fake
     parts = [part for part in parts if len(part.size) == len(like.shape) and part.size[dim] != 0]
     if len(parts) > MOST_PARTS or not parts or any(part.dtype != like.dtype for part in parts):
         raise Unsupported("many parts, or of several types")
@@ -56,14 +56,11 @@ def cat(build: Builder, node: torch.fx.Node, parts: Sequence[View], dim: int = 0
             value = s("where", here, read, value)
         return value
 
-    return build.pointwise(node, like, body)
+    return build.pointwise(body)
 
 
 @lowers(aten.constant_pad_nd.default)
-def constant_pad(
-    build: Builder, node: torch.fx.Node, x: View, pads: Sequence[Any], value: float = 0
-) -> View:
-    like = node.meta["val"]
+def constant_pad(build: Builder, x: View, pads: Sequence[Any], value: float = 0) -> View:
     rank = len(x.size)
     before = [
         build.sizes(pads[2 * (rank - 1 - dim)]) if 2 * (rank - 1 - dim) < len(pads) else ZERO
@@ -81,13 +78,13 @@ def constant_pad(
             for subscript, first, size in zip(at, before, x.size, strict=True)
         ]
         read = read_masked(x, place, here)
-        return s("where", here, read, const(value, like.dtype))
+        return s("where", here, read, value)
 
-    return build.pointwise(node, like, body)
+    return build.pointwise(body)
 
 
 @lowers(aten.flip.default)
-def flip(build: Builder, node: torch.fx.Node, x: View, dims: Sequence[int]) -> View:
+def flip(build: Builder, x: View, dims: Sequence[int]) -> View:
     turned = {dim % len(x.size) for dim in dims} if x.size else set()
 
     def body(at: Sequence[Index]) -> Scalar:
@@ -99,11 +96,11 @@ def flip(build: Builder, node: torch.fx.Node, x: View, dims: Sequence[int]) -> V
             ],
         )
 
-    return build.pointwise(node, node.meta["val"], body)
+    return build.pointwise(body)
 
 
 @lowers(aten.roll.default)
-def roll(build: Builder, node: torch.fx.Node, x: View, shifts: Any, dims: Any = ()) -> View:
+def roll(build: Builder, x: View, shifts: Any, dims: Any = ()) -> View:
     if not dims or any(not isinstance(shift, int) for shift in shifts):
         raise Unsupported("a roll over everything")
     by: dict[int, int] = {}
@@ -122,11 +119,11 @@ def roll(build: Builder, node: torch.fx.Node, x: View, shifts: Any, dims: Any = 
             x, [source_position(dim, p) if dim in by else p for dim, p in enumerate(at)]
         )
 
-    return build.pointwise(node, node.meta["val"], body)
+    return build.pointwise(body)
 
 
 @lowers(aten.repeat.default)
-def repeat(build: Builder, node: torch.fx.Node, x: View, times: Sequence[Any]) -> View:
+def repeat(build: Builder, x: View, times: Sequence[Any]) -> View:
     extra = len(times) - len(x.size)
 
     def body(at: Sequence[Index]) -> Scalar:
@@ -138,13 +135,12 @@ def repeat(build: Builder, node: torch.fx.Node, x: View, times: Sequence[Any]) -
             ],
         )
 
-    return build.pointwise(node, node.meta["val"], body)
+    return build.pointwise(body)
 
 
 @lowers(aten.slice_scatter.default)
 def slice_scatter(
     build: Builder,
-    node: torch.fx.Node,
     x: View,
     source: View,
     dim: int = 0,
@@ -157,26 +153,18 @@ def slice_scatter(
     if not isinstance(step, int):
         raise Unsupported("a step only known at run time")
     if length == size and step == 1:
-        return build.pointwise(node, node.meta["val"], lambda at: build.read(source, at))
+        return build.pointwise(lambda at: build.read(source, at))
     first = beginning(start, size)
 
     def body(at: Sequence[Index]) -> Scalar:
         here = is_within(position(at[dim]), first, first + (length - 1) * step + 1)
         offset = at[dim] - first
         if step != 1:
-            here = s(
-                "and",
-                here,
-                s(
-                    "eq",
-                    s("remainder", position(offset), const(step, torch.int64)),
-                    const(0, torch.int64),
-                ),
-            )
+            here = s("and", here, s("eq", s("remainder", position(offset), step), 0))
         place = [*at[:dim], claim_bounds(offset // step, source.size[dim]), *at[dim + 1 :]]
         return s("where", here, read_masked(source, place, here), build.read(x, at))
 
-    return build.pointwise(node, node.meta["val"], body)
+    return build.pointwise(body)
 
 
 def beginning(start: Any, size: Index) -> Index:
@@ -195,9 +183,7 @@ def beginning(start: Any, size: Index) -> Index:
 
 
 @lowers(aten.select_scatter.default)
-def select_scatter(
-    build: Builder, node: torch.fx.Node, x: View, source: View, dim: int, chosen: Any
-) -> View:
+def select_scatter(build: Builder, x: View, source: View, dim: int, chosen: Any) -> View:
     dim = dim % len(x.size)
     if not isinstance(chosen, int):
         raise Unsupported("a position only known at run time")
@@ -209,7 +195,7 @@ def select_scatter(
             "where", here, read_masked(source, [*at[:dim], *at[dim + 1 :]], here), build.read(x, at)
         )
 
-    return build.pointwise(node, node.meta["val"], body)
+    return build.pointwise(body)
 
 
 def read_masked(view: View, place: Sequence[Index], mask: Scalar) -> Scalar:
@@ -235,14 +221,13 @@ def read_row(build: Builder, x: View, place: Sequence[Index], dim: int, row: Sca
 @lowers(aten.embedding.default)
 def embedding(
     build: Builder,
-    node: torch.fx.Node,
     weight: View,
     positions: View,
     padding_idx: Any = -1,
     scale: bool = False,
     sparse: bool = False,
 ) -> View:
-    refuse_unread(build, node, weight)
+    refuse_unread(build, weight)
     rank = len(positions.size)
     positions = build.check_positions(
         positions, weight.size, 0, wraps=False, reject=reject_embedding
@@ -252,20 +237,14 @@ def embedding(
         row = cast(build.read(positions, at[:rank]), torch.int64)
         return read_row(build, weight, [ZERO, at[rank]], 0, row)
 
-    return build.pointwise(node, node.meta["val"], body)
+    return build.pointwise(body)
 
 
 @lowers(aten.gather.default)
 def gather(
-    build: Builder,
-    node: torch.fx.Node,
-    x: View,
-    dim: int,
-    positions: View,
-    *,
-    sparse_grad: bool = False,
+    build: Builder, x: View, dim: int, positions: View, *, sparse_grad: bool = False
 ) -> View:
-    refuse_unread(build, node, x)
+    refuse_unread(build, x)
     dim = dim % len(x.size)
     positions = build.check_positions(positions, x.size, dim, wraps=False, reject=reject_gather)
 
@@ -273,12 +252,12 @@ def gather(
         row = cast(build.read(positions, at), torch.int64)
         return read_row(build, x, [*at], dim, row)
 
-    return build.pointwise(node, node.meta["val"], body)
+    return build.pointwise(body)
 
 
 @lowers(aten.index_select.default)
-def index_select(build: Builder, node: torch.fx.Node, x: View, dim: int, positions: View) -> View:
-    refuse_unread(build, node, x)
+def index_select(build: Builder, x: View, dim: int, positions: View) -> View:
+    refuse_unread(build, x)
     dim = dim % len(x.size)
     positions = build.check_positions(
         positions, x.size, dim, wraps=False, reject=reject_index_select
@@ -288,14 +267,12 @@ def index_select(build: Builder, node: torch.fx.Node, x: View, dim: int, positio
         row = cast(build.read(positions, [at[dim]] if positions.size else []), torch.int64)
         return read_row(build, x, [*at], dim, row)
 
-    return build.pointwise(node, node.meta["val"], body)
+    return build.pointwise(body)
 
 
 @lowers(aten.index.Tensor)
-def index_tensor(
-    build: Builder, node: torch.fx.Node, x: View, positions: Sequence[View | None]
-) -> View:
-    refuse_unread(build, node, x)
+def index_tensor(build: Builder, x: View, positions: Sequence[View | None]) -> View:
+    refuse_unread(build, x)
     chosen_by = positions_by_dimension(build, x, positions)
     first, rank = min(chosen_by), max(len(item.size) for item in chosen_by.values())
 
@@ -304,7 +281,7 @@ def index_tensor(
         place += at[first + rank :]
         return load(x.buffer, x.at(place), x.dtype, subscripts=rows, check=mask)
 
-    return build.pointwise(node, node.meta["val"], body)
+    return build.pointwise(body)
 
 
 def positions_by_dimension(
@@ -340,8 +317,8 @@ def element_at(
     return place, tuple(rows), mask
 
 
-def refuse_unread(build: Builder, node: torch.fx.Node, x: View) -> None:
+def refuse_unread(build: Builder, x: View) -> None:
     """On the CPU torch's operators are as fast where nothing is fused with them. Raises
     Unsupported."""
-    if not x.size or x.device.type == "cpu" and not build.is_read_by_kernels(node):
+    if not x.size or x.device.type == "cpu" and not build.is_read_by_kernels(build.node):
         raise Unsupported("no kernel reads the elements")

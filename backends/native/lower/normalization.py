@@ -24,35 +24,30 @@ aten = torch.ops.aten
 @lowers(aten.native_layer_norm.default)
 def layer_norm(
     build: Builder,
-    node: torch.fx.Node,
     x: View,
     shape: Sequence[Any],
     weight: View | None,
     bias: View | None,
     eps: float,
 ) -> tuple[View, View, View]:
-    like, mean_like, rstd_like = node.meta["val"]
+    like, mean_like, rstd_like = build.fake
     rank = len(x.size)
     over, work = list(range(rank - len(shape), rank)), computation_of(x.dtype)
-    average, squares, count = moments(build, node, x, over, work)
+    average, squares, count = moments(build, x, over, work)
     inverse = squeeze_over(
-        build, node, rstd_like, squares, over, lambda value: _inverse(value, count, eps)
+        build, rstd_like, squares, over, lambda value: _inverse(value, count, eps)
     )
 
     def body(at: Sequence[Index]) -> Scalar:
-        value = s("sub", cast(build.read(x, at), work), build.read(average, at))
-        value = s("mul", value, cast(build.read(inverse, at), work))
-        return cast(_affine(build, value, weight, bias, at[rank - len(shape) :], work), like.dtype)
+        value = cast(build.read(x, at), work) - build.read(average, at)
+        value = value * cast(build.read(inverse, at), work)
+        return _affine(build, value, weight, bias, at[rank - len(shape) :], work)
 
-    return (
-        build.pointwise(node, like, body),
-        squeeze_over(build, node, mean_like, average, over, lambda value: value),
-        inverse,
-    )
+    return (build.pointwise(body, like), squeeze_over(build, mean_like, average, over), inverse)
 
 
 def _inverse(squares: Scalar, count: Scalar, eps: float) -> Scalar:
-    return s("rsqrt", s("add", s("div", squares, count), const(eps, squares.dtype)))
+    return s("rsqrt", squares / count + eps)
 
 
 def _affine(
@@ -64,14 +59,13 @@ def _affine(
     work: torch.dtype,
 ) -> Scalar:
     if weight is not None:
-        value = s("mul", value, cast(build.read(weight, at), work))
-    return value if bias is None else s("add", value, cast(build.read(bias, at), work))
+        value = value * cast(build.read(weight, at), work)
+    return value if bias is None else value + cast(build.read(bias, at), work)
 
 
 @lowers(aten.native_group_norm.default)
 def group_norm(
     build: Builder,
-    node: torch.fx.Node,
     x: View,
     weight: View | None,
     bias: View | None,
@@ -81,7 +75,7 @@ def group_norm(
     groups: int,
     eps: float,
 ) -> tuple[View, View, View]:
-    like, mean_like, rstd_like = node.meta["val"]
+    like, mean_like, rstd_like = build.fake
     if x.size[1].value is None or x.size[1].value % groups:
         raise Unsupported("channels of a size only known at run time")
     work, width = computation_of(x.dtype), x.size[1].value // groups
@@ -91,28 +85,25 @@ def group_norm(
     )
     in_groups, over = replace(x, size=size, stride=stride), range(2, len(size))
     average, squares, count = moments(
-        build, node, in_groups, over, work, (like.shape[0], groups, width, *like.shape[2:])
+        build, in_groups, over, work, (like.shape[0], groups, width, *like.shape[2:])
     )
-    mean = squeeze_over(build, node, mean_like, average, over, lambda value: value)
+    mean = squeeze_over(build, mean_like, average, over)
     inverse = squeeze_over(
-        build, node, rstd_like, squares, over, lambda value: _inverse(value, count, eps)
+        build, rstd_like, squares, over, lambda value: _inverse(value, count, eps)
     )
 
     def body(at: Sequence[Index]) -> Scalar:
         group = [at[0], at[1] // width]
-        value = s(
-            "sub", cast(build.read(x, at), work), build.read(average, [*group, *[ZERO] * len(over)])
-        )
-        value = s("mul", value, cast(build.read(inverse, group), work))
-        return cast(_affine(build, value, weight, bias, [at[1]], work), like.dtype)
+        value = cast(build.read(x, at), work) - build.read(average, [*group, *[ZERO] * len(over)])
+        value = value * cast(build.read(inverse, group), work)
+        return _affine(build, value, weight, bias, [at[1]], work)
 
-    return build.pointwise(node, like, body), mean, inverse
+    return build.pointwise(body, like), mean, inverse
 
 
 @lowers(aten._native_batch_norm_legit_no_training.default)
 def batch_norm_inference(
     build: Builder,
-    node: torch.fx.Node,
     x: View,
     weight: View | None,
     bias: View | None,
@@ -121,39 +112,29 @@ def batch_norm_inference(
     momentum: float,
     eps: float,
 ) -> tuple[Any, ...]:
-    like, *others = node.meta["val"]
+    like, *others = build.fake
     work = computation_of(x.dtype)
 
     def body(at: Sequence[Index]) -> Scalar:
         channel = [at[1]]
-        spread = s("add", cast(build.read(var, channel), work), const(eps, work))
-        factor = s("div", const(1, work), s("sqrt", spread))
+        spread = cast(build.read(var, channel), work) + eps
+        factor = 1 / s("sqrt", spread)
         if weight is not None:
-            factor = s("mul", factor, cast(build.read(weight, channel), work))
-        value = s(
-            "mul",
-            s("sub", cast(build.read(x, at), work), cast(build.read(mean, channel), work)),
-            factor,
-        )
-        return cast(
-            value if bias is None else s("add", value, cast(build.read(bias, channel), work)),
-            like.dtype,
-        )
+            factor = factor * cast(build.read(weight, channel), work)
+        value = (cast(build.read(x, at), work) - cast(build.read(mean, channel), work)) * factor
+        return value if bias is None else value + cast(build.read(bias, channel), work)
 
-    nothing = [build.window(build.new_buffer(f"{node.name}_saved", other)) for other in others]
-    return build.pointwise(node, like, body), *nothing
+    nothing = [
+        build.window(build.new_buffer(f"{build.node.name}_saved", other)) for other in others
+    ]
+    return build.pointwise(body, like), *nothing
 
 
 @lowers(*([aten._fused_rms_norm.default] if hasattr(aten, "_fused_rms_norm") else []))
 def rms_norm(
-    build: Builder,
-    node: torch.fx.Node,
-    x: View,
-    shape: Sequence[Any],
-    weight: View | None,
-    eps: float | None,
+    build: Builder, x: View, shape: Sequence[Any], weight: View | None, eps: float | None
 ) -> tuple[View, View]:
-    like, rstd_like = node.meta["val"]
+    like, rstd_like = build.fake
     rank, work = len(x.size), computation_of(x.dtype)
     over = list(range(rank - len(shape), rank))
     epsilon = torch.finfo(work).eps if eps is None else eps
@@ -161,21 +142,21 @@ def rms_norm(
 
     def body(outer: Sequence[Index], inside: Sequence[Index]) -> Scalar:
         value = cast(build.read(x, [*outer[: rank - len(shape)], *inside]), work)
-        return s("mul", value, value)
+        return value * value
 
     kept = rstd_like.new_empty([*like.shape[: rank - len(shape)], *[1] * len(shape)], dtype=work)
-    squares = build.reduction(node, kept, inner, body, "sum")
+    squares = build.reduction(inner, body, "sum", kept)
     count = const(1, work)
     for size in inner:
         if size.value is None:
             raise Unsupported("sizes only known at run time")
         count = const(count.attr * size.value, work)
     inverse = squeeze_over(
-        build, node, rstd_like, squares, over, lambda value: _inverse(value, count, epsilon)
+        build, rstd_like, squares, over, lambda value: _inverse(value, count, epsilon)
     )
 
     def result(at: Sequence[Index]) -> Scalar:
-        value = s("mul", cast(build.read(x, at), work), cast(build.read(inverse, at), work))
-        return cast(_affine(build, value, weight, None, at[rank - len(shape) :], work), like.dtype)
+        value = cast(build.read(x, at), work) * cast(build.read(inverse, at), work)
+        return _affine(build, value, weight, None, at[rank - len(shape) :], work)
 
-    return build.pointwise(node, like, result), inverse
+    return build.pointwise(result, like), inverse

@@ -32,17 +32,17 @@ def formula(kind: KIND, *operators: Any) -> Callable[[Formula], Formula]:
     numbers arrive as Scalars in the type that `kind` says, None and strings as they are."""
 
     def register(function: Formula) -> Formula:
-        def lowering(build: Builder, node: torch.fx.Node, *args: Any, **kwargs: Any) -> View:
-            dtype = computation(node, args, kind)
+        def lowering(build: Builder, *args: Any, **kwargs: Any) -> View:
+            dtype = computation(build, kind)
 
             def body(subscripts: Sequence[Index]) -> Scalar:
                 operands = [operand(build, arg, subscripts, dtype) for arg in args]
                 named = {
                     name: operand(build, arg, subscripts, dtype) for name, arg in kwargs.items()
                 }
-                return cast(function(*operands, **named), node.meta["val"].dtype)
+                return function(*operands, **named)
 
-            return build.pointwise(node, node.meta["val"], body)
+            return build.pointwise(body)
 
         lowering.__name__ = function.__name__
         lowers(*operators)(lowering)
@@ -52,9 +52,9 @@ def formula(kind: KIND, *operators: Any) -> Callable[[Formula], Formula]:
     return register
 
 
-def computation(node: torch.fx.Node, args: Sequence[Any], kind: KIND) -> torch.dtype:
+def computation(build: Builder, kind: KIND) -> torch.dtype:
     """The type that torch computes in: half precision in float32."""
-    operands = [_operand(arg) for arg in node.args]
+    operands = [_operand(arg) for arg in build.node.args]
     chosen = [
         arg
         for arg in operands
@@ -135,35 +135,35 @@ _direct(KIND.ALWAYS_BOOL, {"eq": "eq", "ne": "ne", "lt": "lt", "le": "le", "gt":
 def add(a: Scalar, b: Scalar, alpha: Scalar | None = None) -> Scalar:
     if a.dtype == torch.bool:
         return s("or", a, b)
-    return s("add", a, times(b, alpha))
+    return a + times(b, alpha)
 
 
 @formula(KIND.DEFAULT, aten.sub.Tensor, aten.sub.Scalar)
 def sub(a: Scalar, b: Scalar, alpha: Scalar | None = None) -> Scalar:
-    return s("sub", a, times(b, alpha))
+    return a - times(b, alpha)
 
 
 @formula(KIND.DEFAULT, aten.rsub.Tensor, aten.rsub.Scalar)
 def rsub(a: Scalar, b: Scalar, alpha: Scalar | None = None) -> Scalar:
-    return s("sub", b, times(a, alpha))
+    return b - times(a, alpha)
 
 
 def times(value: Scalar, factor: Scalar | None) -> Scalar:
     return (
         value
         if factor is None or factor.attr in (1, 1.0) and factor.op == "const"
-        else s("mul", value, factor)
+        else value * factor
     )
 
 
 @formula(KIND.DEFAULT, aten.mul.Tensor, aten.mul.Scalar)
 def mul(a: Scalar, b: Scalar) -> Scalar:
-    return s("and", a, b) if a.dtype == torch.bool else s("mul", a, b)
+    return s("and", a, b) if a.dtype == torch.bool else a * b
 
 
 @formula(KIND.INT_TO_FLOAT, aten.div.Tensor, aten.div.Scalar, aten.true_divide.Tensor)
 def div(a: Scalar, b: Scalar) -> Scalar:
-    return s("div", a, b)
+    return a / b
 
 
 @formula(KIND.DEFAULT, aten.div.Tensor_mode, aten.div.Scalar_mode)
@@ -173,7 +173,7 @@ def div_mode(a: Scalar, b: Scalar, rounding_mode: str | None = None) -> Scalar:
     if rounding_mode == "floor":
         return floor_divide(a, b)
     if a.dtype.is_floating_point:
-        return s("trunc", s("div", a, b))
+        return s("trunc", a / b)
     return s("truncdiv", a, divisor(b))
 
 
@@ -209,10 +209,10 @@ def pow(base: Scalar, exponent: Scalar) -> Scalar:
             0.5: lambda: s("sqrt", base),
             -0.5: lambda: s("rsqrt", base),
             1: lambda: base,
-            2: lambda: s("mul", base, base),
-            3: lambda: s("mul", s("mul", base, base), base),
+            2: lambda: base * base,
+            3: lambda: base * base * base,
             -1: lambda: reciprocal(base),
-            -2: lambda: reciprocal(s("mul", base, base)),
+            -2: lambda: reciprocal(base * base),
         }
         if exponent.attr in known and (base.dtype.is_floating_point or exponent.attr > 0):
             return known[exponent.attr]()
@@ -223,7 +223,7 @@ def pow(base: Scalar, exponent: Scalar) -> Scalar:
 
 @formula(KIND.INT_TO_FLOAT, aten.reciprocal.default)
 def reciprocal(x: Scalar) -> Scalar:
-    return s("div", const(1, x.dtype), x)
+    return 1 / x
 
 
 @formula(KIND.DEFAULT, aten.abs.default)
@@ -255,12 +255,12 @@ def round(x: Scalar) -> Scalar:
 
 @formula(KIND.DEFAULT, aten.frac.default)
 def frac(x: Scalar) -> Scalar:
-    return s("sub", x, s("trunc", x))
+    return x - s("trunc", x)
 
 
 @formula(KIND.DEFAULT, aten.square.default)
 def square(x: Scalar) -> Scalar:
-    return s("mul", x, x)
+    return x * x
 
 
 @formula(KIND.DEFAULT, aten.sign.default, aten.sgn.default)
@@ -268,7 +268,7 @@ def sign(x: Scalar) -> Scalar:
     zero = const(0, x.dtype)
     if x.dtype == torch.bool:
         return x
-    return s("sub", cast(s("gt", x, zero), x.dtype), cast(s("lt", x, zero), x.dtype))
+    return cast(s("gt", x, zero), x.dtype) - cast(s("lt", x, zero), x.dtype)
 
 
 @formula(KIND.ALWAYS_BOOL, aten.isnan.default)
@@ -286,7 +286,7 @@ def signbit(x: Scalar) -> Scalar:
     return (
         s("signbit", x)
         if x.dtype.is_floating_point
-        else s("lt", x, const(0, x.dtype))
+        else s("lt", x, 0)
         if x.dtype != torch.bool
         else const(False, torch.bool)
     )
@@ -376,7 +376,7 @@ def clamp_max_by_tensor(x: Scalar, high: Scalar) -> Scalar:
 
 @formula(KIND.DEFAULT, aten.relu.default)
 def relu(x: Scalar) -> Scalar:
-    return s("maximum", const(0, x.dtype), x)
+    return s("maximum", 0, x)
 
 
 @formula(KIND.DEFAULT, aten.relu6.default)
@@ -397,7 +397,7 @@ def threshold(x: Scalar, limit: Scalar, value: Scalar) -> Scalar:
 
 @formula(KIND.DEFAULT, aten.threshold_backward.default)
 def threshold_backward(grad: Scalar, x: Scalar, limit: Scalar) -> Scalar:
-    return s("where", s("le", x, limit), const(0, x.dtype), grad)
+    return s("where", s("le", x, limit), 0, grad)
 
 
 # --- activations
@@ -407,73 +407,61 @@ def threshold_backward(grad: Scalar, x: Scalar, limit: Scalar) -> Scalar:
 @formula(KIND.INT_TO_FLOAT, aten.sigmoid.default)
 def sigmoid(x: Scalar) -> Scalar:
     one = const(1, x.dtype)
-    return s("div", one, s("add", one, s("exp", s("neg", x))))
+    return one / (one + s("exp", -x))
 
 
 @formula(KIND.DEFAULT, aten.sigmoid_backward.default)
 def sigmoid_backward(grad: Scalar, y: Scalar) -> Scalar:
-    return s("mul", grad, s("mul", s("sub", const(1, y.dtype), y), y))
+    return grad * ((1 - y) * y)
 
 
 @formula(KIND.DEFAULT, aten.tanh_backward.default)
 def tanh_backward(grad: Scalar, y: Scalar) -> Scalar:
-    return s("mul", grad, s("sub", const(1, y.dtype), s("mul", y, y)))
+    return grad * (1 - y * y)
 
 
 @formula(KIND.DEFAULT, aten.silu.default)
 def silu(x: Scalar) -> Scalar:
-    return s("div", x, s("add", const(1, x.dtype), s("exp", s("neg", x))))
+    return x / (1 + s("exp", -x))
 
 
 @formula(KIND.DEFAULT, aten.silu_backward.default)
 def silu_backward(grad: Scalar, x: Scalar) -> Scalar:
     one, y = const(1, x.dtype), sigmoid(x)
-    return s("mul", s("mul", grad, y), s("add", one, s("mul", x, s("sub", one, y))))
+    return grad * y * (one + x * (one - y))
 
 
 @formula(KIND.DEFAULT, aten.gelu.default)
 def gelu(x: Scalar, approximate: str = "none") -> Scalar:
     one, half = const(1, x.dtype), const(0.5, x.dtype)
     if approximate == "none":
-        return s(
-            "mul",
-            s("mul", x, half),
-            s("add", one, s("erf", s("mul", x, const(math.sqrt(0.5), x.dtype)))),
-        )
-    return s("mul", s("mul", half, x), s("add", one, s("tanh", _gelu_inner(x))))
+        return x * half * (one + s("erf", x * math.sqrt(0.5)))
+    return half * x * (one + s("tanh", _gelu_inner(x)))
 
 
 def _gelu_inner(x: Scalar) -> Scalar:
-    cubed = s("mul", s("mul", s("mul", x, x), x), const(0.044715, x.dtype))
-    return s("mul", const(math.sqrt(2 / math.pi), x.dtype), s("add", x, cubed))
+    cubed = x * x * x * 0.044715
+    return math.sqrt(2 / math.pi) * (x + cubed)
 
 
 @formula(KIND.DEFAULT, aten.gelu_backward.default)
 def gelu_backward(grad: Scalar, x: Scalar, approximate: str = "none") -> Scalar:
     one, half = const(1, x.dtype), const(0.5, x.dtype)
     if approximate == "none":
-        share = s("mul", half, s("add", one, s("erf", s("mul", x, const(math.sqrt(0.5), x.dtype)))))
-        density = s(
-            "mul",
-            s("exp", s("mul", s("mul", x, x), const(-0.5, x.dtype))),
-            const(1 / math.sqrt(2 * math.pi), x.dtype),
-        )
-        return s("mul", grad, s("add", share, s("mul", x, density)))
+        share = half * (one + s("erf", x * math.sqrt(0.5)))
+        density = s("exp", x * x * -0.5) * (1 / math.sqrt(2 * math.pi))
+        return grad * (share + x * density)
     tanh = s("tanh", _gelu_inner(x))
-    left = s("mul", half, s("add", one, tanh))
-    inner = s(
-        "mul",
-        const(math.sqrt(2 / math.pi), x.dtype),
-        s("add", one, s("mul", const(3 * 0.044715, x.dtype), s("mul", x, x))),
-    )
-    right = s("mul", s("mul", half, x), s("mul", s("sub", one, s("mul", tanh, tanh)), inner))
-    return s("mul", grad, s("add", left, right))
+    left = half * (one + tanh)
+    inner = math.sqrt(2 / math.pi) * (one + 3 * 0.044715 * (x * x))
+    right = half * x * ((one - tanh * tanh) * inner)
+    return grad * (left + right)
 
 
 @formula(KIND.DEFAULT, aten.leaky_relu.default)
 def leaky_relu(x: Scalar, slope: Scalar | None = None) -> Scalar:
     slope = const(0.01, x.dtype) if slope is None else slope
-    return s("where", s("gt", x, const(0, x.dtype)), x, s("mul", x, slope))
+    return s("where", s("gt", x, 0), x, x * slope)
 
 
 @formula(KIND.DEFAULT, aten.elu.default)
@@ -485,51 +473,47 @@ def elu(
 ) -> Scalar:
     one, zero = const(1, x.dtype), const(0, x.dtype)
     alpha, scale, input_scale = alpha or one, scale or one, input_scale or one
-    negative = s("mul", s("expm1", s("mul", x, input_scale)), s("mul", alpha, scale))
-    return s("where", s("gt", x, zero), s("mul", x, scale), negative)
+    negative = s("expm1", x * input_scale) * (alpha * scale)
+    return s("where", s("gt", x, zero), x * scale, negative)
 
 
 @formula(KIND.DEFAULT, aten.softplus.default)
 def softplus(x: Scalar, beta: Scalar | None = None, limit: Scalar | None = None) -> Scalar:
     beta, limit = beta or const(1, x.dtype), limit or const(20, x.dtype)
-    scaled = s("mul", x, beta)
-    return s("where", s("gt", scaled, limit), x, s("div", s("log1p", s("exp", scaled)), beta))
+    scaled = x * beta
+    return s("where", s("gt", scaled, limit), x, s("log1p", s("exp", scaled)) / beta)
 
 
 @formula(KIND.DEFAULT, aten.mish.default)
 def mish(x: Scalar) -> Scalar:
-    return s("mul", x, s("tanh", softplus(x)))
+    return x * s("tanh", softplus(x))
 
 
 def _six_steps(x: Scalar) -> Scalar:
-    return s(
-        "minimum",
-        s("maximum", s("add", x, const(3, x.dtype)), const(0, x.dtype)),
-        const(6, x.dtype),
-    )
+    return s("minimum", s("maximum", x + 3, 0), 6)
 
 
 @formula(KIND.DEFAULT, aten.hardsigmoid.default)
 def hardsigmoid(x: Scalar) -> Scalar:
-    return s("div", _six_steps(x), const(6, x.dtype))
+    return _six_steps(x) / 6
 
 
 @formula(KIND.DEFAULT, aten.hardswish.default)
 def hardswish(x: Scalar) -> Scalar:
-    return s("div", s("mul", x, _six_steps(x)), const(6, x.dtype))
+    return x * _six_steps(x) / 6
 
 
 @formula(KIND.DEFAULT, aten.hardswish_backward.default)
 def hardswish_backward(grad: Scalar, x: Scalar) -> Scalar:
-    slope = s("add", s("div", x, const(3, x.dtype)), const(0.5, x.dtype))
-    middle = s("where", s("lt", x, const(3, x.dtype)), s("mul", grad, slope), grad)
-    return s("where", s("le", x, const(-3, x.dtype)), const(0, x.dtype), middle)
+    slope = x / 3 + 0.5
+    middle = s("where", s("lt", x, 3), grad * slope, grad)
+    return s("where", s("le", x, -3), 0, middle)
 
 
 @formula(KIND.DEFAULT, aten.hardsigmoid_backward.default)
 def hardsigmoid_backward(grad: Scalar, x: Scalar) -> Scalar:
-    inside = s("and", s("gt", x, const(-3, x.dtype)), s("lt", x, const(3, x.dtype)))
-    return s("where", inside, s("mul", grad, const(1 / 6, x.dtype)), const(0, x.dtype))
+    inside = s("and", s("gt", x, -3), s("lt", x, 3))
+    return s("where", inside, grad * (1 / 6), 0)
 
 
 # --- mixtures
@@ -538,60 +522,48 @@ def hardsigmoid_backward(grad: Scalar, x: Scalar) -> Scalar:
 
 @formula(KIND.DEFAULT, aten.addcmul.default)
 def addcmul(x: Scalar, a: Scalar, b: Scalar, value: Scalar | None = None) -> Scalar:
-    return s("add", x, s("mul", times(a, value), b))
+    return x + times(a, value) * b
 
 
 @formula(KIND.DEFAULT, aten.addcdiv.default)
 def addcdiv(x: Scalar, a: Scalar, b: Scalar, value: Scalar | None = None) -> Scalar:
-    return s("add", x, s("div", times(a, value), b))
+    return x + times(a, value) / b
 
 
 @formula(KIND.DEFAULT, aten.lerp.Scalar, aten.lerp.Tensor)
 def lerp(start: Scalar, end: Scalar, weight: Scalar) -> Scalar:
-    one, span = const(1, start.dtype), s("sub", end, start)
-    near = s("add", start, s("mul", weight, span))
-    far = s("sub", end, s("mul", span, s("sub", one, weight)))
-    return s("where", s("lt", s("abs", weight), const(0.5, start.dtype)), near, far)
+    one, span = const(1, start.dtype), end - start
+    near = start + weight * span
+    far = end - span * (one - weight)
+    return s("where", s("lt", s("abs", weight), 0.5), near, far)
 
 
 @lowers(aten.where.self, aten.where.ScalarOther, aten.where.ScalarSelf, aten.where.Scalar)
-def where(build: Builder, node: torch.fx.Node, condition: View, yes: Any, no: Any) -> View:
-    dtype = computation_of(node.meta["val"].dtype)
+def where(build: Builder, condition: View, yes: Any, no: Any) -> View:
+    dtype = computation_of(build.fake.dtype)
 
     def body(subscripts: Sequence[Index]) -> Scalar:
         chosen = cast(build.read(condition, subscripts), torch.bool)
-        return cast(
-            s(
-                "where",
-                chosen,
-                operand(build, yes, subscripts, dtype),
-                operand(build, no, subscripts, dtype),
-            ),
-            node.meta["val"].dtype,
-        )
+        left, right = (operand(build, value, subscripts, dtype) for value in (yes, no))
+        return s("where", chosen, left, right)
 
-    return build.pointwise(node, node.meta["val"], body)
+    return build.pointwise(body)
 
 
 @lowers(aten.masked_fill.Scalar, aten.masked_fill.Tensor)
-def masked_fill(build: Builder, node: torch.fx.Node, x: View, mask: View, value: Any) -> View:
-    return where(build, node, mask, value, x)
+def masked_fill(build: Builder, x: View, mask: View, value: Any) -> View:
+    return where(build, mask, value, x)
 
 
 @lowers(aten.native_dropout_backward.default)
-def native_dropout_backward(
-    build: Builder, node: torch.fx.Node, grad: View, mask: View, scale: float
-) -> View:
+def native_dropout_backward(build: Builder, grad: View, mask: View, scale: float) -> View:
     dtype = computation_of(grad.dtype)
 
     def body(subscripts: Sequence[Index]) -> Scalar:
         kept = cast(build.read(mask, subscripts), dtype)
-        scaled = s(
-            "mul", cast(build.read(grad, subscripts), dtype), s("mul", kept, const(scale, dtype))
-        )
-        return cast(scaled, grad.dtype)
+        return cast(build.read(grad, subscripts), dtype) * (kept * scale)
 
-    return build.pointwise(node, node.meta["val"], body)
+    return build.pointwise(body)
 
 
 # --- copies and casts
@@ -611,16 +583,12 @@ def computation_of(dtype: torch.dtype) -> torch.dtype:
     aten.alias_copy.default,
     torch.ops.prims.convert_element_type.default,
 )
-def copy(build: Builder, node: torch.fx.Node, x: View | float, *_: Any, **options: Any) -> View:
+def copy(build: Builder, x: View | float, *_: Any, **options: Any) -> View:
     """Also of a number: torch.func.vmap produces such copies."""
-    dtype = node.meta["val"].dtype
-    return build.pointwise(
-        node, node.meta["val"], lambda subscripts: operand(build, x, subscripts, dtype)
-    )
+    dtype = build.fake.dtype
+    return build.pointwise(lambda subscripts: operand(build, x, subscripts, dtype))
 
 
 @lowers(aten.copy.default)
-def copy_from(
-    build: Builder, node: torch.fx.Node, old: View, new: View, non_blocking: bool = False
-) -> View:
-    return copy(build, node, new)
+def copy_from(build: Builder, old: View, new: View, non_blocking: bool = False) -> View:
+    return copy(build, new)

@@ -1,5 +1,5 @@
-"""Lowerings by operator. A lowering gets the Builder, the node, and its arguments with Views for
-tensors and Indexes for sizes."""
+"""Lowerings by operator. A lowering gets the Builder, which knows the node, and the arguments:
+Views for tensors, Indexes for sizes."""
 
 from __future__ import annotations
 

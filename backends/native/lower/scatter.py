@@ -30,7 +30,6 @@ Target = Callable[[Point], tuple[list[Index], tuple[Scalar, ...], Scalar]]
 
 def scatter_onto(
     build: Builder,
-    node: torch.fx.Node,
     kind: str,
     start: Callable[[Point], Scalar],
     size: Sequence[Index],
@@ -42,10 +41,10 @@ def scatter_onto(
     """A tensor that holds start(point), combined with value(point) for each point below `size` at
     the element that `target` gives. rows: the bound of the first computed subscript. mask: which
     points count."""
-    like = node.meta["val"]
+    like = build.fake
     refuse_kind(like, kind)
-    before = build.pointwise(node, like, start)
-    after = build.window(build.new_buffer(node.name, like))
+    before = build.pointwise(start)
+    after = build.window(build.new_buffer(build.node.name, like))
     outer = loops([extent for extent in size if extent != ONE], "p")
     following = iter(outer)
     at = [ZERO if extent == ONE else atom(next(following)) for extent in size]
@@ -57,7 +56,7 @@ def scatter_onto(
     old = load(before.buffer, place, like.dtype, subscripts=computed, mask=mask(at), check=check)
     new = cast(value(at), like.dtype)
     store = Store(after.buffer, place, scatter(kind, old, new, computed[0], rows))
-    build.program.steps.append(Kernel(outer, (), (store,), (str(node.target),)))
+    build.program.steps.append(Kernel(outer, (), (store,), (str(build.node.target),)))
     return after
 
 
@@ -90,40 +89,27 @@ def along(build: Builder, x: View, dim: int, row: Callable[[Point], Scalar]) -> 
 
 @lowers(aten.index_add.default)
 def index_add(
-    build: Builder,
-    node: torch.fx.Node,
-    x: View,
-    dim: int,
-    positions: View,
-    source: View,
-    *,
-    alpha: Any = 1,
+    build: Builder, x: View, dim: int, positions: View, source: View, *, alpha: Any = 1
 ) -> View:
     if not x.size or not source.size or not isinstance(alpha, (int, float)):
         raise Unsupported("no dimension")
-    dim, like = dim % len(x.size), node.meta["val"]
+    dim, like = dim % len(x.size), build.fake
     positions = build.check_positions(positions, x.size, dim, wraps=False, reject=reject_index_add)
 
     def value(at: Point) -> Scalar:
         read = cast(build.read(source, at), like.dtype)
-        return read if alpha == 1 else s("mul", read, const(alpha, like.dtype))
+        return read if alpha == 1 else read * alpha
 
     target = along(
         build, x, dim, lambda at: build.read(positions, [at[dim]] if positions.size else [])
     )
     return scatter_onto(
-        build, node, "sum", lambda at: build.read(x, at), source.size, target, value, x.size[dim]
+        build, "sum", lambda at: build.read(x, at), source.size, target, value, x.size[dim]
     )
 
 
 def scatter_along(
-    build: Builder,
-    node: torch.fx.Node,
-    kind: str,
-    x: View,
-    dim: int,
-    positions: View,
-    value: Callable[[Point], Scalar],
+    build: Builder, kind: str, x: View, dim: int, positions: View, value: Callable[[Point], Scalar]
 ) -> View:
     """A scatter whose positions have a dimension for each of x's."""
     if not x.size or not positions.size:
@@ -132,21 +118,18 @@ def scatter_along(
     positions = build.check_positions(positions, x.size, dim, wraps=False, reject=reject_gather)
     target = along(build, x, dim, lambda at: build.read(positions, at))
     return scatter_onto(
-        build, node, kind, lambda at: build.read(x, at), positions.size, target, value, x.size[dim]
+        build, kind, lambda at: build.read(x, at), positions.size, target, value, x.size[dim]
     )
 
 
 @lowers(aten.scatter_add.default)
-def scatter_add(
-    build: Builder, node: torch.fx.Node, x: View, dim: int, positions: View, source: View
-) -> View:
-    return scatter_along(build, node, "sum", x, dim, positions, lambda at: element(source, at))
+def scatter_add(build: Builder, x: View, dim: int, positions: View, source: View) -> View:
+    return scatter_along(build, "sum", x, dim, positions, lambda at: element(source, at))
 
 
 @lowers(aten.scatter_reduce.two)
 def scatter_reduce(
     build: Builder,
-    node: torch.fx.Node,
     x: View,
     dim: int,
     positions: View,
@@ -157,19 +140,15 @@ def scatter_reduce(
 ) -> View:
     if reduce not in KINDS or not include_self:
         raise Unsupported("a mean, or without the first operand")
-    return scatter_along(
-        build, node, KINDS[reduce], x, dim, positions, lambda at: element(source, at)
-    )
+    return scatter_along(build, KINDS[reduce], x, dim, positions, lambda at: element(source, at))
 
 
 @lowers(aten.scatter.value)
-def scatter_number(
-    build: Builder, node: torch.fx.Node, x: View, dim: int, positions: View, value: Any
-) -> View:
+def scatter_number(build: Builder, x: View, dim: int, positions: View, value: Any) -> View:
     if isinstance(value, float) and not x.dtype.is_floating_point:
         raise Unsupported("a number of another kind")
     number = const(value, x.dtype)
-    return scatter_along(build, node, "set", x, dim, positions, lambda at: number)
+    return scatter_along(build, "set", x, dim, positions, lambda at: number)
 
 
 def element(source: View, at: Point) -> Scalar:
@@ -180,7 +159,6 @@ def element(source: View, at: Point) -> Scalar:
 @lowers(aten.index_put.default, aten._unsafe_index_put.default)
 def index_put(
     build: Builder,
-    node: torch.fx.Node,
     x: View,
     positions: Sequence[View | None],
     values: View,
@@ -199,7 +177,6 @@ def index_put(
 
     return scatter_onto(
         build,
-        node,
         "sum",
         lambda at: build.read(x, at),
         size,
@@ -221,17 +198,11 @@ def broadcast_sizes(every: Any) -> list[Index]:
 
 @lowers(aten.embedding_dense_backward.default)
 def embedding_gradient(
-    build: Builder,
-    node: torch.fx.Node,
-    grad: View,
-    positions: View,
-    count: Any,
-    padding: Any,
-    scale_by_frequency: bool,
+    build: Builder, grad: View, positions: View, count: Any, padding: Any, scale_by_frequency: bool
 ) -> View:
     if scale_by_frequency or positions.dtype not in (torch.int64, torch.int32):
         raise Unsupported("gradients divided by how often a row is read")
-    like, rank = node.meta["val"], len(positions.size)
+    like, rank = build.fake, len(positions.size)
     table = replace(grad, size=build.shape(like.shape), stride=build.shape(like.stride()))
 
     def row(at: Point) -> Scalar:
@@ -243,12 +214,11 @@ def embedding_gradient(
 
     return scatter_onto(
         build,
-        node,
         "sum",
         lambda at: const(0, like.dtype),
         grad.size,
         target,
         lambda at: build.read(grad, at),
         table.size[0],
-        lambda at: s("ne", row(at), const(padding, torch.int64)),
+        lambda at: s("ne", row(at), padding),
     )

@@ -26,6 +26,8 @@ from ..ir.ir import (
     views_in,
     writes,
 )
+from ..loaded_host import restride
+from ..toolchain.compile_c import Symbol
 from .base import Parameters
 from .scratch import Scratch, plan
 
@@ -37,9 +39,10 @@ EXACT = (aten.mm.default, aten.bmm.default, aten.addmm.default, aten.baddbmm.def
 
 @dataclass
 class Namespace:
-    """Names of the objects that the text refers to."""
+    """Names of the objects that the text refers to, and of the compiled C functions among them."""
 
     objects: dict[str, Any] = field(default_factory=dict)
+    functions: dict[str, Symbol] = field(default_factory=dict)
 
     def name(self, value: Any, prefix: str) -> str:
         for known, other in self.objects.items():
@@ -314,19 +317,6 @@ def direct(step: Call) -> Callable[..., Any]:
     return getattr(
         torch._C._VariableFunctions, operator._schema.name.removeprefix("aten::"), operator
     )
-
-
-def restride(tensor: torch.Tensor, stride: Sequence[int]) -> torch.Tensor:
-    """The same values with other strides: an operator did not keep to what its fake result
-    promised."""
-    if all(
-        size <= 1 or own == asked
-        for size, own, asked in zip(tensor.shape, tensor.stride(), stride, strict=True)
-    ):
-        return tensor
-    return torch.empty_strided(
-        tensor.shape, stride, dtype=tensor.dtype, device=tensor.device
-    ).copy_(tensor)
 
 
 def _tuple(items: Sequence[Index]) -> str:

@@ -10,10 +10,11 @@ import subprocess
 import tempfile
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 
-from ....options import asked_c_compiler
+from ....options import asked_c_compiler, config
 from .artifact_cache import ArtifactCache, key_of
 
 # No contraction: a*b - a*b must be 0. No errno and no floating-point traps: nobody reads them, and
@@ -93,36 +94,57 @@ def _compile(command: str, flags: Sequence[str], text: str, target: Path, vector
             shutil.move(output, target)
 
 
-def library(text: str) -> ctypes.CDLL:
-    """C text as a loaded library. Raises NoCompiler, or CalledProcessError with the compiler's
-    message."""
-    command, identity, vector = compiler()
-    flags = flags_for(identity)
-    path = ArtifactCache("c").make(
-        key_of(identity, " ".join(flags), text),
-        lambda target: _compile(command, flags, text, target, vector),
-    )
+@dataclass(frozen=True)
+class Symbol:
+    """A compiled function: the key of its library among the artifacts, and its name there."""
+
+    library: str
+    name: str
+
+    def address(self) -> int:
+        """Raises Missing where the artifact is gone."""
+        loaded = load_library(self.library, str(config.cache_dir))
+        return ctypes.cast(getattr(loaded, self.name), ctypes.c_void_p).value or 0
+
+
+class Missing(LookupError):
+    """A compiled library is no longer among the artifacts."""
+
+
+@lru_cache
+def load_library(key: str, cache_dir: str) -> ctypes.CDLL:
+    """A compiled library of this cache folder. Raises Missing."""
+    path = ArtifactCache("c").get(key)
+    if path is None:
+        raise Missing(key)
     return ctypes.CDLL(str(path))
 
 
-def functions(preamble: str, texts: Sequence[str], units: int) -> list[int]:
-    """Addresses of the functions in `texts` (each named NAME there), compiled by up to `units`
-    compiler processes in parallel."""
+def library(text: str) -> str:
+    """The key of the library compiled of a C text. Raises NoCompiler, or CalledProcessError with
+    the compiler's message."""
+    command, identity, vector = compiler()
+    flags = flags_for(identity)
+    key = key_of(identity, " ".join(flags), text)
+    ArtifactCache("c").make(key, lambda target: _compile(command, flags, text, target, vector))
+    return key
+
+
+def functions(preamble: str, texts: Sequence[str], units: int) -> list[Symbol]:
+    """The functions in `texts` (each named NAME there), compiled by up to `units` compiler
+    processes in parallel."""
     units = max(1, min(units, len(texts)))
     parts = [list(range(unit, len(texts), units)) for unit in range(units)]
 
-    def build(numbers: Sequence[int]) -> dict[int, int]:
+    def build(numbers: Sequence[int]) -> dict[int, Symbol]:
         body = "\n\n".join(
             texts[number].replace("NAME", f"kernel_{place}") for place, number in enumerate(numbers)
         )
-        loaded = library(preamble + "\n\n" + body)
-        return {
-            number: ctypes.cast(getattr(loaded, f"kernel_{place}"), ctypes.c_void_p).value or 0
-            for place, number in enumerate(numbers)
-        }
+        key = library(preamble + "\n\n" + body)
+        return {number: Symbol(key, f"kernel_{place}") for place, number in enumerate(numbers)}
 
     with ThreadPoolExecutor(units) as pool:
-        addresses: dict[int, int] = {}
+        made: dict[int, Symbol] = {}
         for found in pool.map(build, parts):
-            addresses |= found
-    return [addresses[number] for number in range(len(texts))]
+            made |= found
+    return [made[number] for number in range(len(texts))]

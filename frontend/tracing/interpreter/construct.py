@@ -5,7 +5,7 @@ from __future__ import annotations
 import collections
 import types
 import typing
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 
@@ -15,15 +15,13 @@ from ...values.base import Value
 from ...values.containers.builtin_container import BuiltinContainer
 from ...values.containers.mapping import DictValue
 from ...values.containers.sequence import ListValue, TupleValue
+from ...values.context import TraceContext
 from ...values.objects.class_value import ClassValue, raw_attribute
 from ...values.objects.exception import ExceptionValue
 from ...values.objects.mro import MISSING, lookup
 from ...values.objects.nn_module import ModuleValue
 from ...values.objects.user_object import UserObject
 from ...values.tensor.wrapper_subclass import construct_wrapper, is_captured_wrapper
-
-if TYPE_CHECKING:
-    from ...values.context import TraceContext
 
 GENERIC_NEW = typing.Generic.__dict__.get("__new__")  # in Python, and does what object.__new__ does
 DICT_BASES = (dict, collections.OrderedDict, collections.defaultdict, collections.Counter)

@@ -4,14 +4,12 @@ was raised."""
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ....guards.source import HandledOutside
 from ...values.base import ObservedException, Value
+from ...values.context import TraceContext
 from ...values.objects.exception import ExceptionValue
-
-if TYPE_CHECKING:
-    from ...values.context import TraceContext
 
 
 class ExceptionState:

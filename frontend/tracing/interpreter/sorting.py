@@ -3,14 +3,10 @@ order of Python's sort."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from ....errors import GraphBreak
 from ...values.base import ObservedException, Value
+from ...values.context import TraceContext
 from ...values.operators import compare
-
-if TYPE_CHECKING:
-    from ...values.context import TraceContext
 
 
 class SortItem:

@@ -4,20 +4,18 @@ from __future__ import annotations
 
 import types
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ....guards.source import Source
 from ..base import Value
 from ..constant import Constant
+from ..context import TraceContext
+from ..emitter import Emitter
 from ..mutable import Mutable
 from ..objects.mro import lookup
+from ..operation import Operation, UnaryOperation
 from ..registry import accepts, method_of
 from ..tensor.tensor import IdentityKey
-
-if TYPE_CHECKING:
-    from ..context import TraceContext
-    from ..emitter import Emitter
-    from ..operation import Operation, UnaryOperation
 
 
 class BoundBuiltin(Value):

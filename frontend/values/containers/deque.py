@@ -5,7 +5,7 @@ from __future__ import annotations
 import collections
 import functools
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ....errors import GraphBreak
 from ....guards.guard import Kind
@@ -13,7 +13,10 @@ from ....guards.iterators import advance
 from ....guards.source import AttrSource, IteratorItem, Source
 from ..base import CannotReconstruct, LazyValue, Value
 from ..constant import Constant
+from ..context import TraceContext
+from ..emitter import Emitter
 from ..iterators.iterator import SequenceIterator
+from ..operation import Operation
 from ..registry import method, wraps
 from .sequence import (
     ListValue,
@@ -27,11 +30,6 @@ from .sequence import (
     whole_number,
 )
 from .slice import SliceValue
-
-if TYPE_CHECKING:
-    from ..context import TraceContext
-    from ..emitter import Emitter
-    from ..operation import Operation
 
 LARGEST_DEQUE = 1 << 13  # items of a deque that a capture looks at: finding one walks
 

@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Any
 
 from ....guards.iterators import advance
 from ..base import CannotReconstruct, Value
+from ..context import TraceContext
+from ..emitter import Emitter
 from ..iterators.iterator import Iterator
 from .sequence import TupleValue
 
 if TYPE_CHECKING:
-    from ..context import TraceContext
-    from ..emitter import Emitter
     from .mapping import DictValue
 
 

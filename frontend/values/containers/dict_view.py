@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import collections
 from collections import OrderedDict
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ....guards.guard import Kind
 from ....guards.source import AttrSource, Source
 from ..base import Value
 from ..constant import Constant
+from ..context import TraceContext
+from ..emitter import Emitter
+from ..operation import Operation
 from ..registry import method, wraps
 from .dict_iterator import DictIterator
 from .mapping import DictValue
@@ -17,11 +20,6 @@ from .mapping_proxy import MappingProxyValue
 from .sequence import ListValue, TupleValue
 from .set import METHODS, SetValue, compare_members
 from .set_algebra import kept_members
-
-if TYPE_CHECKING:
-    from ..context import TraceContext
-    from ..emitter import Emitter
-    from ..operation import Operation
 
 
 class OtherDict(dict):  # type: ignore[type-arg]

@@ -3,17 +3,15 @@ are the state of the object itself."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ..base import Value
 from ..constant import Constant
+from ..context import TraceContext
+from ..emitter import Emitter
 from ..functions.function import FunctionValue
 from ..objects.user_object import UserObject
 from .mapping import DictValue
-
-if TYPE_CHECKING:
-    from ..context import TraceContext
-    from ..emitter import Emitter
 
 
 class InstanceDictValue(DictValue):

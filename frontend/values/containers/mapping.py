@@ -5,7 +5,7 @@ from __future__ import annotations
 import enum
 import types
 from collections import Counter, OrderedDict, defaultdict
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ....errors import GraphBreak
 from ....guards.guard import Kind
@@ -13,17 +13,14 @@ from ....guards.source import AttrSource, DictItem, DictKey, InstanceDict, Sourc
 from ....guards.source.containers import keys_of
 from ..base import CannotReconstruct, LazyValue, Value
 from ..constant import LITERAL_TYPES, Constant
+from ..context import TraceContext
+from ..emitter import Emitter
 from ..objects.mro import lookup
+from ..operation import Operation
 from ..registry import method, wraps
 from .builtin_container import BuiltinContainer
 from .dict_iterator import DictIterator
 from .sequence import TupleValue
-
-if TYPE_CHECKING:
-    from ..context import TraceContext
-    from ..emitter import Emitter
-    from ..operation import Operation
-
 
 PLAIN_METHODS = frozenset(
     "get keys values items pop popitem update setdefault clear move_to_end __setitem__ "

@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 import types
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ....errors import GraphBreak
 from ....guards.guard import Kind
 from ....guards.proxies import mapping_behind
 from ....guards.source import ProxiedMapping, Source
 from ..base import Value
+from ..context import TraceContext
+from ..emitter import Emitter
+from ..operation import Operation
 from ..registry import wraps
 from .mapping import DictValue
-
-if TYPE_CHECKING:
-    from ..context import TraceContext
-    from ..emitter import Emitter
-    from ..operation import Operation
 
 READS = frozenset(
     "get keys values items copy __getitem__ __contains__ __iter__ __len__ __reversed__".split()

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ....guards.guard import Kind
 from ....guards.source import AttrSource, Source
 from ..base import Value
 from ..constant import Constant, fold
+from ..context import TraceContext
+from ..emitter import Emitter
 from ..iterators.iterator import RangeIterator
 from ..registry import wraps
-
-if TYPE_CHECKING:
-    from ..context import TraceContext
-    from ..emitter import Emitter
 
 
 class RangeValue(Value):

@@ -7,7 +7,7 @@ import functools
 import inspect
 import operator
 from collections.abc import Callable, Iterable, Iterator
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 
@@ -16,17 +16,14 @@ from ....guards.guard import Kind
 from ....guards.source import SequenceItem, Source
 from ..base import CannotReconstruct, LazyValue, ObservedException, Value, check_result_type
 from ..constant import Constant, is_literal_or_tuple
+from ..context import TraceContext
+from ..emitter import Emitter
 from ..iterators.iterator import SequenceIterator
 from ..mutable import Mutable
-from ..operation import COMPARE
+from ..operation import COMPARE, Operation
 from ..registry import method, method_of, wraps
 from .builtin_container import BuiltinContainer
 from .slice import SliceValue
-
-if TYPE_CHECKING:
-    from ..context import TraceContext
-    from ..emitter import Emitter
-    from ..operation import Operation
 
 LARGEST = 1 << 18  # items of a list or tuple that are looked at
 

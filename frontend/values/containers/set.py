@@ -5,7 +5,7 @@ from __future__ import annotations
 import enum
 import types
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ....errors import GraphBreak
 from ....guards.guard import Kind
@@ -13,14 +13,12 @@ from ....guards.iterators import advance
 from ....guards.source import Source
 from ..base import CannotReconstruct, Value
 from ..constant import Constant, is_literal_or_tuple
+from ..context import TraceContext
+from ..emitter import Emitter
 from ..iterators.iterator import ListedIterator
+from ..operation import Operation
 from ..registry import method, wraps
 from .builtin_container import BuiltinContainer
-
-if TYPE_CHECKING:
-    from ..context import TraceContext
-    from ..emitter import Emitter
-    from ..operation import Operation
 
 
 class SetValue(BuiltinContainer):

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ..base import Value
 from ..constant import Constant
+from ..context import TraceContext
 from ..registry import method
 from .mapping import DictValue
 from .set import METHODS, UPDATES, SetValue
-
-if TYPE_CHECKING:
-    from ..context import TraceContext
 
 
 def as_members(tx: TraceContext, other: Value) -> tuple[Any, dict[Any, Value]]:

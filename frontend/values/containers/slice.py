@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ....guards.guard import Kind
 from ....guards.source import AttrSource, Source
 from ..base import Value
+from ..context import TraceContext
+from ..emitter import Emitter
+from ..operation import Operation
 from ..registry import wraps
 from .builtin_container import BoundBuiltin
-
-if TYPE_CHECKING:
-    from ..context import TraceContext
-    from ..emitter import Emitter
-    from ..operation import Operation
 
 
 class SliceValue(Value):

@@ -4,17 +4,15 @@ from __future__ import annotations
 
 import functools
 import operator
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ....guards.guard import Kind
 from ....guards.source import Source
 from ..base import Value
+from ..context import TraceContext
+from ..emitter import Emitter
 from ..registry import wraps
 from ..tensor.tensor import IdentityKey
-
-if TYPE_CHECKING:
-    from ..context import TraceContext
-    from ..emitter import Emitter
 
 
 class GetterValue(Value):

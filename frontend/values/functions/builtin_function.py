@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import types
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 
@@ -12,18 +12,16 @@ from ....guards.guard import Kind
 from ....guards.source import AttrSource, Source
 from ..base import Value
 from ..constant import Constant, fold
+from ..context import TraceContext
+from ..emitter import Emitter
 from ..models.torch_policy import goes_into_graph, is_pure, refuse_disallowed
 from ..objects.mro import lookup
+from ..operation import Operation
 from ..registry import accepts, model_of, wraps
 from ..tensor.symbolic_number import OPAQUE, SymbolicNumber, calculate
 from ..tensor.tensor import IdentityKey
 from ..torch_directives import substitute_for
 from .method import MethodValue
-
-if TYPE_CHECKING:
-    from ..context import TraceContext
-    from ..emitter import Emitter
-    from ..operation import Operation
 
 WRAPPING = (property, classmethod, staticmethod)
 OF_WHAT_IS_WRAPPED = ("__name__", "__isabstractmethod__")  # attributes read from their function

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import functools
 import types
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ....errors import GraphBreak
 from ....guards.caches import cached_result, holds
@@ -16,6 +16,8 @@ from ..base import CannotReconstruct, ObservedException, Value
 from ..constant import foldable, is_literal
 from ..containers.mapping import DictValue
 from ..containers.sequence import ListValue, TupleValue
+from ..context import TraceContext
+from ..emitter import Emitter
 from ..objects.mro import lookup
 from ..objects.user_object import UserObject, instance_dict
 from ..registry import wraps
@@ -23,10 +25,6 @@ from ..tensor.symbolic_number import SymbolicNumber
 from ..tensor.tensor import IdentityKey, TensorValue
 from .builtin_function import wrap_builtin
 from .method import MethodValue
-
-if TYPE_CHECKING:
-    from ..context import TraceContext
-    from ..emitter import Emitter
 
 
 class CachedFunction(Value):

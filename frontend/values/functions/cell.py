@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import types
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ....guards.guard import Kind
 from ....guards.source import CellContents, Source
 from ..base import CannotReconstruct, LazyValue, Value
 from ..constant import Constant
+from ..context import TraceContext
+from ..emitter import Emitter
 from ..mutable import Mutable
 from ..registry import wraps
-
-if TYPE_CHECKING:
-    from ..context import TraceContext
-    from ..emitter import Emitter
 
 
 class CellValue(Mutable):

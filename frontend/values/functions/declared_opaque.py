@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ....backends.graph.opaque_call import OpaqueCall, OpaqueNode
 from ....guards.guard import Kind
 from ....guards.source import Source
 from ..base import Value
+from ..context import TraceContext
+from ..emitter import Emitter
 from ..registry import wraps
-
-if TYPE_CHECKING:
-    from ..context import TraceContext
-    from ..emitter import Emitter
 
 
 class DeclaredOpaque(Value):

@@ -7,7 +7,7 @@ import functools
 import reprlib
 import types
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ....errors import GraphBreak
 from ....guards.guard import Kind
@@ -21,16 +21,14 @@ from ....guards.source import (
 from ..base import LazyValue, Value
 from ..constant import LITERAL_TYPES, Constant
 from ..containers.sequence import TupleValue
+from ..context import TraceContext
+from ..emitter import Emitter
 from ..models.torch_policy import goes_into_graph, refuse_disallowed
 from ..mutable import Mutable
 from ..registry import accepts, method_of, model_of, wraps
 from ..torch_directives import is_constant
 from .builtin_function import BuiltinValue
 from .cell import CellValue, existing_cell, guard_same_object
-
-if TYPE_CHECKING:
-    from ..context import TraceContext
-    from ..emitter import Emitter
 
 
 class FunctionValue(Mutable):

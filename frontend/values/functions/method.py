@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 import types
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ....guards.guard import Kind
 from ....guards.source import AttrSource, Source
 from ..base import PendingCall, Value
 from ..constant import Constant
+from ..context import TraceContext
+from ..emitter import Emitter
 from ..modes.mode_manager import ManagerMethod, ModeManager
+from ..operation import Operation
 from ..registry import wraps
-
-if TYPE_CHECKING:
-    from ..context import TraceContext
-    from ..emitter import Emitter
-    from ..operation import Operation
 
 
 class MethodValue(Value):

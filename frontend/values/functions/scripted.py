@@ -4,7 +4,7 @@ inlined."""
 from __future__ import annotations
 
 import types
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 
@@ -12,12 +12,10 @@ from ....errors import GraphBreak
 from ....guards.guard import Kind
 from ....guards.source import Source
 from ..base import PendingCall, Value
+from ..context import TraceContext
 from ..objects.user_object import UserObject
 from ..registry import wraps
 from ..tensor.tensor import TensorValue
-
-if TYPE_CHECKING:
-    from ..context import TraceContext
 
 
 def python_of(obj: Any) -> types.FunctionType | None:

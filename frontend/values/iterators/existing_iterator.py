@@ -3,7 +3,7 @@ after the graph has run."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ....errors import GraphBreak
 from ....guards.guard import Kind
@@ -23,12 +23,10 @@ from ....guards.iterators import (
 from ....guards.native import move_index
 from ....guards.source import IteratorItem, IteratorPart, Source
 from ..base import LazyValue, Value
+from ..context import TraceContext
+from ..emitter import Emitter
 from ..registry import wraps
 from .iterator import Filter, Iterator, ListedIterator, Map, Zip
-
-if TYPE_CHECKING:
-    from ..context import TraceContext
-    from ..emitter import Emitter
 
 FEW = 4  # items up to which an iterator is moved by calls of next(), which is faster than a loop
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import types
 from collections.abc import Generator
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ...pycode.code_builder import dummy_closure
 from ...pycode.features import CLOSE_RETURNS_VALUE
@@ -12,12 +12,10 @@ from ...pycode.resume import ResumePoint, Unresumable, generator_code
 from ..base import CannotReconstruct, Null, ObservedException, Value, unless_stopped
 from ..constant import Constant
 from ..containers.sequence import TupleValue
+from ..context import InterpretedFrame, TraceContext
+from ..emitter import Emitter
 from ..objects.current_exception import HandledException
 from .iterator import Iterator
-
-if TYPE_CHECKING:
-    from ..context import InterpretedFrame, TraceContext
-    from ..emitter import Emitter
 
 
 def stopped_inside(tx: TraceContext, error: Value) -> ObservedException:

@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, Any
 from ....guards.source import Source
 from ..base import CannotReconstruct, ObservedException, Value, take, unless_stopped
 from ..constant import Constant
+from ..context import TraceContext
+from ..emitter import Emitter
 from ..mutable import Mutable
 from ..registry import method_of
 
 if TYPE_CHECKING:
     from ..containers.sequence import Sequence
-    from ..context import TraceContext
-    from ..emitter import Emitter
 
 
 class Iterator(Mutable):

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import torch
 from torch.nn.modules._functions import BackwardHookFunction
 from torch.utils.hooks import BackwardHook
@@ -13,12 +11,10 @@ from ....backends.graph.tensor_hooks import RegisterHook
 from ....errors import GraphBreak
 from ....torch_compat import AUTOGRAD_FUNCTION, FUNCTION_APPLY, SWITCHED_OFF
 from ..base import Value
+from ..context import TraceContext
 from ..objects.class_value import ClassValue
 from ..registry import models
 from ..tensor import autograd_function, backward_hook
-
-if TYPE_CHECKING:
-    from ..context import TraceContext
 
 
 @models(FUNCTION_APPLY)

@@ -8,7 +8,7 @@ import enum
 import operator
 import types
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ....errors import GraphBreak
 from ....guards.source import AddressOf
@@ -22,6 +22,7 @@ from ..containers.range import RangeValue
 from ..containers.sequence import ListValue, Sequence, TupleValue
 from ..containers.set import SetValue
 from ..containers.slice import SliceValue
+from ..context import TraceContext
 from ..deferred_literal import DeferredRange, round_number, truncate
 from ..functions.function import FunctionValue
 from ..functions.method import MethodValue
@@ -33,6 +34,7 @@ from ..iterators.iterator import (
     ReversedItems,
     Zip,
 )
+from ..numpy.numpy_number import VaryingScalar
 from ..objects.class_value import ClassValue
 from ..objects.mro import lookup
 from ..objects.user_object import UserObject
@@ -42,10 +44,6 @@ from ..tensor.symbolic_number import SymbolicNumber, calculate
 from ..tensor.tensor import TensorValue
 from .optimizers import extreme, is_in_step_with_numbers
 from .tensor_numbers import number_of
-
-if TYPE_CHECKING:
-    from ..context import TraceContext
-
 
 # questions about objects
 
@@ -313,11 +311,12 @@ def _number(cls: type, name: str) -> Callable[..., Value]:
             found = args[0].special(tx, name)
             if found is not None:
                 return check_result_type(found.call(tx, [], {}), cls, name)
-        if len(args) == 1 and isinstance(args[0], SymbolicNumber):
+        if len(args) == 1 and isinstance(args[0], SymbolicNumber | VaryingScalar):
+            number = args[0].number if isinstance(args[0], VaryingScalar) else args[0]
             return (
-                (truncate(tx, args[0]) if cls is int else None)
-                or calculate(tx, cls, args[0])
-                or args[0]
+                (truncate(tx, number) if cls is int else None)
+                or calculate(tx, cls, number)
+                or number
             )
         return fold(tx, cls, list(args), {})
 

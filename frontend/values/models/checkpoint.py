@@ -3,20 +3,16 @@ checkpoint."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import torch
 from torch.utils import checkpoint
 
 from ....backends.graph.extracted_calls import Checkpointed, extract_subgraph
 from ....errors import GraphBreak
 from ..base import Value
+from ..context import TraceContext
 from ..registry import models
 from ..tensor.tensor import TensorValue
 from ..tensor.traced_call import interpret_without_effects, tensors_of
-
-if TYPE_CHECKING:
-    from ..context import TraceContext
 
 OPTIONS = ("preserve_rng_state", "debug", "early_stop")
 
@@ -45,7 +41,7 @@ def checkpoint_call(tx: TraceContext, function: Value, *args: Value, **kwargs: V
         return traced.value
     results = traced.results(tx, "a checkpointed function")
     subgraph = extract_subgraph(traced.nodes, (), [tensor.node for tensor in tensors_of(results)])
-    inputs: list[Value] = [tx.graph.tensor_of(node) for node in subgraph.inputs]
+    inputs: list[Value] = [tx.graph.value_of(node) for node in subgraph.inputs]
     tx.graph.rollback(start)
     given = {arg.node for arg in looked[: len(args)] if isinstance(arg, TensorValue)}
     saved = [position for position, node in enumerate(subgraph.inputs) if node in given]

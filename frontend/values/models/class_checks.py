@@ -5,7 +5,7 @@ from __future__ import annotations
 import abc
 import sys
 import types
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 from torch._subclasses import fake_tensor
@@ -14,15 +14,13 @@ from ....errors import GraphBreak
 from ..base import Value
 from ..constant import Constant
 from ..containers.sequence import TupleValue
+from ..context import TraceContext
 from ..objects.class_value import ClassValue
 from ..objects.mro import lookup
 from ..objects.user_object import PLAIN_CLASS, UserObject
 from ..registry import models
 from ..tensor.opaque_tensor import OpaqueTensor
 from ..tensor.tensor import TensorValue
-
-if TYPE_CHECKING:
-    from ..context import TraceContext
 
 
 def _classes(tx: TraceContext, spec: Value) -> Any:

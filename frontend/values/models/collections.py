@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import collections
-from typing import TYPE_CHECKING
 
 from ..base import Value
 from ..constant import Constant
 from ..containers.deque import DequeValue
 from ..containers.mapping import DictValue
+from ..context import TraceContext
 from ..operators import binary
 from ..registry import models
-
-if TYPE_CHECKING:
-    from ..context import TraceContext
 
 
 @models(collections.OrderedDict)

@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import contextlib
-from typing import TYPE_CHECKING
 
 from ....errors import GraphBreak
 from ..base import Value
 from ..constant import Constant
+from ..context import TraceContext
 from ..functions.function import FunctionValue
 from ..modes.mode_manager import NullManager
 from ..registry import models
-
-if TYPE_CHECKING:
-    from ..context import TraceContext
 
 
 @models(("torch.utils._contextlib", "_set_stack_frame_name"))

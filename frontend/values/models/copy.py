@@ -8,7 +8,7 @@ import copyreg
 import functools
 from collections.abc import Callable
 from types import FunctionType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 
@@ -20,15 +20,13 @@ from ..containers.deque import DequeValue
 from ..containers.mapping import DictValue
 from ..containers.sequence import ListValue, TupleValue
 from ..containers.set import SetValue
+from ..context import TraceContext
+from ..emitter import Emitter
 from ..functions.builtin_function import BuiltinValue
 from ..functions.function import FunctionValue
 from ..objects.mro import HEAP_TYPE, IMMUTABLE_TYPE, lookup
 from ..objects.user_object import UserObject, instance_dict
 from ..registry import models
-
-if TYPE_CHECKING:
-    from ..context import TraceContext
-    from ..emitter import Emitter
 
 Each = Callable[[Value], Value]  # what becomes of a part of the copied object: itself, or a copy
 NO_OWN_WAY = (None, object)

@@ -4,20 +4,18 @@ written."""
 from __future__ import annotations
 
 import dataclasses
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ....errors import GraphBreak
 from ....guards.source import AttrSource
 from ..base import Value
 from ..constant import Constant
 from ..containers.sequence import TupleValue
+from ..context import TraceContext
 from ..objects.class_value import ClassValue
 from ..objects.frozen_object import FrozenObject
 from ..objects.user_object import UserObject
 from ..registry import models
-
-if TYPE_CHECKING:
-    from ..context import TraceContext
 
 
 def _class_of(obj: Value) -> type:

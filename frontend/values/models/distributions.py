@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import torch
 from torch.distributions import constraints, utils
 
 from ..base import Value
 from ..constant import Constant
+from ..context import TraceContext
 from ..objects.frozen_object import FrozenObject
 from ..registry import models
 from ..tensor.tensor import TensorValue
-
-if TYPE_CHECKING:
-    from ..context import TraceContext
 
 
 @models(utils._lazy_property_and_property)

@@ -3,18 +3,14 @@ are captured with the tensor instead."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import torch
 from torch._C._functorch import is_functorch_wrapped_tensor
 
 from ..base import Value
 from ..constant import Constant
+from ..context import TraceContext
 from ..registry import method, models
 from ..tensor.tensor import TensorValue
-
-if TYPE_CHECKING:
-    from ..context import TraceContext
 
 # what kernels calculate with is as precise as their results
 PRECISE = (torch.float32, torch.float64)

@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import torch
 
 from ....errors import GraphBreak
 from ..base import Value
 from ..constant import Constant
 from ..containers.sequence import ListValue, TupleValue
+from ..context import TraceContext
 from ..registry import models
 from ..tensor.tensor import TensorValue
-
-if TYPE_CHECKING:
-    from ..context import TraceContext
 
 
 @models(torch._C._group_tensors_by_device_and_dtype)

@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ....errors import GraphBreak
 from ..base import Value
+from ..context import InterpretedFrame, TraceContext
 from ..functions.builtin_function import BuiltinValue
 from ..functions.cell import CellValue
 from ..objects.class_value import ClassValue
 from ..objects.super_value import SuperValue
 from ..registry import models
-
-if TYPE_CHECKING:
-    from ..context import InterpretedFrame, TraceContext
 
 
 @models(super)

@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from ....errors import GraphBreak
 from ..base import Value
 from ..constant import Constant
+from ..context import TraceContext
 from ..registry import models
 from ..requests import graph_break, is_compiling
-
-if TYPE_CHECKING:
-    from ..context import TraceContext
 
 
 @models(graph_break)

@@ -4,19 +4,16 @@ from __future__ import annotations
 
 import functools
 import types
-from typing import TYPE_CHECKING
 
 from ....errors import GraphBreak
 from ..base import Value
+from ..context import TraceContext
 from ..functions.builtin_function import BuiltinValue
 from ..functions.function import FunctionValue
 from ..functions.method import MethodValue
 from ..functions.partial import PartialValue
 from ..objects.mro import lookup
 from ..registry import models
-
-if TYPE_CHECKING:
-    from ..context import TraceContext
 
 
 @models(functools.partial)

@@ -3,8 +3,6 @@ wrapping a tensor for it, are nodes of the graph."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import torch
 from torch._functorch import eager_transforms, predispatch
 from torch.autograd import forward_ad
@@ -12,13 +10,11 @@ from torch.utils import _pytree
 
 from ..base import Value
 from ..constant import Constant
+from ..context import TraceContext
 from ..modes.forward_mode import ForwardMode
 from ..registry import models
 from ..tensor.tensor import TensorValue
 from .torch_policy import allow
-
-if TYPE_CHECKING:
-    from ..context import TraceContext
 
 
 @models(predispatch.lazy_load_decompositions)

@@ -9,7 +9,7 @@ import importlib
 import sys
 from collections.abc import Callable, Sequence
 from types import FunctionType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 import torch.fx
@@ -22,6 +22,7 @@ from ....errors import GraphBreak, SkipFrame
 from ..base import Value
 from ..constant import Constant
 from ..containers.sequence import Sequence as SequenceValue
+from ..context import TraceContext
 from ..functions.function import FunctionValue
 from ..objects.user_object import UserObject
 from ..registry import models
@@ -35,9 +36,6 @@ from ..tensor.captured_function import (
 )
 from ..tensor.tensor import TensorValue
 from ..tensor.tensor_tree import TensorTree
-
-if TYPE_CHECKING:
-    from ..context import TraceContext
 
 # The functions by which programs call the operators. What they do depends on whether they are
 # traced, so a break inside is one before the whole call.

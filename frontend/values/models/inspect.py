@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 import inspect
-from typing import TYPE_CHECKING
 
 from ....errors import GraphBreak
 from ..base import Value
 from ..constant import Constant
+from ..context import TraceContext
 from ..functions.builtin_function import BuiltinValue
 from ..functions.function import FunctionValue
 from ..functions.method import MethodValue
 from ..objects.class_value import ClassValue
 from ..objects.frozen_object import FrozenObject
 from ..registry import models
-
-if TYPE_CHECKING:
-    from ..context import TraceContext
 
 
 @models(inspect.isfunction)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 
@@ -13,13 +13,11 @@ from ....guards.iterators import advance
 from ..base import ObservedException, Value
 from ..constant import Constant
 from ..containers.sequence import TupleValue
+from ..context import TraceContext
+from ..emitter import Emitter
 from ..iterators.iterator import Iterator, SequenceIterator, inner_iterator
 from ..operators import binary
 from ..registry import models
-
-if TYPE_CHECKING:
-    from ..context import TraceContext
-    from ..emitter import Emitter
 
 
 class Count(Iterator):

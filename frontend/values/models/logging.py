@@ -5,20 +5,18 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ....errors import GraphBreak
 from ....guards.guard import Kind
 from ....guards.source import AttrSource, DictItem, InstanceDict, ModuleSource
 from ..base import Value
 from ..constant import Constant
+from ..context import TraceContext
 from ..objects.user_object import UserObject
 from ..program_output import ProgramOutput, write_record, written_by_handlers
 from ..registry import models
 from ..tensor.symbolic_number import SymbolicNumber
-
-if TYPE_CHECKING:
-    from ..context import TraceContext
 
 LEVELS = {
     logging.Logger.debug: logging.DEBUG, logging.Logger.info: logging.INFO,

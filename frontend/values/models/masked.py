@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from torch.masked import _ops
 
 from ..base import Value
+from ..context import TraceContext
 from ..registry import models
 from ..tensor.tensor import TensorValue
-
-if TYPE_CHECKING:
-    from ..context import TraceContext
 
 
 @models(_ops._combine_input_and_mask)

@@ -4,15 +4,12 @@ folded."""
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
 from ..base import Value
 from ..constant import fold
+from ..context import TraceContext
 from ..registry import models
 from ..tensor.symbolic_number import FUNCTIONS, SymbolicNumber, calculate
-
-if TYPE_CHECKING:
-    from ..context import TraceContext
 
 
 def _function(function: Callable[[float], float]) -> None:

@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 import operator
-from typing import TYPE_CHECKING
 
 from ....errors import GraphBreak
 from ..base import Value
 from ..constant import Constant
+from ..context import TraceContext
 from ..functions.attribute_getter import GetterValue
 from ..operation import BINARY, COMPARE, UNARY
 from ..operators import binary, compare, contains, unary
 from ..registry import models
-
-if TYPE_CHECKING:
-    from ..context import TraceContext
 
 
 def _binary(op: str) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 from torch.optim import _adafactor, asgd, optimizer, radam
@@ -12,12 +12,10 @@ from ....errors import GraphBreak
 from ..base import Value
 from ..constant import Constant
 from ..containers.sequence import ListValue
+from ..context import TraceContext
 from ..functions.function import FunctionValue
 from ..registry import method, models
 from ..tensor.tensor import TensorValue
-
-if TYPE_CHECKING:
-    from ..context import TraceContext
 
 
 @models(optimizer._get_value)

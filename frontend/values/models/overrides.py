@@ -3,7 +3,7 @@ Python calls it."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 import torch.overrides
@@ -12,6 +12,7 @@ from ....errors import GraphBreak
 from ..base import Value
 from ..constant import Constant
 from ..containers.sequence import TupleValue
+from ..context import TraceContext
 from ..objects.class_value import ClassValue
 from ..registry import method, models
 from ..tensor.tensor import TensorValue
@@ -22,10 +23,6 @@ from ..tensor.tensor_subclass import (
     found_in,
     is_captured,
 )
-
-if TYPE_CHECKING:
-    from ..context import TraceContext
-
 
 TORCH_FUNCTION: Any = torch.Tensor.__torch_function__
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING
 
 import torch
 import torch.autograd.profiler
@@ -12,12 +11,10 @@ from ....errors import GraphBreak
 from ....guards.source import DictItem, InstanceDict, ModuleSource
 from ..base import Value
 from ..constant import Constant
+from ..context import TraceContext
 from ..functions.function import FunctionValue
 from ..modes.profiler_range import Annotation, DispatchWithoutSubclasses
 from ..registry import models
-
-if TYPE_CHECKING:
-    from ..context import TraceContext
 
 MONITOR = InstanceDict(ModuleSource("torch.profiler._cupti_monitor"))
 PROFILER = InstanceDict(ModuleSource("torch.autograd.profiler"))

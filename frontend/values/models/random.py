@@ -3,8 +3,6 @@ graph; between the two it breaks."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import torch
 
 from ....backends.graph.runtime_errors import may_draw
@@ -12,15 +10,13 @@ from ....errors import GraphBreak
 from ....guards.source import EnteredRandomState
 from ..base import Value
 from ..constant import Constant
+from ..context import TraceContext
 from ..functions.builtin_function import BuiltinValue
 from ..modes.mode_manager import NullManager
 from ..registry import models
 from ..tensor.random_state import RandomState
 from ..tensor.tensor import TensorValue
 from ..tensor.traced_call import NoEffects
-
-if TYPE_CHECKING:
-    from ..context import TraceContext
 
 STATE = torch.get_rng_state()  # for its size and dtype
 

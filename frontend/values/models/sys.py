@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING
 
 from ....guards.source import AttrSource
 from ..base import LazyValue, Value
 from ..containers.sequence import TupleValue
+from ..context import TraceContext
 from ..objects.current_exception import Traceback
 from ..registry import models
-
-if TYPE_CHECKING:
-    from ..context import TraceContext
 
 
 @models(sys.exception)

@@ -3,18 +3,14 @@ they would need the numbers themselves."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import torch
 
 from ..base import Value
 from ..constant import Constant
 from ..containers.sequence import Sequence
+from ..context import TraceContext
 from ..registry import models
 from ..tensor.symbolic_number import SymbolicNumber
-
-if TYPE_CHECKING:
-    from ..context import TraceContext
 
 MOST = 64  # numbers: each becomes an operation
 KEYWORDS = frozenset({"dtype", "device"})

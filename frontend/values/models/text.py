@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from ....errors import GraphBreak
 from ..base import Value, check_result_type
 from ..constant import Constant, fold
 from ..containers.mapping import DictValue
 from ..containers.sequence import ListValue, Sequence, TupleValue
+from ..context import TraceContext
 from ..deferred_literal import format_number, text_of
 from ..objects.user_object import UserObject
 from ..registry import method, models
 from ..tensor.tensor import TensorValue
-
-if TYPE_CHECKING:
-    from ..context import TraceContext
 
 
 @models(str)

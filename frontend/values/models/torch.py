@@ -3,7 +3,7 @@ with Python results."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 import torch.compiler
@@ -14,13 +14,10 @@ from ....guards.source import TensorProperty
 from ..base import Value
 from ..constant import Constant, fold
 from ..containers.sequence import Sequence, TupleValue
+from ..context import TraceContext
 from ..modes.mode_manager import AUTOCASTS, GRAD_MODES, ModeManager
 from ..registry import method, models
 from ..tensor.tensor import TensorValue
-
-if TYPE_CHECKING:
-    from ..context import TraceContext
-
 
 # modes
 

@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 import typing
-from typing import TYPE_CHECKING
 
 from ..base import Value
+from ..context import TraceContext
 from ..registry import models
-
-if TYPE_CHECKING:
-    from ..context import TraceContext
 
 
 @models(typing.cast)

@@ -4,20 +4,18 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ....errors import GraphBreak
 from ....guards.guard import Kind
 from ....guards.source import ModuleSource
 from ..base import Value
 from ..constant import Constant
+from ..context import TraceContext
 from ..objects.class_value import ClassValue
 from ..objects.frozen_object import FrozenObject
 from ..program_output import ProgramOutput, raises, warn_from, warning_receiver
 from ..registry import models
-
-if TYPE_CHECKING:
-    from ..context import TraceContext
 
 
 @models(warnings.warn)

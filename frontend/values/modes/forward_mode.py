@@ -4,15 +4,12 @@ used inside a level of torch.func."""
 from __future__ import annotations
 
 import types
-from typing import TYPE_CHECKING
 
 from torch.autograd import forward_ad
 
 from ..base import Value
 from ..constant import Constant
-
-if TYPE_CHECKING:
-    from ..context import TraceContext
+from ..context import TraceContext
 
 
 class ForwardMode(Value):

@@ -6,7 +6,7 @@ from __future__ import annotations
 import contextlib
 import types
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 from torch._functorch import predispatch
@@ -18,12 +18,10 @@ from ....guards.guard import Kind
 from ....guards.source import AttrSource, Source
 from ..base import Value
 from ..constant import Constant
+from ..context import TraceContext
+from ..emitter import Emitter
 from ..mutable import Mutable
 from ..registry import wraps
-
-if TYPE_CHECKING:
-    from ..context import TraceContext
-    from ..emitter import Emitter
 
 
 class ModeManager(Mutable):

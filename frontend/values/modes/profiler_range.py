@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import types
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 
 from ..base import Value
-
-if TYPE_CHECKING:
-    from ..emitter import Emitter
+from ..emitter import Emitter
 
 
 class Annotation(Value):

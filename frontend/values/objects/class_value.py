@@ -7,7 +7,7 @@ import functools
 import numbers
 import sys
 import types
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ....errors import GraphBreak
 from ....guards.guard import Kind
@@ -26,14 +26,12 @@ from ....guards.source import (
 from ..base import PendingCall, Value
 from ..constant import fold, foldable
 from ..containers.sequence import Sequence, TupleValue
+from ..context import TraceContext
+from ..emitter import Emitter
 from ..functions.method import MethodValue
 from ..models.torch_policy import is_plain_metaclass
 from ..registry import accepts, model_of, wraps_subclasses
 from .mro import HEAP_TYPE, IMMUTABLE_TYPE, MISSING, lookup
-
-if TYPE_CHECKING:
-    from ..context import TraceContext
-    from ..emitter import Emitter
 
 
 def class_source(cls: type) -> Source | None:

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import types
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ....guards.source import Source
 from ..base import Value
-
-if TYPE_CHECKING:
-    from ..context import TraceContext
-    from ..emitter import Emitter
+from ..context import TraceContext
+from ..emitter import Emitter
 
 
 class HandledException(Value):

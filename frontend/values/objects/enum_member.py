@@ -4,19 +4,17 @@ from __future__ import annotations
 
 import enum
 import types
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ....errors import GraphBreak
 from ....guards.guard import Kind
 from ....guards.source import ClassAttribute, DictItem, InstanceDict, Source
 from ..base import Value
 from ..constant import Constant, ConstantMethod
+from ..context import TraceContext
 from ..registry import wraps_subclasses
 from .class_value import class_path
 from .mro import lookup
-
-if TYPE_CHECKING:
-    from ..context import TraceContext
 
 
 class EnumMember(Constant):

@@ -4,21 +4,19 @@ from __future__ import annotations
 
 import types
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ....errors import GraphBreak
 from ....guards.guard import Kind
 from ....guards.source import Source
 from ..base import CannotReconstruct, Value
 from ..constant import Constant
+from ..context import TraceContext
+from ..emitter import Emitter
 from ..registry import wraps_subclasses
 from .current_exception import Traceback
 from .mro import HEAP_TYPE, lookup
 from .user_object import UserObject
-
-if TYPE_CHECKING:
-    from ..context import TraceContext
-    from ..emitter import Emitter
 
 
 class ExceptionValue(UserObject):

@@ -7,7 +7,7 @@ import collections.abc
 import inspect
 import types
 import typing
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ....errors import GraphBreak
 from ....guards.guard import Kind
@@ -17,12 +17,10 @@ from ..base import Value
 from ..constant import LITERAL_TYPES, Constant, fold
 from ..containers.mapping import DictValue
 from ..containers.mapping_proxy import MappingProxyValue
+from ..context import TraceContext
+from ..emitter import Emitter
 from ..registry import wraps
 from ..tensor.tensor import IdentityKey
-
-if TYPE_CHECKING:
-    from ..context import TraceContext
-    from ..emitter import Emitter
 
 
 class FrozenObject(Value):

@@ -4,7 +4,7 @@ hooks."""
 from __future__ import annotations
 
 import types
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 from torch.nn.modules import module as torch_module
@@ -15,13 +15,11 @@ from ....guards.source import DictItem, InstanceDict, ModuleSource, Source, Type
 from ...pycode.passthrough import PassthroughFrame
 from ..base import PendingCall, Value
 from ..containers.mapping import DictValue
+from ..context import TraceContext
 from ..registry import wraps_subclasses
 from .class_value import ClassValue, raw_attribute, stored_in_class
 from .mro import MISSING, lookup
 from .user_object import UserObject, instance_dict
-
-if TYPE_CHECKING:
-    from ..context import TraceContext
 
 # What a call of a module runs before it comes to forward.
 MODULE: Any = torch.nn.Module

@@ -4,19 +4,16 @@ from __future__ import annotations
 
 import sys
 import types
-from typing import TYPE_CHECKING
 
 from ....errors import GraphBreak
 from ....guards.guard import Kind
 from ....guards.source import AttrSource, DictItem, InstanceDict, ModuleSource, Source
 from ..base import Value
+from ..context import TraceContext
+from ..emitter import Emitter
 from ..registry import wraps_subclasses
 from ..tensor.tensor import IdentityKey
 from .mro import lookup
-
-if TYPE_CHECKING:
-    from ..context import TraceContext
-    from ..emitter import Emitter
 
 
 def lookup_in_module_type(name: str) -> object:

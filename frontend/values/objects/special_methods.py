@@ -4,13 +4,13 @@ __iadd__, __add__ and __radd__, to __lt__ and __gt__."""
 from __future__ import annotations
 
 import types
-from typing import TYPE_CHECKING
 
 import torch
 
 from ..base import Value
 from ..constant import Constant
 from ..containers.mapping import DictValue
+from ..context import TraceContext
 from ..functions.builtin_function import BuiltinValue
 from ..functions.method import MethodValue
 from ..operation import COMPARE, Operation
@@ -18,10 +18,6 @@ from ..tensor.tensor import TensorValue
 from ..tensor.tensor_subclass import TORCHS, TensorObject, call_unwrapped, dispatch_operation
 from .mro import lookup
 from .user_object import UserObject
-
-if TYPE_CHECKING:
-    from ..context import TraceContext
-
 
 # the rules
 

@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import types
-from typing import TYPE_CHECKING
 
 from ....errors import GraphBreak
 from ....guards.source import Source
 from ..base import Value
+from ..context import TraceContext
+from ..emitter import Emitter
 from .class_value import ClassValue, bind, property_function, raw_attribute
-
-if TYPE_CHECKING:
-    from ..context import TraceContext
-    from ..emitter import Emitter
 
 
 class SuperValue(Value):

@@ -9,7 +9,7 @@ import threading
 import types
 import typing
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ....errors import GraphBreak
 from ....guards.guard import Kind
@@ -19,9 +19,12 @@ from ..constant import Constant
 from ..containers.builtin_container import BoundBuiltin, BuiltinContainer
 from ..containers.mapping import DictValue, builtin_base, default_factory_of
 from ..containers.sequence import FIELD, ListValue, TupleValue, wrapped_items
+from ..context import TraceContext
+from ..emitter import Emitter
 from ..iterators.iterator import ItemIterator
 from ..mutable import Mutable
 from ..numpy.numpy_number import is_numpys, wrap_numpys
+from ..operation import UnaryOperation
 from .class_value import (
     ClassValue,
     bind,
@@ -31,12 +34,6 @@ from .class_value import (
     stored_in_class,
 )
 from .mro import HEAP_TYPE, MISSING, lookup
-
-if TYPE_CHECKING:
-    from ..context import TraceContext
-    from ..emitter import Emitter
-    from ..operation import UnaryOperation
-
 
 PLAIN_CLASS = (object, typing.Generic)  # whose __class__ is type(self)
 

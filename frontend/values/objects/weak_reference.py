@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import weakref
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ....errors import GraphBreak
 from ....guards.guard import Kind
 from ....guards.source import Referent, Source
 from ..base import Value
+from ..context import TraceContext
+from ..operation import Operation
 from ..registry import wraps
-
-if TYPE_CHECKING:
-    from ..context import TraceContext
-    from ..operation import Operation
 
 
 class WeakReference(Value):

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 import torch.fx
@@ -20,15 +20,13 @@ from ....errors import GraphBreak
 from ..base import CannotReconstruct, ObservedException, Value
 from ..constant import Constant
 from ..containers.sequence import TupleValue
+from ..context import TraceContext
+from ..emitter import Emitter
 from ..functions.function import FunctionValue
 from ..objects.class_value import ClassValue
 from ..objects.user_object import UserObject
 from .tensor import TensorValue
 from .traced_call import TracedCall, interpret_without_effects, tensors_of
-
-if TYPE_CHECKING:
-    from ..context import TraceContext
-    from ..emitter import Emitter
 
 
 class ContextValue(UserObject):
@@ -357,7 +355,7 @@ def call_node(
     )
     arguments: list[Value] = [
         *tensors,
-        *(tx.graph.tensor_of(node) for node in front.inputs[len(tensors) :]),
+        *(tx.graph.value_of(node) for node in front.inputs[len(tensors) :]),
     ]
     tx.graph.rollback(start)
     return tx.graph.call("call_function", target, arguments, {}).unpack(tx)

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 from torch.utils.hooks import BackwardHook
@@ -16,12 +16,10 @@ from ....guards.guard import Kind
 from ..base import LazyValue, Value
 from ..constant import Constant
 from ..containers.sequence import ListValue, TupleValue
+from ..context import TraceContext
 from ..objects.user_object import UserObject
 from .tensor import TensorValue
 from .traced_call import NoEffects
-
-if TYPE_CHECKING:
-    from ..context import TraceContext
 
 ENTERED = "input_tensors_index"  # the attribute that a BackwardHook gets when it is set up
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import torch
 import torch.fx
@@ -16,12 +15,10 @@ from ....backends.graph.mutations import is_written
 from ....backends.graph.runtime_errors import switches_modes
 from ....errors import GraphBreak
 from ..base import ObservedException, Value
+from ..context import TraceContext
 from .tensor import TensorValue
 from .tensor_tree import TensorTree
 from .traced_call import interpret_without_effects
-
-if TYPE_CHECKING:
-    from ..context import TraceContext
 
 
 @dataclass

@@ -3,21 +3,17 @@ opaque."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import torch
 
 from ....errors import GraphBreak
 from ....guards.source import Source
 from ....guards.source.tensors import without_class
 from ..base import Value
+from ..context import TraceContext
 from ..registry import wraps_subclasses
 from .opaque_tensor import PLAIN_TENSORS, why_opaque, wrap_opaque
 from .tensor_subclass import is_captured, wrap_subclass
 from .wrapper_subclass import is_captured_wrapper, wrap_wrapper
-
-if TYPE_CHECKING:
-    from ..context import TraceContext
 
 
 @wraps_subclasses(torch.Tensor, torch._C._TensorBase)

@@ -4,7 +4,7 @@ between compiled subgraphs."""
 from __future__ import annotations
 
 import types
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 from torch.utils.hooks import RemovableHandle
@@ -12,14 +12,12 @@ from torch.utils.hooks import RemovableHandle
 from ....backends.graph.tensor_hooks import RegisterHook, RetainGrad
 from ....guards.guard import Kind
 from ..base import CannotReconstruct, Value
+from ..context import TraceContext
+from ..emitter import Emitter
 from ..functions.function import FunctionValue
 from ..registry import method
 from .tensor import TensorValue
 from .traced_call import NoEffects
-
-if TYPE_CHECKING:
-    from ..context import TraceContext
-    from ..emitter import Emitter
 
 
 class HookHandle(Value):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 
@@ -10,9 +10,7 @@ from ....errors import GraphBreak
 from ....guards.guard import Kind
 from ....guards.source import Source
 from ..base import Value
-
-if TYPE_CHECKING:
-    from ..context import TraceContext
+from ..context import TraceContext
 
 PLAIN_TENSORS = (torch.Tensor, torch.nn.Parameter)
 

@@ -3,15 +3,13 @@ one."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 
 from ..base import Value
+from ..emitter import Emitter
 from ..mutable import Mutable
-
-if TYPE_CHECKING:
-    from ..emitter import Emitter
 
 
 class RandomState(Mutable):

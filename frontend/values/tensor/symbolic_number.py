@@ -10,7 +10,7 @@ import math
 import operator
 import sys
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
 
 import torch
 import torch.fx
@@ -19,12 +19,10 @@ from ....guards.guard import Kind
 from ....guards.source import CalculatedNumber, Source, safe_repr
 from ..base import Value
 from ..constant import Constant, VaryingLiteral, fold, wrap_literal
+from ..context import TraceContext
+from ..emitter import Emitter
+from ..operation import Operation, UnaryOperation
 from ..registry import wraps
-
-if TYPE_CHECKING:
-    from ..context import TraceContext
-    from ..emitter import Emitter
-    from ..operation import Operation, UnaryOperation
 
 MOST_BITS = 63  # of an int that torch's symbols stand for
 Symbol = torch.SymInt | torch.SymFloat | torch.SymBool

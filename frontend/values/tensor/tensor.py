@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 import torch.fx
@@ -15,14 +15,12 @@ from ....guards.guard import Kind
 from ....guards.source import AttrSource, DictItem, InstanceDict, Source
 from ..base import Value
 from ..constant import Constant
+from ..context import TraceContext
+from ..emitter import Emitter
 from ..mutable import Mutable
+from ..operation import UnaryOperation
 from ..registry import accepts, method_of
 from .varying_index import select_varying
-
-if TYPE_CHECKING:
-    from ..context import TraceContext
-    from ..emitter import Emitter
-    from ..operation import UnaryOperation
 
 CONSTANT_ATTRIBUTES = frozenset(
     "dtype device layout ndim requires_grad is_cuda is_cpu is_sparse is_quantized is_meta is_mps "

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import types
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 import torch.overrides
@@ -23,15 +23,13 @@ from ..constant import Constant
 from ..containers.mapping import DictValue
 from ..containers.sequence import ListValue, Sequence, TupleValue
 from ..containers.slice import SliceValue
+from ..context import TraceContext
+from ..emitter import Emitter
 from ..objects.class_value import ClassValue, raw_attribute
 from ..objects.mro import lookup
 from ..objects.user_object import UserObject
+from ..operation import UnaryOperation
 from .tensor import IdentityKey, TensorValue
-
-if TYPE_CHECKING:
-    from ..context import TraceContext
-    from ..emitter import Emitter
-    from ..operation import UnaryOperation
 
 TORCHS = (torch.Tensor, torch._C.TensorBase, torch.nn.Parameter, object)
 DISABLED = torch._C._disabled_torch_function_impl

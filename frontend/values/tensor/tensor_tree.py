@@ -4,17 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ....errors import GraphBreak
 from ..base import Value
 from ..constant import Constant
 from ..containers.mapping import DictValue
 from ..containers.sequence import ListValue, TupleValue
+from ..context import TraceContext
 from .tensor import TensorValue
-
-if TYPE_CHECKING:
-    from ..context import TraceContext
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 import torch.fx
@@ -13,11 +13,9 @@ import torch.fx
 from ....errors import GraphBreak
 from ..base import ObservedException, Value
 from ..containers.sequence import Sequence, TupleValue
+from ..context import TraceContext
 from ..mutable import Mutable
 from .tensor import TensorValue
-
-if TYPE_CHECKING:
-    from ..context import TraceContext
 
 
 @dataclass

@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING
 
 from ..base import Value
 from ..constant import Constant
+from ..context import TraceContext
 from .symbolic_number import SymbolicNumber
 
 if TYPE_CHECKING:
-    from ..context import TraceContext
     from .tensor import TensorValue
 
 WHOLE = slice(None)

@@ -12,7 +12,7 @@ import copy
 import types
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 
@@ -22,14 +22,12 @@ from ....guards.guard import Kind, TensorSpec
 from ....guards.source import AttrSource, ClassAttribute, Source, TypeOf
 from ..base import Value
 from ..constant import LITERAL_TYPES, Constant
+from ..context import TraceContext
 from ..objects.class_value import ClassValue, bind, raw_attribute
 from ..objects.mro import MISSING, lookup
 from .opaque_tensor import why_opaque
 from .tensor import TensorValue
 from .tensor_subclass import DISABLED, TORCHS
-
-if TYPE_CHECKING:
-    from ..context import TraceContext
 
 # torch's own subclasses stay in Python: collectives, functional tensors, masked ones
 CAPTURED_PARTS_OF_TORCH = ("torch.testing.", "torch.nested.")

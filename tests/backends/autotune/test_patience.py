@@ -9,6 +9,7 @@ import torch
 from framejit.backends.autotune import patience
 from framejit.backends.autotune.patience import Forecast, WaitingGraph, forecast
 from framejit.events import Chosen, CompileStarted
+from framejit.tier import Tier
 
 
 class Network(torch.nn.Module):
@@ -92,7 +93,9 @@ def test_slow_first_calls_are_not_taken_for_all(monkeypatch):
     clock = iter([0.0, 5.0, 5.0, 5.001, 6.0, 6.001, 7.0, 7.001, 8.0, 8.001])
     monkeypatch.setattr(patience.time, "perf_counter", lambda: next(clock))
     asked = []
-    waiting = WaitingGraph(lambda: None, due_s=0.0045, promote=lambda: asked.append(True))
+    tier = Tier()
+    tier.begin(lambda: asked.append(True))
+    waiting = WaitingGraph(lambda: None, 0.0045, tier)
     counts = []
     for _ in range(5):
         waiting()

@@ -12,6 +12,7 @@ from ....pycode.instr import Instr, Op
 from ....pycode.passthrough import PassthroughFrame
 from ....values.base import NULL, Value
 from ....values.containers.mapping import DictValue
+from ....values.context import TraceContext
 from ....values.functions.builtin_function import BuiltinValue
 from ....values.functions.cell import CellValue
 from ....values.functions.function import FunctionValue
@@ -23,7 +24,6 @@ from ..construct import begin_construction
 from .table import handles
 
 if TYPE_CHECKING:
-    from ....values.context import TraceContext
     from ..interpreter import Interpreter
 
 

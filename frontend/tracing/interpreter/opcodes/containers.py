@@ -13,12 +13,12 @@ from ....values.containers.mapping_proxy import MappingProxyValue
 from ....values.containers.sequence import ListValue, Sequence, TupleValue
 from ....values.containers.set import SetValue
 from ....values.containers.slice import SliceValue
+from ....values.context import TraceContext
 from ....values.models.class_checks import builtin_isinstance
 from ....values.objects.class_value import ClassValue
 from .table import handles
 
 if TYPE_CHECKING:
-    from ....values.context import TraceContext
     from ..interpreter import Interpreter
 
 

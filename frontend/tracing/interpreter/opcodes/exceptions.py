@@ -9,6 +9,7 @@ from ....pycode.instr import Instr, Op
 from ....values.base import ObservedException, Value
 from ....values.constant import Constant
 from ....values.containers.sequence import TupleValue
+from ....values.context import TraceContext
 from ....values.objects.class_value import ClassValue
 from ....values.objects.current_exception import HandledException, Traceback
 from ....values.objects.exception import ExceptionValue
@@ -18,7 +19,6 @@ from .calls import call_value
 from .table import handles
 
 if TYPE_CHECKING:
-    from ....values.context import TraceContext
     from ..interpreter import Interpreter
 
 

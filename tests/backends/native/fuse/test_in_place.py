@@ -45,7 +45,8 @@ def test_each_kernel_that_may_stores_into_its_operand(threads):
         if (found := in_place(case))
     }
     printed = [c.print_c(kernel, case.buffers, threads) for case, kernel, _, _ in cases.values()]
-    addresses = functions(c.preamble(compiler()[2]), [text for text, _ in printed], 2)
+    symbols = functions(c.preamble(compiler()[2]), [text for text, _ in printed], 2)
+    addresses = [symbol.address() for symbol in symbols]
     for (name, (case, _, operand, result)), (_, parameters), address in zip(
         cases.items(), printed, addresses, strict=True
     ):

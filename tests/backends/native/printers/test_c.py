@@ -30,7 +30,8 @@ def compiled(request):
             name: c.print_c(simplify(case.kernel), case.buffers, threads)
             for name, case in CASES.items()
         }
-    addresses = functions(c.preamble(compiler()[2]), [text for text, _ in printed.values()], 2)
+    symbols = functions(c.preamble(compiler()[2]), [text for text, _ in printed.values()], 2)
+    addresses = [symbol.address() for symbol in symbols]
     return {
         name: (address, parameters)
         for (name, (_, parameters)), address in zip(printed.items(), addresses, strict=True)
@@ -85,7 +86,8 @@ def test_erf_is_precise_and_ends_at_one():
         const float* x = (const float*)words[0]; float* y = (float*)words[1];
         for (int64_t i = 0; i < words[2]; i++) y[i] = erf_f(x[i]);
     }"""
-    (address,) = functions(c.preamble(compiler()[2]), [text], 1)
+    (symbol,) = functions(c.preamble(compiler()[2]), [text], 1)
+    address = symbol.address()
     powers = torch.ldexp(torch.ones(276), torch.arange(-148, 128))
     x = torch.cat([torch.linspace(0, 6, 1 << 16), powers, torch.tensor([torch.inf])])
     x = torch.cat([x, -x, torch.tensor([torch.nan])])

@@ -1,0 +1,36 @@
+"""EntryParts: what an entry is made of, before it is bound to a function."""
+
+from __future__ import annotations
+
+import types
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from ...guards.program import GuardProgram
+from ._hook import Entry
+
+Direct = tuple[Callable[..., Any], tuple[int, ...], tuple[type[BaseException], ...]]
+
+
+@dataclass(frozen=True)
+class EntryParts:
+    """The guards, the code (None: the original, as it is) and whether the hook stays on in it.
+    direct: a graph that is called without the code, where its arguments are, and the errors that it
+    passes on."""
+
+    program: GuardProgram
+    code: types.CodeType | None
+    needs_hook: bool
+    direct: Direct | None = None
+
+    def make(self, function: types.FunctionType, is_continuation: bool) -> Entry:
+        """The entry for frames of a function, or for what follows a break in them."""
+        made: types.FunctionType | None = None
+        if self.code is not None and (is_continuation or function.__closure__ is None):
+            made = types.FunctionType(
+                self.code, function.__globals__, function.__name__, None, function.__closure__
+            )
+        return Entry(
+            self.program.native(), made, self.code, self.needs_hook, self.program, self.direct
+        )

@@ -1,0 +1,243 @@
+"""Entries as bytes, with pickle. What an entry holds of the program is replaced by the number of a
+description; what it holds of its own site by a name.
+
+Loading imports nothing but torch and the standard library, and finds no class or function of
+another module by name, so it runs no code but ours.
+"""
+
+from __future__ import annotations
+
+import functools
+import io
+import marshal
+import pickle
+import types
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+import torch.fx
+
+from ....generated import file_name, keep
+from ....guards import native
+from ....guards.source import Source
+from ....rebuild import recipe_of
+from ...pycode import call_completion
+from ...pycode.call_completion import CallCompletion
+from ...pycode.code_builder import dummy_closure
+from ...pycode.decode import decode
+from ...pycode.instr import DecodedCode
+from ...pycode.resume import SuspendedFrame
+from .. import _hook
+from .._hook import ContinuationMaker, Quiet, Site
+from ..sites import HandleSites
+from .content import root_of
+from .world import Description, Module, Namespace, NotStorable, describe
+
+OURS = "framejit"
+SENTINELS = {"unbound": native.UNBOUND, "unbound slot": _hook.UNBOUND}
+WORLD = (type, types.FunctionType, types.BuiltinFunctionType, types.ModuleType,
+         types.MethodDescriptorType, types.WrapperDescriptorType, types.GetSetDescriptorType,
+         types.MemberDescriptorType, types.ClassMethodDescriptorType)  # fmt: skip
+# what is what it says, wherever it comes from
+VALUES = (int, float, complex, str, bytes, type(None), type(Ellipsis), type(NotImplemented),
+          torch.dtype, torch.device, torch.layout, torch.memory_format)  # fmt: skip
+# made by code generation or by a backend, unless a path of the program leads there
+COPIED = (tuple, list, dict, set, frozenset, slice, range, types.CodeType, types.MethodType,
+          functools.partial, torch._ops.OpOverload, torch._ops.OpOverloadPacket)  # fmt: skip
+Reduced = tuple[Callable[..., Any], tuple[Any, ...]]
+
+
+class EntryPickler(pickle.Pickler):
+    """own: objects of the entry's site by name. sources: objects of the program, each with the path
+    that leads to it."""
+
+    def __init__(
+        self,
+        file: io.BytesIO,
+        own: dict[str, Any],
+        sources: Sequence[tuple[Any, Source]],
+    ) -> None:
+        super().__init__(file, protocol=5)
+        self.own = {id(obj): name for name, obj in (own | SENTINELS).items()}
+        self.sources = {id(obj): source for obj, source in sources}
+        self.sites = own.get("sites")
+        self.descriptions: list[Description] = []
+        self._numbers: dict[int, int] = {}
+        self._kept: list[Any] = []  # so that no id is used twice
+
+    def persistent_id(self, obj: Any) -> Any:
+        name = self.own.get(id(obj))
+        if name is not None:
+            return name
+        if self._is_of_the_world(obj):
+            return self._number(obj)
+        return None
+
+    def _is_of_the_world(self, obj: Any) -> bool:
+        """Whether it is an object that the program has, of which a copy would be another one."""
+        if isinstance(obj, VALUES):
+            return False
+        if id(obj) in self.sources:
+            return True
+        if isinstance(obj, types.FunctionType):
+            return recipe_of(obj) is None and not is_made_here(obj) and not is_ours(obj)
+        if isinstance(obj, dict):
+            return "__name__" in obj and "__builtins__" in obj
+        if isinstance(obj, WORLD):
+            return not is_ours(obj)
+        return not (isinstance(obj, COPIED) or root_of(type(obj).__module__) == OURS)
+
+    def _number(self, obj: Any) -> int:
+        number = self._numbers.get(id(obj))
+        if number is None:
+            number = self._numbers[id(obj)] = len(self.descriptions)
+            self._kept.append(obj)
+            if isinstance(obj, dict):
+                self.descriptions.append(Namespace(Module(obj["__name__"])))
+            else:
+                self.descriptions.append(describe(obj, self.sources.get(id(obj))))
+        return number
+
+    def reducer_override(self, obj: Any) -> Any:
+        if isinstance(obj, Site):
+            return site_after, (self.sites, obj.data.frames)
+        for kind, reduce in REDUCERS.items():
+            if isinstance(obj, kind):
+                return reduce(obj)
+        return NotImplemented
+
+
+class EntryUnpickler(pickle.Unpickler):
+    """own: objects of the entry's site by name. found: objects of the program by number."""
+
+    def __init__(self, data: bytes, own: dict[str, Any], found: Sequence[Any]) -> None:
+        super().__init__(io.BytesIO(data))
+        self.own, self.found = own | SENTINELS, found
+
+    def persistent_load(self, pid: Any) -> Any:
+        return self.own[pid] if isinstance(pid, str) else self.found[pid]
+
+    def find_class(self, module: str, name: str) -> Any:
+        if root_of(module) != OURS:
+            raise pickle.UnpicklingError(f"{module}.{name} is not framejit's")
+        return super().find_class(module, name)
+
+
+def is_ours(obj: Any) -> bool:
+    return root_of(getattr(obj, "__module__", None)) == OURS and "<" not in obj.__qualname__
+
+
+def is_made_here(function: types.FunctionType) -> bool:
+    """Whether code generation has made the function."""
+    return hasattr(function, "_framejit_skip")
+
+
+# how objects are taken apart
+
+
+def reduce_code(code: types.CodeType) -> Reduced:
+    return join_code, (marshal.dumps(code.replace(co_consts=())), code.co_consts)
+
+
+def join_code(data: bytes, consts: tuple[Any, ...]) -> types.CodeType:
+    code: types.CodeType = marshal.loads(data)
+    return code.replace(co_consts=consts)
+
+
+def reduce_function(function: types.FunctionType) -> Any:
+    recipe = recipe_of(function)
+    if recipe is not None:
+        return recipe.factory, recipe.arguments
+    if is_made_here(function):
+        return join_function, (function.__code__, function.__globals__)
+    if is_ours(function):
+        return NotImplemented
+    raise NotStorable(f"function {function.__qualname__}")
+
+
+def join_function(code: types.CodeType, globals_: dict[str, Any]) -> types.FunctionType:
+    made = types.FunctionType(code, globals_, code.co_name, None, dummy_closure(code))
+    made._framejit_skip = True  # type: ignore[attr-defined]
+    return made
+
+
+def reduce_method(method: types.MethodType) -> Any:
+    graph_module = method.__self__
+    if not isinstance(graph_module, torch.fx.GraphModule):
+        return NotImplemented
+    if method.__name__ != "forward" or any(graph_module.graph.find_nodes(op="get_attr")):
+        raise NotStorable("a graph with attributes")
+    made = graph_module.graph.python_code("self")
+    return join_forward, (made.src, made.globals)
+
+
+def join_forward(text: str, names: dict[str, Any]) -> Callable[..., Any]:
+    """The function of a graph's Python text, as torch.fx writes it."""
+    name = file_name("graph")
+    namespace = dict(names)
+    exec(compile(text, name, "exec"), namespace)
+    forward = namespace["forward"]
+    keep(name, text, forward)
+    return types.MethodType(forward, name)  # it does not use its `self`
+
+
+def reduce_maker(maker: ContinuationMaker) -> Reduced:
+    return ContinuationMaker, (maker.site, maker.eager)
+
+
+def reduce_quiet(quiet: Quiet) -> Reduced:
+    return Quiet, (quiet.wrapped, quiet.rng)
+
+
+def reduce_overload(operator: Any) -> Reduced:
+    return find_operator, (str(operator),)
+
+
+def find_operator(name: str) -> Any:
+    """torch's operator by its dotted name, with or without an overload."""
+    found: Any = torch.ops
+    for part in name.split("."):
+        found = getattr(found, part)
+    return found
+
+
+def site_after(sites: HandleSites, frames: tuple[SuspendedFrame, ...]) -> Site:
+    return sites.after(frames)
+
+
+def reduce_decoded(decoded: DecodedCode) -> Reduced:
+    return decode, (decoded.code,)
+
+
+def reduce_completion(completion: CallCompletion) -> str:
+    """The name of one of the module's constants."""
+    for name, known in vars(call_completion).items():
+        if known is completion:
+            return name
+    raise NotStorable("a break inside a call whose result an instruction goes on with")
+
+
+def reduce_namespace_value(value: Any) -> Any:
+    """torch's dtypes, devices and the like by their names in torch."""
+    return find_in_torch, (str(value).removeprefix("torch."),)
+
+
+def find_in_torch(name: str) -> Any:
+    return getattr(torch, name)
+
+
+REDUCERS: dict[type, Callable[[Any], Any]] = {
+    types.CodeType: reduce_code,
+    types.FunctionType: reduce_function,
+    types.MethodType: reduce_method,
+    ContinuationMaker: reduce_maker,
+    Quiet: reduce_quiet,
+    DecodedCode: reduce_decoded,
+    CallCompletion: reduce_completion,
+    torch._ops.OpOverload: reduce_overload,
+    torch._ops.OpOverloadPacket: reduce_overload,
+    torch.dtype: reduce_namespace_value,
+    torch.layout: reduce_namespace_value,
+    torch.memory_format: reduce_namespace_value,
+}

@@ -1,0 +1,88 @@
+"""The key of a stored entry's file: what must be equal in two processes for code that one has
+compiled to serve the other, beside what each entry says of the objects that it names."""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import sys
+from dataclasses import dataclass, fields
+from pathlib import Path
+
+import torch
+
+from ....backends.autotune.identity import processor
+from ....options import Options
+from ...pycode.resume import SuspendedFrame
+from ..compile_unit import CompileUnit
+from .content import content_of, digest_of_code
+
+BACKENDS = ("eager", "native", "autotune")  # whose results can be stored
+PACKAGE = Path(__file__).parents[3]
+PLACES = ("*.py", "frontend/**/*.py", "guards/**/*.py", "backends/**/*.py")
+# options that change nothing about what is compiled
+IRRELEVANT = ("sinks", "probe", "strict", "compile_budget", "compile_share", "wait_for_compile")
+
+
+@dataclass(frozen=True)
+class Key:
+    """place: a digest of where the code stands, for files of its other versions. parts: what must
+    agree, by name."""
+
+    place: str
+    parts: dict[str, str]
+
+    @property
+    def digest(self) -> str:
+        return short_digest(repr(sorted(self.parts.items())))
+
+
+def key_of(unit: CompileUnit, options: Options) -> Key:
+    """The key of the entries of a unit."""
+    code = unit.decoded.code
+    where = (code.co_filename, code.co_qualname, *(frame.point.index for frame in unit.frames))
+    return Key(
+        short_digest(repr(where)),
+        {
+            "function": f"{unit.name} ({unit.start})",
+            "code": digest_of_code(code),
+            "suspended frames": "; ".join(map(text_of_frame, unit.frames)),
+            "options": text_of_options(options),
+            "versions": versions(),
+            "machine": f"{processor()}, {torch.get_num_threads()} threads",
+        },
+    )
+
+
+def short_digest(text: str) -> str:
+    return hashlib.sha256(text.encode(errors="surrogatepass")).hexdigest()[:32]
+
+
+def text_of_frame(frame: SuspendedFrame) -> str:
+    """A suspended frame as text, the same in every process."""
+    point = frame.point
+    between = [f"{content_of(one.function)} {one.n}" for one in frame.through]
+    where = f"{point.index} {point.stack} {sorted(point.bound)} {point.awaits}"
+    return f"{digest_of_code(frame.decoded.code)} {where} {between} {frame.completion.takes}"
+
+
+def text_of_options(options: Options) -> str:
+    return ", ".join(
+        f"{field.name}={getattr(options, field.name)!r}"
+        for field in fields(options)
+        if field.name not in IRRELEVANT
+    )
+
+
+@functools.cache
+def versions() -> str:
+    return f"Python {sys.version}, torch {torch.__version__}, framejit {digest_of_framejit()}"
+
+
+def digest_of_framejit() -> str:
+    """A digest of framejit's own files: names, sizes and times."""
+    digest = hashlib.sha256()
+    for path in sorted(path for place in PLACES for path in PACKAGE.glob(place)):
+        found = path.stat()
+        digest.update(f"{path} {found.st_size} {found.st_mtime_ns}\n".encode())
+    return digest.hexdigest()[:12]

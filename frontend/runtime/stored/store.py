@@ -1,0 +1,157 @@
+"""EntryStore: writes the entries of a handle to disk and finds those of earlier processes."""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import pickle
+from dataclasses import dataclass
+from typing import Any
+
+from ....collector import no_collections
+from ....events import Chosen, Sink, Stored
+from ....guards.guard import Guard, Kind
+from ....guards.program import GuardProgram
+from ....guards.source import Source, TypeOf
+from ....options import Options
+from .._hook import Entry
+from ..entry_parts import EntryParts
+from ..sites import HandleSites
+from ..unserved_call import UnservedCall
+from .entry_pickle import EntryPickler, EntryUnpickler
+from .files import EntryFolder, StoredEntry
+from .key import BACKENDS, key_of
+from .world import NotFound, NotStorable
+
+# what goes wrong when an entry is taken apart or put together: it is not stored, or not used
+FAILURES = (
+    NotStorable, NotFound, pickle.PickleError, OSError, AttributeError, TypeError, ValueError,
+    ImportError, LookupError, RuntimeError,
+)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class FoundEntry:
+    """An entry of an earlier process, and what its graph runs on, if that was measured there."""
+
+    entry: Entry
+    chosen: Chosen | None
+
+
+class EntryStore:
+    """The stored entries that a handle may use."""
+
+    def __init__(self, options: Options, sites: HandleSites, send: Sink) -> None:
+        self.options, self.sites, self.send = options, sites, send
+        self.folder = EntryFolder()
+        self._known: dict[str, list[StoredEntry]] = {}
+
+    def save(self, call: UnservedCall, parts: EntryParts, chosen: Chosen | None) -> None:
+        """Writes an entry that was made for a call. chosen: what its graph runs on, if that was
+        measured."""
+        try:
+            stored = take_apart(parts, chosen, self._own_objects(call))
+            self.folder.add(key_of(call.unit, self.options), stored)
+        except FAILURES as error:
+            self._tell(call, f"not stored on disk: {error}")
+        else:
+            self._tell(call, f"stored on disk, {stored.size} bytes")
+
+    def find(self, call: UnservedCall) -> FoundEntry | None:
+        """An entry of an earlier process that serves a call; None if there is none. Each is used
+        once: what is dropped later is compiled again."""
+        entries = self._entries(call)
+        for stored in list(entries):
+            try:
+                with no_collections():
+                    found = put_together(stored, call, self._own_objects(call))
+            except FAILURES as error:
+                self._tell(call, f"an entry on disk is not used: {error}")
+                continue
+            failed = found.entry.program.first_failure(call.slots, call.function)
+            if failed < 0:
+                entries.remove(stored)
+                self._tell(call, "taken from disk", taken=True)
+                return found
+            failure = found.entry.data.failure(failed, call.frame)
+            self._tell(call, f"an entry on disk is not used: {failure}")
+        return None
+
+    def _entries(self, call: UnservedCall) -> list[StoredEntry]:
+        """What was on disk for the code of a call when it was first asked for."""
+        key = key_of(call.unit, self.options)
+        if key.digest not in self._known:
+            self._known[key.digest] = self.folder.read(key)
+            difference = "" if self._known[key.digest] else self.folder.difference(key)
+            if difference:
+                self._tell(call, f"entries on disk are of another key: {difference}")
+        return self._known[key.digest]
+
+    def _tell(self, call: UnservedCall, text: str, taken: bool = False) -> None:
+        self.send(Stored(call.unit.name, call.unit.start, taken, text))
+
+    def _own_objects(self, call: UnservedCall) -> dict[str, Any]:
+        """What an entry holds of its own handle, by name."""
+        return {
+            "globals": call.function.__globals__,
+            "code": call.unit.decoded.code,
+            "site": call.site,
+            "sites": self.sites,
+            "tier": call.unit.tier,
+        }
+
+
+def may_store(options: Options) -> bool:
+    """Whether a handle with these options uses stored entries."""
+    return (
+        options.store
+        and options.backend in BACKENDS
+        and not (options.verify or options.probe or options.fullgraph)
+    )
+
+
+def take_apart(parts: EntryParts, chosen: Chosen | None, own: dict[str, Any]) -> StoredEntry:
+    """An entry as bytes. Raises one of FAILURES."""
+    body, described = io.BytesIO(), io.BytesIO()
+    program = parts.program
+    pickler = EntryPickler(body, own, named_objects(program.guards))
+    pickler.dump(
+        (program.guards, program.lifted, parts.code, parts.needs_hook, parts.direct, chosen)
+    )
+    rows = EntryPickler(described, {}, ())
+    rows.dump(pickler.descriptions)
+    if rows.descriptions:
+        raise NotStorable("a path that names an object of the program")
+    guards = hashlib.sha256("\n".join(text_of_guard(guard) for guard in program.guards).encode())
+    return StoredEntry(described.getvalue(), body.getvalue(), guards.hexdigest())
+
+
+def text_of_guard(guard: Guard) -> str:
+    """A guard as text, equal in all processes for what does not name an object."""
+    expected = guard.expected if guard.kind in (Kind.TENSOR, Kind.EQUALS) else ""
+    return f"{guard.kind.name} {guard.source.name} {expected}"
+
+
+def named_objects(guards: tuple[Guard, ...]) -> list[tuple[Any, Source]]:
+    """The objects that guards expect, each with the path that leads to it."""
+    found: list[tuple[Any, Source]] = []
+    for guard in guards:
+        if guard.kind is Kind.IS:
+            found.append((guard.expected, guard.source))
+        elif guard.kind is Kind.TYPE:
+            found.append((guard.expected, TypeOf(guard.source)))
+    return found
+
+
+def put_together(stored: StoredEntry, call: UnservedCall, own: dict[str, Any]) -> FoundEntry:
+    """The entry for the function of a call. Raises one of FAILURES."""
+    descriptions = EntryUnpickler(stored.descriptions, {}, ()).load()
+    frame = call.frame
+    found = [description.find(frame) for description in descriptions]
+    if len(set(map(id, found))) < len(found):
+        raise NotFound("two objects that were distinct are one now")
+    guards, lifted, code, needs_hook, direct, chosen = EntryUnpickler(
+        stored.body, own, found
+    ).load()
+    parts = EntryParts(GuardProgram.build(guards, lifted), code, needs_hook, direct)
+    return FoundEntry(parts.make(call.function, bool(call.unit.frames)), chosen)

@@ -1,0 +1,190 @@
+"""Descriptions of the program's objects: how another process finds a function, class or module that
+an entry names, and how it sees that it is the same one."""
+
+from __future__ import annotations
+
+import enum
+import functools
+import importlib
+import sys
+import types
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from ....guards.source import FrameView, PathEnds, Source
+from .content import VERSIONED, content_of, root_of
+
+
+class NotStorable(Exception):
+    """An object cannot be described for another process; the message says which."""
+
+
+class NotFound(Exception):
+    """An object is not here, or it is another one; the message says what differs."""
+
+
+class Description:
+    """How to find an object."""
+
+    def find(self, frame: FrameView) -> Any:
+        """The object, for an entry that is to serve this frame. Raises NotFound."""
+        raise NotImplementedError
+
+
+@dataclass(frozen=True)
+class Module(Description):
+    """A module by its name."""
+
+    name: str
+
+    def find(self, frame: FrameView) -> Any:
+        if self.name in sys.modules:
+            return sys.modules[self.name]
+        if root_of(self.name) in VERSIONED:
+            return importlib.import_module(self.name)
+        raise NotFound(f"module {self.name} is not imported")
+
+
+@dataclass(frozen=True)
+class Namespace(Description):
+    """The dictionary of a module."""
+
+    module: Module
+
+    def find(self, frame: FrameView) -> Any:
+        return vars(self.module.find(frame))
+
+
+@dataclass(frozen=True)
+class AttributeOf(Description):
+    """An attribute of a described object, with its content."""
+
+    owner: Description
+    name: str
+    content: str
+
+    def find(self, frame: FrameView) -> Any:
+        found = lookup(self.owner.find(frame), self.name)
+        check_content(found, self.content, self.name)
+        return found
+
+
+@dataclass(frozen=True)
+class AtSource(Description):
+    """What a path of the frame leads to, with its content."""
+
+    source: Source
+    content: str
+
+    def find(self, frame: FrameView) -> Any:
+        try:
+            found = self.source.load(frame)
+        except PathEnds as error:
+            raise NotFound(f"{self.source.name} is gone") from error
+        check_content(found, self.content, self.source.name)
+        return found
+
+
+def check_content(found: Any, content: str, name: str) -> None:
+    if content_of(found) != content:
+        raise NotFound(f"{name} is {describe_kind(found)} with other content")
+
+
+def describe_kind(found: Any) -> str:
+    return f"a {type(found).__name__}"
+
+
+def lookup(owner: Any, name: str) -> Any:
+    """An attribute by a dotted name, without running the program's code. Raises NotFound."""
+    for part in name.split("."):
+        if isinstance(owner, types.ModuleType):
+            space = vars(owner)
+        elif isinstance(owner, type):
+            space = type.__dict__["__dict__"].__get__(owner)
+        else:
+            raise NotFound(f"{name} is not in {describe_kind(owner)}")
+        if part not in space:
+            raise NotFound(f"{name} does not exist")
+        owner = space[part]
+        if isinstance(owner, staticmethod):
+            owner = owner.__func__
+    return owner
+
+
+HEAP_TYPE = 1 << 9  # Py_TPFLAGS_HEAPTYPE: made by a class statement, as a rule
+# types whose objects are found by name
+NAMED = (
+    type,
+    types.FunctionType,
+    types.BuiltinFunctionType,
+    types.MethodDescriptorType,
+    types.WrapperDescriptorType,
+    types.GetSetDescriptorType,
+    types.MemberDescriptorType,
+    types.ClassMethodDescriptorType,
+    enum.Enum,
+)
+
+
+def describe(obj: Any, source: Source | None) -> Description:
+    """The description of an object of the program; `source`: where the entry finds it, if it does.
+    Raises NotStorable."""
+    if isinstance(obj, types.ModuleType):
+        if sys.modules.get(obj.__name__) is not obj:
+            raise NotStorable(f"module {obj.__name__} is not the imported one")
+        return Module(obj.__name__)
+    for owner, name in possible_names(obj) if isinstance(obj, NAMED) else ():
+        try:
+            if lookup(owner, name) is obj:
+                return AttributeOf(describe(owner, None), name, content_of(obj))
+        except NotFound:
+            continue
+    if source is not None and is_known_by_content(obj):
+        return AtSource(source, content_of(obj))
+    raise NotStorable(f"{describe_kind(obj)} ({safe_name(obj)}) that another process cannot find")
+
+
+def is_known_by_content(obj: Any) -> bool:
+    """Whether nothing follows from the object's identity but what its content says and what guards
+    on its attributes see. Objects that C defines may have fields that never change."""
+    if (
+        isinstance(obj, types.FunctionType | types.CodeType | type | property)
+        or type(obj) is object
+    ):
+        return True
+    return all(cls is object or cls.__flags__ & HEAP_TYPE for cls in type(obj).__mro__)
+
+
+def safe_name(obj: Any) -> str:
+    return str(getattr(obj, "__qualname__", None) or type(obj).__qualname__)
+
+
+def possible_names(obj: Any) -> Iterator[tuple[Any, str]]:
+    """Owners and names under which an object may be found, likely ones first."""
+    if isinstance(obj, enum.Enum):
+        yield type(obj), obj.name
+        return
+    owner = getattr(obj, "__objclass__", None) or getattr(obj, "__self__", None)
+    if isinstance(owner, types.ModuleType | type):
+        yield owner, obj.__name__
+    module = sys.modules.get(getattr(obj, "__module__", None) or "")
+    if module is not None:
+        yield module, getattr(obj, "__qualname__", "")
+    known = other_names().get(id(obj))
+    if known is not None:
+        yield sys.modules[known[0]], known[1]
+
+
+@functools.cache
+def other_names() -> dict[int, tuple[str, str]]:
+    """Modules and names of types and of functions in C that do not tell where they are."""
+    modules = [
+        name for name in sys.modules if name in ("types", "torch") or name.startswith("torch._C")
+    ]
+    return {
+        id(value): (name, attribute)
+        for name in modules
+        for attribute, value in vars(sys.modules[name]).items()
+        if isinstance(value, types.BuiltinFunctionType | type)
+    }

@@ -1,0 +1,29 @@
+"""UnservedCall: a call that asks for an entry."""
+
+from __future__ import annotations
+
+import types
+from dataclasses import dataclass
+from typing import Any
+
+from ...guards.source import FrameView
+from ._hook import Site
+from .compile_unit import CompileUnit
+
+
+@dataclass(frozen=True)
+class UnservedCall:
+    """A call of a site that no entry serves."""
+
+    site: Site
+    function: types.FunctionType
+    slots: tuple[Any, ...]
+
+    @property
+    def unit(self) -> CompileUnit:
+        unit: CompileUnit = self.site.data
+        return unit
+
+    @property
+    def frame(self) -> FrameView:
+        return FrameView(self.slots, self.function)
