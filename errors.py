@@ -59,7 +59,7 @@ REASONS = {
         BreakReason(
             "data-dependent-shape",
             "the values of a tensor decide the size of the result of {}",
-            "pad to a fixed size, or accept the break",
+            "do without a decision by that size, pad to a fixed size, or accept the break",
         ),
         BreakReason(
             "class-made",

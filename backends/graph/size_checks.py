@@ -8,27 +8,51 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
+import torch.fx
 
 Check = Callable[..., bool]
 
 
+@dataclass(frozen=True)
+class Reading:
+    """How a number is read: from a node's result, or from the list of its elements (`as_list`)."""
+
+    node: torch.fx.Node
+    as_list: bool
+    read: Callable[[Any], Any]
+
+
 class SizeChecks:
     """The target of a node that is given the tensors whose sizes or values the numbers are, since a
-    compiler may have replaced the numbers themselves. reads: take the number from each. checks:
-    functions, each with the positions of its arguments among the numbers."""
+    compiler may have replaced the numbers themselves. lists: positions of those whose elements are
+    read. reads: the position of the tensor of each number, and how it is read. check: says of the
+    numbers whether they are as assumed."""
 
     __name__ = "size_checks"
 
     def __init__(
         self,
-        reads: Sequence[Callable[[Any], int]],
-        checks: Sequence[tuple[Check, tuple[int, ...]]],
+        lists: Sequence[int],
+        reads: Sequence[tuple[int, Callable[[Any], Any]]],
+        check: Check,
     ) -> None:
-        self.reads, self.checks = tuple(reads), tuple(checks)
+        self.lists, self.reads, self.check = frozenset(lists), tuple(reads), check
 
     def __call__(self, *operands: Any) -> bool:
-        numbers = [read(one) for read, one in zip(self.reads, operands, strict=True)]
-        return all(check(*[numbers[at] for at in positions]) for check, positions in self.checks)
+        given = [one.tolist() if at in self.lists else one for at, one in enumerate(operands)]
+        return self.check(*[read(given[at]) for at, read in self.reads])
+
+
+def check_node(
+    readings: Sequence[Reading], check: Check
+) -> tuple[SizeChecks, tuple[torch.fx.Node, ...]]:
+    """The target and the arguments of a node that checks numbers."""
+    operands: dict[tuple[torch.fx.Node, bool], int] = {}
+    reads = [
+        (operands.setdefault((one.node, one.as_list), len(operands)), one.read) for one in readings
+    ]
+    lists = [at for (_, as_list), at in operands.items() if as_list]
+    return SizeChecks(lists, reads, check), tuple(node for node, _ in operands)
 
 
 @dataclass(frozen=True)
@@ -41,16 +65,6 @@ class SizeOf:
         return tensor.size(self.dim)
 
 
-@dataclass(frozen=True)
-class NumberAt:
-    """Reads an element of a tensor without dimensions (None), or of a list's."""
-
-    index: int | None
-
-    def __call__(self, tensor: torch.Tensor) -> Any:
-        return (tensor if self.index is None else tensor[self.index]).item()
-
-
-def itself(number: int) -> int:
-    """Reads a number that the graph was given."""
+def itself(number: Any) -> Any:
+    """Reads a number that is one already."""
     return number

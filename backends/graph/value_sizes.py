@@ -42,8 +42,8 @@ def gives_value_sizes(node: torch.fx.Node) -> bool:
         return False
     if BINDINGS in node.meta:
         return True
-    if name_of(node) == "getitem":
-        return False
+    if name_of(node) == "getitem" and "example_value" not in node.all_input_nodes[0].meta:
+        return False  # an item of a tuple
     mine = {symbol for result in results_of(node) for symbol in symbols_of(result)}
     given = (other.meta.get("example_value") for other in node.all_input_nodes)
     return not mine <= {symbol for value in given for symbol in symbols_of(value)}
@@ -120,7 +120,7 @@ def check_of(placeholders: Sequence[torch.fx.Node]) -> Check | None:
         for node in placeholders
         for symbol in symbols_of(node.meta["example_value"], as_made=True)
     }
-    facts = [fact for fact in assumed(placeholders) if not seen.isdisjoint(fact.free_symbols)]
+    facts = [fact for fact in assumed_facts(placeholders) if not seen.isdisjoint(fact.free_symbols)]
     if not facts:
         return None
     used = sorted({symbol for fact in facts for symbol in fact.free_symbols}, key=str)
@@ -152,7 +152,7 @@ def found_in(node: torch.fx.Node) -> Iterator[tuple[Any, str]]:
             yield number.node._expr, path
 
 
-def assumed(placeholders: Sequence[torch.fx.Node]) -> list[Any]:
+def assumed_facts(placeholders: Sequence[torch.fx.Node]) -> list[Any]:
     """What torch took for granted of numbers that depend on values, each fact once."""
     modes = {
         fake.fake_mode

@@ -22,7 +22,7 @@ from ...backends.graph.memory import memory_of, plain_memory_at
 from ...backends.graph.mutations import is_written, may_write, written_nodes
 from ...backends.graph.node_targets import RECURRENT_OPERATORS
 from ...backends.graph.runtime_errors import may_draw, named_as_random
-from ...backends.graph.size_checks import NumberAt, SizeOf, itself
+from ...backends.graph.size_checks import Reading, SizeOf, itself
 from ...backends.graph.wrappers import inner_tensors, is_wrapper
 from ...errors import GraphBreak
 from ...guards.guard import Kind, TensorSpec
@@ -426,27 +426,25 @@ class GraphBuilder:
             )
         return self._value(node, result)
 
-    def where_to_read(
-        self, number: SymbolicNumber
-    ) -> tuple[torch.fx.Node, Callable[[Any], int]] | None:
-        """A node from whose result the number can be read when the graph has run, and how; None
-        where the program has changed it meanwhile."""
+    def where_to_read(self, number: SymbolicNumber) -> Reading | None:
+        """How the number can be read when the graph has run; None where the program has changed
+        what it was read from."""
         if number.function is torch.Tensor.size:
             tensor, dim = number.operands
             assert isinstance(tensor, TensorValue)
             size = tensor.fake.shape[dim.constant()]
             same = isinstance(size, torch.SymInt) and size.node._expr == number.sym.node._expr
-            return (tensor.node, SizeOf(dim.constant())) if same else None
+            return Reading(tensor.node, False, SizeOf(dim.constant())) if same else None
         if number.node is None or number.source is not None:
-            return self.argument(number)[0], itself
-        read, index = number.node, None
+            return Reading(self.argument(number)[0], False, itself)
+        read, take = number.node, itself
         if _target_name(read.target) == "getitem":
             item: Any = read.args
-            read, index = item
+            read, take = item[0], operator.itemgetter(item[1])
         of = read.args[0]
         if _target_name(read.target) not in READS or not isinstance(of, torch.fx.Node):
             return None
-        return None if is_written(of) else (of, NumberAt(index))
+        return None if is_written(of) else Reading(of, True, take)
 
     def _origin_of_values(self, target: Any, args: list[Value], result: Any) -> ValueOrigin:
         """The origin of the numbers that an operation takes from values. Raises GraphBreak where it

@@ -115,9 +115,9 @@ class SpecialisedNumber:
 
 
 @dataclass(frozen=True)
-class FactAtRunTime:
-    """A relation of numbers, to be checked by each call. origin: the last operation that gave one
-    of them."""
+class FactsAtRunTime:
+    """Relations of numbers, to be checked by each call. origin: the last operation that gave one of
+    the numbers."""
 
     function: Callable[..., bool]
     numbers: tuple[SymbolicNumber, ...]
@@ -409,20 +409,22 @@ class Shapes:
                 )
         return symbols
 
-    def facts_at_run_time(self) -> list[FactAtRunTime]:
+    def facts_at_run_time(self) -> FactsAtRunTime | None:
         """What torch took for granted of numbers that only the values of tensors tell."""
         asserted = dict.fromkeys(
             fact.expr for facts in self.env.deferred_runtime_asserts.values() for fact in facts
         )
-        found = []
-        for expr in asserted:
-            origin = self.origins.latest(expr)
-            if origin is not None and all(map(self._is_measured, expr.free_symbols)):
-                symbols = sorted(expr.free_symbols, key=str)
-                function = compile_relation(PRINTER.doprint(expr), tuple(map(str, symbols)))
-                numbers = tuple(self.homes[symbol] for symbol in symbols)
-                found.append(FactAtRunTime(function, numbers, origin))
-        return found
+        facts = [expr for expr in asserted if all(map(self._is_measured, expr.free_symbols))]
+        origins = [origin for origin in map(self.origins.latest, facts) if origin is not None]
+        if not origins:
+            return None
+        symbols = sorted({symbol for expr in facts for symbol in expr.free_symbols}, key=str)
+        text = " and ".join(f"({PRINTER.doprint(expr)})" for expr in facts)
+        return FactsAtRunTime(
+            compile_relation(text, tuple(map(str, symbols))),
+            tuple(self.homes[symbol] for symbol in symbols),
+            max(origins, key=lambda origin: origin.position),
+        )
 
     def _is_measured(self, symbol: sympy.Basic) -> bool:
         """Whether the graph has the number of a symbol; not where a break has removed the

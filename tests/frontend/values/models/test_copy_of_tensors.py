@@ -74,7 +74,7 @@ def attributes_across_a_break(x):
 def attribute_taken_back(x):
     made = collections.OrderedDict()
     made.kept = 1
-    made.lost, n = 2, x.sum().item()
+    made.lost, n = 2, (x.sum() > 0).item()
     return made, x * n
 
 
