@@ -407,10 +407,10 @@ def builtin_dict_fromkeys(tx: TraceContext, keys: Value, value: Value | None = N
 
 @models(collections.OrderedDict.fromkeys)
 def ordered_dict_fromkeys(tx: TraceContext, iterable: Value, value: Value | None = None) -> Value:
-    return DictValue(
-        tx.make.dict_of([(key, value or Constant(None)) for key in iterable.unpack(tx)]).entries,
-        cls=collections.OrderedDict,
-    )
+    made = DictValue({}, cls=collections.OrderedDict)
+    for key in iterable.unpack(tx):
+        made.put(tx, key, value or Constant(None))
+    return made
 
 
 def _members(tx: TraceContext, items: Value | None) -> dict[Any, Value]:
