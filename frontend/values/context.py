@@ -52,7 +52,7 @@ class TraceContext(Protocol):
     @property
     def generators(self) -> LiveGenerators: ...
     @property
-    def modes(self) -> Modes: ...
+    def modes(self) -> ModesOfTorch: ...
     @property
     def random(self) -> RandomState: ...
     @property
@@ -173,7 +173,7 @@ class Exceptions(Protocol):
     def instance(self, value: Value) -> Value: ...
 
 
-class Modes(Protocol):
+class ModesOfTorch(Protocol):
     """torch's modes while a frame is traced."""
 
     subclasses_off: int
