@@ -129,8 +129,10 @@ class Options:
     automatic_dynamic_shapes: bool = True  # what differed between two calls becomes a symbol
     specialize_int: bool = False  # ints that the program is given are never symbols
     specialize_float: bool = False  # nor floats
-    capture_scalar_outputs: bool = False  # .item() gives a symbol instead of a break
-    capture_dynamic_output_shape_ops: bool = False  # so does nonzero() for its size
+    # .item() gives a symbol instead of a break; None: that of a tensor on the CPU does, where
+    # reading a number waits for nothing
+    capture_scalar_outputs: bool | None = None
+    capture_dynamic_output_shape_ops: bool | None = None  # so does nonzero() for its size
     inline_depth: int = 200  # calls
     trace_budget: int = 2_000_000  # instructions interpreted in one capture
     unroll_iterations: int = 256  # iterations of a loop that are always unrolled
@@ -202,8 +204,8 @@ class Config:
     automatic_dynamic_shapes: bool = True
     specialize_int: bool = False
     specialize_float: bool = False
-    capture_scalar_outputs: bool = False
-    capture_dynamic_output_shape_ops: bool = False
+    capture_scalar_outputs: bool | None = None
+    capture_dynamic_output_shape_ops: bool | None = None
     inline_depth: int = 200
     trace_budget: int = 2_000_000
     unroll_iterations: int = 256

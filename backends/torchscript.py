@@ -15,6 +15,7 @@ from .graph.mutations import is_data
 from .graph.node_targets import name_of
 from .graph.runtime_errors import draws_unread
 from .graph.supported import line_of
+from .graph.value_sizes import has_value_sizes
 from .graph.wrappers import has_wrappers
 from .registry import register_backend
 
@@ -91,6 +92,8 @@ def reason_for_eager(gm: torch.fx.GraphModule, example_inputs: list[Any]) -> str
         for item in example_inputs
     ):
         return "torch.jit traces with real tensors, and sizes of this graph are symbols"
+    if has_value_sizes(gm):
+        return "torch.jit makes constants of numbers that depend on values"
     strange = next(filter(traces_badly, gm.graph.nodes), None)
     if strange is not None:
         return f"torch.jit does not trace {name_of(strange)} as eager does it{line_of(strange)}"

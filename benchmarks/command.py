@@ -12,6 +12,7 @@
     framejit bench kernels                            # fused kernels one by one, beside the memory's speed
     framejit bench memory                             # peak of a call, and what is left of a model that has gone
     framejit bench background                         # calls while candidates are tried in another thread
+    framejit bench warm                               # first calls of a second process beside the first; not part of `all`
     framejit bench programs                           # whole programs on third-party libraries; half an hour, not part of `all`
 
 Tables go to stdout, progress to stderr; with --out to DIR/results.md, with plots beside it where matplotlib is installed. An interrupted
@@ -54,6 +55,7 @@ from . import (
     systems,
     tables,
     trace,
+    warm,
     zoo,
 )
 from .programs import run as programs
@@ -63,7 +65,7 @@ from .programs.tables import Row, summary, table
 
 DISPATCH = ("eager", "torch-eager", "framejit-eager")
 PARTS = ("models", "dispatch", "guards", "trace", "compiling", "graphs", "launches", "kernels", "memory", "background")
-ALONE = ("programs",)  # parts that are run by name only
+ALONE = ("warm", "programs")  # parts that are run by name only
 FAMILIES = {"hf": "transformers", "timm": "timm", "tv": "torchvision"}  # and the packages that they need
 
 
@@ -92,14 +94,14 @@ def completed(chosen: argparse.Namespace) -> str:
     if chosen.threads is None:
         chosen.threads = 1 if chosen.size == "small" else 0
     chosen.models = chosen.models.split(",") if chosen.models else zoo.usual(installed())
-    known: Iterable[str] = PROGRAM_SYSTEMS if chosen.part in ALONE else systems.SYSTEMS
-    usual = known if chosen.part in ALONE else systems.DEFAULT_TRAINING if chosen.train else systems.DEFAULT
+    known: Iterable[str] = PROGRAM_SYSTEMS if chosen.part == "programs" else systems.SYSTEMS
+    usual = known if chosen.part == "programs" else systems.DEFAULT_TRAINING if chosen.train else systems.DEFAULT
     names = chosen.systems.split(",") if chosen.systems else list(usual)
     unknown = [name for name in names if name not in known]
     chosen.systems = ("eager", *(name for name in names if name != "eager"))
     if unknown:
         return f"unknown systems {unknown}; known ones: {', '.join(known)}"
-    if chosen.part in ALONE and not programs.named(chosen.only):
+    if chosen.part == "programs" and not programs.named(chosen.only):
         return f"no program's name contains {' or '.join(chosen.only)}; known ones: {'; '.join(programs.named())}"
     os.environ["PYTORCH_NVML_BASED_CUDA_CHECK"] = "1"  # processes that are forked could not use a driver that was looked at here
     if chosen.device == "cuda" and not torch.cuda.is_available():
@@ -203,6 +205,12 @@ def run_compiling(chosen: argparse.Namespace, progress: Progress) -> Told:
     return [tables.phases_table(found)], [plots.phases(found)], False
 
 
+def run_warm(chosen: argparse.Namespace, progress: Progress) -> Told:
+    plan = plan_of(chosen, chosen.train)
+    found = measured(chosen, progress, chosen.models, lambda name, say: warm.measure_model(plan, name))
+    return [tables.warm_table(found)], [], False
+
+
 def run_graphs(chosen: argparse.Namespace, progress: Progress) -> Told:
     return [tables.graphs_table(each_model(chosen, progress, graphs.measure_model))], [], False
 
@@ -261,5 +269,5 @@ def run_guards(chosen: argparse.Namespace, progress: Progress) -> Told:
 RUN: dict[str, Callable[[argparse.Namespace, Progress], Told]] = {
     "models": run_models, "dispatch": run_dispatch, "guards": run_guards, "trace": run_trace, "compiling": run_compiling,
     "graphs": run_graphs, "launches": run_launches, "kernels": run_kernels, "memory": run_memory, "background": run_background,
-    "programs": run_programs,
+    "warm": run_warm, "programs": run_programs,
 }  # fmt: skip

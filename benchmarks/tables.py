@@ -5,6 +5,7 @@ import statistics
 from collections.abc import Callable, Mapping, Sequence
 
 from .measure import Result
+from .warm import FirstCall
 
 Models = Mapping[str, Mapping[str, Result]]  # model, system
 
@@ -100,6 +101,23 @@ def graphs_table(models: Figures) -> str:
         shares = [one["share"] for one in (row[column] for row in models.values()) if not isinstance(one, str)]
         means.append(f"{100 * statistics.mean(shares):.1f} %" if shares else "")
     return figures_table("captured", models, told, [["mean share", *means]])
+
+
+def warm_table(models: Mapping[str, Mapping[str, Sequence[FirstCall] | str]]) -> str:
+    """A row a model: seconds of the first call of a first and of a second process; in the second, what was captured, what was taken from
+    disk, and the compilers that it imported."""
+
+    def told(found: Sequence[FirstCall] | str) -> str:
+        if isinstance(found, str):
+            return found.replace("|", "/")
+        first, second = found
+        parts = [f"{first.seconds:.2f}, {second.seconds:.2f} s"]
+        if first.captured:
+            parts.append(f"{second.captured} captured, {second.taken} taken")
+        return "; ".join([*parts, *second.imported])
+
+    columns = list(next(iter(models.values()))) if models else []
+    return table(["first and second process", *columns], [[name, *(told(row[column]) for column in columns)] for name, row in models.items()])
 
 
 def memory_table(models: Figures) -> str:

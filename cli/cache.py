@@ -15,6 +15,7 @@ from rich.table import Column, Table
 
 from ..backends.autotune.decisions import FILE, Decisions
 from ..backends.autotune.repro import FOLDER
+from ..frontend.runtime.stored.files import KIND as ENTRIES
 from ..frontend.self_check import FOLDER as SELF_CHECK
 from ..options import config
 
@@ -23,6 +24,10 @@ KINDS = {
     "kernels": (
         "compiled kernels, made again when they are needed",
         ("c", "triton", "triton_text"),
+    ),
+    "entries": (
+        "compiled code for later processes (config.store); without it code is captured again",
+        (ENTRIES,),
     ),
     "decisions": (
         "which backend each graph runs on; without it graphs are measured again",

@@ -187,6 +187,7 @@ STATE = {
     "frontend/pycode/decode.py": {"_memo": "cache"},
     "frontend/pycode/readable.py": {"WRITES": "registry"},
     "frontend/self_check.py": {"_failed": "cache: the self-check's result"},
+    "frontend/tracing/fake_tensors/fake_results.py": {"_results": "cache"},
     "frontend/tracing/fake_tensors/fake_rules.py": {"RULES": "registry"},
     "frontend/tracing/interpreter/handlers.py": {"HANDLERS": "registry"},
     "frontend/values/functions/function.py": {"_renamed_codes": "cache"},

@@ -20,7 +20,8 @@ from ..graph.node_targets import name_of
 from .compiled_node import like_eager
 from .data_results import data_results, shows_data_of_inputs, with_own_versions
 from .divergent_graphs import is_divergent
-from .split_graph import AUTOGRAD, CannotSplit, Subgraph, SubgraphSequence, split_graph
+from .split_graph import AUTOGRAD, CannotSplit, Subgraph, split_graph
+from .subgraph_sequence import call_in_sequence
 
 # compiles a graph, as one node of autograd's
 Build = Callable[[torch.fx.GraphModule, list[Any]], Callable[..., Any]]
@@ -98,7 +99,7 @@ def _ahead_of_time(
             else one_node(piece.gm, piece.examples(example_inputs), build, random_like_eager)
         )
 
-    return SubgraphSequence(pieces, [compile_piece(piece) for piece in pieces], results)
+    return call_in_sequence(pieces, [compile_piece(piece) for piece in pieces], results)
 
 
 def one_node(

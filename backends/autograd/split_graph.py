@@ -10,7 +10,7 @@ computed from.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import takewhile
 from typing import Any
@@ -30,6 +30,7 @@ from ..graph.runtime_errors import (
     may_draw,
     switches_modes,
 )
+from ..graph.value_sizes import is_number_from_values
 
 Node = torch.fx.Node
 # The results whose backward pass goes through a node; empty for a node without a gradient.
@@ -65,30 +66,6 @@ class Subgraph:
     @property
     def is_small(self) -> bool:
         return sum(node.op.startswith("call_") for node in self.gm.graph.nodes) <= SMALL
-
-
-class SubgraphSequence:
-    """Calls subgraphs one after the other, as one function of the graph's inputs."""
-
-    def __init__(
-        self,
-        subgraphs: Sequence[Subgraph],
-        calls: Sequence[Callable[..., Any]],
-        results: Sequence[int],
-    ) -> None:
-        self.steps = [
-            (call, subgraph.input_ids, subgraph.output_ids)
-            for call, subgraph in zip(calls, subgraphs, strict=True)
-        ]
-        self.results = results
-
-    def __call__(self, *args: Any) -> Any:
-        values = dict(enumerate(args))
-        for call, input_ids, output_ids in self.steps:
-            values.update(
-                zip(output_ids, call(*[values[number] for number in input_ids]), strict=True)
-            )
-        return tuple(values[number] for number in self.results)
 
 
 def split_graph(gm: torch.fx.GraphModule) -> tuple[list[Subgraph], list[int]] | None:
@@ -401,9 +378,9 @@ def make_subgraphs(
 
 
 def is_passed_between(node: Node) -> bool:
-    """Whether other subgraphs get a node's value as an input. Tensors are passed; numbers are
-    computed again in each subgraph."""
-    return isinstance(example(node), torch.Tensor)
+    """Whether other subgraphs get a node's value as an input. Tensors are passed, and numbers read
+    from them; other numbers are computed again in each subgraph."""
+    return isinstance(example(node), torch.Tensor) or is_number_from_values(node)
 
 
 class SubgraphWriter:
@@ -446,7 +423,10 @@ class SubgraphWriter:
             made[node].meta = (
                 dict(node.meta)
                 if ours
-                else {"example_value": example(node), "grad_fn": example(node).grad_fn}
+                else {
+                    "example_value": example(node),
+                    "grad_fn": getattr(example(node), "grad_fn", None),
+                }
             )
         switcher = ModeSwitcher(graph)
         for node in self.order:

@@ -1,7 +1,8 @@
 """Graph nodes that call extracted subgraphs: a custom autograd function, a checkpointed call, a
 higher-order operator.
 
-In: nodes cut out of a graph under construction. Out: callables on tensors, each one node's target.
+In: nodes cut out of a graph under construction. Out: callables on tensors and on numbers that vary,
+each one node's target.
 """
 
 from __future__ import annotations
@@ -68,15 +69,17 @@ def extract_subgraph(
 
 class _Apply(torch.autograd.Function):
     @staticmethod
-    def forward(ctx: Any, function: Any, *tensors: torch.Tensor) -> Any:
-        results = function.forward(*tensors)
+    def forward(ctx: Any, function: Any, *inputs: Any) -> Any:
+        results = function.forward(*inputs)
         outputs = results[: function.outputs]
-        everything = (*tensors, *results)
+        everything = (*inputs, *results)
+        kept = [everything[position] for position in function.saved]
         ctx.function = function
-        ctx.count = len(tensors)
-        ctx.save_for_backward(*(everything[position] for position in function.saved))
+        ctx.count = len(inputs)
+        ctx.save_for_backward(*(item if isinstance(item, torch.Tensor) else None for item in kept))
+        ctx.numbers = [None if isinstance(item, torch.Tensor) else item for item in kept]
         ctx.mark_non_differentiable(*(outputs[position] for position in function.fixed))
-        ctx.mark_dirty(*(tensors[position] for position in function.dirty))
+        ctx.mark_dirty(*(inputs[position] for position in function.dirty))
         ctx.set_materialize_grads(function.materialize)
         return outputs
 
@@ -87,18 +90,22 @@ class _Apply(torch.autograd.Function):
             like_traced(grad, strides)
             for grad, strides in zip(grads, function.strides, strict=True)
         ]
-        made = function.backward(*laid_out, *ctx.saved_tensors)
+        kept = [
+            tensor if number is None else number
+            for tensor, number in zip(ctx.saved_tensors, ctx.numbers, strict=True)
+        ]
+        made = function.backward(*laid_out, *kept)
         return None, *made, *(None,) * (ctx.count - len(made))
 
 
 class CustomFunction:
     """A torch.autograd.Function whose forward and backward run captured graphs.
 
-    forward: takes all tensors; returns `outputs` results, then the intermediates that backward
-    needs. backward: takes `outputs` gradients and the saved tensors; returns a gradient for each of
-    the first `differentiable` tensors; None if no gradient is wanted. saved: positions among (all
-    tensors, all results of forward). once: backward cannot be differentiated. dirty: positions of
-    tensors that forward writes and returns.
+    forward: takes all inputs, tensors and numbers that vary; returns `outputs` results, then the
+    intermediates that backward needs. backward: takes `outputs` gradients and what was saved;
+    returns a gradient for each of the first `differentiable` inputs; None if no gradient is wanted.
+    saved: positions among (all inputs, all results of forward). once: backward cannot be
+    differentiated. dirty: positions of tensors that forward writes and returns.
     """
 
     def __init__(
@@ -129,11 +136,11 @@ class CustomFunction:
         self.strides = tuple(strides)
         self.dirty = tuple(dirty)
 
-    def __call__(self, *tensors: torch.Tensor) -> Any:
+    def __call__(self, *inputs: Any) -> Any:
         if torch.is_grad_enabled():
-            return self.kind.apply(self, *tensors)
-        results = self.forward(*tensors)[: self.outputs]
-        same = [tensor for position, tensor in enumerate(tensors) if position not in self.dirty]
+            return self.kind.apply(self, *inputs)
+        results = self.forward(*inputs)[: self.outputs]
+        same = [one for position, one in enumerate(inputs) if position not in self.dirty]
         return tuple(
             returned_input(result) if any(result is one for one in same) else result
             for result in results
@@ -182,15 +189,15 @@ class Checkpointed:
         self.__name__ = f"checkpointed_{next(_numbers)}"
         self.run, self.given, self.options = run, tuple(given), options
 
-    def __call__(self, *tensors: torch.Tensor) -> Any:
+    def __call__(self, *inputs: Any) -> Any:
         def run(*given: torch.Tensor) -> Any:
-            everything = list(tensors)
+            everything = list(inputs)
             for position, tensor in zip(self.given, given, strict=True):
                 everything[position] = tensor
             return self.run(*everything)
 
         return checkpoint.checkpoint(
-            run, *(tensors[position] for position in self.given), **self.options
+            run, *(inputs[position] for position in self.given), **self.options
         )
 
     @property

@@ -11,16 +11,26 @@ import torch.fx
 
 from ...errors import RequirementError
 from ...events import Reporter
-from ..autograd.split_graph import CannotSplit, SubgraphSequence, make_subgraphs, separate_modes
+from ..autograd.split_graph import (
+    CannotSplit,
+    make_subgraphs,
+    memories_of,
+    separate_modes,
+    written_memories,
+)
+from ..autograd.subgraph_sequence import call_in_sequence
 from ..registry import Backend
 from .backward_hooks import is_set_up
 from .extracted_calls import HigherOrderCall
 from .generators import DrawFrom
+from .gradient_history import wants_gradients
 from .memory import is_strided
 from .mutations import is_written
 from .node_targets import name_of
 from .opaque_call import OpaqueNode
+from .size_checks import SizeChecks
 from .tensor_hooks import RegisterHook, RetainGrad
+from .value_sizes import has_value_sizes
 
 Build = Callable[[torch.fx.GraphModule, list[Any]], Callable[..., Any]]
 Choice = Callable[[torch.fx.Node], bool]
@@ -31,6 +41,8 @@ def compile_around(
 ) -> Callable[..., Any]:
     """Compiles with `build` the subgraphs before, between and after the nodes that the backend
     cannot compile."""
+    if has_value_sizes(gm):
+        build = or_captured(build, report)
     if backend.higher_order and not any(map(is_never_compiled, gm.graph.nodes)):
         try:
             return build(gm, examples)
@@ -43,13 +55,43 @@ def compile_around(
     return compile_between(gm, examples, stays_uncompiled, build)
 
 
+def or_captured(build: Build, report: Reporter) -> Build:
+    """Returns a `build` that leaves a graph as it is where the backend cannot compile it: some
+    decide by sizes that are only known while the graph runs."""
+
+    def build_or_leave(gm: torch.fx.GraphModule, examples: list[Any]) -> Callable[..., Any]:
+        try:
+            return build(gm, examples)
+        except RequirementError:
+            raise
+        except Exception as error:
+            report(f"runs as captured: sizes depend on values ({type(error).__name__})")
+            return gm.forward
+
+    return build_or_leave
+
+
+def write_apart(subgraphs: Sequence[Sequence[torch.fx.Node]]) -> bool:
+    """Whether memory that one of the subgraphs writes is used by another one."""
+    used = [memories_of(*group, *inputs_of(group)) for group in subgraphs]
+    return any(
+        not written_memories(group).isdisjoint(other)
+        for position, group in enumerate(subgraphs)
+        for other in (*used[:position], *used[position + 1 :])
+    )
+
+
+def inputs_of(nodes: Sequence[torch.fx.Node]) -> list[torch.fx.Node]:
+    return [other for node in nodes for other in node.all_input_nodes]
+
+
 def stays_uncompiled(node: torch.fx.Node) -> bool:
     return is_never_compiled(node) or is_higher_order(node)
 
 
 def is_never_compiled(node: torch.fx.Node) -> bool:
     """Whether no backend can compile a node."""
-    kinds = OpaqueNode | RegisterHook | RetainGrad | DrawFrom
+    kinds = OpaqueNode | RegisterHook | RetainGrad | DrawFrom | SizeChecks
     return is_set_up(node) or isinstance(node.target, kinds)
 
 
@@ -69,7 +111,10 @@ def compile_between(
         nodes, modes = separate_modes(
             node for node in gm.graph.nodes if node.op not in ("placeholder", "output")
         )
-        subgraphs, numbers = make_subgraphs(gm, list(runs(nodes, uncompiled)), results, modes)
+        groups = list(runs(nodes, uncompiled))
+        if has_value_sizes(gm) and wants_gradients(gm) and write_apart(groups):
+            raise CannotSplit  # a history that begins in one subgraph would be used in another
+        subgraphs, numbers = make_subgraphs(gm, groups, results, modes)
     except CannotSplit:
         return gm.forward
     for subgraph in subgraphs:
@@ -81,7 +126,7 @@ def compile_between(
         else build(subgraph.gm, subgraph.examples(examples))
         for subgraph in subgraphs
     ]
-    return SubgraphSequence(subgraphs, calls, numbers)
+    return call_in_sequence(subgraphs, calls, numbers)
 
 
 def runs(nodes: Sequence[torch.fx.Node], uncompiled: Choice) -> Iterator[list[torch.fx.Node]]:

@@ -29,6 +29,13 @@ from ..graph.passes.channels_last import to_channels_last
 from ..graph.passes.constants import take_out_constants
 from ..graph.passes.epilogues import join_epilogues
 from ..graph.passes.functional import fakes, functional, needs_wrappers
+from ..graph.uncompiled_nodes import compile_between
+from ..graph.value_sizes import (
+    Uncheckable,
+    gives_value_sizes,
+    has_value_sizes,
+    with_checked_sizes,
+)
 from ..graph.wrappers import has_wrappers
 from ..registry import register_backend
 from .bounds import require
@@ -161,25 +168,35 @@ def native(
             "of a Fourier transform has"
         )
         return gm.forward
+    if has_value_sizes(gm):
+        return compile_between(
+            gm,
+            example_inputs,
+            gives_value_sizes,
+            partial(
+                native,
+                mode=mode,
+                around=around,
+                report=report,
+                freezing=freezing,
+                layout_optimization=layout_optimization,
+            ),
+        )
     if "cuda" in usable_devices() and any(
         isinstance(fake, FakeTensor) and fake.device.type == "cuda" for fake in fakes(gm)
     ):
         gpu().prepare()
     reason = "numbers depend on values"
     try:
-        compiled = (
-            None
-            if has_unchecked_sizes(gm)
-            else compile_captured(
-                gm,
-                example_inputs,
-                CompileSettings(
-                    around, report, freezing, layout_optimization, mode.startswith("max-autotune")
-                ),
-            )
+        compiled = compile_captured(
+            gm,
+            example_inputs,
+            CompileSettings(
+                around, report, freezing, layout_optimization, mode.startswith("max-autotune")
+            ),
         )
-        if compiled is not None and not has_unchecked_sizes(gm):  # tracing may have added some
-            return compiled
+        return with_checked_sizes(gm, compiled)
+    except Uncheckable:
         reason = "sizes that depend on values have to agree"
     except SyntaxError:  # of random_'s overload "from"
         reason = "torch.fx cannot write them as Python"
@@ -188,13 +205,6 @@ def native(
             raise
     report(f"runs torch's operators: {reason}")
     return gm.forward
-
-
-def has_unchecked_sizes(gm: torch.fx.GraphModule) -> bool:
-    """Whether some size is only known while the graph runs and has to equal another one: torch's
-    operators check that, kernels do not."""
-    modes = {fake.fake_mode for fake in fakes(gm) if isinstance(fake, FakeTensor)}
-    return any(mode.shape_env and mode.shape_env.deferred_runtime_asserts for mode in modes)
 
 
 def is_transform_on_cpu(node: torch.fx.Node) -> bool:
@@ -500,8 +510,8 @@ def cpu_launches(
         bound = step if isinstance(step, Bound) else patterns.bind(step)
         if bound.alike not in once:
             once[bound.alike] = bound.names, *print_c(with_buffers(step), program.buffers, threads)
-        names, text, parameters = once[bound.alike]
-        printed[position] = text, parameters.on(dict(zip(names, bound.names, strict=True)))
+        buffers, text, parameters = once[bound.alike]
+        printed[position] = text, parameters.on(dict(zip(buffers, bound.names, strict=True)))
     texts = list(dict.fromkeys(text for text, _ in printed.values()))
     report.kernels = kernel_records(
         "c", ((text, kernels[position]) for position, (text, _) in printed.items()), "kernel_{}"

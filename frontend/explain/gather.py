@@ -26,6 +26,7 @@ from ...events import (
     Recorded,
     Skipped,
     Specialised,
+    Stored,
     TimeSpent,
     WrongGraph,
 )
@@ -111,6 +112,7 @@ def make_report(
             dict.fromkeys(event for event in events if isinstance(event, Specialised))
         ),
         notes=tuple(dict.fromkeys(event for event in events if isinstance(event, Note))),
+        stored=tuple(event for event in events if isinstance(event, Stored)),
         recordings=tuple(dict.fromkeys(event for event in events if isinstance(event, Recorded))),
         sources=parts(
             places,

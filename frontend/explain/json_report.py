@@ -39,6 +39,7 @@ def as_dict(report: ReportData) -> dict[str, Any]:
             pick(one, "function source number backend operator", line=one.where)
             for one in report.specialised
         ],
+        "stored": pick_each(report.stored, "function where taken text"),
         "sources": [
             pick(part, "file", lines=pick_each(part.lines, "number text captures breaks"))
             for part in report.sources

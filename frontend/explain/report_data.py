@@ -20,6 +20,7 @@ from ...events import (
     Recorded,
     Skipped,
     Specialised,
+    Stored,
     WrongGraph,
 )
 from .source import SourcePart, is_users
@@ -198,6 +199,7 @@ class ReportData:
     specialised: tuple[Specialised, ...] = ()  # numbers that vary and were relied on
     notes: tuple[Note, ...] = ()  # what backends tell of graphs
     recordings: tuple[Recorded, ...] = ()  # of CUDA graphs
+    stored: tuple[Stored, ...] = ()  # what became of entries on disk
     sources: tuple[SourcePart, ...] = ()
     timeline: tuple[TimelineSpan, ...] = ()
     seen: int = 0  # frames that were looked at

@@ -268,6 +268,8 @@ def other_lines(report: ReportData) -> Iterator[str]:
             yield f"the graph of {one.function} from {one.where}: {one.sentence}"
         for choice in capture.choices:
             yield f"the graph of {choice.function} from {choice.where} {choice.sentence}"
+    for found in report.stored:
+        yield f"{found.function} from {found.where}: {found.text}"
     remarks: tuple[Note | Recorded, ...] = (*report.notes, *report.recordings)
     for note in remarks:
         yield f"the graph of {note.function} from {note.where}: {note.text}"

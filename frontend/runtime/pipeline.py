@@ -21,7 +21,7 @@ from typing import Any
 
 from ...backends.compile_graph import GraphRequest, compile_graph
 from ...backends.graph.eager_fallback import PASSED_ON
-from ...collector import no_collections
+from ...collector import no_collections, no_full_collections
 from ...errors import GraphBreak, SkipFrame
 from ...guards.program import GuardProgram
 from ...options import Options
@@ -79,7 +79,7 @@ class Compilation:
         if inside_a_transform():
             program = program_of_surroundings()  # the transform may end before the frame does
             return EntryParts(program, None, bool(self.unit.frames))
-        with out_of_sight_of_saved_tensor_hooks():
+        with out_of_sight_of_saved_tensor_hooks(), no_full_collections():
             return self._compile()
 
     def _compile(self) -> EntryParts:
@@ -116,7 +116,7 @@ class Compilation:
                 forget_frames(restart, handled)
                 forget_frames(restart.reason, handled)
                 continue
-            misplaced = capture.trace.misplaced_effect()
+            misplaced = capture.trace.misplaced_effect() or capture.trace.expect_size_facts()
             if misplaced is not None:
                 stop = misplaced
                 capture.trace.release_objects()

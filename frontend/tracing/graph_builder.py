@@ -22,6 +22,7 @@ from ...backends.graph.memory import memory_of, plain_memory_at
 from ...backends.graph.mutations import is_written, may_write, written_nodes
 from ...backends.graph.node_targets import RECURRENT_OPERATORS
 from ...backends.graph.runtime_errors import may_draw, named_as_random
+from ...backends.graph.size_checks import NumberAt, SizeOf, itself
 from ...backends.graph.wrappers import inner_tensors, is_wrapper
 from ...errors import GraphBreak
 from ...guards.guard import Kind, TensorSpec
@@ -33,7 +34,7 @@ from ..values.containers.sequence import ListValue, Sequence, TupleValue
 from ..values.containers.slice import SliceValue
 from ..values.context import TraceContext
 from ..values.modes.mode_manager import MODE_SWITCHES
-from ..values.numpy.numpy_number import TYPED_BY_DATA, operand
+from ..values.numpy.numpy_number import TYPED_BY_DATA, VaryingScalar, operand
 from ..values.objects.class_value import ClassValue
 from ..values.tensor.dynamic_marks import Mark, marks_of
 from ..values.tensor.opaque_tensor import OpaqueTensor
@@ -45,6 +46,7 @@ from ..values.tensor.tensor_subclass import (
     call_unwrapped,
     dispatch_operation,
 )
+from ..values.tensor.traced_call import NoEffects
 from ..values.tensor.wrapper_subclass import WrapperTensor, is_captured_wrapper
 from .fake_tensors.fake_execution import CaptureFakeMode, lacks_dimension
 from .fake_tensors.fake_wrappers import wrap_fakes
@@ -56,6 +58,7 @@ from .fake_tensors.refused_writes import refuses_operation, writes_first_argumen
 from .fake_tensors.size_fixing import dispatcher_for
 from .fake_tensors.torch_log import without_torch_log
 from .interpreter.outcome import Restart
+from .sizes.value_origins import ValueOrigin
 
 if TYPE_CHECKING:
     from .trace import Trace
@@ -71,6 +74,12 @@ NO_SYMBOLS = nullcontext()
 VALUE_DEPENDS = (fake_tensor.DataDependentOutputException,)
 # By name, as its module takes half a second to load: a question about a number read from a tensor.
 SYMBOL_DEPENDS = "GuardOnDataDependentSymNode"
+DROPS_ONES = ("squeeze", "squeeze_")  # of which torch assumes that a size is not one
+READS = ("item", "tolist")  # methods that give Python's numbers
+
+
+class NeedsSymbols(Exception):  # noqa: N818 - it steers: run the operation again with symbols
+    """An operation depends on values, and the capture has no symbols so far."""
 
 
 @dataclass(frozen=True)
@@ -388,6 +397,8 @@ class GraphBuilder:
         if not self.tx.options.fullgraph and steps_through_a_length(target, fakes):
             what = f"a length that varies, in {_target_name(target)}"
             raise GraphBreak("unsupported-value", what)
+        if self.tx.symbols.exist and _target_name(target) in DROPS_ONES:
+            self.tx.symbols.shapes.require_known(fakes[0], fakes[1:] or [*fake_kwargs.values()])
         varying = self._varying_floats([*args, *kwargs.values()])
         with counted_writes(target, fakes):
             result = self._run(kind, target, fakes, fake_kwargs)
@@ -410,8 +421,65 @@ class GraphBuilder:
         if self.wrapper_memory and may_write(node):
             self._refuse_write_past_wrappers(node)
         if self.tx.symbols.exist:
-            self.tx.symbols.shapes.bind(node, result)
+            self.tx.symbols.shapes.bind(
+                node, result, partial(self._origin_of_values, target, args, result)
+            )
         return self._value(node, result)
+
+    def where_to_read(
+        self, number: SymbolicNumber
+    ) -> tuple[torch.fx.Node, Callable[[Any], int]] | None:
+        """A node from whose result the number can be read when the graph has run, and how; None
+        where the program has changed it meanwhile."""
+        if number.function is torch.Tensor.size:
+            tensor, dim = number.operands
+            assert isinstance(tensor, TensorValue)
+            size = tensor.fake.shape[dim.constant()]
+            same = isinstance(size, torch.SymInt) and size.node._expr == number.sym.node._expr
+            return (tensor.node, SizeOf(dim.constant())) if same else None
+        if number.node is None or number.source is not None:
+            return self.argument(number)[0], itself
+        read, index = number.node, None
+        if _target_name(read.target) == "getitem":
+            item: Any = read.args
+            read, index = item
+        of = read.args[0]
+        if _target_name(read.target) not in READS or not isinstance(of, torch.fx.Node):
+            return None
+        return None if is_written(of) else (of, NumberAt(index))
+
+    def _origin_of_values(self, target: Any, args: list[Value], result: Any) -> ValueOrigin:
+        """The origin of the numbers that an operation takes from values. Raises GraphBreak where it
+        is left to Python: on request, on other devices than the CPU, inside calls that become one
+        node, and where facts about its numbers were wrong before."""
+        tx, options, name = self.tx, self.tx.options, _target_name(target)
+        gives_numbers = not isinstance(result, torch.Tensor) and name in READS
+        frame = tx.frames[-1]
+        outside = tx.modes.position_outside_levels()
+        origin = ValueOrigin(
+            tx.frames.break_position() if outside is None else outside,
+            (id(frame.decoded.code), -frame.pc),
+            "data-dependent-value" if gives_numbers else "data-dependent-shape",
+            f"`.{name}()` of {args[0].describe()}" if gives_numbers else name,
+        )
+        wanted = (
+            options.capture_scalar_outputs
+            if gives_numbers
+            else options.capture_dynamic_output_shape_ops
+        )
+        on_cpu = all(
+            value.fake.device.type == "cpu"
+            for value in map(tx.look, args)
+            if isinstance(value, TensorValue)
+        )
+        if (
+            origin.instruction in tx.work.loops
+            or wanted is False
+            or (wanted is None and not on_cpu)
+            or isinstance(tx.effects, NoEffects)
+        ):
+            raise origin.break_before()
+        return origin
 
     def _refuse_write_past_wrappers(self, node: torch.fx.Node) -> None:
         """Breaks at a write into an inner tensor of a wrapper, which would be one into the wrapper,
@@ -449,7 +517,9 @@ class GraphBuilder:
         value = self.tx.look(value)
         if isinstance(value, Sequence):
             return any(map(self._holds_numpys, value.items))
-        return type(value) is Constant and type(value.object).__module__ == "numpy"
+        return isinstance(value, VaryingScalar) or (
+            type(value) is Constant and type(value.object).__module__ == "numpy"
+        )
 
     def _call_with_instances(
         self, kind: str, target: Any, args: list[Value], kwargs: dict[str, Value]
@@ -498,29 +568,29 @@ class GraphBuilder:
         value = self._by_fake[id(fake)] = TensorValue(node, fake)
         return value
 
-    def tensor_of(self, node: torch.fx.Node) -> TensorValue:
-        """The value of a node that is one tensor."""
-        value = self._by_fake.get(id(node.meta.get("example_value")))
-        if value is None:
-            raise GraphBreak(
-                "unsupported-value", f"the number {node.name}, which varies, in a subgraph"
-            )
-        return value
-
     def value_of(self, node: torch.fx.Node) -> Value:
         """The value of a node that is one tensor or one number."""
         example = node.meta.get("example_value")
         if isinstance(example, torch.SymInt | torch.SymFloat | torch.SymBool):
             return self.tx.symbols.shapes.number(example, node=node)
-        return self.tensor_of(node)
+        value = self._by_fake.get(id(example))
+        if value is None:
+            raise GraphBreak("unsupported-value", f"{node.name}, which is no tensor, in a subgraph")
+        return value
 
     def _run(self, kind: str, target: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
-        asking, start = (
-            self.tx.symbols.shapes.asking(target) if self.tx.symbols.exist else NO_SYMBOLS,
-            time.perf_counter(),
-        )
+        """Runs an operation on fake tensors; again, with symbols, if it has to depend on values."""
+        try:
+            return self._run_once(kind, target, args, kwargs)
+        except NeedsSymbols:
+            self.tx.symbols.load()
+            return self._run_once(kind, target, args, kwargs)
+
+    def _run_once(self, kind: str, target: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
+        exist, start = self.tx.symbols.exist, time.perf_counter()
+        asking = self.tx.symbols.shapes.asking(target) if exist else NO_SYMBOLS
         name = _target_name(target)
-        if self.tx.symbols.exist:
+        if exist:
             args, kwargs = with_known_floats(name, args, kwargs, self.tx.symbols.shapes.decide)
         refused = may_refuse_dtype(name, args, kwargs) or (
             writes_first_argument(target, args)
@@ -537,7 +607,7 @@ class GraphBuilder:
                     or lacks_dimension(target, args)
                 ):
                     raise GraphBreak("exception-leaves", f"RuntimeError of {name}")
-                if not self.tx.symbols.exist:
+                if not exist:
                     return apply(kind, target, args, kwargs)
                 try:
                     with dispatcher_for(target):
@@ -549,13 +619,18 @@ class GraphBuilder:
         except GraphBreak:
             raise
         except SHAPE_DEPENDS as error:
+            if not exist and self.tx.options.capture_dynamic_output_shape_ops is not False:
+                raise NeedsSymbols from None
             raise GraphBreak("data-dependent-shape", name) from error
         except VALUE_DEPENDS as error:
+            if not exist and self.tx.options.capture_scalar_outputs is not False:
+                raise NeedsSymbols from None
             raise GraphBreak("data-dependent-value", name) from error
         except RecursionError:
             raise  # raised by the interpretation, not by the operation
         except Exception as error:
             if type(error).__name__ == SYMBOL_DEPENDS:
+                self.tx.symbols.shapes.restart_at_origin(error)
                 raise GraphBreak("data-dependent-value", name) from error
             raise GraphBreak("fake-tensor", f"{name}: {type(error).__name__}: {error}") from error
         finally:
@@ -612,6 +687,8 @@ class GraphBuilder:
             return value.node, value.fake
         if isinstance(value, SymbolicNumber):
             return self.tx.symbols.shapes.node(value, self), value.sym
+        if isinstance(value, VaryingScalar):
+            return self.argument(value.number)
         if isinstance(value, Sequence):
             pairs = [self.argument(item) for item in value.items]
             make = list if value.cls is list else tuple

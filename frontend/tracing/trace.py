@@ -8,6 +8,7 @@ import types
 from torch.utils.hooks import RemovableHandle
 
 from ...backends.graph.backward_hooks import HookEntry, HookExit
+from ...backends.graph.size_checks import SizeChecks
 from ...errors import GraphBreak
 from ...guards.guard import Kind
 from ...guards.guard_log import GuardLog
@@ -21,6 +22,7 @@ from ..values.models import ensure_models
 from ..values.modes.mode_manager import TorchModes
 from ..values.random_state import RandomState
 from ..values.tensor.backward_hook import break_here
+from ..values.tensor.symbolic_number import SymbolicNumber
 from .effect_log import EffectLog
 from .fake_tensors.cuda_guard import settle
 from .fake_tensors.fake_execution import CaptureFakeMode, load_torch
@@ -89,6 +91,31 @@ class Trace:
         self.effects.release_objects()
         self.frames.release_objects()
         self.graph.release_objects()
+
+    def expect_size_facts(self) -> Restart | None:
+        """Expects what the capture took for granted of numbers known at run time: where that is
+        wrong, the frame starts over in eager. Returns a break where it could not."""
+        facts = self.symbols.shapes.facts_at_run_time() if self.symbols.exist else []
+        if not facts:
+            return None
+        origin = max((fact.origin for fact in facts), key=lambda origin: origin.position)
+        if any(item.is_mutated for item in self.graph.inputs):
+            return origin.restart()
+        numbers: dict[SymbolicNumber, int] = {}
+        checks = []
+        for fact in facts:
+            positions = [numbers.setdefault(one, len(numbers)) for one in fact.numbers]
+            checks.append((fact.function, tuple(positions)))
+        found = [self.graph.where_to_read(number) for number in numbers]
+        if None in found:
+            return origin.restart()
+        nodes, reads = zip(*filter(None, found), strict=True)
+        self.effects.expect(
+            self.graph.raw_call(SizeChecks(reads, checks), nodes),
+            origin.position,
+            origin.instruction,
+        )
+        return None
 
     def misplaced_effect(self) -> Restart | None:
         """The break to be made before an effect that cannot happen at the end of this capture; None

@@ -48,6 +48,7 @@ DTYPES = frozenset({
 SYMBOLIC = (torch.SymInt, torch.SymFloat, torch.SymBool)
 COPY = torch.ops.aten.copy_.default
 CHECK = "positions within"  # the origin of a step that is no operator
+MADE_UP = 7919  # no tensor has such a size by chance
 NOTHING = {"sum": 0, "prod": 1, "any": False}  # placeholders of inputs without values
 Body = Callable[[Sequence[Index]], Scalar]
 
@@ -447,11 +448,22 @@ def writes(target: Any) -> bool:
 
 
 def _order(number: Any) -> int:
-    """The number that a size or stride has in the call that is compiled for."""
-    known: int | None = number if isinstance(number, int) else number.node.hint
+    """The number that a size or stride has in the call that is compiled for; of one that depends on
+    values a large prime stands for each symbol."""
+    if isinstance(number, int):
+        return number
+    known: int | None = number.node.hint
     if known is None:
-        raise Unsupported("a size that depends on values")
+        expr = number.node.expr
+        known = int(expr.xreplace(dict.fromkeys(expr.free_symbols, sympy.Integer(MADE_UP))))
     return known
+
+
+def _is_one(size: Any) -> bool:
+    """Whether a size is one; that is guarded, but for one that depends on values, which is taken
+    not to be (graph/value_sizes.py checks what that relies on)."""
+    depends = isinstance(size, torch.SymInt) and size.node.hint is None
+    return not depends and size == 1
 
 
 def _fakes(value: Any) -> list[torch.Tensor]:
@@ -479,7 +491,7 @@ def _dense(tensor: torch.Tensor) -> bool:
     kept = [
         (_order(stride), _order(size))
         for size, stride in zip(tensor.shape, tensor.stride(), strict=True)
-        if size != 1
+        if not _is_one(size)
     ]
     expected = 1
     for stride, size in sorted(kept):

@@ -107,7 +107,7 @@ class Symbol:
         return ctypes.cast(getattr(loaded, self.name), ctypes.c_void_p).value or 0
 
 
-class Missing(Exception):
+class Missing(LookupError):
     """A compiled library is no longer among the artifacts."""
 
 

@@ -1,12 +1,14 @@
-"""Files of stored entries, one for each piece of code. Any number of processes may use the folder:
-a file is replaced as a whole, and a damaged or foreign one counts as missing."""
+"""Files of stored entries, one for each piece of code and key. Any number of processes may use the
+folder: a file is replaced as a whole, and a damaged or foreign one counts as missing."""
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import os
 import pickle
 import tempfile
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -14,9 +16,13 @@ from filelock import FileLock, Timeout
 
 from ....backends.native.toolchain.artifact_cache import cache_folder
 from ....backends.native.toolchain.trusted_files import PRIVATE_FILE, own_distrust
+from .key import Key
 
+KIND = "entries"  # the folder's name in config.cache_dir
 MAGIC = b"framejit entries 1\n"
-MOST_ENTRIES = 8  # of one piece of code; the newest stay
+DIGEST = 32  # bytes
+MOST_ENTRIES = 8  # of one file; the newest stay
+LIMIT = 1 << 30  # bytes of all files; the least recently used are deleted first
 PATIENCE_S = 1.0  # that a process waits for another one that writes
 
 
@@ -29,47 +35,88 @@ class StoredEntry:
     body: bytes
     identity: str
 
+    @property
+    def size(self) -> int:
+        return len(self.descriptions) + len(self.body)
 
-class EntryFiles:
-    """The files in config.cache_dir."""
 
-    def read(self, key: str) -> list[StoredEntry]:
+@dataclass(frozen=True)
+class EntryFile:
+    """A file's content: the parts of its key, and the entries, the newest first."""
+
+    parts: Mapping[str, str]
+    entries: tuple[StoredEntry, ...]
+
+    def encode(self) -> bytes:
+        entries = [(one.descriptions, one.body, one.identity) for one in self.entries]
+        data = pickle.dumps((dict(self.parts), entries))
+        return MAGIC + hashlib.sha256(data).digest() + data
+
+    @classmethod
+    def decode(cls, data: bytes) -> EntryFile | None:
+        """None for a damaged file."""
+        start = len(MAGIC) + DIGEST
+        if not data.startswith(MAGIC) or (
+            hashlib.sha256(data[start:]).digest() != data[len(MAGIC) : start]
+        ):
+            return None
+        parts, entries = pickle.loads(data[start:])
+        return cls(parts, tuple(StoredEntry(*one) for one in entries))
+
+
+class EntryFolder:
+    """The files in config.cache_dir. A file's name begins with the code's place, so that the files
+    of other versions of the same code are found."""
+
+    def read(self, key: Key) -> list[StoredEntry]:
         """The entries under a key, the newest first."""
-        path = self._path(key)
-        try:
-            if own_distrust(path):
-                return []
-            data = path.read_bytes()
-        except OSError:
-            return []
-        return decode(data)
+        found = read_file(self._path(key))
+        return list(found.entries) if found is not None else []
 
-    def add(self, key: str, entry: StoredEntry) -> None:
+    def add(self, key: Key, entry: StoredEntry) -> None:
         """Adds an entry, which replaces an older one with the same guards. Raises OSError where it
         cannot be written."""
         path = self._path(key)
         try:
             with FileLock(path.with_suffix(".lock"), timeout=PATIENCE_S):
                 others = [one for one in self.read(key) if one.identity != entry.identity]
-                replace_file(path, encode([entry, *others][:MOST_ENTRIES]))
+                kept = (entry, *others)[:MOST_ENTRIES]
+                replace_file(path, EntryFile(key.parts, kept).encode())
         except Timeout as error:
             raise OSError("another process is writing the same file") from error
+        trim(path.parent)
 
-    def _path(self, key: str) -> Path:
-        return cache_folder("entries") / key
+    def difference(self, key: Key) -> str:
+        """Why there is no file under a key where there is one of the same code: the parts of the
+        key that differ from the newest such file; "" without one."""
+        path = self._path(key)
+        others = sorted(
+            path.parent.glob(f"{key.place}-*.entry"), key=lambda one: one.stat().st_mtime
+        )
+        newest = read_file(others[-1]) if others else None
+        if newest is None:
+            return ""
+        return "; ".join(
+            f"{name}: {newest.parts.get(name)!r} then, {value!r} now"
+            for name, value in key.parts.items()
+            if newest.parts.get(name) != value
+        )
+
+    def _path(self, key: Key) -> Path:
+        return cache_folder(KIND) / f"{key.place}-{key.digest}.entry"
 
 
-def encode(entries: list[StoredEntry]) -> bytes:
-    data = pickle.dumps([(one.descriptions, one.body, one.identity) for one in entries])
-    return MAGIC + hashlib.sha256(data).digest() + data
-
-
-def decode(data: bytes) -> list[StoredEntry]:
-    """The entries of a file; none of a damaged one."""
-    checked, content = data[len(MAGIC) : len(MAGIC) + 32], data[len(MAGIC) + 32 :]
-    if not data.startswith(MAGIC) or hashlib.sha256(content).digest() != checked:
-        return []
-    return [StoredEntry(*parts) for parts in pickle.loads(content)]
+def read_file(path: Path) -> EntryFile | None:
+    """The content of a file that this user has written; None for any other."""
+    try:
+        if own_distrust(path):
+            return None
+        data = path.read_bytes()
+        with contextlib.suppress(OSError):
+            os.utime(path)
+    except OSError:
+        return None
+    return EntryFile.decode(data)
 
 
 def replace_file(path: Path, data: bytes) -> None:
@@ -80,5 +127,22 @@ def replace_file(path: Path, data: bytes) -> None:
         os.chmod(name, PRIVATE_FILE)
         os.replace(name, path)
     except BaseException:
-        os.unlink(name)
+        with contextlib.suppress(OSError):
+            os.unlink(name)
         raise
+
+
+def trim(folder: Path, limit: int = LIMIT) -> None:
+    """Deletes the least recently used files until the rest is within the limit."""
+    found = []
+    for path in folder.glob("*.entry"):
+        with contextlib.suppress(OSError):  # another process deleted it
+            stat = path.stat()
+            found.append((stat.st_mtime, stat.st_size, path))
+    total = sum(size for _, size, _ in found)
+    for _, size, path in sorted(found):
+        if total <= limit:
+            return
+        for one in (path, path.with_suffix(".lock")):
+            one.unlink(missing_ok=True)
+        total -= size

@@ -6,7 +6,7 @@ from __future__ import annotations
 import functools
 import hashlib
 import sys
-from dataclasses import fields
+from dataclasses import dataclass, fields
 from pathlib import Path
 
 import torch
@@ -24,15 +24,38 @@ PLACES = ("*.py", "frontend/**/*.py", "guards/**/*.py", "backends/**/*.py")
 IRRELEVANT = ("sinks", "probe", "strict", "compile_budget", "compile_share", "wait_for_compile")
 
 
-def key_parts(unit: CompileUnit, options: Options) -> dict[str, str]:
-    """The parts of the key by name."""
-    return {
-        "code": digest_of_code(unit.decoded.code),
-        "suspended frames": "; ".join(map(text_of_frame, unit.frames)),
-        "options": text_of_options(options),
-        "versions": versions(),
-        "machine": f"{processor()}, {torch.get_num_threads()} threads",
-    }
+@dataclass(frozen=True)
+class Key:
+    """place: a digest of where the code stands, for files of its other versions. parts: what must
+    agree, by name."""
+
+    place: str
+    parts: dict[str, str]
+
+    @property
+    def digest(self) -> str:
+        return short_digest(repr(sorted(self.parts.items())))
+
+
+def key_of(unit: CompileUnit, options: Options) -> Key:
+    """The key of the entries of a unit."""
+    code = unit.decoded.code
+    where = (code.co_filename, code.co_qualname, *(frame.point.index for frame in unit.frames))
+    return Key(
+        short_digest(repr(where)),
+        {
+            "function": f"{unit.name} ({unit.start})",
+            "code": digest_of_code(code),
+            "suspended frames": "; ".join(map(text_of_frame, unit.frames)),
+            "options": text_of_options(options),
+            "versions": versions(),
+            "machine": f"{processor()}, {torch.get_num_threads()} threads",
+        },
+    )
+
+
+def short_digest(text: str) -> str:
+    return hashlib.sha256(text.encode(errors="surrogatepass")).hexdigest()[:32]
 
 
 def text_of_frame(frame: SuspendedFrame) -> str:
@@ -41,10 +64,6 @@ def text_of_frame(frame: SuspendedFrame) -> str:
     between = [f"{content_of(one.function)} {one.n}" for one in frame.through]
     where = f"{point.index} {point.stack} {sorted(point.bound)} {point.awaits}"
     return f"{digest_of_code(frame.decoded.code)} {where} {between} {frame.completion.takes}"
-
-
-def key_of_parts(parts: dict[str, str]) -> str:
-    return hashlib.sha256(repr(sorted(parts.items())).encode()).hexdigest()
 
 
 def text_of_options(options: Options) -> str:
@@ -57,13 +76,13 @@ def text_of_options(options: Options) -> str:
 
 @functools.cache
 def versions() -> str:
-    return f"Python {sys.version}, torch {torch.__version__}, framejit {version_of_framejit()}"
+    return f"Python {sys.version}, torch {torch.__version__}, framejit {digest_of_framejit()}"
 
 
-def version_of_framejit() -> str:
+def digest_of_framejit() -> str:
     """A digest of framejit's own files: names, sizes and times."""
     digest = hashlib.sha256()
     for path in sorted(path for place in PLACES for path in PACKAGE.glob(place)):
         found = path.stat()
         digest.update(f"{path} {found.st_size} {found.st_mtime_ns}\n".encode())
-    return digest.hexdigest()
+    return digest.hexdigest()[:12]

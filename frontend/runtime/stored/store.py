@@ -15,19 +15,18 @@ from ....guards.program import GuardProgram
 from ....guards.source import Source, TypeOf
 from ....options import Options
 from .._hook import Entry
-from ..compile_unit import CompileUnit
 from ..entry_parts import EntryParts
 from ..sites import HandleSites
 from ..unserved_call import UnservedCall
 from .entry_pickle import EntryPickler, EntryUnpickler
-from .files import EntryFiles, StoredEntry
-from .key import BACKENDS, key_of_parts, key_parts
+from .files import EntryFolder, StoredEntry
+from .key import BACKENDS, key_of
 from .world import NotFound, NotStorable
 
 # what goes wrong when an entry is taken apart or put together: it is not stored, or not used
 FAILURES = (
     NotStorable, NotFound, pickle.PickleError, OSError, AttributeError, TypeError, ValueError,
-    ImportError, KeyError, RuntimeError,
+    ImportError, LookupError, RuntimeError,
 )  # fmt: skip
 
 
@@ -44,51 +43,52 @@ class EntryStore:
 
     def __init__(self, options: Options, sites: HandleSites, send: Sink) -> None:
         self.options, self.sites, self.send = options, sites, send
-        self.files = EntryFiles()
+        self.folder = EntryFolder()
         self._known: dict[str, list[StoredEntry]] = {}
-
-    # writing
 
     def save(self, call: UnservedCall, parts: EntryParts, chosen: Chosen | None) -> None:
         """Writes an entry that was made for a call. chosen: what its graph runs on, if that was
         measured."""
-        unit = call.unit
         try:
             stored = take_apart(parts, chosen, self._own_objects(call))
-            self.files.add(self._key(unit), stored)
+            self.folder.add(key_of(call.unit, self.options), stored)
         except FAILURES as error:
-            self.send(Stored(unit.name, unit.where, False, f"not stored: {error}"))
+            self._tell(call, f"not stored on disk: {error}")
         else:
-            size = len(stored.body) + len(stored.descriptions)
-            self.send(Stored(unit.name, unit.where, False, f"stored, {size} bytes"))
-
-    # reading
+            self._tell(call, f"stored on disk, {stored.size} bytes")
 
     def find(self, call: UnservedCall) -> FoundEntry | None:
-        """An entry of an earlier process that serves a call; None if there is none."""
-        unit = call.unit
-        key = self._key(unit)
-        if key not in self._known:
-            self._known[key] = self.files.read(key)
-        for stored in list(self._known[key]):
+        """An entry of an earlier process that serves a call; None if there is none. Each is used
+        once: what is dropped later is compiled again."""
+        entries = self._entries(call)
+        for stored in list(entries):
             try:
                 with no_collections():
                     found = put_together(stored, call, self._own_objects(call))
             except FAILURES as error:
-                self.send(Stored(unit.name, unit.where, False, f"a stored entry differs: {error}"))
+                self._tell(call, f"an entry on disk is not used: {error}")
                 continue
-            entry = found.entry
-            failed = entry.program.first_failure(call.slots, call.function)
+            failed = found.entry.program.first_failure(call.slots, call.function)
             if failed < 0:
-                self._known[key].remove(stored)
-                self.send(Stored(unit.name, unit.where, True, "taken from disk"))
+                entries.remove(stored)
+                self._tell(call, "taken from disk", taken=True)
                 return found
-            failure = entry.data.failure(failed, call.frame)
-            self.send(Stored(unit.name, unit.where, False, f"a stored entry differs: {failure}"))
+            failure = found.entry.data.failure(failed, call.frame)
+            self._tell(call, f"an entry on disk is not used: {failure}")
         return None
 
-    def _key(self, unit: CompileUnit) -> str:
-        return key_of_parts(key_parts(unit, self.options))
+    def _entries(self, call: UnservedCall) -> list[StoredEntry]:
+        """What was on disk for the code of a call when it was first asked for."""
+        key = key_of(call.unit, self.options)
+        if key.digest not in self._known:
+            self._known[key.digest] = self.folder.read(key)
+            difference = "" if self._known[key.digest] else self.folder.difference(key)
+            if difference:
+                self._tell(call, f"entries on disk are of another key: {difference}")
+        return self._known[key.digest]
+
+    def _tell(self, call: UnservedCall, text: str, taken: bool = False) -> None:
+        self.send(Stored(call.unit.name, call.unit.start, taken, text))
 
     def _own_objects(self, call: UnservedCall) -> dict[str, Any]:
         """What an entry holds of its own handle, by name."""

@@ -30,9 +30,12 @@ from torch._ops import HigherOrderOperator
 from torch._prims_common import suggest_memory_format
 from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
 
+from .fake_results import cached_results
+
 # of a c10::StorageImpl that are compared; it has more than that in each supported torch
 STORAGE_BYTES = 96
 ATEN = torch.ops.aten
+DEVICE = torch.ops.prim.device.default
 # Operators for which torch has no meta kernel, and whose result has the sizes of their first
 # argument.
 LIKE_ITS_FIRST = frozenset({ATEN._sample_dirichlet.default, ATEN._dirichlet_grad.default})
@@ -87,13 +90,25 @@ class CaptureFakeMode(FakeTensorMode):
         with without_gradient_warning():
             return seal(super().from_tensor(tensor, **named))
 
+    @classmethod
+    def _should_skip_dynamo(cls) -> bool:
+        """Whether torch wraps __torch_dispatch__ to keep TorchDynamo out of it: the hook is off in
+        a capture, and the wrapper imports TorchDynamo and takes longer than a cached result."""
+        return False
+
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        if func is DEVICE:
+            return args[0].fake_device
         if isinstance(func, HigherOrderOperator) and func not in registered_hop_fake_fns:
             with shape_environment(self):
                 return func.python_key_table[FakeTensorMode](self, *args, **(kwargs or {}))
-        return super().__torch_dispatch__(func, types, args, kwargs)
+        return self.dispatch(func, types, args, kwargs)
 
     def dispatch(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        named = kwargs or {}
+        return cached_results(self, func, args, named, lambda: self._run(func, types, args, named))
+
+    def _run(self, func: Any, types: Any, args: Any, kwargs: Any) -> Any:
         asked = func
         if func in LIKE_ITS_FIRST:
             func, args, kwargs = ATEN.empty_like.default, args[:1], {}

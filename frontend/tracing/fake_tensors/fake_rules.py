@@ -1,17 +1,17 @@
 """Fake results by rule, for operators on contiguous operands whose sizes are written alike, so that
 no question about a size has to be decided.
 
-torch's fake operators reason about every symbol, a millisecond or more an operator, mostly to find
-that a contiguous tensor times a number is contiguous. Where a rule here does not apply, torch's
-operator runs.
+torch's fake operators take a millisecond or more each: with symbols they reason about every one of
+them, and without they run decompositions written in Python, mostly to find that a contiguous tensor
+times a number is contiguous. Where a rule here does not apply, torch's operator runs.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
-import sympy
 import torch
 from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode, in_kernel_invocation_manager
 
@@ -53,11 +53,15 @@ class FakeRules:
             del self.mode.dispatch  # the class's own again
 
     def _dispatch(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        found = RULES.get(func)
-        made = found(self, *args, **kwargs or {}) if found is not None else None
+        made = self.results(func, args, kwargs or {})
         return (
             type(self.mode).dispatch(self.mode, func, types, args, kwargs) if made is None else made
         )
+
+    def results(self, func: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
+        """The results of an operator by its rule; None where torch's operator has to run."""
+        found = RULES.get(func)
+        return found(self, *args, **kwargs) if found is not None else None
 
     def is_known(self, *tensors: Any) -> bool:
         """Whether these are fake tensors of one dtype on one device, each contiguous as its sizes
@@ -92,10 +96,14 @@ class FakeRules:
     def make(
         self, like: FakeTensor, sizes: Sequence[Size], dtype: torch.dtype | None = None
     ) -> FakeTensor:
-        """A new contiguous tensor. The size of its storage is left open, since it would have to be
-        calculated."""
-        empty = torch.empty(0, dtype=dtype or like.dtype, device="meta")
+        """A new contiguous tensor. With symbols the size of its storage is left open: it would
+        have to be calculated."""
         strides = like.stride() if sizes is like.shape else strides_of(sizes)
+        kind, symbolic = dtype or like.dtype, not all(type(size) is int for size in sizes)
+        if not symbolic:
+            meta = torch.empty_strided(sizes, strides, dtype=kind, device="meta")
+            return FakeTensor(self.mode, meta, like.fake_device)
+        empty = torch.empty(0, dtype=kind, device="meta")
         return FakeTensor(self.mode, torch.as_strided(empty, sizes, strides), like.fake_device)
 
     def share(
@@ -109,13 +117,14 @@ class FakeRules:
 
 
 def size_text(size: Size) -> Any:
-    """A text that is the same for two sizes only if they are equal whatever the symbols are."""
-    return size.node.expr if isinstance(size, torch.SymInt) else sympy.Integer(size)
+    """What is the same for two sizes only if they are equal whatever the symbols are."""
+    return size.node.expr if isinstance(size, torch.SymInt) else size
 
 
 def strides_of(sizes: Sequence[Size]) -> list[Size]:
     strides: list[Size] = [1]
     for size in reversed(sizes[1:]):
+        size = max(size, 1) if isinstance(size, int) else size
         strides.append(
             size if isinstance(strides[-1], int) and strides[-1] == 1 else size * strides[-1]
         )
@@ -355,10 +364,10 @@ def view(fakes: FakeRules, x: Any, sizes: Any) -> Any:
         list(sizes),
         [at for at, size in enumerate(sizes) if isinstance(size, int) and size < 0],
     )
-    whole = sympy.prod(map(size_text, x.shape))
-    rest = sympy.prod(size_text(size) for at, size in enumerate(sizes) if at not in open_at)
+    whole = math.prod(map(size_text, x.shape))
+    rest = math.prod(size_text(size) for at, size in enumerate(sizes) if at not in open_at)
     if open_at and (
-        len(open_at) > 1 or rest == 0 or (size := size_of(whole / rest, x.shape)) is None
+        len(open_at) > 1 or rest == 0 or (size := size_of(whole, rest, x.shape)) is None
     ):
         return None
     if open_at:
@@ -368,8 +377,11 @@ def view(fakes: FakeRules, x: Any, sizes: Any) -> Any:
     return fakes.share(x, sizes, strides_of(sizes))
 
 
-def size_of(wanted: sympy.Expr, sizes: Sequence[Size]) -> Size | None:
-    """The size that is written so: a number, or one of these symbols."""
+def size_of(whole: Any, rest: Any, sizes: Sequence[Size]) -> Size | None:
+    """The size that is a quotient of two expressions: a number, or one of these symbols."""
+    if isinstance(whole, int) and isinstance(rest, int):
+        return None if whole % rest else whole // rest
+    wanted = whole / rest
     if wanted.is_Integer:
         return int(wanted)
     return next((size for size in sizes if size_text(size) == wanted), None)

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import functools
 import types
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 from typing import Any
@@ -19,6 +19,7 @@ import sympy
 import torch
 import torch._guards
 import torch.fx
+import torch.utils._pytree as pytree
 from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.fx.experimental import _config
 from torch.fx.experimental.symbolic_shapes import (
@@ -51,6 +52,7 @@ from ..fake_tensors.fake_rules import FakeRules
 from ..fake_tensors.size_oblivious import is_size_oblivious
 from .number_nodes import NodeRecorder, NumberGraph, RecordedNumber
 from .shape_guards import GuardOrigin, RecordedGuards, backend_as_origin
+from .value_origins import ValueOrigin, ValueOrigins
 
 
 class GuardPrinter(PythonPrinter):
@@ -112,6 +114,16 @@ class SpecialisedNumber:
     operator: str = ""  # at which a backend needed it, "" if the program did
 
 
+@dataclass(frozen=True)
+class FactAtRunTime:
+    """A relation of numbers, to be checked by each call. origin: the last operation that gave one
+    of them."""
+
+    function: Callable[..., bool]
+    numbers: tuple[SymbolicNumber, ...]
+    origin: ValueOrigin
+
+
 class Symbols(ShapeEnv):
     """A ShapeEnv whose storage offsets may be zero: torch makes the symbols of tensors greater than
     zero."""
@@ -131,8 +143,8 @@ class Shapes:
         self.env = Symbols(
             specialize_zero_one=False,
             duck_shape=options.dynamic is True,
-            allow_scalar_outputs=options.capture_scalar_outputs,
-            allow_dynamic_output_shape_ops=options.capture_dynamic_output_shape_ops,
+            allow_scalar_outputs=options.capture_scalar_outputs is not False,
+            allow_dynamic_output_shape_ops=options.capture_dynamic_output_shape_ops is not False,
         )
         self.asked_for = self.env.guards = RecordedGuards(lambda: GuardOrigin(where()))
         mode.shape_env = self.env
@@ -142,6 +154,7 @@ class Shapes:
         self.where = where
         # by the program, when the backend began
         self.relied_on_before: frozenset[sympy.Symbol] | None = None
+        self.origins = ValueOrigins()
         self.asked = 0  # times that torch has calculated or compared with symbols
         self.homes: dict[sympy.Symbol, SymbolicNumber] = {}  # where a symbol's number is found
         self.facts: list[SizeFact] = []
@@ -249,9 +262,13 @@ class Shapes:
             self.homes.setdefault(result.node.expr, value)
         return value
 
-    def bind(self, node: torch.fx.Node, result: Any) -> None:
+    def bind(
+        self, node: torch.fx.Node, result: Any, find_origin: Callable[[], ValueOrigin]
+    ) -> None:
         """Records the symbols for numbers known only at run time that a node creates, for those who
-        run the graph on fake tensors again."""
+        run the graph on fake tensors again, and where they come from."""
+        if not self.env.pending_fresh_unbacked_symbols:
+            return
         try:
             fresh = compute_unbacked_bindings(self.env, result)
         except PendingUnbackedSymbolNotFound:  # the operator made one and did not use it
@@ -259,6 +276,7 @@ class Shapes:
             return
         if fresh:
             node.meta["unbacked_bindings"] = fresh
+            self.origins.add(fresh, find_origin())
 
     @staticmethod
     def depends_on_values(fake: torch.Tensor) -> bool:
@@ -295,10 +313,28 @@ class Shapes:
         try:
             answer = function(sym)
         except GuardOnDataDependentSymNode as error:
+            self.restart_at_origin(error)
             raise GraphBreak(
                 "data-dependent-value", f"a number ({sym}) that depends on a tensor's values"
             ) from error
         return answer
+
+    def require_known(self, tensor: torch.Tensor, dims: Sequence[Any]) -> None:
+        """Starts over with a break where one of the sizes (of all, without `dims`) depends on
+        values."""
+        asked = {dim % max(tensor.dim(), 1) for dim in pytree.tree_leaves(dims)}
+        for dim, size in enumerate(tensor.shape):
+            if isinstance(size, torch.SymInt) and (dim in asked or not asked):
+                origin = self.origins.latest(size.node._expr)
+                if origin is not None:
+                    raise origin.restart()
+
+    def restart_at_origin(self, error: Exception) -> None:
+        """Starts over with a break at the operation that gave a number which torch has asked about
+        (a GuardOnDataDependentSymNode), if an operation before gave it."""
+        origin = self.origins.latest(error.cond)  # type: ignore[attr-defined]
+        if origin is not None:
+            raise origin.restart() from error
 
     def _is_ragged(self, sym: Symbol) -> bool:
         """Whether a number follows from the ragged size of a jagged tensor."""
@@ -372,6 +408,30 @@ class Shapes:
                     "data-dependent-value", f"a number ({symbol}) that depends on a tensor's values"
                 )
         return symbols
+
+    def facts_at_run_time(self) -> list[FactAtRunTime]:
+        """What torch took for granted of numbers that only the values of tensors tell."""
+        asserted = dict.fromkeys(
+            fact.expr for facts in self.env.deferred_runtime_asserts.values() for fact in facts
+        )
+        found = []
+        for expr in asserted:
+            origin = self.origins.latest(expr)
+            if origin is not None and all(map(self._is_measured, expr.free_symbols)):
+                symbols = sorted(expr.free_symbols, key=str)
+                function = compile_relation(PRINTER.doprint(expr), tuple(map(str, symbols)))
+                numbers = tuple(self.homes[symbol] for symbol in symbols)
+                found.append(FactAtRunTime(function, numbers, origin))
+        return found
+
+    def _is_measured(self, symbol: sympy.Basic) -> bool:
+        """Whether the graph has the number of a symbol; not where a break has removed the
+        operation that gave it."""
+        home = self.homes.get(symbol)
+        if home is None:
+            return False
+        nodes = [home.node, *(getattr(operand, "node", None) for operand in home.operands)]
+        return not any(node is not None and node._erased for node in nodes)
 
     # guards
 

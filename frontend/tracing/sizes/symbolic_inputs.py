@@ -35,8 +35,6 @@ class SymbolicInputs:
         self.numbers: dict[Source, Any] = {}
         self._inputs: dict[Source, Value] = {}
         self._shapes: Shapes | None = None
-        if options.capture_scalar_outputs or options.capture_dynamic_output_shape_ops:
-            self.load()  # operators ask for symbols from the first one on
 
     @property
     def exist(self) -> bool:

@@ -12,13 +12,14 @@ FILES = (
     "autograd", "builtins", "checkpoint", "class_checks", "collections", "contextlib", "copy",
     "dataclasses", "distributions", "factors", "foreach", "frame_calls", "framejit", "functools",
     "functorch", "higher_order", "inspect", "itertools", "logging", "masked", "math", "operator",
-    "optimizers", "overrides", "profiler", "random", "sys", "tensor_data", "text", "torch",
-    "typing", "warnings",
+    "optimizers", "overrides", "profiler", "random", "sys", "tensor_data", "tensor_numbers",
+    "text", "torch", "typing", "warnings",
 )  # fmt: skip
 # Of Python's language and library: framejit is wrong without them, whatever torch has.
 NEEDED = frozenset({
     "builtins", "class_checks", "collections", "contextlib", "copy", "dataclasses", "frame_calls",
-    "functools", "inspect", "itertools", "math", "operator", "sys", "text", "torch", "typing",
+    "functools", "inspect", "itertools", "math", "operator", "sys", "tensor_numbers", "text",
+    "torch", "typing",
 })  # fmt: skip
 
 

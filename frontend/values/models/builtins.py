@@ -34,6 +34,7 @@ from ..iterators.iterator import (
     ReversedItems,
     Zip,
 )
+from ..numpy.numpy_number import VaryingScalar
 from ..objects.class_value import ClassValue
 from ..objects.mro import lookup
 from ..objects.user_object import UserObject
@@ -42,6 +43,7 @@ from ..registry import method, model_of, models
 from ..tensor.symbolic_number import SymbolicNumber, calculate
 from ..tensor.tensor import TensorValue
 from .optimizers import extreme, is_in_step_with_numbers
+from .tensor_numbers import number_of
 
 # questions about objects
 
@@ -304,16 +306,17 @@ def builtin_min(
 def _number(cls: type, name: str) -> Callable[..., Value]:
     def convert(tx: TraceContext, *args: Value) -> Value:
         if args and isinstance(args[0], TensorValue):
-            raise GraphBreak("data-dependent-value", f"`{cls.__name__}()` of {args[0].describe()}")
+            return number_of(tx, cls, args[0])
         if args and isinstance(args[0], UserObject):
             found = args[0].special(tx, name)
             if found is not None:
                 return check_result_type(found.call(tx, [], {}), cls, name)
-        if len(args) == 1 and isinstance(args[0], SymbolicNumber):
+        if len(args) == 1 and isinstance(args[0], SymbolicNumber | VaryingScalar):
+            number = args[0].number if isinstance(args[0], VaryingScalar) else args[0]
             return (
-                (truncate(tx, args[0]) if cls is int else None)
-                or calculate(tx, cls, args[0])
-                or args[0]
+                (truncate(tx, number) if cls is int else None)
+                or calculate(tx, cls, number)
+                or number
             )
         return fold(tx, cls, list(args), {})
 

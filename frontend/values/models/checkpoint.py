@@ -41,7 +41,7 @@ def checkpoint_call(tx: TraceContext, function: Value, *args: Value, **kwargs: V
         return traced.value
     results = traced.results(tx, "a checkpointed function")
     subgraph = extract_subgraph(traced.nodes, (), [tensor.node for tensor in tensors_of(results)])
-    inputs: list[Value] = [tx.graph.tensor_of(node) for node in subgraph.inputs]
+    inputs: list[Value] = [tx.graph.value_of(node) for node in subgraph.inputs]
     tx.graph.rollback(start)
     given = {arg.node for arg in looked[: len(args)] if isinstance(arg, TensorValue)}
     saved = [position for position, node in enumerate(subgraph.inputs) if node in given]

@@ -86,15 +86,6 @@ def is_in_step_with_numbers(tx: TraceContext) -> bool:
     return tx.frames.line()[1] is STEP_WITH_NUMBERS.__code__
 
 
-@method(torch.Tensor, "item")
-def item(tx: TraceContext, self: TensorValue) -> Value:
-    if is_in_step_with_numbers(tx):
-        return self.method(tx, "double", [], {})
-    if tx.options.capture_scalar_outputs:
-        return tx.graph.call("call_method", "item", [self], {})
-    raise GraphBreak("data-dependent-value", f"`.item()` of {self.describe()}")
-
-
 def extreme(tx: TraceContext, op: str, first: Value, second: Value) -> Value:
     """max() or min() of two numbers, at least one from a tensor: the second where it is beyond the
     first."""

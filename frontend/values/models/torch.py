@@ -294,9 +294,8 @@ def _reads_value(name: str, text: str) -> None:
         raise GraphBreak("data-dependent-value", f"`{text}` of {self.describe()}")
 
 
-for _name in ("tolist", "numpy"):
-    _reads_value(_name, f".{_name}()")
-for _name in ("bool", "int", "float", "index"):
+_reads_value("numpy", ".numpy()")
+for _name in ("bool", "index"):
     _reads_value(f"__{_name}__", f"{_name}()")
 
 

@@ -1,5 +1,5 @@
-"""numpy's scalars, which are literals, and functions of literals that return numbers, which are
-folded. Arrays break."""
+"""numpy's scalars, which are literals unless they vary between calls, and functions of literals,
+which are folded. Arrays break."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import torch
 
 from ....errors import GraphBreak
 from ....guards.guard import Kind
-from ....guards.source import Source
+from ....guards.source import CalculatedNumber, Source
 from ..base import ObservedException, Value
 from ..constant import LITERAL_TYPES, Constant, fold
 from ..context import TraceContext
@@ -54,6 +54,44 @@ def operand(number: Any) -> Any:
         # a number to some, a truth value to others
         raise GraphBreak("unsupported-value", "a numpy.bool as an operand of a tensor")
     return number.item()
+
+
+def python_number(scalar: Any) -> Any:
+    """The int or float that equals a numpy scalar."""
+    return scalar.item()
+
+
+class VaryingScalar(Value):
+    """A numpy scalar that varies between calls. Tensor operations take the Python number that it
+    equals, which is a symbol; what makes another numpy scalar of it breaks."""
+
+    __slots__ = ("cls", "number")
+
+    def __init__(self, cls: type, number: Value, source: Source) -> None:
+        super().__init__(source)
+        self.cls, self.number = cls, number
+
+    def python_type(self) -> type:
+        return self.cls
+
+    def describe(self) -> str:
+        name = self.source.name if self.source is not None else "a number"
+        return f"'{name}', a {self.cls.__name__} that varies,"
+
+    def truth(self, tx: TraceContext) -> bool:
+        return self.number.truth(tx)
+
+    def attribute(self, tx: TraceContext, name: str) -> Value:
+        if name == "item":
+            return tx.make.bound_method(self, name)
+        return super().attribute(tx, name)
+
+    def method(
+        self, tx: TraceContext, name: str, args: list[Value], kwargs: dict[str, Value]
+    ) -> Value:
+        if name == "item" and not args and not kwargs:
+            return self.number
+        raise self.unsupported_use(f"method {name}")
 
 
 class NumpyFunction(BuiltinValue):
@@ -98,9 +136,11 @@ def wrap_numpys(tx: TraceContext, obj: Any, source: Source | None) -> Value:
     number = obj.item()
     if (
         source is not None
-        and isinstance(number, int | float)
+        and type(number) in (int, float)
         and tx.symbols.is_symbolic(source, number)
     ):
-        raise GraphBreak("unsupported-value", f"a {type(obj).__name__} that varies")
+        tx.guards.add(source, Kind.TYPE, type(obj))
+        path = CalculatedNumber(source, python_number)
+        return VaryingScalar(type(obj), tx.symbols.input(number, path), source)
     tx.guards.add(source, Kind.EQUALS, obj)
     return Constant(obj, source)

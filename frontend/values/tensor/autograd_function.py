@@ -355,7 +355,7 @@ def call_node(
     )
     arguments: list[Value] = [
         *tensors,
-        *(tx.graph.tensor_of(node) for node in front.inputs[len(tensors) :]),
+        *(tx.graph.value_of(node) for node in front.inputs[len(tensors) :]),
     ]
     tx.graph.rollback(start)
     return tx.graph.call("call_function", target, arguments, {}).unpack(tx)

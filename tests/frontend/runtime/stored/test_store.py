@@ -237,3 +237,10 @@ def test_nothing_is_written_unless_asked_for(cache_dir):
     with config.patch(store=False):
         results(Handle(plain, "eager").run)
     assert not (cache_dir / "entries").exists()
+
+
+@pytest.mark.parametrize("asked, stored", [(True, True), (False, False)])
+def test_the_option_of_one_handle(cache_dir, asked, stored):
+    with config.patch(store=not asked):
+        results(Handle(plain, "eager", options={"store": asked}).run)
+    assert (cache_dir / "entries").exists() == stored

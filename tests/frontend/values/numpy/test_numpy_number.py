@@ -112,6 +112,103 @@ def test_another_number_is_another_entry():
         )
 
 
+class Schedule:
+    step, rate = 0, 0.0
+
+
+def schedule(x, state):
+    state.step += 1
+    state.rate = 0.1 * np.sqrt(state.step)
+    return x * state.rate
+
+
+# of a tensor and a number that is another in each call: programs, captures and breaks
+VARYING = {
+    "operand": (lambda x, v: (x * v, v / x, x.clamp(max=v), v), 2, 0),
+    "half precision": (lambda x, v: x.half() * v, 2, 0),
+    "ints": (lambda x, v: x.to(torch.int64) * v, 2, 0),
+    "class": (lambda x, v: (x * v, isinstance(v, np.floating), type(v).__name__), 2, 0),
+    "None or not": (lambda x, v: x if v is None else x * v, 2, 0),
+    "truth": (lambda x, v: x * v if v else x, 2, 0),
+    "float": (lambda x, v: (x * float(v), float(v)), 2, 0),
+    "int": (lambda x, v: (x * int(v), int(v)), 2, 0),
+    "item": (lambda x, v: (x * v.item(), v.item()), 2, 0),
+    "in a list": (lambda x, v: [x, v], 2, 0),
+    "arithmetic": (lambda x, v: (x * (v * 2), v + 1), None, None),
+    "comparison": (lambda x, v: x * 2 if v > 3 else x, None, None),
+    "text": (lambda x, v: (x * v, f"{v:.2f}", str(v)), None, None),
+    "data": (lambda x, v: (torch.tensor(v), torch.full((2,), v), x * 2), None, None),
+    "a list of data": (lambda x, v: torch.tensor([v, 1.0]) + x, None, None),
+    "identity": (lambda x, v: (x * v, [v][0] is v), 2, 0),
+}  # fmt: skip
+
+
+def described(found):
+    if isinstance(found, tuple | list):
+        return tuple(map(described, found))
+    if isinstance(found, torch.Tensor):
+        return found.dtype, found.tolist()
+    return type(found), repr(found)
+
+
+@pytest.mark.parametrize("cls", [np.float64, np.float32, np.float16, np.int64, np.int32])
+@pytest.mark.parametrize("program, captures, breaks", VARYING.values(), ids=VARYING)
+def test_a_scalar_that_varies(program, captures, breaks, cls):
+    compiled, x = strict_compile(program), vec(2)
+    for step in range(8):
+        number = cls(step + 1.5)
+        assert described(compiled(x, number)) == described(program(x, number))
+    if captures is not None:
+        report = compiled.framejit.explain()
+        assert (len(report.captures), len(report.breaks)) == (captures, breaks)
+
+
+@pytest.mark.parametrize(
+    "special", [np.float64("nan"), np.float64("inf"), np.float64(-0.0), np.float64(0.0), 2.5, None]
+)
+def test_what_is_no_such_scalar_after_all(special):
+    def program(x, v):
+        return (x, v) if v is None else (x / v, v)
+
+    compiled, x = strict_compile(program), vec(2)
+    for number in (np.float64(1.5), np.float64(2.5), np.float64(3.5), special, np.float64(4.5)):
+        assert repr(compiled(x, number)) == repr(program(x, number))
+
+
+def test_gradients_through_a_scalar_that_varies():
+    compiled = strict_compile(lambda x, v: (x * v).sin().sum())
+    for step in range(4):
+        x, other = vec(2).requires_grad_(), vec(2).requires_grad_()
+        compiled(x, np.float32(step + 0.5)).backward()
+        (other * np.float32(step + 0.5)).sin().sum().backward()
+        assert torch.equal(x.grad, other.grad)
+
+
+@pytest.mark.parametrize(
+    "program, number",
+    [
+        (lambda x, v: x * np.log(v), 0.5),
+        (lambda x, v: x / np.sqrt(v), 2),
+        (lambda x, v: x.expand(2, 2) * np.exp(-v), 0.5),
+    ],
+)
+def test_functions_of_a_number_that_varies(program, number):
+    """The function is Python's; what follows is compiled at most twice."""
+    compiled, x = strict_compile(program), vec(2)
+    for step in range(8):
+        assert torch.equal(compiled(x, number + step), program(x, number + step))
+    assert len(compiled.framejit.explain().captures) == 4
+
+
+def test_a_schedule_kept_in_an_object():
+    compiled, x = strict_compile(schedule), vec(2)
+    one, other = Schedule(), Schedule()
+    for _ in range(10):
+        assert torch.equal(compiled(x, one), schedule(x, other))
+        assert (type(one.rate), one.rate) == (type(other.rate), other.rate)
+    assert len(compiled.framejit.explain().captures) <= 8  # 10 calls; 12 before
+
+
 def truth_as_number(x, flag):
     return x * flag + 1, x + (2 if flag else 3)
 

@@ -1,5 +1,5 @@
-"""torch.autograd.Function inside torch.func transforms: one node of the graph, where its Python
-does nothing but calculate."""
+"""torch.autograd.Function inside torch.func transforms, and with sizes and numbers that vary: one
+node of the graph, where its Python does nothing but calculate."""
 
 from __future__ import annotations
 
@@ -7,8 +7,9 @@ import framejit
 import pytest
 import torch
 from torch.func import grad, jacrev, vjp, vmap
+from torch.utils.checkpoint import checkpoint
 
-from ...semantics.harness import check, vec
+from ...semantics.harness import check, strict_compile, vec
 
 SCALE = 3.0
 LOG: list[str] = []
@@ -335,3 +336,132 @@ def test_transforms_of_modules_are_captured(program, backend):
     for _ in range(2):
         torch.testing.assert_close(handle(x), program(x))
     assert handle.framejit.explain().ops > 5
+
+
+class Scale(torch.autograd.Function):
+    """Its gradient is not what the forward pass says."""
+
+    @staticmethod
+    def forward(ctx, x, s):
+        ctx.s = s
+        return x * s
+
+    @staticmethod
+    def backward(ctx, g):
+        return g * ctx.s * SCALE, None
+
+
+class Mean(torch.autograd.Function):
+    """A size, and numbers calculated from it, in both passes."""
+
+    @staticmethod
+    def forward(ctx, x):
+        ctx.count, ctx.half = x.shape[0], x.shape[0] * 0.5
+        ctx.save_for_backward(x)
+        return x.sin().sum(0) / ctx.count
+
+    @staticmethod
+    def backward(ctx, g):
+        (x,) = ctx.saved_tensors
+        return (g / ctx.count * ctx.half).expand(x.shape[0], *g.shape) * x.cos()
+
+
+class Both(torch.autograd.Function):
+    """Numbers beside two tensors, one result without a gradient."""
+
+    @staticmethod
+    def forward(ctx, x, y, alpha, power):
+        ctx.save_for_backward(x, y)
+        ctx.alpha, ctx.power = alpha, power
+        least = (x * alpha).argmin(-1)
+        ctx.mark_non_differentiable(least)
+        return x * alpha + y * (power + 1), least
+
+    @staticmethod
+    def backward(ctx, g, _):
+        x, y = ctx.saved_tensors
+        return g * ctx.alpha * y, g * (ctx.power + 1) * x, None, None
+
+
+class Rows(torch.autograd.Function):
+    @staticmethod
+    def forward(x, n):
+        return x[:n] * 2
+
+    @staticmethod
+    def setup_context(ctx, inputs, output):
+        x, ctx.n = inputs
+        ctx.shape = x.shape
+
+    @staticmethod
+    def backward(ctx, g):
+        return torch.cat([g * 3, g.new_zeros(ctx.shape[0] - ctx.n, *ctx.shape[1:])]), None
+
+
+def made(size, *numbers):
+    return vec(size, 3, grad=True), *numbers
+
+
+VARYING = {
+    "a float": (lambda x, s: Scale.apply(x, s), [made(4, 0.5 + i) for i in range(6)]),
+    "an int": (lambda x, s: Scale.apply(x, s), [made(4, 2 + i) for i in range(6)]),
+    "a calculated float": (lambda x, s: Scale.apply(x, s * 2 + 1), [made(4, 0.5 + i) for i in range(6)]),
+    "sizes": (lambda x: Mean.apply(x), [made(3 + i) for i in range(6)]),
+    "sizes of an intermediate": (lambda x: Mean.apply(x * 2).sin(), [made(3 + i) for i in range(6)]),
+    "a size as an argument": (lambda x: Scale.apply(x, x.shape[0]), [made(3 + i) for i in range(6)]),
+    "several": (lambda x, a, p: Both.apply(x, x.sin(), a, p)[0], [made(3 + i, 0.5 + i, i + 2) for i in range(6)]),
+    "a slice": (lambda x, n: Rows.apply(x, n), [made(9 + i, 2 + i) for i in range(6)]),
+    "twice": (lambda x, s: Scale.apply(Scale.apply(x, s), s + 1), [made(3 + i, 0.5 + i) for i in range(6)]),
+    "a checkpoint": (
+        lambda x, s: checkpoint(lambda y: (y * s).sin() / y.shape[0], x, use_reentrant=False),
+        [made(3 + i, 0.5 + i) for i in range(6)],
+    ),
+    "a checkpoint around one": (
+        lambda x, s: checkpoint(lambda y: Scale.apply(y, s).sin(), x, use_reentrant=False),
+        [made(3 + i, 0.5 + i) for i in range(6)],
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("backend", ["eager", "aot_eager", "native"])
+@pytest.mark.parametrize("program, calls", VARYING.values(), ids=VARYING)
+def test_numbers_that_vary(program, calls, backend):
+    """At most two compiles, in one graph."""
+    compiled = strict_compile(program, backend=backend)
+    for x, *numbers in calls:
+        expected, found = program(x, *numbers), compiled(x, *numbers)
+        torch.testing.assert_close(found, expected)
+        assert found.requires_grad
+        weights = vec(*expected.shape)
+        (wanted,) = torch.autograd.grad((expected * weights).sum(), x)
+        (gradient,) = torch.autograd.grad((found * weights).sum(), x)
+        torch.testing.assert_close(gradient, wanted)
+        with torch.no_grad():
+            torch.testing.assert_close(compiled(x, *numbers), program(x, *numbers))
+    report = compiled.framejit.explain()
+    assert len(report.breaks) == 0
+    assert len(report.captures) <= 4  # two with gradients, two without
+
+
+def test_a_number_that_varies_and_the_gradient_of_the_gradient():
+    compiled = strict_compile(lambda x, s: Scale.apply(x.sin(), s), backend="eager")
+    for step in range(4):
+        found = []
+        for function in (lambda x, s: Scale.apply(x.sin(), s), compiled):
+            x = vec(3, grad=True)
+            (first,) = torch.autograd.grad(function(x, step + 0.5).sum(), x, create_graph=True)
+            found.append(torch.autograd.grad(first.square().sum(), x)[0])
+        assert torch.equal(*found)
+
+
+def test_a_result_that_has_no_gradient_beside_numbers_that_vary():
+    def program(x, a):
+        return Both.apply(x, x.sin(), a, 2)
+
+    compiled = strict_compile(program)
+    for step in range(4):
+        x = vec(3, 4, grad=True)
+        expected, found = program(x, step + 0.5), compiled(x, step + 0.5)
+        assert all(map(torch.equal, found, expected))
+        assert [one.requires_grad for one in found] == [True, False]
+    assert compiled.framejit.explain().breaks == ()

@@ -1,0 +1,283 @@
+"""Results of operators on fake tensors, cached for the whole process.
+
+The key is the operator, the metadata of its tensors, and its other arguments. Equal layers of a
+model, and later captures, then cost a lookup and the creation of the results. torch's own cache
+sits beneath; its keys take ten times as long to make.
+
+Only operators of torch's on tensors of static sizes are cached, and only where what the cache makes
+is exactly what the operator returned: new tensors, views of one operand, or operands themselves.
+
+An operator that is not in the cache yet is calculated by rule (fake_rules.py), or by torch's C++ if
+it is a view. Else torch's mode runs it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+import torch
+from torch._ops import OpOverload
+from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode, in_kernel_invocation_manager
+from torch.utils import _pytree as pytree
+
+from .fake_rules import FakeRules
+
+aten = torch.ops.aten
+MOST_RESULTS = 20_000
+NAMESPACES = ("aten", "prims")
+VARIABLE = frozenset({  # what they return depends on data, or they change metadata
+    torch.Tag.data_dependent_output, torch.Tag.dynamic_output_shape, torch.Tag.inplace_view,
+})  # fmt: skip
+LITERALS = frozenset({
+    bool, int, float, complex, str, type(None), torch.dtype, torch.device, torch.layout,
+    torch.memory_format,
+})  # fmt: skip
+
+# Views that torch's mode makes by decompositions in Python; their C++ takes a hundredth of the time
+# and is the same for all devices.
+VIEWS = frozenset({
+    aten.alias.default, aten.detach.default, aten.diagonal.default, aten.expand.default,
+    aten.permute.default, aten.select.int, aten.slice.Tensor, aten.split.Tensor,
+    aten.split_with_sizes.default, aten.squeeze.default, aten.squeeze.dim, aten.squeeze.dims,
+    aten.t.default, aten.transpose.int, aten.unbind.int, aten.unfold.default,
+    aten.unsqueeze.default, aten.view.default,
+})  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Operand:
+    """A result that is the operand at a position."""
+
+    position: int
+
+    def make(self, mode: FakeTensorMode, args: Sequence[Any]) -> Any:
+        return args[self.position]
+
+
+@dataclass(frozen=True)
+class NewTensor:
+    """A result with memory of its own."""
+
+    sizes: tuple[int, ...]
+    strides: tuple[int, ...]
+    dtype: torch.dtype
+    device: torch.device
+
+    def make(self, mode: FakeTensorMode, args: Sequence[Any]) -> Any:
+        meta = torch.empty_strided(self.sizes, self.strides, dtype=self.dtype, device="meta")
+        return FakeTensor(mode, meta, self.device)
+
+
+@dataclass(frozen=True)
+class ViewOfOperand:
+    """A result that shares the memory of the operand at a position."""
+
+    position: int
+    sizes: tuple[int, ...]
+    strides: tuple[int, ...]
+    offset: int
+
+    def make(self, mode: FakeTensorMode, args: Sequence[Any]) -> Any:
+        base = args[self.position]
+        with in_kernel_invocation_manager(mode):
+            meta = torch.as_strided(base, self.sizes, self.strides, self.offset)
+        return FakeTensor(mode, meta, base.fake_device)
+
+
+@dataclass(frozen=True)
+class Several:
+    """Several results, in a tuple or a list."""
+
+    cls: type
+    items: tuple[Any, ...]
+
+    def make(self, mode: FakeTensorMode, args: Sequence[Any]) -> Any:
+        return self.cls([item.make(mode, args) for item in self.items])
+
+
+@dataclass(frozen=True)
+class Nothing:
+    """None, as operators return that write into lists of tensors."""
+
+    def make(self, mode: FakeTensorMode, args: Sequence[Any]) -> None:
+        return None
+
+
+_results: dict[Any, Any] = {}  # how to make the results, by key; None: the operator has to run
+
+
+def cached_results(
+    mode: FakeTensorMode,
+    func: Any,
+    args: Sequence[Any],
+    kwargs: dict[str, Any],
+    run: Callable[[], Any],
+) -> Any:
+    """The results of an operator, from the cache if it can be cached, else of `run`."""
+    key = key_of(mode, func, args, kwargs) if is_cacheable(func) else None
+    if key is None:
+        return run()
+    if (found := _results.get(key)) is not None:
+        return found.make(mode, args)
+    results = views_of(mode, args, func) if func in VIEWS and not kwargs else None
+    if results is None:
+        results = FakeRules(mode).results(func, args, kwargs)
+    if results is None:
+        results = run()
+    if key not in _results and len(_results) < MOST_RESULTS:
+        _results[key] = recipe_of(mode, func, args, kwargs, key, results)
+    return results
+
+
+def views_of(mode: FakeTensorMode, args: Sequence[Any], func: OpOverload) -> Any:
+    """What a view operator returns for a tensor of static sizes."""
+    device = args[0].fake_device
+    with in_kernel_invocation_manager(mode):
+        metas = func(*args)
+    if isinstance(metas, torch.Tensor):
+        return FakeTensor(mode, metas, device)
+    return [FakeTensor(mode, meta, device) for meta in metas]
+
+
+@cache
+def is_cacheable(func: Any) -> bool:
+    return (
+        isinstance(func, OpOverload)
+        and func.namespace in NAMESPACES
+        and not VARIABLE.intersection(func.tags)
+        and not func.name().startswith("aten::lift")
+    )
+
+
+def key_of(
+    mode: FakeTensorMode, func: Any, args: Sequence[Any], kwargs: dict[str, Any]
+) -> tuple[Any, ...] | None:
+    """What the results depend on; None if that is more than a key can say."""
+    parts: list[Any] = [
+        func,
+        torch.get_default_dtype(),
+        torch.is_inference_mode_enabled(),
+        mode.allow_fallback_kernels,
+    ]
+    if not describe(mode, args, parts):
+        return None
+    if kwargs:
+        parts.extend(kwargs)
+        if not describe(mode, kwargs.values(), parts):
+            return None
+    return tuple(parts)
+
+
+def describe(mode: FakeTensorMode, operands: Iterable[Any], parts: list[Any]) -> bool:
+    """Appends descriptions of operands to `parts`; returns whether all can be described."""
+    for operand in operands:
+        cls = type(operand)
+        if cls is FakeTensor:
+            if not is_static(mode, operand):
+                return False
+            parts.append(metadata_of(operand))
+        elif cls in LITERALS:
+            parts.append(cls)  # as 1 == 1.0 == True
+            parts.append(operand)
+        elif isinstance(operand, list | tuple):
+            parts.append((cls, len(operand)))
+            if not describe(mode, operand, parts):
+                return False
+        else:
+            return False
+    return True
+
+
+def is_static(mode: FakeTensorMode, tensor: Any) -> bool:
+    """Whether sizes and strides, all numbers, describe a tensor of this mode completely. A part of
+    static size may begin at a symbol, or lie in memory whose size is one."""
+    return (
+        type(tensor) is FakeTensor
+        and tensor.fake_mode is mode
+        and tensor.constant is None
+        and not tensor._has_symbolic_sizes_strides
+        and tensor.layout is torch.strided
+        and type(tensor.storage_offset()) is int
+        and type(tensor.untyped_storage().nbytes()) is int
+    )
+
+
+def metadata_of(tensor: FakeTensor) -> tuple[Any, ...]:
+    return (
+        tensor.shape,
+        tensor.stride(),
+        tensor.storage_offset(),
+        tensor.untyped_storage().nbytes(),
+        tensor.dtype,
+        tensor.fake_device,
+        torch._C._dispatch_keys(tensor).raw_repr(),
+    )
+
+
+def recipe_of(
+    mode: FakeTensorMode,
+    func: OpOverload,
+    args: Sequence[Any],
+    kwargs: dict[str, Any],
+    key: tuple[Any, ...],
+    results: Any,
+) -> Any:
+    """How to make these results again; None if they cannot be made from metadata."""
+    if func._schema.is_mutable and key_of(mode, func, args, kwargs) != key:
+        return None  # it has changed the metadata of an operand
+    operands = pytree.arg_tree_leaves(*args, **kwargs)
+    memory = {
+        operand.untyped_storage()._cdata for operand in operands if isinstance(operand, FakeTensor)
+    }
+    make = several_of if isinstance(results, list | tuple) else single_of
+    recipe = make(mode, func, args, results, memory)
+    return recipe if recipe is not None and is_same(recipe.make(mode, args), results) else None
+
+
+def several_of(
+    mode: FakeTensorMode,
+    func: OpOverload,
+    args: Sequence[Any],
+    results: Sequence[Any],
+    memory: set[int],
+) -> Any:
+    items = tuple(single_of(mode, func, args, result, memory) for result in results)
+    cls = tuple if isinstance(results, tuple) else list  # torch makes no other of a subclass
+    return None if None in items else Several(cls, items)
+
+
+def single_of(
+    mode: FakeTensorMode, func: OpOverload, args: Sequence[Any], result: Any, memory: set[int]
+) -> Any:
+    """memory: of the operands and of the results before this one."""
+    if result is None:
+        return Nothing()
+    for position, arg in enumerate(args):
+        if arg is result:
+            return Operand(position)
+    if not is_static(mode, result) or result.requires_grad:
+        return None
+    sizes, strides = tuple(result.shape), result.stride()
+    tensors = [position for position, arg in enumerate(args) if isinstance(arg, torch.Tensor)]
+    if func.is_view:
+        if len(tensors) != 1 or not shares_memory(args[tensors[0]], result):
+            return None
+        return ViewOfOperand(tensors[0], sizes, strides, result.storage_offset())
+    if result.storage_offset() or result.untyped_storage()._cdata in memory:
+        return None
+    memory.add(result.untyped_storage()._cdata)
+    return NewTensor(sizes, strides, result.dtype, result.fake_device)
+
+
+def is_same(made: Any, results: Any) -> bool:
+    """Whether two results of an operator are the same objects, or have the same metadata."""
+    if isinstance(results, list | tuple):
+        return all(map(is_same, made, results))
+    return made is results or metadata_of(made) == metadata_of(results)
+
+
+def shares_memory(one: torch.Tensor, other: torch.Tensor) -> bool:
+    return one.untyped_storage()._cdata == other.untyped_storage()._cdata

@@ -1,0 +1,123 @@
+"""Entries on disk between real processes."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+
+import pytest
+from framejit.options import inherited_environment
+
+PROGRAM = """
+import json, sys
+import torch
+import framejit
+from framejit.events import Captured, Stored
+from framejit.options import config
+from program import Net
+
+before = set(sys.modules)
+events = []
+config.sinks = (events.append,)
+torch.manual_seed(0)
+net = framejit.compile(Net(), backend=sys.argv[1])
+x = torch.ones(3, 4)
+if sys.argv[2] == "training":
+    out = net(x)
+    out.sum().backward()
+    values = [out.sum().item(), *(p.grad.sum().item() for p in net.parameters())]
+else:
+    with torch.no_grad():
+        values = net(x).flatten().tolist()
+print(json.dumps({
+    "values": values,
+    "captured": sum(isinstance(event, Captured) for event in events),
+    "taken": sum(isinstance(event, Stored) and event.taken for event in events),
+    "told": [event.text for event in events if isinstance(event, Stored)],
+    "imported": sorted(set(sys.modules) - before),
+}))
+"""
+
+NET = """
+import torch
+from torch import nn
+
+def scale(x, by=2.0):
+    return x * by
+
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layers = nn.Sequential(nn.Linear(4, 8), nn.LayerNorm(8), nn.GELU())
+
+    def forward(self, x):
+        y = self.layers(x)
+        print(end="")
+        return scale(y) + len({"a", "b"})
+"""
+COMPILERS = ("sympy", "torch._inductor", "torch._functorch.aot_autograd", "triton")
+
+
+@pytest.fixture
+def run(tmp_path):
+    """Runs the program in a process of its own, and returns what it tells."""
+    (tmp_path / "main.py").write_text(PROGRAM)
+    (tmp_path / "program.py").write_text(NET)
+
+    def run(backend="native", what="inference", seed="0", **more):
+        done = subprocess.run(
+            [sys.executable, "-W", "ignore", "main.py", backend, what],
+            cwd=tmp_path,
+            env=inherited_environment(
+                FRAMEJIT_CACHE_DIR=str(tmp_path / "cache"),
+                PYTHONHASHSEED=seed,
+                **{"FRAMEJIT_STORE": "1"} | more,
+            ),
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert done.returncode == 0, done.stderr
+        return json.loads(done.stdout)
+
+    return run
+
+
+@pytest.mark.parametrize("what", ["inference", "training"])
+def test_the_second_process_captures_nothing(run, what):
+    first, second = run(what=what, seed="1"), run(what=what, seed="2")
+    assert second["values"] == first["values"]
+    assert (first["captured"], first["taken"]) == (2, 0), first["told"]
+    assert (second["captured"], second["taken"]) == (0, 2), second["told"]
+    if what == "inference":
+        assert not set(COMPILERS).intersection(second["imported"])
+
+
+@pytest.mark.parametrize(
+    "old, new",
+    [
+        ("by=2.0", "by=3.0"),
+        ("x * by", "x + by"),
+        ('{"a", "b"}', '{"a"}'),
+        ("nn.GELU()", "nn.ReLU()"),
+        ("return scale(y)", "return -scale(y)"),
+    ],
+)
+def test_an_edit_is_seen(run, tmp_path, old, new):
+    run(backend="eager")
+    (tmp_path / "program.py").write_text(NET.replace(old, new))
+    edited = run(backend="eager")
+    fresh = run(backend="eager", FRAMEJIT_STORE="0")
+    assert edited["values"] == fresh["values"]
+    assert fresh["taken"] == 0
+
+
+def test_a_damaged_kernel_is_compiled_again(run, tmp_path):
+    first = run()
+    for path in (tmp_path / "cache" / "c").glob("??/*"):
+        if path.suffix == "":
+            path.write_bytes(b"nothing")
+    second = run()
+    assert second["values"] == first["values"]
+    assert second["captured"] == 2 and any("not used" in text for text in second["told"])
