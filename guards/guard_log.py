@@ -15,10 +15,13 @@ REPEATABLE = frozenset(
 
 
 class GuardLog:
-    """Guards by source and kind. `where` is the user's line that is being interpreted."""
+    """Guards by source and kind. `where` is the user's line that is being interpreted.
+    process_bound: what else the capture relied on that another process may have otherwise, and no
+    guard checks; "" for nothing."""
 
     def __init__(self, where: Callable[[], str]) -> None:
         self._where = where
+        self.process_bound = ""
         self._guards: dict[Any, Guard] = {}
 
     def __len__(self) -> int:

@@ -76,6 +76,9 @@ def level(module: tuple[str, ...]) -> int:
 
 
 def folder(module: tuple[str, ...]) -> tuple[str, ...]:
+    """A folder of the frontend, or of families of values."""
+    if module[:2] == ("frontend", "values"):
+        return module[:-1]
     return module[:2] if module[:1] == ("frontend",) else module[:1]
 
 

@@ -510,8 +510,8 @@ def cpu_launches(
         bound = step if isinstance(step, Bound) else patterns.bind(step)
         if bound.alike not in once:
             once[bound.alike] = bound.names, *print_c(with_buffers(step), program.buffers, threads)
-        names, text, parameters = once[bound.alike]
-        printed[position] = text, parameters.on(dict(zip(names, bound.names, strict=True)))
+        buffers, text, parameters = once[bound.alike]
+        printed[position] = text, parameters.on(dict(zip(buffers, bound.names, strict=True)))
     texts = list(dict.fromkeys(text for text, _ in printed.values()))
     report.kernels = kernel_records(
         "c", ((text, kernels[position]) for position, (text, _) in printed.items()), "kernel_{}"

@@ -17,12 +17,13 @@ Direct = tuple[Callable[..., Any], tuple[int, ...], tuple[type[BaseException], .
 class EntryParts:
     """The guards, the code (None: the original, as it is) and whether the hook stays on in it.
     direct: a graph that is called without the code, where its arguments are, and the errors that it
-    passes on."""
+    passes on. process_bound: what else holds in this process only, "" for nothing."""
 
     program: GuardProgram
     code: types.CodeType | None
     needs_hook: bool
     direct: Direct | None = None
+    process_bound: str = ""
 
     def make(self, function: types.FunctionType, is_continuation: bool) -> Entry:
         """The entry for frames of a function, or for what follows a break in them."""

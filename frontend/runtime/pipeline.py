@@ -214,12 +214,13 @@ class Compilation:
         graph: Callable[..., Any] | None,
         program: GuardProgram,
     ) -> EntryParts:
-        frames = self.unit.frames
+        frames, bound = self.unit.frames, capture.trace.guards.process_bound
         if not isinstance(capture.exit, BreakExit) and not capture.trace.graph.nodes and not frames:
-            return EntryParts(program, None, False)  # the original code is as good
+            # the original code is as good
+            return EntryParts(program, None, False, process_bound=bound)
         self.has_tensor_work = graph is not None
         if graph is None:
-            return EntryParts(program, generated.code, runs_python(capture))
+            return EntryParts(program, generated.code, runs_python(capture), process_bound=bound)
         # where the hook is off anyway, CPython inlines calls of Python functions
         code = generated.bind(Quiet(graph) if runs_python(capture) else graph)
         direct = (
@@ -227,7 +228,7 @@ class Compilation:
             if generated.argument_locations is None
             else (graph, generated.argument_locations, PASSED_ON)
         )
-        return EntryParts(program, code, runs_python(capture), direct)
+        return EntryParts(program, code, runs_python(capture), direct, bound)
 
 
 def forget_frames(error: BaseException | None, handled: BaseException | None) -> None:

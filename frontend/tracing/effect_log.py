@@ -19,7 +19,7 @@ from ..values.base import Value
 from ..values.context import Namespace
 from ..values.mutable import Mutable
 from ..values.program_output import ProgramOutput
-from ..values.tensor.random_state import RandomState
+from ..values.random_state import RandomState
 
 
 @dataclass(frozen=True)

@@ -26,11 +26,12 @@ from ..values.constant import Constant
 from ..values.containers.sequence import TupleValue
 from ..values.functions.cell import CellValue
 from ..values.functions.function import FunctionValue
+from ..values.identity_key import IdentityKey
 from ..values.iterators.existing_iterator import ExistingIterator
 from ..values.objects.class_value import ClassValue
 from ..values.objects.python_module import PythonModule
 from ..values.objects.user_object import UserObject
-from ..values.tensor.tensor import IdentityKey, TensorValue
+from ..values.tensor.tensor import TensorValue
 from ..values.wrap import wrap
 from .released_objects import may_be_gone
 

@@ -20,8 +20,9 @@ from ..values.base import Value
 from ..values.containers.sequence import ListValue
 from ..values.models import ensure_models
 from ..values.modes.mode_manager import TorchModes
+from ..values.random_state import RandomState
 from ..values.tensor.backward_hook import break_here
-from ..values.tensor.random_state import RandomState
+from ..values.tensor.symbolic_number import SymbolicNumber
 from .effect_log import EffectLog
 from .fake_tensors.cuda_guard import settle
 from .fake_tensors.fake_execution import CaptureFakeMode, load_torch

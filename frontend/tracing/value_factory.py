@@ -40,6 +40,7 @@ class ValueFactory:
         """A method of a builtin type, bound to a value."""
         return BoundBuiltin(receiver, name)
 
-    def instance_dictionary(self, owner: UserObject | FunctionValue) -> Value:
+    def instance_dictionary(self, owner: Value) -> Value:
         """An object's `__dict__`."""
+        assert isinstance(owner, UserObject | FunctionValue)
         return InstanceDictValue(owner)

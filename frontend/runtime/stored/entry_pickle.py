@@ -18,6 +18,7 @@ from typing import Any
 import torch
 import torch.fx
 
+from ....backends.graph.node_targets import TORCHS_OPERATORS
 from ....generated import file_name, keep
 from ....guards import native
 from ....guards.source import Source
@@ -191,6 +192,8 @@ def reduce_quiet(quiet: Quiet) -> Reduced:
 
 
 def reduce_overload(operator: Any) -> Reduced:
+    if str(operator).partition(".")[0] not in TORCHS_OPERATORS:
+        raise NotStorable(f"operator {operator}, whose meaning another process may have changed")
     return find_operator, (str(operator),)
 
 

@@ -49,7 +49,7 @@ def key_of(unit: CompileUnit, options: Options) -> Key:
             "suspended frames": "; ".join(map(text_of_frame, unit.frames)),
             "options": text_of_options(options),
             "versions": versions(),
-            "machine": f"{processor()}, {torch.get_num_threads()} threads",
+            "machine": machine(),
         },
     )
 
@@ -72,6 +72,11 @@ def text_of_options(options: Options) -> str:
         for field in fields(options)
         if field.name not in IRRELEVANT
     )
+
+
+def machine() -> str:
+    cuda = f", CUDA {torch.version.cuda}" if torch.cuda.is_available() else ""
+    return f"{processor()}, {torch.get_num_threads()} threads{cuda}"
 
 
 @functools.cache

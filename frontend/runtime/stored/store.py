@@ -112,6 +112,8 @@ def may_store(options: Options) -> bool:
 
 def take_apart(parts: EntryParts, chosen: Chosen | None, own: dict[str, Any]) -> StoredEntry:
     """An entry as bytes. Raises one of FAILURES."""
+    if parts.process_bound:
+        raise NotStorable(f"{parts.process_bound}, which is another in each process")
     body, described = io.BytesIO(), io.BytesIO()
     program = parts.program
     pickler = EntryPickler(body, own, named_objects(program.guards))

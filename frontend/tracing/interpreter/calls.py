@@ -40,7 +40,7 @@ class Calls:
 
     def inline(
         self,
-        function: FunctionValue,
+        function: Value,
         args: list[Value],
         kwargs: dict[str, Value],
         through: tuple[PassthroughFrame, ...] | None = None,
@@ -49,10 +49,12 @@ class Calls:
         """Interprets a call of a Python function. `through` is given where the innermost frame's
         instruction is that call: the C functions between the two. `completion`: what the
         instruction does with the result, which is left to the caller here."""
+        assert isinstance(function, FunctionValue)
         return inline(self._tx, function, args, kwargs, through, completion)
 
-    def construct(self, cls: ClassValue, args: list[Value], kwargs: dict[str, Value]) -> Value:
+    def construct(self, cls: Value, args: list[Value], kwargs: dict[str, Value]) -> Value:
         """Makes an instance, by __new__ and __init__."""
+        assert isinstance(cls, ClassValue)
         return construct(self._tx, cls, args, kwargs)
 
     def new_object(self, cls: type, args: list[Value]) -> Value:

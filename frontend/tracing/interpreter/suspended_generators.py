@@ -19,6 +19,7 @@ from ...pycode.unwinding import passes_handlers
 from ...values.base import Value
 from ...values.context import InterpretedFrame, TraceContext
 from ...values.iterators.generator import GeneratorValue
+from ...values.mutable import Mutable
 from ...values.objects.user_object import UserObject
 from ..effect_log import was_there
 from .outcome import Restart
@@ -42,16 +43,19 @@ class SuspendedGenerators:
     def __bool__(self) -> bool:
         return bool(self._generators)
 
-    def add(self, generator: GeneratorValue) -> None:
+    def add(self, generator: Mutable) -> None:
         """Adds a generator that has yielded."""
+        assert isinstance(generator, GeneratorValue)
         self._generators.setdefault(generator, None)
 
-    def remove(self, generator: GeneratorValue) -> None:
+    def remove(self, generator: Mutable) -> None:
         """Removes a generator that is finished."""
+        assert isinstance(generator, GeneratorValue)
         self._generators.pop(generator, None)
 
-    def is_running(self, generator: GeneratorValue) -> bool:
+    def is_running(self, generator: Mutable) -> bool:
         """Whether the generator's own frame is being interpreted."""
+        assert isinstance(generator, GeneratorValue)
         return generator.frame in self._tx.frames
 
     def mark(self) -> dict[GeneratorValue, None]:

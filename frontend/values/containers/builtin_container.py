@@ -11,11 +11,11 @@ from ..base import Value
 from ..constant import Constant
 from ..context import TraceContext
 from ..emitter import Emitter
+from ..identity_key import IdentityKey
 from ..mutable import Mutable
 from ..objects.mro import lookup
 from ..operation import Operation, UnaryOperation
 from ..registry import accepts, method_of
-from ..tensor.tensor import IdentityKey
 
 
 class BoundBuiltin(Value):

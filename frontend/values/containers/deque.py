@@ -15,7 +15,6 @@ from ..base import CannotReconstruct, LazyValue, Value
 from ..constant import Constant
 from ..context import TraceContext
 from ..emitter import Emitter
-from ..iterators.iterator import SequenceIterator
 from ..operation import Operation
 from ..registry import method, wraps
 from .sequence import (
@@ -29,6 +28,7 @@ from .sequence import (
     sequence_len,
     whole_number,
 )
+from .sequence_iterator import SequenceIterator
 from .slice import SliceValue
 
 LARGEST_DEQUE = 1 << 13  # items of a deque that a capture looks at: finding one walks

@@ -18,11 +18,11 @@ from ..base import CannotReconstruct, LazyValue, ObservedException, Value, check
 from ..constant import Constant, is_literal_or_tuple
 from ..context import TraceContext
 from ..emitter import Emitter
-from ..iterators.iterator import SequenceIterator
 from ..mutable import Mutable
 from ..operation import COMPARE, Operation
 from ..registry import method, method_of, wraps
 from .builtin_container import BuiltinContainer
+from .sequence_iterator import SequenceIterator
 from .slice import SliceValue
 
 LARGEST = 1 << 18  # items of a list or tuple that are looked at

@@ -77,6 +77,7 @@ class SetValue(BuiltinContainer):
                 raise self.unsupported_use("iteration in an order that depends on addresses")
             if self.source is not None and tuple(self.order) != self.initial:
                 raise self.unsupported_use("iteration in an order that depends on earlier contents")
+            tx.guards.process_bound = "the order of a set"
             tx.guards.add(
                 self.source,
                 Kind.PYTHON,

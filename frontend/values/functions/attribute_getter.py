@@ -11,8 +11,8 @@ from ....guards.source import Source
 from ..base import Value
 from ..context import TraceContext
 from ..emitter import Emitter
+from ..identity_key import IdentityKey
 from ..registry import wraps
-from ..tensor.tensor import IdentityKey
 
 
 class GetterValue(Value):

@@ -14,12 +14,12 @@ from ..base import Value
 from ..constant import Constant, fold
 from ..context import TraceContext
 from ..emitter import Emitter
+from ..identity_key import IdentityKey
 from ..models.torch_policy import goes_into_graph, is_pure, refuse_disallowed
 from ..objects.mro import lookup
 from ..operation import Operation
 from ..registry import accepts, model_of, wraps
 from ..tensor.symbolic_number import OPAQUE, SymbolicNumber, calculate
-from ..tensor.tensor import IdentityKey
 from ..torch_directives import substitute_for
 from .method import MethodValue
 

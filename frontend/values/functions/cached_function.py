@@ -18,11 +18,12 @@ from ..containers.mapping import DictValue
 from ..containers.sequence import ListValue, TupleValue
 from ..context import TraceContext
 from ..emitter import Emitter
+from ..identity_key import IdentityKey
 from ..objects.mro import lookup
 from ..objects.user_object import UserObject, instance_dict
 from ..registry import wraps
 from ..tensor.symbolic_number import SymbolicNumber
-from ..tensor.tensor import IdentityKey, TensorValue
+from ..tensor.tensor import TensorValue
 from .builtin_function import wrap_builtin
 from .method import MethodValue
 

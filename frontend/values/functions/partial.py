@@ -12,9 +12,9 @@ from ..base import LazyValue, PendingCall, Value
 from ..constant import Constant
 from ..context import TraceContext
 from ..emitter import Emitter
+from ..identity_key import IdentityKey
 from ..mutable import Mutable
 from ..registry import wraps
-from ..tensor.tensor import IdentityKey
 
 
 class PartialValue(Mutable):

@@ -79,6 +79,7 @@ def builtin_id(tx: TraceContext, obj: Value) -> Value:
 
 @models(hash)
 def builtin_hash(tx: TraceContext, obj: Value) -> Value:
+    tx.guards.process_bound = "a hash"
     return fold(tx, hash, [obj], {})
 
 
@@ -410,10 +411,10 @@ def builtin_dict_fromkeys(tx: TraceContext, keys: Value, value: Value | None = N
 
 @models(collections.OrderedDict.fromkeys)
 def ordered_dict_fromkeys(tx: TraceContext, iterable: Value, value: Value | None = None) -> Value:
-    return DictValue(
-        tx.make.dict_of([(key, value or Constant(None)) for key in iterable.unpack(tx)]).entries,
-        cls=collections.OrderedDict,
-    )
+    made = DictValue({}, cls=collections.OrderedDict)
+    for key in iterable.unpack(tx):
+        made.put(tx, key, value or Constant(None))
+    return made
 
 
 def _members(tx: TraceContext, items: Value | None) -> dict[Any, Value]:

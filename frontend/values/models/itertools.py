@@ -13,9 +13,10 @@ from ....guards.iterators import advance
 from ..base import ObservedException, Value
 from ..constant import Constant
 from ..containers.sequence import TupleValue
+from ..containers.sequence_iterator import SequenceIterator
 from ..context import TraceContext
 from ..emitter import Emitter
-from ..iterators.iterator import Iterator, SequenceIterator, inner_iterator
+from ..iterators.iterator import Iterator, inner_iterator
 from ..operators import binary
 from ..registry import models
 

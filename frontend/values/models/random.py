@@ -13,8 +13,8 @@ from ..constant import Constant
 from ..context import TraceContext
 from ..functions.builtin_function import BuiltinValue
 from ..modes.mode_manager import NullManager
+from ..random_state import RandomState
 from ..registry import models
-from ..tensor.random_state import RandomState
 from ..tensor.tensor import TensorValue
 from ..tensor.traced_call import NoEffects
 

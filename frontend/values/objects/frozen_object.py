@@ -19,8 +19,8 @@ from ..containers.mapping import DictValue
 from ..containers.mapping_proxy import MappingProxyValue
 from ..context import TraceContext
 from ..emitter import Emitter
+from ..identity_key import IdentityKey
 from ..registry import wraps
-from ..tensor.tensor import IdentityKey
 
 
 class FrozenObject(Value):

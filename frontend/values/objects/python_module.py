@@ -11,8 +11,8 @@ from ....guards.source import AttrSource, DictItem, InstanceDict, ModuleSource, 
 from ..base import Value
 from ..context import TraceContext
 from ..emitter import Emitter
+from ..identity_key import IdentityKey
 from ..registry import wraps_subclasses
-from ..tensor.tensor import IdentityKey
 from .mro import lookup
 
 

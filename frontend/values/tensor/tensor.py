@@ -17,6 +17,7 @@ from ..base import Value
 from ..constant import Constant
 from ..context import TraceContext
 from ..emitter import Emitter
+from ..identity_key import IdentityKey
 from ..mutable import Mutable
 from ..operation import UnaryOperation
 from ..registry import accepts, method_of
@@ -28,21 +29,6 @@ CONSTANT_ATTRIBUTES = frozenset(
     "itemsize names is_sparse_csr is_mtia is_ipu is_xla is_maia is_vulkan".split()
 )
 GRAPH_ATTRIBUTES = frozenset("T mT H mH real imag data".split())
-
-
-class IdentityKey:
-    """A dictionary key that is equal only for one object."""
-
-    __slots__ = ("of",)
-
-    def __init__(self, of: Any) -> None:
-        self.of = of
-
-    def __hash__(self) -> int:
-        return id(self.of)
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, IdentityKey) and self.of is other.of
 
 
 class TensorValue(Value):

@@ -25,11 +25,12 @@ from ..containers.sequence import ListValue, Sequence, TupleValue
 from ..containers.slice import SliceValue
 from ..context import TraceContext
 from ..emitter import Emitter
+from ..identity_key import IdentityKey
 from ..objects.class_value import ClassValue, raw_attribute
 from ..objects.mro import lookup
 from ..objects.user_object import UserObject
 from ..operation import UnaryOperation
-from .tensor import IdentityKey, TensorValue
+from .tensor import TensorValue
 
 TORCHS = (torch.Tensor, torch._C.TensorBase, torch.nn.Parameter, object)
 DISABLED = torch._C._disabled_torch_function_impl

@@ -4,6 +4,7 @@ a second process; test_processes.py starts real ones."""
 from __future__ import annotations
 
 import gc
+import threading
 
 import framejit
 import pytest
@@ -215,16 +216,43 @@ def test_a_patched_function_is_seen(monkeypatch):
     assert later.taken == 0 and later.compiled > 0
 
 
-def test_what_cannot_be_stored_says_so():
-    lock = object()
-    table = {lock: 2.0}
+LOCK = threading.Lock()
+doubled = torch.library.custom_op("test_store::doubled", lambda x: x * 2, mutates_args=(),
+                                  schema="(Tensor x) -> Tensor")  # fmt: skip
+doubled.register_fake(lambda x: torch.empty_like(x))
 
-    def run(x):
-        return x * table[lock] + hash(lock) * 0
 
-    handle = Handle(run, "eager")
-    assert_same(handle.run(torch.ones(2)), run(torch.ones(2)))
-    assert any("not stored" in text for text in handle.sentences)
+def order_of_a_set(x):
+    for name in {"sin", "cos"}:
+        x = getattr(x, name)()
+    return x
+
+
+def hashes(x):
+    return x * (hash("a") % 7)
+
+
+def users_operator(x):
+    return torch.ops.test_store.doubled(x)
+
+
+def locked(x, lock=LOCK):
+    return x + 1 if lock is LOCK else x
+
+
+@pytest.mark.parametrize(
+    "program, why",
+    [
+        (order_of_a_set, "the order of a set"),
+        (hashes, "a hash"),
+        (users_operator, "operator test_store.doubled"),
+        (locked, "a lock (lock)"),
+    ],
+)
+def test_what_another_process_may_have_otherwise_is_not_stored(program, why):
+    handle = Handle(program, "eager")
+    assert_same(handle.run(torch.ones(2)), program(torch.ones(2)))
+    assert any(text.startswith(f"not stored on disk: {why}") for text in handle.sentences)
 
 
 def test_a_backend_of_the_user_is_not_stored(register, cache_dir):

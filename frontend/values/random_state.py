@@ -5,9 +5,9 @@ from __future__ import annotations
 
 import torch
 
-from ..base import Value
-from ..emitter import Emitter
-from ..mutable import Mutable
+from .base import Value
+from .emitter import Emitter
+from .mutable import Mutable
 
 
 class RandomState(Mutable):
