@@ -12,6 +12,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
+import torch
+
 from ....guards.source import FrameView, PathEnds, Source
 from .content import VERSIONED, content_of, root_of
 
@@ -44,6 +46,16 @@ class Module(Description):
         if root_of(self.name) in VERSIONED:
             return importlib.import_module(self.name)
         raise NotFound(f"module {self.name} is not imported")
+
+
+@dataclass(frozen=True)
+class OperatorNamespace(Description):
+    """torch.ops.NAME, which is a module that nobody imports."""
+
+    name: str
+
+    def find(self, frame: FrameView) -> Any:
+        return getattr(torch.ops, self.name)
 
 
 @dataclass(frozen=True)
@@ -130,6 +142,8 @@ NAMED = (
 def describe(obj: Any, source: Source | None) -> Description:
     """The description of an object of the program; `source`: where the entry finds it, if it does.
     Raises NotStorable."""
+    if isinstance(obj, torch._ops._OpNamespace):
+        return OperatorNamespace(obj.name)
     if isinstance(obj, types.ModuleType):
         if sys.modules.get(obj.__name__) is not obj:
             raise NotStorable(f"module {obj.__name__} is not the imported one")

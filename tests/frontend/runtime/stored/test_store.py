@@ -4,7 +4,6 @@ a second process; test_processes.py starts real ones."""
 from __future__ import annotations
 
 import gc
-import threading
 
 import framejit
 import pytest
@@ -216,7 +215,6 @@ def test_a_patched_function_is_seen(monkeypatch):
     assert later.taken == 0 and later.compiled > 0
 
 
-LOCK = threading.Lock()
 doubled = torch.library.custom_op("test_store::doubled", lambda x: x * 2, mutates_args=(),
                                   schema="(Tensor x) -> Tensor")  # fmt: skip
 doubled.register_fake(lambda x: torch.empty_like(x))
@@ -236,17 +234,12 @@ def users_operator(x):
     return torch.ops.test_store.doubled(x)
 
 
-def locked(x, lock=LOCK):
-    return x + 1 if lock is LOCK else x
-
-
 @pytest.mark.parametrize(
     "program, why",
     [
         (order_of_a_set, "the order of a set"),
         (hashes, "a hash"),
         (users_operator, "operator test_store.doubled"),
-        (locked, "a lock (lock)"),
     ],
 )
 def test_what_another_process_may_have_otherwise_is_not_stored(program, why):
