@@ -17,6 +17,7 @@ from typing import Any
 
 import torch
 import torch.fx
+from torch._library.custom_ops import CustomOpDef
 
 from ....backends.graph.node_targets import TORCHS_OPERATORS
 from ....generated import file_name, keep
@@ -169,6 +170,8 @@ def reduce_method(method: types.MethodType) -> Any:
         return NotImplemented
     if method.__name__ != "forward" or any(graph_module.graph.find_nodes(op="get_attr")):
         raise NotStorable("a graph with attributes")
+    for node in graph_module.graph.nodes:
+        check_operator(node.target)
     made = graph_module.graph.python_code("self")
     return join_forward, (made.src, made.globals)
 
@@ -191,9 +194,17 @@ def reduce_quiet(quiet: Quiet) -> Reduced:
     return Quiet, (quiet.wrapped, quiet.rng)
 
 
+def check_operator(target: Any) -> None:
+    """Raises NotStorable for an operator that the program has registered with torch: what it does
+    to sizes is not in any function that an entry names."""
+    if isinstance(target, torch._ops.OpOverload | torch._ops.OpOverloadPacket | CustomOpDef) and (
+        isinstance(target, CustomOpDef) or str(target).partition(".")[0] not in TORCHS_OPERATORS
+    ):
+        raise NotStorable(f"operator {target}, whose meaning another process may have changed")
+
+
 def reduce_overload(operator: Any) -> Reduced:
-    if str(operator).partition(".")[0] not in TORCHS_OPERATORS:
-        raise NotStorable(f"operator {operator}, whose meaning another process may have changed")
+    check_operator(operator)
     return find_operator, (str(operator),)
 
 
