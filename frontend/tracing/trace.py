@@ -22,7 +22,6 @@ from ..values.models import ensure_models
 from ..values.modes.mode_manager import TorchModes
 from ..values.random_state import RandomState
 from ..values.tensor.backward_hook import break_here
-from ..values.tensor.symbolic_number import SymbolicNumber
 from .effect_log import EffectLog
 from .fake_tensors.cuda_guard import settle
 from .fake_tensors.fake_execution import CaptureFakeMode, load_torch
