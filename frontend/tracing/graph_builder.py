@@ -437,7 +437,8 @@ class GraphBuilder:
             return Reading(tensor.node, False, SizeOf(dim.constant())) if same else None
         if number.node is None or number.source is not None:
             return Reading(self.argument(number)[0], False, itself)
-        read, take = number.node, itself
+        read = number.node
+        take: Callable[[Any], Any] = itself
         if _target_name(read.target) == "getitem":
             item: Any = read.args
             read, take = item[0], operator.itemgetter(item[1])
