@@ -129,6 +129,10 @@ def export(fn_or_module: Any, /, *args: Any, **kwargs: Any) -> ExportedGraph:
             found = all_breaks(fn_or_module, options, args, kwargs)
             first = f"{capture.exit.where}: {capture.exit.reason.sentence}"
             raise ExportError(name, found or [first])
+        symbols = capture.trace.symbols
+        facts = symbols.shapes.facts_at_run_time() if symbols.exist else None
+        if facts is not None:
+            raise ExportError(name, [f"{facts.origin.break_before().sentence}, which is checked"])
         effects = effects_of(capture)
         if effects:
             raise ExportError(name, effects)

@@ -271,12 +271,15 @@ class Shapes:
             return
         try:
             fresh = compute_unbacked_bindings(self.env, result)
-        except PendingUnbackedSymbolNotFound:  # the operator made one and did not use it
+        except PendingUnbackedSymbolNotFound:  # it read a number that is no size of its result
+            pending = {*self.env.pending_fresh_unbacked_symbols}
             self.env.pending_fresh_unbacked_symbols.clear()
-            return
-        if fresh:
-            node.meta["unbacked_bindings"] = fresh
-            self.origins.add(fresh, find_origin())
+            sizes = (size for tensor in pytree.tree_leaves(result) for size in layout_of(tensor))
+            if any(not pending.isdisjoint(size.node.expr.free_symbols) for size in sizes):
+                raise find_origin().break_before() from None
+            fresh = {}
+        node.meta["unbacked_bindings"] = fresh
+        self.origins.add(fresh or (), find_origin())
 
     @staticmethod
     def depends_on_values(fake: torch.Tensor) -> bool:
@@ -349,8 +352,12 @@ class Shapes:
     def asking(self, target: Any) -> Iterator[None]:
         """Surrounds the run of an operator on fake tensors. Its questions about sizes of 0 and 1
         are guarded only where they matter."""
-        with self.quick, AS_UNKNOWN() if is_size_oblivious(target) else nullcontext():
-            yield
+        try:
+            with self.quick, AS_UNKNOWN() if is_size_oblivious(target) else nullcontext():
+                yield
+        except BaseException:  # symbols that it has made belong to no result
+            self.env.pending_fresh_unbacked_symbols.clear()
+            raise
 
     def refuse(self, message: str) -> MarkError:
         """The error for a mark that does not hold."""
@@ -575,6 +582,14 @@ def as_python_number(number: Any) -> Any:
     expr = number.node.expr
     fixed = expr.is_number or expr in (sympy.true, sympy.false)
     return PYTHON[type(number)](expr) if fixed else None
+
+
+def layout_of(result: Any) -> list[torch.SymInt]:
+    """The symbolic sizes and strides of a tensor."""
+    if not isinstance(result, torch.Tensor) or result.layout is not torch.strided:
+        return []
+    numbers = (*result.shape, *result.stride(), result.storage_offset())
+    return [number for number in numbers if isinstance(number, torch.SymInt)]
 
 
 def check_mark(real: torch.Tensor, source: Source, dim: int, mark: Mark | None) -> None:
