@@ -196,7 +196,7 @@ class Cache:
         """An entry of an earlier process for a call that none serves, in the site's list."""
         if self.store is None:
             return None
-        call.unit.tier.begin(self._outdated(call.unit))
+        call.unit.tier.begin(self._forget_entries_of(call.unit))
         found = self.store.find(call)
         if found is None:
             return None
@@ -244,7 +244,13 @@ class Cache:
             fullgraph=self.options.fullgraph,
         )
         compilation = Compilation(
-            unit, call.function, call.slots, self.options, observer, rest, self._outdated(unit)
+            unit,
+            call.function,
+            call.slots,
+            self.options,
+            observer,
+            rest,
+            self._forget_entries_of(unit),
         )
         started = time.monotonic()
         parts = compilation.run()
@@ -261,7 +267,7 @@ class Cache:
             unit.idle.found_nothing()
         return entry
 
-    def _outdated(self, unit: CompileUnit) -> Callable[[], None]:
+    def _forget_entries_of(self, unit: CompileUnit) -> Callable[[], None]:
         """Called when the unit should be compiled again."""
         return functools.partial(weak_method(self._sites, "forget"), weakref.ref(unit))
 

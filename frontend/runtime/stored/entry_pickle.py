@@ -34,7 +34,7 @@ from .. import _hook
 from .._hook import ContinuationMaker, Quiet, Site
 from ..sites import HandleSites
 from .content import root_of
-from .world import Description, Module, Namespace, NotStorable, describe
+from .world import Description, Module, ModuleDict, NotStorable, describe
 
 OURS = "framejit"
 SENTINELS = {"unbound": native.UNBOUND, "unbound slot": _hook.UNBOUND}
@@ -96,7 +96,7 @@ class EntryPickler(pickle.Pickler):
             number = self._numbers[id(obj)] = len(self.descriptions)
             self._kept.append(obj)
             if isinstance(obj, dict):
-                self.descriptions.append(Namespace(Module(obj["__name__"])))
+                self.descriptions.append(ModuleDict(Module(obj["__name__"])))
             else:
                 self.descriptions.append(describe(obj, self.sources.get(id(obj))))
         return number

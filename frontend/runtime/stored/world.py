@@ -59,7 +59,7 @@ class OperatorNamespace(Description):
 
 
 @dataclass(frozen=True)
-class Namespace(Description):
+class ModuleDict(Description):
     """The dictionary of a module."""
 
     module: Module

@@ -48,7 +48,7 @@ VIEWS = frozenset({
 
 
 @dataclass(frozen=True)
-class Operand:
+class SameOperand:
     """A result that is the operand at a position."""
 
     position: int
@@ -257,7 +257,7 @@ def single_of(
         return Nothing()
     for position, arg in enumerate(args):
         if arg is result:
-            return Operand(position)
+            return SameOperand(position)
     if not is_static(mode, result) or result.requires_grad:
         return None
     sizes, strides = tuple(result.shape), result.stride()
