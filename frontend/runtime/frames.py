@@ -27,6 +27,7 @@ FILES = (
     "options",
     "overlap",
     "phases",
+    "rebuild",
     "tier",
     "torch_compat",
 )
@@ -37,7 +38,7 @@ OURS = (
 # File names of code that a backend or torch.fx has generated. autograd calls it while the program's
 # code runs; a checkpointed region must save the same tensors when it runs again, and a backward
 # pass is compiled already.
-GENERATED = ("<framejit native", "<eval_with_key>")
+GENERATED = ("<framejit ", "<eval_with_key>")
 LIBRARIES = (
     "numpy", "sympy", "typing_extensions", "networkx", "rich", "IPython", "pytest", "_pytest",
     "pluggy", "tqdm", "matplotlib", "pandas", "filelock",
