@@ -7,6 +7,7 @@ is not one, or equals another one; a kernel compiled for that must not run where
 
 from __future__ import annotations
 
+import importlib
 import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -15,12 +16,9 @@ from typing import Any
 import torch
 import torch.fx
 from torch._subclasses.fake_tensor import FakeTensor
-from torch.utils._sympy.printers import PythonPrinter
-from torch.utils._sympy.symbol import SymT, symbol_is_type
 
 from .node_targets import name_of
 
-VALUE_KINDS = (SymT.UNBACKED_INT, SymT.UNBACKED_FLOAT)
 BINDINGS = "unbacked_bindings"
 Check = Callable[..., bool]
 # What the text of a check refers to.
@@ -81,9 +79,16 @@ def symbols_of(value: Any, as_made: bool = False) -> Iterator[Any]:
 
 def value_symbols(value: Any) -> Iterator[Any]:
     """The symbols in a fake tensor's layout, or in a number, that depend on values."""
-    return (
-        symbol for symbol in symbols_of(value, as_made=True) if symbol_is_type(symbol, VALUE_KINDS)
-    )
+    for symbol in symbols_of(value, as_made=True):
+        kinds = torch_sympy("symbol")
+        wanted = (kinds.SymT.UNBACKED_INT, kinds.SymT.UNBACKED_FLOAT)
+        if kinds.symbol_is_type(symbol, wanted):
+            yield symbol
+
+
+def torch_sympy(name: str) -> Any:
+    """A module of torch's about symbols, loaded where there are some: sympy takes half a second."""
+    return importlib.import_module(f"torch.utils._sympy.{name}")
 
 
 @dataclass(frozen=True)
@@ -126,7 +131,7 @@ def check_of(placeholders: Sequence[torch.fx.Node]) -> Check | None:
     used = sorted({symbol for fact in facts for symbol in fact.free_symbols}, key=str)
     if not paths.keys() >= {*used}:
         raise Uncheckable(str(facts))
-    printer = PythonPrinter()
+    printer = torch_sympy("printers").PythonPrinter()
     arguments = ", ".join(node.name for node in placeholders)
     numbers = "".join(f"    {symbol} = {paths[symbol]}\n" for symbol in used)
     conditions = " and ".join(f"({printer.doprint(fact)})" for fact in facts)

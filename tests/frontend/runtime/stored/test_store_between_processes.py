@@ -12,12 +12,13 @@ from framejit.options import inherited_environment
 PROGRAM = """
 import json, sys
 import torch
+
+before = set(sys.modules)
 import framejit
 from framejit.events import Captured, Stored
 from framejit.options import config
 from program import Net
 
-before = set(sys.modules)
 events = []
 config.sinks = (events.append,)
 torch.manual_seed(0)
