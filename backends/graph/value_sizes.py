@@ -80,15 +80,11 @@ def symbols_of(value: Any, as_made: bool = False) -> Iterator[Any]:
 def value_symbols(value: Any) -> Iterator[Any]:
     """The symbols in a fake tensor's layout, or in a number, that depend on values."""
     for symbol in symbols_of(value, as_made=True):
-        kinds = torch_sympy("symbol")
+        # loaded where there are symbols: sympy takes half a second
+        kinds: Any = importlib.import_module("torch.utils._sympy.symbol")
         wanted = (kinds.SymT.UNBACKED_INT, kinds.SymT.UNBACKED_FLOAT)
         if kinds.symbol_is_type(symbol, wanted):
             yield symbol
-
-
-def torch_sympy(name: str) -> Any:
-    """A module of torch's about symbols, loaded where there are some: sympy takes half a second."""
-    return importlib.import_module(f"torch.utils._sympy.{name}")
 
 
 @dataclass(frozen=True)
@@ -131,7 +127,7 @@ def check_of(placeholders: Sequence[torch.fx.Node]) -> Check | None:
     used = sorted({symbol for fact in facts for symbol in fact.free_symbols}, key=str)
     if not paths.keys() >= {*used}:
         raise Uncheckable(str(facts))
-    printer = torch_sympy("printers").PythonPrinter()
+    printer = importlib.import_module("torch.utils._sympy.printers").PythonPrinter()
     arguments = ", ".join(node.name for node in placeholders)
     numbers = "".join(f"    {symbol} = {paths[symbol]}\n" for symbol in used)
     conditions = " and ".join(f"({printer.doprint(fact)})" for fact in facts)

@@ -8,11 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-
-import sympy
+from typing import TYPE_CHECKING
 
 from ....errors import GraphBreak
 from ..interpreter.outcome import Restart
+
+if TYPE_CHECKING:
+    import sympy  # takes half a second
 
 
 @dataclass(frozen=True)
