@@ -91,6 +91,7 @@ class CellContents(Source):
     """The contents of the cell `of`."""
 
     cost = 1
+    operation = "CELL"
     of: Source
 
     @property
