@@ -52,6 +52,12 @@ WHY = {
     "torch._C._DisableAutocast": (
         "runs compiled graphs without autocast, which their operators contain already"
     ),
+    "torch._C._DisablePythonDispatcher": (
+        "gives views on fake tensors the strides of their C++, also while a graph is traced"
+    ),
+    "torch._C._TorchDispatchModeKey": (
+        "a mode where torch keeps that of fake tensors, to see whether the fingerprint shows it"
+    ),
     "torch._C._DisableFuncTorch": "runs operators below the levels of torch.func",
     "torch._C._DisableTorchDispatch": "makes tensors without dispatch modes",
     "torch._C._ExcludeDispatchKeyGuard": "makes tensors without the levels of torch.func",

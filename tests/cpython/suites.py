@@ -133,7 +133,7 @@ def hook_everything() -> None:
         )
 
     framejit_files = os.path.dirname(framejit.__file__) + os.sep
-    made = Compilation._make_entry
+    made = Compilation._entry_parts
 
     def always_rebuilt(self: Any, capture: Any, *rest: Any) -> Any:
         had, capture.trace.graph.nodes = (
@@ -146,7 +146,7 @@ def hook_everything() -> None:
             capture.trace.graph.nodes = had
 
     cache.worth_compiling = eligible
-    Compilation._make_entry = always_rebuilt
+    Compilation._entry_parts = always_rebuilt
     framejit.config.strict = True
     framejit.config.trace_budget = 20_000
 

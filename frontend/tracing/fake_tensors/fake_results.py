@@ -135,7 +135,8 @@ def cached_results(
 def views_of(mode: FakeTensorMode, args: Sequence[Any], func: OpOverload) -> Any:
     """What a view operator returns for a tensor of static sizes."""
     device = args[0].fake_device
-    with in_kernel_invocation_manager(mode):
+    # in Python, which tracing switches on, expand gives a dimension of one element another stride
+    with torch._C._DisablePythonDispatcher(), in_kernel_invocation_manager(mode):
         metas = func(*args)
     if isinstance(metas, torch.Tensor):
         return FakeTensor(mode, metas, device)

@@ -8,6 +8,7 @@ import importlib.util
 import pytest
 import torch
 from framejit.frontend.api import Observation
+from framejit.options import config
 
 from . import planted
 
@@ -23,7 +24,8 @@ def program(tmp_path_factory):
 def test_all_are_found(program):
     path, spec, module = program
     observation = Observation()
-    with observation:
+    at_values = {"capture_scalar_outputs": False, "capture_dynamic_output_shape_ops": False}
+    with config.patch(**at_values), observation:
         spec.loader.exec_module(module)
         result = module.main(3)
     report = observation.report("planted")

@@ -126,7 +126,7 @@ def test_parts_stay_shared():
         made.left.append(x)
         return x + 1, made, made.left is made.right, part
 
-    check(f, vec(2), 3)
+    check(f, vec(2), 3, graphs=None, breaks=None)
 
 
 def test_a_memo_of_the_programs_own():
