@@ -199,7 +199,8 @@ def build_shape(
     """A fake tensor of a shape, the node's first argument's where none is given, but with `over` of
     size 1."""
     like = build.fake[0] if isinstance(build.fake, (tuple, list)) else build.fake
-    whole = build.node.args[0].meta["val"].shape if shape is None else shape  # type: ignore[union-attr]
+    reduced: Any = build.node.args[0]
+    whole = reduced.meta["val"].shape if shape is None else shape
     made: torch.Tensor = like.new_empty(
         [1 if number in over else size for number, size in enumerate(whole)], dtype=work
     )

@@ -232,8 +232,8 @@ def reduce_completion(completion: CallCompletion) -> str:
     raise NotStorable("a break inside a call whose result an instruction goes on with")
 
 
-def reduce_namespace_value(value: Any) -> Any:
-    """torch's dtypes, devices and the like by their names in torch."""
+def reduce_torch_value(value: Any) -> Any:
+    """A dtype, layout or memory format by its name in torch."""
     return find_in_torch, (str(value).removeprefix("torch."),)
 
 
@@ -251,7 +251,7 @@ REDUCERS: dict[type, Callable[[Any], Any]] = {
     CallCompletion: reduce_completion,
     torch._ops.OpOverload: reduce_overload,
     torch._ops.OpOverloadPacket: reduce_overload,
-    torch.dtype: reduce_namespace_value,
-    torch.layout: reduce_namespace_value,
-    torch.memory_format: reduce_namespace_value,
+    torch.dtype: reduce_torch_value,
+    torch.layout: reduce_torch_value,
+    torch.memory_format: reduce_torch_value,
 }
