@@ -59,14 +59,15 @@ LIBDEVICE = {
     "nextafter": "nextafter", "trunc": "trunc", "round": "rint", "sqrt": "sqrt", "rsqrt": "rsqrt",
 }  # fmt: skip
 OTHERS = {
-    "neg": "-{0}", "not": "{0} == 0", "where": "tl.where({0}, {1}, {2})", "isnan": "{0} != {0}",
+    "not": "{0} == 0", "where": "tl.where({0}, {1}, {2})", "isnan": "{0} != {0}",
     "isinf": "tl.abs({0}) == float('inf')", "maximum": "largest({0}, {1})",
     "minimum": "smallest({0}, {1})", "signbit": "libdevice.signbit({0}) != 0",
 }  # fmt: skip
-BY_TYPE = {
-    "floordiv": ("floor_divide", "floor_divide_integers"),
-    "remainder": ("remainder", "remainder_integers"),
-    "fmod": ("libdevice.fmod", ""),
+FLOATS_AND_INTEGERS = {
+    "floordiv": ("floor_divide({0}, {1})", "floor_divide_integers({0}, {1})"),
+    "remainder": ("remainder({0}, {1})", "remainder_integers({0}, {1})"),
+    "fmod": ("libdevice.fmod({0}, {1})", "{0} % {1}"),
+    "neg": ("{0} * -1.0", "-{0}"),  # Triton makes 0 - x of -x: the zero's sign is lost
 }
 
 PREAMBLE = """\
@@ -537,11 +538,9 @@ def operation(node: Scalar, args: Sequence[str]) -> str:
         return f"tl.{NATIVE[node.op]}({args[0]})"
     if node.op in LIBDEVICE:
         return f"libdevice.{LIBDEVICE[node.op]}({', '.join(args)})"
-    if node.op in BY_TYPE:
-        floating, integer = BY_TYPE[node.op]
-        if not dtype.is_floating_point and not integer:
-            return f"{args[0]} % {args[1]}"
-        return f"{floating if dtype.is_floating_point else integer}({', '.join(args)})"
+    if node.op in FLOATS_AND_INTEGERS:
+        floating, integer = FLOATS_AND_INTEGERS[node.op]
+        return (floating if dtype.is_floating_point else integer).format(*args)
     return OTHERS[node.op].format(*args)
 
 

@@ -69,3 +69,14 @@ def test_large_values_are_computed_again_for_the_backward_pass():
         2048 * 1024 * 4
     )  # bytes; each block keeps two such values, eager four, and one is made where it was read again
     assert bytes_ < eager_bytes - 5 * value, (bytes_, eager_bytes)
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32, torch.float64])
+def test_the_sign_of_a_zero_is_kept(dtype):
+    def negate(x):
+        return -x, 1 / -x
+
+    x = torch.tensor([0.0, -0.0, 2.0], device="cuda", dtype=dtype)
+    for got, want in zip(framejit.compile(negate, backend="native")(x), negate(x), strict=True):
+        assert got.tolist() == want.tolist()
+        assert got.signbit().tolist() == want.signbit().tolist()
