@@ -10,6 +10,8 @@ import types
 from collections.abc import Callable, Iterator
 from typing import Any
 
+import torch
+
 # what is read of a code object beside its constants
 CODE_FIELDS = (
     "co_qualname", "co_filename", "co_firstlineno", "co_flags", "co_argcount",
@@ -23,6 +25,10 @@ WRAPPED = {
     classmethod: ("__func__",),
     property: ("fget", "fset", "fdel"),
 }
+
+# what is what it says, wherever it comes from
+LITERALS = (int, float, complex, str, bytes, type(None), type(Ellipsis), type(NotImplemented),
+            torch.dtype, torch.device, torch.layout, torch.memory_format)  # fmt: skip
 
 
 def content_of(obj: Any) -> str:
