@@ -1,5 +1,5 @@
-"""Runs the two graphs that aot_autograd has traced, without aot_autograd: writes the inputs that the
-program writes, and creates results that are views of an input or of another result.
+"""Runs the two graphs that aot_autograd has traced, without aot_autograd: writes the inputs that
+the program writes, and creates results that are views of an input or of another result.
 
 Unlike the function that aot_autograd makes, this one can be stored, and imports no compiler.
 """
@@ -115,11 +115,11 @@ def shown(item: Any) -> Any:
 @dataclass(frozen=True)
 class AotPlan:
     """What surrounds the graphs. The forward graph returns the new values of `writes`, `results`
-    results, `bases` further tensors of which results are views, and what it saves, of which the last
-    `numbers` are numbers. views: for each result, the view that it is, or None. separate: positions
-    of results whose views of each other autograd must not see. without_gradient: positions of what
-    has no gradient. tangents: the gradients that the backward graph takes after what was saved.
-    detached: positions of inputs that get no gradient."""
+    results, `bases` further tensors of which results are views, and what it saves, of which the
+    last `numbers` are numbers. views: for each result, the view that it is, or None. separate:
+    positions of results whose views of each other autograd must not see. without_gradient:
+    positions of what has no gradient. tangents: the gradients that the backward graph takes after
+    what was saved. detached: positions of inputs that get no gradient."""
 
     writes: tuple[InputWrite, ...]
     results: int

@@ -33,6 +33,7 @@ from .. import _hook
 from .._hook import ContinuationMaker, Quiet, Site
 from ..sites import HandleSites
 from .content import LITERALS, root_of
+from .live_code import with_live_code
 from .operators import is_users_operator
 from .world import Description, Module, ModuleDict, NotStorable, describe
 
@@ -220,7 +221,7 @@ def find_torchs_operator(name: str) -> Any:
 
 
 def site_after(sites: HandleSites, frames: tuple[SuspendedFrame, ...]) -> Site:
-    return sites.after(frames)
+    return sites.after(tuple(with_live_code(frame, sites) for frame in frames))
 
 
 def reduce_decoded(decoded: DecodedCode) -> Reduced:
