@@ -45,7 +45,7 @@ class ResultView:
 
     def make(self, args: Sequence[Any], results: Sequence[Any], like: torch.Tensor) -> torch.Tensor:
         """The view, with the layout of `like`."""
-        base: torch.Tensor = args[self.base] if self.of_input else shown(results[self.base])
+        base: torch.Tensor = args[self.base] if self.of_input else tensor_of(results[self.base])
         if self.same:
             return base
         made = self.view(base, like)
@@ -108,7 +108,7 @@ class Hidden:
         self.tensor = tensor
 
 
-def shown(item: Any) -> Any:
+def tensor_of(item: Any) -> Any:
     return item.tensor if isinstance(item, Hidden) else item
 
 
@@ -160,7 +160,7 @@ class AotGraph:
         if not self.has_views:
             return made
         return [
-            item if view is None else view.make(args, made, shown(item))
+            item if view is None else view.make(args, made, tensor_of(item))
             for view, item in zip(plan.views, made, strict=False)
         ]
 

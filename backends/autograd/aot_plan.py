@@ -138,8 +138,6 @@ def detached_inputs(about: Any, backward: torch.fx.GraphModule) -> tuple[int, ..
     gradients: Any = backward.graph.output_node().args[0]
     return tuple(
         position
-        for position, (gradient, info) in enumerate(
-            zip(gradients, about.input_info, strict=True)
-        )
+        for position, (gradient, info) in enumerate(zip(gradients, about.input_info, strict=True))
         if gradient is None and info.requires_grad and not info.is_leaf
     )

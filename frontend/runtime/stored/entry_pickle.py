@@ -44,6 +44,7 @@ WORLD = (type, types.FunctionType, types.BuiltinFunctionType, types.ModuleType,
          types.MemberDescriptorType, types.ClassMethodDescriptorType)  # fmt: skip
 # made by code generation or by a backend, unless a path of the program leads there
 COPIED = (tuple, list, dict, set, frozenset, slice, range, types.CodeType, types.MethodType,
+          types.MethodWrapperType,
           functools.partial, torch._ops.OpOverload, torch._ops.OpOverloadPacket,
           torch._C._functionalization.ViewMeta,
           torch._C._functionalization.InverseReturnMode)  # type: ignore[attr-defined]  # fmt: skip
@@ -179,9 +180,7 @@ def reduce_method(method: types.MethodType) -> Any:
     if not all(isinstance(attribute, torch.Tensor) for attribute in attributes.values()):
         raise NotStorable("a graph with attributes that are no tensors")
     # the text finds them in torch.ops, and another process has to compare them
-    operators = {
-        node.target for node in graph_module.graph.nodes if is_users_operator(node.target)
-    }
+    operators = {node.target for node in graph_module.graph.nodes if is_users_operator(node.target)}
     made = graph_module.graph.python_code("self")
     constants = with_constants(attributes)
     return join_forward, (made.src, made.globals, constants, tuple(operators))
@@ -245,6 +244,15 @@ def find_in_torch(name: str) -> Any:
     return getattr(torch, name)
 
 
+def reduce_method_wrapper(method: Any) -> Reduced:
+    """A method in C of an object, such as `torch.Tensor.T.__get__`."""
+    return method_of, (method.__self__, method.__name__)
+
+
+def method_of(obj: Any, name: str) -> Any:
+    return getattr(obj, name)
+
+
 def reduce_view_step(step: Any) -> Reduced:
     return view_step, (type(step).__name__, step.as_tuple())
 
@@ -268,6 +276,7 @@ REDUCERS: dict[type, Callable[[Any], Any]] = {
     types.CodeType: reduce_code,
     types.FunctionType: reduce_function,
     types.MethodType: reduce_method,
+    types.MethodWrapperType: reduce_method_wrapper,
     ContinuationMaker: reduce_maker,
     Quiet: reduce_quiet,
     DecodedCode: reduce_decoded,
