@@ -39,6 +39,7 @@ from ..graph.value_sizes import (
 from ..graph.wrappers import has_wrappers
 from ..registry import register_backend
 from .bounds import require
+from .empty_split import EMPTY_SPLIT
 from .frozen_graph import FrozenGraph
 from .fuse.fuse import fuse
 from .fuse.horizontal import fuse_horizontally
@@ -86,7 +87,7 @@ def decompositions() -> dict[Any, Callable[..., Any]]:
         for operator, rule in known
         if operator not in LOWERINGS and not any(word in str(operator) for word in WHOLE)
     }
-    return made | MIXED_NORMS | LARGE_NORMS
+    return made | MIXED_NORMS | LARGE_NORMS | EMPTY_SPLIT
 
 
 @dataclass
