@@ -267,11 +267,9 @@ def compile_captured(
         return compile_with_gradients(gm, example_inputs, wanted)
     report(f"compiled: {compile_report}")
     compile_report.send_to(report, "graph")
-    return (
-        without_gradients(compiled)
-        if any(getattr(example, "requires_grad", False) for example in example_inputs)
-        else compiled
-    )
+    if any(getattr(example, "requires_grad", False) for example in example_inputs):
+        return without_gradients(compiled)
+    return compiled
 
 
 def compile_inference(
@@ -382,10 +380,8 @@ def compile_with_gradients(
     waits = PendingKernels(report.clock, together=True)
 
     def compile_part(part: GraphPart) -> Callable[..., Any]:
-        compile_report, direction = (
-            CompileReport(report.clock),
-            "backward" if part.backward else "forward",
-        )
+        compile_report = CompileReport(report.clock)
+        direction = "backward" if part.backward else "forward"
         boxed = part.backward and around is None
         try:
             with report.phase("lowering"), no_collections():
