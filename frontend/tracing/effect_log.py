@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 import torch.fx
 
 from ...errors import GraphBreak
+from ..pycode.code_place import CodePlace
 from ..values.base import Value
 from ..values.context import Namespace
 from ..values.mutable import Mutable
@@ -30,7 +31,7 @@ class Expectation:
 
     fact: torch.fx.Node
     position: int
-    branch: tuple[int, int] | None = None
+    branch: CodePlace | None = None
 
 
 class SavedState(NamedTuple):
@@ -127,7 +128,7 @@ class EffectLog:
         self.outputs.append(output)
 
     def expect(
-        self, fact: torch.fx.Node, position: int, branch: tuple[int, int] | None = None
+        self, fact: torch.fx.Node, position: int, branch: CodePlace | None = None
     ) -> None:
         """Records that the following capture holds only if a tensor in the graph is true."""
         self.expected.append(Expectation(fact, position, branch))
