@@ -340,10 +340,8 @@ class Prologue:
         sender = decoded.instrs[point.index - 2]
         # no instruction pairs with SEND's jump: gen.throw() itself makes it
         throws = sender.op is Op.SEND and not current().exits["SEND"]
-        to_send, to_landing = (
-            decoded.instrs[point.index].offset // 2,
-            decoded.instrs[sender.target].offset,
-        )
+        to_send = decoded.instrs[point.index].offset // 2
+        to_landing = decoded.instrs[sender.target].offset
         back = to_send + _units(to_landing // 2)  # over the landing
         if throws:
             self.emit("JUMP_FORWARD", 1)

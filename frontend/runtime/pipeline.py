@@ -200,7 +200,7 @@ class Compilation:
         trace = capture.trace
         with self.clock.phase("guards"), no_collections():
             report_specialised(self.unit, capture, self.options, self.observer)
-            self.unit.variation.note_capture(trace.graph.sizes, trace.symbols.numbers)
+            self.unit.variation.note_capture(trace.graph.fakes.sizes, trace.symbols.numbers)
             self.unit.iterations.note_changes(trace.effects.changed)
             guards = entry_guards(capture, generated.inputs, memory)
             program = GuardProgram.build(guards, generated.lifted)

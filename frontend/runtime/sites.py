@@ -14,7 +14,7 @@ from ..pycode.resume import SuspendedFrame, make_resume_function
 from ..tracing.interpreter.work_budget import Loops
 from ._hook import Entry, Handle, Site
 from .compile_unit import CompileUnit
-from .economy import IDLE_RESTS, IdleFrame
+from .idle_frame import IDLE_RESTS, IdleFrame
 from .unrolled_iterations import UnrolledIterations
 
 OnMiss = Callable[[Site, types.FunctionType, tuple[Any, ...]], Entry | None]

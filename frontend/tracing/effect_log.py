@@ -100,10 +100,8 @@ class EffectLog:
         """Raises this break at the end if the program has changed anything but its own new objects,
         or has written output."""
         self.epoch += 1
-        saved, globals_ = (
-            len(self._saved),
-            {where: id(value) for where, (_, value) in self.globals.items()},
-        )
+        saved = len(self._saved)
+        globals_ = {where: id(value) for where, (_, value) in self.globals.items()}
         marks = len(self.outputs), len(self.expected)
         yield
         changed = any(

@@ -249,10 +249,8 @@ def flex_attention(
     *parts, mask_mod = block_mask.unpack(tx)
     query, key, value = (tx.look(tensor) for tensor in (query, key, value))
     assert isinstance(query, TensorValue)
-    score, index = (
-        query.fake.new_empty((), requires_grad=query.fake.requires_grad),
-        query.fake.new_empty((), dtype=torch.int32),
-    )
+    score = query.fake.new_empty((), requires_grad=query.fake.requires_grad)
+    index = query.fake.new_empty((), dtype=torch.int32)
     with indexing_by_tensors():
         scores = capture_with_parameters(
             tx, "flex_attention", score_mod, [score, index, index, index, index]

@@ -14,7 +14,7 @@ from ....values.base import LazyValue, unless_stopped
 from ....values.constant import Constant
 from ....values.deferred_literal import DeferredRange
 from ....values.tensor.tensor import TensorValue
-from ...graph_builder import is_symbolic
+from ...graph_inputs import is_symbolic
 from ..handlers import handles
 from ..outcome import Returned
 
