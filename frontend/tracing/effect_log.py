@@ -127,9 +127,7 @@ class EffectLog:
         """Records output of the program."""
         self.outputs.append(output)
 
-    def expect(
-        self, fact: torch.fx.Node, position: int, branch: CodePlace | None = None
-    ) -> None:
+    def expect(self, fact: torch.fx.Node, position: int, branch: CodePlace | None = None) -> None:
         """Records that the following capture holds only if a tensor in the graph is true."""
         self.expected.append(Expectation(fact, position, branch))
 
