@@ -488,7 +488,10 @@ class GraphBuilder:
         if instruction in tx.work.loops or isinstance(tx.effects, NoEffects):
             raise stop
         tx.effects.expect(
-            fact.node, tx.frames.break_position(), None if tx.options.fullgraph else instruction
+            fact.node,
+            tx.frames.break_position(),
+            None if tx.options.fullgraph else instruction,
+            stop,
         )
 
     def _refuse_write_past_wrappers(self, node: torch.fx.Node) -> None:

@@ -24,13 +24,15 @@ from ..operation import Operation, UnaryOperation
 from ..tensor.symbolic_number import SymbolicNumber, number_now
 from ..tensor.tensor import TensorValue
 from .expected_result import (
+    Memory,
     StandIns,
-    check_like,
+    compare_results,
     dtype_of,
     is_array,
     is_scalar,
     numpy,
     run_on_stand_ins,
+    shares_memory,
 )
 from .mapping import QUIET, mapping, numpy_defaults
 from .numpy_number import VaryingScalar
@@ -129,7 +131,7 @@ class ArrayValue(Value):
     def apply_unary(self, tx: TraceContext, op: UnaryOperation) -> Value:
         if self.is_scalar and not self.fake.is_floating_point():
             raise self.unsupported_use(op.name)
-        return call_numpy(tx, op.name, op.function, [self], {})
+        return call_numpy(tx, op.name.strip("_"), op.function, [self], {})
 
     def reconstruct(self, emit: Emitter) -> None:
         emit.call(scalar_of if self.is_scalar else torch.Tensor.numpy, [self.tensor])
@@ -383,31 +385,48 @@ class ArrayCall:
         if same is not None and is_array(expected):
             if found.tensor is not same.fake:
                 raise same.unsupported_use(f"as the result of numpy.{self.name}")
+            self.expect_no_warning(same)
             return same
-        copied = check_like(expected, found.tensor, self.stand_ins)
         tensor = self.recorder.value(found.tensor)
-        if copied:
-            tensor = self.tx.graph.call("call_method", "clone", [tensor], {})
         assert isinstance(tensor, TensorValue)
-        result = ArrayValue(tensor, type(expected))
-        if self.name not in QUIET and (
-            tensor.fake.is_floating_point() or tensor.fake.is_complex()
-        ):
-            expect_finite(self.tx, result, self.name)
+        memory = compare_results(expected, tensor.fake, self.stand_ins)
+        result = ArrayValue(self.laid_out(tensor, memory), type(expected))
+        self.expect_no_warning(result)
         return result
+
+    def laid_out(self, tensor: TensorValue, memory: Memory) -> TensorValue:
+        """The tensor, in memory of its own or with other strides where NumPy's result is so."""
+        call, fake = self.tx.graph.call, tensor.fake
+        if memory is Memory.C and not fake.is_contiguous():
+            return call("call_method", "contiguous", [tensor], {})
+        if memory is Memory.FORTRAN:
+            dims = self.recorder.value(tuple(reversed(range(fake.dim()))))
+            if not fake.permute(*reversed(range(fake.dim()))).is_contiguous():
+                turned = call("call_method", "permute", [tensor, dims], {})
+                turned = call("call_method", "contiguous", [turned], {})
+                return call("call_method", "permute", [turned, dims], {})
+        if memory is not Memory.VIEW and shares_memory(fake, self.stand_ins):
+            return call("call_method", "clone", [tensor], {})
+        return tensor
+
+    def expect_no_warning(self, result: ArrayValue) -> None:
+        """Expects that NumPy does not warn of a result, or raise, as numpy.errstate says."""
+        fake = result.fake
+        if self.name not in QUIET and (fake.is_floating_point() or fake.is_complex()):
+            expect_finite(self.tx, result, self.name)
 
 
 # what NumPy warns of
 
 
 def expect_finite(tx: TraceContext, array: ArrayValue, name: str) -> None:
-    """Expects that an operation gives finite numbers: of others NumPy warns, or raises, as
-    numpy.errstate says. Only underflow may be of interest with them."""
+    """Expects that an operation gives finite numbers: of others NumPy may warn, or raise, as
+    numpy.errstate says. Underflow leaves no trace in the result."""
     expect_underflow_ignored(tx)
     dtype = {"dtype": Constant(torch.float32)} if array.fake.dtype is torch.float16 else {}
     total = tx.graph.call("call_method", "sum", [array.tensor], dtype)
     fact = tx.graph.call("call_function", torch.isfinite, [total], {})
-    tx.graph.expect(fact, GraphBreak("unknown-call", f"numpy.{name} with infinite results"))
+    tx.graph.expect(fact, GraphBreak("unknown-call", f"numpy.{name}, which may warn of its result,"))
 
 
 def expect_exact_cast(tx: TraceContext, tensor: TensorValue, result: ArrayValue) -> None:
@@ -452,7 +471,7 @@ def call_on_arrays(tx: TraceContext, op: Operation, left: Value, right: Value) -
             )
     in_place = isinstance(left, ArrayValue) and not left.is_scalar
     result = call_numpy(
-        tx, op.name, op.written if in_place else op.function, [left, right], {}
+        tx, op.name.strip("_"), op.written if in_place else op.function, [left, right], {}
     )
     if (
         isinstance(result, ArrayValue)

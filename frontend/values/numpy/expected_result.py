@@ -6,6 +6,7 @@ In: fake tensors. Out: stand-ins, and whether a fake result is like NumPy's. Kno
 
 from __future__ import annotations
 
+import enum
 import sys
 import warnings
 from collections.abc import Callable, Iterable
@@ -117,13 +118,23 @@ def is_scalar(obj: Any) -> bool:
     return isinstance(obj, numpy().generic)
 
 
-def memory(fake: torch.Tensor) -> int:
-    return fake.untyped_storage()._cdata
+class Memory(enum.Enum):
+    """Where a result is: a view of an operand, or in memory of its own, in the order of C or of
+    Fortran."""
+
+    VIEW = enum.auto()
+    C = enum.auto()
+    FORTRAN = enum.auto()
 
 
-def check_like(expected: Any, fake: torch.Tensor, stand_ins: StandIns) -> bool:
-    """Whether a fake result has to be copied to be like NumPy's, which does not share the memory of
-    an operand. Raises GraphBreak where it differs in more."""
+def shares_memory(fake: torch.Tensor, stand_ins: StandIns) -> bool:
+    """Whether a fake result is a view of an operand, or the operand."""
+    memory = fake.untyped_storage()._cdata
+    return any(memory == other.untyped_storage()._cdata for _, other in stand_ins.made)
+
+
+def compare_results(expected: Any, fake: torch.Tensor, stand_ins: StandIns) -> Memory:
+    """Where NumPy's result is. Raises GraphBreak unless a fake result can be made like it."""
     np = numpy()
     exact = not stand_ins.small and all(isinstance(size, int) for size in fake.shape)
     if (
@@ -133,23 +144,17 @@ def check_like(expected: Any, fake: torch.Tensor, stand_ins: StandIns) -> bool:
         or (exact and expected.shape != tuple(fake.shape))
     ):
         raise GraphBreak(
-            "unsupported-value", f"a result that NumPy has as {expected.dtype}{expected.shape}"
+            "unsupported-value",
+            f"{dtype_of(fake.dtype)}{tuple(fake.shape)}, which is {expected.dtype}{expected.shape} in NumPy",
         )
-    shares = any(memory(fake) == memory(other) for _, other in stand_ins.made)
     if is_scalar(expected):
-        return shares
+        return Memory.C
     if any(np.may_share_memory(expected, array) for array, _ in stand_ins.made):
-        if not shares or not expected.flags.writeable:
+        if not shares_memory(fake, stand_ins) or not expected.flags.writeable:
             raise GraphBreak("unsupported-value", "a view that NumPy has and torch has not")
-        return False
-    if not has_layout(expected, fake):
-        raise GraphBreak("unsupported-value", "a result whose strides are other ones in NumPy")
-    return shares
-
-
-def has_layout(expected: Any, fake: torch.Tensor) -> bool:
-    """Whether a new result is laid out as NumPy's, which is in the order of C or of Fortran."""
+        return Memory.VIEW
     if expected.flags.c_contiguous:
-        return fake.is_contiguous()
-    turned = fake.permute(*reversed(range(fake.dim())))
-    return expected.flags.f_contiguous and turned.is_contiguous()
+        return Memory.C
+    if expected.flags.f_contiguous:
+        return Memory.FORTRAN
+    raise GraphBreak("unsupported-value", "a result with gaps or another order of dimensions")

@@ -29,7 +29,7 @@ QUIET = frozenset("""
     dsplit tile repeat roll flip flipud fliplr rot90 take take_along_axis choose where sort argsort
     tril triu diag diagflat getitem setitem atleast_1d atleast_2d atleast_3d broadcast_to meshgrid
     maximum minimum fmax fmin max min amax amin ptp clip absolute negative positive conjugate sign
-    copysign fabs floor ceil trunc rint append unique fill
+    copysign fabs neg pos floor ceil trunc rint append unique fill
 """.split())  # fmt: skip
 
 
