@@ -302,7 +302,7 @@ class ArrayCall:
             raise GraphBreak(
                 "unknown-call", f"numpy.{self.name} ({type(error).__name__}: {error})"
             ) from error
-        return self.result(expected, found)
+        return self.result(expected, found)  # outside: errors in it are framejit's own
 
     def operand(self, value: Value) -> tuple[Any, Any]:
         """An operand for NumPy, and for its mapping."""
@@ -383,12 +383,15 @@ class ArrayCall:
             )
         same = next((one for one in self.arrays if self.made.get(id(one)) is expected), None)
         if same is not None and is_array(expected):
-            if found.tensor is not same.fake:
+            if found.tensor is not same.fake and not is_same_view(found.tensor, same.fake):
                 raise same.unsupported_use(f"as the result of numpy.{self.name}")
             self.expect_no_warning(same)
             return same
         tensor = self.recorder.value(found.tensor)
         assert isinstance(tensor, TensorValue)
+        unknown = self.tx.symbols.exist and self.tx.symbols.shapes.depends_on_values(tensor.fake)
+        if unknown and not expected.size:
+            raise GraphBreak("data-dependent-shape", f"numpy.{self.name}")
         memory = compare_results(expected, tensor.fake, self.stand_ins)
         result = ArrayValue(self.laid_out(tensor, memory), type(expected))
         self.expect_no_warning(result)
@@ -397,16 +400,23 @@ class ArrayCall:
     def laid_out(self, tensor: TensorValue, memory: Memory) -> TensorValue:
         """The tensor, in memory of its own or with other strides where NumPy's result is so."""
         call, fake = self.tx.graph.call, tensor.fake
-        if memory is Memory.C and not fake.is_contiguous():
-            return call("call_method", "contiguous", [tensor], {})
+        if any(isinstance(size, int) and not size for size in fake.shape):
+            raise GraphBreak("unsupported-value", "an array without elements")
+        if fake.is_conj() or fake.is_neg():
+            tensor = call("call_method", "resolve_conj", [tensor], {})
+            tensor = call("call_method", "resolve_neg", [tensor], {})
+        known = not (self.tx.symbols.exist and self.tx.symbols.shapes.depends_on_values(fake))
+        if memory is Memory.C and not (known and tensor.fake.is_contiguous()):
+            tensor = call("call_method", "contiguous", [tensor], {})
         if memory is Memory.FORTRAN:
-            dims = self.recorder.value(tuple(reversed(range(fake.dim()))))
-            if not fake.permute(*reversed(range(fake.dim()))).is_contiguous():
+            order = tuple(reversed(range(fake.dim())))
+            if not (known and tensor.fake.permute(*order).is_contiguous()):
+                dims = self.recorder.value(order)
                 turned = call("call_method", "permute", [tensor, dims], {})
                 turned = call("call_method", "contiguous", [turned], {})
-                return call("call_method", "permute", [turned, dims], {})
-        if memory is not Memory.VIEW and shares_memory(fake, self.stand_ins):
-            return call("call_method", "clone", [tensor], {})
+                tensor = call("call_method", "permute", [turned, dims], {})
+        if memory is not Memory.VIEW and shares_memory(tensor.fake, self.stand_ins):
+            tensor = call("call_method", "clone", [tensor], {})
         return tensor
 
     def expect_no_warning(self, result: ArrayValue) -> None:
@@ -414,6 +424,15 @@ class ArrayCall:
         fake = result.fake
         if self.name not in QUIET and (fake.is_floating_point() or fake.is_complex()):
             expect_finite(self.tx, result, self.name)
+
+
+def is_same_view(one: torch.Tensor, other: torch.Tensor) -> bool:
+    """Whether two fakes are one part of one memory."""
+    return (
+        one.untyped_storage()._cdata == other.untyped_storage()._cdata
+        and one.shape == other.shape
+        and one.stride() == other.stride()
+    )
 
 
 # what NumPy warns of

@@ -48,8 +48,8 @@ class StandIns:
             self.small = {size: number for number, size in enumerate(sizes, 2)}
 
     def make(self, fake: torch.Tensor) -> Any:
-        """An array like a tensor. Numbers are 1, 2 on the diagonal, so that a matrix has an
-        inverse; integers are 0, which is a valid index."""
+        """An array like a tensor. Numbers are 1, and 2 on the diagonal, so that a matrix has an
+        inverse; integers are 0, which is a valid index; bools are true."""
         np = numpy()
         sizes = [self.small.get(size, size) for size in map(size_now, fake.shape)]
         dtype = dtype_of(fake.dtype)
@@ -58,7 +58,7 @@ class StandIns:
                 np.zeros(1, dtype), sizes, [0] * len(sizes), writeable=True
             )
         else:
-            array = np.zeros(sizes, dtype) if dtype.kind in "iub" else np.ones(sizes, dtype)
+            array = np.zeros(sizes, dtype) if dtype.kind in "iu" else np.ones(sizes, dtype)
             if dtype.kind not in "iub" and len(sizes) > 1:
                 array += np.eye(*sizes[-2:], dtype=dtype)
             array = laid_out(array, fake)
@@ -149,8 +149,10 @@ def compare_results(expected: Any, fake: torch.Tensor, stand_ins: StandIns) -> M
         )
     if is_scalar(expected):
         return Memory.C
+    if not expected.flags.writeable:
+        raise GraphBreak("unsupported-value", "a read-only array")
     if any(np.may_share_memory(expected, array) for array, _ in stand_ins.made):
-        if not shares_memory(fake, stand_ins) or not expected.flags.writeable:
+        if not shares_memory(fake, stand_ins):
             raise GraphBreak("unsupported-value", "a view that NumPy has and torch has not")
         return Memory.VIEW
     if expected.flags.c_contiguous:

@@ -28,6 +28,11 @@ READS = frozenset(
     "item tolist numpy __bool__ __int__ __float__ __complex__ __index__ __contains__ "
     "equal allclose".split()
 )
+# Python's classes as dtypes.
+DTYPES: dict[type, torch.dtype] = {
+    bool: torch.bool, int: torch.int64, float: torch.float64, complex: torch.complex128,
+}  # fmt: skip
+FROM_DATA = frozenset({"tensor", "as_tensor"})
 # Special methods that are operators of the graph.
 OPERATORS = {"__getitem__": operator.getitem, "__setitem__": operator.setitem}
 
@@ -54,6 +59,9 @@ class OperationRecorder(TorchFunctionMode):
             return func(*args, **named)
         if name in READS:
             raise GraphBreak("data-dependent-value", f"`.{name}()` in NumPy")
+        if name in FROM_DATA and "dtype" not in named:
+            # the mapping has other default dtypes than the program's torch
+            named = {**named, "dtype": func(*args, **named).dtype}
         if name in OPERATORS:
             return self._call("call_function", OPERATORS[name], args, named)
         is_method = isinstance(func, types.MethodDescriptorType | types.WrapperDescriptorType)
@@ -80,7 +88,7 @@ class OperationRecorder(TorchFunctionMode):
             return self.tx.make.list_of(items) if type(obj) is list else self.tx.make.tuple_of(items)
         if isinstance(obj, slice):
             return SliceValue([self.value(part) for part in (obj.start, obj.stop, obj.step)])
-        return Constant(obj)
+        return Constant(DTYPES.get(obj, obj) if isinstance(obj, type) else obj)
 
     def object(self, value: Value) -> Any:
         """What the caller gets for a result."""
