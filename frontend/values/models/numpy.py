@@ -62,7 +62,7 @@ def _array(name: str) -> None:
 
 
 if NUMPY is not None:
-    for _name in "zeros ones empty full eye identity arange linspace".split():
+    for _name in "zeros ones empty full eye identity arange".split():
         _array_function(_name)
     for _name in "array asarray ascontiguousarray".split():
         _array(_name)

@@ -42,6 +42,7 @@ TENSOR_DTYPES = frozenset(getattr(torch, name) for name in ARRAY_DTYPES)
 MOST_LITERALS = 256  # numbers of an array that the program writes down
 # Operators on two integers after which NumPy's scalars warn of an overflow, and arrays do not.
 OVERFLOWING = frozenset({"+", "-", "*", "**", "//", "%", "<<"})
+POWERS = frozenset({"pow", "power"})
 METADATA = frozenset({"shape", "ndim", "size", "itemsize", "nbytes", "dtype", "strides"})
 
 
@@ -90,6 +91,9 @@ class ArrayValue(Value):
     def method(
         self, tx: TraceContext, name: str, args: list[Value], kwargs: dict[str, Value]
     ) -> Value:
+        if name == "item" and not args and not kwargs and not self.fake.dim():
+            return self.tensor.method(tx, name, [], {})
+
         def method(array: Any, *args: Any, **kwargs: Any) -> Any:
             return getattr(array, name)(*args, **kwargs)
 
@@ -302,6 +306,9 @@ class ArrayCall:
             raise GraphBreak(
                 "unknown-call", f"numpy.{self.name} ({type(error).__name__}: {error})"
             ) from error
+        if self.name in POWERS and not args[1].is_constant() and has_integers(expected):
+            # NumPy refuses negative exponents of integers
+            raise GraphBreak("unknown-call", f"numpy.{self.name} of integers")
         return self.result(expected, found)  # outside: errors in it are framejit's own
 
     def operand(self, value: Value) -> tuple[Any, Any]:
@@ -312,7 +319,9 @@ class ArrayCall:
         if isinstance(value, VaryingScalar):
             return value.cls(number_now(value.number)), self.varying(value)
         if isinstance(value, SymbolicNumber):
-            return number_now(value), value.sym
+            if value.sym.node.hint is None and value.python_type() is not float:
+                raise value.unsupported_use(f"as an argument of numpy.{self.name}")
+            return 1.5 if value.sym.node.hint is None else number_now(value), value.sym
         if isinstance(value, sequence.ListValue | sequence.TupleValue):
             pairs = [self.operand(item) for item in value.all(self.tx)]
             make = list if isinstance(value, sequence.ListValue) else tuple
@@ -424,6 +433,10 @@ class ArrayCall:
         fake = result.fake
         if self.name not in QUIET and (fake.is_floating_point() or fake.is_complex()):
             expect_finite(self.tx, result, self.name)
+
+
+def has_integers(result: Any) -> bool:
+    return getattr(result, "dtype", numpy().dtype(float)).kind in "iu"
 
 
 def is_same_view(one: torch.Tensor, other: torch.Tensor) -> bool:
