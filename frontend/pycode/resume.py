@@ -69,7 +69,8 @@ class SuspendedFrame:
 
     @property
     def key(self) -> tuple[Any, ...]:
-        return id(self.decoded.code), id(self.globals), self.point, self.through, self.completion
+        through = tuple((id(between.function), between.n) for between in self.through)
+        return id(self.decoded.code), id(self.globals), self.point, through, self.completion
 
 
 def make_resume_function(

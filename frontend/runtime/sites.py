@@ -71,6 +71,11 @@ class HandleSites:
         code."""
         return self._idle.setdefault(id(code), IdleFrame(IDLE_RESTS))
 
+    @property
+    def suspended_codes(self) -> Iterator[types.CodeType]:
+        """The code objects of frames that are suspended at breaks."""
+        return (frame.decoded.code for frames in self._suspended for frame in frames)
+
     def __iter__(self) -> Iterator[Site]:
         """The function's site first, then what follows breaks, then frames met there."""
         yield self.root

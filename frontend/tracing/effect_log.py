@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 import torch.fx
 
 from ...errors import GraphBreak
+from ..pycode.code_place import CodePlace
 from ..values.base import Value
 from ..values.context import Namespace
 from ..values.mutable import Mutable
@@ -26,11 +27,12 @@ from ..values.random_state import RandomState
 class Expectation:
     """A tensor that has to be true; if it is not, the frame starts over in eager before anything
     has happened. `position`: where a break could be made instead. `branch`: the branch that is left
-    to Python once the expectation has failed, if there is one."""
+    to Python once the expectation has failed, if there is one. `stop`: the reason of that break."""
 
     fact: torch.fx.Node
     position: int
-    branch: tuple[int, int] | None = None
+    branch: CodePlace | None = None
+    stop: GraphBreak | None = None
 
 
 class SavedState(NamedTuple):
@@ -127,10 +129,14 @@ class EffectLog:
         self.outputs.append(output)
 
     def expect(
-        self, fact: torch.fx.Node, position: int, branch: tuple[int, int] | None = None
+        self,
+        fact: torch.fx.Node,
+        position: int,
+        branch: CodePlace | None = None,
+        stop: GraphBreak | None = None,
     ) -> None:
         """Records that the following capture holds only if a tensor in the graph is true."""
-        self.expected.append(Expectation(fact, position, branch))
+        self.expected.append(Expectation(fact, position, branch, stop))
 
     def release_objects(self) -> None:
         """Drops the program's objects."""

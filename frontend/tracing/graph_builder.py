@@ -22,6 +22,7 @@ from ...backends.graph.wrappers import inner_tensors
 from ...errors import GraphBreak
 from ...guards.guard import Kind, TensorSpec
 from ...guards.source import AttrSource, Source
+from ..pycode.code_place import CodePlace
 from ..values.base import Value
 from ..values.constant import LITERAL_TYPES, Constant
 from ..values.containers.mapping import DictValue
@@ -249,7 +250,7 @@ class GraphBuilder:
         outside = tx.modes.position_outside_levels()
         origin = ValueOrigin(
             tx.frames.break_position() if outside is None else outside,
-            (id(frame.decoded.code), -frame.pc),
+            CodePlace(frame.decoded.code, -frame.pc),
             "data-dependent-value" if gives_numbers else "data-dependent-shape",
             f"`.{name}()` of {args[0].describe()}" if gives_numbers else name,
         )
@@ -264,13 +265,27 @@ class GraphBuilder:
             if isinstance(value, TensorValue)
         )
         if (
-            origin.instruction in tx.work.loops
+            origin.instruction.key in tx.work.loops
             or wanted is False
             or (wanted is None and not on_cpu)
             or isinstance(tx.effects, NoEffects)
         ):
             raise origin.break_before()
         return origin
+
+    def expect(self, fact: TensorValue, stop: GraphBreak) -> None:
+        """Continues as if a tensor were true: the frame starts over in eager where it is not.
+        Raises `stop` where that has happened before, or is not possible."""
+        tx, frame = self.tx, self.tx.frames[-1]
+        instruction = id(frame.decoded.code), -frame.pc
+        if instruction in tx.work.loops or isinstance(tx.effects, NoEffects):
+            raise stop
+        tx.effects.expect(
+            fact.node,
+            tx.frames.break_position(),
+            None if tx.options.fullgraph else instruction,
+            stop,
+        )
 
     def _refuse_write_past_wrappers(self, node: torch.fx.Node) -> None:
         """Breaks at a write into an inner tensor of a wrapper, which would be one into the wrapper,
