@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import torch
 import torch.fx
 
 from .batched_backward import is_batched
-from .partitioner import Partition
+
+if TYPE_CHECKING:  # it needs networkx, which a stored graph does not
+    from .partitioner import Partition
 
 
 class TwoPasses(Protocol):

@@ -277,8 +277,8 @@ class GraphBuilder:
         """Continues as if a tensor were true: the frame starts over in eager where it is not.
         Raises `stop` where that has happened before, or is not possible."""
         tx, frame = self.tx, self.tx.frames[-1]
-        instruction = id(frame.decoded.code), -frame.pc
-        if instruction in tx.work.loops or isinstance(tx.effects, NoEffects):
+        instruction = CodePlace(frame.decoded.code, -frame.pc)
+        if instruction.key in tx.work.loops or isinstance(tx.effects, NoEffects):
             raise stop
         tx.effects.expect(
             fact.node,
