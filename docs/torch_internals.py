@@ -43,6 +43,7 @@ WHY = {
     ),
     "torch.Tensor._has_symbolic_sizes_strides": "whether sizes of a fake tensor are symbols",
     "torch.Tensor._is_view": "whether a tensor is a view to autograd",
+    "torch.Tensor._view_func": "creates a view anew, of another base",
     "torch.Tensor._version": "how often a tensor was written into",
     "torch._C.DisableTorchFunction": "runs operators without tensor subclasses and function modes",
     "torch._C.DispatchKey": "names of dispatch keys",
@@ -55,6 +56,10 @@ WHY = {
     "torch._C._DisablePythonDispatcher": (
         "gives views on fake tensors the strides of their C++, also while a graph is traced"
     ),
+    "torch._C._functionalization": "results that are views, created after a compiled graph",
+    "torch._C._is_view_replay_enabled": "results that are views, created after a compiled graph",
+    "torch._C._set_view_replay_enabled": "results that are views, created after a compiled graph",
+    "torch._functorch.config": "compiles the backward graph together with the forward graph",
     "torch._C._TorchDispatchModeKey": (
         "a mode where torch keeps that of fake tensors, to see whether the fingerprint shows it"
     ),

@@ -98,6 +98,7 @@ class Tangent:
             return gradient
         if is_batched(gradient):
             return gradient.contiguous()
+        assert self.size is not None and self.stride is not None
         return gradient.new_empty_strided(self.size, self.stride).copy_(gradient)
 
 
@@ -132,7 +133,7 @@ class AotPlan:
     detached: tuple[int, ...]
 
     @property
-    def returned(self) -> int:
+    def count_returned(self) -> int:
         """How many of the forward graph's results are not only saved."""
         return len(self.writes) + self.results + self.bases
 
@@ -187,8 +188,8 @@ class AotGraph:
             made = list(self.forward(*args))
         end = len(made) - plan.numbers
         ctx.numbers = made[end:]
-        ctx.save_for_backward(*map(without_base, made[plan.returned : end]))
-        returned = [without_base(item) for item in made[: plan.returned]]
+        ctx.save_for_backward(*map(without_base, made[plan.count_returned : end]))
+        returned = [without_base(item) for item in made[: plan.count_returned]]
         for position in plan.separate:
             item = returned[position]
             returned[position] = torch.ops.aten._unsafe_view.default(item, item.shape)

@@ -267,7 +267,7 @@ def reduce_return_mode(mode: Any) -> Reduced:
 
 
 def return_mode(name: str) -> Any:
-    return getattr(torch._C._functionalization.InverseReturnMode, name)
+    return getattr(torch._C._functionalization.InverseReturnMode, name)  # type: ignore[attr-defined]
 
 
 REDUCERS: dict[type, Callable[[Any], Any]] = {
