@@ -24,7 +24,7 @@ from ..operation import Operation, UnaryOperation
 from ..tensor.symbolic_number import SymbolicNumber, number_now
 from ..tensor.tensor import TensorValue
 from .expected_result import (
-    Memory,
+    ResultLayout,
     StandIns,
     compare_results,
     dtype_of,
@@ -218,14 +218,16 @@ def literal_array(tx: TraceContext, array: Any) -> ArrayValue:
     if array.dtype.name not in ARRAY_DTYPES or array.size > MOST_LITERALS:
         raise GraphBreak("unsupported-value", f"an array of {array.size} {array.dtype}")
     dtype = Constant(getattr(torch, array.dtype.name))
-    numbers = tx.wrap(array.tolist(), None) if array.ndim == 0 else listed(tx, array.tolist())
+    numbers = (
+        tx.wrap(array.tolist(), None) if array.ndim == 0 else list_of_numbers(tx, array.tolist())
+    )
     tensor = tx.graph.call("call_function", torch.tensor, [numbers], {"dtype": dtype})
     return ArrayValue(tensor, numpy().ndarray)
 
 
-def listed(tx: TraceContext, numbers: list[Any]) -> Value:
+def list_of_numbers(tx: TraceContext, numbers: list[Any]) -> Value:
     return tx.make.list_of(
-        [listed(tx, one) if isinstance(one, list) else Constant(one) for one in numbers]
+        [list_of_numbers(tx, one) if isinstance(one, list) else Constant(one) for one in numbers]
     )
 
 
@@ -392,9 +394,7 @@ class ArrayCall:
                 return make.list_of(items) if type(expected) is list else make.tuple_of(items)
         if expected is None and found is None:
             return Constant(None)
-        raise GraphBreak(
-            "unsupported-value", f"a {type(expected).__name__} from numpy.{self.name}"
-        )
+        raise GraphBreak("unsupported-value", f"a {type(expected).__name__} from numpy.{self.name}")
 
     def array_result(self, expected: Any, found: Any) -> Value:
         if not isinstance(found, mapping().ndarray):
@@ -409,18 +409,18 @@ class ArrayCall:
             return same
         tensor = self.recorder.value(found.tensor)
         assert isinstance(tensor, TensorValue)
-        if self.unknown(tensor.fake) and not expected.size:
+        if self.has_unknown_sizes(tensor.fake) and not expected.size:
             raise GraphBreak("data-dependent-shape", f"numpy.{self.name}")
         memory = compare_results(expected, tensor.fake, self.stand_ins)
         result = ArrayValue(self.laid_out(tensor, memory), type(expected))
         self.expect_no_warning(result)
         return result
 
-    def unknown(self, fake: torch.Tensor) -> bool:
+    def has_unknown_sizes(self, fake: torch.Tensor) -> bool:
         """Whether the sizes of a result depend on values."""
         return self.tx.symbols.exist and self.tx.symbols.shapes.depends_on_values(fake)
 
-    def laid_out(self, tensor: TensorValue, memory: Memory) -> TensorValue:
+    def laid_out(self, tensor: TensorValue, memory: ResultLayout) -> TensorValue:
         """The tensor, in memory of its own or with other strides where NumPy's result is so."""
         call, fake = self.tx.graph.call, tensor.fake
         if any(isinstance(size, int) and not size for size in fake.shape):
@@ -429,18 +429,20 @@ class ArrayCall:
             tensor = call("call_method", "resolve_conj", [tensor], {})
             tensor = call("call_method", "resolve_neg", [tensor], {})
         # fakes of mixed layouts have other strides than tensors, and sizes may be unknown
-        known = all(array.fake.is_contiguous() for array in self.arrays) and not self.unknown(fake)
+        known = all(
+            array.fake.is_contiguous() for array in self.arrays
+        ) and not self.has_unknown_sizes(fake)
         layout = {"memory_format": Constant(torch.contiguous_format)}
-        if memory is Memory.C and not (known and tensor.fake.is_contiguous()):
+        if memory is ResultLayout.C and not (known and tensor.fake.is_contiguous()):
             return call("call_method", "clone", [tensor], layout)
-        if memory is Memory.FORTRAN:
+        if memory is ResultLayout.FORTRAN:
             order = tuple(reversed(range(fake.dim())))
             if not (known and tensor.fake.permute(*order).is_contiguous()):
                 dims = self.recorder.value(order)
                 turned = call("call_method", "permute", [tensor, dims], {})
                 turned = call("call_method", "clone", [turned], layout)
                 return call("call_method", "permute", [turned, dims], {})
-        if memory is not Memory.VIEW and shares_memory(tensor.fake, self.stand_ins):
+        if memory is not ResultLayout.VIEW and shares_memory(tensor.fake, self.stand_ins):
             tensor = call("call_method", "clone", [tensor], {})
         return tensor
 
@@ -470,7 +472,9 @@ def expect_finite(tx: TraceContext, array: ArrayValue, name: str) -> None:
     dtype = {"dtype": Constant(torch.float32)} if array.fake.dtype is torch.float16 else {}
     total = tx.graph.call("call_method", "sum", [array.tensor], dtype)
     fact = tx.graph.call("call_function", torch.isfinite, [total], {})
-    tx.graph.expect(fact, GraphBreak("unknown-call", f"numpy.{name}, which may warn of its result,"))
+    tx.graph.expect(
+        fact, GraphBreak("unknown-call", f"numpy.{name}, which may warn of its result,")
+    )
 
 
 def expect_exact_cast(tx: TraceContext, tensor: TensorValue, result: ArrayValue) -> None:
@@ -491,9 +495,7 @@ INTEGERS = frozenset({torch.int8, torch.int16, torch.int32, torch.int64, torch.u
 def expect_underflow_ignored(tx: TraceContext) -> None:
     if not ignores_underflow(numpy()):
         raise GraphBreak("unknown-call", "NumPy where it reports underflow")
-    tx.guards.add(
-        ModuleSource("numpy"), Kind.PYTHON, ("it ignores underflow", ignores_underflow)
-    )
+    tx.guards.add(ModuleSource("numpy"), Kind.PYTHON, ("it ignores underflow", ignores_underflow))
 
 
 def ignores_underflow(module: Any) -> bool:
