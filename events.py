@@ -252,11 +252,9 @@ class Chosen:
     def gain_s(self) -> float:
         """Seconds that a call takes less than in eager, 0 where both were not measured."""
         times = dict(self.timings)
-        return (
-            times.get("eager", 0.0) - times[self.backend]
-            if "eager" in times and self.backend in times
-            else 0.0
-        )
+        if "eager" in times and self.backend in times:
+            return times.get("eager", 0.0) - times[self.backend]
+        return 0.0
 
     @property
     def sentence(self) -> str:

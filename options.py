@@ -143,7 +143,7 @@ class Options:
     # with the default backend some whole calls run in eager, to see whether compiled ones are
     # faster
     compare_calls: bool = True
-    # of the program's time, for compiling code again and again (frontend/runtime/economy.py)
+    # of the program's time, for compiling code again and again (frontend/runtime/account.py)
     compile_share: float = 0.05
     # seconds that a handle may spend on such code instead; inf: no limit
     compile_budget: float | None = None
@@ -168,11 +168,9 @@ class Options:
     @property
     def suppresses_errors(self) -> bool:
         """Whether a backend that fails costs a warning only."""
-        return (
-            not (self.strict or self.fullgraph)
-            if self.suppress_errors is None
-            else self.suppress_errors
-        )
+        if self.suppress_errors is None:
+            return not (self.strict or self.fullgraph)
+        return self.suppress_errors
 
 
 RENAMED = {"unroll_turns": "unroll_iterations"}  # knobs of earlier versions

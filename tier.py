@@ -30,3 +30,8 @@ class Tier:
         if not self.hot and self._outdate is not None:
             self.hot, self.due_s = True, 0.0
             self._outdate()
+
+    def outdate(self) -> None:
+        """Drops what was compiled; the next call compiles again."""
+        if self._outdate is not None:
+            self._outdate()

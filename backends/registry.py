@@ -314,11 +314,9 @@ def check(backend: str | Function) -> None:
 
 
 def name_of(backend: str | Function) -> str:
-    return (
-        backend
-        if isinstance(backend, str)
-        else getattr(backend, "__name__", type(backend).__name__)
-    )
+    if isinstance(backend, str):
+        return backend
+    return getattr(backend, "__name__", type(backend).__name__)
 
 
 GIVEN = ("mode", "report", "around")  # parameters of a backend that are no options

@@ -161,11 +161,9 @@ def first_of_repeats(tensor: torch.Tensor, like: torch.Tensor | None = None) -> 
     """The first elements along dimensions that `like`, or the tensor itself, is expanded along:
     torch does not copy into repeated elements."""
     strides = (tensor if like is None else like).stride() if tensor.layout is torch.strided else ()
-    return (
-        tensor[tuple(slice(0, 1) if stride == 0 else slice(None) for stride in strides)]
-        if 0 in strides
-        else tensor
-    )
+    if 0 in strides:
+        return tensor[tuple(slice(0, 1) if stride == 0 else slice(None) for stride in strides)]
+    return tensor
 
 
 def version(tensor: torch.Tensor) -> int:

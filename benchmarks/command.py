@@ -13,6 +13,7 @@
     framejit bench memory                             # peak of a call, and what is left of a model that has gone
     framejit bench background                         # calls while candidates are tried in another thread
     framejit bench warm                               # first calls of a second process beside the first; not part of `all`
+    framejit bench nested --device cuda               # batches of sequences of different lengths as one tensor; not part of `all`
     framejit bench programs                           # whole programs on third-party libraries; half an hour, not part of `all`
 
 Tables go to stdout, progress to stderr; with --out to DIR/results.md, with plots beside it where matplotlib is installed. An interrupted
@@ -51,6 +52,7 @@ from . import (
     launches,
     measure,
     memory,
+    nested,
     plots,
     systems,
     tables,
@@ -65,7 +67,7 @@ from .programs.tables import Row, summary, table
 
 DISPATCH = ("eager", "torch-eager", "framejit-eager")
 PARTS = ("models", "dispatch", "guards", "trace", "compiling", "graphs", "launches", "kernels", "memory", "background")
-ALONE = ("warm", "programs")  # parts that are run by name only
+ALONE = ("warm", "nested", "programs")  # parts that are run by name only
 FAMILIES = {"hf": "transformers", "timm": "timm", "tv": "torchvision"}  # and the packages that they need
 
 
@@ -246,6 +248,15 @@ def run_kernels(chosen: argparse.Namespace, progress: Progress) -> Told:
     return [tables.kernels_table(found, kernels.SYSTEMS)], [], False
 
 
+def run_nested(chosen: argparse.Namespace, progress: Progress) -> Told:
+    found = measured(
+        chosen, progress, nested.CASES,
+        lambda name, say: measure.in_child(chosen.limit, nested.measure_case, name, chosen.device, chosen.seconds),
+    )  # fmt: skip
+    rows = {name: dict.fromkeys(nested.SYSTEMS, row) if isinstance(row, str) else row for name, row in found.items()}
+    return [tables.nested_table(rows, tuple(nested.SYSTEMS))], [], False
+
+
 def run_programs(chosen: argparse.Namespace, progress: Progress) -> Told:
     def one(name: str, say: Say) -> list[Row]:
         return programs.run_program(name, chosen.systems, chosen.steps, chosen.limit, chosen.clock)
@@ -269,5 +280,5 @@ def run_guards(chosen: argparse.Namespace, progress: Progress) -> Told:
 RUN: dict[str, Callable[[argparse.Namespace, Progress], Told]] = {
     "models": run_models, "dispatch": run_dispatch, "guards": run_guards, "trace": run_trace, "compiling": run_compiling,
     "graphs": run_graphs, "launches": run_launches, "kernels": run_kernels, "memory": run_memory, "background": run_background,
-    "warm": run_warm, "programs": run_programs,
+    "warm": run_warm, "nested": run_nested, "programs": run_programs,
 }  # fmt: skip

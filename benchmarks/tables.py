@@ -2,12 +2,13 @@
 from __future__ import annotations
 
 import statistics
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from .measure import Result
 from .warm import FirstCall
 
 Models = Mapping[str, Mapping[str, Result]]  # model, system
+TOLERATED = 1e-3  # of a nested tensor's gradient, relative; the products round to tf32
 
 
 def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
@@ -167,6 +168,18 @@ def kernels_table(cases: Mapping[str, Mapping[str, float] | str], wanted: Sequen
         summary = f"x{statistics.geometric_mean(ratios):.2f}, worst x{min(ratios):.2f}"
         rows.append([f"{ours} beside {other}", *[""] * len(wanted), summary])
     return table(["kernel", "MB moved, a copy's speed", *wanted], rows)
+
+
+def nested_table(cases: Mapping[str, Mapping[str, tuple[float, float] | str]], systems: Iterable[str]) -> str:
+    """A row a case: by system milliseconds a step, and the gradient's error where it is more than rounding."""
+
+    def cell(found: tuple[float, float] | str) -> str:
+        if isinstance(found, str):
+            return found.replace("|", "/")
+        milliseconds, error = found
+        return f"{milliseconds:.2f}" + (f", error {error:.1e}" if not error < TOLERATED else "")
+
+    return table(["units, ms a step", *systems], [[name, *(cell(row[system]) for system in systems)] for name, row in cases.items()])
 
 
 def figures_table(

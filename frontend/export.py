@@ -26,7 +26,7 @@ from .runtime._hook import Site
 from .runtime.cache import Cache
 from .runtime.entry_guards import entry_guards
 from .tracing.capture import Capture
-from .tracing.graph_builder import GraphInput
+from .tracing.graph_inputs import GraphInput
 from .tracing.input_memory import input_memory
 from .tracing.interpreter.outcome import Restart, ReturnExit
 from .tracing.interpreter.root import CaptureRequest, capture_call

@@ -323,10 +323,8 @@ def check_dynamic_sizes(compile_function: Compile) -> None:
 
 def check_autograd_functions(compile_function: Compile) -> None:
     """torch.autograd.Function."""
-    handle, grads = (
-        compile_function(lambda x: DoubleWithOtherGradient.apply(x).sum(), AS_CAPTURED),
-        [],
-    )
+    handle = compile_function(lambda x: DoubleWithOtherGradient.apply(x).sum(), AS_CAPTURED)
+    grads = []
     for function in (handle, lambda x: DoubleWithOtherGradient.apply(x).sum()):
         x = values(3).requires_grad_()
         function(x).backward()

@@ -303,7 +303,14 @@ def test_broad_handlers_say_why(parts):
             assert keeps or any("#" in line for line in text), f"line {node.lineno}"
 
 
-MIRRORED = ("frontend/pycode", "frontend/values", "frontend/tracing", "frontend/runtime", "guards")
+MIRRORED = (
+    "frontend/pycode",
+    "frontend/values",
+    "frontend/tracing",
+    "frontend/runtime",
+    "guards",
+    "backends",
+)
 MIRRORING = [path for place in MIRRORED for path in (ROOT / "tests" / place).rglob("test_*.py")]
 
 

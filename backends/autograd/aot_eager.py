@@ -13,6 +13,7 @@ from contextlib import contextmanager, nullcontext
 from dataclasses import replace
 from typing import Any, cast
 
+import torch._functorch.config as functorch_config
 import torch.fx
 from torch._functorch.aot_autograd import aot_module_simplified, make_boxed_func
 from torch._functorch.partitioners import default_partition, min_cut_rematerialization_partition
@@ -23,6 +24,8 @@ from ..graph.gradient_history import gains_history
 from ..graph.tracing_turn import tracing_turn
 from ..graph.wrappers import has_wrappers
 from ..registry import Backend, register_backend
+from .aot_graph import AotGraph
+from .aot_plan import plan_of
 from .autograd_function import without_base
 from .batched_backward import with_batches
 from .graph_parts import Compile, GraphPart, compile_forward_and_backward
@@ -40,6 +43,9 @@ def compile_with_aot_autograd(
 ) -> Callable[..., Any]:
     """Compiles with aot_autograd; see compile_forward_and_backward."""
     results: list[int] = []
+    about: list[Any] = []  # aot_autograd's metadata
+    forwards: list[Callable[..., Any]] = []
+    backwards: list[tuple[torch.fx.GraphModule, Callable[..., Any]]] = []
 
     def partition(
         joint: torch.fx.GraphModule, inputs: Any, *, num_fwd_outputs: int, **more: Any
@@ -58,18 +64,25 @@ def compile_with_aot_autograd(
         raise NotImplementedError("this graph cannot be split into a forward and a backward part")
 
     def forward(part: torch.fx.GraphModule, examples: Sequence[Any]) -> Any:
-        leave_results_unmarked()
+        about.append(leave_results_unmarked())
         compiled = compile_part(
             GraphPart(gm, part, examples, False, results[-1] if results else None)
         )
+        forwards.append(compiled)
         return make_boxed_func(with_whole_results(compiled, results[-1]) if results else compiled)
 
     def backward(part: torch.fx.GraphModule, examples: Sequence[Any]) -> Any:
         compiled = with_batches(compile_part, GraphPart(gm, part, examples, True))
+        backwards.append((part, compiled))
         return compiled if getattr(compiled, "_boxed_call", False) else make_boxed_func(compiled)
 
-    with tracing_turn, numbers_kept, without_trace_log() if has_wrappers(gm) else nullcontext():
-        return aot_module_simplified(
+    with (
+        tracing_turn,
+        numbers_kept,
+        functorch_config.patch(force_non_lazy_backward_lowering=True),
+        without_trace_log() if has_wrappers(gm) else nullcontext(),
+    ):
+        made = aot_module_simplified(
             gm,
             example_inputs,
             fw_compiler=cast(Any, forward),
@@ -78,6 +91,11 @@ def compile_with_aot_autograd(
             keep_inference_input_mutations=keep_writes,
             decompositions=dict(decompositions),
         )
+    if not forwards or len(backwards) != bool(results):
+        return made
+    part, compiled = backwards[-1] if backwards else (None, None)
+    plan = plan_of(about[-1], len(gm.graph.find_nodes(op="placeholder")), part, keep_writes)
+    return made if plan is None else AotGraph(plan, forwards[-1], compiled)
 
 
 @contextmanager
@@ -103,14 +121,16 @@ def with_whole_results(compiled: Callable[..., Any], count: int) -> Callable[...
     return call
 
 
-def leave_results_unmarked() -> None:
+def leave_results_unmarked() -> Any:
     """Prevents aot_autograd from marking dynamic sizes on result tensors, which it does for torch's
-    own capture. Eager's results carry no such attribute."""
+    own capture. Eager's results carry no such attribute. Returns its metadata."""
     context = TracingContext.try_get()
     about = context.fw_metadata if context is not None else None
     if about is not None and hasattr(about, "dynamic_saved_tensors_idxs"):
         about.dynamic_saved_tensors_idxs = {}
+        about.dynamic_outputs = False
         about.output_info[:] = [replace(result, dynamic_dims=None) for result in about.output_info]
+    return about
 
 
 def keep_old_content(gm: torch.fx.GraphModule, forward: torch.fx.GraphModule, results: int) -> None:

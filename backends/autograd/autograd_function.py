@@ -3,13 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 import torch
 import torch.fx
 
 from .batched_backward import is_batched
-from .partitioner import Partition
+
+if TYPE_CHECKING:  # it needs networkx, which a stored graph does not
+    from .partitioner import Partition
+
+
+class TwoPasses(Protocol):
+    """The passes of one node: `ctx` carries values from the forward to the backward pass."""
+
+    def run_forward(self, ctx: Any, args: Sequence[Any]) -> tuple[Any, ...]: ...
+
+    def run_backward(self, ctx: Any, gradients: Sequence[torch.Tensor | None]) -> Sequence[Any]:
+        """The gradients of all arguments."""
 
 
 class ForwardAndBackward:
@@ -39,6 +50,26 @@ class ForwardAndBackward:
 
     def __call__(self, *args: Any) -> Any:
         return CompiledFunction.apply(self, *args)
+
+    def run_forward(self, ctx: Any, args: Sequence[Any]) -> tuple[Any, ...]:
+        with torch._C._DisableAutocast():
+            made = self.forward(*args)
+        made = [without_base(item) for item in made]
+        outputs, saved = made[: self.results], made[self.results :]
+        ctx.save_for_backward(*(args[position] for position in self.saved_inputs), *saved)
+        ctx.mark_non_differentiable(*(outputs[position] for position in self.without_gradient))
+        ctx.set_materialize_grads(False)
+        return tuple(outputs)
+
+    def run_backward(self, ctx: Any, gradients: Sequence[torch.Tensor | None]) -> Sequence[Any]:
+        given = saved_values(ctx)
+        with torch.no_grad(), torch._C._DisableAutocast():
+            given += (
+                laid.fit_to_input(gradients[position])
+                for laid, position in zip(self.expected, self.tangents, strict=True)
+            )
+            made: Sequence[Any] = self.backward(given) if self.boxed else self.backward(*given)
+        return [None if slot is None else made[slot] for slot in self.slots]
 
 
 class GradientLayout:
@@ -71,30 +102,23 @@ class CompiledFunction(torch.autograd.Function):
     """Its autograd node has the name of aot_autograd's nodes, by which it is found."""
 
     @staticmethod
-    def forward(ctx: Any, parts: ForwardAndBackward, *args: Any) -> Any:
-        with torch._C._DisableAutocast():
-            made = parts.forward(*args)
-        made = [without_base(item) for item in made]
-        outputs, saved = made[: parts.results], made[parts.results :]
-        ctx.parts = parts
-        ctx.save_for_backward(*(args[position] for position in parts.saved_inputs), *saved)
-        ctx.mark_non_differentiable(*(outputs[position] for position in parts.without_gradient))
-        ctx.set_materialize_grads(False)
-        return tuple(outputs)
+    def forward(ctx: Any, passes: TwoPasses, *args: Any) -> Any:
+        ctx.passes = passes
+        return passes.run_forward(ctx, args)
 
     @staticmethod
     def backward(ctx: Any, *gradients: torch.Tensor | None) -> Any:
-        parts: ForwardAndBackward = ctx.parts
-        given: list[Any] = list(ctx.saved_tensors)
-        if not torch._C._autograd._get_current_graph_task_keep_graph():
-            ctx.maybe_clear_saved_tensors()
-        with torch.no_grad(), torch._C._DisableAutocast():
-            given += (
-                laid.fit_to_input(gradients[position])
-                for laid, position in zip(parts.expected, parts.tangents, strict=True)
-            )
-            made: Sequence[Any] = parts.backward(given) if parts.boxed else parts.backward(*given)
-        return None, *(None if slot is None else made[slot] for slot in parts.slots)
+        passes: TwoPasses = ctx.passes
+        return None, *passes.run_backward(ctx, gradients)
+
+
+def saved_values(ctx: Any) -> list[Any]:
+    """The tensors that the forward pass saved. They are freed unless another backward pass may
+    come."""
+    saved = list(ctx.saved_tensors)
+    if not torch._C._autograd._get_current_graph_task_keep_graph():
+        ctx.maybe_clear_saved_tensors()
+    return saved
 
 
 def without_base(item: Any) -> Any:

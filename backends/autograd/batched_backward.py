@@ -14,8 +14,7 @@ from typing import Any
 import torch
 import torch.fx
 
-from ..graph.copies import Copies
-from .partitioner import with_code
+from ..graph.copies import Copies, with_code
 
 
 def is_batched(item: Any) -> bool:

@@ -11,13 +11,13 @@ from typing import Any
 
 import torch.fx
 
-from ..graph.copies import Copies
+from ..graph.copies import Copies, with_code
 from ..graph.passes.functional import prepare_for_tracing
 from ..graph.runtime_errors import draws_unread
 from .ahead_of_time import ahead_of_time
 from .autograd_function import ForwardAndBackward
 from .batched_backward import with_batches
-from .partitioner import Partition, with_code
+from .partitioner import Partition
 from .shared_partition import partition_once
 
 

@@ -17,7 +17,6 @@ from typing import Any
 import networkx
 import torch
 import torch.fx
-from torch.fx._lazy_graph_module import _LazyGraphModule
 
 from ..graph.copies import Copies, Copy, template
 from ..graph.memory import memories, results_of
@@ -177,13 +176,6 @@ def backward_graph(joint: Joint, inputs: Sequence[Node], nodes: Iterable[Node]) 
         [None if gradient is None else copies[gradient] for gradient in joint.gradients.values()]
     )
     return graph
-
-
-def with_code(gm: torch.fx.GraphModule) -> torch.fx.GraphModule:
-    """The module with its code generated."""
-    if isinstance(gm, _LazyGraphModule):
-        _LazyGraphModule.force_recompile(gm)
-    return gm
 
 
 def ancestors(roots: Iterable[Node], ends: set[Node]) -> set[Node]:

@@ -118,8 +118,6 @@ def bytes_of(node: torch.fx.Node) -> int:
     fake = node.meta.get("example_value")
     if not isinstance(fake, torch.Tensor):
         return 0
-    return (
-        int(fake.numel()) * fake.element_size()
-        if all(isinstance(size, int) for size in fake.shape)
-        else 0
-    )
+    if all(isinstance(size, int) for size in fake.shape):
+        return int(fake.numel()) * fake.element_size()
+    return 0

@@ -66,11 +66,9 @@ def difference(
 def layout(one: Any, other: Any) -> str:
     """How two results differ apart from their numbers."""
     if not isinstance(other, torch.Tensor):
-        return (
-            ""
-            if type(one) is type(other) and (one is other or one == other)
-            else f"is {one!r}, eager's is {other!r}"
-        )
+        if type(one) is type(other) and (one is other or one == other):
+            return ""
+        return f"is {one!r}, eager's is {other!r}"
     if not isinstance(one, torch.Tensor):
         return f"is a {type(one).__name__}, eager's is a tensor"
     for what in ("dtype", "shape", "device"):

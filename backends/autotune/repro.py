@@ -164,11 +164,9 @@ def made_like(item: Any) -> str:
     """An expression for an input of the same layout, on separate memory."""
     if not isinstance(item, torch.Tensor):
         return repr(item)
-    shape, stride, kind = (
-        tuple(item.shape),
-        tuple(item.stride()),
-        f"dtype={item.dtype}, device={str(item.device)!r}",
-    )
+    shape = tuple(item.shape)
+    stride = tuple(item.stride())
+    kind = f"dtype={item.dtype}, device={str(item.device)!r}"
     made = f"torch.empty_strided({shape}, {stride}, {kind})"
     made += ".normal_()" if item.is_floating_point() or item.is_complex() else ".zero_()"
     return made + (".requires_grad_()" if item.requires_grad else "")

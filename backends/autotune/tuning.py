@@ -348,11 +348,9 @@ class Tuning:
 
         def work() -> str:
             candidate = self.build(backend)
-            return (
-                self.struck[backend.name]
-                if candidate is None
-                else self.first_run(candidate, trial, wanted, eager_peak, few)
-            )
+            if candidate is None:
+                return self.struck[backend.name]
+            return self.first_run(candidate, trial, wanted, eager_peak, few)
 
         if apart:
             room = ROOM + 2 * sum(map(bytes_of, self.gm.graph.nodes)) + 4 * trial.bytes()

@@ -68,11 +68,9 @@ def reason_not_recordable(gm: torch.fx.GraphModule) -> str:
         if isinstance(fake := fake_of(node), torch.Tensor) and fake.device.type == "cuda"
     }
     if len(devices) != 1:
-        return (
-            "its tensors lie on more than one CUDA device"
-            if devices
-            else "nothing of the graph is on a CUDA device"
-        )
+        if devices:
+            return "its tensors lie on more than one CUDA device"
+        return "nothing of the graph is on a CUDA device"
     return ""
 
 

@@ -31,10 +31,8 @@ class BackwardHooks:
         created_at: int,
     ) -> None:
         self.module, self.created_at = weakref.ref(module), created_at
-        self.hooks, self.pre_hooks = (
-            tuple(map(weakref.ref, hooks)),
-            tuple(map(weakref.ref, pre_hooks)),
-        )
+        self.hooks = tuple(map(weakref.ref, hooks))
+        self.pre_hooks = tuple(map(weakref.ref, pre_hooks))
 
     def for_call(self) -> BackwardHook:
         return BackwardHook(

@@ -9,7 +9,11 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import torch.fx
-from torch.fx._lazy_graph_module import _make_graph_module, _use_lazy_graph_module
+from torch.fx._lazy_graph_module import (
+    _LazyGraphModule,
+    _make_graph_module,
+    _use_lazy_graph_module,
+)
 
 NUMBERED = re.compile(r"(.*)_(\d+)$")
 INPUT = torch.fx.Graph().placeholder("input")  # the original of all placeholders
@@ -145,3 +149,10 @@ def module(constants: Any, graph: torch.fx.Graph, name: str) -> torch.fx.GraphMo
     that has them."""
     with _use_lazy_graph_module(True):
         return _make_graph_module(constants, graph, class_name=name)
+
+
+def with_code(gm: torch.fx.GraphModule) -> torch.fx.GraphModule:
+    """The module with its code generated."""
+    if isinstance(gm, _LazyGraphModule):
+        _LazyGraphModule.force_recompile(gm)
+    return gm

@@ -38,11 +38,9 @@ def memory_at(node: torch.fx.Node) -> int | None:
 def plain_memory_at(node: torch.fx.Node) -> int | None:
     """As memory_at; None also for tensors under levels of torch.func."""
     fake = node.meta.get("example_value")
-    return (
-        None
-        if isinstance(fake, torch.Tensor) and is_functorch_wrapped_tensor(fake)
-        else memory_at(node)
-    )
+    if isinstance(fake, torch.Tensor) and is_functorch_wrapped_tensor(fake):
+        return None
+    return memory_at(node)
 
 
 def results_of(node: AnyNode) -> list[Any]:

@@ -154,11 +154,9 @@ def schema_of(node: torch.fx.Node) -> Any:
         return node.target._schema
     if isinstance(node.target, torch._ops.OpOverloadPacket):
         return first_schema(node.target)
-    return (
-        None
-        if isinstance(node.target, FunctionType) or is_foreign(node)
-        else schema_named(name_of(node))
-    )
+    if isinstance(node.target, FunctionType) or is_foreign(node):
+        return None
+    return schema_named(name_of(node))
 
 
 @lru_cache(1024)

@@ -19,11 +19,9 @@ PYTHONS = ("_operator", "builtins", "math")  # modules whose functions stand in 
 
 
 def name_of(node: torch.fx.Node) -> str:
-    return (
-        node.target
-        if isinstance(node.target, str)
-        else getattr(node.target, "__name__", str(node.target))
-    )
+    if isinstance(node.target, str):
+        return node.target
+    return getattr(node.target, "__name__", str(node.target))
 
 
 def is_users(node: torch.fx.Node) -> bool:

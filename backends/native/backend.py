@@ -39,6 +39,7 @@ from ..graph.value_sizes import (
 from ..graph.wrappers import has_wrappers
 from ..registry import register_backend
 from .bounds import require
+from .empty_split import EMPTY_SPLIT
 from .frozen_graph import FrozenGraph
 from .fuse.fuse import fuse
 from .fuse.horizontal import fuse_horizontally
@@ -86,7 +87,7 @@ def decompositions() -> dict[Any, Callable[..., Any]]:
         for operator, rule in known
         if operator not in LOWERINGS and not any(word in str(operator) for word in WHOLE)
     }
-    return made | MIXED_NORMS | LARGE_NORMS
+    return made | MIXED_NORMS | LARGE_NORMS | EMPTY_SPLIT
 
 
 @dataclass
@@ -266,11 +267,9 @@ def compile_captured(
         return compile_with_gradients(gm, example_inputs, wanted)
     report(f"compiled: {compile_report}")
     compile_report.send_to(report, "graph")
-    return (
-        without_gradients(compiled)
-        if any(getattr(example, "requires_grad", False) for example in example_inputs)
-        else compiled
-    )
+    if any(getattr(example, "requires_grad", False) for example in example_inputs):
+        return without_gradients(compiled)
+    return compiled
 
 
 def compile_inference(
@@ -381,10 +380,8 @@ def compile_with_gradients(
     waits = PendingKernels(report.clock, together=True)
 
     def compile_part(part: GraphPart) -> Callable[..., Any]:
-        compile_report, direction = (
-            CompileReport(report.clock),
-            "backward" if part.backward else "forward",
-        )
+        compile_report = CompileReport(report.clock)
+        direction = "backward" if part.backward else "forward"
         boxed = part.backward and around is None
         try:
             with report.phase("lowering"), no_collections():

@@ -10,6 +10,7 @@ import torch
 
 from ...generated import file_name, keep
 from ...rebuild import made_by
+from ..graph.graph_constant import with_constants
 from .toolchain.compile_c import Symbol
 
 
@@ -27,9 +28,8 @@ def load_cpu_host(
 ) -> Callable[..., Any]:
     """The function of a program whose kernels, if any, are C functions."""
     addresses = {name: symbol.address() for name, symbol in functions.items()}
-    call = made_by(
-        load_host(text, objects | addresses), load_cpu_host, text, objects, functions, boxed
-    )
+    call = load_host(text, objects | addresses)
+    call = made_by(call, load_cpu_host, text, with_constants(objects), functions, boxed)
     return make_boxed(call) if boxed else call
 
 

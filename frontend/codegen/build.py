@@ -139,10 +139,8 @@ class Emission:
             or any(item.is_mutated for item in used)
         ):
             return None
-        argument_locations, cells = (
-            {source: -1 - index for index, source in enumerate(self.r.lifted)},
-            self.b.decoded.cells,
-        )
+        argument_locations = {source: -1 - index for index, source in enumerate(self.r.lifted)}
+        cells = self.b.decoded.cells
         return tuple(
             item.source.index
             if isinstance(item.source, SlotSource) and item.source.index not in cells

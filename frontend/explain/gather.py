@@ -210,11 +210,9 @@ def nodes(graph: torch.fx.Graph) -> tuple[Node, ...]:
 
 def kind_of(node: torch.fx.Node) -> str:
     if node.op == "placeholder":
-        return (
-            "parameter"
-            if isinstance(node.meta.get("example_value"), torch.nn.Parameter)
-            else "input"
-        )
+        if isinstance(node.meta.get("example_value"), torch.nn.Parameter):
+            return "parameter"
+        return "input"
     return "output" if node.op == "output" else "op"
 
 

@@ -133,10 +133,8 @@ def spread(row: list[Box]) -> None:
 
 
 def edge(first: Box, second: Box) -> str:
-    start, end = (
-        first.y + (HEIGHT if first.node is not None else HEIGHT / 2),
-        second.y + (0 if second.node is not None else HEIGHT / 2),
-    )
+    start = first.y + (HEIGHT if first.node is not None else HEIGHT / 2)
+    end = second.y + (0 if second.node is not None else HEIGHT / 2)
     middle = (start + end) / 2
     return (
         f'<path class="edge" d="M{first.x:.1f} {start:.1f} C{first.x:.1f} {middle:.1f} '

@@ -158,13 +158,11 @@ class Decoder:
 
     def run(self) -> None:
         """Apply the rules."""
-        table, raws, index, emitted, groups = (
-            self.dialect.table,
-            self.raws,
-            self._index,
-            self._emitted,
-            self._groups,
-        )
+        table = self.dialect.table
+        raws = self.raws
+        index = self._index
+        emitted = self._emitted
+        groups = self._groups
         start, joined = 0, False
         while self.at < len(raws):
             raw = raws[self.at]

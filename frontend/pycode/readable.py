@@ -70,11 +70,9 @@ class PythonWriter:
 
     def slot(self, index: int) -> str:
         text = self.decoded.slots[index]
-        return (
-            text
-            if text.isidentifier()
-            else "_" + "".join(letter for letter in text if letter.isalnum() or letter == "_")
-        )
+        if text.isidentifier():
+            return text
+        return "_" + "".join(letter for letter in text if letter.isalnum() or letter == "_")
 
     def jump(self, target: int) -> str:
         self.waiting.setdefault(target, [StackExpression(item.text) for item in self.stack])

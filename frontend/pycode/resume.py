@@ -69,7 +69,8 @@ class SuspendedFrame:
 
     @property
     def key(self) -> tuple[Any, ...]:
-        return id(self.decoded.code), id(self.globals), self.point, self.through, self.completion
+        through = tuple((id(between.function), between.n) for between in self.through)
+        return id(self.decoded.code), id(self.globals), self.point, through, self.completion
 
 
 def make_resume_function(
@@ -339,10 +340,8 @@ class Prologue:
         sender = decoded.instrs[point.index - 2]
         # no instruction pairs with SEND's jump: gen.throw() itself makes it
         throws = sender.op is Op.SEND and not current().exits["SEND"]
-        to_send, to_landing = (
-            decoded.instrs[point.index].offset // 2,
-            decoded.instrs[sender.target].offset,
-        )
+        to_send = decoded.instrs[point.index].offset // 2
+        to_landing = decoded.instrs[sender.target].offset
         back = to_send + _units(to_landing // 2)  # over the landing
         if throws:
             self.emit("JUMP_FORWARD", 1)

@@ -82,7 +82,7 @@ class Handle:
     function: Any
     root: Site
     on_frame: Callable[[Handle, CodeType, FunctionType], Site | None] | None
-    contest: Any
+    comparison: Any
     unmeasured: int
     def __init__(
         self,

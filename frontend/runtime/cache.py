@@ -33,12 +33,13 @@ from ..pycode.resume import make_resume_function
 from ..values.disabled import is_disabled
 from . import torch_compile, traced_handle  # noqa: F401 - they register
 from ._hook import UNBOUND, Entry, Handle, Site, disable_call
+from .call_comparison import CallComparison
 from .compile_failures import raise_or_report
 from .compile_lock import CompileLock
 from .compile_unit import CompileUnit
 from .continuations import make_continuations
-from .economy import NO_WORK, Contest
 from .frames import GENERATORS, stays_in_python, worth_compiling
+from .idle_frame import NO_WORK
 from .observer import Observer
 from .pipeline import Compilation
 from .probe import Probe, guard_costs
@@ -82,7 +83,7 @@ class Cache:
         self.root.skip = runs_itself(function)
         self.handle = self._sites.handle = Handle(function, self.root, self.on_frame)
         live_caches.add(self)
-        self._start_contest()
+        self._start_comparison()
 
     def sites(self) -> list[Site]:
         """Every place that entries of this handle live in: its function, what follows breaks,
@@ -106,11 +107,9 @@ class Cache:
     ) -> Site | None:
         """The site of a code object met while the hook is on; None to leave its frames alone."""
         caller = sys._getframe(1).f_code
-        return (
-            self._sites.new(code, None)
-            if stays_in_python(code) or worth_compiling(code, function, caller)
-            else None
-        )
+        if stays_in_python(code) or worth_compiling(code, function, caller):
+            return self._sites.new(code, None)
+        return None
 
     def on_miss(
         self, site: Site, function: types.FunctionType, slots: tuple[Any, ...]
@@ -233,8 +232,8 @@ class Cache:
     def _run_compilation(self, call: UnservedCall, observer: Observer) -> Entry:
         site, unit = call.site, call.unit
         self.compiles += 1
-        if self.handle.contest is None:
-            self._start_contest()
+        if self.handle.comparison is None:
+            self._start_comparison()
         self.send(CompileStarted(unit.name, observer.where))
         rest = functools.partial(
             make_continuations,
@@ -289,7 +288,7 @@ class Cache:
         self.lock.wait()
         futures.wait(self._work)
 
-    # whether it is worth it (economy.py)
+    # whether it is worth it (call_comparison.py)
 
     def balance(self) -> Balance:
         """What compiling has cost and saved so far."""
@@ -299,15 +298,15 @@ class Cache:
             self.calls, self.compiles, account.seconds, account.again, account.again_s, saved
         )
 
-    def _start_contest(self) -> None:
+    def _start_comparison(self) -> None:
         """Compares whole calls with eager's, once nothing is compiled any more."""
         if self.options.compares_calls:
-            self.handle.contest = Contest(weakref.ref(self))
+            self.handle.comparison = CallComparison(weakref.ref(self))
         self.handle.unmeasured = 0
 
-    def end_contest(self) -> None:
+    def end_comparison(self) -> None:
         """Calls are compiled from now on."""
-        self.handle.contest = None
+        self.handle.comparison = None
 
     def run_in_eager(self, calls: int) -> None:
         """So many calls run in eager, without being measured."""
@@ -341,14 +340,14 @@ class Cache:
         """Calls inside run entries of their own, which tell `probe`; those there were are put aside
         and come back."""
         outer, self.probe = self.probe, probe
-        contest, unmeasured = self.handle.contest, self.handle.unmeasured
-        self.handle.contest = None
+        comparison, unmeasured = self.handle.comparison, self.handle.unmeasured
+        self.handle.comparison = None
         try:
             with self._sites.set_entries_aside():
                 yield
         finally:
             self.probe = outer
-            self.handle.contest, self.handle.unmeasured = contest, unmeasured
+            self.handle.comparison, self.handle.unmeasured = comparison, unmeasured
 
     def clear(self) -> None:
         """Forgets every entry; the next calls compile anew."""
@@ -357,7 +356,7 @@ class Cache:
             site.skip = site.full = site.gave_up = False
         self.root.skip = runs_itself(self.handle.function)
         self.policy.reset()
-        self._start_contest()
+        self._start_comparison()
 
 
 def expect_to_hold(entry: Entry, call: UnservedCall) -> None:

@@ -10,7 +10,7 @@ from ..pycode.instr import DecodedCode
 from ..pycode.resume import SuspendedFrame
 from ..tracing.interpreter.work_budget import Loops
 from ..tracing.sizes.variation import Variation
-from .economy import IdleFrame
+from .idle_frame import IdleFrame
 from .unrolled_iterations import UnrolledIterations
 
 

@@ -11,7 +11,7 @@ import torch.fx
 
 from ...guards.guard import Guard, Kind
 from ..tracing.capture import Capture
-from ..tracing.graph_builder import GraphInput
+from ..tracing.graph_inputs import GraphInput
 from ..tracing.input_memory import InputMemory
 from .surroundings import DUAL_LEVEL
 
@@ -35,7 +35,7 @@ def entry_guards(
     tensors = [
         item.source for item in inputs if mutated or not isinstance(item.real, torch.nn.Parameter)
     ]
-    parts = capture.trace.graph.distinct_parts()
+    parts = capture.trace.graph.fakes.distinct_parts()
     guards += [
         Guard(first, Kind.DISTINCT, tuple(others))
         for first, *others in filter(None, (tensors, parts, *distinct))
@@ -48,7 +48,7 @@ def with_symbols(capture: Capture, guards: list[Guard]) -> list[Guard]:
     """The guards; those on tensors leave symbolic sizes and strides open."""
     shapes = capture.trace.symbols.shapes
     graph = capture.trace.graph
-    fakes = dict(graph.parts)
+    fakes = dict(graph.fakes.parts)
     fakes |= {item.source: item.value.fake for item in graph.inputs if isinstance(item, GraphInput)}
 
     def with_open_sizes(guard: Guard) -> Guard:

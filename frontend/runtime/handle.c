@@ -227,8 +227,8 @@ run_compiled(Handle *self, const Call *call)
 }
 
 /* A call while it is not known whether compiled code is faster than the whole call in eager.
- * contest.begin() says whether to run this one in eager, contest.end(result) is called when it
- * has returned. */
+ * comparison.begin() says whether to run this one in eager, comparison.end(result) is called when
+ * it has returned. */
 static PyObject *
 run_measured(Handle *self, const Call *call)
 {
@@ -236,28 +236,28 @@ run_measured(Handle *self, const Call *call)
         self->unmeasured--;
         return run_eager(self, NULL, call);
     }
-    PyObject *contest = Py_NewRef(self->contest);
-    PyObject *in_eager = call_method_quietly(contest, "begin", NULL);
+    PyObject *comparison = Py_NewRef(self->comparison);
+    PyObject *in_eager = call_method_quietly(comparison, "begin", NULL);
     PyObject *result = NULL;
     if (in_eager != NULL) {
         result = in_eager == Py_True ? run_eager(self, NULL, call) : run_compiled(self, call);
         Py_DECREF(in_eager);
     }
     if (result != NULL) {
-        PyObject *told = call_method_quietly(contest, "end", result);
+        PyObject *told = call_method_quietly(comparison, "end", result);
         if (told == NULL) {
             Py_CLEAR(result);
         }
         Py_XDECREF(told);
     }
-    Py_DECREF(contest);
+    Py_DECREF(comparison);
     return result;
 }
 
 static PyObject *
 run(Handle *self, const Call *call)
 {
-    if (self->contest != NULL && self->contest != Py_None) {
+    if (self->comparison != NULL && self->comparison != Py_None) {
         return run_measured(self, call);
     }
     return run_compiled(self, call);
@@ -337,7 +337,7 @@ handle_traverse(Handle *self, visitproc visit, void *arg)
     Py_VISIT(self->code);
     Py_VISIT(self->root);
     Py_VISIT(self->on_frame);
-    Py_VISIT(self->contest);
+    Py_VISIT(self->comparison);
     Py_VISIT(self->dict);
     return links_traverse(self, visit, arg);
 }
@@ -348,7 +348,7 @@ handle_clear(Handle *self)
     /* `function` and `root` stay, so that a call never finds them missing; both have a tp_clear of
      * their own. */
     Py_CLEAR(self->on_frame);
-    Py_CLEAR(self->contest);
+    Py_CLEAR(self->comparison);
     Py_CLEAR(self->dict);
     links_drop(self);
     return 0;
@@ -407,7 +407,7 @@ static PyMemberDef handle_members[] = {
     {"root", T_OBJECT, offsetof(Handle, root), READONLY, "the site of the function itself"},
     {"on_frame", T_OBJECT, offsetof(Handle, on_frame), 0,
      "on_frame(handle, code, function) -> Site | None"},
-    {"contest", T_OBJECT, offsetof(Handle, contest), 0,
+    {"comparison", T_OBJECT, offsetof(Handle, comparison), 0,
      "whose begin() and end(result) are called around each call, or None"},
     {"unmeasured", T_PYSSIZET, offsetof(Handle, unmeasured), 0,
      "calls in eager before they are measured again"},

@@ -79,8 +79,8 @@ typedef struct {
     PyObject *weakrefs;
     Link *links;
     Py_ssize_t simple_nargs; /* the positional count that needs no binding, -1 if every call does */
-    PyObject *contest;     /* measures calls, compiled and in eager, or NULL: calls are compiled */
-    Py_ssize_t unmeasured; /* calls in eager before `contest` measures again */
+    PyObject *comparison;  /* measures calls, compiled and in eager, or NULL: calls are compiled */
+    Py_ssize_t unmeasured; /* calls in eager before `comparison` measures again */
 } Handle;
 
 extern LOCAL PyTypeObject Entry_Type, Site_Type, Continuation_Type, ContinuationMaker_Type,

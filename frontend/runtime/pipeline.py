@@ -25,8 +25,10 @@ from ...collector import no_collections, no_full_collections
 from ...errors import GraphBreak, SkipFrame
 from ...guards.program import GuardProgram
 from ...options import Options
+from ...tier import Tier
 from ..codegen.build import Continuations, GeneratedCode, generate_code
 from ..codegen.stack_effect import UnsupportedInstruction
+from ..pycode.code_place import CodePlace
 from ..pycode.resume import Unresumable
 from ..tracing.capture import Capture
 from ..tracing.input_memory import InputMemory, input_memory
@@ -182,7 +184,7 @@ class Compilation:
                     self.options,
                     self.observer.reporter(self.unit.tier),
                     [expectation.fact for expectation in expected],
-                    FailedExpectation(self.unit.loops, branches, self.outdated),
+                    FailedExpectation(self.unit.loops, branches, self.unit.tier),
                     capture.trace.random.seed,
                     memory.overlapping,
                 )
@@ -198,7 +200,7 @@ class Compilation:
         trace = capture.trace
         with self.clock.phase("guards"), no_collections():
             report_specialised(self.unit, capture, self.options, self.observer)
-            self.unit.variation.note_capture(trace.graph.sizes, trace.symbols.numbers)
+            self.unit.variation.note_capture(trace.graph.fakes.sizes, trace.symbols.numbers)
             self.unit.iterations.note_changes(trace.effects.changed)
             guards = entry_guards(capture, generated.inputs, memory)
             program = GuardProgram.build(guards, generated.lifted)
@@ -266,11 +268,11 @@ class FailedExpectation:
     the next capture leaves the branch to Python."""
 
     loops: Loops
-    branches: list[tuple[int, int] | None]
-    outdated: Callable[[], None]
+    branches: list[CodePlace | None]
+    tier: Tier
 
     def __call__(self, position: int) -> None:
         branch = self.branches[position]
         if branch is not None:
-            self.loops.add(branch)
-            self.outdated()
+            self.loops.add(branch.key)
+            self.tier.outdate()

@@ -67,11 +67,9 @@ class Tally:
     def each(self) -> float:
         """Seconds for one run: the median of later runs where there are any, which excludes
         interruptions such as garbage collection."""
-        return (
-            statistics.median(self.samples)
-            if self.samples
-            else self.first_seconds / max(self.first_times, 1)
-        )
+        if self.samples:
+            return statistics.median(self.samples)
+        return self.first_seconds / max(self.first_times, 1)
 
 
 @dataclass
@@ -199,10 +197,8 @@ class SegmentMarks:
     def time_graph(self, compiled: Callable[..., Any]) -> Callable[..., Any]:
         """The segment's graph, which tells when it runs."""
         self.has_graph = True
-        enter, done = (
-            self.probe.mark(self._enter_graph),
-            self.probe.mark(self._leave_graph, self.probe.graph_cost),
-        )
+        enter = self.probe.mark(self._enter_graph)
+        done = self.probe.mark(self._leave_graph, self.probe.graph_cost)
 
         def run(*args: Any) -> Any:
             enter()

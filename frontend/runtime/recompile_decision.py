@@ -37,7 +37,7 @@ class Misses:
     """Why a site's entries do not serve a call. `failures`: of the entries that were not made for
     another loop iteration; if all were (`for_iteration`), of the most recently used one. `left`:
     the remaining iterations, if these are too many for an entry each, so that all entries count.
-    `room`: whether another iteration may get an entry (economy.has_room)."""
+    `room`: whether another iteration may get an entry (recompile_policy.has_room)."""
 
     entries: int
     failures: Sequence[Failure]
@@ -61,10 +61,8 @@ def decide(
     if options.error_on_recompile and own:
         raise RecompileError(f"{name} would be compiled again (config.error_on_recompile){reason}")
     if own < options.recompile_limit:
-        limit, most = (
-            RecompileDecision.ITERATIONS,
-            max(options.recompile_limit, options.unroll_iterations),
-        )
+        limit = RecompileDecision.ITERATIONS
+        most = max(options.recompile_limit, options.unroll_iterations)
     else:
         limit, most = RecompileDecision.LIMIT, options.recompile_limit
     if misses.for_iteration and not misses.room:

@@ -2,14 +2,15 @@
 when it does not.
 
 In: a site, the call's arguments, the handle's calls so far. Out: a decision. Limits are in
-recompile_decision.py, the time that compiling may take is in account.py, loops' iterations are in
-economy.py.
+recompile_decision.py, the time that compiling may take is in account.py, texts for the user are in
+recompile_warnings.py.
 """
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from typing import Any
 
 from ...errors import warn_user
 from ...events import Balance, Change, Full, Miss, Sink, Skipped
@@ -20,10 +21,10 @@ from ...options import Options
 from ._hook import Site, stance
 from .account import ITERATIONS, Account
 from .compile_unit import CompileUnit
-from .economy import has_room
 from .recompile_decision import Misses, RecompileDecision, decide
 from .recompile_warnings import compiling_text, limit_text
 
+EARLY_ENTRIES = 8  # that a site in a loop may have before any of them has served a second call
 HISTORY = 256  # misses that a handle remembers
 # A guard that failed when the call came and does not any more.
 UNKNOWN = Failure(None, "something", "so", "otherwise for a moment")
@@ -148,3 +149,11 @@ def change(failure: Failure) -> Change:
         failure.new,
         failure.guard.line,
     )
+
+
+def has_room(entries: Iterable[Any]) -> bool:
+    """Whether a site in a loop, where each iteration may need its own entry, gets one more: a few
+    at first, then as many as have served calls again. A loop over a list of layers has all its
+    entries after its first calls; one whose iterations never repeat stops compiling."""
+    found = list(entries)
+    return len(found) < EARLY_ENTRIES + sum(entry.hits > 1 for entry in found) * 2

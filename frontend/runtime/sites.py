@@ -14,7 +14,7 @@ from ..pycode.resume import SuspendedFrame, make_resume_function
 from ..tracing.interpreter.work_budget import Loops
 from ._hook import Entry, Handle, Site
 from .compile_unit import CompileUnit
-from .economy import IDLE_RESTS, IdleFrame
+from .idle_frame import IDLE_RESTS, IdleFrame
 from .unrolled_iterations import UnrolledIterations
 
 OnMiss = Callable[[Site, types.FunctionType, tuple[Any, ...]], Entry | None]
@@ -70,6 +70,11 @@ class HandleSites:
         """The count of captures without tensor work of what follows breaks in frames of this
         code."""
         return self._idle.setdefault(id(code), IdleFrame(IDLE_RESTS))
+
+    @property
+    def suspended_codes(self) -> Iterator[types.CodeType]:
+        """The code objects of frames that are suspended at breaks."""
+        return (frame.decoded.code for frames in self._suspended for frame in frames)
 
     def __iter__(self) -> Iterator[Site]:
         """The function's site first, then what follows breaks, then frames met there."""

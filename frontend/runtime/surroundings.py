@@ -58,11 +58,9 @@ def operation_watcher() -> OperationWatcher | None:
     seen = next((type(mode).__qualname__ for mode in modes if not sees_nothing(type(mode))), None)
     if seen is not None:
         return OperationWatcher(f"the mode {seen} watches its operations", below)
-    return (
-        OperationWatcher("hooks of the program's watch what autograd saves", False)
-        if saved_tensor_hooks()
-        else None
-    )
+    if saved_tensor_hooks():
+        return OperationWatcher("hooks of the program's watch what autograd saves", False)
+    return None
 
 
 def sees_nothing(mode: type) -> bool:

@@ -26,11 +26,9 @@ class HandleValue(BuiltinValue):
         return f"compiled {self.function.describe()}"
 
     def attribute(self, tx: TraceContext, name: str) -> Value:
-        return (
-            self.function
-            if name in ("function", "__wrapped__")
-            else self.function.attribute(tx, name)
-        )
+        if name in ("function", "__wrapped__"):
+            return self.function
+        return self.function.attribute(tx, name)
 
     def call(self, tx: TraceContext, args: list[Value], kwargs: dict[str, Value]) -> Value:
         return self.function.call(tx, args, kwargs)

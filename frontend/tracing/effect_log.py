@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 import torch.fx
 
 from ...errors import GraphBreak
+from ..pycode.code_place import CodePlace
 from ..values.base import Value
 from ..values.context import Namespace
 from ..values.mutable import Mutable
@@ -30,7 +31,7 @@ class Expectation:
 
     fact: torch.fx.Node
     position: int
-    branch: tuple[int, int] | None = None
+    branch: CodePlace | None = None
     stop: GraphBreak | None = None
 
 
@@ -100,10 +101,8 @@ class EffectLog:
         """Raises this break at the end if the program has changed anything but its own new objects,
         or has written output."""
         self.epoch += 1
-        saved, globals_ = (
-            len(self._saved),
-            {where: id(value) for where, (_, value) in self.globals.items()},
-        )
+        saved = len(self._saved)
+        globals_ = {where: id(value) for where, (_, value) in self.globals.items()}
         marks = len(self.outputs), len(self.expected)
         yield
         changed = any(
@@ -133,7 +132,7 @@ class EffectLog:
         self,
         fact: torch.fx.Node,
         position: int,
-        branch: tuple[int, int] | None = None,
+        branch: CodePlace | None = None,
         stop: GraphBreak | None = None,
     ) -> None:
         """Records that the following capture holds only if a tensor in the graph is true."""

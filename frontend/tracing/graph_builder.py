@@ -1,32 +1,28 @@
-"""The fx graph under construction: inputs, calls on fake tensors, outputs."""
+"""GraphBuilder: the fx graph under construction."""
 
 from __future__ import annotations
 
 import operator
-import time
-from collections.abc import Callable, Iterable
-from contextlib import nullcontext
-from dataclasses import dataclass
+from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import torch
 import torch.fx
 from torch._C._functorch import is_functorch_wrapped_tensor
-from torch._dispatch.python import enable_python_dispatcher
-from torch._subclasses import fake_tensor
 
 from ...backends.graph.generators import NO_GENERATOR, DrawFrom
 from ...backends.graph.gradient_history import note_history
 from ...backends.graph.memory import memory_of, plain_memory_at
 from ...backends.graph.mutations import is_written, may_write, written_nodes
 from ...backends.graph.node_targets import RECURRENT_OPERATORS
-from ...backends.graph.runtime_errors import may_draw, named_as_random
+from ...backends.graph.runtime_errors import may_draw
 from ...backends.graph.size_checks import Reading, SizeOf, itself
-from ...backends.graph.wrappers import inner_tensors, is_wrapper
+from ...backends.graph.wrappers import inner_tensors
 from ...errors import GraphBreak
 from ...guards.guard import Kind, TensorSpec
 from ...guards.source import AttrSource, Source
+from ..pycode.code_place import CodePlace
 from ..values.base import Value
 from ..values.constant import LITERAL_TYPES, Constant
 from ..values.containers.mapping import DictValue
@@ -36,7 +32,6 @@ from ..values.context import TraceContext
 from ..values.modes.mode_manager import MODE_SWITCHES
 from ..values.numpy.numpy_number import TYPED_BY_DATA, VaryingScalar, operand
 from ..values.objects.class_value import ClassValue
-from ..values.tensor.dynamic_marks import Mark, marks_of
 from ..values.tensor.opaque_tensor import OpaqueTensor
 from ..values.tensor.symbolic_number import SymbolicNumber
 from ..values.tensor.tensor import TensorValue
@@ -48,124 +43,34 @@ from ..values.tensor.tensor_subclass import (
 )
 from ..values.tensor.traced_call import NoEffects
 from ..values.tensor.wrapper_subclass import WrapperTensor, is_captured_wrapper
-from .fake_tensors.fake_execution import CaptureFakeMode, lacks_dimension
-from .fake_tensors.fake_wrappers import wrap_fakes
+from .fake_tensors.fake_wrappers import is_fake
 from .fake_tensors.foreach_writes import counted_writes
-from .fake_tensors.known_floats import with_known_floats
-from .fake_tensors.mixed_dtypes import has_mixed_dtypes, refuses_dtypes
-from .fake_tensors.refused_dtypes import may_refuse_dtype
-from .fake_tensors.refused_writes import refuses_operation, writes_first_argument
-from .fake_tensors.size_fixing import dispatcher_for
-from .fake_tensors.torch_log import without_torch_log
+from .fake_tensors.operation_runner import OperationRunner, apply, target_name
+from .graph_inputs import GeneratorInput, GraphInput, NumberInput, version_of
+from .input_fakes import InputFakes
 from .interpreter.outcome import Restart
 from .sizes.value_origins import ValueOrigin
 
 if TYPE_CHECKING:
     from .trace import Trace
 
-LOST_HISTORY = (
-    "has been modified inplace"  # autograd says so of one of several views that an operator gave
-)
-NO_MEMORY = (
-    "Cannot access data pointer of Storage"  # a fake base is smaller than this view of it needs
-)
-SHAPE_DEPENDS = (fake_tensor.DynamicOutputShapeException,)
-NO_SYMBOLS = nullcontext()
-VALUE_DEPENDS = (fake_tensor.DataDependentOutputException,)
-# By name, as its module takes half a second to load: a question about a number read from a tensor.
-SYMBOL_DEPENDS = "GuardOnDataDependentSymNode"
 DROPS_ONES = ("squeeze", "squeeze_")  # of which torch assumes that a size is not one
 READS = ("item", "tolist")  # methods that give Python's numbers
-
-
-class NeedsSymbols(Exception):  # noqa: N818 - it steers: run the operation again with symbols
-    """An operation depends on values, and the capture has no symbols so far."""
-
-
-@dataclass(frozen=True)
-class GraphInput:
-    """A tensor that is an input of the graph: its path, the tensor, and the version of its fake at
-    the start."""
-
-    value: TensorValue
-    source: Source
-    real: torch.Tensor
-    version: int
-
-    @property
-    def node(self) -> torch.fx.Node:
-        return self.value.node
-
-    @property
-    def is_mutated(self) -> bool:
-        """Whether the graph writes to it. torch does not count all writes, and none to tensors of
-        inference mode."""
-        fake = self.value.fake
-        counts = not fake.is_inference()
-        if counts and _version(fake) != self.version:
-            return True
-        return fake.layout == torch.strided and is_written(self.value.node, for_sure=counts)
-
-    @property
-    def example(self) -> torch.Tensor:
-        """The example input for a backend: the tensor, or its fake where sizes are symbols."""
-        return self.value.fake if is_symbolic(self.value.fake) else self.real
-
-
-@dataclass(frozen=True)
-class NumberInput:
-    """A symbolic number that is an input of the graph."""
-
-    value: SymbolicNumber
-    source: Source
-    real: Any = None
-    is_mutated: bool = False
-
-    @property
-    def node(self) -> torch.fx.Node:
-        assert self.value.node is not None
-        return self.value.node
-
-    @property
-    def example(self) -> Any:
-        return self.value.sym
-
-
-@dataclass(frozen=True)
-class GeneratorInput:
-    """A torch.Generator of the program's that is an input of the graph."""
-
-    node: torch.fx.Node
-    source: Source
-    real: torch.Generator
-    is_mutated: bool = False
-
-    @property
-    def value(self) -> GeneratorInput:
-        return self
-
-    def python_type(self) -> type:
-        return torch.Generator
-
-    @property
-    def example(self) -> torch.Generator:
-        return self.real
 
 
 class GraphBuilder:
     """Builds a torch.fx.Graph from calls on values, and runs each call on fake tensors."""
 
-    def __init__(self, tx: Trace, fake_mode: CaptureFakeMode) -> None:
+    def __init__(self, tx: Trace) -> None:
         self.tx = tx
         self.graph = torch.fx.Graph()
-        self.fake_mode = fake_mode
+        self.fake_mode = tx.symbols.fake_mode
         self.inputs: list[GraphInput | NumberInput | GeneratorInput] = []
-        self.sizes: dict[Source, tuple[int, ...]] = {}  # of the tensors whose sizes may vary
         self.nodes: list[torch.fx.Node] = []
         self._by_object: dict[int, TensorValue] = {}
         self._by_fake: dict[int, TensorValue] = {}
-        self.parts: dict[Source, torch.Tensor] = {}  # the fakes inside wrappers
-        self._part_sources: dict[int, Source | None] = {}  # by id of the tensor inside
+        self.fakes = InputFakes(tx.symbols, tx.guards, self._by_object)
+        self._runner = OperationRunner(tx.symbols)
         # of the inner tensors of the wrappers in the graph
         self.wrapper_memory: set[int | None] = set()
         self._last_input = self.graph._root
@@ -186,19 +91,16 @@ class GraphBuilder:
             raise GraphBreak(
                 "unsupported-value", f"'{source.name}', a tensor of a torch.func transform"
             )
-        tx.guards.add(
-            source, Kind.TENSOR, TensorSpec.of(real) if real.is_nested else tensor_spec(real)
-        )
-        if is_captured_wrapper(type(real)):
-            fake = self._fake_wrapper(real, source)
-        else:
-            fake = self._fake_of(real, source)
+        tx.guards.add(source, Kind.TENSOR, TensorSpec.of(real))
+        fake = self.fakes.of(real, source)
         node = self._placeholder(source, fake)
         note_history(node, fake)
-        value = self._tensor_value(node, fake, source, type(real), real)
+        family = WrapperTensor if self._note_wrapper(fake) else TensorValue
+        cls = type(fake) if family is WrapperTensor else type(real)
+        value = family(node, fake, source, cls, real)
         if real.is_nested:
             self.tx.symbols.shapes.measure(value)  # no path leads to a ragged size
-        self.inputs.append(GraphInput(value, source, real, _version(fake)))
+        self.inputs.append(GraphInput(value, source, real, version_of(fake)))
         self._by_object[id(real)] = value
         self._by_fake[id(fake)] = value
         return value
@@ -227,107 +129,6 @@ class GraphBuilder:
         node.meta["example_value"] = example
         return node
 
-    def _fake_of(self, real: torch.Tensor, source: Source) -> torch.Tensor:
-        dims, start = self._dynamic_dims(real, source), time.perf_counter()
-        try:
-            if dims:
-                return self.tx.symbols.shapes.fake(self.fake_mode, real, source, dims)
-            try:
-                fake = self.fake_mode.from_tensor(real, static_shapes=True)
-            except (AssertionError, NotImplementedError) as error:
-                if not self.tx.symbols.exist:  # the offsets of a jagged tensor bear its size
-                    self.tx.symbols.load()
-                    return self._fake_of(real, source)
-                raise GraphBreak(
-                    "unsupported-value", f"'{source.name}', for which torch has no fake tensor"
-                ) from error
-            if self.tx.symbols.exist:
-                self.tx.symbols.shapes.found_by_a_view(fake, source)
-            return fake
-        # what it is a view of has changed in the trace, and is not like the real one any more
-        except AssertionError as error:
-            raise GraphBreak(
-                "unsupported-value",
-                f"'{source.name}', a view of a tensor that was written before the view was read",
-            ) from error
-        except RuntimeError as error:
-            if LOST_HISTORY in str(error):
-                raise GraphBreak(
-                    "unsupported-value", f"'{source.name}', a view whose base was written since"
-                ) from error
-            if NO_MEMORY in str(error):
-                raise GraphBreak(
-                    "unsupported-value",
-                    f"'{source.name}', a view of a tensor whose strides the frame has changed",
-                ) from error
-            raise
-        finally:
-            self.tx.clock.inside("fake_tensors", time.perf_counter() - start)
-
-    def _fake_wrapper(self, real: Any, source: Source) -> torch.Tensor:
-        """The fake of a wrapper subclass. Raises GraphBreak where the class's own code fails."""
-        try:
-            if real.is_inference() or (not real.is_leaf and real._is_view()):
-                fake: torch.Tensor = self.fake_mode.from_tensor(real, static_shapes=True)
-            else:
-                if real.is_nested:
-                    self.tx.symbols.load()  # a ragged size is a symbol
-                names, metadata = real.__tensor_flatten__()
-                paths = {name: AttrSource(source, name) for name in names}
-                inner = {name: self._fake_part(getattr(real, name), paths[name]) for name in names}
-                with self.fake_mode:
-                    fake = wrap_fakes(real, metadata, inner)
-        except GraphBreak:
-            raise
-        except Exception as error:
-            raise GraphBreak("subclass", f"{type(real).__name__}, which cannot be faked") from error
-        if not is_fake(fake):
-            raise GraphBreak("subclass", f"{type(real).__name__}, which cannot be faked")
-        if self.tx.symbols.exist:
-            self.tx.symbols.shapes.note_layout(fake, source)
-        return fake
-
-    def _fake_part(self, real: torch.Tensor, source: Source) -> torch.Tensor:
-        """The fake of an inner tensor of a wrapper. Which of them are one object is guarded."""
-        known = self._by_object.get(id(real))
-        first = self._part_sources.setdefault(id(real), source if known is None else known.source)
-        if first != source:
-            self.tx.guards.add(source, Kind.SAME, first)
-        if known is not None:
-            fake = known.fake
-        elif is_captured_wrapper(type(real)):
-            fake = self._fake_wrapper(real, source)
-        else:
-            fake = self._fake_of(real, source)
-        self.parts[source] = fake
-        return fake
-
-    def distinct_parts(self) -> list[Source]:
-        """Paths to the inner tensors of wrappers that are no other object among them."""
-        return [source for source in self._part_sources.values() if source is not None]
-
-    def _dynamic_dims(self, real: torch.Tensor, source: Source) -> dict[int, Mark | None]:
-        """The dimensions whose sizes are to be symbols, and what the user said of them."""
-        options, marks = self.tx.options, marks_of(real)
-        if isinstance(real, torch.nn.Parameter) or not real.dim():
-            return {}
-        sizes = self.sizes[source] = tuple(real.shape)
-        dims: Iterable[int] = ()
-        if options.dynamic is True or (
-            options.dynamic is None and not options.assume_static_by_default
-        ):
-            dims = range(len(sizes))
-        elif options.dynamic is None and options.automatic_dynamic_shapes:
-            dims = self.tx.symbols.variation.dims(source, sizes)
-        # 0 and 1 are mostly meant
-        wanted: dict[int, Mark | None] = {dim: None for dim in dims if sizes[dim] > 1}
-        for dim, mark in marks.items():
-            if mark.kind == "static":
-                wanted.pop(dim, None)
-            elif options.dynamic is not False:
-                wanted[dim] = mark
-        return wanted
-
     def number_input(self, value: SymbolicNumber) -> torch.fx.Node:
         """The placeholder of a number that has a source."""
         assert value.source is not None
@@ -343,18 +144,12 @@ class GraphBuilder:
         node.meta["example_value"] = result
         return node
 
-    def _tensor_value(
-        self,
-        node: torch.fx.Node,
-        fake: torch.Tensor,
-        source: Source | None = None,
-        cls: type = torch.Tensor,
-        real: torch.Tensor | None = None,
-    ) -> TensorValue:
+    def _note_wrapper(self, fake: torch.Tensor) -> bool:
+        """Whether a tensor is a wrapper, whose inner memory is noted."""
         if not is_captured_wrapper(type(fake)):
-            return TensorValue(node, fake, source, cls, real)
+            return False
         self.wrapper_memory |= {memory_of(inner) for inner in inner_tensors(fake)}
-        return WrapperTensor(node, fake, source, type(fake), real)
+        return True
 
     def _generator_input(self, value: Value) -> torch.fx.Node:
         """The placeholder of a torch.Generator that existed before the frame."""
@@ -383,25 +178,23 @@ class GraphBuilder:
             map(self._holds_numpys, (*data, *(kwargs.values() if target in TYPED_BY_DATA else ())))
         ):
             raise GraphBreak(
-                "unsupported-value", f"a numpy number as data of {_target_name(target)}"
+                "unsupported-value", f"a numpy number as data of {target_name(target)}"
             )
         try:
             pairs = [self.argument(arg) for arg in args]
             named = {name: self.argument(arg) for name, arg in kwargs.items()}
         except InstanceMet:
             return self._call_with_instances(kind, target, args, kwargs)
-        fakes, fake_kwargs = (
-            [pair[1] for pair in pairs],
-            {name: pair[1] for name, pair in named.items()},
-        )
+        fakes = [pair[1] for pair in pairs]
+        fake_kwargs = {name: pair[1] for name, pair in named.items()}
         if not self.tx.options.fullgraph and steps_through_a_length(target, fakes):
-            what = f"a length that varies, in {_target_name(target)}"
+            what = f"a length that varies, in {target_name(target)}"
             raise GraphBreak("unsupported-value", what)
-        if self.tx.symbols.exist and _target_name(target) in DROPS_ONES:
+        if self.tx.symbols.exist and target_name(target) in DROPS_ONES:
             self.tx.symbols.shapes.require_known(fakes[0], fakes[1:] or [*fake_kwargs.values()])
         varying = self._varying_floats([*args, *kwargs.values()])
         with counted_writes(target, fakes):
-            result = self._run(kind, target, fakes, fake_kwargs)
+            result = self._runner.run(kind, target, fakes, fake_kwargs)
         self._leave_to_python_where_fixed(target, varying)
         if isinstance(result, LITERAL_TYPES) and result is not None:
             return Constant(result)
@@ -439,11 +232,11 @@ class GraphBuilder:
             return Reading(self.argument(number)[0], False, itself)
         read: Any = number.node
         take: Any = itself
-        if _target_name(read.target) == "getitem":
+        if target_name(read.target) == "getitem":
             item: Any = read.args
             read, take = item[0], operator.itemgetter(item[1])
         of = read.args[0]
-        if _target_name(read.target) not in READS or not isinstance(of, torch.fx.Node):
+        if target_name(read.target) not in READS or not isinstance(of, torch.fx.Node):
             return None
         return None if is_written(of) else Reading(of, True, take)
 
@@ -451,13 +244,13 @@ class GraphBuilder:
         """The origin of the numbers that an operation takes from values. Raises GraphBreak where it
         is left to Python: on request, on other devices than the CPU, inside calls that become one
         node, and where facts about its numbers were wrong before."""
-        tx, options, name = self.tx, self.tx.options, _target_name(target)
+        tx, options, name = self.tx, self.tx.options, target_name(target)
         gives_numbers = not isinstance(result, torch.Tensor) and name in READS
         frame = tx.frames[-1]
         outside = tx.modes.position_outside_levels()
         origin = ValueOrigin(
             tx.frames.break_position() if outside is None else outside,
-            (id(frame.decoded.code), -frame.pc),
+            CodePlace(frame.decoded.code, -frame.pc),
             "data-dependent-value" if gives_numbers else "data-dependent-shape",
             f"`.{name}()` of {args[0].describe()}" if gives_numbers else name,
         )
@@ -472,7 +265,7 @@ class GraphBuilder:
             if isinstance(value, TensorValue)
         )
         if (
-            origin.instruction in tx.work.loops
+            origin.instruction.key in tx.work.loops
             or wanted is False
             or (wanted is None and not on_cpu)
             or isinstance(tx.effects, NoEffects)
@@ -484,8 +277,8 @@ class GraphBuilder:
         """Continues as if a tensor were true: the frame starts over in eager where it is not.
         Raises `stop` where that has happened before, or is not possible."""
         tx, frame = self.tx, self.tx.frames[-1]
-        instruction = id(frame.decoded.code), -frame.pc
-        if instruction in tx.work.loops or isinstance(tx.effects, NoEffects):
+        instruction = CodePlace(frame.decoded.code, -frame.pc)
+        if instruction.key in tx.work.loops or isinstance(tx.effects, NoEffects):
             raise stop
         tx.effects.expect(
             fact.node,
@@ -501,7 +294,7 @@ class GraphBuilder:
             memory = plain_memory_at(target)
             fake = target.meta["example_value"]
             if memory in self.wrapper_memory and not is_captured_wrapper(type(fake)):
-                raise GraphBreak("subclass", f"{_target_name(node.target)} on an inner tensor")
+                raise GraphBreak("subclass", f"{target_name(node.target)} on an inner tensor")
 
     def _is_generator(self, value: Value | None) -> bool:
         return value is not None and self.tx.look(value).python_type() is torch.Generator
@@ -521,7 +314,7 @@ class GraphBuilder:
         would be for that float alone."""
         fixed = [one for one in varying if self.tx.symbols.shapes.is_fixed(one.sym)]
         if fixed and not self.tx.options.fullgraph:
-            what = f"{fixed[0].describe()}, which varies, in {_target_name(target)}"
+            what = f"{fixed[0].describe()}, which varies, in {target_name(target)}"
             place = self.tx.frames.break_position()
             raise Restart(place, GraphBreak("unsupported-value", what))
 
@@ -591,64 +384,6 @@ class GraphBuilder:
             raise GraphBreak("unsupported-value", f"{node.name}, which is no tensor, in a subgraph")
         return value
 
-    def _run(self, kind: str, target: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
-        """Runs an operation on fake tensors; again, with symbols, if it has to depend on values."""
-        try:
-            return self._run_once(kind, target, args, kwargs)
-        except NeedsSymbols:
-            self.tx.symbols.load()
-            return self._run_once(kind, target, args, kwargs)
-
-    def _run_once(self, kind: str, target: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
-        exist, start = self.tx.symbols.exist, time.perf_counter()
-        asking = self.tx.symbols.shapes.asking(target) if exist else NO_SYMBOLS
-        name = _target_name(target)
-        if exist:
-            args, kwargs = with_known_floats(name, args, kwargs, self.tx.symbols.shapes.decide)
-        refused = may_refuse_dtype(name, args, kwargs) or (
-            writes_first_argument(target, args)
-            and not named_as_random(name)  # trying it would move the generator
-            and refuses_dtypes(partial(apply, kind, target), args, kwargs)
-        )
-        if refused:
-            raise GraphBreak("exception-leaves", f"RuntimeError of {name}")
-        try:
-            with self.fake_mode, asking, without_torch_log():
-                if (
-                    refuses_operation(target, args, kwargs)
-                    or has_mixed_dtypes(target, args, kwargs)
-                    or lacks_dimension(target, args)
-                ):
-                    raise GraphBreak("exception-leaves", f"RuntimeError of {name}")
-                if not exist:
-                    return apply(kind, target, args, kwargs)
-                try:
-                    with dispatcher_for(target):
-                        return apply(kind, target, args, kwargs)
-                except RuntimeError:
-                    # torch's C++ cannot do this with symbols, its Python can
-                    with enable_python_dispatcher():
-                        return apply(kind, target, args, kwargs)
-        except GraphBreak:
-            raise
-        except SHAPE_DEPENDS as error:
-            if not exist and self.tx.options.capture_dynamic_output_shape_ops is not False:
-                raise NeedsSymbols from None
-            raise GraphBreak("data-dependent-shape", name) from error
-        except VALUE_DEPENDS as error:
-            if not exist and self.tx.options.capture_scalar_outputs is not False:
-                raise NeedsSymbols from None
-            raise GraphBreak("data-dependent-value", name) from error
-        except RecursionError:
-            raise  # raised by the interpretation, not by the operation
-        except Exception as error:
-            if type(error).__name__ == SYMBOL_DEPENDS:
-                self.tx.symbols.shapes.restart_at_origin(error)
-                raise GraphBreak("data-dependent-value", name) from error
-            raise GraphBreak("fake-tensor", f"{name}: {type(error).__name__}: {error}") from error
-        finally:
-            self.tx.clock.inside("fake_tensors", time.perf_counter() - start)
-
     def _value(self, node: torch.fx.Node, result: Any) -> Value:
         if isinstance(result, torch.Tensor):
             known = self._by_fake.get(id(result))
@@ -657,7 +392,10 @@ class GraphBuilder:
             if not is_fake(result):
                 raise GraphBreak("subclass", type(result).__name__)
             node.meta["example_value"] = result
-            value = self._tensor_value(node, result)
+            if self._note_wrapper(result):
+                value: TensorValue = WrapperTensor(node, result, None, type(result))
+            else:
+                value = TensorValue(node, result)
             self._by_fake[id(result)] = value
             if self.tx.symbols.exist:
                 self.tx.symbols.shapes.measure(value)
@@ -672,7 +410,7 @@ class GraphBuilder:
             node.meta["example_value"] = result
             return self.tx.symbols.shapes.number(result, node=node)
         raise GraphBreak(
-            "unsupported-value", f"a {type(result).__name__} from {_target_name(node.target)}"
+            "unsupported-value", f"a {type(result).__name__} from {target_name(node.target)}"
         )
 
     def _parts(self, node: torch.fx.Node, result: Any) -> Value:
@@ -688,7 +426,7 @@ class GraphBuilder:
                 items.append(Constant(part))
             else:
                 raise GraphBreak(
-                    "unsupported-value", f"a {type(part).__name__} from {_target_name(node.target)}"
+                    "unsupported-value", f"a {type(part).__name__} from {target_name(node.target)}"
                 )
         cls = type(result)
         return TupleValue(items, None, cls) if issubclass(cls, tuple) else ListValue(items)
@@ -745,8 +483,7 @@ class GraphBuilder:
         describer.lookup_tensor.clear()
         describer.lookup_storage.clear()
         self.inputs.clear()
-        self.parts.clear()
-        self._part_sources.clear()
+        self.fakes.release_objects()
         self._by_object.clear()
         self._by_fake.clear()
 
@@ -767,27 +504,6 @@ class GraphBuilder:
         del self.nodes[mark:]
 
 
-def is_fake(result: torch.Tensor) -> bool:
-    """Whether an operator's result on fake tensors can be a value of the graph."""
-    if is_captured_wrapper(type(result)):
-        return all(map(is_fake, inner_tensors(result)))
-    return isinstance(result, fake_tensor.FakeTensor) or is_functorch_wrapped_tensor(result)
-
-
-def tensor_spec(real: torch.Tensor) -> TensorSpec:
-    """The properties of a tensor that compiled code relies on, all sizes static."""
-    return TensorSpec(
-        type(real),
-        real.dtype,
-        real.device,
-        real.requires_grad,
-        real.layout,
-        tuple(real.shape),
-        tuple(real.stride()),
-        torch._C._dispatch_keys(real).raw_repr(),
-    )
-
-
 def steps_through_a_length(target: Any, operands: list[Any]) -> bool:
     """Whether this is a recurrent layer over sequences whose length varies, or a packed batch of
     them: taken apart into steps, it would be code for one length."""
@@ -798,30 +514,3 @@ def steps_through_a_length(target: Any, operands: list[Any]) -> bool:
         operands[0].shape[:1] if packed or operands[-1] is not True else operands[0].shape[1:2]
     )
     return any(isinstance(length, torch.SymInt) for length in lengths)
-
-
-def apply(kind: str, target: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
-    """Applies a node's operation to objects."""
-    return (
-        getattr(args[0], target)(*args[1:], **kwargs)
-        if kind == "call_method"
-        else target(*args, **kwargs)
-    )
-
-
-def is_symbolic(fake: torch.Tensor) -> bool:
-    """Whether a size, a stride or the offset is a symbol, of a wrapper also one inside."""
-    if is_wrapper(type(fake)) and any(map(is_symbolic, inner_tensors(fake))):
-        return True
-    return any(
-        isinstance(number, torch.SymInt)
-        for number in (*fake.shape, *fake.stride(), fake.storage_offset())
-    )
-
-
-def _version(fake: torch.Tensor) -> int:
-    return -1 if fake.is_inference() else fake._version
-
-
-def _target_name(target: Any) -> str:
-    return target if isinstance(target, str) else getattr(target, "__name__", str(target))

@@ -17,7 +17,8 @@ from ...guards.guard import Guard, Kind, MemoryRelation
 from ...guards.native.layout import is_plain_object
 from ...guards.source import AttrSource
 from ...overlap import may_overlap, may_overlap_itself, window_of
-from .graph_builder import GraphBuilder, GraphInput, is_symbolic
+from .graph_builder import GraphBuilder
+from .graph_inputs import GraphInput, is_symbolic
 
 
 @dataclass(frozen=True)

@@ -64,7 +64,7 @@ class Trace:
         self.guards = GuardLog(self.frames.where)
         self.objects = ObjectTable(self, function)
         self.symbols = SymbolicInputs(options, clock, fake_mode, variation, self.frames.where)
-        self.graph = GraphBuilder(self, fake_mode)
+        self.graph = GraphBuilder(self)
         self.effects = EffectLog()
         self.random = RandomState()
         self.modes = TorchModes()

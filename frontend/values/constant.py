@@ -80,11 +80,9 @@ class Constant(Value):
         raise tx.exceptions.new(TypeError, f"'{type(self.object).__name__}' object is not callable")
 
     def iterator(self, tx: TraceContext) -> Value:
-        return (
-            tx.wrap(list(self.object), None).iterator(tx)
-            if isinstance(self.object, str | bytes)
-            else super().iterator(tx)
-        )
+        if isinstance(self.object, str | bytes):
+            return tx.wrap(list(self.object), None).iterator(tx)
+        return super().iterator(tx)
 
     def length(self, tx: TraceContext) -> Value:
         return fold(tx, len, [self], {})
@@ -148,10 +146,8 @@ def fold(tx: TraceContext, function: Any, args: list[Value], kwargs: dict[str, V
     """Runs a pure function on literals now. An exception that it raises is raised in the traced
     program."""
     try:
-        literals, named = (
-            [a.literal(tx) for a in args],
-            {k: v.literal(tx) for k, v in kwargs.items()},
-        )
+        literals = [a.literal(tx) for a in args]
+        named = {k: v.literal(tx) for k, v in kwargs.items()}
     except GraphBreak as error:
         unknown = next((a for a in (*args, *kwargs.values()) if not a.is_constant()), None)
         if unknown is None:  # a number that is known at run time only

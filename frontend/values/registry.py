@@ -81,9 +81,13 @@ def wrap_rule(cls: type) -> Callable[..., Any] | None:
     return None
 
 
-def method(cls: type, *names: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """`@method(dict, "setdefault")`: (tx, self, *args, **kwargs) -> Value."""
-    return _methods.register(*((cls, name) for name in names))
+def method(
+    classes: type | tuple[type, ...], *names: str
+) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """`@method(dict, "setdefault")`: (tx, self, *args, **kwargs) -> Value. Of several classes,
+    `@method((list, tuple), "index")`."""
+    several = classes if isinstance(classes, tuple) else (classes,)
+    return _methods.register(*((cls, name) for cls in several for name in names))
 
 
 def model_of(function: Any) -> Callable[..., Any] | None:

@@ -16,6 +16,7 @@ from .containers import (  # noqa: F401
     instance_dict,
     mapping,
     mapping_proxy,
+    protocol_methods,
     range,
     set,
 )

@@ -101,10 +101,8 @@ class Memory(GuardKind):
 
     def difference(self, guard: Guard, *subjects: Any) -> tuple[str, str, str]:
         expected: MemoryRelation = guard.expected
-        windows, names = (
-            windows_of(expected, subjects),
-            [source.name for source in self.subjects(guard)],
-        )
+        windows = windows_of(expected, subjects)
+        names = [source.name for source in self.subjects(guard)]
         if windows is None:
             return super().difference(guard, *subjects)
         for one, other in pairs(expected):

@@ -286,11 +286,9 @@ MAX_INLINE = 5
 def has_autograd(tensor: torch.Tensor, image: bytes, at: int) -> bool:
     """A pointer, where the tensor has to do with autograd."""
     pointer = u64(image, at)
-    return (
-        pointer >= 1 << 16 and pointer % 8 == 0
-        if tensor.requires_grad or tensor._is_view()
-        else pointer == 0
-    )
+    if tensor.requires_grad or tensor._is_view():
+        return pointer >= 1 << 16 and pointer % 8 == 0
+    return pointer == 0
 
 
 def marks(autograd: int) -> Iterator[int]:

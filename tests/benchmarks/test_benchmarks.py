@@ -7,7 +7,17 @@ import signal
 import pytest
 import torch
 from framejit.__main__ import main
-from framejit.benchmarks import compiling, graphs, guards, kernels, launches, measure, plots, tables
+from framejit.benchmarks import (
+    compiling,
+    graphs,
+    guards,
+    kernels,
+    launches,
+    measure,
+    nested,
+    plots,
+    tables,
+)
 from framejit.benchmarks.programs.child import PAIRS, Measured, compare
 from framejit.benchmarks.programs.run import row_of
 from framejit.benchmarks.programs.tables import summary, table
@@ -243,6 +253,19 @@ def test_kernels_one_by_one(monkeypatch):
     assert found["softmax, 1024"]["bytes"] == 2 * 4 * (1 << 16)
     table = tables.kernels_table(found | {"other": "no | result"}, kernels.SYSTEMS)
     assert table.count(" GB/s") == 2 and "framejit-native beside eager" in table
+
+
+def test_nested_tensors(monkeypatch):
+    monkeypatch.setattr(nested, "CASES", {"small": (2, 6)})
+    monkeypatch.setattr(nested, "SETTLING", 0.0)
+    for layout in ("jagged", "the example"):
+        monkeypatch.delitem(nested.SYSTEMS, f"{layout}, torch.compile")
+    found = nested.measure_case("small", "cpu", 0.0)
+    assert set(found) == set(nested.SYSTEMS)
+    assert all(milliseconds > 0 and error < 1e-5 for milliseconds, error in found.values()), found
+    wrong = {"C++": (1.0, 0.5), "jagged": "Error: a | b"}
+    table = tables.nested_table({"small": {**found, **wrong}}, tuple(nested.SYSTEMS))
+    assert "| small | 1.00, error 5.0e-01 | Error: a / b |" in table
 
 
 def test_training(run):

@@ -101,11 +101,9 @@ class Folding:
         return self.narrow(self.call(aten.mul.Tensor, self.wide(weight), column), fake.dtype)
 
     def narrow(self, node: torch.fx.Node, dtype: torch.dtype) -> torch.fx.Node:
-        return (
-            node
-            if node.meta["val"].dtype == dtype
-            else self.call(aten._to_copy.default, node, dtype=dtype)
-        )
+        if node.meta["val"].dtype == dtype:
+            return node
+        return self.call(aten._to_copy.default, node, dtype=dtype)
 
 
 def convolution(folding: Folding) -> torch.fx.Node | None:

@@ -385,11 +385,9 @@ def signature(tree: Any, tensors: dict[int, tuple[int, FakeTensor]]) -> Any:
         return (slice, *(signature(item, tensors) for item in (tree.start, tree.stop, tree.step)))
     if isinstance(tree, SYMBOLIC):
         raise NeedsWholeTrace
-    return (
-        (type(tree), tree)
-        if isinstance(tree, PLAIN)
-        else (type(tree), repr(tree) if isinstance(tree, float | complex) else id(tree))
-    )
+    if isinstance(tree, PLAIN):
+        return (type(tree), tree)
+    return (type(tree), repr(tree) if isinstance(tree, float | complex) else id(tree))
 
 
 def on_own_memory(tensor: torch.Tensor) -> torch.Tensor:

@@ -55,7 +55,10 @@ def functional(
             with torch.no_grad():
                 return function(*args)
 
-        return trace_operators(without_writes(run), inputs, decompositions)
+        # In inference mode torch does not take composite operators apart that write (relu6_).
+        with torch.inference_mode(False):
+            usual = [outside_inference(example) for example in inputs]
+            return trace_operators(without_writes(run), usual, decompositions)
 
     if any(_name(node) in AUTOGRAD for node in gm.graph.nodes):
         raise NotImplementedError("autograd runs inside the graph")
@@ -71,6 +74,20 @@ def functional(
         if not any(said in str(error) for said in OVERLAPPING):
             raise
         raise NotImplementedError("a write into a tensor whose elements share memory") from error
+
+
+def outside_inference(example: Any) -> Any:
+    """A fake tensor with the same metadata that was not made in inference mode; anything else as it
+    is."""
+    if not isinstance(example, torch.Tensor) or not example.is_inference():
+        return example
+    with torch.inference_mode(False):
+        memory = torch.empty(
+            example.untyped_storage().nbytes() // example.element_size(),
+            dtype=example.dtype,
+            device=example.device,
+        )
+        return memory.as_strided(example.size(), example.stride(), example.storage_offset())
 
 
 def prepare_for_tracing(gm: torch.fx.GraphModule) -> torch.fx.GraphModule:

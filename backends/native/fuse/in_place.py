@@ -173,11 +173,9 @@ def rename_buffers(step: Step, names: Mapping[str, str]) -> Step:
         return Bound(step.pattern, tuple(names.get(name, name) for name in step.names))
     if isinstance(step, Kernel):
         used = reads(step).union(writes(step))
-        return (
-            on_buffers(step, {name: names.get(name, name) for name in used})
-            if used & names.keys()
-            else step
-        )
+        if used & names.keys():
+            return on_buffers(step, {name: names.get(name, name) for name in used})
+        return step
     return replace(
         step,
         args=with_other_buffers(step.args, names),
@@ -191,8 +189,6 @@ def with_other_buffers(tree: Any, names: Mapping[str, str]) -> Any:
         return replace(tree, buffer=names[tree.buffer]) if tree.buffer in names else tree
     if isinstance(tree, (tuple, list)):
         return type(tree)(with_other_buffers(item, names) for item in tree)
-    return (
-        {key: with_other_buffers(item, names) for key, item in tree.items()}
-        if isinstance(tree, dict)
-        else tree
-    )
+    if isinstance(tree, dict):
+        return {key: with_other_buffers(item, names) for key, item in tree.items()}
+    return tree

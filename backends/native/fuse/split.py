@@ -132,10 +132,8 @@ def split_kernel(program: Program, kernel: Kernel, processors: Mapping[str, int]
     chunks = chunk_count_on(kernel, device, processors)
     if chunks == 1:
         return [kernel]
-    chunk, partial = (
-        _fresh(kernel, "chunk", index(chunks)),
-        _fresh(kernel, "partial", index(chunks)),
-    )
+    chunk = _fresh(kernel, "chunk", index(chunks))
+    partial = _fresh(kernel, "partial", index(chunks))
     element = _fresh(kernel, "element", kernel.columns // chunks)
     mapping = _inner_loops_at(kernel.inner, atom(chunk) * element.size + atom(element))
     row = linear(kernel.outer)

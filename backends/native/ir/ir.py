@@ -414,11 +414,9 @@ def substitute(roots: Iterable[Scalar], mapping: Mapping[Atom, Index]) -> list[S
     def change(node: Scalar) -> Scalar:
         if node.op == LOAD:
             place = node.attr.index.substitute(mapping)
-            return (
-                node
-                if place is node.attr.index
-                else Scalar(LOAD, node.args, node.dtype, replace(node.attr, index=place))
-            )
+            if place is node.attr.index:
+                return node
+            return Scalar(LOAD, node.args, node.dtype, replace(node.attr, index=place))
         if node.op == INDEX:
             place = node.attr.substitute(mapping)
             return node if place is node.attr else Scalar(INDEX, (), node.dtype, place)

@@ -167,11 +167,9 @@ class Builder:
         if isinstance(argument, AnyNode):
             return self.values[argument]
         if isinstance(argument, (tuple, list)):
-            return (
-                type(argument)(map(self.look_up, argument))
-                if type(argument) in (tuple, list)
-                else [*map(self.look_up, argument)]
-            )
+            if type(argument) in (tuple, list):
+                return type(argument)(map(self.look_up, argument))
+            return [*map(self.look_up, argument)]
         if isinstance(argument, dict):
             return {key: self.look_up(value) for key, value in argument.items()}
         if isinstance(argument, slice):
@@ -469,11 +467,9 @@ def _is_one(size: Any) -> bool:
 def _fakes(value: Any) -> list[torch.Tensor]:
     if isinstance(value, torch.Tensor):
         return [value]
-    return (
-        [item for item in value if isinstance(item, torch.Tensor)]
-        if isinstance(value, (tuple, list))
-        else []
-    )
+    if isinstance(value, (tuple, list)):
+        return [item for item in value if isinstance(item, torch.Tensor)]
+    return []
 
 
 def _plain(tensor: torch.Tensor) -> bool:

@@ -157,8 +157,6 @@ def on_buffers(result: Any, names: Mapping[str, str]) -> Any:
     """A result with other buffers."""
     if isinstance(result, View):
         return replace(result, buffer=names[result.buffer])
-    return (
-        type(result)(on_buffers(item, names) for item in result)
-        if isinstance(result, (tuple, list))
-        else result
-    )
+    if isinstance(result, (tuple, list)):
+        return type(result)(on_buffers(item, names) for item in result)
+    return result

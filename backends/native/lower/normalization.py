@@ -79,10 +79,8 @@ def group_norm(
     if x.size[1].value is None or x.size[1].value % groups:
         raise Unsupported("channels of a size only known at run time")
     work, width = computation_of(x.dtype), x.size[1].value // groups
-    size, stride = (
-        (x.size[0], index(groups), index(width), *x.size[2:]),
-        (x.stride[0], x.stride[1] * width, x.stride[1], *x.stride[2:]),
-    )
+    size = (x.size[0], index(groups), index(width), *x.size[2:])
+    stride = (x.stride[0], x.stride[1] * width, x.stride[1], *x.stride[2:])
     in_groups, over = replace(x, size=size, stride=stride), range(2, len(size))
     average, squares, count = moments(
         build, in_groups, over, work, (like.shape[0], groups, width, *like.shape[2:])

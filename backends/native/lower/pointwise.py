@@ -149,11 +149,9 @@ def rsub(a: Scalar, b: Scalar, alpha: Scalar | None = None) -> Scalar:
 
 
 def times(value: Scalar, factor: Scalar | None) -> Scalar:
-    return (
-        value
-        if factor is None or factor.attr in (1, 1.0) and factor.op == "const"
-        else value * factor
-    )
+    if factor is None or factor.attr in (1, 1.0) and factor.op == "const":
+        return value
+    return value * factor
 
 
 @formula(KIND.DEFAULT, aten.mul.Tensor, aten.mul.Scalar)
@@ -283,13 +281,9 @@ def isinf(x: Scalar) -> Scalar:
 
 @formula(KIND.ALWAYS_BOOL, aten.signbit.default)
 def signbit(x: Scalar) -> Scalar:
-    return (
-        s("signbit", x)
-        if x.dtype.is_floating_point
-        else s("lt", x, 0)
-        if x.dtype != torch.bool
-        else const(False, torch.bool)
-    )
+    if x.dtype.is_floating_point:
+        return s("signbit", x)
+    return s("lt", x, 0) if x.dtype != torch.bool else const(False, torch.bool)
 
 
 @formula(KIND.ALWAYS_BOOL, aten.logical_and.default)

@@ -259,10 +259,8 @@ class CFunction(KernelEmitter):
         lines = []
         for word, buffer in enumerate(self.parameters.buffers):
             stored = word >= len(self.parameters.loaded)
-            kind, pointer = (
-                TYPES[self.buffers[buffer].dtype],
-                (self.targets if stored else self.pointers)[buffer],
-            )
+            kind = TYPES[self.buffers[buffer].dtype]
+            pointer = (self.targets if stored else self.pointers)[buffer]
             if stored:
                 lines.append(f"{kind}* restrict {pointer} = ({kind}*)words[{word}];")
             elif buffer not in self.targets:
@@ -498,10 +496,8 @@ class CFunction(KernelEmitter):
                 store.index.variables() & set(self.kernel.inner)
             )
             if self.plan.stage[id(store.value)] == stage and (full is None or full == wide):
-                value, target = (
-                    self.value(store.value, scope),
-                    f"{self.targets[store.buffer]}[{self.index(store.index)}]",
-                )
+                value = self.value(store.value, scope)
+                target = f"{self.targets[store.buffer]}[{self.index(store.index)}]"
                 if self.turned and self.turned.holds(store.index):
                     target = self.turned.store_far(target, store.value.dtype)
                 scope.lines.append(f"{target} = {value};")
@@ -875,11 +871,9 @@ def literal(node: Scalar) -> str:
                 if abs(value) < 3.5e38
                 else math.copysign(math.inf, value)
             )
-            return (
-                f"{value!r}f"
-                if math.isfinite(value)
-                else f"{'-' if value < 0 else ''}(float)__builtin_inf()"
-            )
+            if math.isfinite(value):
+                return f"{value!r}f"
+            return f"{'-' if value < 0 else ''}(float)__builtin_inf()"
         return f"(_Float16){value!r}" if dtype == torch.float16 else repr(value)
     if value == -(1 << 63):
         return "INT64_MIN"
@@ -891,11 +885,9 @@ def extreme(dtype: torch.dtype, lowest: bool) -> str:
     if dtype.is_floating_point:
         return f"({TYPES[dtype]}){'-' if lowest else ''}__builtin_inf()"
     info = torch.iinfo(dtype)
-    return (
-        "INT64_MIN"
-        if lowest and dtype == torch.int64
-        else f"{info.min if lowest else info.max}" + ("LL" if dtype == torch.int64 else "")
-    )
+    if lowest and dtype == torch.int64:
+        return "INT64_MIN"
+    return f"{info.min if lowest else info.max}" + ("LL" if dtype == torch.int64 else "")
 
 
 def convert_expression(text: str, source: torch.dtype, target: torch.dtype) -> str:

@@ -62,11 +62,9 @@ def _side(size: Index) -> int:
 def precision(dtype: torch.dtype) -> str:
     """How operands enter the product: with tf32's ten bits only where torch's own products may have
     them."""
-    return (
-        "tf32"
-        if dtype == torch.float32 and torch.backends.cuda.matmul.fp32_precision == "tf32"
-        else "ieee"
-    )
+    if dtype == torch.float32 and torch.backends.cuda.matmul.fp32_precision == "tf32":
+        return "tf32"
+    return "ieee"
 
 
 def print_product(product: Product, buffers: Mapping[str, Buffer], blocks: Blocks) -> PrintedKernel:
@@ -181,11 +179,9 @@ class ProductFunction(TritonFunction):
 
     def operand(self, view: View, point: list[Index], masks: list[str]) -> str:
         source = f"{self.pointers[view.buffer]} + {bracket(self.index(view.at(point)))}"
-        return (
-            f"tl.load({source}, {' & '.join(map(bracket, masks))}, other=0)"
-            if masks
-            else f"tl.load({source})"
-        )
+        if masks:
+            return f"tl.load({source}, {' & '.join(map(bracket, masks))}, other=0)"
+        return f"tl.load({source})"
 
 
 def uneven(variable: Var, side: int) -> bool:

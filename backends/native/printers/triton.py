@@ -456,11 +456,9 @@ class TritonFunction(KernelEmitter):
             return self.load(node, args)
         if node.op == INDEX:
             text = bracket(self.index(node.attr))
-            return (
-                f"{text}.to(tl.int64)"
-                if node.attr.variables()
-                else f"tl.zeros([1], tl.int64) + {text}"
-            )
+            if node.attr.variables():
+                return f"{text}.to(tl.int64)"
+            return f"tl.zeros([1], tl.int64) + {text}"
         if node.op == CAST:
             return convert_expression(args[0], node.args[0], node.dtype)
         return operation(node, args)

@@ -115,11 +115,9 @@ class Tuner:
         variants = tuple(
             self.variant(program, kernel, tiles) for tiles in tiles_to_try(Plan(kernel))
         )
-        return (
-            None
-            if variants[0].job.asserts
-            else TuningTask(self.key(variants[0]), variants, elements)
-        )
+        if variants[0].job.asserts:
+            return None
+        return TuningTask(self.key(variants[0]), variants, elements)
 
     def join_with_reader(
         self, program: Program, found: JoinCandidate, choice: Choice | None
@@ -134,11 +132,9 @@ class Tuner:
         variants = [
             self.variant(program, found.product, blocks) for blocks in blocks_to_try(found.product)
         ]
-        return (
-            None
-            if apart.job.asserts
-            else TuningTask(self.key(apart, variants[0]), (apart, *variants), elements)
-        )
+        if apart.job.asserts:
+            return None
+        return TuningTask(self.key(apart, variants[0]), (apart, *variants), elements)
 
     def variant(
         self, program: Program, step: Kernel, choice: Choice | None, call: Call | None = None

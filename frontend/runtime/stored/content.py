@@ -4,25 +4,36 @@ sources that they were made from are equal, down to the lines on which they stan
 from __future__ import annotations
 
 import enum
+import functools
 import hashlib
+import os
+import re
 import sys
+import tempfile
 import types
 from collections.abc import Callable, Iterator
 from typing import Any
 
+import torch
+
 # what is read of a code object beside its constants
 CODE_FIELDS = (
-    "co_qualname", "co_filename", "co_firstlineno", "co_flags", "co_argcount",
+    "co_qualname", "co_firstlineno", "co_flags", "co_argcount",
     "co_posonlyargcount", "co_kwonlyargcount", "co_names", "co_varnames", "co_freevars",
     "co_cellvars", "co_code", "co_linetable", "co_exceptiontable",
 )  # fmt: skip
 # what their modules define changes with versions that the key of a file names
 VERSIONED = frozenset({"torch", "framejit", "builtins", *sys.stdlib_module_names})
+RANDOM = re.compile(r"_[a-z0-9_]{8}(?=\.py$)")  # that tempfile puts between a prefix and ".py"
 WRAPPED = {
     staticmethod: ("__func__",),
     classmethod: ("__func__",),
     property: ("fget", "fset", "fdel"),
 }
+
+# what is what it says, wherever it comes from
+LITERALS = (int, float, complex, str, bytes, type(None), type(Ellipsis), type(NotImplemented),
+            torch.dtype, torch.device, torch.layout, torch.memory_format)  # fmt: skip
 
 
 def content_of(obj: Any) -> str:
@@ -42,11 +53,24 @@ def digest_of(parts: Iterator[str]) -> str:
 
 def digest_of_code(code: types.CodeType) -> str:
     def parts() -> Iterator[str]:
+        yield place_of_file(code.co_filename)
         for field in CODE_FIELDS:
             yield repr(getattr(code, field))
         yield from map(text_of_constant, code.co_consts)
 
     return digest_of(parts())
+
+
+def place_of_file(name: str) -> str:
+    """The name of a file; of one that tempfile has named, without the random part. torch_geometric
+    writes the functions of its layers into such files."""
+    folder, base = os.path.split(name)
+    return os.path.join(folder, RANDOM.sub("_*", base)) if folder == temporary_folder() else name
+
+
+@functools.cache
+def temporary_folder() -> str:
+    return tempfile.gettempdir()
 
 
 def text_of_constant(constant: Any) -> str:

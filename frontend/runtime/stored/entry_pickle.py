@@ -17,9 +17,8 @@ from typing import Any
 
 import torch
 import torch.fx
-from torch._library.custom_ops import CustomOpDef
 
-from ....backends.graph.node_targets import TORCHS_OPERATORS
+from ....backends.graph.graph_constant import with_constants
 from ....generated import file_name, keep
 from ....guards import native
 from ....guards.source import Source
@@ -33,7 +32,9 @@ from ...pycode.resume import SuspendedFrame
 from .. import _hook
 from .._hook import ContinuationMaker, Quiet, Site
 from ..sites import HandleSites
-from .content import root_of
+from .content import LITERALS, root_of
+from .live_code import with_live_code
+from .operators import is_users_operator
 from .world import Description, Module, ModuleDict, NotStorable, describe
 
 OURS = "framejit"
@@ -41,12 +42,12 @@ SENTINELS = {"unbound": native.UNBOUND, "unbound slot": _hook.UNBOUND}
 WORLD = (type, types.FunctionType, types.BuiltinFunctionType, types.ModuleType,
          types.MethodDescriptorType, types.WrapperDescriptorType, types.GetSetDescriptorType,
          types.MemberDescriptorType, types.ClassMethodDescriptorType)  # fmt: skip
-# what is what it says, wherever it comes from
-VALUES = (int, float, complex, str, bytes, type(None), type(Ellipsis), type(NotImplemented),
-          torch.dtype, torch.device, torch.layout, torch.memory_format)  # fmt: skip
 # made by code generation or by a backend, unless a path of the program leads there
 COPIED = (tuple, list, dict, set, frozenset, slice, range, types.CodeType, types.MethodType,
-          functools.partial, torch._ops.OpOverload, torch._ops.OpOverloadPacket)  # fmt: skip
+          types.MethodWrapperType,
+          functools.partial, torch._ops.OpOverload, torch._ops.OpOverloadPacket,
+          torch._C._functionalization.ViewMeta,
+          torch._C._functionalization.InverseReturnMode)  # type: ignore[attr-defined]  # fmt: skip
 Reduced = tuple[Callable[..., Any], tuple[Any, ...]]
 
 
@@ -78,7 +79,7 @@ class EntryPickler(pickle.Pickler):
 
     def _is_of_the_world(self, obj: Any) -> bool:
         """Whether it is an object that the program has, of which a copy would be another one."""
-        if isinstance(obj, VALUES):
+        if isinstance(obj, LITERALS):
             return False
         if id(obj) in self.sources:
             return True
@@ -88,6 +89,8 @@ class EntryPickler(pickle.Pickler):
             return "__name__" in obj and "__builtins__" in obj
         if isinstance(obj, WORLD):
             return not is_ours(obj)
+        if is_users_operator(obj):
+            return True
         return not (isinstance(obj, COPIED) or root_of(type(obj).__module__) == OURS)
 
     def _number(self, obj: Any) -> int:
@@ -168,22 +171,32 @@ def reduce_method(method: types.MethodType) -> Any:
     graph_module = method.__self__
     if not isinstance(graph_module, torch.fx.GraphModule):
         return NotImplemented
-    if method.__name__ != "forward" or any(graph_module.graph.find_nodes(op="get_attr")):
-        raise NotStorable("a graph with attributes")
-    for node in graph_module.graph.nodes:
-        check_operator(node.target)
+    if method.__name__ != "forward":
+        raise NotStorable(f"method {method.__name__} of a graph")
+    attributes = {
+        str(node.target): getattr(graph_module, str(node.target), None)
+        for node in graph_module.graph.find_nodes(op="get_attr")
+    }
+    if not all(isinstance(attribute, torch.Tensor) for attribute in attributes.values()):
+        raise NotStorable("a graph with attributes that are no tensors")
+    # the text finds them in torch.ops, and another process has to compare them
+    operators = {node.target for node in graph_module.graph.nodes if is_users_operator(node.target)}
     made = graph_module.graph.python_code("self")
-    return join_forward, (made.src, made.globals)
+    constants = with_constants(attributes)
+    return join_forward, (made.src, made.globals, constants, tuple(operators))
 
 
-def join_forward(text: str, names: dict[str, Any]) -> Callable[..., Any]:
-    """The function of a graph's Python text, as torch.fx writes it."""
+def join_forward(
+    text: str, names: dict[str, Any], constants: dict[str, Any], operators: tuple[Any, ...]
+) -> Callable[..., Any]:
+    """The function of a graph's Python text, as torch.fx writes it. constants: the attributes of
+    its `self`. operators: those of the program that it calls."""
     name = file_name("graph")
     namespace = dict(names)
     exec(compile(text, name, "exec"), namespace)
     forward = namespace["forward"]
     keep(name, text, forward)
-    return types.MethodType(forward, name)  # it does not use its `self`
+    return types.MethodType(forward, types.SimpleNamespace(**constants))
 
 
 def reduce_maker(maker: ContinuationMaker) -> Reduced:
@@ -194,21 +207,11 @@ def reduce_quiet(quiet: Quiet) -> Reduced:
     return Quiet, (quiet.wrapped, quiet.rng)
 
 
-def check_operator(target: Any) -> None:
-    """Raises NotStorable for an operator that the program has registered with torch: what it does
-    to sizes is not in any function that an entry names."""
-    if isinstance(target, torch._ops.OpOverload | torch._ops.OpOverloadPacket | CustomOpDef) and (
-        isinstance(target, CustomOpDef) or str(target).partition(".")[0] not in TORCHS_OPERATORS
-    ):
-        raise NotStorable(f"operator {target}, whose meaning another process may have changed")
-
-
 def reduce_overload(operator: Any) -> Reduced:
-    check_operator(operator)
-    return find_operator, (str(operator),)
+    return find_torchs_operator, (str(operator),)
 
 
-def find_operator(name: str) -> Any:
+def find_torchs_operator(name: str) -> Any:
     """torch's operator by its dotted name, with or without an overload."""
     found: Any = torch.ops
     for part in name.split("."):
@@ -217,7 +220,7 @@ def find_operator(name: str) -> Any:
 
 
 def site_after(sites: HandleSites, frames: tuple[SuspendedFrame, ...]) -> Site:
-    return sites.after(frames)
+    return sites.after(tuple(with_live_code(frame, sites) for frame in frames))
 
 
 def reduce_decoded(decoded: DecodedCode) -> Reduced:
@@ -241,10 +244,39 @@ def find_in_torch(name: str) -> Any:
     return getattr(torch, name)
 
 
+def reduce_method_wrapper(method: Any) -> Reduced:
+    """A method in C of an object, such as `torch.Tensor.T.__get__`."""
+    return method_of, (method.__self__, method.__name__)
+
+
+def method_of(obj: Any, name: str) -> Any:
+    return getattr(obj, name)
+
+
+def reduce_view_step(step: Any) -> Reduced:
+    return view_step, (type(step).__name__, step.as_tuple())
+
+
+def view_step(name: str, arguments: tuple[Any, ...]) -> Any:
+    """A view in C++, of a class of torch's."""
+    return getattr(torch._C._functionalization, name)(arguments)
+
+
+def reduce_return_mode(mode: Any) -> Reduced:
+    return return_mode, (mode.name,)
+
+
+def return_mode(name: str) -> Any:
+    return getattr(torch._C._functionalization.InverseReturnMode, name)
+
+
 REDUCERS: dict[type, Callable[[Any], Any]] = {
+    torch._C._functionalization.ViewMeta: reduce_view_step,
+    torch._C._functionalization.InverseReturnMode: reduce_return_mode,  # type: ignore[attr-defined]
     types.CodeType: reduce_code,
     types.FunctionType: reduce_function,
     types.MethodType: reduce_method,
+    types.MethodWrapperType: reduce_method_wrapper,
     ContinuationMaker: reduce_maker,
     Quiet: reduce_quiet,
     DecodedCode: reduce_decoded,

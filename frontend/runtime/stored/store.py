@@ -10,7 +10,7 @@ from typing import Any
 
 from ....collector import no_collections
 from ....events import Chosen, Sink, Stored
-from ....guards.guard import Guard, Kind
+from ....guards.guard import Guard, Kind, ShapeExpr, TensorSpec
 from ....guards.program import GuardProgram
 from ....guards.source import Source, TypeOf
 from ....options import Options
@@ -18,6 +18,7 @@ from .._hook import Entry
 from ..entry_parts import EntryParts
 from ..sites import HandleSites
 from ..unserved_call import UnservedCall
+from .content import LITERALS, name_of_class
 from .entry_pickle import EntryPickler, EntryUnpickler
 from .files import EntryFolder, StoredEntry
 from .key import BACKENDS, key_of
@@ -98,6 +99,7 @@ class EntryStore:
             "site": call.site,
             "sites": self.sites,
             "tier": call.unit.tier,
+            "loops": call.unit.loops,
         }
 
 
@@ -130,8 +132,22 @@ def take_apart(parts: EntryParts, chosen: Chosen | None, own: dict[str, Any]) ->
 
 def text_of_guard(guard: Guard) -> str:
     """A guard as text, equal in all processes for what does not name an object."""
-    expected = guard.expected if guard.kind in (Kind.TENSOR, Kind.EQUALS) else ""
-    return f"{guard.kind.name} {guard.source.name} {expected}"
+    return f"{guard.kind.name} {guard.source.name} {text_of_expected(guard.expected)}"
+
+
+def text_of_expected(expected: Any) -> str:
+    """What a guard expects, as text: of an object of the program only a name, or its class."""
+    if isinstance(expected, LITERALS):
+        return repr(expected)
+    if isinstance(expected, tuple):
+        return f"({', '.join(map(text_of_expected, expected))})"
+    if isinstance(expected, TensorSpec):
+        return str(expected)
+    if isinstance(expected, ShapeExpr):
+        symbols = ", ".join(f"{name} = {source.name}" for name, source in expected.symbols)
+        return f"{expected.text} with {symbols}"
+    name = getattr(expected, "__qualname__", None)
+    return f"{name_of_class(type(expected))} {name if isinstance(name, str) else ''}"
 
 
 def named_objects(guards: tuple[Guard, ...]) -> list[tuple[Any, Source]]:

@@ -13,9 +13,11 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
+from torch._library.custom_ops import OPDEFS, CustomOpDef
 
 from ....guards.source import FrameView, PathEnds, Source
 from .content import VERSIONED, content_of, root_of
+from .operators import Unknown, digest_of_operator, is_users_operator, name_of_operator
 
 
 class NotStorable(Exception):
@@ -56,6 +58,39 @@ class OperatorNamespace(Description):
 
     def find(self, frame: FrameView) -> Any:
         return getattr(torch.ops, self.name)
+
+
+@dataclass(frozen=True)
+class RegisteredOperator(Description):
+    """An operator that the program has registered with torch, with the content of its rules.
+    definition: whether it is the object that torch.library.custom_op returned."""
+
+    name: str
+    definition: bool
+    content: str
+
+    def find(self, frame: FrameView) -> Any:
+        found = find_operator(self.name, self.definition)
+        try:
+            content = digest_of_operator(found)
+        except Unknown as error:
+            raise NotFound(f"operator {self.name}: {error}") from error
+        if content != self.content:
+            raise NotFound(f"operator {self.name} has other functions")
+        return found
+
+
+def find_operator(name: str, definition: bool) -> Any:
+    """An operator by its dotted name. Raises NotFound."""
+    if definition:
+        found = OPDEFS.get(name.replace(".", "::", 1))
+    else:
+        found = torch.ops
+        for part in name.split("."):
+            found = getattr(found, part, None)
+    if found is None:
+        raise NotFound(f"operator {name} is not registered")
+    return found
 
 
 @dataclass(frozen=True)
@@ -142,6 +177,8 @@ NAMED = (
 def describe(obj: Any, source: Source | None) -> Description:
     """The description of an object of the program; `source`: where the entry finds it, if it does.
     Raises NotStorable."""
+    if is_users_operator(obj):
+        return describe_operator(obj)
     if isinstance(obj, torch._ops._OpNamespace):
         return OperatorNamespace(obj.name)
     if isinstance(obj, types.ModuleType):
@@ -157,6 +194,15 @@ def describe(obj: Any, source: Source | None) -> Description:
     if source is not None and is_known_by_content(obj):
         return AtSource(source, content_of(obj))
     raise NotStorable(f"{describe_kind(obj)} ({safe_name(obj)}) that another process cannot find")
+
+
+def describe_operator(operator: Any) -> Description:
+    name = name_of_operator(operator)
+    try:
+        content = digest_of_operator(operator)
+    except Unknown as error:
+        raise NotStorable(f"operator {name}: {error}") from error
+    return RegisteredOperator(name, isinstance(operator, CustomOpDef), content)
 
 
 def is_known_by_content(obj: Any) -> bool:

@@ -197,11 +197,9 @@ def of_two(fakes: FakeRules, x: Any, y: Any, **named: Any) -> Any:
 def comparison(fakes: FakeRules, x: Any, y: Any) -> Any:
     if type(y) in NUMBERS:
         return fakes.make(x, x.shape, torch.bool) if fakes.is_known(x) else None
-    return (
-        fakes.make(x, x.shape, torch.bool)
-        if fakes.is_known(x, y) and have_same_sizes(x.shape, y.shape)
-        else None
-    )
+    if fakes.is_known(x, y) and have_same_sizes(x.shape, y.shape):
+        return fakes.make(x, x.shape, torch.bool)
+    return None
 
 
 @rule(aten.native_layer_norm.default)
@@ -326,11 +324,9 @@ def cumsum(fakes: FakeRules, x: Any, dim: Any, *, dtype: Any = None) -> Any:
         or not -x.dim() <= dim < x.dim()
     ):
         return None
-    return (
-        fakes.make(x, x.shape, x.dtype if x.is_floating_point() else torch.int64)
-        if not x.is_complex()
-        else None
-    )
+    if not x.is_complex():
+        return fakes.make(x, x.shape, x.dtype if x.is_floating_point() else torch.int64)
+    return None
 
 
 @rule(

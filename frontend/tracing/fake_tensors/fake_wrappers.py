@@ -10,6 +10,11 @@ from collections.abc import Mapping
 from typing import Any
 
 import torch
+from torch._C._functorch import is_functorch_wrapped_tensor
+from torch._subclasses.fake_tensor import FakeTensor
+
+from ....backends.graph.wrappers import inner_tensors
+from ...values.tensor.wrapper_subclass import is_captured_wrapper
 
 OUTSIDE = "what made an input of a graph lies outside of the graph"
 Numbers = tuple[int | torch.SymInt, ...]
@@ -63,3 +68,10 @@ def contiguous_strides(sizes: Numbers) -> Numbers:
         strides.insert(0, step)
         step = step * size
     return tuple(strides)
+
+
+def is_fake(result: torch.Tensor) -> bool:
+    """Whether an operator's result on fake tensors can be a value of the graph."""
+    if is_captured_wrapper(type(result)):
+        return all(map(is_fake, inner_tensors(result)))
+    return isinstance(result, FakeTensor) or is_functorch_wrapped_tensor(result)

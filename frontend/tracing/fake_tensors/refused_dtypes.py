@@ -16,7 +16,8 @@ NO_BOOL = frozenset({
     "vdot",
 })  # fmt: skip
 NO_INTEGERS = frozenset({  # and no bool
-    "_safe_softmax", "_safe_softmax.default", "_softmax_backward_data", "_threshold", "celu",
+    "_safe_softmax", "_safe_softmax.default", "_softmax_backward_data", "_threshold",
+    "alpha_dropout", "celu", "dropout", "feature_alpha_dropout",
     "cross_entropy", "frac", "glu", "hardshrink", "hardsigmoid", "hardswish", "huber_loss",
     "hypot", "interpolate", "linear_cross_entropy", "log_ndtr", "log_sigmoid", "log_softmax",
     "logaddexp", "logaddexp2", "logsigmoid", "max_unpool1d", "max_unpool2d", "max_unpool3d",

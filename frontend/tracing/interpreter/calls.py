@@ -133,17 +133,13 @@ class Calls:
         if name == "__init__":
             return self._object_init(receiver, args)
         if name in ("__eq__", "__ne__"):
-            return (
-                Constant(name == "__eq__")
-                if tx.objects.same(receiver, args[0])
-                else Constant(NotImplemented)
-            )
+            if tx.objects.same(receiver, args[0]):
+                return Constant(name == "__eq__")
+            return Constant(NotImplemented)
         if name == "__str__":
-            return (
-                receiver.text(tx)
-                if isinstance(receiver, ExceptionValue)
-                else receiver.method(tx, "__repr__", [], {})
-            )
+            if isinstance(receiver, ExceptionValue):
+                return receiver.text(tx)
+            return receiver.method(tx, "__repr__", [], {})
         if isinstance(receiver, ExceptionValue) and name in (
             "__repr__",
             "with_traceback",

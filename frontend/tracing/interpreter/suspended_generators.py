@@ -111,11 +111,9 @@ def runs_code_when_closed(generator: GeneratorValue) -> bool:
     if frame.decoded.instrs[frame.pc - 2].op is not Op.SEND:
         return False
     inner = frame.stack[-1]
-    return (
-        runs_code_when_closed(inner)
-        if isinstance(inner, GeneratorValue)
-        else isinstance(inner, UserObject)
-    )
+    if isinstance(inner, GeneratorValue):
+        return runs_code_when_closed(inner)
+    return isinstance(inner, UserObject)
 
 
 def frame_values(frame: InterpretedFrame) -> Iterator[Value | None]:

@@ -30,7 +30,7 @@ class SymbolicInputs:
         variation: Variation,
         where: Callable[[], str],
     ) -> None:
-        self._options, self._clock, self._fake_mode, self._where = options, clock, fake_mode, where
+        self.options, self.clock, self.fake_mode, self._where = options, clock, fake_mode, where
         self.variation = variation
         self.numbers: dict[Source, Any] = {}
         self._inputs: dict[Source, Value] = {}
@@ -50,14 +50,14 @@ class SymbolicInputs:
         """Makes the symbols of this capture, if it has none yet."""
         if self._shapes is not None:
             return self._shapes
-        with self._clock.phase("imports"):
+        with self.clock.phase("imports"):
             module = importlib.import_module(".shapes", __package__)
-        self._shapes = module.Shapes(self._options, self._fake_mode, self._where)
+        self._shapes = module.Shapes(self.options, self.fake_mode, self._where)
         return self._shapes
 
     def is_symbolic(self, source: Source, number: int | float) -> bool:
         """Whether a number that the program is given is to be a symbol."""
-        options = self._options
+        options = self.options
         self.numbers[source] = number
         specialized = options.specialize_int if type(number) is int else options.specialize_float
         if (

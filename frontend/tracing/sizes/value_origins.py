@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from ....errors import GraphBreak
+from ...pycode.code_place import CodePlace
 from ..interpreter.outcome import Restart
 
 if TYPE_CHECKING:
@@ -24,7 +25,7 @@ class ValueOrigin:
     turned out wrong (work_budget.py). reason, detail: those of the break."""
 
     position: int
-    instruction: tuple[int, int]
+    instruction: CodePlace
     reason: str
     detail: str
 

@@ -91,11 +91,9 @@ class BuiltinContainer(Mutable):
     ) -> Value:
         handler = method_of(self.python_type(), name)
         if handler is None or not accepts(handler, len(args) + 2, kwargs):
-            return (
-                self.attribute(tx, name).call(tx, args, kwargs)
-                if handler is None
-                else self._wrong(name)
-            )
+            if handler is None:
+                return self.attribute(tx, name).call(tx, args, kwargs)
+            return self._wrong(name)
         return handler(tx, self, *args, **kwargs)
 
     def _wrong(self, name: str) -> Value:

@@ -23,9 +23,6 @@ from .sequence import (
     list_pop,
     list_reverse,
     list_reversed,
-    sequence_contains,
-    sequence_iter,
-    sequence_len,
     whole_number,
 )
 from .sequence_iterator import SequenceIterator
@@ -161,11 +158,9 @@ class DequeIterator(SequenceIterator):
         self.created_at = tx.frames.break_position()
 
     def python_type(self) -> type:
-        return (
-            type(iter(collections.deque()))
-            if self.step == 1
-            else type(reversed(collections.deque()))
-        )
+        if self.step == 1:
+            return type(iter(collections.deque()))
+        return type(reversed(collections.deque()))
 
     def next(self, tx: TraceContext) -> Value | None:
         assert isinstance(self.sequence, DequeValue)
@@ -184,14 +179,8 @@ class DequeIterator(SequenceIterator):
         emit.run_on_top(advance, taken, False)  # one of a deque cannot be set
 
 
-for _name, _handler in {
-    "reverse": list_reverse,
-    "__contains__": sequence_contains,
-    "__iter__": sequence_iter,
-    "__len__": sequence_len,
-    "__reversed__": list_reversed,
-}.items():
-    method(collections.deque, _name)(_handler)
+method(collections.deque, "reverse")(list_reverse)
+method(collections.deque, "__reversed__")(list_reversed)
 
 
 @method(collections.deque, "clear")

@@ -28,13 +28,11 @@ class DictIterator(Iterator):
         self, of: DictValue, what: str, tx: TraceContext, start: Callable[[Any], Any] = iter
     ) -> None:
         super().__init__()
-        self.of, self.what, self.start, self.keys, self.index = (
-            of,
-            what,
-            start,
-            list(start(of.whole(tx))),
-            0,
-        )
+        self.of = of
+        self.what = what
+        self.start = start
+        self.keys = list(start(of.whole(tx)))
+        self.index = 0
         self.deletions, self.created_at = of.deletions, tx.frames.break_position()
 
     def python_type(self) -> type:

@@ -37,21 +37,17 @@ class ViewValue(Value):
         self.of, self.what = of, what
 
     def python_type(self) -> type:
-        return (
-            type(getattr(OrderedDict(), self.what)())
-            if self.of.cls is OrderedDict
-            else self.classes[self.what]
-        )
+        if self.of.cls is OrderedDict:
+            return type(getattr(OrderedDict(), self.what)())
+        return self.classes[self.what]
 
     def list(self, tx: TraceContext) -> list[Value]:
         if self.what == "keys":
             return [key for key, _ in self.of.whole(tx).values()]
         pairs = self.of.pairs(tx)
-        return (
-            [value for _, value in pairs]
-            if self.what == "values"
-            else [TupleValue(list(pair)) for pair in pairs]
-        )
+        if self.what == "values":
+            return [value for _, value in pairs]
+        return [TupleValue(list(pair)) for pair in pairs]
 
     def iterator(self, tx: TraceContext) -> Value:
         return DictIterator(self.of, self.what, tx)

@@ -384,38 +384,6 @@ def dict_get(tx: TraceContext, self: DictValue, key: Value, default: Value | Non
     return value if value is not None else default or Constant(None)
 
 
-@method(dict, "__getitem__")
-def dict_getitem(tx: TraceContext, self: DictValue, key: Value) -> Value:
-    return self.item(tx, key)
-
-
-@method(dict, "__setitem__")
-def dict_setitem(tx: TraceContext, self: DictValue, key: Value, value: Value) -> Value:
-    self.put(tx, key, value)
-    return Constant(None)
-
-
-@method(dict, "__delitem__")
-def dict_delitem(tx: TraceContext, self: DictValue, key: Value) -> Value:
-    self.del_item(tx, key)
-    return Constant(None)
-
-
-@method(dict, "__contains__")
-def dict_contains(tx: TraceContext, self: DictValue, key: Value) -> Value:
-    return self.contains(tx, key)
-
-
-@method(dict, "__len__")
-def dict_len(tx: TraceContext, self: DictValue) -> Value:
-    return self.length(tx)
-
-
-@method(dict, "__iter__")
-def dict_iter(tx: TraceContext, self: DictValue) -> Value:
-    return self.iterator(tx)
-
-
 @method(dict, "pop")
 def dict_pop(tx: TraceContext, self: DictValue, key: Value, default: Value | None = None) -> Value:
     value = self.drop(tx, key) or default
@@ -521,8 +489,7 @@ def dict_copy(tx: TraceContext, self: DictValue) -> Value:
     return DictValue(dict(self.whole(tx)))
 
 
-@method(OrderedDict, "copy")
-@method(defaultdict, "copy")
+@method((OrderedDict, defaultdict), "copy")
 def copy_of_subclass(tx: TraceContext, self: DictValue) -> Value:
     if self.outer is not None:
         raise self.unsupported_use("copy()")

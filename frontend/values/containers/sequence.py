@@ -440,8 +440,7 @@ def find(tx: TraceContext, self: Sequence, item: Value, *bounds: Value) -> int |
     return None
 
 
-@method(list, "index")
-@method(tuple, "index")
+@method((list, tuple), "index")
 def sequence_index(tx: TraceContext, self: Sequence, item: Value, *bounds: Value) -> Value:
     found = find(tx, self, item, *bounds)
     if found is not None:
@@ -460,34 +459,9 @@ def _start(bounds: tuple[Value, ...]) -> int:
     return bounds[0].constant() if bounds else 0
 
 
-@method(list, "count")
-@method(tuple, "count")
+@method((list, tuple), "count")
 def sequence_count(tx: TraceContext, self: Sequence, item: Value) -> Value:
     return Constant(sum(tx.objects.equal(candidate, item) for candidate in self.iterate_live(tx)))
-
-
-@method(list, "__len__")
-@method(tuple, "__len__")
-def sequence_len(tx: TraceContext, self: Sequence) -> Value:
-    return self.length(tx)
-
-
-@method(list, "__getitem__")
-@method(tuple, "__getitem__")
-def sequence_getitem(tx: TraceContext, self: Sequence, key: Value) -> Value:
-    return self.item(tx, key)
-
-
-@method(list, "__contains__")
-@method(tuple, "__contains__")
-def sequence_contains(tx: TraceContext, self: Sequence, item: Value) -> Value:
-    return self.contains(tx, item)
-
-
-@method(list, "__iter__")
-@method(tuple, "__iter__")
-def sequence_iter(tx: TraceContext, self: Sequence) -> Value:
-    return self.iterator(tx)
 
 
 @method(list, "__reversed__")
@@ -495,23 +469,11 @@ def list_reversed(tx: TraceContext, self: ListValue) -> Value:
     return self.backwards(tx)
 
 
-@method(list, "__delitem__")
-def list_delitem(tx: TraceContext, self: ListValue, key: Value) -> Value:
-    self.del_item(tx, key)
-    return Constant(None)
-
-
 @method(list, "__init__")
 def list_init(tx: TraceContext, self: ListValue, items: Value | None = None) -> Value:
     new = [] if items is None else items.list_items(tx)
     tx.effects.change(self)
     self.items = list(new)
-    return Constant(None)
-
-
-@method(list, "__setitem__")
-def list_setitem(tx: TraceContext, self: ListValue, key: Value, value: Value) -> Value:
-    self.set_item(tx, key, value)
     return Constant(None)
 
 
@@ -677,8 +639,7 @@ for _op in COMPARE.values():
     _comparison(_op)
 
 
-@method(list, "__add__")
-@method(tuple, "__add__")
+@method((list, tuple), "__add__")
 def sequence_add(tx: TraceContext, self: Sequence, other: Value) -> Value:
     inner = other.content()
     if not isinstance(inner, type(self)):
@@ -686,8 +647,7 @@ def sequence_add(tx: TraceContext, self: Sequence, other: Value) -> Value:
     return tx.objects.operate("+", self, inner)
 
 
-@method(list, "__mul__", "__rmul__")
-@method(tuple, "__mul__", "__rmul__")
+@method((list, tuple), "__mul__", "__rmul__")
 def sequence_mul(tx: TraceContext, self: Sequence, times: Value) -> Value:
     return tx.objects.operate("*", self, times)
 

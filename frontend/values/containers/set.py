@@ -176,24 +176,6 @@ def iterates_as(expected: tuple[Any, ...]) -> Callable[[Any], bool]:
     return lambda obj: tuple(obj) == expected
 
 
-@method(set, "__len__")
-@method(frozenset, "__len__")
-def set_len(tx: TraceContext, self: SetValue) -> Value:
-    return self.length(tx)
-
-
-@method(set, "__iter__")
-@method(frozenset, "__iter__")
-def set_iter(tx: TraceContext, self: SetValue) -> Value:
-    return self.iterator(tx)
-
-
-@method(set, "__contains__")
-@method(frozenset, "__contains__")
-def set_contains(tx: TraceContext, self: SetValue, item: Value) -> Value:
-    return self.contains(tx, item)
-
-
 @method(set, "add")
 def set_add(tx: TraceContext, self: SetValue, item: Value) -> Value:
     key = item.key(tx)
@@ -237,8 +219,7 @@ def set_clear(tx: TraceContext, self: SetValue) -> Value:
     return Constant(None)
 
 
-@method(set, "copy")
-@method(frozenset, "copy")
+@method((set, frozenset), "copy")
 def set_copy(tx: TraceContext, self: SetValue) -> Value:
     if self.cls is frozenset:
         return self

@@ -68,10 +68,8 @@ def _updating(name: str) -> None:
         tx.effects.change(self)
         stay, there = set(map(id, members.values())), set(map(id, self.members.values()))
         kept = {key: item for key, item in self.members.items() if id(item) in stay}
-        self.members, self.order = (
-            kept | {key: item for key, item in members.items() if id(item) not in there},
-            order,
-        )
+        self.members = kept | {key: item for key, item in members.items() if id(item) not in there}
+        self.order = order
         return Constant(None)
 
 

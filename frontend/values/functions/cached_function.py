@@ -78,10 +78,8 @@ class CachedFunction(Value):
         return super().method(tx, name, args, kwargs)
 
     def call(self, tx: TraceContext, args: list[Value], kwargs: dict[str, Value]) -> Value:
-        args, kwargs = (
-            [look_at_items(tx, arg) for arg in args],
-            {name: look_at_items(tx, arg) for name, arg in kwargs.items()},
-        )
+        args = [look_at_items(tx, arg) for arg in args]
+        kwargs = {name: look_at_items(tx, arg) for name, arg in kwargs.items()}
         if any(
             lookup(arg.python_type(), "__hash__")[1] is None for arg in (*args, *kwargs.values())
         ):
@@ -123,10 +121,8 @@ class CachedFunction(Value):
 
     def _path(self, tx: TraceContext, args: list[Value], kwargs: dict[str, Value]) -> CachedResult:
         """The path to the result for known arguments."""
-        known, named = (
-            tuple(real(tx, a) for a in args),
-            tuple((name, real(tx, a)) for name, a in kwargs.items()),
-        )
+        known = tuple(real(tx, a) for a in args)
+        named = tuple((name, real(tx, a)) for name, a in kwargs.items())
         return CachedResult(
             self.known_source,
             known,
@@ -220,11 +216,9 @@ def real(tx: TraceContext, arg: Value) -> Any:
 
 def varies(value: Value) -> bool:
     """Whether a value is, or contains, a number that varies between calls."""
-    return (
-        any(map(varies, value.items))
-        if isinstance(value, TupleValue)
-        else isinstance(value, SymbolicNumber)
-    )
+    if isinstance(value, TupleValue):
+        return any(map(varies, value.items))
+    return isinstance(value, SymbolicNumber)
 
 
 def readable_result(tx: TraceContext, result: Value) -> Value | None:
@@ -238,11 +232,9 @@ def readable_result(tx: TraceContext, result: Value) -> Value | None:
             if (kept := readable_result(tx, tx.look(item))) is not None
         ]
         if len(items) == len(result.items):
-            return (
-                TupleValue(items, None, result.cls)
-                if isinstance(result, TupleValue)
-                else CachedList(items)
-            )
+            if isinstance(result, TupleValue):
+                return TupleValue(items, None, result.cls)
+            return CachedList(items)
     if isinstance(result, DictValue) and result.cls is dict and result.real is None:
         pairs = [(key, readable_result(tx, item)) for key, item in result.pairs(tx)]
         entries = {key.key(tx): (key, kept) for key, kept in pairs if kept is not None}

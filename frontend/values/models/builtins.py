@@ -63,11 +63,9 @@ def builtin_callable(tx: TraceContext, obj: Value) -> Value:
 def builtin_type(tx: TraceContext, obj: Value, *rest: Value) -> Value:
     if rest:
         raise GraphBreak("class-made", " by type()")
-    return (
-        obj.attribute(tx, "__class__")
-        if isinstance(obj, UserObject)
-        else tx.wrap(obj.python_type(), None)
-    )
+    if isinstance(obj, UserObject):
+        return obj.attribute(tx, "__class__")
+    return tx.wrap(obj.python_type(), None)
 
 
 @models(id)
@@ -218,11 +216,9 @@ def builtin_reversed(tx: TraceContext, obj: Value) -> Value:
         raise tx.exceptions.new(
             TypeError, f"'{obj.python_type().__name__}' object is not reversible"
         )
-    return (
-        fold(tx, reversed, [obj], {})
-        if obj.is_constant()
-        else obj.method(tx, "__reversed__", [], {})
-    )
+    if obj.is_constant():
+        return fold(tx, reversed, [obj], {})
+    return obj.method(tx, "__reversed__", [], {})
 
 
 @models(sorted)
@@ -356,11 +352,9 @@ def builtin_abs(tx: TraceContext, obj: Value) -> Value:
 def builtin_pow(
     tx: TraceContext, base: Value, exponent: Value, modulus: Value | None = None
 ) -> Value:
-    return (
-        binary(tx, "**", base, exponent)
-        if modulus is None
-        else fold(tx, pow, [base, exponent, modulus], {})
-    )
+    if modulus is None:
+        return binary(tx, "**", base, exponent)
+    return fold(tx, pow, [base, exponent, modulus], {})
 
 
 @models(divmod)
@@ -439,11 +433,9 @@ def builtin_set(tx: TraceContext, items: Value | None = None) -> Value:
 @models(frozenset)
 def builtin_frozenset(tx: TraceContext, items: Value | None = None) -> Value:
     if isinstance(items, SetValue):
-        return (
-            items
-            if items.cls is frozenset
-            else SetValue(dict(items.members), None, frozenset, frozenset(items.order))
-        )
+        if items.cls is frozenset:
+            return items
+        return SetValue(dict(items.members), None, frozenset, frozenset(items.order))
     return _made_of(frozenset, items, _members(tx, items))
 
 

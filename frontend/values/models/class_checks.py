@@ -118,11 +118,9 @@ def says_another_class(cls: type) -> bool:
 
 
 def _flat(classes: Any) -> list[Any]:
-    return (
-        [cls for part in classes for cls in _flat(part)]
-        if isinstance(classes, tuple)
-        else [classes]
-    )
+    if isinstance(classes, tuple):
+        return [cls for part in classes for cls in _flat(part)]
+    return [classes]
 
 
 def _names_parameter(cls: Any) -> bool:

@@ -172,12 +172,10 @@ class Accumulate(OneFrameIterator):
         self, inner: Value, function: Value | None, initial: Value | None, created_at: int
     ) -> None:
         super().__init__(created_at)
-        self.inner, self.function, self.total, self.pending = (
-            inner,
-            function,
-            initial,
-            initial is not None,
-        )
+        self.inner = inner
+        self.function = function
+        self.total = initial
+        self.pending = initial is not None
 
     def next(self, tx: TraceContext) -> Value | None:
         if self.pending:

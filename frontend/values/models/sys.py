@@ -14,11 +14,9 @@ from ..registry import models
 
 @models(sys.exception)
 def exception(tx: TraceContext) -> Value:
-    return (
-        tx.exceptions.handled_outside()
-        if tx.exceptions.handled is None
-        else tx.look(tx.exceptions.handled)
-    )
+    if tx.exceptions.handled is None:
+        return tx.exceptions.handled_outside()
+    return tx.look(tx.exceptions.handled)
 
 
 @models(sys.exc_info)

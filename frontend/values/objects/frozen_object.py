@@ -84,11 +84,9 @@ class FrozenObject(Value):
             found = self.real[key.literal(tx)]
         except Exception as error:
             raise GraphBreak("exception-leaves", type(error).__name__) from error
-        return (
-            tx.wrap(found, None)
-            if type(found) in LITERAL_TYPES or isinstance(found, type)
-            else FrozenObject(found)
-        )
+        if type(found) in LITERAL_TYPES or isinstance(found, type):
+            return tx.wrap(found, None)
+        return FrozenObject(found)
 
     def iterator(self, tx: TraceContext) -> Value:
         items = [

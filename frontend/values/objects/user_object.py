@@ -537,11 +537,9 @@ def store_in_dictionary(obj: Any, name: str, item: Any) -> None:
 
 def name_in_c(cls: type) -> str:
     """A class's name as C's error messages show it: with its module if it is made in C."""
-    return (
-        cls.__name__
-        if cls.__flags__ & HEAP_TYPE or cls.__module__ == "builtins"
-        else f"{cls.__module__}.{cls.__name__}"
-    )
+    if cls.__flags__ & HEAP_TYPE or cls.__module__ == "builtins":
+        return cls.__name__
+    return f"{cls.__module__}.{cls.__name__}"
 
 
 def instance_dict(obj: Any) -> dict[str, Any] | None:

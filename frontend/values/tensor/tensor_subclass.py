@@ -94,11 +94,9 @@ class TensorObject(UserObject):
 
     def special(self, tx: TraceContext, name: str) -> Value | None:
         owner = lookup(self.cls, name)[0]
-        return (
-            SubclassMethod(self, name)
-            if owner in TORCHS and owner is not object
-            else super().special(tx, name)
-        )
+        if owner in TORCHS and owner is not object:
+            return SubclassMethod(self, name)
+        return super().special(tx, name)
 
     def set_attribute(self, tx: TraceContext, name: str, value: Value) -> None:
         if lookup(self.cls, name)[0] in TORCHS:
@@ -131,11 +129,9 @@ class SubclassMethod(Value):
     def call(self, tx: TraceContext, args: list[Value], kwargs: dict[str, Value]) -> Value:
         if self.name == "as_subclass":  # the one that does not go through __torch_function__
             return self.receiver.plain.method(tx, self.name, args, kwargs)
-        name, raw, given = (
-            self.name,
-            lookup(self.receiver.cls, self.name)[1],
-            [self.receiver, *args],
-        )
+        name = self.name
+        raw = lookup(self.receiver.cls, self.name)[1]
+        given = [self.receiver, *args]
         if type(raw) is types.FunctionType:  # it asks itself, or only what it calls does
             return tx.wrap(raw, None).call(tx, given, kwargs)
         if tx.modes.subclasses_off:
@@ -236,10 +232,8 @@ def dispatch_operation(
 ) -> Value:
     """Runs an operation of torch with instances among its arguments."""
     stand_ins = StandIns(tx)
-    given, named = (
-        [stand_ins.of(arg) for arg in args],
-        {name: stand_ins.of(arg) for name, arg in kwargs.items()},
-    )
+    given = [stand_ins.of(arg) for arg in args]
+    named = {name: stand_ins.of(arg) for name, arg in kwargs.items()}
     try:
         operation(*given, **named)
     except StandInCalled as noted:
@@ -288,11 +282,9 @@ def call_torch_function(
     owner, raw = lookup(cls, "__torch_function__")
     tx.guards.add(raw_attribute(tx, cls, "__torch_function__", None)[1], Kind.IS, raw)
     if owner in (torch.Tensor, torch.nn.Parameter):
-        return (
-            by_default(tx, cls, function, rest)
-            if raw is not DISABLED and owner is torch.Tensor
-            else call_on_plain_tensors(tx, function, rest)
-        )
+        if raw is not DISABLED and owner is torch.Tensor:
+            return by_default(tx, cls, function, rest)
+        return call_on_plain_tensors(tx, function, rest)
     result = (
         ClassValue(cls)
         .attribute(tx, "__torch_function__")
@@ -308,11 +300,9 @@ def by_default(tx: TraceContext, cls: type, function: Value, rest: list[Value]) 
     instances of the class."""
     result = call_on_plain_tensors(tx, function, rest)
     real = getattr(function, "real", None)
-    return (
-        result
-        if real in torch.overrides.get_default_nowrap_functions()
-        else convert_results(tx, result, cls)
-    )
+    if real in torch.overrides.get_default_nowrap_functions():
+        return result
+    return convert_results(tx, result, cls)
 
 
 def call_on_plain_tensors(tx: TraceContext, function: Value, rest: list[Value]) -> Value:

@@ -39,11 +39,9 @@ class TracedCall:
         """The returned value, with its tensors replaced by the outputs of the one node."""
         new = iter(made)
         replaced = [next(new) if isinstance(item, TensorValue) else item for item in items]
-        return (
-            TupleValue(replaced, None, self.value.python_type())
-            if isinstance(self.value, TupleValue)
-            else replaced[0]
-        )
+        if isinstance(self.value, TupleValue):
+            return TupleValue(replaced, None, self.value.python_type())
+        return replaced[0]
 
 
 def interpret_without_effects(

@@ -1,4 +1,4 @@
-"""The test of the Triton printer is there where Triton is: it comes with torch for CUDA."""
+"""Tests of what uses Triton are collected where it is installed: it comes with torch for CUDA."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ import importlib.util
 import pytest
 from framejit.backends.native import backend as native
 
-collect_ignore = [] if importlib.util.find_spec("triton") else ["printers/test_triton.py"]
+needs_triton = ["printers/test_triton.py", "test_gpu_precision.py"]
+collect_ignore = [] if importlib.util.find_spec("triton") else needs_triton
 
 
 @pytest.fixture

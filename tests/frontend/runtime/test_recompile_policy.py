@@ -7,6 +7,8 @@ import types
 import framejit
 import pytest
 import torch
+from framejit.events import CompileStarted
+from framejit.frontend.runtime.recompile_policy import EARLY_ENTRIES, has_room
 
 X = torch.ones(2)
 
@@ -181,3 +183,34 @@ def test_a_counter_of_a_module():
     for _ in range(40):
         assert torch.equal(mine(X), reference(X)) and mine.n == reference.n
     assert mine.framejit.compiles <= 2
+
+
+class UsedEntry:
+    def __init__(self, hits):
+        self.hits = hits
+
+
+def test_iterations_get_code_as_long_as_that_serves_again():
+    assert has_room([UsedEntry(1)] * (EARLY_ENTRIES - 1))
+    assert not has_room([UsedEntry(1)] * EARLY_ENTRIES)
+    assert has_room([UsedEntry(5)] * EARLY_ENTRIES)
+
+
+def test_a_stack_of_layers_around_breaks_settles():
+    layers = torch.nn.ModuleList(torch.nn.Linear(4, 4) for _ in range(20))
+
+    def f(x):
+        for layer in layers:
+            print(end="")
+            x = layer(x)
+        return x
+
+    events = []
+    with framejit.config.patch(sinks=(events.append,), compile_share=float("inf")):
+        handle = framejit.compile(f, backend="eager")
+    x = torch.ones(2, 4)
+    for _ in range(6):
+        torch.testing.assert_close(handle(x), f(x))
+    settled = sum(isinstance(event, CompileStarted) for event in events)
+    handle(x)
+    assert sum(isinstance(event, CompileStarted) for event in events) == settled

@@ -7,13 +7,14 @@ from typing import TYPE_CHECKING
 import torch
 
 from .....guards.guard import Kind
+from ....pycode.code_place import CodePlace
 from ....pycode.dead_end import always_raises, may_catch
 from ....pycode.instr import Instr, Op
 from ....values.base import LazyValue, unless_stopped
 from ....values.constant import Constant
 from ....values.deferred_literal import DeferredRange
 from ....values.tensor.tensor import TensorValue
-from ...graph_builder import is_symbolic
+from ...graph_inputs import is_symbolic
 from ..handlers import handles
 from ..outcome import Returned
 
@@ -52,8 +53,8 @@ def is_true(frame: Interpreter, tested: Value, instr: Instr) -> bool:
         jumping, going_on = (
             always_raises(frame.decoded, index) for index in (instr.target, frame.pc)
         )
-        branch = (id(frame.decoded.code), -frame.pc)
-        if jumping is not going_on and branch not in frame.tx.work.loops:
+        branch = CodePlace(frame.decoded.code, -frame.pc)
+        if jumping is not going_on and branch.key not in frame.tx.work.loops:
             return expect_truth(
                 frame.tx,
                 tested,
@@ -70,7 +71,7 @@ def can_hand_out_truth(tested: TensorValue) -> bool:
 
 
 def expect_truth(
-    tx: Trace, tested: TensorValue, truth: bool, branch: tuple[int, int] | None
+    tx: Trace, tested: TensorValue, truth: bool, branch: CodePlace | None
 ) -> bool:
     """Continues as if a tensor were true, or false, with an expectation."""
     fact = tx.graph.call(

@@ -4,8 +4,5 @@ from __future__ import annotations
 
 import importlib.util
 
-collect_ignore = (
-    []
-    if importlib.util.find_spec("triton")
-    else ["test_tuner.py", "test_on_gpu.py", "test_precision.py"]
-)
+needs_triton = ["test_tuner.py", "test_on_device.py"]
+collect_ignore = [] if importlib.util.find_spec("triton") else needs_triton

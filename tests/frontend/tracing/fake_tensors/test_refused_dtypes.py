@@ -19,6 +19,7 @@ REFUSED = {
     "smooth_l1_loss of int": (lambda x: F.smooth_l1_loss(x, x), torch.int64),
     "resized int": (lambda x: F.interpolate(x[None, None], scale_factor=2), torch.int64),
     "mse_loss of complex": (lambda x: F.mse_loss(x, x), torch.complex64), "nansum of complex": (torch.nansum, torch.complex64),
+    "dropout of int": (lambda x: F.dropout(x, 0.5, True, True), torch.int64),
     "log_ndtr of half": (torch.special.log_ndtr, torch.float16),
 }  # fmt: skip
 TAKEN = {

@@ -7,7 +7,7 @@ import framejit
 import pytest
 import torch
 
-from ..frontend.semantics.harness import check, vec
+from ...frontend.semantics.harness import check, vec
 
 BACKENDS = ("eager", "aot_eager", "native")
 

@@ -1,9 +1,7 @@
-"""Decides what is worth compiling: whole calls (compared with eager), loop iterations that need
-code of their own, and frames without tensor work.
+"""Compares whole calls of a handle, compiled and in eager.
 
-With the default backend, a handle should not be slower than eager. Graphs are measured by the
-autotuner. What lies around them (guards, breaks, side effects) is measured by running some calls in
-eager.
+With the default backend, a handle should not be slower than eager. The autotuner measures graphs;
+what is around them (guards, breaks, side effects) is measured by running some calls in eager.
 """
 
 from __future__ import annotations
@@ -29,15 +27,12 @@ VERDICTS = {PAIRS: ((0.95, 5), (0.98, 6)), MORE_PAIRS: ((0.98, 9),)}
 REST = 64  # calls in eager until the next comparison; doubled each time
 MOST_RESTS = 10  # doublings
 MOST_PRECISE_S = 1e-7  # no call takes less
-MOST_TURNS = 8  # between training and evaluation, before nothing is compared
-IDLE_CAPTURES = 4  # of a frame without tensor work, before calls are passed over
-IDLE_RESTS = 12  # the same, of all that follows breaks in a frame
+MOST_SWITCHES = 8  # between training and evaluation, before nothing is compared
 PLAIN = (int, float, str, type(None))  # results that hold no tensor
-EARLY_ENTRIES = 8  # that a place in a loop may have before any of them has served a second call
 
 
-class ContestHost(Protocol):
-    """The interface that a contest needs of a handle's cache."""
+class ComparedCache(Protocol):
+    """The interface that a comparison needs of a handle's cache."""
 
     compiles: int
 
@@ -45,11 +40,11 @@ class ContestHost(Protocol):
     def compiled_graphs(self) -> int: ...  # by a backend, so far
     def tiers(self) -> Iterable[Tier]: ...
     def say_eager(self, compiled_s: float, eager_s: float, calls: int) -> None: ...
-    def end_contest(self) -> None: ...
+    def end_comparison(self) -> None: ...
     def run_in_eager(self, calls: int) -> None: ...
 
 
-class Contest:
+class CallComparison:
     """Compares calls of a handle, compiled and in eager, once nothing is compiled any more. `begin`
     and `end` are called around each measured call (handle.c).
 
@@ -60,8 +55,8 @@ class Contest:
     A tie goes to the compiled calls if a backend has compiled a graph of theirs. If all graphs run
     as captured, it goes to eager, where nothing more is compiled, until waiting graphs are due."""
 
-    def __init__(self, measured: Callable[[], ContestHost | None]) -> None:
-        self._measured = measured  # weakly: the handle holds the contest
+    def __init__(self, measured: Callable[[], ComparedCache | None]) -> None:
+        self._measured = measured  # weakly: the handle holds the comparison
         self._settled = self._rests = 0
         self._samples: dict[bool, list[float]] = {False: [], True: []}
         self._spent_s = 0.0  # by calls in eager
@@ -69,7 +64,7 @@ class Contest:
         self._thread, self._start = 0, 0.0
         self._eager = False
         self._whole_steps = self._step_goes_on = False
-        self._turns = 0  # from calls to whole steps, or back
+        self._switches = 0  # from calls to whole steps, or back
 
     @property
     def _comparing(self) -> bool:
@@ -99,17 +94,17 @@ class Contest:
             return
         whole_steps = cache.compiled_graphs > 0 and may_go_backward(result)
         if whole_steps != self._whole_steps:
-            self._whole_steps, self._turns = whole_steps, self._turns + 1
+            self._whole_steps, self._switches = whole_steps, self._switches + 1
             self._restart()
-            if self._turns > MOST_TURNS:
-                cache.end_contest()
+            if self._switches > MOST_SWITCHES:
+                cache.end_comparison()
         if whole_steps:
             self._step_goes_on = True
         else:
             took, self._thread = self._now() - self._start, 0
             self._take(cache, took)
 
-    def _take(self, cache: ContestHost, took: float) -> None:
+    def _take(self, cache: ComparedCache, took: float) -> None:
         """A call, or a step, has taken so many seconds. One that compiled is not counted."""
         if cache.compiles != self._compiles:
             if not self._comparing or cache.compiled_graphs != self._graphs:
@@ -131,20 +126,22 @@ class Contest:
         self._settled = 0
         self._samples = {False: [], True: []}
 
-    def _judge(self, cache: ContestHost, compiled: list[float], eager: list[float]) -> None:
+    def _judge(self, cache: ComparedCache, compiled: list[float], eager: list[float]) -> None:
         """Ends the comparison, unless it is too close after the first pairs."""
         if is_faster(eager, compiled):
             self._rest_in_eager(cache, compiled, eager)
         elif is_faster(compiled, eager):
-            cache.end_contest()
+            cache.end_comparison()
         elif len(eager) < MORE_PAIRS:
             return
         elif cache.compiled_graphs > 0:
-            cache.end_contest()
+            cache.end_comparison()
         else:
             self._rest_in_eager(cache, compiled, eager)
 
-    def _rest_in_eager(self, cache: ContestHost, compiled: list[float], eager: list[float]) -> None:
+    def _rest_in_eager(
+        self, cache: ComparedCache, compiled: list[float], eager: list[float]
+    ) -> None:
         """Calls run in eager for a while. If graphs have waited long enough for a backend, they are
         compiled instead."""
         fast, slow = statistics.median(eager), statistics.median(compiled)
@@ -183,45 +180,3 @@ def may_go_backward(result: Any) -> bool:
         item.requires_grad if isinstance(item, torch.Tensor) else not isinstance(item, PLAIN)
         for item in tree_leaves(result)
     )
-
-
-def has_room(entries: Iterable[Any]) -> bool:
-    """Whether a site in a loop, where each iteration may need its own entry, gets one more: a few
-    at first, then as many as have served calls again. A loop over a list of layers has all its
-    entries after its first calls; one whose iterations never repeat stops compiling."""
-    found = list(entries)
-    return len(found) < EARLY_ENTRIES + sum(entry.hits > 1 for entry in found) * 2
-
-
-class IdleFrame:
-    """Counts captures of a frame that found no tensor work. After the first ones (`free`), which
-    find out what varies, each following capture comes after four times as many calls that no entry
-    serves."""
-
-    def __init__(self, free: int = IDLE_CAPTURES) -> None:
-        self._free = free
-        self._captures = self._passed = 0
-        self._has_work = self._told = False
-
-    def found_work(self) -> None:
-        self._has_work = True
-
-    def found_nothing(self) -> None:
-        self._captures += 1
-        self._passed = 0
-
-    def may_capture(self) -> bool:
-        """Whether a call that no entry serves is captured now."""
-        self._passed += 1
-        return self._has_work or self._passed >= 4 ** max(0, self._captures - self._free + 1)
-
-    def tells_now(self) -> bool:
-        """Whether to report that calls are passed over. True once."""
-        tells, self._told = not self._told, True
-        return tells
-
-
-NO_WORK = (
-    "what follows its breaks has no tensor operations, as far as its captures show; it runs in "
-    "eager with all that it calls, and is captured again after four times as many calls"
-)

@@ -1,6 +1,5 @@
-"""The text of kernels, one of each kind, as it lies in golden/. `pytest
-tests/backends/native/test_golden.py --update-golden` writes it anew; the difference is then for who
-reviews the change."""
+"""The text of kernels, one of each kind, compared with files in golden/. Run this file with
+`pytest --update-golden` to write them again, and review the difference."""
 
 from __future__ import annotations
 

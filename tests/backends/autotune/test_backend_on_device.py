@@ -94,16 +94,14 @@ def test_tuning_leaves_no_memory():
     def f(x):
         return ((x @ x).sin() @ x).cos().sum(0)
 
-    f(x)
-    framejit.compile(f)(x)
-    gc.collect()
-    torch.cuda.empty_cache()
-    before = torch.cuda.memory_allocated()
-    compiled = framejit.compile(
-        f, options={"remember": False, "candidates": ["cudagraphs", "aot_eager"]}
-    )
-    compiled(x)
-    compiled.framejit.reset()
-    gc.collect()
-    torch.cuda.empty_cache()
-    assert torch.cuda.memory_allocated() <= before
+    left = []
+    for _ in range(3):  # the first time cuBLAS takes a workspace for the stream of recordings
+        compiled = framejit.compile(
+            f, options={"remember": False, "candidates": ["cudagraphs", "aot_eager"]}
+        )
+        compiled(x)
+        compiled.framejit.reset()
+        gc.collect()
+        torch.cuda.empty_cache()
+        left.append(torch.cuda.memory_allocated())
+    assert left[2] <= left[1] <= left[0]

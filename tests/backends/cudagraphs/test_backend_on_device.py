@@ -182,7 +182,7 @@ def test_what_cannot_be_recorded_says_why():
     for _ in range(3):
         assert torch.equal(compiled(x, y), x * y)
     (said,) = notes(compiled)
-    assert "the input y is on the cpu" in said and "test_on_device.py:" in said
+    assert "the input y is on the cpu" in said and "test_backend_on_device.py:" in said
     with pytest.raises(framejit.RequirementError, match="the input y is on the cpu"):
         record(on_the_cpu, cudagraphs="require")(x, y)
 

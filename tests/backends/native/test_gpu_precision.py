@@ -11,7 +11,7 @@ from framejit.backends.native.ir.ir import Program
 from framejit.backends.native.printers.host import Namespace
 from framejit.backends.native.printers.products import precision
 
-from .. import products
+from . import products
 
 
 @pytest.fixture(autouse=True)

@@ -1,6 +1,6 @@
 """What has kernels of ours, listed: operators with a lowering, and operators of torch's database
 that need no others. Both lists may only grow. The test looks at every eighth operator; `python
-tests/backends/native/test_lowered.py` at all, and writes the lists anew."""
+tests/backends/native/test_lower_database.py` at all, and writes the lists anew."""
 
 from __future__ import annotations
 

@@ -1,0 +1,19 @@
+"""CodePlace: an instruction of a code object."""
+
+from __future__ import annotations
+
+import types
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class CodePlace:
+    """An instruction, or what is known of it: `number` is its index, or a number made of that."""
+
+    code: types.CodeType
+    number: int
+
+    @property
+    def key(self) -> tuple[int, int]:
+        """For sets and dictionaries: comparing code objects would compare their contents."""
+        return id(self.code), self.number

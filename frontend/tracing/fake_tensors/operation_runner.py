@@ -1,0 +1,110 @@
+"""OperationRunner: runs the operations of a capture on fake tensors."""
+
+from __future__ import annotations
+
+import time
+from contextlib import nullcontext
+from functools import partial
+from typing import Any
+
+from torch._dispatch.python import enable_python_dispatcher
+from torch._subclasses import fake_tensor
+
+from ....backends.graph.runtime_errors import named_as_random
+from ....errors import GraphBreak
+from ..sizes.symbolic_inputs import SymbolicInputs
+from .fake_execution import lacks_dimension
+from .known_floats import with_known_floats
+from .mixed_dtypes import has_mixed_dtypes, refuses_dtypes
+from .refused_dtypes import may_refuse_dtype
+from .refused_writes import refuses_operation, writes_first_argument
+from .size_fixing import dispatcher_for
+from .torch_log import without_torch_log
+
+SHAPE_DEPENDS = (fake_tensor.DynamicOutputShapeException,)
+NO_SYMBOLS = nullcontext()
+VALUE_DEPENDS = (fake_tensor.DataDependentOutputException,)
+# By name, as its module takes half a second to load: a question about a number read from a tensor.
+SYMBOL_DEPENDS = "GuardOnDataDependentSymNode"
+
+
+class NeedsSymbols(Exception):  # noqa: N818 - it steers: run the operation again with symbols
+    """An operation depends on values, and the capture has no symbols so far."""
+
+
+class OperationRunner:
+    """Turns what torch raises into graph breaks. Loads the capture's symbols once an operation
+    needs them."""
+
+    def __init__(self, symbols: SymbolicInputs) -> None:
+        self._symbols = symbols
+
+    def run(self, kind: str, target: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
+        """Runs an operation on fake tensors; again, with symbols, if it has to depend on values."""
+        try:
+            return self._run_once(kind, target, args, kwargs)
+        except NeedsSymbols:
+            self._symbols.load()
+            return self._run_once(kind, target, args, kwargs)
+
+    def _run_once(self, kind: str, target: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
+        exist, start = self._symbols.exist, time.perf_counter()
+        asking = self._symbols.shapes.asking(target) if exist else NO_SYMBOLS
+        name = target_name(target)
+        if exist:
+            args, kwargs = with_known_floats(name, args, kwargs, self._symbols.shapes.decide)
+        refused = may_refuse_dtype(name, args, kwargs) or (
+            writes_first_argument(target, args)
+            and not named_as_random(name)  # trying it would move the generator
+            and refuses_dtypes(partial(apply, kind, target), args, kwargs)
+        )
+        if refused:
+            raise GraphBreak("exception-leaves", f"RuntimeError of {name}")
+        try:
+            with self._symbols.fake_mode, asking, without_torch_log():
+                if (
+                    refuses_operation(target, args, kwargs)
+                    or has_mixed_dtypes(target, args, kwargs)
+                    or lacks_dimension(target, args)
+                ):
+                    raise GraphBreak("exception-leaves", f"RuntimeError of {name}")
+                if not exist:
+                    return apply(kind, target, args, kwargs)
+                try:
+                    with dispatcher_for(target):
+                        return apply(kind, target, args, kwargs)
+                except RuntimeError:
+                    # torch's C++ cannot do this with symbols, its Python can
+                    with enable_python_dispatcher():
+                        return apply(kind, target, args, kwargs)
+        except GraphBreak:
+            raise
+        except SHAPE_DEPENDS as error:
+            if not exist and self._symbols.options.capture_dynamic_output_shape_ops is not False:
+                raise NeedsSymbols from None
+            raise GraphBreak("data-dependent-shape", name) from error
+        except VALUE_DEPENDS as error:
+            if not exist and self._symbols.options.capture_scalar_outputs is not False:
+                raise NeedsSymbols from None
+            raise GraphBreak("data-dependent-value", name) from error
+        except RecursionError:
+            raise  # raised by the interpretation, not by the operation
+        except Exception as error:
+            if type(error).__name__ == SYMBOL_DEPENDS:
+                self._symbols.shapes.restart_at_origin(error)
+                raise GraphBreak("data-dependent-value", name) from error
+            raise GraphBreak("fake-tensor", f"{name}: {type(error).__name__}: {error}") from error
+        finally:
+            self._symbols.clock.inside("fake_tensors", time.perf_counter() - start)
+
+
+def apply(kind: str, target: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
+    """Applies a node's operation to objects."""
+    if kind == "call_method":
+        return getattr(args[0], target)(*args[1:], **kwargs)
+    return target(*args, **kwargs)
+
+
+def target_name(target: Any) -> str:
+    """The name of a node's operation."""
+    return target if isinstance(target, str) else getattr(target, "__name__", str(target))

@@ -1,0 +1,100 @@
+"""The inputs of the graph under construction: tensors, numbers and generators."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+import torch.fx
+
+from ...backends.graph.mutations import is_written
+from ...backends.graph.wrappers import inner_tensors, is_wrapper
+from ...guards.source import Source
+from ..values.tensor.symbolic_number import SymbolicNumber
+from ..values.tensor.tensor import TensorValue
+
+
+@dataclass(frozen=True)
+class GraphInput:
+    """A tensor that is an input of the graph: its path, the tensor, and the version of its fake at
+    the start."""
+
+    value: TensorValue
+    source: Source
+    real: torch.Tensor
+    version: int
+
+    @property
+    def node(self) -> torch.fx.Node:
+        return self.value.node
+
+    @property
+    def is_mutated(self) -> bool:
+        """Whether the graph writes to it. torch does not count all writes, and none to tensors of
+        inference mode."""
+        fake = self.value.fake
+        counts = not fake.is_inference()
+        if counts and version_of(fake) != self.version:
+            return True
+        return fake.layout == torch.strided and is_written(self.value.node, for_sure=counts)
+
+    @property
+    def example(self) -> torch.Tensor:
+        """The example input for a backend: the tensor, or its fake where sizes are symbols."""
+        return self.value.fake if is_symbolic(self.value.fake) else self.real
+
+
+@dataclass(frozen=True)
+class NumberInput:
+    """A symbolic number that is an input of the graph."""
+
+    value: SymbolicNumber
+    source: Source
+    real: Any = None
+    is_mutated: bool = False
+
+    @property
+    def node(self) -> torch.fx.Node:
+        assert self.value.node is not None
+        return self.value.node
+
+    @property
+    def example(self) -> Any:
+        return self.value.sym
+
+
+@dataclass(frozen=True)
+class GeneratorInput:
+    """A torch.Generator of the program's that is an input of the graph."""
+
+    node: torch.fx.Node
+    source: Source
+    real: torch.Generator
+    is_mutated: bool = False
+
+    @property
+    def value(self) -> GeneratorInput:
+        return self
+
+    def python_type(self) -> type:
+        return torch.Generator
+
+    @property
+    def example(self) -> torch.Generator:
+        return self.real
+
+
+def is_symbolic(fake: torch.Tensor) -> bool:
+    """Whether a size, a stride or the offset is a symbol, of a wrapper also one inside."""
+    if is_wrapper(type(fake)) and any(map(is_symbolic, inner_tensors(fake))):
+        return True
+    return any(
+        isinstance(number, torch.SymInt)
+        for number in (*fake.shape, *fake.stride(), fake.storage_offset())
+    )
+
+
+def version_of(fake: torch.Tensor) -> int:
+    """How often a fake was written into, -1 where torch does not count."""
+    return -1 if fake.is_inference() else fake._version

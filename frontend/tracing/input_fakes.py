@@ -1,0 +1,147 @@
+"""InputFakes: makes the fake tensors of the graph's inputs."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import torch
+
+from ...errors import GraphBreak
+from ...guards.guard import Kind
+from ...guards.guard_log import GuardLog
+from ...guards.source import AttrSource, Source
+from ..values.tensor.dynamic_marks import Mark, marks_of
+from ..values.tensor.tensor import TensorValue
+from ..values.tensor.wrapper_subclass import is_captured_wrapper
+from .fake_tensors.fake_wrappers import is_fake, wrap_fakes
+from .sizes.symbolic_inputs import SymbolicInputs
+
+# what torch's errors say
+LOST_HISTORY = (
+    "has been modified inplace"  # autograd says so of one of several views that an operator gave
+)
+NO_MEMORY = (
+    "Cannot access data pointer of Storage"  # a fake base is smaller than this view of it needs
+)
+
+
+class InputFakes:
+    """Decides which sizes of an input are symbols, and guards which tensors inside wrappers are one
+    object. `known`: the inputs so far, by the id of the tensor; added to by the graph's builder."""
+
+    def __init__(
+        self, symbols: SymbolicInputs, guards: GuardLog, known: Mapping[int, TensorValue]
+    ) -> None:
+        self._symbols, self._guards, self._known = symbols, guards, known
+        self._fake_mode = symbols.fake_mode
+        self.sizes: dict[Source, tuple[int, ...]] = {}  # of the tensors whose sizes may vary
+        self.parts: dict[Source, torch.Tensor] = {}  # the fakes inside wrappers
+        self._part_sources: dict[int, Source | None] = {}  # by id of the tensor inside
+
+    def release_objects(self) -> None:
+        self.parts.clear()
+        self._part_sources.clear()
+
+    def of(self, real: torch.Tensor, source: Source) -> torch.Tensor:
+        """The fake of a tensor that existed before the frame."""
+        if is_captured_wrapper(type(real)):
+            return self._of_wrapper(real, source)
+        return self._of_plain(real, source)
+
+    def _of_plain(self, real: torch.Tensor, source: Source) -> torch.Tensor:
+        dims, start = self._dynamic_dims(real, source), time.perf_counter()
+        try:
+            if dims:
+                return self._symbols.shapes.fake(self._fake_mode, real, source, dims)
+            try:
+                fake = self._fake_mode.from_tensor(real, static_shapes=True)
+            except (AssertionError, NotImplementedError) as error:
+                if not self._symbols.exist:  # the offsets of a jagged tensor bear its size
+                    self._symbols.load()
+                    return self._of_plain(real, source)
+                raise GraphBreak(
+                    "unsupported-value", f"'{source.name}', for which torch has no fake tensor"
+                ) from error
+            if self._symbols.exist:
+                self._symbols.shapes.found_by_a_view(fake, source)
+            return fake
+        # what it is a view of has changed in the trace, and is not like the real one any more
+        except AssertionError as error:
+            raise GraphBreak(
+                "unsupported-value",
+                f"'{source.name}', a view of a tensor that was written before the view was read",
+            ) from error
+        except RuntimeError as error:
+            if LOST_HISTORY in str(error):
+                raise GraphBreak(
+                    "unsupported-value", f"'{source.name}', a view whose base was written since"
+                ) from error
+            if NO_MEMORY in str(error):
+                raise GraphBreak(
+                    "unsupported-value",
+                    f"'{source.name}', a view of a tensor whose strides the frame has changed",
+                ) from error
+            raise
+        finally:
+            self._symbols.clock.inside("fake_tensors", time.perf_counter() - start)
+
+    def _of_wrapper(self, real: Any, source: Source) -> torch.Tensor:
+        """The fake of a wrapper subclass. Raises GraphBreak where the class's own code fails."""
+        try:
+            if real.is_inference() or (not real.is_leaf and real._is_view()):
+                fake: torch.Tensor = self._fake_mode.from_tensor(real, static_shapes=True)
+            else:
+                if real.is_nested:
+                    self._symbols.load()  # a ragged size is a symbol
+                names, metadata = real.__tensor_flatten__()
+                paths = {name: AttrSource(source, name) for name in names}
+                inner = {name: self._of_part(getattr(real, name), paths[name]) for name in names}
+                with self._fake_mode:
+                    fake = wrap_fakes(real, metadata, inner)
+        except GraphBreak:
+            raise
+        except Exception as error:
+            raise GraphBreak("subclass", f"{type(real).__name__}, which cannot be faked") from error
+        if not is_fake(fake):
+            raise GraphBreak("subclass", f"{type(real).__name__}, which cannot be faked")
+        if self._symbols.exist:
+            self._symbols.shapes.note_layout(fake, source)
+        return fake
+
+    def _of_part(self, real: torch.Tensor, source: Source) -> torch.Tensor:
+        """The fake of an inner tensor of a wrapper. Which of them are one object is guarded."""
+        known = self._known.get(id(real))
+        first = self._part_sources.setdefault(id(real), source if known is None else known.source)
+        if first != source:
+            self._guards.add(source, Kind.SAME, first)
+        fake = self.of(real, source) if known is None else known.fake
+        self.parts[source] = fake
+        return fake
+
+    def distinct_parts(self) -> list[Source]:
+        """Paths to the inner tensors of wrappers that are no other object among them."""
+        return [source for source in self._part_sources.values() if source is not None]
+
+    def _dynamic_dims(self, real: torch.Tensor, source: Source) -> dict[int, Mark | None]:
+        """The dimensions whose sizes are to be symbols, and what the user said of them."""
+        options, marks = self._symbols.options, marks_of(real)
+        if isinstance(real, torch.nn.Parameter) or not real.dim():
+            return {}
+        sizes = self.sizes[source] = tuple(real.shape)
+        dims: Iterable[int] = ()
+        if options.dynamic is True or (
+            options.dynamic is None and not options.assume_static_by_default
+        ):
+            dims = range(len(sizes))
+        elif options.dynamic is None and options.automatic_dynamic_shapes:
+            dims = self._symbols.variation.dims(source, sizes)
+        # 0 and 1 are mostly meant
+        wanted: dict[int, Mark | None] = {dim: None for dim in dims if sizes[dim] > 1}
+        for dim, mark in marks.items():
+            if mark.kind == "static":
+                wanted.pop(dim, None)
+            elif options.dynamic is not False:
+                wanted[dim] = mark
+        return wanted
