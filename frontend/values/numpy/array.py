@@ -222,6 +222,7 @@ def literal_array(tx: TraceContext, array: Any) -> ArrayValue:
         tx.wrap(array.tolist(), None) if array.ndim == 0 else list_of_numbers(tx, array.tolist())
     )
     tensor = tx.graph.call("call_function", torch.tensor, [numbers], {"dtype": dtype})
+    assert isinstance(tensor, TensorValue)
     return ArrayValue(tensor, numpy().ndarray)
 
 
@@ -422,7 +423,8 @@ class ArrayCall:
 
     def laid_out(self, tensor: TensorValue, memory: ResultLayout) -> TensorValue:
         """The tensor, in memory of its own or with other strides where NumPy's result is so."""
-        call, fake = self.tx.graph.call, tensor.fake
+        call: Any = self.tx.graph.call  # its results are tensors
+        fake = tensor.fake
         if any(isinstance(size, int) and not size for size in fake.shape):
             raise GraphBreak("unsupported-value", "an array without elements")
         if fake.is_conj() or fake.is_neg():
@@ -469,7 +471,9 @@ def expect_finite(tx: TraceContext, array: ArrayValue, name: str) -> None:
     """Expects that an operation gives finite numbers: of others NumPy may warn, or raise, as
     numpy.errstate says. Underflow leaves no trace in the result."""
     expect_underflow_ignored(tx)
-    dtype = {"dtype": Constant(torch.float32)} if array.fake.dtype is torch.float16 else {}
+    dtype: dict[str, Value] = (
+        {"dtype": Constant(torch.float32)} if array.fake.dtype is torch.float16 else {}
+    )
     total = tx.graph.call("call_method", "sum", [array.tensor], dtype)
     fact = tx.graph.call("call_function", torch.isfinite, [total], {})
     tx.graph.expect(

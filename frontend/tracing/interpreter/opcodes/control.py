@@ -70,9 +70,7 @@ def can_hand_out_truth(tested: TensorValue) -> bool:
     return outside_transforms and not is_symbolic(tested.fake) and tested.fake.numel() == 1
 
 
-def expect_truth(
-    tx: Trace, tested: TensorValue, truth: bool, branch: CodePlace | None
-) -> bool:
+def expect_truth(tx: Trace, tested: TensorValue, truth: bool, branch: CodePlace | None) -> bool:
     """Continues as if a tensor were true, or false, with an expectation."""
     fact = tx.graph.call(
         "call_function", torch.ne if truth else torch.eq, [tested, Constant(0)], {}
