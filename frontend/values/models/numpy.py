@@ -9,7 +9,6 @@ import torch
 
 from ....errors import GraphBreak
 from ..base import Value
-from ..constant import Constant
 from ..containers.sequence import Sequence
 from ..context import TraceContext
 from ..numpy.array import ArrayValue, alias, array_over, arrays_in, literal_array

@@ -43,7 +43,7 @@ def of_array(
         raise array.unsupported_use("as data with a device or dtype")
     if shares:
         return alias(tx, array.tensor)
-    layout = {"memory_format": Constant(torch.contiguous_format)}
+    layout: dict[str, Value] = {"memory_format": Constant(torch.contiguous_format)}
     copied = tx.graph.call("call_method", "clone", [array.tensor], layout)
     return tx.graph.call("call_method", "to", [copied, how["dtype"]], {}) if how else copied
 

@@ -24,7 +24,7 @@ from ..operation import Operation, UnaryOperation
 from ..tensor.symbolic_number import SymbolicNumber, number_now
 from ..tensor.tensor import TensorValue
 from .expected_result import (
-    Memory,
+    ResultLayout,
     StandIns,
     compare_results,
     dtype_of,
@@ -34,7 +34,7 @@ from .expected_result import (
     run_on_stand_ins,
     shares_memory,
 )
-from .mapping import QUIET, mapping, numpy_defaults
+from .mapping import QUIET, REFUSED, mapping, numpy_defaults
 from .numpy_number import VaryingScalar
 from .operation_recorder import OperationRecorder
 
@@ -43,6 +43,8 @@ MOST_LITERALS = 256  # numbers of an array that the program writes down
 # Operators on two integers after which NumPy's scalars warn of an overflow, and arrays do not.
 OVERFLOWING = frozenset({"+", "-", "*", "**", "//", "%", "<<"})
 POWERS = frozenset({"pow", "power"})
+TAKES = frozenset({"take", "take_along_axis", "choose"})
+INTEGERS_OF_NUMPY = ("int8", "int16", "int32", "int64", "uint8")
 METADATA = frozenset({"shape", "ndim", "size", "itemsize", "nbytes", "dtype", "strides"})
 
 
@@ -91,6 +93,8 @@ class ArrayValue(Value):
     def method(
         self, tx: TraceContext, name: str, args: list[Value], kwargs: dict[str, Value]
     ) -> Value:
+        if name in REFUSED:
+            raise self.unsupported_use(f"method {name}")
         if name == "item" and not args and not kwargs and not self.fake.dim():
             return self.tensor.method(tx, name, [], {})
 
@@ -214,14 +218,17 @@ def literal_array(tx: TraceContext, array: Any) -> ArrayValue:
     if array.dtype.name not in ARRAY_DTYPES or array.size > MOST_LITERALS:
         raise GraphBreak("unsupported-value", f"an array of {array.size} {array.dtype}")
     dtype = Constant(getattr(torch, array.dtype.name))
-    numbers = tx.wrap(array.tolist(), None) if array.ndim == 0 else listed(tx, array.tolist())
+    numbers = (
+        tx.wrap(array.tolist(), None) if array.ndim == 0 else list_of_numbers(tx, array.tolist())
+    )
     tensor = tx.graph.call("call_function", torch.tensor, [numbers], {"dtype": dtype})
+    assert isinstance(tensor, TensorValue)
     return ArrayValue(tensor, numpy().ndarray)
 
 
-def listed(tx: TraceContext, numbers: list[Any]) -> Value:
+def list_of_numbers(tx: TraceContext, numbers: list[Any]) -> Value:
     return tx.make.list_of(
-        [listed(tx, one) if isinstance(one, list) else Constant(one) for one in numbers]
+        [list_of_numbers(tx, one) if isinstance(one, list) else Constant(one) for one in numbers]
     )
 
 
@@ -306,10 +313,17 @@ class ArrayCall:
             raise GraphBreak(
                 "unknown-call", f"numpy.{self.name} ({type(error).__name__}: {error})"
             ) from error
-        if self.name in POWERS and not args[1].is_constant() and has_integers(expected):
-            # NumPy refuses negative exponents of integers
-            raise GraphBreak("unknown-call", f"numpy.{self.name} of integers")
+        self.refuse_other_values(args, expected)
         return self.result(expected, found)  # outside: errors in it are framejit's own
+
+    def refuse_other_values(self, args: list[Value], expected: Any) -> None:
+        """Breaks where torch's functions have other values, or no error, for some dtypes."""
+        integers = getattr(expected, "dtype", None) in INTEGERS_OF_NUMPY
+        negative = self.name in POWERS and integers and not args[1].is_constant()
+        rounded = self.name in ("round", "around") and integers
+        masked = self.name in TAKES and any(one.fake.dtype is torch.bool for one in self.arrays)
+        if negative or rounded or masked:
+            raise GraphBreak("unknown-call", f"numpy.{self.name} of these dtypes")
 
     def operand(self, value: Value) -> tuple[Any, Any]:
         """An operand for NumPy, and for its mapping."""
@@ -381,9 +395,7 @@ class ArrayCall:
                 return make.list_of(items) if type(expected) is list else make.tuple_of(items)
         if expected is None and found is None:
             return Constant(None)
-        raise GraphBreak(
-            "unsupported-value", f"a {type(expected).__name__} from numpy.{self.name}"
-        )
+        raise GraphBreak("unsupported-value", f"a {type(expected).__name__} from numpy.{self.name}")
 
     def array_result(self, expected: Any, found: Any) -> Value:
         if not isinstance(found, mapping().ndarray):
@@ -398,33 +410,41 @@ class ArrayCall:
             return same
         tensor = self.recorder.value(found.tensor)
         assert isinstance(tensor, TensorValue)
-        unknown = self.tx.symbols.exist and self.tx.symbols.shapes.depends_on_values(tensor.fake)
-        if unknown and not expected.size:
+        if self.has_unknown_sizes(tensor.fake) and not expected.size:
             raise GraphBreak("data-dependent-shape", f"numpy.{self.name}")
         memory = compare_results(expected, tensor.fake, self.stand_ins)
         result = ArrayValue(self.laid_out(tensor, memory), type(expected))
         self.expect_no_warning(result)
         return result
 
-    def laid_out(self, tensor: TensorValue, memory: Memory) -> TensorValue:
+    def has_unknown_sizes(self, fake: torch.Tensor) -> bool:
+        """Whether the sizes of a result depend on values."""
+        return self.tx.symbols.exist and self.tx.symbols.shapes.depends_on_values(fake)
+
+    def laid_out(self, tensor: TensorValue, memory: ResultLayout) -> TensorValue:
         """The tensor, in memory of its own or with other strides where NumPy's result is so."""
-        call, fake = self.tx.graph.call, tensor.fake
+        call: Any = self.tx.graph.call  # its results are tensors
+        fake = tensor.fake
         if any(isinstance(size, int) and not size for size in fake.shape):
             raise GraphBreak("unsupported-value", "an array without elements")
         if fake.is_conj() or fake.is_neg():
             tensor = call("call_method", "resolve_conj", [tensor], {})
             tensor = call("call_method", "resolve_neg", [tensor], {})
-        known = not (self.tx.symbols.exist and self.tx.symbols.shapes.depends_on_values(fake))
-        if memory is Memory.C and not (known and tensor.fake.is_contiguous()):
-            tensor = call("call_method", "contiguous", [tensor], {})
-        if memory is Memory.FORTRAN:
+        # fakes of mixed layouts have other strides than tensors, and sizes may be unknown
+        known = all(
+            array.fake.is_contiguous() for array in self.arrays
+        ) and not self.has_unknown_sizes(fake)
+        layout = {"memory_format": Constant(torch.contiguous_format)}
+        if memory is ResultLayout.C and not (known and tensor.fake.is_contiguous()):
+            return call("call_method", "clone", [tensor], layout)
+        if memory is ResultLayout.FORTRAN:
             order = tuple(reversed(range(fake.dim())))
             if not (known and tensor.fake.permute(*order).is_contiguous()):
                 dims = self.recorder.value(order)
                 turned = call("call_method", "permute", [tensor, dims], {})
-                turned = call("call_method", "contiguous", [turned], {})
-                tensor = call("call_method", "permute", [turned, dims], {})
-        if memory is not Memory.VIEW and shares_memory(tensor.fake, self.stand_ins):
+                turned = call("call_method", "clone", [turned], layout)
+                return call("call_method", "permute", [turned, dims], {})
+        if memory is not ResultLayout.VIEW and shares_memory(tensor.fake, self.stand_ins):
             tensor = call("call_method", "clone", [tensor], {})
         return tensor
 
@@ -433,10 +453,6 @@ class ArrayCall:
         fake = result.fake
         if self.name not in QUIET and (fake.is_floating_point() or fake.is_complex()):
             expect_finite(self.tx, result, self.name)
-
-
-def has_integers(result: Any) -> bool:
-    return getattr(result, "dtype", numpy().dtype(float)).kind in "iu"
 
 
 def is_same_view(one: torch.Tensor, other: torch.Tensor) -> bool:
@@ -455,10 +471,14 @@ def expect_finite(tx: TraceContext, array: ArrayValue, name: str) -> None:
     """Expects that an operation gives finite numbers: of others NumPy may warn, or raise, as
     numpy.errstate says. Underflow leaves no trace in the result."""
     expect_underflow_ignored(tx)
-    dtype = {"dtype": Constant(torch.float32)} if array.fake.dtype is torch.float16 else {}
+    dtype: dict[str, Value] = (
+        {"dtype": Constant(torch.float32)} if array.fake.dtype is torch.float16 else {}
+    )
     total = tx.graph.call("call_method", "sum", [array.tensor], dtype)
     fact = tx.graph.call("call_function", torch.isfinite, [total], {})
-    tx.graph.expect(fact, GraphBreak("unknown-call", f"numpy.{name}, which may warn of its result,"))
+    tx.graph.expect(
+        fact, GraphBreak("unknown-call", f"numpy.{name}, which may warn of its result,")
+    )
 
 
 def expect_exact_cast(tx: TraceContext, tensor: TensorValue, result: ArrayValue) -> None:
@@ -479,9 +499,7 @@ INTEGERS = frozenset({torch.int8, torch.int16, torch.int32, torch.int64, torch.u
 def expect_underflow_ignored(tx: TraceContext) -> None:
     if not ignores_underflow(numpy()):
         raise GraphBreak("unknown-call", "NumPy where it reports underflow")
-    tx.guards.add(
-        ModuleSource("numpy"), Kind.PYTHON, ("it ignores underflow", ignores_underflow)
-    )
+    tx.guards.add(ModuleSource("numpy"), Kind.PYTHON, ("it ignores underflow", ignores_underflow))
 
 
 def ignores_underflow(module: Any) -> bool:

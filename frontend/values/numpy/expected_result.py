@@ -30,8 +30,12 @@ def dtype_of(dtype: torch.dtype) -> Any:
 
 
 def size_now(size: int | torch.SymInt) -> int:
-    """A size in this call, which is not relied on."""
-    return size if isinstance(size, int) else int(size.node.hint)
+    """A size in this call, which is not relied on. Breaks where values decide it."""
+    if isinstance(size, int):
+        return size
+    if size.node.hint is None:
+        raise GraphBreak("data-dependent-shape", "an array")
+    return int(size.node.hint)
 
 
 class StandIns:
@@ -87,7 +91,8 @@ def laid_out(array: Any, fake: torch.Tensor) -> Any:
 
 def is_dense(fake: torch.Tensor) -> bool:
     """Whether no gaps are between the elements of a tensor."""
-    pairs = sorted((size_now(stride), size_now(size)) for stride, size in zip(fake.stride(), fake.shape, strict=True))  # fmt: skip
+    strides, sizes = map(size_now, fake.stride()), map(size_now, fake.shape)
+    pairs = sorted(zip(strides, sizes, strict=True))
     reach = 1
     for stride, size in pairs:
         if size > 1 and stride != reach:
@@ -118,7 +123,7 @@ def is_scalar(obj: Any) -> bool:
     return isinstance(obj, numpy().generic)
 
 
-class Memory(enum.Enum):
+class ResultLayout(enum.Enum):
     """Where a result is: a view of an operand, or in memory of its own, in the order of C or of
     Fortran."""
 
@@ -133,7 +138,7 @@ def shares_memory(fake: torch.Tensor, stand_ins: StandIns) -> bool:
     return any(memory == other.untyped_storage()._cdata for _, other in stand_ins.made)
 
 
-def compare_results(expected: Any, fake: torch.Tensor, stand_ins: StandIns) -> Memory:
+def compare_results(expected: Any, fake: torch.Tensor, stand_ins: StandIns) -> ResultLayout:
     """Where NumPy's result is. Raises GraphBreak unless a fake result can be made like it."""
     np = numpy()
     exact = not stand_ins.small and all(isinstance(size, int) for size in fake.shape)
@@ -145,18 +150,19 @@ def compare_results(expected: Any, fake: torch.Tensor, stand_ins: StandIns) -> M
     ):
         raise GraphBreak(
             "unsupported-value",
-            f"{dtype_of(fake.dtype)}{tuple(fake.shape)}, which is {expected.dtype}{expected.shape} in NumPy",
+            f"{dtype_of(fake.dtype)}{tuple(fake.shape)}, "
+            f"which is {expected.dtype}{expected.shape} in NumPy",
         )
     if is_scalar(expected):
-        return Memory.C
+        return ResultLayout.C
     if not expected.flags.writeable:
         raise GraphBreak("unsupported-value", "a read-only array")
     if any(np.may_share_memory(expected, array) for array, _ in stand_ins.made):
         if not shares_memory(fake, stand_ins):
             raise GraphBreak("unsupported-value", "a view that NumPy has and torch has not")
-        return Memory.VIEW
+        return ResultLayout.VIEW
     if expected.flags.c_contiguous:
-        return Memory.C
+        return ResultLayout.C
     if expected.flags.f_contiguous:
-        return Memory.FORTRAN
+        return ResultLayout.FORTRAN
     raise GraphBreak("unsupported-value", "a result with gaps or another order of dimensions")

@@ -18,7 +18,7 @@ NAMESPACES = ("", "linalg", "fft")
 # values in Python.
 REFUSED = frozenset("""
     can_cast result_type promote_types iscomplexobj isrealobj issubdtype broadcast_shapes shape ndim
-    size modf fix linspace geomspace logspace eig eigh svd qr
+    size modf fix angle argsort linspace geomspace logspace eig eigh svd qr
 """.split())  # fmt: skip
 # Functions that never warn of values.
 QUIET = frozenset("""

@@ -7,10 +7,9 @@ from typing import Any
 from ....guards.guard import Kind
 from ....guards.source import Source
 from ..base import Value
-from ..constant import Constant
 from ..context import TraceContext
 from .array import wrap_array
-from .expected_result import is_array, numpy
+from .expected_result import is_array
 from .numpy_function import NumpyFunction, is_function
 from .numpy_number import is_number, wrap_number
 

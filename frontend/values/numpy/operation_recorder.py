@@ -45,9 +45,7 @@ class OperationRecorder(TorchFunctionMode):
         self.tx = tx
         self.values = {id(value.fake): value for value in tensors}
 
-    def __torch_function__(
-        self, func: Any, types_: Any, args: Any = (), kwargs: Any = None
-    ) -> Any:
+    def __torch_function__(self, func: Any, types_: Any, args: Any = (), kwargs: Any = None) -> Any:
         named = kwargs or {}
         receiver = getattr(func, "__self__", None)
         if isinstance(receiver, types.GetSetDescriptorType):
@@ -85,7 +83,9 @@ class OperationRecorder(TorchFunctionMode):
             return self.tx.symbols.shapes.number(obj)
         if isinstance(obj, tuple | list):
             items = [self.value(item) for item in obj]
-            return self.tx.make.list_of(items) if type(obj) is list else self.tx.make.tuple_of(items)
+            return (
+                self.tx.make.list_of(items) if type(obj) is list else self.tx.make.tuple_of(items)
+            )
         if isinstance(obj, slice):
             return SliceValue([self.value(part) for part in (obj.start, obj.stop, obj.step)])
         return Constant(DTYPES.get(obj, obj) if isinstance(obj, type) else obj)

@@ -1,5 +1,5 @@
 """NumPy's functions, compiled, against NumPy: each function of the mapping that the capture uses, and
-each method of arrays, with arguments that NumPy accepts. `python -m tests.frontend.numpydb.sweep`
+each method of arrays, with arguments that NumPy accepts. `sweep.py float64,int64 3 eager`
 prints the counts, and what differs.
 
 Arguments are no table a function: every call of the list below is tried that NumPy takes.
@@ -8,13 +8,14 @@ Arguments are no table a function: every call of the list below is tried that Nu
 from __future__ import annotations
 
 import copy
+import operator
 import sys
 import warnings
 from collections import Counter
 from dataclasses import dataclass, field
 
+import framejit
 import numpy as np
-
 from framejit.frontend.values.numpy.mapping import NAMESPACES, implementations, mapping
 
 DTYPES = "float64 float32 int64 complex128 bool float16 int32 uint8 int8 complex64 int16".split()
@@ -47,8 +48,6 @@ def functions():
 
 
 def methods():
-    import operator
-
     found = {f"array.{name}": method(name) for name in METHODS}
     for name in OPERATORS:
         plain = name.strip("_")
@@ -178,7 +177,6 @@ class Count:
 def outcome(function, args, kwargs):
     """What a call gives, warns of and leaves in its arguments."""
     args, kwargs = copy.deepcopy((args, kwargs))
-    args = tuple(relaid(one) for one in args)
     with warnings.catch_warnings(record=True) as warned:
         warnings.simplefilter("always")
         result = function(*args, **kwargs)
@@ -186,11 +184,7 @@ def outcome(function, args, kwargs):
     return result, args, kwargs, texts
 
 
-def relaid(one):
-    return one
-
-
-def difference(name, expected, found, dtype, of=()):
+def difference(name, expected, found, dtype):
     """How two results differ; None where they do not."""
     if type(expected) is not type(found):
         return f"{name}: {type(found).__name__} for {type(expected).__name__}"
@@ -217,7 +211,9 @@ def difference(name, expected, found, dtype, of=()):
         else:
             close = np.array_equal(expected, found)
         return None if close else f"{name}: {found!r} for {expected!r}"
-    return None if expected == found or expected != expected else f"{name}: {found!r} for {expected!r}"
+    return (
+        None if expected == found or expected != expected else f"{name}: {found!r} for {expected!r}"
+    )
 
 
 def steps(array):
@@ -238,13 +234,12 @@ def identical(result, args, kwargs):
     return [result is arg for arg in (*args, *kwargs.values())]
 
 
-def measure(name, function, dtype, most, count, compile, backend="eager"):
+def measure(name, function, dtype, most, count, compiler, backend="eager"):
     """Runs up to `most` calls of a function that NumPy takes."""
     taken = 0
     for args, kwargs in calls(dtype):
         if taken == most:
             return
-        holder = np.empty
         try:
             expected = outcome(function, args, kwargs)
         except Exception:
@@ -253,13 +248,10 @@ def measure(name, function, dtype, most, count, compile, backend="eager"):
             continue
         taken += 1
 
-        def program(args, kwargs):
-            return function(*args, **kwargs)
+        def program(*args, **kwargs):
+            return function(*args, **kwargs)  # noqa: B023
 
-        def spread(*args, **kwargs):
-            return program(args, kwargs)
-
-        compiled = compile(spread, backend=backend)
+        compiled = compiler(program, backend=backend)
         label = f"{name} {dtype} {describe(args)} {describe(kwargs)}"
         try:
             found = outcome(compiled, args, kwargs)
@@ -311,8 +303,6 @@ def everything_but_undefined():
 
 
 def main(dtypes, most, backend):
-    import framejit
-
     count = Count()
     everything = everything_but_undefined()
     for name, function in everything.items():

@@ -98,7 +98,13 @@ def reductions(a):
 
 
 def made(a):
-    return np.zeros((2, 3)), np.ones(3) + np.arange(3), np.full((2,), 7.0), np.zeros_like(a), np.array([1.0, 2.0]) * a[0, 0]
+    return (
+        np.zeros((2, 3)),
+        np.ones(3) + np.arange(3),
+        np.full((2,), 7.0),
+        np.zeros_like(a),
+        np.array([1.0, 2.0]) * a[0, 0],
+    )
 
 
 def rows(a):
@@ -231,9 +237,7 @@ def through_torch(a):
 
 
 @pytest.mark.parametrize("backend", ["eager", "native"])
-@pytest.mark.parametrize(
-    "program, argument", [(through_numpy, vec(3)), (through_torch, matrix())]
-)
+@pytest.mark.parametrize("program, argument", [(through_numpy, vec(3)), (through_torch, matrix())])
 def test_shared_memory(program, argument, backend):
     compiled = strict_compile(program, backend=backend, fullgraph=True)
     for _ in range(2):
@@ -427,6 +431,8 @@ def test_autocast_and_default_device():
 def test_other_packages_break_at_their_line(package, line):
     module = pytest.importorskip(package)
     namespace = {"np": np, "module": module}
-    exec(f"def program(a):\n    b = np.sin(a)\n    c = module.{line}\n    return b + 1, c", namespace)
+    exec(
+        f"def program(a):\n    b = np.sin(a)\n    c = module.{line}\n    return b + 1, c", namespace
+    )
     report = check(namespace["program"], matrix(), breaks=None)
     assert {one.where for one in report.breaks if one.function == "program"} == {"<string>:3"}
