@@ -40,8 +40,8 @@ OURS = (
 # pass is compiled already.
 GENERATED = ("<framejit ", "<eval_with_key>")
 LIBRARIES = (
-    "numpy", "sympy", "typing_extensions", "networkx", "rich", "IPython", "pytest", "_pytest",
-    "pluggy", "tqdm", "matplotlib", "pandas", "filelock",
+    "numpy", "scipy", "sklearn", "joblib", "sympy", "typing_extensions", "networkx", "rich",
+    "IPython", "pytest", "_pytest", "pluggy", "tqdm", "matplotlib", "pandas", "filelock",
 )  # fmt: skip
 
 

@@ -27,11 +27,12 @@ from ..values.random_state import RandomState
 class Expectation:
     """A tensor that has to be true; if it is not, the frame starts over in eager before anything
     has happened. `position`: where a break could be made instead. `branch`: the branch that is left
-    to Python once the expectation has failed, if there is one."""
+    to Python once the expectation has failed, if there is one. `stop`: the reason of that break."""
 
     fact: torch.fx.Node
     position: int
     branch: CodePlace | None = None
+    stop: GraphBreak | None = None
 
 
 class SavedState(NamedTuple):
@@ -127,9 +128,15 @@ class EffectLog:
         """Records output of the program."""
         self.outputs.append(output)
 
-    def expect(self, fact: torch.fx.Node, position: int, branch: CodePlace | None = None) -> None:
+    def expect(
+        self,
+        fact: torch.fx.Node,
+        position: int,
+        branch: CodePlace | None = None,
+        stop: GraphBreak | None = None,
+    ) -> None:
         """Records that the following capture holds only if a tensor in the graph is true."""
-        self.expected.append(Expectation(fact, position, branch))
+        self.expected.append(Expectation(fact, position, branch, stop))
 
     def release_objects(self) -> None:
         """Drops the program's objects."""

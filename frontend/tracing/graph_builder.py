@@ -273,6 +273,20 @@ class GraphBuilder:
             raise origin.break_before()
         return origin
 
+    def expect(self, fact: TensorValue, stop: GraphBreak) -> None:
+        """Continues as if a tensor were true: the frame starts over in eager where it is not.
+        Raises `stop` where that has happened before, or is not possible."""
+        tx, frame = self.tx, self.tx.frames[-1]
+        instruction = CodePlace(frame.decoded.code, -frame.pc)
+        if instruction.key in tx.work.loops or isinstance(tx.effects, NoEffects):
+            raise stop
+        tx.effects.expect(
+            fact.node,
+            tx.frames.break_position(),
+            None if tx.options.fullgraph else instruction,
+            stop,
+        )
+
     def _refuse_write_past_wrappers(self, node: torch.fx.Node) -> None:
         """Breaks at a write into an inner tensor of a wrapper, which would be one into the wrapper,
         too."""

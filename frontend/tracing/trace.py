@@ -128,10 +128,9 @@ class Trace:
         if listed is not None:
             return Restart(listed, GraphBreak("output", "a warning recorded in a list"))
         if self.effects.expected and any(item.is_mutated for item in self.graph.inputs):
-            return Restart(
-                self.effects.expected[0].position,
-                GraphBreak("data-dependent-branch", ", in code that writes into its inputs"),
-            )
+            first = self.effects.expected[0]
+            stop = GraphBreak("data-dependent-branch", ", in code that writes into its inputs")
+            return Restart(first.position, first.stop or stop)
         if (id(RemovableHandle), "next_id") in self.effects.globals:
             for node in self.graph.nodes:
                 if isinstance(node.target, HookEntry | HookExit):

@@ -16,6 +16,7 @@ from .containers import set_algebra  # noqa: F401 - methods by which operators g
 from .containers.sequence import TupleValue
 from .context import TraceContext
 from .deferred_literal import concatenate_texts, format_template
+from .numpy.array import call_on_arrays
 from .objects.special_methods import compare_by_methods, has_custom_getattr, operate_by_methods
 from .objects.user_object import UserObject
 from .operation import BINARY, COMPARE, UNARY, Operation
@@ -135,12 +136,14 @@ def refuse_opaque(tx: TraceContext, op: Operation, left: Value, right: Value) ->
 
 
 COMPARE_RULES: tuple[Rule, ...] = (
+    call_on_arrays,
     calculate_operation,
     call_on_tensors,
     refuse_opaque,
     compare_by_methods,
 )
 BINARY_RULES: tuple[Rule, ...] = (
+    call_on_arrays,
     calculate_operation,
     operate_on_text,
     call_on_tensors,

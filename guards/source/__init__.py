@@ -30,10 +30,11 @@ from .objects import (
 )
 from .path import FrameView, PathEnds, Source, path, safe_repr
 from .state import EnteredRandomState, HandledOutside, TorchStateSource
-from .tensors import PlainTensor, TensorProperty
+from .tensors import ArrayTensor, PlainTensor, TensorProperty
 
 __all__ = [
     "AddressOf",
+    "ArrayTensor",
     "AttrSource",
     "BuiltinsSource",
     "CachedResult",

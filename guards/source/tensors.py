@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -27,6 +29,41 @@ def without_class(tensor: torch.Tensor) -> torch.Tensor:
     """An instance of a tensor subclass as a plain tensor."""
     with torch._C.DisableTorchFunctionSubclass(), torch.enable_grad():
         return tensor.as_subclass(torch.Tensor)
+
+
+@path
+class ArrayTensor(Source):
+    """The tensor that shares the memory of the NumPy array `of`."""
+
+    cost = 1500
+    written = "torch.from_numpy({0.of.name})"
+    of: Source
+
+    def read(self, of: Any) -> torch.Tensor:
+        return tensor_of_array(of)
+
+
+ARRAY_DTYPES = (
+    "bool int8 int16 int32 int64 uint8 float16 float32 float64 complex64 complex128".split()
+)
+
+
+@functools.cache
+def array_dtypes() -> frozenset[str]:
+    """The character codes of the dtypes of arrays that graphs take. Two of NumPy's dtypes may have
+    one size and one tensor dtype; the code tells them apart."""
+    numpy = sys.modules["numpy"]
+    return frozenset(numpy.dtype(name).char for name in ARRAY_DTYPES)
+
+
+def tensor_of_array(array: Any) -> torch.Tensor:
+    """A tensor over the memory of an ndarray. Raises TypeError or ValueError for an array that no
+    graph takes: read-only, misaligned, with strides that a tensor cannot have, of another byte
+    order, or of a dtype that torch lacks."""
+    dtype = array.dtype
+    if not array.flags.behaved or dtype.char not in array_dtypes() or dtype.metadata:
+        raise TypeError("no graph takes this array")
+    return torch.from_numpy(array)
 
 
 @path

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import torch
 
-from ....guards.source import CellContents, SequenceItem, SlotSource, Source
+from ....guards.source import ArrayTensor, CellContents, SequenceItem, SlotSource, Source
 from ...pycode.resume import ResumePoint, SuspendedFrame
 from ...values.base import Value
 from ...values.containers.sequence import Sequence
 from ...values.functions.cell import CellValue
+from ...values.numpy.array import ArrayValue
 from ...values.tensor.symbolic_number import SymbolicNumber
 from ...values.tensor.tensor import TensorValue
 from ..capture import Capture
@@ -56,6 +57,8 @@ def expect_variation(
 ) -> None:
     """Records what varies in a value and in its parts. `around`: the values that contain it, since
     it may contain them."""
+    if isinstance(value, ArrayValue) and not value.is_scalar:
+        expect_variation(variation, known, value.tensor, ArrayTensor(path))
     if isinstance(value, TensorValue):
         dims = [dim for dim, size in enumerate(value.fake.shape) if isinstance(size, torch.SymInt)]
         if dims:

@@ -16,7 +16,8 @@ OPAQUE_MODULES = frozenset(
     "torch.multiprocessing torch.distributed "
     "torch.utils.data torch._inductor torch.fx torch._subclasses torch.profiler torch.jit._script "
     "torch.jit._trace torch.onnx "
-    "torch.serialization torch.cuda.random torch._ops torch._higher_order_ops.map "
+    "numpy scipy sklearn torch.serialization torch.cuda.random torch._ops "
+    "torch._higher_order_ops.map "
     "torch._higher_order_ops.invoke_subgraph torch._higher_order_ops.wrap rich sympy networkx "
     "filelock "
     "framejit.frontend framejit.guards framejit.backends framejit.options framejit.events".split()

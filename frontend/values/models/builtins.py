@@ -34,6 +34,7 @@ from ..iterators.iterator import (
     ReversedItems,
     Zip,
 )
+from ..numpy.array import ArrayValue, call_numpy
 from ..numpy.numpy_number import VaryingScalar
 from ..objects.class_value import ClassValue
 from ..objects.mro import lookup
@@ -304,6 +305,8 @@ def _number(cls: type, name: str) -> Callable[..., Value]:
     def convert(tx: TraceContext, *args: Value) -> Value:
         if args and isinstance(args[0], TensorValue):
             return number_of(tx, cls, args[0])
+        if args and isinstance(args[0], ArrayValue) and not args[0].fake.dim():
+            return number_of(tx, cls, args[0].tensor)
         if args and isinstance(args[0], UserObject):
             found = args[0].special(tx, name)
             if found is not None:
@@ -333,6 +336,8 @@ def builtin_bool(tx: TraceContext, obj: Value | None = None) -> Value:
 def builtin_abs(tx: TraceContext, obj: Value) -> Value:
     if isinstance(obj, TensorValue):
         return tx.graph.call("call_function", abs, [obj], {})
+    if isinstance(obj, ArrayValue):
+        return call_numpy(tx, "absolute", abs, [obj], {})
     if isinstance(obj, UserObject):
         found = obj.special(tx, "__abs__")
         if found is None:

@@ -71,7 +71,7 @@ def call(tx: TraceContext, operator: Value, *args: Value, **kwargs: Value) -> Va
     if handler is not associative_scan and is_under_a_derivative():
         raise GraphBreak("unknown-call", f"{name} inside torch.func.grad, vjp or jvp")
     try:
-        return handler(tx, real, *args)
+        return handler(OperatorCall(tx, real), *args)
     except GraphBreak as stop:
         # compiled itself, one of them would go on after the break as if it were still traced
         if tx.frames.root_globals().get("__name__") in CALLERS:
@@ -86,18 +86,28 @@ def is_under_a_derivative() -> bool:
     return any(level.key() != TransformType.Vmap for level in levels)
 
 
-def call_node(
-    tx: TraceContext,
-    start: int,
-    operator: HigherOrderOperator,
-    operands: Sequence[Value],
-    arguments: tuple[Any, ...],
-) -> list[Value]:
-    """Replaces the nodes since `start` by one that calls the operator; returns its results."""
-    tx.graph.rollback(start)
-    kind = WhileLoopCall if operator.name() == "while_loop" else HigherOrderCall
-    node = kind(operator, arguments)
-    return tx.graph.call("call_function", node, list(operands), {}).unpack(tx)
+class OperatorCall:
+    """A call of a higher-order operator that becomes one node. `start`: the graph before the
+    functions that it is given were interpreted."""
+
+    def __init__(self, tx: TraceContext, operator: HigherOrderOperator) -> None:
+        self.tx, self.operator, self.start = tx, operator, tx.graph.mark()
+
+    @property
+    def name(self) -> str:
+        return self.operator.name()
+
+    def capture(self, function: Value, examples: Sequence[torch.Tensor]) -> CapturedFunction:
+        """Captures a function that the operator calls with tensors like the examples."""
+        parameters = parameters_like(self.tx, examples)
+        return capture_function(self.tx, self.name, function, list(parameters), parameters)
+
+    def node(self, operands: Sequence[Value], arguments: tuple[Any, ...]) -> list[Value]:
+        """Replaces the nodes since `start` by one that calls the operator; returns its results."""
+        self.tx.graph.rollback(self.start)
+        kind = WhileLoopCall if self.name == "while_loop" else HigherOrderCall
+        node = kind(self.operator, arguments)
+        return self.tx.graph.call("call_function", node, list(operands), {}).unpack(self.tx)
 
 
 def positions(first: int, count: int) -> list[Operand]:
@@ -115,21 +125,16 @@ def torch_cond(
     given = tx.make.tuple_of([]) if operands is None else operands
     if is_under_a_derivative():
         raise GraphBreak("unknown-call", "torch.cond inside torch.func.grad, vjp or jvp")
-    return cond(tx, torch.ops.higher_order.cond, pred, true_fn, false_fn, given)
+    return cond(OperatorCall(tx, torch.ops.higher_order.cond), pred, true_fn, false_fn, given)
 
 
 def cond(
-    tx: TraceContext,
-    real: HigherOrderOperator,
-    predicate: Value,
-    true_fn: Value,
-    false_fn: Value,
-    operands: Value,
+    call: OperatorCall, predicate: Value, true_fn: Value, false_fn: Value, operands: Value
 ) -> Value:
+    tx = call.tx
     given, predicate = operands.unpack(tx), tx.look(predicate)
     if not isinstance(predicate, TensorValue):
         return (true_fn if predicate.truth(tx) else false_fn).call(tx, given, {})
-    start = tx.graph.mark()
     TensorTree(tx, operands)  # torch refuses others
     if predicate.fake.numel() != 1 or predicate.fake.dtype is not torch.bool:
         raise GraphBreak("exception-leaves", "RuntimeError: torch.cond needs one bool")
@@ -143,9 +148,8 @@ def cond(
     check_alike(when_true.result.leaves, when_false.result.leaves, unlike)
     free = free_values(tx, branches)
     graphs = [branch.graph_of(nodes_of(tx, free)) for branch in branches]
-    results = call_node(
-        tx, start, real, [predicate, *free], (Operand(0), *graphs, tuple(positions(1, len(free))))
-    )
+    arguments = (Operand(0), *graphs, tuple(positions(1, len(free))))
+    results = call.node([predicate, *free], arguments)
     return when_true.result.rebuild(tx, results)
 
 
@@ -153,20 +157,12 @@ def cond(
 
 
 def while_loop(
-    tx: TraceContext,
-    real: HigherOrderOperator,
-    cond_fn: Value,
-    body_fn: Value,
-    carried: Value,
-    additional: Value,
+    call: OperatorCall, cond_fn: Value, body_fn: Value, carried: Value, additional: Value
 ) -> Value:
-    start = tx.graph.mark()
+    tx = call.tx
     given, more = TensorTree(tx, carried).leaves, TensorTree(tx, additional).leaves
     examples = [value.fake for value in (*given, *more)]
-    functions = test, body = [
-        capture_with_parameters(tx, "while_loop", function, examples)
-        for function in (cond_fn, body_fn)
-    ]
+    functions = test, body = [call.capture(function, examples) for function in (cond_fn, body_fn)]
     for function in functions:
         function.check_results_are_new()
     if [(leaf.fake.dtype, leaf.fake.dim()) for leaf in test.result.leaves] != [(torch.bool, 0)]:
@@ -181,38 +177,25 @@ def while_loop(
         tuple(positions(0, len(given))),
         tuple(positions(len(given), len(more) + len(free))),
     )
-    results = call_node(tx, start, real, [*given, *more, *free], arguments)
+    results = call.node([*given, *more, *free], arguments)
     return body.result.rebuild(tx, results)
 
 
 OTHER_PROPERTIES = "it returns tensors with other properties than it gets"
 
 
-def capture_with_parameters(
-    tx: TraceContext, name: str, function: Value, examples: Sequence[torch.Tensor]
-) -> CapturedFunction:
-    """Captures a function that the operator calls with tensors like the examples."""
-    parameters = parameters_like(tx, examples)
-    return capture_function(tx, name, function, list(parameters), parameters)
-
-
 # scan
 
 
 def scan(
-    tx: TraceContext,
-    real: HigherOrderOperator,
-    combine: Value,
-    init: Value,
-    xs: Value,
-    additional_inputs: Value,
+    call: OperatorCall, combine: Value, init: Value, xs: Value, additional_inputs: Value
 ) -> Value:
-    start = tx.graph.mark()
+    tx = call.tx
     carried, scanned = TensorTree(tx, init).leaves, TensorTree(tx, xs).leaves
     more = TensorTree(tx, additional_inputs).leaves
     examples = [value.fake for value in carried]
     examples += [value.fake[0] for value in scanned] + [value.fake for value in more]
-    step = capture_with_parameters(tx, "scan", combine, examples)
+    step = call.capture(combine, examples)
     step.check_results_are_new()
     check_alike(carried, step.result.leaves[: len(carried)], step.refusal(OTHER_PROPERTIES))
     free = free_values(tx, [step])
@@ -225,37 +208,27 @@ def scan(
         positions(len(carried), len(scanned)),
         tuple(positions(first, len(more) + len(free))),
     )
-    return step.result.rebuild(tx, call_node(tx, start, real, operands, arguments))
+    return step.result.rebuild(tx, call.node(operands, arguments))
 
 
 # flex_attention
 
 
-def flex_attention(
-    tx: TraceContext,
-    real: HigherOrderOperator,
-    query: Value,
-    key: Value,
-    value: Value,
-    score_mod: Value,
-    block_mask: Value,
-    scale: Value,
-    kernel_options: Value,
-    *buffers: Value,
-) -> Value:
+def flex_attention(call: OperatorCall, *given: Value) -> Value:
+    """`given`: query, key, value, score_mod, block_mask, scale, kernel_options, and buffers."""
+    tx = call.tx
+    *tensors_given, score_mod, block_mask, scale, kernel_options = given[:7]
+    buffers = given[7:]
     if any(other.all(tx) for other in buffers if isinstance(other, SequenceValue)):
         raise GraphBreak("unknown-call", "flex_attention_hop() with buffers")
-    start = tx.graph.mark()
     *parts, mask_mod = block_mask.unpack(tx)
-    query, key, value = (tx.look(tensor) for tensor in (query, key, value))
+    query, key, value = map(tx.look, tensors_given)
     assert isinstance(query, TensorValue)
     score = query.fake.new_empty((), requires_grad=query.fake.requires_grad)
     index = query.fake.new_empty((), dtype=torch.int32)
     with indexing_by_tensors():
-        scores = capture_with_parameters(
-            tx, "flex_attention", score_mod, [score, index, index, index, index]
-        )
-        mask = capture_with_parameters(tx, "flex_attention", mask_mod, [index] * 4)
+        scores = call.capture(score_mod, [score, index, index, index, index])
+        mask = call.capture(mask_mod, [index] * 4)
     tensors = [part for part in map(tx.look, parts) if isinstance(part, TensorValue)]
     free = [free_values(tx, [function]) for function in (scores, mask)]
     graphs = [
@@ -280,7 +253,7 @@ def flex_attention(
         tuple(positions(after, len(free[0]))),
         tuple(positions(after + len(free[0]), len(free[1]))),
     )
-    return tx.make.tuple_of(call_node(tx, start, real, operands, arguments))
+    return tx.make.tuple_of(call.node(operands, arguments))
 
 
 @models(("torch._dynamo.decorators", "mark_static"))
@@ -321,9 +294,10 @@ def single_result(module: torch.fx.GraphModule) -> torch.fx.GraphModule:
 
 
 def associative_scan(
-    tx: TraceContext, real: Any, combine: Value, scanned: Value, additional: Value
+    call: OperatorCall, combine: Value, scanned: Value, additional: Value
 ) -> Value:
-    kernel = real.py_kernels.get(DispatchKey.CompositeExplicitAutograd)
+    tx = call.tx
+    kernel = call.operator.py_kernels.get(DispatchKey.CompositeExplicitAutograd)
     if type(kernel) is not FunctionType:
         raise GraphBreak("unknown-call", "the higher-order operator associative_scan")
     if differentiable(tx, additional):
@@ -349,7 +323,7 @@ def differentiable(tx: TraceContext, tensors: Value) -> bool:
     )
 
 
-# by name; called with the context, the operator itself, and its arguments
+# by name; called with the call and the arguments of the operator
 OPERATORS: dict[str, Handler] = {
     "cond": cond,
     "while_loop": while_loop,

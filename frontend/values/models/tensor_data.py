@@ -1,5 +1,5 @@
-"""torch.tensor() and torch.as_tensor() of numbers that vary: scalar_tensor() takes symbols where
-they would need the numbers themselves."""
+"""torch.tensor() and torch.as_tensor() of NumPy's arrays, and of numbers that vary: scalar_tensor()
+takes symbols where they would need the numbers themselves."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from ..base import Value
 from ..constant import Constant
 from ..containers.sequence import Sequence
 from ..context import TraceContext
+from ..numpy.array import ArrayValue, alias
 from ..registry import models
 from ..tensor.symbolic_number import SymbolicNumber
 
@@ -19,6 +20,9 @@ KEYWORDS = frozenset({"dtype", "device"})
 def _function(function: object) -> None:
     @models(function)
     def make(tx: TraceContext, *args: Value, **kwargs: Value) -> Value:
+        data = tx.look(args[0]) if args else None
+        if isinstance(data, ArrayValue):
+            return of_array(tx, function, data, [*args[1:]], kwargs)
         if len(args) == 1 and kwargs.keys() <= KEYWORDS:
             found = of_varying_numbers(tx, tx.look(args[0]), kwargs)
             if found is not None:
@@ -28,6 +32,20 @@ def _function(function: object) -> None:
 
 for _f in (torch.tensor, torch.as_tensor):
     _function(_f)
+
+
+def of_array(
+    tx: TraceContext, function: object, array: ArrayValue, args: list[Value], how: dict[str, Value]
+) -> Value:
+    """A tensor with the numbers of an array; torch.as_tensor() shares its memory."""
+    shares = function is torch.as_tensor
+    if args or how.keys() - {"dtype"} or (shares and how) or (shares and array.is_scalar):
+        raise array.unsupported_use("as data with a device or dtype")
+    if shares:
+        return alias(tx, array.tensor)
+    layout: dict[str, Value] = {"memory_format": Constant(torch.contiguous_format)}
+    copied = tx.graph.call("call_method", "clone", [array.tensor], layout)
+    return tx.graph.call("call_method", "to", [copied, how["dtype"]], {}) if how else copied
 
 
 def of_varying_numbers(tx: TraceContext, data: Value, how: dict[str, Value]) -> Value | None:

@@ -294,12 +294,11 @@ def _reads_value(name: str, text: str) -> None:
         raise GraphBreak("data-dependent-value", f"`{text}` of {self.describe()}")
 
 
-_reads_value("numpy", ".numpy()")
 for _name in ("bool", "index"):
     _reads_value(f"__{_name}__", f"{_name}()")
 
 
-@method(torch.Tensor, "data_ptr", "untyped_storage", "storage", "__array__", "__dlpack__")
+@method(torch.Tensor, "data_ptr", "untyped_storage", "storage", "__dlpack__")
 @method(torch.Tensor, "register_post_accumulate_grad_hook")
 def tensor_memory(tx: TraceContext, self: TensorValue, *args: Value, **kwargs: Value) -> Value:
     raise self.unsupported_use("memory or hooks")

@@ -1,1 +1,1 @@
-"""NumPy's scalars and functions of scalars."""
+"""NumPy's scalars, arrays, and functions of them."""

@@ -1,11 +1,8 @@
-"""numpy's scalars, which are literals unless they vary between calls, and functions of literals,
-which are folded. Arrays break."""
+"""numpy's scalars, which are literals unless they vary between calls."""
 
 from __future__ import annotations
 
-import functools
 import sys
-import warnings
 from typing import Any
 
 import torch
@@ -13,16 +10,10 @@ import torch
 from ....errors import GraphBreak
 from ....guards.guard import Kind
 from ....guards.source import CalculatedNumber, Source
-from ..base import ObservedException, Value
-from ..constant import LITERAL_TYPES, Constant, fold
+from ..base import Value
+from ..constant import Constant
 from ..context import TraceContext
-from ..deferred_literal import is_dynamic
-from ..functions.builtin_function import BuiltinValue
 
-# Functions that do nothing but give a result; numpy.ufuncs are as harmless.
-FUNCTIONS = """abs all amax amin any around ceil clip cumsum dot floor isclose isscalar max mean
-    median min ndim prod round size sqrt std
-    sum var""".split()
 # What torch makes of the type of a number, not only of its value.
 TYPED_BY_DATA = frozenset({
     torch.tensor, torch.as_tensor, torch.asarray, torch.scalar_tensor, torch.full, torch.full_like,
@@ -30,22 +21,10 @@ TYPED_BY_DATA = frozenset({
 })  # fmt: skip
 
 
-def is_numpys(obj: Any) -> bool:
-    """Whether an object is a numpy scalar, or a function that is folded on literals."""
-    numpy = sys.modules.get("numpy")
-    return numpy is not None and (isinstance(obj, numpy.number | numpy.bool_) or is_function(obj))
-
-
-@functools.cache
-def functions() -> frozenset[int]:
+def is_number(obj: Any) -> bool:
+    """Whether an object is a numpy scalar of numbers."""
     numpy = sys.modules["numpy"]
-    return frozenset(id(getattr(numpy, name)) for name in FUNCTIONS if hasattr(numpy, name))
-
-
-def is_function(obj: Any) -> bool:
-    return type(obj).__module__ == "numpy" and (
-        type(obj).__name__ == "ufunc" or id(obj) in functions()
-    )
+    return isinstance(obj, numpy.number | numpy.bool_)
 
 
 def operand(number: Any) -> Any:
@@ -94,45 +73,7 @@ class VaryingScalar(Value):
         raise self.unsupported_use(f"method {name}")
 
 
-class NumpyFunction(BuiltinValue):
-    """A function of numpy's."""
-
-    __slots__ = ()
-
-    def call(self, tx: TraceContext, args: list[Value], kwargs: dict[str, Value]) -> Value:
-        if not tx.options.fullgraph and any(map(is_dynamic, args)):
-            # its result would be a numpy number that varies, which no symbol stands for
-            raise GraphBreak(
-                "unknown-call", f"numpy.{self.real.__name__} with a number that varies"
-            )
-
-        def quietly(*args: Any, **kwargs: Any) -> Any:
-            with warnings.catch_warnings(record=True) as warned:
-                warnings.simplefilter("always")
-                result = self.real(*args, **kwargs)
-            if warned or not (
-                type(result) in LITERAL_TYPES
-                or (type(result).__module__ == "numpy" and is_numpys(result))
-            ):
-                raise NotFolded
-            return result
-
-        try:
-            return fold(tx, quietly, args, kwargs)
-        except ObservedException as error:
-            if error.cls is not NotFolded:
-                raise
-            raise GraphBreak("unknown-call", f"numpy.{self.real.__name__}") from None
-
-
-class NotFolded(Exception):  # noqa: N818 - it steers
-    """Raised for a result that is no number, or a call that warned."""
-
-
-def wrap_numpys(tx: TraceContext, obj: Any, source: Source | None) -> Value:
-    if is_function(obj):
-        tx.guards.add(source, Kind.IS, obj)
-        return NumpyFunction(obj, source)
+def wrap_number(tx: TraceContext, obj: Any, source: Source | None) -> Value:
     number = obj.item()
     if (
         source is not None

@@ -23,7 +23,7 @@ from ..context import TraceContext
 from ..emitter import Emitter
 from ..iterators.iterator import ItemIterator
 from ..mutable import Mutable
-from ..numpy.numpy_number import is_numpys, wrap_numpys
+from ..numpy.numpy_object import wrap_numpys
 from ..operation import UnaryOperation
 from .class_value import (
     ClassValue,
@@ -581,8 +581,10 @@ def slot_of(obj: Any, slot: types.MemberDescriptorType) -> Any:
 
 
 def wrap_object(tx: TraceContext, obj: Any, source: Source | None) -> Value:
-    if type(obj).__module__ == "numpy" and is_numpys(obj):
-        return wrap_numpys(tx, obj, source)
+    if type(obj).__module__ == "numpy":
+        found = wrap_numpys(tx, obj, source)
+        if found is not None:
+            return found
     if source is None:
         raise GraphBreak(
             "unsupported-value", f"a {type(obj).__name__} without a path from the frame"

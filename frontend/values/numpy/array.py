@@ -1,0 +1,541 @@
+"""NumPy's arrays: an array is a tensor over its memory. NumPy says what kind of result a call has
+(expected_result.py), and its mapping to torch which operators give the values (mapping.py)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+
+from ....errors import GraphBreak
+from ....guards.guard import Kind
+from ....guards.source import ModuleSource, Source
+from ....guards.source.tensors import ARRAY_DTYPES, ArrayTensor, tensor_of_array
+from ..base import Value
+from ..constant import Constant
+from ..containers import sequence
+from ..containers.slice import SliceValue
+from ..context import TraceContext
+from ..emitter import Emitter
+from ..iterators.iterator import ItemIterator
+from ..objects.class_value import ClassValue
+from ..operation import Operation, UnaryOperation
+from ..tensor.symbolic_number import SymbolicNumber, number_now
+from ..tensor.tensor import TensorValue
+from .expected_result import (
+    ResultLayout,
+    StandIns,
+    compare_results,
+    dtype_of,
+    is_array,
+    is_scalar,
+    numpy,
+    run_on_stand_ins,
+    shares_memory,
+)
+from .mapping import QUIET, REFUSED, mapping, numpy_defaults
+from .numpy_number import VaryingScalar
+from .operation_recorder import OperationRecorder
+
+TENSOR_DTYPES = frozenset(getattr(torch, name) for name in ARRAY_DTYPES)
+MOST_LITERALS = 256  # numbers of an array that the program writes down
+# Operators on two integers after which NumPy's scalars warn of an overflow, and arrays do not.
+OVERFLOWING = frozenset({"+", "-", "*", "**", "//", "%", "<<"})
+POWERS = frozenset({"pow", "power"})
+TAKES = frozenset({"take", "take_along_axis", "choose"})
+INTEGERS_OF_NUMPY = ("int8", "int16", "int32", "int64", "uint8")
+METADATA = frozenset({"shape", "ndim", "size", "itemsize", "nbytes", "dtype", "strides"})
+
+
+class ArrayValue(Value):
+    """An ndarray, or a scalar that NumPy has calculated: `cls` says which. `tensor` has its
+    values; an array shares its memory."""
+
+    __slots__ = ("tensor", "cls")
+
+    def __init__(self, tensor: TensorValue, cls: type, source: Source | None = None) -> None:
+        super().__init__(source)
+        self.tensor, self.cls = tensor, cls
+
+    @property
+    def fake(self) -> torch.Tensor:
+        return self.tensor.fake
+
+    @property
+    def is_scalar(self) -> bool:
+        return self.cls is not numpy().ndarray
+
+    def describe(self) -> str:
+        where = f" '{self.source.name}'" if self.source is not None else ""
+        return f"{'a NumPy scalar' if self.is_scalar else 'an array'}{where}"
+
+    def truth(self, tx: TraceContext) -> bool:
+        raise GraphBreak(
+            "data-dependent-branch", f" '{self.source.name}'" if self.source is not None else ""
+        )
+
+    def attribute(self, tx: TraceContext, name: str) -> Value:
+        if name == "__class__":
+            return tx.wrap(self.cls, None)
+        if name in METADATA:
+            return metadata(tx, self, name)
+        if name in ("T", "mT", "real", "imag"):
+            return call_numpy(tx, name, lambda array: getattr(array, name), [self], {})
+        if not hasattr(self.cls, name):
+            raise tx.exceptions.no_attribute(
+                self.cls.__name__ if self.is_scalar else "numpy.ndarray", name
+            )
+        if name.startswith("__") or not callable(getattr(self.cls, name)):
+            raise self.unsupported_use(f"attribute {name}")
+        return tx.make.bound_method(self, name)
+
+    def method(
+        self, tx: TraceContext, name: str, args: list[Value], kwargs: dict[str, Value]
+    ) -> Value:
+        if name in REFUSED:
+            raise self.unsupported_use(f"method {name}")
+        if name == "item" and not args and not kwargs and not self.fake.dim():
+            return self.tensor.method(tx, name, [], {})
+
+        def method(array: Any, *args: Any, **kwargs: Any) -> Any:
+            return getattr(array, name)(*args, **kwargs)
+
+        result = call_numpy(tx, name, method, [self, *args], kwargs)
+        if name == "astype" and isinstance(result, ArrayValue):
+            expect_exact_cast(tx, self.tensor, result)
+        return result
+
+    def iterator(self, tx: TraceContext) -> Value:
+        if not self.fake.dim():
+            raise self.unsupported_use("iteration")
+        return ItemIterator(self)
+
+    def length(self, tx: TraceContext) -> Value:
+        if not self.fake.dim():
+            raise self.unsupported_use("len()")
+        return tx.wrap(self.fake.shape[0], None)
+
+    def item(self, tx: TraceContext, key: Value) -> Value:
+        size = self.fake.shape[0] if self.fake.dim() else 0
+        if key.python_type() is int and isinstance(size, int) and self.fake.dim():
+            index = key.constant()
+            if not -size <= index < size:
+                sentence = f"index {index} is out of bounds for axis 0 with size {size}"
+                raise tx.exceptions.new(IndexError, sentence)
+        return call_numpy(tx, "getitem", lambda array, key: array[key], [self, key], {})
+
+    def set_item(self, tx: TraceContext, key: Value, value: Value) -> None:
+        if isinstance(value, ArrayValue) and not numpy().can_cast(
+            dtype_of(value.fake.dtype), dtype_of(self.fake.dtype)
+        ):
+            raise GraphBreak("unsupported-mutation", f"of {self.describe()} by another dtype")
+
+        def store(array: Any, key: Any, value: Any) -> None:
+            array[key] = value
+
+        call_numpy(tx, "setitem", store, [self, key, value], {})
+
+    def apply_unary(self, tx: TraceContext, op: UnaryOperation) -> Value:
+        if self.is_scalar and not self.fake.is_floating_point():
+            raise self.unsupported_use(op.name)
+        return call_numpy(tx, op.name.strip("_"), op.function, [self], {})
+
+    def reconstruct(self, emit: Emitter) -> None:
+        emit.call(scalar_of if self.is_scalar else torch.Tensor.numpy, [self.tensor])
+
+
+def scalar_of(tensor: torch.Tensor) -> Any:
+    """The number in a tensor without dimensions, as NumPy's scalar."""
+    return tensor.numpy()[()]
+
+
+def metadata(tx: TraceContext, array: ArrayValue, name: str) -> Value:
+    """An attribute that does not depend on the elements."""
+    fake, dtype = array.fake, dtype_of(array.fake.dtype)
+    if name == "shape":
+        return tx.make.tuple_of([tx.wrap(size, None) for size in fake.shape])
+    if name == "strides":
+        return tx.make.tuple_of([tx.wrap(step * dtype.itemsize, None) for step in fake.stride()])
+    if name == "dtype":
+        return Constant(dtype)
+    sizes = {"size": fake.numel(), "nbytes": fake.numel() * dtype.itemsize, "ndim": fake.dim()}
+    return tx.wrap(sizes.get(name, dtype.itemsize), None)
+
+
+# arrays of the program
+
+
+def wrap_array(tx: TraceContext, obj: Any, source: Source | None) -> Value | None:
+    """The value of an existing array; None for one that no graph takes."""
+    if source is None:
+        return None
+    path = ArrayTensor(source)
+    try:
+        real = tensor_of_array(obj)
+    except (TypeError, ValueError):
+        tx.guards.add(source, Kind.TYPE, type(obj))
+        tx.guards.add(source, Kind.PYTHON, ("no graph takes it", is_refused))
+        return None
+    tx.guards.add(source, Kind.TYPE, type(obj))
+    return tx.objects.remember(obj, ArrayValue(tx.graph.input(tx, real, path), type(obj), source))
+
+
+def is_refused(array: Any) -> bool:
+    try:
+        tensor_of_array(array)
+    except (TypeError, ValueError):
+        return True
+    return False
+
+
+def array_over(tx: TraceContext, tensor: TensorValue, what: str) -> ArrayValue:
+    """A new array over the memory of a tensor, as `tensor.numpy()` gives it."""
+    fake = tensor.fake
+    if (
+        type(tensor) is not TensorValue
+        or fake.requires_grad
+        or fake.device.type != "cpu"
+        or fake.dtype not in TENSOR_DTYPES
+        or fake.layout is not torch.strided
+        or fake.is_conj()
+        or fake.is_neg()
+        or torch._C._functorch.maybe_current_level() is not None
+    ):
+        raise GraphBreak("data-dependent-value", f"`{what}` of {tensor.describe()}")
+    return ArrayValue(alias(tx, tensor), numpy().ndarray)
+
+
+def alias(tx: TraceContext, tensor: TensorValue) -> TensorValue:
+    """Another tensor object over the same memory."""
+    value = tx.graph.call("call_method", "detach", [tensor], {})
+    assert isinstance(value, TensorValue)
+    return value
+
+
+def literal_array(tx: TraceContext, array: Any) -> ArrayValue:
+    """A new array whose numbers the program has written down."""
+    if array.dtype.name not in ARRAY_DTYPES or array.size > MOST_LITERALS:
+        raise GraphBreak("unsupported-value", f"an array of {array.size} {array.dtype}")
+    dtype = Constant(getattr(torch, array.dtype.name))
+    numbers = (
+        tx.wrap(array.tolist(), None) if array.ndim == 0 else list_of_numbers(tx, array.tolist())
+    )
+    tensor = tx.graph.call("call_function", torch.tensor, [numbers], {"dtype": dtype})
+    assert isinstance(tensor, TensorValue)
+    return ArrayValue(tensor, numpy().ndarray)
+
+
+def list_of_numbers(tx: TraceContext, numbers: list[Any]) -> Value:
+    return tx.make.list_of(
+        [list_of_numbers(tx, one) if isinstance(one, list) else Constant(one) for one in numbers]
+    )
+
+
+# calls
+
+
+def call_numpy(
+    tx: TraceContext,
+    name: str,
+    function: Callable[..., Any],
+    args: list[Value],
+    kwargs: dict[str, Value],
+    implementation: Callable[..., Any] | None = None,
+) -> Value:
+    """function(*args, **kwargs) of NumPy's; `implementation` is the mapping's, if it is not the
+    same function of other arrays."""
+    refuse_modes()
+    arrays = list(arrays_in([*args, *kwargs.values()]))
+    outline = name in ("getitem", "setitem") and len(arrays) == 1 + (name == "setitem")
+    call = ArrayCall(tx, name, arrays, outline and is_plain_key(args[1]))
+    return call.run(function, implementation or function, args, kwargs)
+
+
+def refuse_modes() -> None:
+    """Breaks where torch's modes would change what its functions return, and not NumPy's."""
+    if torch.is_autocast_enabled("cpu") or torch.get_default_device().type != "cpu":
+        raise GraphBreak("unsupported-value", "NumPy under torch's autocast or default device")
+    if torch._C._functorch.maybe_current_level() is not None:
+        raise GraphBreak("unsupported-value", "NumPy in a torch.func transform")
+
+
+def arrays_in(values: Sequence[Value]) -> list[ArrayValue]:
+    found: list[ArrayValue] = []
+    for value in values:
+        if isinstance(value, ArrayValue):
+            found.append(value)
+        elif isinstance(value, sequence.Sequence):
+            found += arrays_in(value.items)
+    return found
+
+
+def is_plain_key(key: Value) -> bool:
+    """Whether an index gives a view or a scalar."""
+    items = key.items if isinstance(key, sequence.TupleValue) else [key]
+    return not any(isinstance(item, ArrayValue | sequence.Sequence) for item in items)
+
+
+class ArrayCall:
+    """A call of NumPy's on arrays, run on stand-ins by NumPy and on fakes by its mapping."""
+
+    def __init__(
+        self, tx: TraceContext, name: str, arrays: list[ArrayValue], outline: bool
+    ) -> None:
+        self.tx, self.name, self.arrays = tx, name, arrays
+        self.stand_ins = StandIns([array.fake for array in arrays], outline)
+        self.recorder = OperationRecorder(tx, [array.tensor for array in arrays])
+        self.made: dict[int, Any] = {}  # by id of the value: its stand-in
+        self.wrapped: dict[int, Any] = {}
+
+    def run(
+        self,
+        function: Callable[..., Any],
+        implementation: Callable[..., Any],
+        args: list[Value],
+        kwargs: dict[str, Value],
+    ) -> Value:
+        pairs = [self.operand(arg) for arg in args]
+        named = {name: self.operand(arg) for name, arg in kwargs.items()}
+        expected = run_on_stand_ins(
+            lambda: function(
+                *(pair[0] for pair in pairs), **{name: pair[0] for name, pair in named.items()}
+            )
+        )
+        try:
+            with numpy_defaults(), self.recorder:
+                found = implementation(
+                    *(pair[1] for pair in pairs), **{name: pair[1] for name, pair in named.items()}
+                )
+        except GraphBreak:
+            raise
+        except Exception as error:
+            raise GraphBreak(
+                "unknown-call", f"numpy.{self.name} ({type(error).__name__}: {error})"
+            ) from error
+        self.refuse_other_values(args, expected)
+        return self.result(expected, found)  # outside: errors in it are framejit's own
+
+    def refuse_other_values(self, args: list[Value], expected: Any) -> None:
+        """Breaks where torch's functions have other values, or no error, for some dtypes."""
+        integers = getattr(expected, "dtype", None) in INTEGERS_OF_NUMPY
+        negative = self.name in POWERS and integers and not args[1].is_constant()
+        rounded = self.name in ("round", "around") and integers
+        masked = self.name in TAKES and any(one.fake.dtype is torch.bool for one in self.arrays)
+        if negative or rounded or masked:
+            raise GraphBreak("unknown-call", f"numpy.{self.name} of these dtypes")
+
+    def operand(self, value: Value) -> tuple[Any, Any]:
+        """An operand for NumPy, and for its mapping."""
+        value = self.tx.look(value)
+        if isinstance(value, ArrayValue):
+            return self.array(value)
+        if isinstance(value, VaryingScalar):
+            return value.cls(number_now(value.number)), self.varying(value)
+        if isinstance(value, SymbolicNumber):
+            if value.sym.node.hint is None and value.python_type() is not float:
+                raise value.unsupported_use(f"as an argument of numpy.{self.name}")
+            return 1.5 if value.sym.node.hint is None else number_now(value), value.sym
+        if isinstance(value, sequence.ListValue | sequence.TupleValue):
+            pairs = [self.operand(item) for item in value.all(self.tx)]
+            make = list if isinstance(value, sequence.ListValue) else tuple
+            return make(pair[0] for pair in pairs), make(pair[1] for pair in pairs)
+        if isinstance(value, SliceValue):
+            pairs = [self.operand(part) for part in value.parts]
+            return slice(*(pair[0] for pair in pairs)), slice(*(pair[1] for pair in pairs))
+        if isinstance(value, ClassValue):
+            return value.cls, self.dtype(value.cls)
+        if isinstance(value, Constant):
+            literal = value.object
+            if isinstance(literal, numpy().dtype):
+                return literal, self.dtype(literal)
+            if is_scalar(literal):
+                return literal, mapping().ndarray(
+                    self.recorder.object(literal_array(self.tx, numpy().asarray(literal)).tensor)
+                )
+            return literal, literal
+        raise value.unsupported_use(f"as an argument of numpy.{self.name}")
+
+    def array(self, value: ArrayValue) -> tuple[Any, Any]:
+        if id(value) not in self.made:
+            array = self.stand_ins.make(value.fake)
+            self.made[id(value)] = array[()] if value.is_scalar else array
+            self.wrapped[id(value)] = mapping().ndarray(value.fake)
+        return self.made[id(value)], self.wrapped[id(value)]
+
+    def varying(self, value: VaryingScalar) -> Any:
+        """The tensor of a scalar that varies."""
+        name = value.cls.__name__
+        if name not in ("float64", "float32", "int64"):
+            raise value.unsupported_use(f"as an argument of numpy.{self.name}")
+        dtype = Constant(getattr(torch, name))
+        tensor = self.tx.graph.call(
+            "call_function", torch.scalar_tensor, [value.number], {"dtype": dtype}
+        )
+        return mapping().ndarray(self.recorder.object(tensor))
+
+    def dtype(self, given: Any) -> str:
+        """The name of a dtype, by which the mapping knows it."""
+        try:
+            name: str = numpy().dtype(given).name
+        except TypeError as error:
+            raise GraphBreak("unsupported-value", f"{given!r} as a dtype") from error
+        if name not in ARRAY_DTYPES:
+            raise GraphBreak("unsupported-value", f"NumPy's dtype {name}")
+        return name
+
+    def result(self, expected: Any, found: Any) -> Value:
+        """The value of a result of the mapping, which has to be like NumPy's."""
+        if is_array(expected) or is_scalar(expected):
+            return self.array_result(expected, found)
+        if type(expected) in (tuple, list) and isinstance(found, tuple | list):
+            if len(expected) == len(found):
+                items = [self.result(*pair) for pair in zip(expected, found, strict=True)]
+                make = self.tx.make
+                return make.list_of(items) if type(expected) is list else make.tuple_of(items)
+        if expected is None and found is None:
+            return Constant(None)
+        raise GraphBreak("unsupported-value", f"a {type(expected).__name__} from numpy.{self.name}")
+
+    def array_result(self, expected: Any, found: Any) -> Value:
+        if not isinstance(found, mapping().ndarray):
+            raise GraphBreak(
+                "unsupported-value", f"a {type(expected).__name__} from numpy.{self.name}"
+            )
+        same = next((one for one in self.arrays if self.made.get(id(one)) is expected), None)
+        if same is not None and is_array(expected):
+            if found.tensor is not same.fake and not is_same_view(found.tensor, same.fake):
+                raise same.unsupported_use(f"as the result of numpy.{self.name}")
+            self.expect_no_warning(same)
+            return same
+        tensor = self.recorder.value(found.tensor)
+        assert isinstance(tensor, TensorValue)
+        if self.has_unknown_sizes(tensor.fake) and not expected.size:
+            raise GraphBreak("data-dependent-shape", f"numpy.{self.name}")
+        memory = compare_results(expected, tensor.fake, self.stand_ins)
+        result = ArrayValue(self.laid_out(tensor, memory), type(expected))
+        self.expect_no_warning(result)
+        return result
+
+    def has_unknown_sizes(self, fake: torch.Tensor) -> bool:
+        """Whether the sizes of a result depend on values."""
+        return self.tx.symbols.exist and self.tx.symbols.shapes.depends_on_values(fake)
+
+    def laid_out(self, tensor: TensorValue, memory: ResultLayout) -> TensorValue:
+        """The tensor, in memory of its own or with other strides where NumPy's result is so."""
+        call: Any = self.tx.graph.call  # its results are tensors
+        fake = tensor.fake
+        if any(isinstance(size, int) and not size for size in fake.shape):
+            raise GraphBreak("unsupported-value", "an array without elements")
+        if fake.is_conj() or fake.is_neg():
+            tensor = call("call_method", "resolve_conj", [tensor], {})
+            tensor = call("call_method", "resolve_neg", [tensor], {})
+        # fakes of mixed layouts have other strides than tensors, and sizes may be unknown
+        known = all(
+            array.fake.is_contiguous() for array in self.arrays
+        ) and not self.has_unknown_sizes(fake)
+        layout = {"memory_format": Constant(torch.contiguous_format)}
+        if memory is ResultLayout.C and not (known and tensor.fake.is_contiguous()):
+            return call("call_method", "clone", [tensor], layout)
+        if memory is ResultLayout.FORTRAN:
+            order = tuple(reversed(range(fake.dim())))
+            if not (known and tensor.fake.permute(*order).is_contiguous()):
+                dims = self.recorder.value(order)
+                turned = call("call_method", "permute", [tensor, dims], {})
+                turned = call("call_method", "clone", [turned], layout)
+                return call("call_method", "permute", [turned, dims], {})
+        if memory is not ResultLayout.VIEW and shares_memory(tensor.fake, self.stand_ins):
+            tensor = call("call_method", "clone", [tensor], {})
+        return tensor
+
+    def expect_no_warning(self, result: ArrayValue) -> None:
+        """Expects that NumPy does not warn of a result, or raise, as numpy.errstate says."""
+        fake = result.fake
+        if self.name not in QUIET and (fake.is_floating_point() or fake.is_complex()):
+            expect_finite(self.tx, result, self.name)
+
+
+def is_same_view(one: torch.Tensor, other: torch.Tensor) -> bool:
+    """Whether two fakes are one part of one memory."""
+    return (
+        one.untyped_storage()._cdata == other.untyped_storage()._cdata
+        and one.shape == other.shape
+        and one.stride() == other.stride()
+    )
+
+
+# what NumPy warns of
+
+
+def expect_finite(tx: TraceContext, array: ArrayValue, name: str) -> None:
+    """Expects that an operation gives finite numbers: of others NumPy may warn, or raise, as
+    numpy.errstate says. Underflow leaves no trace in the result."""
+    expect_underflow_ignored(tx)
+    dtype: dict[str, Value] = (
+        {"dtype": Constant(torch.float32)} if array.fake.dtype is torch.float16 else {}
+    )
+    total = tx.graph.call("call_method", "sum", [array.tensor], dtype)
+    fact = tx.graph.call("call_function", torch.isfinite, [total], {})
+    tx.graph.expect(
+        fact, GraphBreak("unknown-call", f"numpy.{name}, which may warn of its result,")
+    )
+
+
+def expect_exact_cast(tx: TraceContext, tensor: TensorValue, result: ArrayValue) -> None:
+    """Expects that numbers fit into the integers to which they are cast."""
+    if not tensor.fake.is_floating_point() or result.fake.dtype not in INTEGERS:
+        return
+    info = torch.iinfo(result.fake.dtype)
+    low = tx.graph.call("call_function", torch.gt, [tensor, Constant(float(info.min) - 1.0)], {})
+    high = tx.graph.call("call_function", torch.lt, [tensor, Constant(float(info.max) + 1.0)], {})
+    both = tx.graph.call("call_function", torch.logical_and, [low, high], {})
+    fact = tx.graph.call("call_method", "all", [both], {})
+    tx.graph.expect(fact, GraphBreak("unknown-call", "astype() of numbers that do not fit"))
+
+
+INTEGERS = frozenset({torch.int8, torch.int16, torch.int32, torch.int64, torch.uint8})
+
+
+def expect_underflow_ignored(tx: TraceContext) -> None:
+    if not ignores_underflow(numpy()):
+        raise GraphBreak("unknown-call", "NumPy where it reports underflow")
+    tx.guards.add(ModuleSource("numpy"), Kind.PYTHON, ("it ignores underflow", ignores_underflow))
+
+
+def ignores_underflow(module: Any) -> bool:
+    """Whether numpy.errstate() or numpy.seterr() lets results underflow, as they do by default."""
+    return module.geterr()["under"] == "ignore"
+
+
+# operators
+
+
+def call_on_arrays(tx: TraceContext, op: Operation, left: Value, right: Value) -> Value | None:
+    """An operator of which an operand is an array; None for others."""
+    if not (isinstance(left, ArrayValue) or isinstance(right, ArrayValue)):
+        return None
+    for side in (left, right):
+        if not is_number_or_array(side):
+            raise GraphBreak(
+                "unsupported-operator", f"{left.describe()} {op.sign} {right.describe()}"
+            )
+    in_place = isinstance(left, ArrayValue) and not left.is_scalar
+    result = call_numpy(
+        tx, op.name.strip("_"), op.written if in_place else op.function, [left, right], {}
+    )
+    if (
+        isinstance(result, ArrayValue)
+        and result.is_scalar
+        and op.symbol in OVERFLOWING
+        and result.fake.dtype in INTEGERS
+    ):
+        raise GraphBreak("unknown-call", "arithmetic with NumPy's integer scalars")
+    return result
+
+
+def is_number_or_array(value: Value) -> bool:
+    if isinstance(value, ArrayValue | VaryingScalar | SymbolicNumber):
+        return True
+    return isinstance(value, Constant) and (
+        type(value.object) in (bool, int, float, complex) or is_scalar(value.object)
+    )

@@ -1,0 +1,168 @@
+"""What NumPy returns for arrays like those of a call: NumPy runs on small stand-ins, of the same
+dtypes and layouts, and says which type, dtype and memory the result has.
+
+In: fake tensors. Out: stand-ins, and whether a fake result is like NumPy's. Knows no graph.
+"""
+
+from __future__ import annotations
+
+import enum
+import sys
+import warnings
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import torch
+
+from ....errors import GraphBreak
+
+LARGEST = 50_000  # elements of an array whose stand-in has the same sizes
+
+
+def numpy() -> Any:
+    """The module, which the program has loaded."""
+    return sys.modules["numpy"]
+
+
+def dtype_of(dtype: torch.dtype) -> Any:
+    """NumPy's dtype of the same name."""
+    return numpy().dtype(str(dtype).removeprefix("torch."))
+
+
+def size_now(size: int | torch.SymInt) -> int:
+    """A size in this call, which is not relied on. Breaks where values decide it."""
+    if isinstance(size, int):
+        return size
+    if size.node.hint is None:
+        raise GraphBreak("data-dependent-shape", "an array")
+    return int(size.node.hint)
+
+
+class StandIns:
+    """The stand-ins of one call. Where an array is large, all sizes become small ones; equal sizes
+    stay equal. `outline`: keeps the sizes, and all elements are one; for indexing."""
+
+    def __init__(self, fakes: Iterable[torch.Tensor], outline: bool = False) -> None:
+        self.made: list[tuple[Any, torch.Tensor]] = []
+        shapes = [tuple(map(size_now, fake.shape)) for fake in fakes]
+        self.outline = outline
+        self.small: dict[int, int] = {}
+        if not outline and any(torch.Size(shape).numel() > LARGEST for shape in shapes):
+            sizes = sorted({size for shape in shapes for size in shape if size > 1})
+            self.small = {size: number for number, size in enumerate(sizes, 2)}
+
+    def make(self, fake: torch.Tensor) -> Any:
+        """An array like a tensor. Numbers are 1, and 2 on the diagonal, so that a matrix has an
+        inverse; integers are 0, which is a valid index; bools are true."""
+        np = numpy()
+        sizes = [self.small.get(size, size) for size in map(size_now, fake.shape)]
+        dtype = dtype_of(fake.dtype)
+        if self.outline:
+            array = np.lib.stride_tricks.as_strided(
+                np.zeros(1, dtype), sizes, [0] * len(sizes), writeable=True
+            )
+        else:
+            array = np.zeros(sizes, dtype) if dtype.kind in "iu" else np.ones(sizes, dtype)
+            if dtype.kind not in "iub" and len(sizes) > 1:
+                array += np.eye(*sizes[-2:], dtype=dtype)
+            array = laid_out(array, fake)
+        self.made.append((array, fake))
+        return array
+
+
+def laid_out(array: Any, fake: torch.Tensor) -> Any:
+    """The array with strides in the order of a tensor's, and gaps where it has some."""
+    strides = [size_now(stride) for stride in fake.stride()]
+    if any(stride == 0 and size > 1 for stride, size in zip(strides, array.shape, strict=True)):
+        raise GraphBreak("unsupported-value", "an array whose elements share memory")
+    order = sorted(range(array.ndim), key=lambda dim: -strides[dim])
+    if fake.is_contiguous():
+        return array
+    np = numpy()
+    sizes = [array.shape[dim] for dim in order]
+    sizes[-1] *= 2 - is_dense(fake)
+    made = np.zeros(sizes, array.dtype)
+    if not is_dense(fake):
+        made = made[..., ::2]
+    made = made.transpose(np.argsort(order))
+    made[...] = array
+    return made
+
+
+def is_dense(fake: torch.Tensor) -> bool:
+    """Whether no gaps are between the elements of a tensor."""
+    strides, sizes = map(size_now, fake.stride()), map(size_now, fake.shape)
+    pairs = sorted(zip(strides, sizes, strict=True))
+    reach = 1
+    for stride, size in pairs:
+        if size > 1 and stride != reach:
+            return False
+        reach *= size
+    return True
+
+
+def run_on_stand_ins(function: Callable[[], Any]) -> Any:
+    """What NumPy returns. Raises GraphBreak where it raises, or warns of anything but values."""
+    np = numpy()
+    try:
+        with warnings.catch_warnings(record=True) as warned, np.errstate(all="ignore"):
+            warnings.simplefilter("always")
+            result = function()
+    except Exception as error:
+        raise GraphBreak("exception-leaves", f"{type(error).__name__} in NumPy") from error
+    if warned:
+        raise GraphBreak("output", f"a {warned[0].category.__name__} of NumPy")
+    return result
+
+
+def is_array(obj: Any) -> bool:
+    return type(obj) is numpy().ndarray
+
+
+def is_scalar(obj: Any) -> bool:
+    return isinstance(obj, numpy().generic)
+
+
+class ResultLayout(enum.Enum):
+    """Where a result is: a view of an operand, or in memory of its own, in the order of C or of
+    Fortran."""
+
+    VIEW = enum.auto()
+    C = enum.auto()
+    FORTRAN = enum.auto()
+
+
+def shares_memory(fake: torch.Tensor, stand_ins: StandIns) -> bool:
+    """Whether a fake result is a view of an operand, or the operand."""
+    memory = fake.untyped_storage()._cdata
+    return any(memory == other.untyped_storage()._cdata for _, other in stand_ins.made)
+
+
+def compare_results(expected: Any, fake: torch.Tensor, stand_ins: StandIns) -> ResultLayout:
+    """Where NumPy's result is. Raises GraphBreak unless a fake result can be made like it."""
+    np = numpy()
+    exact = not stand_ins.small and all(isinstance(size, int) for size in fake.shape)
+    if (
+        expected.dtype != dtype_of(fake.dtype)
+        or expected.dtype.char != dtype_of(fake.dtype).char
+        or expected.ndim != fake.dim()
+        or (exact and expected.shape != tuple(fake.shape))
+    ):
+        raise GraphBreak(
+            "unsupported-value",
+            f"{dtype_of(fake.dtype)}{tuple(fake.shape)}, "
+            f"which is {expected.dtype}{expected.shape} in NumPy",
+        )
+    if is_scalar(expected):
+        return ResultLayout.C
+    if not expected.flags.writeable:
+        raise GraphBreak("unsupported-value", "a read-only array")
+    if any(np.may_share_memory(expected, array) for array, _ in stand_ins.made):
+        if not shares_memory(fake, stand_ins):
+            raise GraphBreak("unsupported-value", "a view that NumPy has and torch has not")
+        return ResultLayout.VIEW
+    if expected.flags.c_contiguous:
+        return ResultLayout.C
+    if expected.flags.f_contiguous:
+        return ResultLayout.FORTRAN
+    raise GraphBreak("unsupported-value", "a result with gaps or another order of dimensions")

@@ -1,0 +1,87 @@
+"""NumPy's functions: of arrays they go into the graph, of literals they are folded."""
+
+from __future__ import annotations
+
+import functools
+import warnings
+from typing import Any
+
+from ....errors import GraphBreak
+from ..base import ObservedException, Value
+from ..constant import LITERAL_TYPES, fold
+from ..context import TraceContext
+from ..deferred_literal import is_dynamic
+from ..functions.builtin_function import BuiltinValue
+from ..models.torch_policy import refuse_disallowed
+from .array import arrays_in, call_numpy
+from .expected_result import is_scalar, numpy
+from .mapping import implementations
+
+# Functions that do nothing but give a result; numpy.ufuncs are as harmless.
+FUNCTIONS = """abs all amax amin any around ceil clip cumsum dot floor isclose isscalar max mean
+    median min ndim prod round size sqrt std
+    sum var""".split()
+
+
+@functools.cache
+def functions() -> frozenset[int]:
+    return frozenset(id(getattr(numpy(), name)) for name in FUNCTIONS if hasattr(numpy(), name))
+
+
+def is_function(obj: Any) -> bool:
+    return type(obj).__name__ in ("ufunc", "_ArrayFunctionDispatcher") or id(obj) in functions()
+
+
+def is_folded(obj: Any) -> bool:
+    """Whether a function is computed now where its arguments are literals."""
+    return type(obj).__name__ == "ufunc" or id(obj) in functions()
+
+
+class NumpyFunction(BuiltinValue):
+    """A function of numpy's."""
+
+    __slots__ = ()
+
+    def call(self, tx: TraceContext, args: list[Value], kwargs: dict[str, Value]) -> Value:
+        refuse_disallowed(self.real)
+        given = [tx.look(arg) for arg in args]
+        named = {name: tx.look(arg) for name, arg in kwargs.items()}
+        if arrays_in([*given, *named.values()]):
+            return call_function(tx, self.real, given, named)
+        if not is_folded(self.real):
+            raise GraphBreak("unknown-call", f"numpy.{self.real.__name__}")
+        if not tx.options.fullgraph and any(map(is_dynamic, args)):
+            # its result would be a numpy number that varies, which no symbol stands for
+            raise GraphBreak(
+                "unknown-call", f"numpy.{self.real.__name__} with a number that varies"
+            )
+
+        def quietly(*args: Any, **kwargs: Any) -> Any:
+            with warnings.catch_warnings(record=True) as warned:
+                warnings.simplefilter("always")
+                result = self.real(*args, **kwargs)
+            if warned or not (type(result) in LITERAL_TYPES or is_scalar(result)):
+                raise NotFolded
+            return result
+
+        try:
+            return fold(tx, quietly, args, kwargs)
+        except ObservedException as error:
+            if error.cls is not NotFolded:
+                raise
+            raise GraphBreak("unknown-call", f"numpy.{self.real.__name__}") from None
+
+
+class NotFolded(Exception):  # noqa: N818 - it steers
+    """Raised for a result that is no number, or a call that warned."""
+
+
+def call_function(
+    tx: TraceContext, function: Any, args: list[Value], kwargs: dict[str, Value]
+) -> Value:
+    """A call of a function of NumPy's for which its mapping has another."""
+    implementation = implementations().get(id(function))
+    name = function.__name__
+    if implementation is None:
+        raise GraphBreak("unknown-call", f"numpy.{name}")
+    return call_numpy(tx, name, function, args, kwargs, implementation)
