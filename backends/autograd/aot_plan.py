@@ -120,7 +120,7 @@ def tangents_of(about: Any) -> tuple[Tangent, ...]:
             for number, info in enumerate(about.output_info, first)
             if info.output_type.name in UNALIASED
             and issubclass(info.raw_type, torch.Tensor)
-            and info.requires_grad_for_backward
+            and getattr(info, "requires_grad_for_backward", info.requires_grad)  # torch 2.12 on
         ),
         *range(end, end + about.num_intermediate_bases),
     ]

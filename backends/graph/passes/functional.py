@@ -56,7 +56,7 @@ def functional(
                 return function(*args)
 
         # In inference mode torch does not take composite operators apart that write (relu6_).
-        with torch.inference_mode(False):
+        with torch.inference_mode(False), torch.no_grad():
             usual = [outside_inference(example) for example in inputs]
             return trace_operators(without_writes(run), usual, decompositions)
 
