@@ -91,8 +91,8 @@ def compile_with_aot_autograd(
             keep_inference_input_mutations=keep_writes,
             decompositions=dict(decompositions),
         )
-    if not forwards or len(backwards) != bool(results):
-        return made
+    if not forwards or len(backwards) != bool(results) or has_wrappers(gm):
+        return made  # which takes wrappers apart
     part, compiled = backwards[-1] if backwards else (None, None)
     plan = plan_of(about[-1], len(gm.graph.find_nodes(op="placeholder")), part, keep_writes)
     return made if plan is None else AotGraph(plan, forwards[-1], compiled)
