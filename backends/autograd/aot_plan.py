@@ -27,10 +27,13 @@ def plan_of(
     aot_autograd's metadata. keeps_writes: the graphs contain the writes into inputs."""
     try:
         simple = about is not None and is_simple(about, inputs, keeps_writes)
+        return make_plan(about, backward) if simple else None
     except AttributeError:  # another version of torch describes it otherwise
-        simple = False
-    if not simple:
         return None
+
+
+def make_plan(about: Any, backward: torch.fx.GraphModule | None) -> AotPlan:
+    """The plan of what an AotPlan can express."""
     written = [about.input_info[position] for position in about.mutated_inp_runtime_indices]
     writes = [
         InputWrite(position, about.input_info[position].is_leaf)
