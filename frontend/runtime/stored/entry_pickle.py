@@ -262,17 +262,20 @@ def view_step(name: str, arguments: tuple[Any, ...]) -> Any:
     return getattr(torch._C._functionalization, name)(arguments)
 
 
+RETURN_MODE: Any = torch._C._functionalization.InverseReturnMode  # type: ignore[attr-defined]
+
+
 def reduce_return_mode(mode: Any) -> Reduced:
     return return_mode, (mode.name,)
 
 
 def return_mode(name: str) -> Any:
-    return getattr(torch._C._functionalization.InverseReturnMode, name)  # type: ignore[attr-defined]
+    return getattr(RETURN_MODE, name)
 
 
 REDUCERS: dict[type, Callable[[Any], Any]] = {
     torch._C._functionalization.ViewMeta: reduce_view_step,
-    torch._C._functionalization.InverseReturnMode: reduce_return_mode,  # type: ignore[attr-defined]
+    RETURN_MODE: reduce_return_mode,
     types.CodeType: reduce_code,
     types.FunctionType: reduce_function,
     types.MethodType: reduce_method,
