@@ -45,8 +45,8 @@ class KeepOverwritten(CustomGraphPass):
     """Works round a bug of inductor, for an input that is written at the end of a graph with
     another input's old content. Inductor drops copies and clones of inputs, then reads the input
     after its own write: swapping two tensors would make both equal. An operator that it does not
-    drop, the minimum of a tensor and itself, preserves the old content. `then`: the program's own
-    pass."""
+    drop preserves the old content: a choice between a tensor and itself, which keeps the bits of a
+    NaN too. `then`: the program's own pass."""
 
     def __init__(self, then: Callable[[torch.fx.Graph], Any] | None = None) -> None:
         self.then = then
@@ -58,9 +58,11 @@ class KeepOverwritten(CustomGraphPass):
             target, value = node.args
             if self.may_be(value, written - {target}):
                 if value.meta["val"].is_complex():
-                    raise NotImplementedError("a minimum of complex numbers")
+                    raise NotImplementedError("a comparison of complex numbers")
                 with graph.inserting_before(writes[0]):
-                    kept = graph.call_function(aten.minimum.default, (value, value))
+                    choice = graph.call_function(aten.eq.Tensor, (value, value))
+                    kept = graph.call_function(aten.where.self, (choice, value, value))
+                choice.meta.update(value.meta, val=value.meta["val"] == value.meta["val"])
                 kept.meta.update(value.meta)
                 node.update_arg(1, kept)
         if self.then is not None:

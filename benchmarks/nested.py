@@ -14,6 +14,7 @@ import framejit
 import torch
 
 CASES = {f"{units} x 2^{log2}": (units, log2) for units in (2, 10) for log2 in (14, 16, 18, 20)}
+EXAMPLE = Path(__file__).parents[1] / "examples" / "nested_tensor.py"  # in a checkout
 FEATURES = 64
 SETTLING = 4.0  # seconds of calls before those that count, in which compiling is earned back
 LENGTHS = 20, 30, 40  # of the sequences, as parts of 2^n / FEATURES rows
@@ -40,10 +41,9 @@ def program(units: int, weight: torch.Tensor, bias: torch.Tensor) -> Callable[[A
 
 
 def example() -> Any:
-    """The module of the example, which a checkout has. Raises FileNotFoundError elsewhere."""
-    file = Path(__file__).parents[1] / "examples" / "nested_tensor.py"
-    spec = importlib.util.spec_from_file_location("nested_tensor", file)
-    assert spec is not None and spec.loader is not None, file
+    """The module of the example. Raises FileNotFoundError where there is no checkout."""
+    spec = importlib.util.spec_from_file_location("nested_tensor", EXAMPLE)
+    assert spec is not None and spec.loader is not None, EXAMPLE
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import signal
+from pathlib import Path
 
 import pytest
 import torch
@@ -23,6 +24,8 @@ from framejit.benchmarks.programs.run import row_of
 from framejit.benchmarks.programs.tables import summary, table
 
 from ..fork_server import ForkServer
+
+ROOT = Path(__file__).parents[2]
 
 
 @pytest.fixture(scope="module")
@@ -258,6 +261,7 @@ def test_kernels_one_by_one(monkeypatch):
 def test_nested_tensors(monkeypatch):
     monkeypatch.setattr(nested, "CASES", {"small": (2, 6)})
     monkeypatch.setattr(nested, "SETTLING", 0.0)
+    monkeypatch.setattr(nested, "EXAMPLE", ROOT / "examples" / "nested_tensor.py")
     for layout in ("jagged", "the example"):
         monkeypatch.delitem(nested.SYSTEMS, f"{layout}, torch.compile")
     found = nested.measure_case("small", "cpu", 0.0)
