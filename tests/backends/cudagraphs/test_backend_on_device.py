@@ -297,7 +297,7 @@ def steps(model, count, optimizer=True):
     return losses, [item.detach().clone() for item in (*model.parameters(), *model.buffers())]
 
 
-@pytest.mark.parametrize("backend", ["cudagraphs", "native+cudagraphs", "aot_eager+cudagraphs"])
+@pytest.mark.parametrize("backend", ["cudagraphs", "native+cudagraphs"])
 def test_training_is_eagers(backend):
     losses, parameters = steps(model_for_training(), 8)
     model = framejit.compile(model_for_training(), backend=backend)
