@@ -1,5 +1,5 @@
-"""Adds the biases of convolutions in nodes of their own, where torch needs a kernel for that anyway:
-a fused kernel adds them together with the operators that follow."""
+"""Adds the biases of convolutions in nodes of their own, where torch needs a kernel for that too: a
+fused kernel adds them together with the operators that follow."""
 
 from __future__ import annotations
 

@@ -13,7 +13,7 @@ from torch.nn import functional as F
 CASES = {
     "relu": (1, lambda m, x: F.relu(m.conv(x))),
     "returned": (1, lambda m, x: m.conv(x)),
-    "used twice": (2, lambda m, x: (m.conv(x) * 2, m.conv(x).sum(1))),
+    "used twice": (2, lambda m, x: (m.conv(x) * 2, m.conv(x + 1).sum(1))),
     "transposed": (1, lambda m, x: m.transposed(x).tanh()),
     "one dimension": (1, lambda m, x: m.line(x.flatten(2)).exp()),
     "without a bias": (0, lambda m, x: m.bare(x) + 1),
