@@ -16,10 +16,10 @@ import torch.fx
 from torch._decomp import _core_aten_decompositions_post_autograd
 from torch._subclasses.fake_tensor import DataDependentOutputException, FakeTensor, FakeTensorMode
 
-from ...collector import no_collections
+from ...clock import Clock
 from ...errors import warn_once
 from ...events import UNREPORTED, KernelRecord, Reporter
-from ...phases import Clock
+from ...garbage_collection import no_collections
 from ..autograd.divergent_operators import runs_as_captured
 from ..graph.copies import Copies
 from ..graph.gradient_history import wants_gradients

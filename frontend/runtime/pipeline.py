@@ -21,8 +21,8 @@ from typing import Any
 
 from ...backends.compile_graph import GraphRequest, compile_graph
 from ...backends.graph.eager_fallback import PASSED_ON
-from ...collector import no_collections, no_full_collections
 from ...errors import GraphBreak, SkipFrame
+from ...garbage_collection import no_collections, no_full_collections
 from ...guards.program import GuardProgram
 from ...options import Options
 from ...tier import Tier

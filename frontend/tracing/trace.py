@@ -9,13 +9,13 @@ from torch.utils.hooks import RemovableHandle
 
 from ...backends.graph.backward_hooks import HookEntry, HookExit
 from ...backends.graph.size_checks import check_node
+from ...clock import Clock
 from ...errors import GraphBreak
 from ...guards.guard import Kind
 from ...guards.guard_log import GuardLog
 from ...guards.source import Source, TorchStateSource
 from ...guards.torch_state import TorchState
 from ...options import Options
-from ...phases import Clock
 from ..values.base import Value
 from ..values.containers.sequence import ListValue
 from ..values.models import ensure_models

@@ -19,10 +19,10 @@ import torch
 import torch.fx
 
 from ....backends.graph.graph_constant import with_constants
-from ....generated import file_name, keep
+from ....factory_call import factory_call_of
+from ....generated_source import file_name, keep_source
 from ....guards import native
 from ....guards.source import Source
-from ....rebuild import recipe_of
 from ...pycode import call_completion
 from ...pycode.call_completion import CallCompletion
 from ...pycode.code_builder import dummy_closure
@@ -84,7 +84,7 @@ class EntryPickler(pickle.Pickler):
         if id(obj) in self.sources:
             return True
         if isinstance(obj, types.FunctionType):
-            return recipe_of(obj) is None and not is_made_here(obj) and not is_ours(obj)
+            return factory_call_of(obj) is None and not is_made_here(obj) and not is_ours(obj)
         if isinstance(obj, dict):
             return "__name__" in obj and "__builtins__" in obj
         if isinstance(obj, WORLD):
@@ -151,9 +151,9 @@ def join_code(data: bytes, consts: tuple[Any, ...]) -> types.CodeType:
 
 
 def reduce_function(function: types.FunctionType) -> Any:
-    recipe = recipe_of(function)
-    if recipe is not None:
-        return recipe.factory, recipe.arguments
+    call = factory_call_of(function)
+    if call is not None:
+        return call.factory, call.arguments
     if is_made_here(function):
         return join_function, (function.__code__, function.__globals__)
     if is_ours(function):
@@ -195,7 +195,7 @@ def join_forward(
     namespace = dict(names)
     exec(compile(text, name, "exec"), namespace)
     forward = namespace["forward"]
-    keep(name, text, forward)
+    keep_source(name, text, forward)
     return types.MethodType(forward, types.SimpleNamespace(**constants))
 
 

@@ -8,8 +8,8 @@ import pickle
 from dataclasses import dataclass
 from typing import Any
 
-from ....collector import no_collections
 from ....events import Chosen, Sink, Stored
+from ....garbage_collection import no_collections
 from ....guards.guard import Guard, Kind, ShapeExpr, TensorSpec
 from ....guards.program import GuardProgram
 from ....guards.source import Source, TypeOf

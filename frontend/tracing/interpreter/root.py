@@ -8,10 +8,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from ....clock import Clock
 from ....errors import GraphBreak, SkipFrame
 from ....guards.source import ClosureSource, SequenceItem, SlotSource, Source
 from ....options import Options
-from ....phases import Clock
 from ...pycode.flow import keeps_its_frame
 from ...pycode.instr import DecodedCode, Op
 from ...pycode.resume import ResumePoint, SuspendedFrame
