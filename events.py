@@ -152,19 +152,19 @@ class Full:
     function: str
     where: str
     limit: int
-    knob: str = "recompile_limit"  # of the options: which limit it is
+    option: str = "recompile_limit"  # of the options: which limit it is
     iterations_left: int = 0  # that a loop had left, if these are too many for an entry each
 
     @property
     def sentence(self) -> str:
-        each = ", one for each iteration of a loop" if self.knob == "unroll_iterations" else ""
+        each = ", one for each iteration of a loop" if self.option == "unroll_iterations" else ""
         long = (
             f"; {self.iterations_left} more iterations of a loop, more than "
             "config.unroll_iterations, would need one each"
             if self.iterations_left
             else ""
         )
-        return f"{self.limit} entries (config.{self.knob}{long}){each}"
+        return f"{self.limit} entries (config.{self.option}{long}){each}"
 
 
 @dataclass(frozen=True)

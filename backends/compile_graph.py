@@ -21,10 +21,12 @@ from ..options import Options
 from .graph.eager_fallback import fall_back_to_eager
 from .graph.example_inputs import private_examples
 from .graph.hidden_writes import writes_detached
+from .graph.mode_switches import switches_modes
 from .graph.node_targets import name_of as name_of_node
 from .graph.overlapping_writes import reason as overlap_reason
 from .graph.passes.full_masks import drop_full_masks
-from .graph.runtime_errors import draws_random_numbers, raises_after_writing, switches_modes
+from .graph.random_draws import draws_random_numbers
+from .graph.runtime_errors import raises_after_writing
 from .graph.separate_inputs import Inseparable, separate
 from .graph.supported import reason_to_refuse
 from .graph.uncompiled_nodes import compile_around

@@ -20,7 +20,7 @@ from ..guards.reference import check, explain
 from ..guards.source import FrameView, Source
 from ..options import Options
 from . import api
-from .control import title_of
+from .framejit_attribute import title_of
 from .pycode.decode import decode
 from .runtime._hook import Site
 from .runtime.cache import Cache

@@ -1,6 +1,6 @@
 """`aot_eager`: forward and backward as functional ATen graphs, run by torch's own kernels.
 
-Also calls aot_autograd, for graphs that cannot be assembled operator by operator (joint.py).
+Also calls aot_autograd, for graphs that cannot be assembled operator by operator (joint_graph.py).
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from torch._guards import TracingContext
 from torch.utils.checkpoint import CheckpointPolicy
 
 from ..graph.gradient_history import gains_history
-from ..graph.tracing_turn import tracing_turn
+from ..graph.tracing_lock import tracing_lock
 from ..graph.wrappers import has_wrappers
 from ..registry import Backend, register_backend
 from .aot_graph import AotGraph
@@ -77,7 +77,7 @@ def compile_with_aot_autograd(
         return compiled if getattr(compiled, "_boxed_call", False) else make_boxed_func(compiled)
 
     with (
-        tracing_turn,
+        tracing_lock,
         numbers_kept,
         functorch_config.patch(force_non_lazy_backward_lowering=True),
         without_trace_log() if has_wrappers(gm) else nullcontext(),

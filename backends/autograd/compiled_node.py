@@ -27,7 +27,7 @@ from ..graph.gradient_history import (
 )
 from ..graph.memory import memory_at
 from ..graph.mutations import is_norm, may_write
-from ..graph.runtime_errors import draws_random_numbers
+from ..graph.random_draws import draws_random_numbers
 from .gradient_layouts import GradientLayouts
 
 NODE = "CompiledFunctionBackward"

@@ -9,9 +9,9 @@ import torch.fx
 from ..graph.extracted_calls import Checkpointed
 from ..graph.fake_values import fake_of
 from ..graph.gradient_history import needs_gradient
+from ..graph.mode_switches import ENTER_INFERENCE_MODE
 from ..graph.mutations import is_norm, may_write, written_by
 from ..graph.node_targets import RECURRENT_OPERATORS, name_of
-from ..graph.runtime_errors import ENTER_INFERENCE_MODE
 
 
 def is_its_own(node: torch.fx.Node) -> bool:

@@ -8,7 +8,7 @@ from typing import Any
 
 from ...factory_call import record_factory
 from ...generated_source import file_name, keep_source
-from ..graph.value_sizes import CheckedGraph
+from ..graph.data_dependent_sizes import CheckedGraph
 from .split_graph import Subgraph
 
 

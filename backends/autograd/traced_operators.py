@@ -31,7 +31,7 @@ from ..graph.passes.by_operator import (
     window,
 )
 from ..graph.passes.functional import without_writes
-from ..graph.tracing_turn import trace_operators
+from ..graph.tracing_lock import trace_operators
 
 Inputs = Sequence[torch.Tensor]
 # for each gradient: the number of its result, and its layout

@@ -16,8 +16,8 @@ import torch
 import torch.fx
 
 from ...factory_call import record_factory
+from .mode_switches import GRAD_MODE
 from .node_targets import name_of
-from .runtime_errors import GRAD_MODE
 
 
 def is_switch(node: torch.fx.Node) -> bool:

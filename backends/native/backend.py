@@ -22,6 +22,12 @@ from ...events import UNREPORTED, KernelRecord, Reporter
 from ...garbage_collection import no_collections
 from ..autograd.divergent_operators import runs_as_captured
 from ..graph.copies import Copies
+from ..graph.data_dependent_sizes import (
+    Uncheckable,
+    gives_data_dependent_size,
+    has_data_dependent_sizes,
+    with_checked_sizes,
+)
 from ..graph.gradient_history import wants_gradients
 from ..graph.passes.attention import join_attention
 from ..graph.passes.batch_norms import fold_batch_norms
@@ -30,12 +36,6 @@ from ..graph.passes.constants import take_out_constants
 from ..graph.passes.epilogues import join_epilogues
 from ..graph.passes.functional import fakes, functional, needs_wrappers
 from ..graph.uncompiled_nodes import compile_between
-from ..graph.value_sizes import (
-    Uncheckable,
-    gives_value_sizes,
-    has_value_sizes,
-    with_checked_sizes,
-)
 from ..graph.wrappers import has_wrappers
 from ..registry import register_backend
 from .bounds import require
@@ -169,11 +169,11 @@ def native(
             "of a Fourier transform has"
         )
         return gm.forward
-    if has_value_sizes(gm):
+    if has_data_dependent_sizes(gm):
         return compile_between(
             gm,
             example_inputs,
-            gives_value_sizes,
+            gives_data_dependent_size,
             partial(
                 native,
                 mode=mode,

@@ -16,7 +16,7 @@ from pygments.lexers import get_lexer_by_name
 from ...clock import PHASES
 from . import graph_svg, text_report
 from .report_data import ReportData, TimelineSpan
-from .source import SourcePart, relative_place, source_line
+from .source_text import SourcePart, relative_place, source_line
 
 LIGHT, DARK = "default", "github-dark"  # pygments' styles
 LEXERS = {"triton": "python"}

@@ -23,7 +23,7 @@ from ...events import (
     Stored,
     WrongGraph,
 )
-from .source import SourcePart, is_users
+from .source_text import SourcePart, is_users
 
 
 @dataclass(frozen=True)

@@ -9,8 +9,8 @@ from types import CodeType
 from typing import Any, NamedTuple
 
 from .dialect import Dialect, current
-from .flow import FRAME_READERS, Liveness
 from .instr import DecodedCode, Handler, Instr, Op
+from .liveness import FRAME_READERS, Liveness
 
 MEMO_SIZE = 4096
 _memo: dict[

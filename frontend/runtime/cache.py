@@ -31,8 +31,9 @@ from ...options import Options
 from ...tier import Tier
 from ..pycode.resume import make_resume_function
 from ..values.disabled import is_disabled
-from . import torch_compile, traced_handle  # noqa: F401 - they register
+from . import dynamo_switch, traced_handle  # noqa: F401 - they register
 from ._hook import UNBOUND, Entry, Handle, Site, disable_call
+from .active_modes import OperationWatcher, operation_watcher
 from .call_comparison import CallComparison
 from .compile_failures import raise_or_report
 from .compile_lock import CompileLock
@@ -43,12 +44,11 @@ from .idle_frame import NO_WORK
 from .observer import Observer
 from .pipeline import Compilation
 from .probe import Probe, guard_costs
-from .recompile_decision import RecompileDecision
+from .recompile_limits import RecompileDecision
 from .recompile_policy import RecompilePolicy
 from .savings import Savings
 from .sites import HandleSites, valid_entry
 from .stored.store import EntryStore, may_store
-from .surroundings import OperationWatcher, operation_watcher
 from .unserved_call import UnservedCall
 from .weak_method import weak_method
 

@@ -11,12 +11,12 @@ import torch
 import torch.fx
 from torch._C._functorch import is_functorch_wrapped_tensor
 
-from ...backends.graph.generators import NO_GENERATOR, DrawFrom
 from ...backends.graph.gradient_history import note_history
 from ...backends.graph.memory import memory_of, plain_memory_at
 from ...backends.graph.mutations import is_written, may_write, written_nodes
 from ...backends.graph.node_targets import RECURRENT_OPERATORS
-from ...backends.graph.runtime_errors import may_draw
+from ...backends.graph.random_draws import may_draw
+from ...backends.graph.random_generators import NO_GENERATOR, DrawFrom
 from ...backends.graph.size_checks import Reading, SizeOf, itself
 from ...backends.graph.wrappers import inner_tensors
 from ...errors import GraphBreak

@@ -34,8 +34,8 @@ from .._hook import ContinuationMaker, Quiet, Site
 from ..sites import HandleSites
 from .content import LITERALS, root_of
 from .live_code import with_live_code
+from .object_descriptions import Description, Module, ModuleDict, NotStorable, describe
 from .operators import is_users_operator
-from .world import Description, Module, ModuleDict, NotStorable, describe
 
 OURS = "framejit"
 SENTINELS = {"unbound": native.UNBOUND, "unbound slot": _hook.UNBOUND}
@@ -73,11 +73,11 @@ class EntryPickler(pickle.Pickler):
         name = self.own.get(id(obj))
         if name is not None:
             return name
-        if self._is_of_the_world(obj):
+        if self._belongs_to_program(obj):
             return self._number(obj)
         return None
 
-    def _is_of_the_world(self, obj: Any) -> bool:
+    def _belongs_to_program(self, obj: Any) -> bool:
         """Whether it is an object that the program has, of which a copy would be another one."""
         if isinstance(obj, LITERALS):
             return False

@@ -22,7 +22,7 @@ from .content import LITERALS, name_of_class
 from .entry_pickle import EntryPickler, EntryUnpickler
 from .files import EntryFolder, StoredEntry
 from .key import BACKENDS, key_of
-from .world import NotFound, NotStorable
+from .object_descriptions import NotFound, NotStorable
 
 # what goes wrong when an entry is taken apart or put together: it is not stored, or not used
 FAILURES = (

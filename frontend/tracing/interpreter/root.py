@@ -12,8 +12,8 @@ from ....clock import Clock
 from ....errors import GraphBreak, SkipFrame
 from ....guards.source import ClosureSource, SequenceItem, SlotSource, Source
 from ....options import Options
-from ...pycode.flow import keeps_its_frame
 from ...pycode.instr import DecodedCode, Op
+from ...pycode.liveness import keeps_its_frame
 from ...pycode.resume import ResumePoint, SuspendedFrame
 from ...values.base import NULL, LazyValue, ObservedException, Value
 from ...values.functions.cell import CellValue, existing_cell

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import torch
 
-from ....backends.graph.runtime_errors import may_draw
+from ....backends.graph.random_draws import may_draw
 from ....errors import GraphBreak
 from ....guards.source import EnteredRandomState
 from ..base import Value

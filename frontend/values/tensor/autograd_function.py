@@ -15,7 +15,7 @@ from torch._functorch.pyfunctorch import VmapInterpreter
 from torch.autograd.function import Function, FunctionCtx, _SingleLevelFunction, once_differentiable
 
 from ....backends.graph.extracted_calls import CustomFunction, TransformedFunction, extract_subgraph
-from ....backends.graph.runtime_errors import draws_random_numbers
+from ....backends.graph.random_draws import draws_random_numbers
 from ....errors import GraphBreak
 from ..base import CannotReconstruct, ObservedException, Value
 from ..constant import Constant
