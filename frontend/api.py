@@ -28,8 +28,8 @@ from .explain.report import Report
 from .framejit_attribute import ModuleControl, answer_for, call_of, title_of
 from .runtime import _hook
 from .runtime.cache import Cache, live_caches
+from .runtime.compiled_module import class_attribute, compile_module, unreached_call
 from .runtime.entry_listing import Listing, listings
-from .runtime.module import class_attribute, compile_module, unreached_call
 from .runtime.probe import Probe
 from .runtime.shared_handles import shared_handles
 from .runtime.stance import debug, set_stance
