@@ -1,5 +1,5 @@
-"""Generated text where tracebacks and debuggers look for source: in linecache, as long as what was
-made of it lives."""
+"""Keeps generated source in linecache, where tracebacks and debuggers look for it, as long as the
+code made of it lives."""
 
 from __future__ import annotations
 

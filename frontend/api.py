@@ -1,4 +1,4 @@
-"""What users call: compile, disable, graph_break and their kin."""
+"""The public functions: compile, explain, disable, opaque and others."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""framejit.install: torch.compile and Module.compile mean framejit's, in programs that nobody can
-edit."""
+"""framejit.install: replaces torch.compile and Module.compile by framejit's, for programs that
+cannot be edited."""
 
 from __future__ import annotations
 

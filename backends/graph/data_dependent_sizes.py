@@ -154,7 +154,7 @@ def found_in(node: torch.fx.Node) -> Iterator[tuple[Any, str]]:
 
 
 def assumed_facts(placeholders: Sequence[torch.fx.Node]) -> list[Any]:
-    """What torch took for granted of numbers that depend on values, each fact once."""
+    """What torch assumed of data-dependent numbers, each fact once."""
     modes = {
         fake.fake_mode
         for node in placeholders

@@ -26,7 +26,7 @@ def draws_random_numbers(nodes: Iterable[torch.fx.Node]) -> bool:
 
 def draws_unread(graph: torch.fx.Graph) -> bool:
     """Whether a graph draws random numbers on which nothing that it returns or leaves in its inputs
-    depends; tracers drop such draws, and those behind them would draw other numbers."""
+    depends; tracers drop such draws, and later ones would draw other numbers."""
     return draws_random_numbers(graph.nodes) and any(map(_draws, unread_nodes(graph)))
 
 

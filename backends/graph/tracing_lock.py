@@ -1,5 +1,5 @@
-"""One thread at a time traces with torch: torch.fx keeps its patches of Python, and what is being
-traced, in global variables."""
+"""The lock under which torch traces. Only one thread may do so at a time, as torch.fx keeps its
+patches of Python, and what is being traced, in global variables."""
 
 from __future__ import annotations
 

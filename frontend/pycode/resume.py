@@ -58,7 +58,7 @@ class ResumePoint:
 
 @dataclass(frozen=True, eq=False)
 class SuspendedFrame:
-    """A frame that goes on after a break: its code and globals, where, what lies between its caller
+    """A frame that continues after a break: its code and globals, where, what is between its caller
     and it, and what the caller's instruction makes of its return."""
 
     decoded: DecodedCode

@@ -1,4 +1,5 @@
-"""What compiled code calls at a break: the site of the rest, or Python's run of it."""
+"""Makes the continuations of a break: for each frame, the site of the code after it, or a function
+that runs that code in eager."""
 
 from __future__ import annotations
 

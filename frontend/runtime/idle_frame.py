@@ -1,4 +1,4 @@
-"""A frame without tensor work, which is captured ever more rarely."""
+"""A frame without tensor work. It is captured again, at growing intervals."""
 
 from __future__ import annotations
 

@@ -92,7 +92,7 @@ class Trace:
         self.graph.release_objects()
 
     def expect_size_facts(self) -> Restart | None:
-        """Expects what the capture took for granted of numbers known at run time: where that is
+        """Expects what the capture assumed of numbers known only at run time: where that is
         wrong, the frame starts over in eager. Returns a break where it could not."""
         facts = self.symbols.shapes.facts_at_run_time() if self.symbols.exist else None
         if facts is None:

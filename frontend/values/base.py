@@ -291,7 +291,7 @@ NULL = Null()
 
 
 class LazyValue(Value):
-    """An object that was not looked at yet, so that no guard stands for it. One without a source is
+    """An object that was not realised yet: no guard relies on it. One without a source is
     held by an object to which no path leads."""
 
     __slots__ = ("object",)

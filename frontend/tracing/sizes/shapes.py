@@ -161,7 +161,7 @@ class Shapes:
         self.ragged: set[sympy.Symbol] = set()  # sizes of jagged tensors, which are no numbers
         self.ranges: list[tuple[sympy.Symbol, Mark]] = []
         self.marks: dict[sympy.Symbol, Mark] = {}
-        # sizes that must not be zero, which torch takes for granted without a guard
+        # sizes that must not be zero, which torch assumes without a guard
         self.positive: dict[sympy.Symbol, str] = {}
 
     # what varies
@@ -417,7 +417,7 @@ class Shapes:
         return symbols
 
     def facts_at_run_time(self) -> FactsAtRunTime | None:
-        """What torch took for granted of numbers that only the values of tensors tell."""
+        """What torch assumed of data-dependent numbers."""
         asserted = dict.fromkeys(
             fact.expr for facts in self.env.deferred_runtime_asserts.values() for fact in facts
         )

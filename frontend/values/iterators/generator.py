@@ -177,7 +177,7 @@ class GeneratorValue(Iterator):
             emit.call(function, [state])
 
     def _resume_index(self) -> int:
-        """The instruction at which it goes on. A generator that was not started begins behind
+        """The instruction at which it goes on. A generator that was not started begins after
         RETURN_GENERATOR and its POP_TOP."""
         return self.frame.pc if self.started else self.frame.decoded.start + 2
 

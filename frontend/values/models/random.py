@@ -1,4 +1,4 @@
-"""torch's CPU generator. Its state is read before the graph draws from it and stored behind the
+"""torch's CPU generator. Its state is read before the graph draws from it and stored after the
 graph; between the two it breaks."""
 
 from __future__ import annotations

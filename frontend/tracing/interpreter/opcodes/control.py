@@ -102,7 +102,7 @@ def jump_if_none(frame: Interpreter, instr: Instr) -> None:
 
 
 def is_none(frame: Interpreter, value: Value) -> bool:
-    """Whether a value is None. Of a number or text that is not looked at
+    """Whether a value is None. Of a number or text that is not realised
     yet only the type is guarded."""
     if (
         type(value) is LazyValue
