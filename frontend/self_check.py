@@ -35,7 +35,7 @@ from ..torch_compat import (
     switch_off,
 )
 from .support import installed_versions, is_tested_here
-from .tracing.fake_tensors.cuda_guard import settle
+from .tracing.fake_tensors.cuda_guard import ensure_cuda_guard
 from .values.models import ensure_models
 
 FOLDER = "self_check"
@@ -183,7 +183,7 @@ class CheckResultFile:
 def run_checks(compile_function: Compile, record: CheckResultFile) -> dict[str, str]:
     """Runs all checks in a separate thread, where none of the program's modes are on. Returns the
     failed features with reasons."""
-    settle()  # a check creates a fake tensor mode in a thread that ends
+    ensure_cuda_guard()  # a check creates a fake tensor mode in a thread that ends
     failed = record.read_crashed_run()
     for feature, why in failed.items():
         switch_off(feature, why)

@@ -20,7 +20,7 @@ from ...clock import Clock
 from ...errors import warn_once
 from ...events import UNREPORTED, KernelRecord, Reporter
 from ...garbage_collection import no_collections
-from ..autograd.divergent_operators import runs_as_captured
+from ..autograd.divergent_operators import diverges
 from ..graph.copies import Copies
 from ..graph.data_dependent_sizes import (
     Uncheckable,
@@ -202,7 +202,7 @@ def compile_or_run_captured(
 
 def is_left_to_torch(gm: torch.fx.GraphModule, report: Reporter) -> bool:
     """Whether a graph has an operator that only torch runs as eager does, or no tensors."""
-    if any(map(runs_as_captured, gm.graph.nodes)):
+    if any(map(diverges, gm.graph.nodes)):
         return True
     if not has_wrappers(gm) and not any(isinstance(fake, FakeTensor) for fake in fakes(gm)):
         return True

@@ -125,7 +125,7 @@ class Cache:
         if site is not self.root and not unit.idle.may_capture():
             if not unit.frames:
                 return None
-            if unit.idle.tells_now():
+            if unit.idle.reports_now():
                 self.send(Skipped(unit.name, unit.where, NO_WORK))
             return Entry(once=True)
         watcher = operation_watcher()
@@ -141,7 +141,7 @@ class Cache:
                 once=True
             )  # in eager with the hook off: what this call calls is part of what is being compiled
         try:
-            with nullcontext() if self.probe is None else self.probe.standing_still():
+            with nullcontext() if self.probe is None else self.probe.pause_clock():
                 return self._serve(UnservedCall(site, function, slots), self.probe)
         except RecursionError:
             raise
@@ -320,7 +320,7 @@ class Cache:
         """How many graphs a backend has compiled, so that a backward pass may be compiled too."""
         return self.savings.compiled_graphs
 
-    def say_eager(self, compiled_s: float, eager_s: float, calls: int) -> None:
+    def report_eager_is_faster(self, compiled_s: float, eager_s: float, calls: int) -> None:
         unit: CompileUnit = self.root.data
         text = (
             f"a call takes {compiled_s * 1e3:.3g} ms compiled and {eager_s * 1e3:.3g} ms in eager"

@@ -134,7 +134,7 @@ class RecompilePolicy:
 
     def warn_of_compiling(self, function: str, balance: Callable[[], Balance]) -> None:
         """Warns once of a handle that keeps compiling."""
-        if self.account.tells_now():
+        if self.account.warns_now():
             warn_user(compiling_text(function, balance(), self.misses), stacklevel=2)
 
 

@@ -36,7 +36,7 @@ from ..values.tensor.opaque_tensor import OpaqueTensor
 from ..values.tensor.symbolic_number import SymbolicNumber
 from ..values.tensor.tensor import TensorValue
 from ..values.tensor.tensor_subclass import (
-    InstanceMet,
+    SubclassInstanceFound,
     TensorObject,
     call_unwrapped,
     dispatch_operation,
@@ -177,7 +177,7 @@ class GraphBuilder:
         try:
             pairs = [self.argument(arg) for arg in args]
             named = {name: self.argument(arg) for name, arg in kwargs.items()}
-        except InstanceMet:
+        except SubclassInstanceFound:
             return self._call_with_instances(kind, target, args, kwargs)
         fakes = [pair[1] for pair in pairs]
         fake_kwargs = {name: pair[1] for name, pair in named.items()}
@@ -476,7 +476,7 @@ class GraphBuilder:
         if isinstance(value, OpaqueTensor):
             raise value.unsupported_use("as an argument")
         if isinstance(value, TensorObject):
-            raise InstanceMet
+            raise SubclassInstanceFound
         if value.python_type() is torch.Generator:
             return self._generator_input(value), NO_GENERATOR
         if isinstance(value, DictValue):

@@ -23,7 +23,7 @@ from ..values.modes.mode_manager import TorchModes
 from ..values.random_state import RandomState
 from ..values.tensor.backward_hook import break_here
 from .effect_log import EffectLog
-from .fake_tensors.cuda_guard import settle
+from .fake_tensors.cuda_guard import ensure_cuda_guard
 from .fake_tensors.fake_execution import CaptureFakeMode, load_torch
 from .graph_builder import GraphBuilder
 from .interpreter.calls import Calls
@@ -53,7 +53,7 @@ class Trace:
     ) -> None:
         with clock.phase("imports"):
             ensure_models()
-            settle()
+            ensure_cuda_guard()
             load_torch()
             fake_mode = CaptureFakeMode()
         self.options = options

@@ -84,11 +84,15 @@ class EntryPickler(pickle.Pickler):
         if id(obj) in self.sources:
             return True
         if isinstance(obj, types.FunctionType):
-            return factory_call_of(obj) is None and not is_made_here(obj) and not is_ours(obj)
+            return (
+                factory_call_of(obj) is None
+                and not is_generated(obj)
+                and not belongs_to_framejit(obj)
+            )
         if isinstance(obj, dict):
             return "__name__" in obj and "__builtins__" in obj
         if isinstance(obj, WORLD):
-            return not is_ours(obj)
+            return not belongs_to_framejit(obj)
         if is_users_operator(obj):
             return True
         return not (isinstance(obj, COPIED) or root_of(type(obj).__module__) == OURS)
@@ -129,11 +133,11 @@ class EntryUnpickler(pickle.Unpickler):
         return super().find_class(module, name)
 
 
-def is_ours(obj: Any) -> bool:
+def belongs_to_framejit(obj: Any) -> bool:
     return root_of(getattr(obj, "__module__", None)) == OURS and "<" not in obj.__qualname__
 
 
-def is_made_here(function: types.FunctionType) -> bool:
+def is_generated(function: types.FunctionType) -> bool:
     """Whether code generation has made the function."""
     return hasattr(function, "_framejit_skip")
 
@@ -154,9 +158,9 @@ def reduce_function(function: types.FunctionType) -> Any:
     call = factory_call_of(function)
     if call is not None:
         return call.factory, call.arguments
-    if is_made_here(function):
+    if is_generated(function):
         return join_function, (function.__code__, function.__globals__)
-    if is_ours(function):
+    if belongs_to_framejit(function):
         return NotImplemented
     raise NotStorable(f"function {function.__qualname__}")
 

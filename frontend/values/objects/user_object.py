@@ -14,7 +14,7 @@ from typing import Any
 from ....errors import GraphBreak
 from ....guards.guard import Kind
 from ....guards.source import AttrSource, DictItem, InstanceDict, Source, TypeOf, attribute_path
-from ..base import ObservedException, PendingCall, Value, check_result_type, take, unless_stopped
+from ..base import ObservedException, PendingCall, Value, check_result_type, none_if_stopped, take
 from ..constant import Constant
 from ..containers.builtin_container import BoundBuiltin, BuiltinContainer
 from ..containers.mapping import DictValue, builtin_base, default_factory_of
@@ -455,7 +455,7 @@ class UserObject(Mutable):
         return ItemIterator(self)
 
     def next(self, tx: TraceContext) -> Value | None:
-        return unless_stopped(lambda: self.advance(tx))
+        return none_if_stopped(lambda: self.advance(tx))
 
     def advance(self, tx: TraceContext) -> Value:
         return self._call_special(tx, "__next__", [], "is not an iterator")
