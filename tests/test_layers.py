@@ -184,7 +184,7 @@ STATE = {
     "events.py": {"_numbers": "counter"},
     "frontend/eager_only.py": {"_registered": "registry"},
     "frontend/replace_torch_compile.py": {
-        "_installed": "the calls of install() that hold",
+        "_installed": "the calls of install() that are in effect",
         "_originals": "what install() has replaced",
     },
     "frontend/pycode/decode.py": {"_memo": "cache"},
