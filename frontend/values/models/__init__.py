@@ -13,7 +13,8 @@ FILES = (
     "dataclasses", "distributions", "foreach", "frame_calls", "framejit", "functools",
     "functorch", "higher_order", "inspect", "itertools", "logging", "masked", "math", "operator",
     "numpy", "optimizers", "overrides", "profiler", "random", "scalar_tensor_arguments", "sys",
-    "tensor_data", "tensor_numbers", "text", "torch", "typing", "warnings",
+    "tensor_data",
+    "tensor_numbers", "text", "torch", "typing", "warnings",
 )  # fmt: skip
 # Of Python's language and library: framejit is wrong without them, whatever torch has.
 NEEDED = frozenset({
