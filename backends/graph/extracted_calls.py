@@ -75,7 +75,7 @@ class _Apply(torch.autograd.Function):
         results = function.forward(*inputs)
         outputs = results[: function.outputs]
         everything = (*inputs, *results)
-        saved = () if function.backward is None else function.backward.saved
+        saved = () if function.backward_pass is None else function.backward_pass.saved
         kept = [everything[position] for position in saved]
         ctx.function = function
         ctx.count = len(inputs)
@@ -89,7 +89,7 @@ class _Apply(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, *grads: Any) -> Any:
-        backward = ctx.function.backward
+        backward = ctx.function.backward_pass
         laid_out = [
             like_traced(grad, strides)
             for grad, strides in zip(grads, backward.strides, strict=True)
@@ -129,7 +129,7 @@ class CustomFunction:
     """A torch.autograd.Function whose forward and backward run captured graphs.
 
     forward: takes all inputs, tensors and numbers that vary; returns `outputs` results, then the
-    intermediates that backward needs. backward: None if no gradient is wanted.
+    intermediates that backward needs. backward_pass: None if no gradient is wanted.
     """
 
     def __init__(
@@ -138,17 +138,18 @@ class CustomFunction:
         forward: Callable[..., Any],
         outputs: int,
         marks: ContextMarks,
-        backward: CustomBackward | None,
+        backward_pass: CustomBackward | None,
     ) -> None:
         self.__name__ = f"{name}_{next(_numbers)}"
-        once = backward is not None and backward.once
+        once = backward_pass is not None and backward_pass.once
         passes = {"backward": staticmethod(once_differentiable(_Apply.backward))} if once else {}
         # its autograd nodes have the names of the program's function
         self.kind: Any = type(name, (_Apply,), passes)
         self.forward = forward
         self.outputs = outputs
         self.marks = marks
-        self.backward = backward
+        self.backward_pass = backward_pass
+        self.backward = None if backward_pass is None else backward_pass.run
 
     def __call__(self, *inputs: Any) -> Any:
         if torch.is_grad_enabled():
