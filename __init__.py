@@ -30,7 +30,7 @@ if usable():
         stats,
     )
     from .frontend.export import export
-    from .frontend.install import install, uninstall
+    from .frontend.replace_torch_compile import install, uninstall
     from .frontend.values.tensor.dynamic_marks import mark_dynamic, mark_static, maybe_mark_dynamic
 else:  # the same names, which do less
     from .frontend.eager_only import (  # type: ignore[assignment]

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from itertools import count
 from typing import Any
 
-from .phases import Clock, Lap, Span
+from .clock import Clock, Lap, Span
 from .tier import Tier
 
 # line, last line, column, last column, as code objects count them
@@ -79,7 +79,7 @@ class Captured:
     ops: int
     graph: Any  # torch.fx.Graph, None when the capture has no tensor work
     guards: tuple[Any, ...]
-    # by phase, of framejit.phases.NAMES, up to here
+    # by phase, of framejit.clock.PHASES, up to here
     seconds: dict[str, float] = field(default_factory=dict)
     number: int = 0
     lines: tuple[str, ...] = ()  # file:line of its operations and of the calls that led to them
@@ -94,7 +94,7 @@ class TimeSpent:
 
     function: str
     where: str
-    # by phase, of framejit.phases.NAMES; no phase counts what another one does
+    # by phase, of framejit.clock.PHASES; no phase counts what another one does
     seconds: dict[str, float]
     spans: tuple[Span, ...] = ()
     number: int = 0
@@ -152,19 +152,19 @@ class Full:
     function: str
     where: str
     limit: int
-    knob: str = "recompile_limit"  # of the options: which limit it is
+    option: str = "recompile_limit"  # of the options: which limit it is
     iterations_left: int = 0  # that a loop had left, if these are too many for an entry each
 
     @property
     def sentence(self) -> str:
-        each = ", one for each iteration of a loop" if self.knob == "unroll_iterations" else ""
+        each = ", one for each iteration of a loop" if self.option == "unroll_iterations" else ""
         long = (
             f"; {self.iterations_left} more iterations of a loop, more than "
             "config.unroll_iterations, would need one each"
             if self.iterations_left
             else ""
         )
-        return f"{self.limit} entries (config.{self.knob}{long}){each}"
+        return f"{self.limit} entries (config.{self.option}{long}){each}"
 
 
 @dataclass(frozen=True)
@@ -368,7 +368,7 @@ class Reporter:
         self.send(Note(self.function, self.where, text, self.number))
 
     def phase(self, name: str) -> Lap:
-        """A context manager around one of framejit.phases.NAMES."""
+        """A context manager around one of framejit.clock.PHASES."""
         return self.clock.phase(name)
 
     def send_backend_called(self, backend: str, inputs: tuple[Input, ...]) -> None:

@@ -173,7 +173,7 @@ class Options:
         return self.suppress_errors
 
 
-RENAMED = {"unroll_turns": "unroll_iterations"}  # knobs of earlier versions
+RENAMED = {"unroll_turns": "unroll_iterations"}  # options of earlier versions
 
 
 @dataclass
@@ -224,7 +224,7 @@ class Config:
 
     def __setattr__(self, name: str, value: Any) -> None:
         if name not in self.__dataclass_fields__:
-            raise unknown_knob(name)
+            raise unknown_option(name)
         object.__setattr__(self, name, CHECKS[name](value) if name in CHECKS else value)
 
     def defaults(self) -> dict[str, Any]:
@@ -233,21 +233,21 @@ class Config:
         return {name: value for name, value in vars(self).items() if name in wanted}
 
     def patch(self, **changes: Any) -> _Patch:
-        """Changes knobs inside a `with` block or a decorated function; raises AttributeError for an
-        unknown one."""
+        """Changes options inside a `with` block or a decorated function. Raises AttributeError for
+        an unknown one."""
         for name in changes:
             if name not in self.__dataclass_fields__:
-                raise unknown_knob(name)
+                raise unknown_option(name)
         return _Patch(self, changes)
 
 
-def unknown_knob(name: str) -> AttributeError:
+def unknown_option(name: str) -> AttributeError:
     if name in RENAMED:
         return AttributeError(
             f"framejit.config.{name} has a new name: framejit.config.{RENAMED[name]}"
         )
     known = ", ".join(Config.__dataclass_fields__)
-    return AttributeError(f"framejit.config has no knob '{name}'; it has: {known}")
+    return AttributeError(f"framejit.config has no option '{name}'; it has: {known}")
 
 
 class _Patch:

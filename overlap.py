@@ -32,7 +32,7 @@ class Window:
 
     @property
     def end(self) -> int:
-        """The address behind its last byte."""
+        """The address after its last byte."""
         reach = sum(
             (size - 1) * stride for size, stride in zip(self.sizes, self.strides, strict=True)
         )

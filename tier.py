@@ -1,4 +1,4 @@
-"""Tier: how much has been spent on compiling one piece of code, and what more would be.
+"""Tier: whether the graphs of one piece of code run as captured or compiled by their backend.
 
 A graph may run as it was captured at first. Its backend says after how much running a compile is
 likely to be earned back; who notices that it has run so long asks for it.
@@ -10,8 +10,8 @@ from collections.abc import Callable
 
 
 class Tier:
-    """`hot`: compiled for good, not as captured. `due_s`: seconds of running after which that is
-    worth it; 0 where nothing waits."""
+    """`hot`: compiled by the backend, no longer run as captured. `due_s`: seconds of running after
+    which compiling pays; 0 where no graph waits for that."""
 
     def __init__(self) -> None:
         self.hot, self.due_s = False, 0.0
@@ -26,7 +26,7 @@ class Tier:
         self.due_s += due_s
 
     def promote(self) -> None:
-        """Has the next call compile for good."""
+        """Makes the next call compile with the backend."""
         if not self.hot and self._outdate is not None:
             self.hot, self.due_s = True, 0.0
             self._outdate()

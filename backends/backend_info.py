@@ -1,4 +1,4 @@
-"""What `list_backends()` says of one backend."""
+"""BackendInfo: one backend, as `list_backends()` describes it."""
 
 from __future__ import annotations
 

@@ -21,20 +21,22 @@ from ..options import Options
 from .graph.eager_fallback import fall_back_to_eager
 from .graph.example_inputs import private_examples
 from .graph.hidden_writes import writes_detached
+from .graph.mode_switches import switches_modes
 from .graph.node_targets import name_of as name_of_node
 from .graph.overlapping_writes import reason as overlap_reason
 from .graph.passes.full_masks import drop_full_masks
-from .graph.runtime_errors import draws_random_numbers, raises_after_writing, switches_modes
+from .graph.random_draws import draws_random_numbers
+from .graph.runtime_errors import raises_after_writing
 from .graph.separate_inputs import Inseparable, separate
 from .graph.supported import reason_to_refuse
 from .graph.uncompiled_nodes import compile_around
 from .graph.views_without_writes import reason as view_reason
 from .graph.views_without_writes import views_to_make_outside
 from .registry import Backend, captured_graph_function, lookup, name_of
-from .restoring_graph import RestoringGraph, modes_kept
+from .restoring_graph import RestorePlan, RestoringGraph, preserve_modes
 
-# their results may be outside of the memory of their inputs
-REACHES = ("as_strided", "as_strided_", "set_")
+# operators whose results may lie outside the memory of their inputs
+REACH_BEYOND_INPUTS = ("as_strided", "as_strided_", "set_")
 # an option and its value, which the user asked to be an error rather than eager
 REQUIRED = ("cudagraphs", "require")
 
@@ -125,7 +127,7 @@ def run_backend(
         report.send_backend_called(backend.name, tuple(map(as_record, used_inputs(request))))
         # a backend may fail in the middle of a trace
         with (
-            modes_kept(autocast_devices(request)),
+            preserve_modes(autocast_devices(request)),
             tracing(TracingContext(request.captured.fake_mode)),
         ):
             if not shared and not backend.overlaps:
@@ -174,44 +176,33 @@ def with_fallback(
     Modes, generators and inputs are then restored first."""
     nodes = request.captured.nodes
     random = request.seed is not None or draws_random_numbers(nodes)
-    mutated = [position for position, node in enumerate(request.inputs) if node.meta["mutated"]]
-    generators = [
+    inputs = list(enumerate(request.inputs))
+    mutated = tuple(position for position, node in inputs if node.meta["mutated"])
+    generators = tuple(
         position
-        for position, node in enumerate(request.inputs)
+        for position, node in inputs
         if isinstance(node.meta["example_value"], torch.Generator)
-    ]
+    )
     if not (random or mutated or generators or any(map(switches_modes, nodes))):
         if compiled is forward:
             return compiled
         return fall_back_to_eager(compiled, forward, backend)
-    keeps = bool(mutated) and (
+    saves_inputs = bool(mutated) and (
         shares_memory  # operators refuse inputs that overlap in part
         or raises_after_writing(nodes)
         or writes_detached(nodes)
     )
-    reaches = any(name_of_node(node) in REACHES for node in nodes)
-    return RestoringGraph(
-        compiled,
-        forward,
-        backend,
-        random,
-        mutated,
-        keeps,
-        autocast_devices(request),
-        reaches,
-        generators,
-    )
+    whole_storages = any(name_of_node(node) in REACH_BEYOND_INPUTS for node in nodes)
+    devices = autocast_devices(request)
+    plan = RestorePlan(random, generators, mutated, saves_inputs, whole_storages, devices)
+    return RestoringGraph(compiled, forward, backend, plan)
 
 
-def autocast_devices(request: GraphRequest) -> list[str]:
+def autocast_devices(request: GraphRequest) -> tuple[str, ...]:
     """The types of devices for which the graph enters autocast."""
-    return sorted(
-        {
-            str(node.args[0])
-            for node in request.captured.nodes
-            if node.target is autocast_mode._enter_autocast
-        }
-    )
+    enter = autocast_mode._enter_autocast
+    entered = (node for node in request.captured.nodes if node.target is enter)
+    return tuple(sorted({str(node.args[0]) for node in entered}))
 
 
 def wrap_graph(run: Callable[..., Any], results: int, request: GraphRequest) -> Callable[..., Any]:

@@ -14,7 +14,7 @@ import torch
 import torch.fx
 from torch._subclasses.fake_tensor import FakeTensor
 
-from .graph.runtime_errors import draws_random_numbers
+from .graph.random_draws import draws_random_numbers
 from .graph.wrappers import has_wrappers
 from .registry import register_backend
 

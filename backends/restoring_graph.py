@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from copy import copy
+from dataclasses import dataclass
 from traceback import clear_frames
 from typing import Any
 
@@ -60,7 +61,7 @@ def leave_transforms(level: int) -> None:
 
 
 @contextlib.contextmanager
-def modes_kept(devices: Sequence[str]) -> Iterator[None]:
+def preserve_modes(devices: Sequence[str]) -> Iterator[None]:
     """Restores grad mode, autocast on `devices` and the levels of torch.func at the end, wherever a
     backend that runs a graph stopped."""
     grad, level = torch.is_grad_enabled(), torch._C._functorch.maybe_current_level() or 0
@@ -73,36 +74,50 @@ def modes_kept(devices: Sequence[str]) -> Iterator[None]:
         torch._C._set_grad_enabled(grad)
 
 
+@dataclass(frozen=True)
+class RestorePlan:
+    """What a graph may have changed when it raises. random: it draws from torch's generators.
+    generators: positions of inputs that are generators. mutated: positions of inputs that it
+    writes. saves_inputs: these are saved before each call. whole_storages: the graph writes beyond
+    its inputs, so their whole storages are saved. devices: those for which it enters autocast."""
+
+    random: bool
+    generators: tuple[int, ...]
+    mutated: tuple[int, ...]
+    saves_inputs: bool
+    whole_storages: bool
+    devices: tuple[str, ...]
+
+
 class RestoringGraph:
-    """Runs a graph. If it raises, restores grad mode, autocast on `devices`, torch's generators,
-    those at the positions `generators` of the inputs, and written inputs (whole storages if the
-    graph `reaches` beyond its inputs). Then the captured graph runs, now and in later calls; if it
-    raises too, Rerun tells that the frame can start over. Inputs are saved only where an operator
-    after a write may raise; for unforeseeable failures (no memory) after a write, the error itself
-    is raised."""
+    """Runs a graph. If it raises, restores grad mode, autocast, torch's generators, and written
+    inputs. Then the captured graph (`forward`) runs, now and later. If it raises too, Rerun
+    says that the frame can start over. Inputs are saved only where an operator after a write may
+    raise; for unforeseeable failures (no memory) after a write, the error itself is raised."""
 
     def __init__(
-        self, compiled: Callable[..., Any], forward: Callable[..., Any], backend: str, random: bool,
-        mutated: Sequence[int], keeps: bool,
-        devices: Iterable[str], reaches: bool, generators: Iterable[int] = (),
-    ) -> None:  # fmt: skip
-        self.compiled, self.forward, self.backend = compiled, forward, backend
-        self.random = random
-        self.mutated = tuple(mutated)
-        self.keeps = keeps
-        self.devices = tuple(devices)
-        self.reaches = reaches
-        self.generators = tuple(generators)
+        self,
+        compiled: Callable[..., Any],
+        forward: Callable[..., Any],
+        backend: str,
+        plan: RestorePlan,
+    ) -> None:
+        self.compiled, self.forward, self.backend, self.plan = compiled, forward, backend, plan
 
     def __call__(self, *args: Any) -> Any:
         grad, level = torch.is_grad_enabled(), torch._C._functorch.maybe_current_level() or 0
-        autocasts = Autocasts(self.devices) if self.devices else None
-        state = torch.get_rng_state() if self.random else None
-        cuda = torch.cuda.get_rng_state() if self.random and torch.cuda.is_initialized() else None
-        drawn = [(args[at], args[at].get_state()) for at in self.generators]
-        written = [args[position] for position in self.mutated]
+        plan = self.plan
+        autocasts = Autocasts(plan.devices) if plan.devices else None
+        state = torch.get_rng_state() if plan.random else None
+        cuda = torch.cuda.get_rng_state() if plan.random and torch.cuda.is_initialized() else None
+        drawn = [(args[at], args[at].get_state()) for at in plan.generators]
+        written = [args[position] for position in plan.mutated]
         versions = [version(tensor) for tensor in written]
-        kept = [KeptTensor(tensor, self.reaches) for tensor in written] if self.keeps else []
+        saved = (
+            [SavedInput(tensor, plan.whole_storages) for tensor in written]
+            if plan.saves_inputs
+            else []
+        )
         try:
             return self.compiled(*args)
         except PASSED_ON:
@@ -115,7 +130,9 @@ class RestoringGraph:
                 autocasts.restore()
             leave_transforms(level)
             written_too = versions != [version(tensor) for tensor in written]
-            if written_too and not self.keeps:  # as in eager, with the numbers drawn until here
+            if (
+                written_too and not plan.saves_inputs
+            ):  # as in eager, with the numbers drawn until here
                 raise
             if state is not None:
                 torch.set_rng_state(state)
@@ -123,7 +140,7 @@ class RestoringGraph:
                 torch.cuda.set_rng_state(cuda)
             for generator, before in drawn:
                 generator.set_state(before)
-            for item in kept:  # not all writes are counted
+            for item in saved:  # not all writes are counted
                 item.restore()
             return self.run_captured_graph(error, args)
 
@@ -140,11 +157,11 @@ class RestoringGraph:
         return result
 
 
-class KeptTensor:
-    """The content of an input before a graph writes it; of its whole storage if `reaches`."""
+class SavedInput:
+    """The content of an input before a graph writes it, or of its whole storage."""
 
-    def __init__(self, tensor: torch.Tensor, reaches: bool) -> None:
-        if reaches and tensor.layout is torch.strided and tensor.device.type != "meta":
+    def __init__(self, tensor: torch.Tensor, whole_storage: bool) -> None:
+        if whole_storage and tensor.layout is torch.strided and tensor.device.type != "meta":
             storage = tensor.untyped_storage()
             tensor = torch.empty(0, dtype=torch.uint8, device=tensor.device).set_(storage)
         self.tensor, self.before = tensor, tensor.detach().clone()

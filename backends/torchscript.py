@@ -10,12 +10,12 @@ import torch
 import torch.fx
 from torch._subclasses.fake_tensor import FakeTensor
 
+from .graph.data_dependent_sizes import has_data_dependent_sizes
 from .graph.memory import memory_at
 from .graph.mutations import is_data
 from .graph.node_targets import name_of
-from .graph.runtime_errors import draws_unread
+from .graph.random_draws import draws_unread
 from .graph.supported import line_of
-from .graph.value_sizes import has_value_sizes
 from .graph.wrappers import has_wrappers
 from .registry import register_backend
 
@@ -92,7 +92,7 @@ def reason_for_eager(gm: torch.fx.GraphModule, example_inputs: list[Any]) -> str
         for item in example_inputs
     ):
         return "torch.jit traces with real tensors, and sizes of this graph are symbols"
-    if has_value_sizes(gm):
+    if has_data_dependent_sizes(gm):
         return "torch.jit makes constants of numbers that depend on values"
     strange = next(filter(traces_badly, gm.graph.nodes), None)
     if strange is not None:

@@ -208,7 +208,7 @@ ONE_FRAME = "a frame that needs it runs in eager; everything does where the self
 IN_PYTHON = "Python checks these guards, which is slower"
 LOST = {
     "": (EVERYTHING, ONE_FRAME),
-    "frontend/runtime/torch_compile": ("torch.compile stays on under a compiled function",) * 2,
+    "frontend/runtime/dynamo_switch": ("torch.compile stays on under a compiled function",) * 2,
     "backends/autograd/aot_eager": ("the backend aot_eager is off",) * 2,
     "backends/autotune/": ("the backend autotune is off",) * 2,
     "backends/cudagraphs/": ("the backend cudagraphs is off",) * 2,

@@ -1,4 +1,4 @@
-"""What users call: compile, disable, graph_break and their kin."""
+"""The public functions: compile, explain, disable, opaque and others."""
 
 from __future__ import annotations
 
@@ -22,21 +22,21 @@ from ..guards.kinds.registry import kind_of
 from ..options import MODES, Options, config, seconds_to_spend, verified_calls
 from ..torch_compat import DYNAMIC_SIZES, SWITCHED_OFF
 from . import self_check
-from .control import ModuleControl, answer_for, call_of, title_of
 from .explain.gather import make_report
 from .explain.log import Log
 from .explain.report import Report
+from .framejit_attribute import ModuleControl, answer_for, call_of, title_of
 from .runtime import _hook
 from .runtime.cache import Cache, live_caches
-from .runtime.listing import Listing, listings
-from .runtime.module import class_attribute, compile_module, unreached_call
+from .runtime.compiled_module import class_attribute, compile_module, unreached_call
+from .runtime.entry_listing import Listing, listings
 from .runtime.probe import Probe
 from .runtime.shared_handles import shared_handles
 from .runtime.stance import debug, set_stance
 from .runtime.stats import Stats, make_stats
+from .values.directives import graph_break, is_compiling
 from .values.disabled import is_disabled, leave_alone
 from .values.models import torch_policy
-from .values.requests import graph_break, is_compiling
 
 __all__ = [
     "allow_in_graph", "compile", "debug", "disable", "explain", "graph_break", "is_compiling",

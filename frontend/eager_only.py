@@ -9,8 +9,8 @@ from typing import Any
 
 from ..backends.backend_info import BackendInfo
 from ..errors import ExportError
-from .control import NotCompiled, answer_for, title_of
 from .explain.report import Report
+from .framejit_attribute import NotCompiled, answer_for, title_of
 from .runtime.stats import Stats
 from .support import support_statement
 

@@ -12,15 +12,15 @@ import torch.fx
 import torch.utils._pytree as pytree
 
 from ..backends.compile_graph import GraphRequest, finish_graph
+from ..clock import Clock
 from ..errors import ExportError, GraphBreak, SkipFrame
 from ..events import UNREPORTED
 from ..guards.guard import Guard
 from ..guards.reference import check, explain
 from ..guards.source import FrameView, Source
 from ..options import Options
-from ..phases import Clock
 from . import api
-from .control import title_of
+from .framejit_attribute import title_of
 from .pycode.decode import decode
 from .runtime._hook import Site
 from .runtime.cache import Cache

@@ -35,7 +35,7 @@ from ..torch_compat import (
     switch_off,
 )
 from .support import installed_versions, is_tested_here
-from .tracing.fake_tensors.cuda_guard import settle
+from .tracing.fake_tensors.cuda_guard import ensure_cuda_guard
 from .values.models import ensure_models
 
 FOLDER = "self_check"
@@ -183,7 +183,7 @@ class CheckResultFile:
 def run_checks(compile_function: Compile, record: CheckResultFile) -> dict[str, str]:
     """Runs all checks in a separate thread, where none of the program's modes are on. Returns the
     failed features with reasons."""
-    settle()  # a check creates a fake tensor mode in a thread that ends
+    ensure_cuda_guard()  # a check creates a fake tensor mode in a thread that ends
     failed = record.read_crashed_run()
     for feature, why in failed.items():
         switch_off(feature, why)
@@ -254,7 +254,7 @@ def check_captures(compile_function: Compile) -> None:
     for x in (values(3), values(3) + 1, values(3)):
         assert_same(handle(x), branch(x))
     if handle.framejit.compiles < 2:
-        raise CheckFailed("nothing is captured behind a break")
+        raise CheckFailed("nothing is captured after a break")
 
 
 def check_guards(compile_function: Compile) -> None:
@@ -390,7 +390,7 @@ def assert_same(ours: Any, theirs: Any, tolerance: float = 0.0) -> None:
         raise CheckFailed(f"compiled code gave {ours}, eager {theirs}")
 
 
-# A limit that no check reaches: behind it calls run in eager, which would check nothing.
+# A limit that no check reaches: beyond it calls run in eager, which would check nothing.
 AS_CAPTURED = Options(backend="eager", strict=True, recompile_limit=64)
 TOLERANCE = 1e-5
 # The other backends are imported when they are used, and are off if that fails: `inductor` and

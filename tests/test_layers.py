@@ -13,9 +13,9 @@ import pytest
 
 ROOT = Path(__file__).parent.parent
 LAYERS = (  # lowest first; folders of frontend by their own name
-    {"errors", "options", "phases", "generated", "collector", "overlap", "rebuild", "tier", "torch_compat"}, {"events"},
-    {"pycode", "guards", "backends"}, {"values"}, {"tracing"}, {"codegen"}, {"runtime", "explain"}, {"control", "support"},
-    {"self_check"}, {"api", "eager_only"}, {"export", "install"}, {"__init__"}, {"benchmarks"}, {"cli"}, {"__main__"},
+    {"errors", "options", "clock", "generated_source", "garbage_collection", "overlap", "factory_call", "tier", "torch_compat"}, {"events"},
+    {"pycode", "guards", "backends"}, {"values"}, {"tracing"}, {"codegen"}, {"runtime", "explain"}, {"framejit_attribute", "support"},
+    {"self_check"}, {"api", "eager_only"}, {"export", "replace_torch_compile"}, {"__init__"}, {"benchmarks"}, {"cli"}, {"__main__"},
 )  # fmt: skip
 PLACES = ("*.py", "frontend/**/*.py", "guards/**/*.py", "backends/**/*.py", "cli/*.py")
 FILES = [path for place in PLACES for path in ROOT.glob(place) if path.name != "setup.py"]
@@ -173,7 +173,7 @@ STATE = {
         "_streams": "side stream of each device",
     },
     "backends/graph/extracted_calls.py": {"_numbers": "counter"},
-    "backends/graph/generators.py": {"_numbers": "counter"},
+    "backends/graph/random_generators.py": {"_numbers": "counter"},
     "backends/graph/opaque_call.py": {"_numbers": "counter"},
     "backends/graph/tensor_hooks.py": {"_numbers": "counter"},
     "backends/native/lower/pointwise.py": {"POINTWISE": "registry"},
@@ -183,8 +183,8 @@ STATE = {
     "errors.py": {"_warned": "warnings that were given once"},
     "events.py": {"_numbers": "counter"},
     "frontend/eager_only.py": {"_registered": "registry"},
-    "frontend/install.py": {
-        "_installed": "the calls of install() that hold",
+    "frontend/replace_torch_compile.py": {
+        "_installed": "the calls of install() that are in effect",
         "_originals": "what install() has replaced",
     },
     "frontend/pycode/decode.py": {"_memo": "cache"},
@@ -198,7 +198,7 @@ STATE = {
         "ALLOWED": "registry",
         "ALLOWED_OBJECTS": "registry",
     },
-    "generated.py": {"_numbers": "counter"},
+    "generated_source.py": {"_numbers": "counter"},
     "guards/kinds/registry.py": {"KINDS": "registry"},
     "guards/native/fingerprint.py": {"_forced_off": "switch for tests"},
     "guards/native/layout.py": {"_forced": "switch for tests"},

@@ -1,6 +1,6 @@
 """`aot_eager`: forward and backward as functional ATen graphs, run by torch's own kernels.
 
-Also calls aot_autograd, for graphs that cannot be assembled operator by operator (joint.py).
+Also calls aot_autograd, for graphs that cannot be assembled operator by operator (joint_graph.py).
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from torch._guards import TracingContext
 from torch.utils.checkpoint import CheckpointPolicy
 
 from ..graph.gradient_history import gains_history
-from ..graph.tracing_turn import tracing_turn
+from ..graph.tracing_lock import tracing_lock
 from ..graph.wrappers import has_wrappers
 from ..registry import Backend, register_backend
 from .aot_graph import AotGraph
@@ -42,42 +42,9 @@ def compile_with_aot_autograd(
     decompositions: Mapping[Any, Callable[..., Any]],
 ) -> Callable[..., Any]:
     """Compiles with aot_autograd; see compile_forward_and_backward."""
-    results: list[int] = []
-    about: list[Any] = []  # aot_autograd's metadata
-    forwards: list[Callable[..., Any]] = []
-    backwards: list[tuple[torch.fx.GraphModule, Callable[..., Any]]] = []
-
-    def partition(
-        joint: torch.fx.GraphModule, inputs: Any, *, num_fwd_outputs: int, **more: Any
-    ) -> Any:
-        results.append(num_fwd_outputs)
-        for node in compared_values(joint.graph.nodes):
-            node.meta["recompute"] = CheckpointPolicy.MUST_SAVE
-        for split in (min_cut_rematerialization_partition, default_partition):
-            try:
-                parts = split(joint, inputs, num_fwd_outputs=num_fwd_outputs, **more)
-                keep_old_content(gm, parts[0], num_fwd_outputs)
-                return parts
-            except AssertionError:
-                # for example a dynamic float, which backward needs and forward cannot save
-                continue
-        raise NotImplementedError("this graph cannot be split into a forward and a backward part")
-
-    def forward(part: torch.fx.GraphModule, examples: Sequence[Any]) -> Any:
-        about.append(leave_results_unmarked())
-        compiled = compile_part(
-            GraphPart(gm, part, examples, False, results[-1] if results else None)
-        )
-        forwards.append(compiled)
-        return make_boxed_func(with_whole_results(compiled, results[-1]) if results else compiled)
-
-    def backward(part: torch.fx.GraphModule, examples: Sequence[Any]) -> Any:
-        compiled = with_batches(compile_part, GraphPart(gm, part, examples, True))
-        backwards.append((part, compiled))
-        return compiled if getattr(compiled, "_boxed_call", False) else make_boxed_func(compiled)
-
+    parts = AotParts(gm, compile_part)
     with (
-        tracing_turn,
+        tracing_lock,
         numbers_kept,
         functorch_config.patch(force_non_lazy_backward_lowering=True),
         without_trace_log() if has_wrappers(gm) else nullcontext(),
@@ -85,17 +52,60 @@ def compile_with_aot_autograd(
         made = aot_module_simplified(
             gm,
             example_inputs,
-            fw_compiler=cast(Any, forward),
-            bw_compiler=cast(Any, backward),
-            partition_fn=partition,
+            fw_compiler=cast(Any, parts.compile_forward),
+            bw_compiler=cast(Any, parts.compile_backward),
+            partition_fn=parts.partition,
             keep_inference_input_mutations=keep_writes,
             decompositions=dict(decompositions),
         )
-    if not forwards or len(backwards) != bool(results) or has_wrappers(gm):
+    expected = 0 if parts.results is None else 1
+    if parts.forward is None or len(parts.backwards) != expected or has_wrappers(gm):
         return made  # which takes wrappers apart
-    part, compiled = backwards[-1] if backwards else (None, None)
-    plan = plan_of(about[-1], len(gm.graph.find_nodes(op="placeholder")), part, keep_writes)
-    return made if plan is None else AotGraph(plan, forwards[-1], compiled)
+    part, backward = parts.backwards[0] if parts.backwards else (None, None)
+    plan = plan_of(parts.about, len(gm.graph.find_nodes(op="placeholder")), part, keep_writes)
+    return made if plan is None else AotGraph(plan, parts.forward, backward)
+
+
+class AotParts:
+    """What aot_autograd calls while it compiles a graph, and what comes of it: the compiled forward
+    graph, backward graphs with their compiled forms, how many results the forward graph has before
+    what it saves (None without gradients), and aot_autograd's metadata."""
+
+    def __init__(self, gm: torch.fx.GraphModule, compile_part: Compile) -> None:
+        self._gm, self._compile_part = gm, compile_part
+        self.forward: Callable[..., Any] | None = None
+        self.backwards: list[tuple[torch.fx.GraphModule, Callable[..., Any]]] = []
+        self.results: int | None = None
+        self.about: Any = None
+
+    def partition(
+        self, joint: torch.fx.GraphModule, inputs: Any, *, num_fwd_outputs: int, **more: Any
+    ) -> Any:
+        """Splits a joint graph into a forward and a backward graph."""
+        self.results = num_fwd_outputs
+        for node in compared_values(joint.graph.nodes):
+            node.meta["recompute"] = CheckpointPolicy.MUST_SAVE
+        for split in (min_cut_rematerialization_partition, default_partition):
+            try:
+                parts = split(joint, inputs, num_fwd_outputs=num_fwd_outputs, **more)
+                keep_old_content(self._gm, parts[0], num_fwd_outputs)
+                return parts
+            except AssertionError:
+                # for example a dynamic float, which backward needs and forward cannot save
+                continue
+        raise NotImplementedError("this graph cannot be split into a forward and a backward part")
+
+    def compile_forward(self, part: torch.fx.GraphModule, examples: Sequence[Any]) -> Any:
+        self.about = leave_results_unmarked()
+        count = self.results
+        compiled = self._compile_part(GraphPart(self._gm, part, examples, False, count))
+        self.forward = compiled
+        return make_boxed_func(compiled if count is None else with_whole_results(compiled, count))
+
+    def compile_backward(self, part: torch.fx.GraphModule, examples: Sequence[Any]) -> Any:
+        compiled = with_batches(self._compile_part, GraphPart(self._gm, part, examples, True))
+        self.backwards.append((part, compiled))
+        return compiled if getattr(compiled, "_boxed_call", False) else make_boxed_func(compiled)
 
 
 @contextmanager

@@ -102,7 +102,7 @@ class Tangent:
         return gradient.new_empty_strided(self.size, self.stride).copy_(gradient)
 
 
-class Hidden:
+class HiddenFromAutograd:
     """A tensor that autograd does not see among the results of a function."""
 
     def __init__(self, tensor: torch.Tensor) -> None:
@@ -110,7 +110,7 @@ class Hidden:
 
 
 def tensor_of(item: Any) -> Any:
-    return item.tensor if isinstance(item, Hidden) else item
+    return item.tensor if isinstance(item, HiddenFromAutograd) else item
 
 
 @dataclass(frozen=True)
@@ -196,7 +196,7 @@ class AotGraph:
         first = len(plan.writes)
         for position, view in enumerate(plan.views, first):
             if view is not None:
-                returned[position] = Hidden(returned[position])
+                returned[position] = HiddenFromAutograd(returned[position])
         items = (returned[position] for position in plan.without_gradient)
         ctx.mark_non_differentiable(*(item for item in items if isinstance(item, torch.Tensor)))
         ctx._materialize_non_diff_grads = False

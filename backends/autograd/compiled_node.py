@@ -16,7 +16,7 @@ import torch
 import torch.fx
 from torch.autograd.graph import GradientEdge, Node, get_gradient_edge
 
-from ...rebuild import made_by
+from ...factory_call import record_factory
 from ..graph.fake_values import fake_of
 from ..graph.gradient_history import (
     GradientStarts,
@@ -27,7 +27,7 @@ from ..graph.gradient_history import (
 )
 from ..graph.memory import memory_at
 from ..graph.mutations import is_norm, may_write
-from ..graph.runtime_errors import draws_random_numbers
+from ..graph.random_draws import draws_random_numbers
 from .gradient_layouts import GradientLayouts
 
 NODE = "CompiledFunctionBackward"
@@ -79,7 +79,7 @@ def detach_results(compiled: Callable[..., Any], numbers: Sequence[int]) -> Call
                 results[number] = results[number].detach()
         return tuple(results)
 
-    return made_by(call, detach_results, compiled, numbers)
+    return record_factory(call, detach_results, compiled, numbers)
 
 
 def _replay(

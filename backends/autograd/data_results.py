@@ -11,7 +11,7 @@ from typing import Any
 
 import torch.fx
 
-from ...rebuild import made_by
+from ...factory_call import record_factory
 from ..graph.hidden_writes import data_nodes
 from ..graph.memory import plain_memory_at
 
@@ -47,4 +47,4 @@ def with_own_versions(compiled: Callable[..., Any], places: list[int]) -> Callab
             results[place] = results[place].data
         return results
 
-    return made_by(call, with_own_versions, compiled, places)
+    return record_factory(call, with_own_versions, compiled, places)

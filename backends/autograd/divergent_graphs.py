@@ -17,7 +17,7 @@ from ..graph.gradient_history import (
 )
 from ..graph.hidden_writes import hides_writes
 from ..graph.node_targets import name_of
-from .divergent_operators import is_its_own
+from .divergent_operators import diverges_with_gradients
 
 
 def is_divergent(gm: torch.fx.GraphModule) -> bool:
@@ -29,9 +29,9 @@ def is_divergent(gm: torch.fx.GraphModule) -> bool:
         or hides_writes(gm)
         or checks_in_backward(gm)
         or changes_leaves(gm)
-        or spreads_out(gm)
-        or folds_an_input(gm)
-        or any(map(is_its_own, gm.graph.nodes))
+        or has_overlapping_result_with_gradient(gm)
+        or has_overlapping_input_with_gradient(gm)
+        or any(map(diverges_with_gradients, gm.graph.nodes))
     )
 
 
@@ -63,7 +63,7 @@ def starts_inside(gm: torch.fx.GraphModule) -> bool:
     return not all(starts.inputs_reached_from(fake_of(node)) for node in made)
 
 
-def spreads_out(gm: torch.fx.GraphModule) -> bool:
+def has_overlapping_result_with_gradient(gm: torch.fx.GraphModule) -> bool:
     """Whether a result with a gradient has elements that share memory: aot_autograd would write its
     gradient into such memory."""
     results = (
@@ -77,7 +77,7 @@ def spreads_out(gm: torch.fx.GraphModule) -> bool:
     )
 
 
-def folds_an_input(gm: torch.fx.GraphModule) -> bool:
+def has_overlapping_input_with_gradient(gm: torch.fx.GraphModule) -> bool:
     """Whether an input is written, and elements of one that gets a gradient share memory. Once the
     memory has been written, eager divides the gradient of such elements among them; a traced
     backward pass does not."""

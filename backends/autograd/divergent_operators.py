@@ -1,5 +1,5 @@
-"""Operators of which a compiled graph would do something else than torch does: other strides, other
-random numbers, other statistics. Their nodes run as captured."""
+"""Operators that would do something else compiled than in eager: other strides, other random
+numbers, other statistics. Their nodes run as captured."""
 
 from __future__ import annotations
 
@@ -9,23 +9,23 @@ import torch.fx
 from ..graph.extracted_calls import Checkpointed
 from ..graph.fake_values import fake_of
 from ..graph.gradient_history import needs_gradient
+from ..graph.mode_switches import ENTER_INFERENCE_MODE
 from ..graph.mutations import is_norm, may_write, written_by
 from ..graph.node_targets import RECURRENT_OPERATORS, name_of
-from ..graph.runtime_errors import ENTER_INFERENCE_MODE
 
 
-def is_its_own(node: torch.fx.Node) -> bool:
-    """Whether torch's operators do of a node what a compiled graph would not."""
+def diverges_with_gradients(node: torch.fx.Node) -> bool:
+    """Whether a node does something else when it is compiled with its backward pass."""
     return (
-        runs_as_captured(node)
+        diverges(node)
         or pins_sizes(node)
         or (isinstance(node.target, Checkpointed) and node.target.writes)
     )
 
 
-def runs_as_captured(node: torch.fx.Node) -> bool:
-    """Whether torch's operators do of a node what no compiled graph would: what is made in
-    inference mode stays marked as such."""
+def diverges(node: torch.fx.Node) -> bool:
+    """Whether a node does something else when it is compiled. (Tensors made in inference mode, for
+    example, would not be marked as such.)"""
     return (
         name_of(node) == ENTER_INFERENCE_MODE
         or decomposes_badly(node)

@@ -23,8 +23,8 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
+from ..graph.mode_switches import ENTER_AUTOCAST
 from ..graph.node_targets import is_foreign, is_users, name_of
-from ..graph.runtime_errors import ENTER_AUTOCAST
 from .batched_backward import any_batched
 
 MOST = 16  # combinations of incoming layouts that are examined for one graph

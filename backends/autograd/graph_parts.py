@@ -13,7 +13,7 @@ import torch.fx
 
 from ..graph.copies import Copies, with_code
 from ..graph.passes.functional import prepare_for_tracing
-from ..graph.runtime_errors import draws_unread
+from ..graph.random_draws import draws_unread
 from .ahead_of_time import ahead_of_time
 from .autograd_function import ForwardAndBackward
 from .batched_backward import with_batches

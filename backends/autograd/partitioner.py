@@ -21,7 +21,7 @@ import torch.fx
 from ..graph.copies import Copies, Copy, template
 from ..graph.memory import memories, results_of
 from ..graph.passes.by_operator import SEEDED, WRITE, NeedsWholeTrace, draws_random_numbers, window
-from .joint import Joint
+from .joint_graph import Joint
 from .traced_operators import ATEN
 
 Node = Copy

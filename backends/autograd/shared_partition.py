@@ -12,7 +12,7 @@ from torch._subclasses.fake_tensor import FakeTensor
 
 from ..graph.passes.by_operator import NeedsWholeTrace
 from ..graph.wrappers import has_wrappers
-from .joint import Joint
+from .joint_graph import Joint
 from .partitioner import Partition, partition
 from .traced_operators import Differentiables
 

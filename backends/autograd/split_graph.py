@@ -20,17 +20,12 @@ import torch.fx
 import torch.utils._pytree as pytree
 from torch.amp import autocast_mode
 
+from ..graph.data_dependent_sizes import is_number_from_values
 from ..graph.memory import memory_of
+from ..graph.mode_switches import ENTER_AUTOCAST, EXIT_AUTOCAST, GRAD_MODE, switches_modes
 from ..graph.mutations import is_norm, may_write
 from ..graph.node_targets import is_foreign, is_users, name_of
-from ..graph.runtime_errors import (
-    ENTER_AUTOCAST,
-    EXIT_AUTOCAST,
-    GRAD_MODE,
-    may_draw,
-    switches_modes,
-)
-from ..graph.value_sizes import is_number_from_values
+from ..graph.random_draws import may_draw
 
 Node = torch.fx.Node
 # The results whose backward pass goes through a node; empty for a node without a gradient.

@@ -6,9 +6,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from ...generated import file_name, keep
-from ...rebuild import made_by
-from ..graph.value_sizes import CheckedGraph
+from ...factory_call import record_factory
+from ...generated_source import file_name, keep_source
+from ..graph.data_dependent_sizes import CheckedGraph
 from .split_graph import Subgraph
 
 
@@ -48,8 +48,8 @@ def function_of_text(text: str, namespace: dict[str, Any]) -> Callable[..., Any]
     objects = dict(namespace)
     exec(compile(text, file, "exec"), objects)
     call: Callable[..., Any] = objects["call"]
-    keep(file, text, call)
-    return made_by(call, function_of_text, text, namespace)
+    keep_source(file, text, call)
+    return record_factory(call, function_of_text, text, namespace)
 
 
 def names(numbers: Sequence[int]) -> str:

@@ -31,7 +31,7 @@ from ..graph.passes.by_operator import (
     window,
 )
 from ..graph.passes.functional import without_writes
-from ..graph.tracing_turn import trace_operators
+from ..graph.tracing_lock import trace_operators
 
 Inputs = Sequence[torch.Tensor]
 # for each gradient: the number of its result, and its layout
@@ -348,11 +348,11 @@ def join_passes(part: OperatorPart, found: Differentiable) -> BackwardPass:
     same = dict(zip(part.inputs, found.inputs, strict=True))
     known: dict[Any, list[torch.fx.Node]] = {}
     for node in found.nodes:
-        known.setdefault(likeness(node, {}), []).append(node)
+        known.setdefault(operator_key(node, {}), []).append(node)
     more: list[torch.fx.Node] = []
     for node in part.forward:
         others = (
-            known.get(likeness(node, same))
+            known.get(operator_key(node, same))
             if not set(more).intersection(node.all_input_nodes)
             else None
         )
@@ -366,7 +366,7 @@ def join_passes(part: OperatorPart, found: Differentiable) -> BackwardPass:
     return BackwardPass(before.tangents, [*more, *before.nodes], before.gradients, same)
 
 
-def likeness(node: torch.fx.Node, same: Mapping[torch.fx.Node, torch.fx.Node]) -> Any:
+def operator_key(node: torch.fx.Node, same: Mapping[torch.fx.Node, torch.fx.Node]) -> Any:
     args, kwargs = torch.fx.node.map_arg(
         (node.args, node.kwargs), lambda other: same.get(other, other)
     )

@@ -37,7 +37,7 @@ def difference(
     if len(got.results) != len(wanted.results):
         return f"{len(got.results)} results, eager has {len(wanted.results)}"
     if sharing(got) != sharing(wanted):
-        return "its results share memory otherwise than eager's"
+        return "its results share memory in another way than eager's"
     exact: RunResult | None = None
     faint: float | None = None
     for position, ((name, one), (_, other)) in enumerate(

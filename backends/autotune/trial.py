@@ -126,7 +126,7 @@ class Trial:
         )
         return ran
 
-    def between_now(self) -> list[torch.Tensor]:
+    def memory_between_inputs(self) -> list[torch.Tensor]:
         """The program's own memory between the inputs, for comparison with first_run's copies."""
         return memory_between(list(filter(is_laid_out, self.copies())))
 

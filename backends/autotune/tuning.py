@@ -21,7 +21,7 @@ from torch._subclasses.fake_tensor import FakeTensor
 from ...events import Event, Recorded, Reporter, Sink
 from ...options import config
 from ..graph.example_inputs import private_examples
-from ..graph.runtime_errors import draws_random_numbers
+from ..graph.random_draws import draws_random_numbers
 from ..graph.supported import device_types
 from ..registry import SHIPPED, Backend, captured_graph_function, lookup
 from .candidates import (

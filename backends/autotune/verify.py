@@ -142,7 +142,10 @@ class VerifiedGraph:
         except Exception as error:
             return None, f"raises {type(error).__name__} where eager does not: {error}"
         got = RunResult(
-            [detach(item) for item in results], [], list(map(detach, args)), trial.between_now()
+            [detach(item) for item in results],
+            [],
+            list(map(detach, args)),
+            trial.memory_between_inputs(),
         )
         without_gradients = RunResult(
             list(map(detach, wanted.results)), [], list(map(detach, wanted.inputs)), wanted.between

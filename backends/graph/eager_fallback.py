@@ -10,7 +10,7 @@ import torch
 from torch.utils import checkpoint
 
 from ...errors import RequirementError, Rerun, warn_user
-from ...rebuild import made_by
+from ...factory_call import record_factory
 
 # Errors of a graph that do not start the frame over: some are for whoever watches the graph, some
 # for the user.
@@ -46,7 +46,7 @@ def fall_back_to_eager(
         warn_of_fallback(backend, error)
         return result
 
-    return made_by(call, fall_back_to_eager, compiled, forward, backend)
+    return record_factory(call, fall_back_to_eager, compiled, forward, backend)
 
 
 def warn_of_fallback(backend: str, error: BaseException | None) -> None:

@@ -64,7 +64,9 @@ def extract_subgraph(
         if node not in copies:
             copies[node] = graph.node_copy(node, copies.__getitem__)
     graph.output(tuple(node if node is None else copies[node] for node in outputs))
-    return ExtractedGraph(torch.fx.GraphModule({}, graph, class_name="Piece"), tuple(order))
+    return ExtractedGraph(
+        torch.fx.GraphModule({}, graph, class_name="ExtractedGraph"), tuple(order)
+    )
 
 
 class _Apply(torch.autograd.Function):
@@ -73,74 +75,87 @@ class _Apply(torch.autograd.Function):
         results = function.forward(*inputs)
         outputs = results[: function.outputs]
         everything = (*inputs, *results)
-        kept = [everything[position] for position in function.saved]
+        saved = () if function.backward_pass is None else function.backward_pass.saved
+        kept = [everything[position] for position in saved]
         ctx.function = function
         ctx.count = len(inputs)
         ctx.save_for_backward(*(item if isinstance(item, torch.Tensor) else None for item in kept))
         ctx.numbers = [None if isinstance(item, torch.Tensor) else item for item in kept]
-        ctx.mark_non_differentiable(*(outputs[position] for position in function.fixed))
-        ctx.mark_dirty(*(inputs[position] for position in function.dirty))
-        ctx.set_materialize_grads(function.materialize)
+        marks = function.marks
+        ctx.mark_non_differentiable(*(outputs[position] for position in marks.fixed))
+        ctx.mark_dirty(*(inputs[position] for position in marks.dirty))
+        ctx.set_materialize_grads(marks.materialize)
         return outputs
 
     @staticmethod
     def backward(ctx: Any, *grads: Any) -> Any:
-        function = ctx.function
+        backward = ctx.function.backward_pass
         laid_out = [
             like_traced(grad, strides)
-            for grad, strides in zip(grads, function.strides, strict=True)
+            for grad, strides in zip(grads, backward.strides, strict=True)
         ]
         kept = [
             tensor if number is None else number
             for tensor, number in zip(ctx.saved_tensors, ctx.numbers, strict=True)
         ]
-        made = function.backward(*laid_out, *kept)
+        made = backward.run(*laid_out, *kept)
         return None, *made, *(None,) * (ctx.count - len(made))
+
+
+@dataclass(frozen=True)
+class CustomBackward:
+    """run: takes a gradient for each output and what was saved; returns a gradient for each of the
+    first inputs. saved: positions among (all inputs, all results of forward). strides: the layout
+    of the gradients that it was captured for. once: it cannot be differentiated."""
+
+    run: Callable[..., Any]
+    saved: tuple[int, ...]
+    strides: Sequence[tuple[int, ...]]
+    once: bool
+
+
+@dataclass(frozen=True)
+class ContextMarks:
+    """What forward declared by its context. fixed: positions of outputs that are not
+    differentiable. dirty: positions of inputs that forward writes and returns. materialize: whether
+    missing gradients become zeros."""
+
+    fixed: tuple[int, ...]
+    dirty: tuple[int, ...]
+    materialize: bool
 
 
 class CustomFunction:
     """A torch.autograd.Function whose forward and backward run captured graphs.
 
     forward: takes all inputs, tensors and numbers that vary; returns `outputs` results, then the
-    intermediates that backward needs. backward: takes `outputs` gradients and what was saved;
-    returns a gradient for each of the first `differentiable` inputs; None if no gradient is wanted.
-    saved: positions among (all inputs, all results of forward). once: backward cannot be
-    differentiated. dirty: positions of tensors that forward writes and returns.
+    intermediates that backward needs. backward_pass: None if no gradient is wanted.
     """
 
     def __init__(
         self,
         name: str,
         forward: Callable[..., Any],
-        backward: Callable[..., Any] | None,
         outputs: int,
-        differentiable: int,
-        saved: Sequence[int],
-        fixed: Sequence[int],
-        materialize: bool,
-        strides: Sequence[tuple[int, ...]],
-        once: bool,
-        dirty: Sequence[int],
+        marks: ContextMarks,
+        backward_pass: CustomBackward | None,
     ) -> None:
         self.__name__ = f"{name}_{next(_numbers)}"
+        once = backward_pass is not None and backward_pass.once
         passes = {"backward": staticmethod(once_differentiable(_Apply.backward))} if once else {}
         # its autograd nodes have the names of the program's function
         self.kind: Any = type(name, (_Apply,), passes)
         self.forward = forward
-        self.backward = backward
         self.outputs = outputs
-        self.differentiable = differentiable
-        self.saved = tuple(saved)
-        self.fixed = tuple(fixed)
-        self.materialize = materialize
-        self.strides = tuple(strides)
-        self.dirty = tuple(dirty)
+        self.marks = marks
+        self.backward_pass = backward_pass
+        self.backward = None if backward_pass is None else backward_pass.run
 
     def __call__(self, *inputs: Any) -> Any:
         if torch.is_grad_enabled():
             return self.kind.apply(self, *inputs)
         results = self.forward(*inputs)[: self.outputs]
-        same = [one for position, one in enumerate(inputs) if position not in self.dirty]
+        same = [one for position, one in enumerate(inputs) if position not in self.marks.dirty]
         return tuple(
             returned_input(result) if any(result is one for one in same) else result
             for result in results

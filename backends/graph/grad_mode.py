@@ -15,9 +15,9 @@ from typing import Any
 import torch
 import torch.fx
 
-from ...rebuild import made_by
+from ...factory_call import record_factory
+from .mode_switches import GRAD_MODE
 from .node_targets import name_of
-from .runtime_errors import GRAD_MODE
 
 
 def is_switch(node: torch.fx.Node) -> bool:
@@ -76,4 +76,4 @@ def run_with_grad_mode(run: Callable[..., Any], behind: bool) -> Callable[..., A
         torch._C._set_grad_enabled(behind)
         return results
 
-    return made_by(call, run_with_grad_mode, run, behind)
+    return record_factory(call, run_with_grad_mode, run, behind)

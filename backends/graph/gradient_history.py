@@ -103,7 +103,7 @@ class GradientStarts:
             if node in seen:
                 continue
             seen.add(node)
-            if node in self.made:  # what lies behind it is none of this graph's
+            if node in self.made:  # its history from before is not of this graph
                 found |= self.made[node]
                 continue
             if (leaf := id(getattr(node, "variable", None))) in self.leaves:

@@ -13,9 +13,9 @@ import torch
 import torch.fx
 
 from .memory import plain_memory_at
+from .mode_switches import GRAD_MODE
 from .mutations import is_data, is_norm, may_write, written_nodes
 from .node_targets import name_of
-from .runtime_errors import GRAD_MODE
 
 
 def hides_writes(gm: torch.fx.GraphModule) -> bool:

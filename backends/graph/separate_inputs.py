@@ -19,7 +19,7 @@ from torch._subclasses.fake_tensor import FakeTensor
 from .grad_mode import grad_mode_kept
 from .gradient_history import note_history
 from .memory import plain_memory_at
-from .runtime_errors import ENTER_AUTOCAST, EXIT_AUTOCAST, GRAD_MODE, switches_modes
+from .mode_switches import ENTER_AUTOCAST, EXIT_AUTOCAST, GRAD_MODE, switches_modes
 
 # nodes that switch modes, and may run again
 UNDERSTOOD = (GRAD_MODE, ENTER_AUTOCAST, EXIT_AUTOCAST)

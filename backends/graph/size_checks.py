@@ -1,5 +1,5 @@
-"""SizeChecks: whether numbers that are only known while a graph runs are what its capture took for
-granted, such as that two masks choose equally many elements."""
+"""SizeChecks: whether data-dependent numbers are what a capture assumed of them, such as that two
+masks choose equally many elements. Checked while the graph runs."""
 
 from __future__ import annotations
 

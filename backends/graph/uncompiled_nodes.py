@@ -21,16 +21,16 @@ from ..autograd.split_graph import (
 from ..autograd.subgraph_sequence import call_in_sequence
 from ..registry import Backend
 from .backward_hooks import is_set_up
+from .data_dependent_sizes import has_data_dependent_sizes
 from .extracted_calls import HigherOrderCall
-from .generators import DrawFrom
 from .gradient_history import wants_gradients
 from .memory import is_strided
 from .mutations import is_written
 from .node_targets import name_of
 from .opaque_call import OpaqueNode
+from .random_generators import DrawFrom
 from .size_checks import SizeChecks
 from .tensor_hooks import RegisterHook, RetainGrad
-from .value_sizes import has_value_sizes
 
 Build = Callable[[torch.fx.GraphModule, list[Any]], Callable[..., Any]]
 Choice = Callable[[torch.fx.Node], bool]
@@ -41,8 +41,8 @@ def compile_around(
 ) -> Callable[..., Any]:
     """Compiles with `build` the subgraphs before, between and after the nodes that the backend
     cannot compile."""
-    if has_value_sizes(gm):
-        build = or_captured(build, report)
+    if has_data_dependent_sizes(gm):
+        build = fall_back_to_captured(build, report)
     if backend.higher_order and not any(map(is_never_compiled, gm.graph.nodes)):
         try:
             return build(gm, examples)
@@ -55,7 +55,7 @@ def compile_around(
     return compile_between(gm, examples, stays_uncompiled, build)
 
 
-def or_captured(build: Build, report: Reporter) -> Build:
+def fall_back_to_captured(build: Build, report: Reporter) -> Build:
     """Returns a `build` that leaves a graph as it is where the backend cannot compile it: some
     decide by sizes that are only known while the graph runs."""
 
@@ -71,7 +71,7 @@ def or_captured(build: Build, report: Reporter) -> Build:
     return build_or_leave
 
 
-def write_apart(subgraphs: Sequence[Sequence[torch.fx.Node]]) -> bool:
+def write_each_others_memory(subgraphs: Sequence[Sequence[torch.fx.Node]]) -> bool:
     """Whether memory that one of the subgraphs writes is used by another one."""
     used = [memories_of(*group, *inputs_of(group)) for group in subgraphs]
     return any(
@@ -112,7 +112,8 @@ def compile_between(
             node for node in gm.graph.nodes if node.op not in ("placeholder", "output")
         )
         groups = list(runs(nodes, uncompiled))
-        if has_value_sizes(gm) and wants_gradients(gm) and write_apart(groups):
+        depends = has_data_dependent_sizes(gm) and wants_gradients(gm)
+        if depends and write_each_others_memory(groups):
             raise CannotSplit  # a history that begins in one subgraph would be used in another
         subgraphs, numbers = make_subgraphs(gm, groups, results, modes)
     except CannotSplit:

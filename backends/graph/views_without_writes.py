@@ -17,7 +17,7 @@ import torch
 import torch.fx
 from torch._C._autograd import CreationMeta, _get_creation_meta
 
-from ...rebuild import made_by
+from ...factory_call import record_factory
 from .extracted_calls import ExtractedGraph, extract_subgraph
 from .memory import memory_at
 from .mutations import may_write
@@ -59,7 +59,7 @@ def then_make_views(
             results += makes(*(known[place] for place in taken))
         return tuple(results[place] for place in places)
 
-    return made_by(call, then_make_views, run, makes, taken, places)
+    return record_factory(call, then_make_views, run, makes, taken, places)
 
 
 def views_to_make_outside(

@@ -16,12 +16,18 @@ import torch.fx
 from torch._decomp import _core_aten_decompositions_post_autograd
 from torch._subclasses.fake_tensor import DataDependentOutputException, FakeTensor, FakeTensorMode
 
-from ...collector import no_collections
+from ...clock import Clock
 from ...errors import warn_once
 from ...events import UNREPORTED, KernelRecord, Reporter
-from ...phases import Clock
-from ..autograd.divergent_operators import runs_as_captured
+from ...garbage_collection import no_collections
+from ..autograd.divergent_operators import diverges
 from ..graph.copies import Copies
+from ..graph.data_dependent_sizes import (
+    Uncheckable,
+    gives_data_dependent_size,
+    has_data_dependent_sizes,
+    with_checked_sizes,
+)
 from ..graph.gradient_history import wants_gradients
 from ..graph.passes.attention import join_attention
 from ..graph.passes.batch_norms import fold_batch_norms
@@ -31,12 +37,6 @@ from ..graph.passes.convolution_biases import take_out_biases
 from ..graph.passes.epilogues import join_epilogues
 from ..graph.passes.functional import fakes, functional, needs_wrappers
 from ..graph.uncompiled_nodes import compile_between
-from ..graph.value_sizes import (
-    Uncheckable,
-    gives_value_sizes,
-    has_value_sizes,
-    with_checked_sizes,
-)
 from ..graph.wrappers import has_wrappers
 from ..registry import register_backend
 from .bounds import require
@@ -157,47 +157,38 @@ def native(
     layout_optimization: for graphs without gradients; convolutions run channels-last where that
     should pay.
     """
-    if any(map(runs_as_captured, gm.graph.nodes)):
+    settings = CompileSettings(
+        around, report, freezing, layout_optimization, mode.startswith("max-autotune")
+    )
+    return compile_or_run_captured(gm, example_inputs, settings)
+
+
+@dataclass(frozen=True)
+class CompileSettings:
+    """The options with which a graph is compiled."""
+
+    around: Around | None
+    report: Reporter
+    freezing: bool
+    channels_last: bool
+    tune: bool
+
+
+def compile_or_run_captured(
+    gm: torch.fx.GraphModule, example_inputs: list[Any], wanted: CompileSettings
+) -> Callable[..., Any]:
+    """Compiles a graph; the captured graph where no kernels can be made for it."""
+    if is_left_to_torch(gm, wanted.report):
         return gm.forward
-    if not has_wrappers(gm) and not any(isinstance(fake, FakeTensor) for fake in fakes(gm)):
-        return gm.forward
-    if (
-        any(map(is_transform_on_cpu, gm.graph.nodes))
-        and not fake_transforms_have_the_real_strides()
-    ):
-        report(
-            "runs torch's operators: this torch does not say beforehand which strides the result "
-            "of a Fourier transform has"
-        )
-        return gm.forward
-    if has_value_sizes(gm):
-        return compile_between(
-            gm,
-            example_inputs,
-            gives_value_sizes,
-            partial(
-                native,
-                mode=mode,
-                around=around,
-                report=report,
-                freezing=freezing,
-                layout_optimization=layout_optimization,
-            ),
-        )
+    if has_data_dependent_sizes(gm):
+        compile_part = partial(compile_or_run_captured, wanted=wanted)
+        return compile_between(gm, example_inputs, gives_data_dependent_size, compile_part)
     if "cuda" in usable_devices() and any(
         isinstance(fake, FakeTensor) and fake.device.type == "cuda" for fake in fakes(gm)
     ):
         gpu().prepare()
-    reason = "numbers depend on values"
     try:
-        compiled = compile_captured(
-            gm,
-            example_inputs,
-            CompileSettings(
-                around, report, freezing, layout_optimization, mode.startswith("max-autotune")
-            ),
-        )
-        return with_checked_sizes(gm, compiled)
+        return with_checked_sizes(gm, compile_captured(gm, example_inputs, wanted))
     except Uncheckable:
         reason = "sizes that depend on values have to agree"
     except SyntaxError:  # of random_'s overload "from"
@@ -205,8 +196,26 @@ def native(
     except Exception as error:
         if not is_data_dependent(error):
             raise
-    report(f"runs torch's operators: {reason}")
+        reason = "numbers depend on values"
+    wanted.report(f"runs torch's operators: {reason}")
     return gm.forward
+
+
+def is_left_to_torch(gm: torch.fx.GraphModule, report: Reporter) -> bool:
+    """Whether a graph has an operator that only torch runs as eager does, or no tensors."""
+    if any(map(diverges, gm.graph.nodes)):
+        return True
+    if not has_wrappers(gm) and not any(isinstance(fake, FakeTensor) for fake in fakes(gm)):
+        return True
+    if not any(map(is_transform_on_cpu, gm.graph.nodes)) or (
+        fake_transforms_have_the_real_strides()
+    ):
+        return False
+    report(
+        "runs torch's operators: this torch does not say beforehand which strides the result "
+        "of a Fourier transform has"
+    )
+    return True
 
 
 def is_transform_on_cpu(node: torch.fx.Node) -> bool:
@@ -240,17 +249,6 @@ def is_data_dependent(error: Exception) -> bool:
             "torch.fx.experimental.symbolic_shapes"
         ).GuardOnDataDependentSymNode,
     )
-
-
-@dataclass(frozen=True)
-class CompileSettings:
-    """The options with which a graph is compiled."""
-
-    around: Around | None
-    report: Reporter
-    freezing: bool
-    channels_last: bool
-    tune: bool
 
 
 def compile_captured(

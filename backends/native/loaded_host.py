@@ -8,8 +8,8 @@ from typing import Any
 
 import torch
 
-from ...generated import file_name, keep
-from ...rebuild import made_by
+from ...factory_call import record_factory
+from ...generated_source import file_name, keep_source
 from ..graph.graph_constant import with_constants
 from .toolchain.compile_c import Symbol
 
@@ -19,7 +19,7 @@ def load_host(text: str, objects: dict[str, Any]) -> Callable[..., Any]:
     name = file_name("native")
     exec(compile(text, name, "exec"), objects)
     call: Callable[..., Any] = objects["call"]
-    keep(name, text, call)
+    keep_source(name, text, call)
     return call
 
 
@@ -29,7 +29,7 @@ def load_cpu_host(
     """The function of a program whose kernels, if any, are C functions."""
     addresses = {name: symbol.address() for name, symbol in functions.items()}
     call = load_host(text, objects | addresses)
-    call = made_by(call, load_cpu_host, text, with_constants(objects), functions, boxed)
+    call = record_factory(call, load_cpu_host, text, with_constants(objects), functions, boxed)
     return make_boxed(call) if boxed else call
 
 
@@ -51,7 +51,7 @@ def without_gradients(compiled: Callable[..., Any]) -> Callable[..., Any]:
                 for result in results
             )
 
-    return made_by(call, without_gradients, compiled)
+    return record_factory(call, without_gradients, compiled)
 
 
 def is_window(result: Any, args: Sequence[Any]) -> bool:

@@ -149,7 +149,7 @@ class Emission:
         )
 
     def _modes(self, modes: TorchModes) -> None:
-        """Emits the modes that the program leaves behind, including those that are still open."""
+        """Emits the modes in effect at the end of the capture, including those still open."""
         for manager in modes.left:
             if manager.cls not in GRAD_MODES:
                 self.r.run(leave_for_real, [manager])

@@ -96,7 +96,7 @@ ENDS = frozenset({Op.RAISE, Op.RERAISE, Op.JUMP})
 
 
 def with_tail(decoded: DecodedCode, index: int) -> tuple[tuple[int, ...], int]:
-    """The starts of the raw groups that run together, and the index behind them. A result that is
+    """The starts of the raw groups that run together, and the index after them. A result that is
     compared and branched on at once (`if x.item() > 0`) is branched on in Python too, so that later
     code depends on the branch and not on a number."""
     first_end = end = decoded.group_end(index)

@@ -40,7 +40,7 @@ from .report_data import (
     TimelineSpan,
     Times,
 )
-from .source import caret, parts, source_line
+from .source_text import caret, parts, source_line
 
 MOST_SPANS = 800  # of either kind
 Describe = Callable[[Any], str]

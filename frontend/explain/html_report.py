@@ -13,10 +13,10 @@ from pygments import highlight
 from pygments.formatters import HtmlFormatter
 from pygments.lexers import get_lexer_by_name
 
-from ...phases import NAMES
+from ...clock import PHASES
 from . import graph_svg, text_report
 from .report_data import ReportData, TimelineSpan
-from .source import SourcePart, relative_place, source_line
+from .source_text import SourcePart, relative_place, source_line
 
 LIGHT, DARK = "default", "github-dark"  # pygments' styles
 LEXERS = {"triton": "python"}
@@ -25,8 +25,8 @@ ABOUT = {
     "python": "Python in and around the statements at breaks",
 }
 HUES = 8  # colours of captures, which then begin again; phases have more
-# by their colours
-PHASES = (
+# phases by their colours
+COLOURED_PHASES = (
     "graphs",
     "trace",
     "tuning",
@@ -60,7 +60,7 @@ def html(report: ReportData) -> str:
         plain=text_report,
         near=relative_place,
         source_line=source_line,
-        about=NAMES | ABOUT,
+        about=PHASES | ABOUT,
         colours=colours,
         places=places,
         files=[
@@ -82,7 +82,7 @@ def html(report: ReportData) -> str:
 
 def hue(phase: str) -> int:
     """The number of a phase's colour."""
-    return PHASES.index(phase) if phase in PHASES else len(PHASES) - 1
+    return COLOURED_PHASES.index(phase) if phase in COLOURED_PHASES else len(COLOURED_PHASES) - 1
 
 
 def lexer(language: str) -> Any:

@@ -23,7 +23,7 @@ from ...events import (
     Stored,
     WrongGraph,
 )
-from .source import SourcePart, is_users
+from .source_text import SourcePart, is_users
 
 
 @dataclass(frozen=True)
@@ -123,7 +123,7 @@ class IterationsReport:
     differs from iteration to iteration."""
 
     function: str
-    where: str  # file:line behind the break
+    where: str  # file:line after the break
     what: str  # differed first
     line: str  # file:line of the user's line that relied on it
     times: int  # compiled so, the first iteration aside
@@ -202,7 +202,7 @@ class ReportData:
     stored: tuple[Stored, ...] = ()  # what became of entries on disk
     sources: tuple[SourcePart, ...] = ()
     timeline: tuple[TimelineSpan, ...] = ()
-    seen: int = 0  # frames that were looked at
+    seen: int = 0  # frames that capture was asked for
     title: str = ""
     calls: int = 1  # that were explained
     account: Balance | None = None  # of the handle, where one was asked

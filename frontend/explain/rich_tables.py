@@ -8,7 +8,7 @@ from rich.text import Text
 
 from . import text_report
 from .report_data import ReportData
-from .source import relative_place
+from .source_text import relative_place
 
 BAR = 40  # characters
 

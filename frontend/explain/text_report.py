@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from ...events import Miss, Note, Recorded
 from .report_data import BreakReport, CaptureReport, GuardReport, ReportData
-from .source import source_line
+from .source_text import source_line
 
 SCREEN = 40  # lines
 WIDTH = 160  # characters of a line in a report that is cut

@@ -9,8 +9,8 @@ from types import CodeType
 from typing import Any, NamedTuple
 
 from .dialect import Dialect, current
-from .flow import FRAME_READERS, Liveness
 from .instr import DecodedCode, Handler, Instr, Op
+from .liveness import FRAME_READERS, Liveness
 
 MEMO_SIZE = 4096
 _memo: dict[
@@ -24,7 +24,7 @@ class Raw(NamedTuple):
     start: int  # byte offset of its first EXTENDED_ARG, or of itself
     op: int
     arg: int
-    end: int  # byte offset behind its caches
+    end: int  # byte offset after its caches
 
 
 class Region(NamedTuple):
@@ -134,7 +134,7 @@ class Decoder:
         self.frees = tuple(range(len(self.slots) - len(code.co_freevars), len(self.slots)))
         self.raws = list(raw_instructions(code.co_code, dialect.caches))
         self.at = 0  # index of the raw instruction being decoded
-        self.end = 0  # byte offset behind it
+        self.end = 0  # byte offset after it
         self.open = False
         self.keywords: tuple[str, ...] = ()
         # op, arg, target offset, own offset, group's number

@@ -29,7 +29,7 @@ class Dialect:
 
     version: tuple[int, int]
     rules: Mapping[str, Rule | None]  # None: dropped, it has no canonical meaning
-    internal: frozenset[str]  # opcodes that never lie in co_code
+    internal: frozenset[str]  # opcodes that are never in co_code
     null_below: bool  # where the NULL of a plain call lies: below its callee, or above
     # what must precede UNARY_NOT and a conditional jump on any object, if anything
     truth: str | None
@@ -57,7 +57,7 @@ class Dialect:
 
     @cached_property
     def caches(self) -> bytes:
-        """Inline cache entries behind each opcode, in code units."""
+        """Inline cache entries after each opcode, in code units."""
         # a list by number, 3.13: a dict by name
         entries: Any = opcode._inline_cache_entries  # type: ignore[attr-defined]
         if isinstance(entries, dict):

@@ -122,7 +122,7 @@ class Op(enum.IntEnum):  # an IntEnum, so that tables by Op are lists
     # target when the receiver is done; receiver, value -> receiver, yielded, at the target: result.
     # On every version, SEND itself drops the receiver, and its target is past any END_SEND
     SEND = enum.auto()
-    END_SEND = enum.auto()  # receiver, value -> value; reached behind CLEANUP_THROW only (3.12+)
+    END_SEND = enum.auto()  # receiver, value -> value; reached after CLEANUP_THROW only (3.12+)
     # receiver, sent, exc -> None, value of a StopIteration; any other exc is raised again
     CLEANUP_THROW = enum.auto()
     STOPITERATION_ERROR = enum.auto()  # exc -> exc, a StopIteration turned into a RuntimeError
@@ -140,7 +140,7 @@ class Instr:
     target: int  # index of the instruction jumped to, -1 for none
     # byte offset of the raw group in co_code, its EXTENDED_ARG, KW_NAMES and PRECALL included
     offset: int
-    end: int  # byte offset behind the raw group and its caches
+    end: int  # byte offset after the raw group and its caches
     starts_group: bool
     line: int | None
 
@@ -170,7 +170,7 @@ class DecodedCode:
     live_in: Sequence[frozenset[int]] = field(repr=False)
 
     def group_end(self, index: int) -> int:
-        """The index behind the raw group that starts at `index`."""
+        """The index after the raw group that starts at `index`."""
         end = index + 1
         while end < len(self.instrs) and not self.instrs[end].starts_group:
             end += 1

@@ -58,7 +58,7 @@ class ResumePoint:
 
 @dataclass(frozen=True, eq=False)
 class SuspendedFrame:
-    """A frame that goes on after a break: its code and globals, where, what lies between its caller
+    """A frame that continues after a break: its code and globals, where, what is between its caller
     and it, and what the caller's instruction makes of its return."""
 
     decoded: DecodedCode
@@ -103,11 +103,14 @@ def resume_code(
     """A code object that takes the state tuple and goes on at `point`, if it awaits a result with
     what `completion` makes of that of `inner`; with an error, by raising it there, once. Raises
     Unresumable."""
-    code = decoded.code
     check_resumable(decoded, point)
     assert point.awaits == (inner is not None)
-    shift = 0 if code.co_nlocals else 1  # the state needs a local to arrive in
-    return splice_prologue(decoded, Prologue(decoded, point, shift, inner, completion, error))
+    first: AwaitedCall | RaisedError | None = None
+    if inner is not None:
+        first = AwaitedCall(inner, completion)
+    elif error is not None:
+        first = RaisedError(error)
+    return splice_prologue(decoded, Prologue(decoded, point, first))
 
 
 def splice_prologue(decoded: DecodedCode, prologue: Prologue) -> CodeType:
@@ -146,10 +149,7 @@ def generator_code(decoded: DecodedCode, point: ResumePoint, started: bool) -> C
     code = decoded.code
     if code.co_flags & GENERATORS != GENERATOR:
         raise Unresumable(f"{code.co_qualname} is no plain generator")
-    return splice_prologue(
-        decoded,
-        Prologue(decoded, point, 0 if code.co_nlocals else 1, generator=True, started=started),
-    )
+    return splice_prologue(decoded, Prologue(decoded, point, GeneratorStart(started)))
 
 
 def check_resumable(decoded: DecodedCode, point: ResumePoint) -> None:
@@ -193,22 +193,39 @@ def _units(arg: int) -> int:
     return max(1, (arg.bit_length() + 7) // 8)
 
 
+@dataclass(frozen=True)
+class AwaitedCall:
+    """The call whose result the frame awaits, and what its instruction does with the result."""
+
+    function: FunctionType
+    completion: CallCompletion
+
+
+@dataclass(frozen=True)
+class RaisedError:
+    """An error that is raised in place of the next instruction."""
+
+    error: BaseException
+
+
+@dataclass(frozen=True)
+class GeneratorStart:
+    """A generator is made; it waits in a yield if the original had started."""
+
+    started: bool
+
+
 class Prologue:
-    """Restores slots and stack from the state tuple, runs the call that is awaited or raises the
-    error, then jumps."""
+    """Restores slots and stack from the state tuple, does what comes `first`, then jumps into the
+    original code."""
 
     def __init__(
         self,
         decoded: DecodedCode,
         point: ResumePoint,
-        shift: int,
-        inner: FunctionType | None = None,
-        completion: CallCompletion = AS_IS,
-        error: BaseException | None = None,
-        generator: bool = False,
-        started: bool = False,
+        first: AwaitedCall | RaisedError | GeneratorStart | None,
     ) -> None:
-        self.shift = shift
+        shift = self.shift = 0 if decoded.code.co_nlocals else 1  # the state arrives in a local
         self.code = ConcreteBytecode()
         self.length = 0  # in code units, as all distances here
         self.consts: list[Any] = []
@@ -223,22 +240,25 @@ class Prologue:
         carried = [kind for kind in kinds if kind != "null"]
         self.depth = max(len(point.bound) + len(carried), len(kinds) + 4)
         slots = [slot + shift for slot in sorted(point.bound)]
+        generator = isinstance(first, GeneratorStart)
         self._begin(generator)
         self._unpack_state(slots, len(carried))
         self._stack(kinds, len(carried))
         if point.index == decoded.start and not point.awaits and not generator:
             for slot in sorted(decoded.cells):
                 self.emit("MAKE_CELL", slot + shift)
-        if inner is not None:
-            self._call(inner, instr, completion)
-        elif error is not None:
-            self._raise(error, instr)
-        elif started:
-            self._wait_in_yield(decoded, point)
-        elif not generator:
-            self._truth(decoded, instr.offset, instr.end, point.stack)
+        match first:
+            case AwaitedCall(function, completion):
+                self._call(function, instr, completion)
+            case RaisedError(error):
+                self._raise(error, instr)
+            case GeneratorStart(started):
+                if started:
+                    self._wait_in_yield(decoded, point)
+            case None:
+                self._truth(decoded, instr.offset, instr.end, point.stack)
         self._end = self.length  # of what is protected: the jump aside
-        target = instr.offset if inner is None else instr.end
+        target = instr.end if isinstance(first, AwaitedCall) else instr.offset
         self.emit("JUMP_FORWARD", (target if self._landing is None else self._landing) // 2)
         self.consts = [self.length if const is None else const for const in self.consts]
 
@@ -309,9 +329,9 @@ class Prologue:
             self.emit("SWAP", 2)
 
     def _raise(self, error: BaseException, instr: Instr) -> None:
-        """In place of the original instruction; where that begins a handler, behind it, for what
-        ends the handler takes it that it has begun. The error's traceback will name this code, into
-        which the garbage collector does not look: so the code must not name the error for long."""
+        """Raises in place of the original instruction; after one that begins a handler, since the
+        end of the handler assumes that it has begun. The error's traceback will name this code,
+        which the garbage collector does not search: so the code must not keep the error."""
         dialect, first = current(), self._position
         self._position = list(self._code.co_positions())[instr.offset // 2]
         if instr.op is Op.PUSH_EXC_INFO:

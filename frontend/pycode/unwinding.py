@@ -1,6 +1,6 @@
 """Whether an exception that is raised inside a frame can leave it without running any of its code.
 
-In: canonical instructions and their handlers. Knows no versions.
+In: canonical instructions and their handlers. Independent of versions.
 """
 
 from __future__ import annotations

@@ -85,7 +85,7 @@ class Account:
             self._free -= 1
             self._charged_s += seconds if self._free < 0 else 0.0
 
-    def tells_now(self) -> bool:
+    def warns_now(self) -> bool:
         """Whether to warn the user about the number or time of recompiles. True once."""
         warns = not self.has_warned and (
             self.again >= WARN_AFTER_VERSIONS or self.again_s >= WARN_AFTER_S

@@ -31,8 +31,9 @@ from ...options import Options
 from ...tier import Tier
 from ..pycode.resume import make_resume_function
 from ..values.disabled import is_disabled
-from . import torch_compile, traced_handle  # noqa: F401 - they register
+from . import dynamo_switch, traced_handle  # noqa: F401 - they register
 from ._hook import UNBOUND, Entry, Handle, Site, disable_call
+from .active_modes import OperationWatcher, operation_watcher
 from .call_comparison import CallComparison
 from .compile_failures import raise_or_report
 from .compile_lock import CompileLock
@@ -43,12 +44,11 @@ from .idle_frame import NO_WORK
 from .observer import Observer
 from .pipeline import Compilation
 from .probe import Probe, guard_costs
-from .recompile_decision import RecompileDecision
+from .recompile_limits import RecompileDecision
 from .recompile_policy import RecompilePolicy
 from .savings import Savings
 from .sites import HandleSites, valid_entry
 from .stored.store import EntryStore, may_store
-from .surroundings import OperationWatcher, operation_watcher
 from .unserved_call import UnservedCall
 from .weak_method import weak_method
 
@@ -125,7 +125,7 @@ class Cache:
         if site is not self.root and not unit.idle.may_capture():
             if not unit.frames:
                 return None
-            if unit.idle.tells_now():
+            if unit.idle.reports_now():
                 self.send(Skipped(unit.name, unit.where, NO_WORK))
             return Entry(once=True)
         watcher = operation_watcher()
@@ -141,7 +141,7 @@ class Cache:
                 once=True
             )  # in eager with the hook off: what this call calls is part of what is being compiled
         try:
-            with nullcontext() if self.probe is None else self.probe.standing_still():
+            with nullcontext() if self.probe is None else self.probe.pause_clock():
                 return self._serve(UnservedCall(site, function, slots), self.probe)
         except RecursionError:
             raise
@@ -320,7 +320,7 @@ class Cache:
         """How many graphs a backend has compiled, so that a backward pass may be compiled too."""
         return self.savings.compiled_graphs
 
-    def say_eager(self, compiled_s: float, eager_s: float, calls: int) -> None:
+    def report_eager_is_faster(self, compiled_s: float, eager_s: float, calls: int) -> None:
         unit: CompileUnit = self.root.data
         text = (
             f"a call takes {compiled_s * 1e3:.3g} ms compiled and {eager_s * 1e3:.3g} ms in eager"

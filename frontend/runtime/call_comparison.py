@@ -39,7 +39,7 @@ class ComparedCache(Protocol):
     @property
     def compiled_graphs(self) -> int: ...  # by a backend, so far
     def tiers(self) -> Iterable[Tier]: ...
-    def say_eager(self, compiled_s: float, eager_s: float, calls: int) -> None: ...
+    def report_eager_is_faster(self, compiled_s: float, eager_s: float, calls: int) -> None: ...
     def end_comparison(self) -> None: ...
     def run_in_eager(self, calls: int) -> None: ...
 
@@ -129,7 +129,7 @@ class CallComparison:
     def _judge(self, cache: ComparedCache, compiled: list[float], eager: list[float]) -> None:
         """Ends the comparison, unless it is too close after the first pairs."""
         if is_faster(eager, compiled):
-            self._rest_in_eager(cache, compiled, eager)
+            self._switch_to_eager(cache, compiled, eager)
         elif is_faster(compiled, eager):
             cache.end_comparison()
         elif len(eager) < MORE_PAIRS:
@@ -137,9 +137,9 @@ class CallComparison:
         elif cache.compiled_graphs > 0:
             cache.end_comparison()
         else:
-            self._rest_in_eager(cache, compiled, eager)
+            self._switch_to_eager(cache, compiled, eager)
 
-    def _rest_in_eager(
+    def _switch_to_eager(
         self, cache: ComparedCache, compiled: list[float], eager: list[float]
     ) -> None:
         """Calls run in eager for a while. If graphs have waited long enough for a backend, they are
@@ -161,7 +161,7 @@ class CallComparison:
         self._rests += 1
         self._spent_s += calls * fast
         if self._rests == 1:
-            cache.say_eager(slow, fast, calls)
+            cache.report_eager_is_faster(slow, fast, calls)
         cache.run_in_eager(calls)
 
 

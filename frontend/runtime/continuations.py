@@ -1,4 +1,5 @@
-"""What compiled code calls at a break: the site of the rest, or Python's run of it."""
+"""Makes the continuations of a break: for each frame, the site of the code after it, or a function
+that runs that code in eager."""
 
 from __future__ import annotations
 
@@ -9,7 +10,7 @@ from ..pycode.instr import DecodedCode
 from ..pycode.resume import ResumePoint, SuspendedFrame
 from ..tracing.capture import Capture
 from ..tracing.interpreter.outcome import BreakExit
-from ..tracing.sizes.expectations import expect
+from ..tracing.sizes.variation_after_break import pass_on_variation
 from ._hook import ContinuationMaker, Site
 from .sites import HandleSites
 
@@ -26,7 +27,7 @@ def make_continuations(
 
     def resume(frames: tuple[SuspendedFrame, ...]) -> ContinuationMaker:
         after = sites.after(frames, forbidden)
-        expect(after.data.variation, capture, frames)
+        pass_on_variation(after.data.variation, capture, frames)
         return ContinuationMaker(after)
 
     def rerun() -> ContinuationMaker:

@@ -13,7 +13,7 @@ from ...guards.guard import Guard, Kind
 from ..tracing.capture import Capture
 from ..tracing.graph_inputs import GraphInput
 from ..tracing.input_memory import InputMemory
-from .surroundings import DUAL_LEVEL
+from .active_modes import DUAL_LEVEL
 
 
 def entry_guards(

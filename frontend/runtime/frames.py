@@ -20,14 +20,14 @@ TORCH = os.path.dirname(torch.__file__) + os.sep
 TORCH_COMPILE = (TORCH + "_dynamo" + os.sep, TORCH + "_higher_order_ops" + os.sep)
 FOLDERS = ("frontend", "guards", "backends", "cli")
 FILES = (
-    "collector",
+    "clock",
     "errors",
     "events",
-    "generated",
+    "factory_call",
+    "garbage_collection",
+    "generated_source",
     "options",
     "overlap",
-    "phases",
-    "rebuild",
     "tier",
     "torch_compat",
 )

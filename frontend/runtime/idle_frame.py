@@ -1,4 +1,4 @@
-"""A frame without tensor work, which is captured ever more rarely."""
+"""A frame without tensor work. It is captured again, at growing intervals."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class IdleFrame:
         self._passed += 1
         return self._has_work or self._passed >= 4 ** max(0, self._captures - self._free + 1)
 
-    def tells_now(self) -> bool:
+    def reports_now(self) -> bool:
         """Whether to report that calls are passed over. True once."""
         tells, self._told = not self._told, True
         return tells

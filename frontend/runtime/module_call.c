@@ -1,6 +1,6 @@
 /* ModuleCall: the value of the slot that nn.Module has for a compiled call. If calling the module
  * only calls its class's forward, the handle of forward is called from here; everything else is
- * done by a subclass in Python. The decision must be that of is_plain in module.py. */
+ * done by a subclass in Python. The decision must be that of is_plain in compiled_module.py. */
 #include "hook.h"
 #include "object_compat.h"
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from ...clock import Clock
 from ...events import Reporter, Sink, TimeSpent, new_number
-from ...phases import Clock
 from ...tier import Tier
 from .probe import Probe, SegmentMarks
 

@@ -21,8 +21,8 @@ from typing import Any
 
 from ...backends.compile_graph import GraphRequest, compile_graph
 from ...backends.graph.eager_fallback import PASSED_ON
-from ...collector import no_collections, no_full_collections
 from ...errors import GraphBreak, SkipFrame
+from ...garbage_collection import no_collections, no_full_collections
 from ...guards.program import GuardProgram
 from ...options import Options
 from ...tier import Tier
@@ -37,17 +37,17 @@ from ..tracing.interpreter.root import CaptureRequest, capture_call, capture_res
 from ..tracing.interpreter.work_budget import Loops
 from ..values.base import CannotReconstruct
 from ._hook import Quiet
+from .active_modes import (
+    inside_a_transform,
+    program_of_active_modes,
+    without_saved_tensor_hooks,
+)
 from .compile_reports import captured_event, report_break, report_specialised
 from .compile_unit import CompileUnit
 from .entry_guards import entry_guards
 from .entry_parts import EntryParts
 from .observer import Observer
 from .probe import SegmentMarks
-from .surroundings import (
-    inside_a_transform,
-    out_of_sight_of_saved_tensor_hooks,
-    program_of_surroundings,
-)
 
 MAX_RESTARTS = 20
 
@@ -79,9 +79,9 @@ class Compilation:
     def run(self) -> EntryParts:
         """Raises SkipFrame where the frame has to run in Python."""
         if inside_a_transform():
-            program = program_of_surroundings()  # the transform may end before the frame does
+            program = program_of_active_modes()  # the transform may end before the frame does
             return EntryParts(program, None, bool(self.unit.frames))
-        with out_of_sight_of_saved_tensor_hooks(), no_full_collections():
+        with without_saved_tensor_hooks(), no_full_collections():
             return self._compile()
 
     def _compile(self) -> EntryParts:

@@ -150,7 +150,7 @@ class Probe:
         return SegmentMarks(self, number, continues)
 
     @contextmanager
-    def standing_still(self) -> Iterator[None]:
+    def pause_clock(self) -> Iterator[None]:
         """Stops the clock inside."""
         start = time.perf_counter()
         try:

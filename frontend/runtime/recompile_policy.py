@@ -2,7 +2,7 @@
 when it does not.
 
 In: a site, the call's arguments, the handle's calls so far. Out: a decision. Limits are in
-recompile_decision.py, the time that compiling may take is in account.py, texts for the user are in
+recompile_limits.py, the time that compiling may take is in account.py, texts for the user are in
 recompile_warnings.py.
 """
 
@@ -21,7 +21,7 @@ from ...options import Options
 from ._hook import Site, stance
 from .account import ITERATIONS, Account
 from .compile_unit import CompileUnit
-from .recompile_decision import Misses, RecompileDecision, decide
+from .recompile_limits import Misses, RecompileDecision, decide
 from .recompile_warnings import compiling_text, limit_text
 
 EARLY_ENTRIES = 8  # that a site in a loop may have before any of them has served a second call
@@ -92,7 +92,7 @@ class RecompilePolicy:
         self, site: Site, unit: CompileUnit, misses: Misses, frame: FrameView, calls: int
     ) -> RecompileDecision:
         """What becomes of the call. Raises where the user asked for it (see decide in
-        recompile_decision.py); tells the user where it is not compiled."""
+        recompile_limits.py); tells the user where it is not compiled."""
         decision = decide(unit.name, self._options, stance(), misses, unit.variation, frame)
         reason = self._reason_to_postpone(decision, misses, calls)
         if reason:
@@ -125,7 +125,7 @@ class RecompilePolicy:
         """The site has reached a limit: calls that no entry serves run in eager from now on."""
         site.full = True
         site.gave_up = limit is RecompileDecision.LIMIT
-        self._send(Full(unit.name, unit.where, misses.entries, limit.knob, misses.left))
+        self._send(Full(unit.name, unit.where, misses.entries, limit.option, misses.left))
         if site.gave_up:
             warn_user(
                 limit_text(unit.name, unit.where, misses.entries, self.misses),
@@ -134,7 +134,7 @@ class RecompilePolicy:
 
     def warn_of_compiling(self, function: str, balance: Callable[[], Balance]) -> None:
         """Warns once of a handle that keeps compiling."""
-        if self.account.tells_now():
+        if self.account.warns_now():
             warn_user(compiling_text(function, balance(), self.misses), stacklevel=2)
 
 

@@ -1,4 +1,4 @@
-"""What the user is told of a function that is compiled again and again."""
+"""The texts of warnings about a function that is compiled again and again."""
 
 from __future__ import annotations
 

@@ -23,8 +23,8 @@ from ...guards.source import (
     SlotSource,
     Source,
 )
-from ..pycode.flow import loop_around
 from ..pycode.instr import Op
+from ..pycode.liveness import loop_around
 from ..pycode.resume import SuspendedFrame
 from ..values.mutable import Mutable
 

@@ -11,12 +11,12 @@ import torch
 import torch.fx
 from torch._C._functorch import is_functorch_wrapped_tensor
 
-from ...backends.graph.generators import NO_GENERATOR, DrawFrom
 from ...backends.graph.gradient_history import note_history
 from ...backends.graph.memory import memory_of, plain_memory_at
 from ...backends.graph.mutations import is_written, may_write, written_nodes
 from ...backends.graph.node_targets import RECURRENT_OPERATORS
-from ...backends.graph.runtime_errors import may_draw
+from ...backends.graph.random_draws import may_draw
+from ...backends.graph.random_generators import NO_GENERATOR, DrawFrom
 from ...backends.graph.size_checks import Reading, SizeOf, itself
 from ...backends.graph.wrappers import inner_tensors
 from ...errors import GraphBreak
@@ -36,7 +36,7 @@ from ..values.tensor.opaque_tensor import OpaqueTensor
 from ..values.tensor.symbolic_number import SymbolicNumber
 from ..values.tensor.tensor import TensorValue
 from ..values.tensor.tensor_subclass import (
-    InstanceMet,
+    SubclassInstanceFound,
     TensorObject,
     call_unwrapped,
     dispatch_operation,
@@ -173,25 +173,15 @@ class GraphBuilder:
         to the graph."""
         if self._is_generator(kwargs.get("generator")) and not isinstance(target, DrawFrom):
             return self.call("call_function", DrawFrom(kind, target), args, kwargs)
-        data = args[2:] if target is operator.setitem else args if target in TYPED_BY_DATA else ()
-        if any(
-            map(self._holds_numpys, (*data, *(kwargs.values() if target in TYPED_BY_DATA else ())))
-        ):
-            raise GraphBreak(
-                "unsupported-value", f"a numpy number as data of {target_name(target)}"
-            )
+        self._refuse_numpy_data(target, args, kwargs)
         try:
             pairs = [self.argument(arg) for arg in args]
             named = {name: self.argument(arg) for name, arg in kwargs.items()}
-        except InstanceMet:
+        except SubclassInstanceFound:
             return self._call_with_instances(kind, target, args, kwargs)
         fakes = [pair[1] for pair in pairs]
         fake_kwargs = {name: pair[1] for name, pair in named.items()}
-        if not self.tx.options.fullgraph and steps_through_a_length(target, fakes):
-            what = f"a length that varies, in {target_name(target)}"
-            raise GraphBreak("unsupported-value", what)
-        if self.tx.symbols.exist and target_name(target) in DROPS_ONES:
-            self.tx.symbols.shapes.require_known(fakes[0], fakes[1:] or [*fake_kwargs.values()])
+        self._check_sizes(target, fakes, fake_kwargs)
         varying = self._varying_floats([*args, *kwargs.values()])
         with counted_writes(target, fakes):
             result = self._runner.run(kind, target, fakes, fake_kwargs)
@@ -207,17 +197,44 @@ class GraphBuilder:
         node.meta["lines"] = self.tx.frames.call_lines()
         node.meta["line"] = node.meta["lines"][0] if node.meta["lines"] else ""
         self.nodes.append(node)
+        self._refuse_effects(node)
+        if self.tx.symbols.exist:
+            self.tx.symbols.shapes.bind(
+                node, result, partial(self._origin_of_values, target, args, result)
+            )
+        return self._value(node, result)
+
+    def _refuse_numpy_data(self, target: Any, args: list[Value], kwargs: dict[str, Value]) -> None:
+        """Breaks where a numpy number is data of a tensor, whose dtype it would determine."""
+        if target is operator.setitem:
+            data = args[2:]
+        elif target in TYPED_BY_DATA:
+            data = [*args, *kwargs.values()]
+        else:
+            return
+        if any(map(self._holds_numpys, data)):
+            raise GraphBreak(
+                "unsupported-value", f"a numpy number as data of {target_name(target)}"
+            )
+
+    def _check_sizes(self, target: Any, fakes: list[Any], fake_kwargs: dict[str, Any]) -> None:
+        """Breaks at an operator that would be captured for one length only, or that depends on
+        whether an unknown size is one."""
+        if not self.tx.options.fullgraph and steps_through_a_length(target, fakes):
+            what = f"a length that varies, in {target_name(target)}"
+            raise GraphBreak("unsupported-value", what)
+        if self.tx.symbols.exist and target_name(target) in DROPS_ONES:
+            self.tx.symbols.shapes.require_known(fakes[0], fakes[1:] or [*fake_kwargs.values()])
+
+    def _refuse_effects(self, node: torch.fx.Node) -> None:
+        """Breaks at a node whose effect comes too late (a draw after set_rng_state), or that writes
+        into an inner tensor of a wrapper."""
         if self.tx.random.stored is not None and may_draw(node):
             stop = GraphBreak("unknown-call", "torch.set_rng_state() before a random operator")
             stop.position = self.tx.random.position
             raise stop
         if self.wrapper_memory and may_write(node):
             self._refuse_write_past_wrappers(node)
-        if self.tx.symbols.exist:
-            self.tx.symbols.shapes.bind(
-                node, result, partial(self._origin_of_values, target, args, result)
-            )
-        return self._value(node, result)
 
     def where_to_read(self, number: SymbolicNumber) -> Reading | None:
         """How the number can be read when the graph has run; None where the program has changed
@@ -459,7 +476,7 @@ class GraphBuilder:
         if isinstance(value, OpaqueTensor):
             raise value.unsupported_use("as an argument")
         if isinstance(value, TensorObject):
-            raise InstanceMet
+            raise SubclassInstanceFound
         if value.python_type() is torch.Generator:
             return self._generator_input(value), NO_GENERATOR
         if isinstance(value, DictValue):

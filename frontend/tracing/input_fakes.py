@@ -67,7 +67,7 @@ class InputFakes:
                     "unsupported-value", f"'{source.name}', for which torch has no fake tensor"
                 ) from error
             if self._symbols.exist:
-                self._symbols.shapes.found_by_a_view(fake, source)
+                self._symbols.shapes.share_symbols_of_view(fake, source)
             return fake
         # what it is a view of has changed in the trace, and is not like the real one any more
         except AssertionError as error:

@@ -9,13 +9,13 @@ from torch.utils.hooks import RemovableHandle
 
 from ...backends.graph.backward_hooks import HookEntry, HookExit
 from ...backends.graph.size_checks import check_node
+from ...clock import Clock
 from ...errors import GraphBreak
 from ...guards.guard import Kind
 from ...guards.guard_log import GuardLog
 from ...guards.source import Source, TorchStateSource
 from ...guards.torch_state import TorchState
 from ...options import Options
-from ...phases import Clock
 from ..values.base import Value
 from ..values.containers.sequence import ListValue
 from ..values.models import ensure_models
@@ -23,7 +23,7 @@ from ..values.modes.mode_manager import TorchModes
 from ..values.random_state import RandomState
 from ..values.tensor.backward_hook import break_here
 from .effect_log import EffectLog
-from .fake_tensors.cuda_guard import settle
+from .fake_tensors.cuda_guard import ensure_cuda_guard
 from .fake_tensors.fake_execution import CaptureFakeMode, load_torch
 from .graph_builder import GraphBuilder
 from .interpreter.calls import Calls
@@ -53,7 +53,7 @@ class Trace:
     ) -> None:
         with clock.phase("imports"):
             ensure_models()
-            settle()
+            ensure_cuda_guard()
             load_torch()
             fake_mode = CaptureFakeMode()
         self.options = options
@@ -92,7 +92,7 @@ class Trace:
         self.graph.release_objects()
 
     def expect_size_facts(self) -> Restart | None:
-        """Expects what the capture took for granted of numbers known at run time: where that is
+        """Expects what the capture assumed of numbers known only at run time: where that is
         wrong, the frame starts over in eager. Returns a break where it could not."""
         facts = self.symbols.shapes.facts_at_run_time() if self.symbols.exist else None
         if facts is None:

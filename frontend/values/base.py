@@ -236,7 +236,7 @@ class CannotReconstruct(Exception):
         self.reason = value.break_reason
 
 
-def unless_stopped(get: Callable[[], Value | None]) -> Value | None:
+def none_if_stopped(get: Callable[[], Value | None]) -> Value | None:
     """Calls `get` as a next() in C does: StopIteration becomes None."""
     try:
         return get()
@@ -249,7 +249,7 @@ def unless_stopped(get: Callable[[], Value | None]) -> Value | None:
 def take(tx: TraceContext, iterator: Value, most: float = math.inf) -> list[Value]:
     """Takes all items that an iterator still has, or the first `most`."""
     items: list[Value] = []
-    while len(items) < most and (item := unless_stopped(lambda: iterator.next(tx))) is not None:
+    while len(items) < most and (item := none_if_stopped(lambda: iterator.next(tx))) is not None:
         items.append(tx.look(item))
         tx.work.count()  # some have no end
     return items
@@ -291,7 +291,7 @@ NULL = Null()
 
 
 class LazyValue(Value):
-    """An object that was not looked at yet, so that no guard stands for it. One without a source is
+    """An object that was not realised yet: no guard relies on it. One without a source is
     held by an object to which no path leads."""
 
     __slots__ = ("object",)

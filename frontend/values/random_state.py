@@ -12,7 +12,7 @@ from .mutable import Mutable
 
 class RandomState(Mutable):
     """`seed`: the program seeded it before the graph draws from it. `kept`: the program holds the
-    state that the frame began with. `stored`: the state that it is given behind the graph;
+    state that the frame began with. `stored`: the state that it is given after the graph;
     `position` the position of that (tracing/interpreter/outcome.py)."""
 
     __slots__ = ("seed", "kept", "stored", "position")

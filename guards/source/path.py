@@ -24,7 +24,7 @@ class FrameView:
 @dataclass_transform(frozen_default=True)
 def path(cls: type) -> type:
     """Makes a class of paths: a frozen dataclass whose hash is computed once, as paths are long and
-    used as keys everywhere. Pickled, a path leaves its hash behind: it is another in each process.
+    used as keys everywhere. A pickled path has no hash, since that differs between processes.
     """
     made: Any = dataclass(frozen=True)(cls)
     compute = made.__hash__

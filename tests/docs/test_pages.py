@@ -150,6 +150,29 @@ def test_links_lead_somewhere(page):
     assert [target for target in local if not (page.parent / target).exists()] == []
 
 
+PATH = re.compile(r"`([\w-]+(?:/[\w-]+)*(?:\.(?:py|c|h)|/))`")  # a file, or a folder with a slash
+OF_THE_USER = {"script.py", "sitecustomize.py"}
+PRODUCT = {
+    str(path.relative_to(ROOT)) + ("/" if path.is_dir() else "")
+    for place in ("*", "frontend", "guards", "backends", "cli", "docs", "examples", "tests")
+    for found in ROOT.glob(place)
+    for path in (found, *found.rglob("*"))
+    if "__pycache__" not in path.parts
+}
+
+
+@pytest.mark.parametrize("page", PAGES, ids=name_of)
+def test_files_and_folders_exist(page):
+    """Named from the root of the package, or by the last parts of their path."""
+    prose = re.sub(r"^```.*?^```", "", page.read_text(), flags=re.DOTALL | re.MULTILINE)
+    named = set(PATH.findall(prose)) - OF_THE_USER
+    assert [
+        name
+        for name in sorted(named)
+        if name not in PRODUCT and not any(path.endswith("/" + name) for path in PRODUCT)
+    ] == []
+
+
 def test_the_worked_example_is_up_to_date(capsys):
     spec = importlib.util.spec_from_file_location(
         "worked_example", ROOT / "docs" / "worked_example.py"

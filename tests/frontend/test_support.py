@@ -12,7 +12,7 @@ from pathlib import Path
 import framejit
 import pytest
 import torch
-from framejit.frontend import api, control, eager_only, support
+from framejit.frontend import api, eager_only, framejit_attribute, support
 
 
 @pytest.fixture
@@ -94,7 +94,7 @@ def public_names(kind):
     return {name for name in dir(kind) if not name.startswith("_")}
 
 
-@pytest.mark.parametrize("kind", [control.NotCompiled, control.ModuleControl])
+@pytest.mark.parametrize("kind", [framejit_attribute.NotCompiled, framejit_attribute.ModuleControl])
 def test_every_handle_can_be_asked_the_same(kind):
     assert public_names(api.Control) == public_names(kind)
 

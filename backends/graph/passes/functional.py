@@ -23,7 +23,7 @@ from ..mutations import is_data
 from ..node_targets import name_of
 from ..runtime_errors import raises_unread
 from ..supported import line_of
-from ..tracing_turn import trace_operators
+from ..tracing_lock import trace_operators
 from .by_operator import by_operator
 from .in_place_layouts import keep_layouts
 

@@ -459,7 +459,7 @@ def _order(number: Any) -> int:
 
 def _is_one(size: Any) -> bool:
     """Whether a size is one; that is guarded, but for one that depends on values, which is taken
-    not to be (graph/value_sizes.py checks what that relies on)."""
+    not to be (graph/data_dependent_sizes.py checks what that relies on)."""
     depends = isinstance(size, torch.SymInt) and size.node.hint is None
     return not depends and size == 1
 

@@ -19,10 +19,10 @@ import torch
 import torch.fx
 
 from ....backends.graph.graph_constant import with_constants
-from ....generated import file_name, keep
+from ....factory_call import factory_call_of
+from ....generated_source import file_name, keep_source
 from ....guards import native
 from ....guards.source import Source
-from ....rebuild import recipe_of
 from ...pycode import call_completion
 from ...pycode.call_completion import CallCompletion
 from ...pycode.code_builder import dummy_closure
@@ -34,8 +34,8 @@ from .._hook import ContinuationMaker, Quiet, Site
 from ..sites import HandleSites
 from .content import LITERALS, root_of
 from .live_code import with_live_code
+from .object_descriptions import Description, Module, ModuleDict, NotStorable, describe
 from .operators import is_users_operator
-from .world import Description, Module, ModuleDict, NotStorable, describe
 
 OURS = "framejit"
 SENTINELS = {"unbound": native.UNBOUND, "unbound slot": _hook.UNBOUND}
@@ -73,22 +73,26 @@ class EntryPickler(pickle.Pickler):
         name = self.own.get(id(obj))
         if name is not None:
             return name
-        if self._is_of_the_world(obj):
+        if self._belongs_to_program(obj):
             return self._number(obj)
         return None
 
-    def _is_of_the_world(self, obj: Any) -> bool:
+    def _belongs_to_program(self, obj: Any) -> bool:
         """Whether it is an object that the program has, of which a copy would be another one."""
         if isinstance(obj, LITERALS):
             return False
         if id(obj) in self.sources:
             return True
         if isinstance(obj, types.FunctionType):
-            return recipe_of(obj) is None and not is_made_here(obj) and not is_ours(obj)
+            return (
+                factory_call_of(obj) is None
+                and not is_generated(obj)
+                and not belongs_to_framejit(obj)
+            )
         if isinstance(obj, dict):
             return "__name__" in obj and "__builtins__" in obj
         if isinstance(obj, WORLD):
-            return not is_ours(obj)
+            return not belongs_to_framejit(obj)
         if is_users_operator(obj):
             return True
         return not (isinstance(obj, COPIED) or root_of(type(obj).__module__) == OURS)
@@ -129,11 +133,11 @@ class EntryUnpickler(pickle.Unpickler):
         return super().find_class(module, name)
 
 
-def is_ours(obj: Any) -> bool:
+def belongs_to_framejit(obj: Any) -> bool:
     return root_of(getattr(obj, "__module__", None)) == OURS and "<" not in obj.__qualname__
 
 
-def is_made_here(function: types.FunctionType) -> bool:
+def is_generated(function: types.FunctionType) -> bool:
     """Whether code generation has made the function."""
     return hasattr(function, "_framejit_skip")
 
@@ -151,12 +155,12 @@ def join_code(data: bytes, consts: tuple[Any, ...]) -> types.CodeType:
 
 
 def reduce_function(function: types.FunctionType) -> Any:
-    recipe = recipe_of(function)
-    if recipe is not None:
-        return recipe.factory, recipe.arguments
-    if is_made_here(function):
+    call = factory_call_of(function)
+    if call is not None:
+        return call.factory, call.arguments
+    if is_generated(function):
         return join_function, (function.__code__, function.__globals__)
-    if is_ours(function):
+    if belongs_to_framejit(function):
         return NotImplemented
     raise NotStorable(f"function {function.__qualname__}")
 
@@ -195,7 +199,7 @@ def join_forward(
     namespace = dict(names)
     exec(compile(text, name, "exec"), namespace)
     forward = namespace["forward"]
-    keep(name, text, forward)
+    keep_source(name, text, forward)
     return types.MethodType(forward, types.SimpleNamespace(**constants))
 
 

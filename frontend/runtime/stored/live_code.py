@@ -11,7 +11,7 @@ from typing import Any
 from ...pycode.decode import decode
 from ...pycode.resume import SuspendedFrame
 from ..sites import HandleSites
-from .world import NotFound, lookup
+from .object_descriptions import NotFound, lookup
 
 
 def with_live_code(frame: SuspendedFrame, sites: HandleSites) -> SuspendedFrame:

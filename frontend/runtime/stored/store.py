@@ -8,8 +8,8 @@ import pickle
 from dataclasses import dataclass
 from typing import Any
 
-from ....collector import no_collections
 from ....events import Chosen, Sink, Stored
+from ....garbage_collection import no_collections
 from ....guards.guard import Guard, Kind, ShapeExpr, TensorSpec
 from ....guards.program import GuardProgram
 from ....guards.source import Source, TypeOf
@@ -22,7 +22,7 @@ from .content import LITERALS, name_of_class
 from .entry_pickle import EntryPickler, EntryUnpickler
 from .files import EntryFolder, StoredEntry
 from .key import BACKENDS, key_of
-from .world import NotFound, NotStorable
+from .object_descriptions import NotFound, NotStorable
 
 # what goes wrong when an entry is taken apart or put together: it is not stored, or not used
 FAILURES = (

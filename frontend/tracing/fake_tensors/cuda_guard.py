@@ -11,7 +11,7 @@ import torch
 
 
 @cache
-def settle() -> None:
+def ensure_cuda_guard() -> None:
     """Makes the stand-in, if one is needed, in a thread that does not end. To be called before any
     FakeTensorMode."""
     if threading.current_thread() is threading.main_thread():

@@ -86,9 +86,9 @@ class CaptureFakeMode(FakeTensorMode):
 
     def from_tensor(self, tensor: torch.Tensor, **named: Any) -> FakeTensor:
         if tensor.is_leaf:
-            return seal(super().from_tensor(tensor, **named))
+            return forbid_reads(super().from_tensor(tensor, **named))
         with without_gradient_warning():
-            return seal(super().from_tensor(tensor, **named))
+            return forbid_reads(super().from_tensor(tensor, **named))
 
     @classmethod
     def _should_skip_dynamo(cls) -> bool:
@@ -118,11 +118,11 @@ class CaptureFakeMode(FakeTensorMode):
         elif asked in FORMAT_OF_FIRST and not args[0]._has_symbolic_sizes_strides:
             result = in_format(result, suggest_memory_format(args[0]))
         if type(result) is FakeTensor:
-            seal(result)
+            forbid_reads(result)
         elif isinstance(result, tuple | list):
             for part in result:
                 if type(part) is FakeTensor:
-                    seal(part)
+                    forbid_reads(part)
         return result
 
 
@@ -171,7 +171,7 @@ def without_gradient_warning() -> Iterator[None]:
         warnings.filters.remove(NO_LEAF)  # type: ignore[attr-defined]
 
 
-def seal(fake: Any) -> Any:
+def forbid_reads(fake: Any) -> Any:
     """Makes reading the memory of a fake tensor with symbols an error; returns the tensor. Without
     symbols reading raises anyway, and torch's cache of fake results needs the storage."""
     if (

@@ -10,7 +10,7 @@ from typing import Any
 from torch._dispatch.python import enable_python_dispatcher
 from torch._subclasses import fake_tensor
 
-from ....backends.graph.runtime_errors import named_as_random
+from ....backends.graph.random_draws import named_as_random
 from ....errors import GraphBreak
 from ..sizes.symbolic_inputs import SymbolicInputs
 from .fake_execution import lacks_dimension

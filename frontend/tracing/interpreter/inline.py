@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from ....errors import GraphBreak
 from ...pycode.call_completion import AS_IS, CallCompletion
 from ...pycode.decode import decode
-from ...pycode.flow import keeps_its_frame
+from ...pycode.liveness import keeps_its_frame
 from ...pycode.passthrough import PassthroughFrame
 from ...values.base import Value
 from ...values.constant import Constant

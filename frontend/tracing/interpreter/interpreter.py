@@ -69,12 +69,12 @@ class Interpreter:
         self.stack.append(value)
 
     def pop(self) -> Value:
-        """Takes the top item, looked at: behind a break it may still be LazyValue. Handlers that
+        """Takes the top item, realised: after a break it may still be LazyValue. Handlers that
         only move items use `stack` itself."""
         return self.tx.look(self.stack.pop())
 
     def peek(self, depth: int = 1) -> Value:
-        """The item at a distance from the top, looked at."""
+        """The item at a distance from the top, realised."""
         value = self.stack[-depth] = self.tx.look(self.stack[-depth])
         return value
 

@@ -75,7 +75,7 @@ class BreakExit:
 
 
 class Restart(Exception):  # noqa: N818 - it steers: capture again and break at an earlier position
-    """The code behind `position` cannot be handed on to Python, so the break must come there. It is
+    """The code after `position` cannot be handed on to Python, so the break must come there. It is
     the number of instructions interpreted before it; captures of one frame with the same
     arguments are alike."""
 

@@ -8,12 +8,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from ....clock import Clock
 from ....errors import GraphBreak, SkipFrame
 from ....guards.source import ClosureSource, SequenceItem, SlotSource, Source
 from ....options import Options
-from ....phases import Clock
-from ...pycode.flow import keeps_its_frame
 from ...pycode.instr import DecodedCode, Op
+from ...pycode.liveness import keeps_its_frame
 from ...pycode.resume import ResumePoint, SuspendedFrame
 from ...values.base import NULL, LazyValue, ObservedException, Value
 from ...values.functions.cell import CellValue, existing_cell
@@ -137,7 +137,7 @@ class RootInterpreter(Interpreter):
 
 @dataclass(frozen=True)
 class CaptureRequest:
-    """What a capture is told besides the frame. `loops`: those left to Python, added to. `stop`:
+    """What a capture needs besides the frame. `loops`: those left to Python, added to. `stop`:
     the break that ends it, where one is known beforehand."""
 
     options: Options
@@ -178,7 +178,7 @@ def capture_call(
 def capture_rest(
     request: CaptureRequest, frames: tuple[SuspendedFrame, ...], state: tuple[Any, ...]
 ) -> Capture:
-    """Captures the code behind a break, given the state tuple of the outermost of the frames."""
+    """Captures the code after a break, given the state tuple of the outermost of the frames."""
     tx = request.trace()
     root, *inner = frames
     slots: list[Value | None] = [None] * len(root.decoded.slots)

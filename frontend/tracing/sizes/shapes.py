@@ -161,7 +161,7 @@ class Shapes:
         self.ragged: set[sympy.Symbol] = set()  # sizes of jagged tensors, which are no numbers
         self.ranges: list[tuple[sympy.Symbol, Mark]] = []
         self.marks: dict[sympy.Symbol, Mark] = {}
-        # sizes that must not be zero, which torch takes for granted without a guard
+        # sizes that must not be zero, which torch assumes without a guard
         self.positive: dict[sympy.Symbol, str] = {}
 
     # what varies
@@ -190,7 +190,7 @@ class Shapes:
         self._note_strides(fake, source)
         return fake
 
-    def found_by_a_view(self, fake: torch.Tensor, source: Source) -> None:
+    def share_symbols_of_view(self, fake: torch.Tensor, source: Source) -> None:
         """Gives a tensor without symbols those of its view, where the view was an input before."""
         if fake._has_symbolic_sizes_strides and fake.layout is torch.strided and not fake.is_nested:
             self.note_layout(fake, source)
@@ -417,7 +417,7 @@ class Shapes:
         return symbols
 
     def facts_at_run_time(self) -> FactsAtRunTime | None:
-        """What torch took for granted of numbers that only the values of tensors tell."""
+        """What torch assumed of data-dependent numbers."""
         asserted = dict.fromkeys(
             fact.expr for facts in self.env.deferred_runtime_asserts.values() for fact in facts
         )
@@ -467,12 +467,12 @@ class Shapes:
             if mark.max is not None:
                 yield self._relation(sympy.Le(symbol, mark.max, evaluate=False), "")
         for symbol, line in self.positive.items():
-            if self._have_homes(symbol) and not self._simplest(symbol).is_number:
+            if self._can_be_read(symbol) and not self._simplest(symbol).is_number:
                 yield self._relation(sympy.Ge(symbol, 1, evaluate=False), line)
         said = set()
         for asked, origin in zip(self.asked_for, self.asked_for.origins, strict=True):
             expr = self._simplest(asked.expr)
-            if expr in (sympy.true, True) or expr in said or not self._have_homes(expr):
+            if expr in (sympy.true, True) or expr in said or not self._can_be_read(expr):
                 continue
             said.add(expr)
             if self._is_value_of_floats(expr):
@@ -500,7 +500,7 @@ class Shapes:
     def _simplest(self, expr: Any) -> Any:
         return self.env.replace(expr)
 
-    def _have_homes(self, expr: sympy.Basic) -> bool:
+    def _can_be_read(self, expr: sympy.Basic) -> bool:
         """Whether each symbol has a source from which its number is read. The others are checked by
         the operators themselves."""
         return all(

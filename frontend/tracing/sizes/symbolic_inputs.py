@@ -6,9 +6,9 @@ import importlib
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+from ....clock import Clock
 from ....guards.source import SequenceItem, Source
 from ....options import Options
-from ....phases import Clock
 from ...values.base import Value
 from ...values.tensor.symbolic_number import can_be_symbol
 from ..fake_tensors.fake_execution import CaptureFakeMode

@@ -26,7 +26,7 @@ PLAIN_METHODS = frozenset(
     "get keys values items pop popitem update setdefault clear move_to_end __setitem__ "
     "__getitem__ __len__".split()
 )
-LARGEST = 1 << 13  # items of a dictionary that are looked at one and all
+LARGEST = 1 << 13  # items of a dictionary that are all realised
 
 
 def key_is_literal(key: Any) -> bool:
@@ -84,7 +84,7 @@ class DictValue(BuiltinContainer):
         self.real = real
         self.cls = cls
         self.default_factory = default_factory
-        self.seen: dict[Any, Value] = {}  # items of `real` looked at one by one
+        self.seen: dict[Any, Value] = {}  # items of `real` realised one by one
         self.deletions = 0
         self.plain_keys: bool | None = None
         # those that the program gave an OrderedDict it has made
@@ -198,7 +198,7 @@ class DictValue(BuiltinContainer):
         return self.pairs(tx)
 
     def pairs(self, tx: TraceContext) -> list[tuple[Value, Value]]:
-        """All (key, value), looked at."""
+        """All (key, value), realised."""
         entries = self.whole(tx)
         for hashed, (key, value) in list(entries.items()):
             if type(value) is LazyValue:

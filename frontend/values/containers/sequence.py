@@ -25,7 +25,7 @@ from .builtin_container import BuiltinContainer
 from .sequence_iterator import SequenceIterator
 from .slice import SliceValue
 
-LARGEST = 1 << 18  # items of a list or tuple that are looked at
+LARGEST = 1 << 18  # items of a list or tuple that are realised
 
 # what a named tuple's class has under the name of a field
 FIELD: type = type(vars(collections.namedtuple("Named", "field"))["field"])
@@ -46,7 +46,7 @@ class Sequence(BuiltinContainer):
         self.cls = cls or self.default_class
 
     def at(self, tx: TraceContext, index: int) -> Value:
-        """The item at an index, looked at."""
+        """The item at an index, realised."""
         value = self.items[index]
         if type(value) is LazyValue:
             tx.effects.read(self)
@@ -54,7 +54,7 @@ class Sequence(BuiltinContainer):
         return value
 
     def all(self, tx: TraceContext) -> list[Value]:
-        """Every item, looked at."""
+        """Every item, realised."""
         return [self.at(tx, i) for i in range(len(self.items))]
 
     def unpack(self, tx: TraceContext) -> list[Value]:

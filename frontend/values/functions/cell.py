@@ -15,7 +15,7 @@ from ..registry import wraps
 
 
 class CellValue(Mutable):
-    """A closure cell. `contents` is None while unbound, LazyValue until looked at."""
+    """A closure cell. `contents` is None while unbound, LazyValue until it is realised."""
 
     __slots__ = ("contents", "real", "slot")
     state = ("contents",)

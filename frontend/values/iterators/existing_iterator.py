@@ -34,7 +34,7 @@ FEW = 4  # items up to which an iterator is moved by calls of next(), which is f
 class ExistingIterator(Iterator):
     """A builtin container's iterator that existed before the frame. Tracing peeks at items; the
     real iterator advances when side effects are applied. Guards check only that enough items are
-    left, and the items that were looked at."""
+    left, and the items that were realised."""
 
     __slots__ = ("real", "cls", "taken", "exhausted", "left")
     state = ("taken", "exhausted")

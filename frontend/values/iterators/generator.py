@@ -9,7 +9,7 @@ from typing import Any
 from ...pycode.code_builder import dummy_closure
 from ...pycode.features import CLOSE_RETURNS_VALUE
 from ...pycode.resume import ResumePoint, Unresumable, generator_code
-from ..base import CannotReconstruct, Null, ObservedException, Value, unless_stopped
+from ..base import CannotReconstruct, Null, ObservedException, Value, none_if_stopped
 from ..constant import Constant
 from ..containers.sequence import TupleValue
 from ..context import InterpretedFrame, TraceContext
@@ -101,7 +101,7 @@ class GeneratorValue(Iterator):
         raise tx.exceptions.new_of_values(StopIteration, [] if value.is_none() else [value])
 
     def next(self, tx: TraceContext) -> Value | None:
-        return unless_stopped(lambda: self.advance(tx))
+        return none_if_stopped(lambda: self.advance(tx))
 
     def advance(self, tx: TraceContext) -> Value:
         return self.send(tx, Constant(None))
@@ -177,7 +177,7 @@ class GeneratorValue(Iterator):
             emit.call(function, [state])
 
     def _resume_index(self) -> int:
-        """The instruction at which it goes on. A generator that was not started begins behind
+        """The instruction at which it goes on. A generator that was not started begins after
         RETURN_GENERATOR and its POP_TOP."""
         return self.frame.pc if self.started else self.frame.decoded.start + 2
 

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 from ....guards.source import Source
-from ..base import CannotReconstruct, ObservedException, Value, take, unless_stopped
+from ..base import CannotReconstruct, ObservedException, Value, none_if_stopped, take
 from ..constant import Constant
 from ..context import TraceContext
 from ..emitter import Emitter
@@ -196,7 +196,7 @@ class Map(Iterator):
         self.function, self.inners = function, inners
 
     def next(self, tx: TraceContext) -> Value | None:
-        return unless_stopped(lambda: self.advance(tx))
+        return none_if_stopped(lambda: self.advance(tx))
 
     def advance(self, tx: TraceContext) -> Value:
         items = [tx.look(inner.advance(tx)) for inner in self.inners]

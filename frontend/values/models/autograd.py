@@ -43,5 +43,5 @@ def setup_output_hook(tx: TraceContext, self: Value, args: Value) -> Value:
 @models(torch.autograd.grad)
 def grad(tx: TraceContext, *args: Value, **kwargs: Value) -> Value:
     if any(is_set_up(node) or isinstance(node.target, RegisterHook) for node in tx.graph.nodes):
-        raise GraphBreak("unknown-call", "torch.autograd.grad() behind a hook")
+        raise GraphBreak("unknown-call", "torch.autograd.grad() after a hook")
     return tx.graph.call("call_function", torch.autograd.grad, list(args), kwargs)

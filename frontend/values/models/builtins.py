@@ -12,7 +12,7 @@ from typing import Any
 
 from ....errors import GraphBreak
 from ....guards.source import AddressOf
-from ..base import ObservedException, Value, check_result_type, unless_stopped
+from ..base import ObservedException, Value, check_result_type, none_if_stopped
 from ..constant import Constant, fold, foldable
 from ..containers.dict_iterator import DictIterator
 from ..containers.dict_view import ViewValue
@@ -153,7 +153,7 @@ def builtin_iter(tx: TraceContext, obj: Value, sentinel: Value | None = None) ->
 def builtin_next(tx: TraceContext, iterator: Value, default: Value | None = None) -> Value:
     if default is None:
         return iterator.advance(tx)
-    return unless_stopped(lambda: iterator.advance(tx)) or default
+    return none_if_stopped(lambda: iterator.advance(tx)) or default
 
 
 # Loops of so many lengths are unrolled; then a range() of a number that varies is left to Python.

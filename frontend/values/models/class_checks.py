@@ -41,7 +41,7 @@ def builtin_isinstance(tx: TraceContext, obj: Value, spec: Value) -> Value:
     try:
         isinstance(None, classes)
     except TypeError as error:
-        if isinstance(spec, TupleValue):  # what stands behind the first that fits is not looked at
+        if isinstance(spec, TupleValue):  # items after the first match are not realised
             return Constant(
                 any(builtin_isinstance(tx, obj, item).truth(tx) for item in spec.all(tx))
             )

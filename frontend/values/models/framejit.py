@@ -6,8 +6,8 @@ from ....errors import GraphBreak
 from ..base import Value
 from ..constant import Constant
 from ..context import TraceContext
+from ..directives import graph_break, is_compiling
 from ..registry import models
-from ..requests import graph_break, is_compiling
 
 
 @models(graph_break)

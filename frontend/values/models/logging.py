@@ -1,4 +1,4 @@
-"""logging: loggers found by name. Their output is recorded and written behind the graph, or breaks
+"""logging: loggers found by name. Their output is recorded and written after the graph, or breaks
 it."""
 
 from __future__ import annotations

@@ -1,11 +1,11 @@
-"""torch's CPU generator. Its state is read before the graph draws from it and stored behind the
+"""torch's CPU generator. Its state is read before the graph draws from it and stored after the
 graph; between the two it breaks."""
 
 from __future__ import annotations
 
 import torch
 
-from ....backends.graph.runtime_errors import may_draw
+from ....backends.graph.random_draws import may_draw
 from ....errors import GraphBreak
 from ....guards.source import EnteredRandomState
 from ..base import Value

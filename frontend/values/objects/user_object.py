@@ -14,7 +14,7 @@ from typing import Any
 from ....errors import GraphBreak
 from ....guards.guard import Kind
 from ....guards.source import AttrSource, DictItem, InstanceDict, Source, TypeOf, attribute_path
-from ..base import ObservedException, PendingCall, Value, check_result_type, take, unless_stopped
+from ..base import ObservedException, PendingCall, Value, check_result_type, none_if_stopped, take
 from ..constant import Constant
 from ..containers.builtin_container import BoundBuiltin, BuiltinContainer
 from ..containers.mapping import DictValue, builtin_base, default_factory_of
@@ -61,10 +61,10 @@ class UserObject(Mutable):
         if base is not None:
             base.outer = self
         self.attrs: dict[str, Value | None] = {}
-        self.renewed: set[str] = set()  # deleted and stored again, so behind the others now
+        self.renewed: set[str] = set()  # deleted and stored again, so after the others now
         # the instance dictionary as an object, once it was read
         self.namespace: Value | None = None
-        self.seen: dict[str, Value] = {}  # instance attributes of `real` looked at so far
+        self.seen: dict[str, Value] = {}  # instance attributes of `real` realised so far
 
     def key(self, tx: TraceContext) -> Any:
         found = lookup(self.cls, "__hash__")[1]
@@ -289,7 +289,7 @@ class UserObject(Mutable):
             del self.attrs[name]
 
     def _was_bound(self, tx: TraceContext, name: str) -> bool:
-        """Whether the real object has the name; guarded if its value was not looked at."""
+        """Whether the real object has the name; guarded if its value was not realised."""
         slot = lookup(self.cls, name)[1]
         if isinstance(slot, types.MemberDescriptorType):
             bound, said = slot_of(self.real, slot) is not MISSING, f"the slot '{name}' holds"
@@ -455,7 +455,7 @@ class UserObject(Mutable):
         return ItemIterator(self)
 
     def next(self, tx: TraceContext) -> Value | None:
-        return unless_stopped(lambda: self.advance(tx))
+        return none_if_stopped(lambda: self.advance(tx))
 
     def advance(self, tx: TraceContext) -> Value:
         return self._call_special(tx, "__next__", [], "is not an iterator")
@@ -555,7 +555,7 @@ def instance_dict(obj: Any) -> dict[str, Any] | None:
 
 @functools.cache
 def has_own_lookup(cls: type) -> bool:
-    """Whether a class written in C finds attributes otherwise than object does. Of the standard
+    """Whether a class written in C finds attributes differently from object. Of the standard
     library's, of torch's and of builtin containers it is known which ones do."""
     owner, getter = lookup(cls, "__getattribute__")
     if owner is object or type(getter) is types.FunctionType:

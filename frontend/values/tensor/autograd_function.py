@@ -14,8 +14,15 @@ from torch._functorch.autograd_function import VmapInfo, unwrap_batched
 from torch._functorch.pyfunctorch import VmapInterpreter
 from torch.autograd.function import Function, FunctionCtx, _SingleLevelFunction, once_differentiable
 
-from ....backends.graph.extracted_calls import CustomFunction, TransformedFunction, extract_subgraph
-from ....backends.graph.runtime_errors import draws_random_numbers
+from ....backends.graph.extracted_calls import (
+    ContextMarks,
+    CustomBackward,
+    CustomFunction,
+    ExtractedGraph,
+    TransformedFunction,
+    extract_subgraph,
+)
+from ....backends.graph.random_draws import draws_random_numbers
 from ....errors import GraphBreak
 from ..base import CannotReconstruct, ObservedException, Value
 from ..constant import Constant
@@ -26,7 +33,7 @@ from ..functions.function import FunctionValue
 from ..objects.class_value import ClassValue
 from ..objects.user_object import UserObject
 from .tensor import TensorValue
-from .traced_call import TracedCall, interpret_without_effects, tensors_of
+from .traced_call import interpret_without_effects, tensors_of
 
 
 class ContextValue(UserObject):
@@ -89,10 +96,10 @@ def apply(tx: TraceContext, cls: ClassValue, args: list[Value]) -> Value:
     differentiable = torch.is_grad_enabled() and any(ctx.needs or ())
     versions = [version(tensor) for tensor in tensors]
     start = tx.graph.mark()
-    forward = interpret_without_effects(
+    call = interpret_without_effects(
         tx, args, False, lambda: run_forward(tx, cls, ctx, args, split)
     )
-    results = forward.results(tx, f"{function.__qualname__}.forward")
+    results = call.results(tx, f"{function.__qualname__}.forward")
     written = [
         tensor
         for tensor, before in zip(tensors, versions, strict=True)
@@ -103,9 +110,8 @@ def apply(tx: TraceContext, cls: ClassValue, args: list[Value]) -> Value:
     ):
         raise GraphBreak("unsupported-mutation", f"of an input by {function.__qualname__}.forward")
     backward = trace_backward(tx, cls, ctx, args, results) if differentiable else None
-    return forward.wrap(
-        results, call_node(tx, function, ctx, tensors, forward, results, backward, start)
-    )
+    forward = ForwardTrace(call.nodes, tensors, results, start)
+    return call.wrap(results, call_node(tx, function, ctx, forward, backward))
 
 
 def apply_under_transform(tx: TraceContext, cls: ClassValue, args: list[Value]) -> Value:
@@ -234,6 +240,25 @@ def run_forward(
 
 
 @dataclass
+class ForwardTrace:
+    """The forward pass: its nodes, the tensors that it takes, its results, and the graph's mark
+    before it."""
+
+    nodes: list[torch.fx.Node]
+    tensors: list[TensorValue]
+    results: list[Value]
+    start: int
+
+    @property
+    def inputs(self) -> list[torch.fx.Node]:
+        return [tensor.node for tensor in self.tensors]
+
+    @property
+    def outputs(self) -> list[torch.fx.Node]:
+        return [result.node for result in tensors_of(self.results)]
+
+
+@dataclass
 class BackwardTrace:
     """The backward pass: placeholders of the incoming gradients, its nodes, and a gradient (or
     None) for each tensor argument."""
@@ -245,7 +270,7 @@ class BackwardTrace:
 
 
 def incoming_gradient(position: int) -> None:
-    """Stands for a gradient while backward is interpreted; cut() makes it an input."""
+    """Stands for a gradient while backward is interpreted; extract_subgraph makes it an input."""
 
 
 def trace_backward(
@@ -310,52 +335,50 @@ def call_node(
     tx: TraceContext,
     function: type[Function],
     ctx: ContextValue,
-    tensors: list[TensorValue],
-    forward: TracedCall,
-    results: list[Value],
+    forward: ForwardTrace,
     backward: BackwardTrace | None,
-    start: int,
 ) -> list[Value]:
     """Replaces the nodes of both passes by one node; returns its outputs."""
-    outputs = [result.node for result in tensors_of(results)]
-    inputs = [tensor.node for tensor in tensors]
-    kept: list[torch.fx.Node] = []  # what backward uses, besides gradients
-    behind = None
-    if backward is not None:
-        behind = extract_subgraph(backward.nodes, backward.incoming, backward.gradients)
-        kept = list(behind.inputs[len(backward.incoming) :])
-    inside = set(forward.nodes)
-    intermediates = [node for node in kept if node in inside and node not in outputs]
-    outside = [node for node in kept if node not in inside and node not in inputs]
-    front = extract_subgraph(forward.nodes, [*inputs, *outside], [*outputs, *intermediates])
-    everything = [*front.inputs, *outputs, *intermediates]
-    fixed = [
-        value.node
-        for value in ctx.declared_tensors(tx, "non_differentiable", [])
-        if isinstance(value, TensorValue)
-    ]
-    fixed_outputs = [position for position, node in enumerate(outputs) if node in fixed]
-    materialize = ctx.attrs.get("materialize_grads")
-    run_backward = None if behind is None else behind.run
+    once = getattr(function.backward, "__code__", None) is ONCE
+    front, behind = extract_passes(forward, backward, once)
     target = CustomFunction(
-        function.__name__,
-        front.run,
-        run_backward,
-        len(outputs),
-        len(inputs),
-        [everything.index(node) for node in kept],
-        fixed_outputs,
-        materialize is None or materialize.truth(tx),
-        backward.strides if backward is not None else (),
-        getattr(function.backward, "__code__", None) is ONCE,
-        [
-            inputs.index(value.node)
-            for value in tensors_of(ctx.declared_tensors(tx, "dirty_tensors", []))
-        ],
+        function.__name__, front.run, len(forward.outputs), context_marks(tx, ctx, forward), behind
     )
     arguments: list[Value] = [
-        *tensors,
-        *(tx.graph.value_of(node) for node in front.inputs[len(tensors) :]),
+        *forward.tensors,
+        *(tx.graph.value_of(node) for node in front.inputs[len(forward.tensors) :]),
     ]
-    tx.graph.rollback(start)
+    tx.graph.rollback(forward.start)
     return tx.graph.call("call_function", target, arguments, {}).unpack(tx)
+
+
+def extract_passes(
+    forward: ForwardTrace, backward: BackwardTrace | None, once: bool
+) -> tuple[ExtractedGraph, CustomBackward | None]:
+    """Both passes as graphs of their own. The forward graph takes the tensors, then whatever else
+    either pass uses. It returns the results, then the intermediates that backward uses."""
+    inputs, outputs = forward.inputs, forward.outputs
+    if backward is None:
+        return extract_subgraph(forward.nodes, inputs, outputs), None
+    behind = extract_subgraph(backward.nodes, backward.incoming, backward.gradients)
+    saved = behind.inputs[len(backward.incoming) :]
+    inside = set(forward.nodes)
+    intermediates = [node for node in saved if node in inside and node not in outputs]
+    outside = [node for node in saved if node not in inside and node not in inputs]
+    front = extract_subgraph(forward.nodes, [*inputs, *outside], [*outputs, *intermediates])
+    everything = [*front.inputs, *outputs, *intermediates]
+    positions = tuple(everything.index(node) for node in saved)
+    return front, CustomBackward(behind.run, positions, backward.strides, once)
+
+
+def context_marks(tx: TraceContext, ctx: ContextValue, forward: ForwardTrace) -> ContextMarks:
+    """What forward declared by its context."""
+    declared = ctx.declared_tensors(tx, "non_differentiable", [])
+    fixed = [value.node for value in declared if isinstance(value, TensorValue)]
+    dirty = tensors_of(ctx.declared_tensors(tx, "dirty_tensors", []))
+    materialize = ctx.attrs.get("materialize_grads")
+    return ContextMarks(
+        tuple(position for position, node in enumerate(forward.outputs) if node in fixed),
+        tuple(forward.inputs.index(value.node) for value in dirty),
+        materialize is None or materialize.truth(tx),
+    )

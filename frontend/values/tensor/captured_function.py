@@ -11,8 +11,8 @@ import torch.fx
 
 from ....backends.graph.extracted_calls import extract_subgraph
 from ....backends.graph.memory import is_strided, memory_at
+from ....backends.graph.mode_switches import switches_modes
 from ....backends.graph.mutations import is_written
-from ....backends.graph.runtime_errors import switches_modes
 from ....errors import GraphBreak
 from ..base import ObservedException, Value
 from ..context import TraceContext

@@ -212,7 +212,7 @@ def by_nonzero(tx: TraceContext, left: Value, right: Value) -> bool:
     return right.truth(tx)
 
 
-def tame_power(tx: TraceContext, base: Value, exponent: Value) -> bool:
+def power_can_be_symbolic(tx: TraceContext, base: Value, exponent: Value) -> bool:
     """Whether a power can be symbolic: a small natural exponent of an int; or a base and an
     exponent, neither negative and one of them in [0, 1]; or a base of at least 1 with an exponent
     in [-1, 0)."""
@@ -290,7 +290,7 @@ ALLOWED: dict[Callable[..., Any], Callable[..., bool]] = {
     operator.floordiv: ints_by_nonzero,
     operator.mod: ints_by_nonzero,
     operator.truediv: by_nonzero,
-    operator.pow: tame_power,
+    operator.pow: power_can_be_symbolic,
     float: always,
     int: is_int,
     **{function: allowed for function, (allowed, _) in FUNCTIONS.items()},
@@ -305,7 +305,7 @@ SYMBOLIC: dict[Callable[..., Any], Callable[..., Any]] = {
 }
 
 
-def tame_logarithm(tx: TraceContext, number: Value, base: Value | None = None) -> bool:
+def logarithm_can_be_symbolic(tx: TraceContext, number: Value, base: Value | None = None) -> bool:
     """Whether a logarithm can be calculated: of a positive number, to the usual base or a literal
     one."""
     known = base is None or (isinstance(base, Constant) and base.object > 0 and base.object != 1)
@@ -333,7 +333,7 @@ def rounds_to_digits(tx: TraceContext, number: Value, digits: Value | None = Non
 POSITIVE = within(sys.float_info.min, sys.float_info.max)
 # Functions that torch's symbols do not have, or not for these numbers, and where they cannot raise.
 OPAQUE: dict[Callable[..., Any], Callable[..., bool]] = {
-    math.log: tame_logarithm,
+    math.log: logarithm_can_be_symbolic,
     math.log10: POSITIVE,
     math.log1p: within(0.0, sys.float_info.max),
     math.exp: within(-sys.float_info.max, 700.0),

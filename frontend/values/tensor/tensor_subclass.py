@@ -58,7 +58,7 @@ def wrap_as_instance(tensor: torch.Tensor, cls: type) -> torch.Tensor:
         return tensor.as_subclass(cls)
 
 
-class InstanceMet(Exception):  # noqa: N818 - it steers
+class SubclassInstanceFound(Exception):  # noqa: N818 - it steers
     """Raised where an instance of a subclass is among the arguments of an operation."""
 
 

@@ -11,7 +11,7 @@ import torch
 from framejit.events import Break, Captured, Change, Miss, Recorder, Skipped
 from framejit.frontend.explain.gather import make_report
 from framejit.frontend.explain.html_report import lines_of
-from framejit.frontend.explain.source import parts
+from framejit.frontend.explain.source_text import parts
 from rich.console import Console
 
 X = torch.arange(3.0)

@@ -244,7 +244,7 @@ def test_seconds_of_compiling_again_tell_the_user_too(seconds, told):
     found = []
     for versions, took in enumerate(seconds):
         one.charge(versions, versions + 1, took)
-        found.append(one.tells_now())
+        found.append(one.warns_now())
     assert found == told
 
 

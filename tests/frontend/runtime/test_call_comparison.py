@@ -37,7 +37,7 @@ class ComparedCache:
     def tiers(self):
         return self._tiers
 
-    def say_eager(self, *said):
+    def report_eager_is_faster(self, *said):
         self.said.append(said)
 
     def end_comparison(self):

@@ -58,7 +58,7 @@ def build_slice(frame: Interpreter, instr: Instr) -> None:
 
 
 def target(frame: Interpreter, instr: Instr) -> Value:
-    """The container under construction, `instr.arg` items from the top; behind a break it is an
+    """The container under construction, `instr.arg` items from the top; after a break it is an
     existing one."""
     return frame.peek(instr.arg)
 

@@ -10,7 +10,7 @@ from .....guards.guard import Kind
 from ....pycode.code_place import CodePlace
 from ....pycode.dead_end import always_raises, may_catch
 from ....pycode.instr import Instr, Op
-from ....values.base import LazyValue, unless_stopped
+from ....values.base import LazyValue, none_if_stopped
 from ....values.constant import Constant
 from ....values.deferred_literal import DeferredRange
 from ....values.tensor.tensor import TensorValue
@@ -102,7 +102,7 @@ def jump_if_none(frame: Interpreter, instr: Instr) -> None:
 
 
 def is_none(frame: Interpreter, value: Value) -> bool:
-    """Whether a value is None. Of a number or text that is not looked at
+    """Whether a value is None. Of a number or text that is not realised
     yet only the type is guarded."""
     if (
         type(value) is LazyValue
@@ -131,7 +131,7 @@ def get_iter(frame: Interpreter, instr: Instr) -> None:
 @handles(Op.FOR_ITER)
 def for_iter(frame: Interpreter, instr: Instr) -> None:
     iterator = frame.peek()
-    item = unless_stopped(lambda: iterator.next(frame.tx))
+    item = none_if_stopped(lambda: iterator.next(frame.tx))
     if item is None:
         frame.pop()
         frame.pc = instr.target

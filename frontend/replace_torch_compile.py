@@ -1,5 +1,5 @@
-"""framejit.install: torch.compile and Module.compile mean framejit's, in programs that nobody can
-edit."""
+"""framejit.install: replaces torch.compile and Module.compile by framejit's, for programs that
+cannot be edited."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ import importlib
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
-from types import TracebackType
 from typing import Any
 
 import torch
@@ -29,13 +28,13 @@ TORCHS_OWN = ("torch.", "functorch.")
 
 @dataclass(frozen=True, eq=False)
 class Installation:
-    """What install() returns; as a context manager it is undone at the end of the block. defaults:
+    """What install() returns. As a context manager it uninstalls at the end of the block. defaults:
     arguments of framejit.compile where the program gives none."""
 
     defaults: dict[str, Any]
 
     def uninstall(self) -> None:
-        """Takes this installation back; does nothing a second time."""
+        """Ends this installation; does nothing a second time."""
         if self in _installed:
             _installed.remove(self)
             if not _installed:
@@ -44,16 +43,11 @@ class Installation:
     def __enter__(self) -> Installation:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         self.uninstall()
 
 
-_installed: list[Installation] = []  # the last one holds
+_installed: list[Installation] = []  # the last one is in effect
 _originals: dict[tuple[Any, str], Any] = {}  # what install() has replaced
 
 
@@ -86,7 +80,7 @@ def install(**defaults: Any) -> Installation:
 
 
 def uninstall() -> None:
-    """Takes every install() back. Compiled code stays."""
+    """Ends every installation. Compiled code stays."""
     for installation in list(_installed):
         installation.uninstall()
 

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from ...generated import file_name, keep
+from ...generated_source import file_name, keep_source
 from ...guards.kinds.registry import kind_of
 from ...guards.program import GuardProgram
 from ..pycode.readable import plain_name, readable
@@ -44,7 +44,7 @@ def listing(site: Site, entry: Entry) -> Listing:
     name = _files.get(program)
     if name is None:
         name = _files[program] = file_name(site.data.name)
-        keep(name, text, program)
+        keep_source(name, text, program)
     return Listing(name, text)
 
 

@@ -1,8 +1,8 @@
-"""Numbers that are only known while a graph runs: which nodes give them, and whether the inputs of
-a subgraph fit the numbers that it was compiled for.
+"""Data-dependent sizes and numbers, which are known only while a graph runs (torch's unbacked
+symbols): which nodes give them, and whether the inputs of a subgraph fit what it was compiled for.
 
-In: captured graphs. Out: the same, compiled and checked. torch takes for granted that such a size
-is not one, or equals another one; a kernel compiled for that must not run where it is wrong.
+In: captured graphs. Out: the same, compiled and checked. torch assumes that such a size is not one,
+or equals another one; a kernel compiled for that must not run where it is wrong.
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ class Uncheckable(Exception):
     """A fact about the numbers cannot be checked with the inputs of the subgraph alone."""
 
 
-def has_value_sizes(gm: torch.fx.GraphModule) -> bool:
+def has_data_dependent_sizes(gm: torch.fx.GraphModule) -> bool:
     """Whether a node of the graph gives a number that depends on values."""
     return any(BINDINGS in node.meta for node in gm.graph.nodes)
 
 
-def gives_value_sizes(node: torch.fx.Node) -> bool:
+def gives_data_dependent_size(node: torch.fx.Node) -> bool:
     """Whether a node's result has numbers that depend on values and that no argument has."""
     if node.op not in ("call_function", "call_method"):
         return False
@@ -51,7 +51,7 @@ def is_number_from_values(node: torch.fx.Node) -> bool:
     """Whether a node is a number that depends on values."""
     example = node.meta.get("example_value")
     is_number = isinstance(example, torch.SymInt | torch.SymFloat)
-    return is_number and any(True for _ in value_symbols(example))
+    return is_number and any(True for _ in data_dependent_symbols(example))
 
 
 def results_of(node: torch.fx.Node) -> Iterator[Any]:
@@ -77,7 +77,7 @@ def symbols_of(value: Any, as_made: bool = False) -> Iterator[Any]:
             yield from (number.node._expr if as_made else number.node.expr).free_symbols
 
 
-def value_symbols(value: Any) -> Iterator[Any]:
+def data_dependent_symbols(value: Any) -> Iterator[Any]:
     """The symbols in a fake tensor's layout, or in a number, that depend on values."""
     for symbol in symbols_of(value, as_made=True):
         # loaded where there are symbols: sympy takes half a second
@@ -107,7 +107,7 @@ def with_checked_sizes(
     """The compiled form of a subgraph, checked if a size depends on values. Raises Uncheckable."""
     placeholders = gm.graph.find_nodes(op="placeholder")
     examples = (node.meta["example_value"] for node in placeholders)
-    if not any(True for example in examples for _ in value_symbols(example)):
+    if not any(True for example in examples for _ in data_dependent_symbols(example)):
         return compiled
     return CheckedGraph(compiled, gm.forward, check_of(placeholders))
 
@@ -154,7 +154,7 @@ def found_in(node: torch.fx.Node) -> Iterator[tuple[Any, str]]:
 
 
 def assumed_facts(placeholders: Sequence[torch.fx.Node]) -> list[Any]:
-    """What torch took for granted of numbers that depend on values, each fact once."""
+    """What torch assumed of data-dependent numbers, each fact once."""
     modes = {
         fake.fake_mode
         for node in placeholders

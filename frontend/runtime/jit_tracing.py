@@ -1,5 +1,5 @@
-"""Finds the address of torch's getter for "torch.jit is tracing", so that C can call it; checked
-once by trying it."""
+"""Finds the address of torch's getter for "torch.jit is tracing", so that C can call it. It is
+tried once, to check it."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ GETTER = "_ZN5torch3jit6tracer15getTracingStateEv"
 
 
 @cache
-def getter() -> int:
+def getter_address() -> int:
     """Its address; 0 where this torch has none, or one that does not tell."""
     try:
         library = ctypes.CDLL(
@@ -24,12 +24,12 @@ def getter() -> int:
         )
         found = library[GETTER]
         found.restype, found.argtypes = ctypes.c_void_p, []
-        return ctypes.cast(found, ctypes.c_void_p).value or 0 if tells(found) else 0
+        return ctypes.cast(found, ctypes.c_void_p).value or 0 if shows_tracing(found) else 0
     except Exception:  # an unknown torch: Python asks it the slow way
         return 0
 
 
-def tells(found: ctypes._NamedFuncPointer) -> bool:
+def shows_tracing(found: ctypes._NamedFuncPointer) -> bool:
     """Whether the word that the getter points to is NULL just while nothing is traced."""
 
     def is_tracing() -> bool:

@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from torch.nn.modules import module as hooks
 
-from . import tracing_state
+from . import jit_tracing
 from ._hook import ModuleCall
 
 MakeHandle = Callable[[torch.nn.Module, Any], Any]
@@ -64,7 +64,9 @@ class CompiledCall(ModuleCall):
         )
         if self.forward is None:
             self._whole_call(module)
-        super().__init__(module, self.function, self.forward, vars(hooks), tracing_state.getter())
+        super().__init__(
+            module, self.function, self.forward, vars(hooks), jit_tracing.getter_address()
+        )
 
     def _handle(self, module: Any, function: Any) -> Any:
         handle = self.make_handle(module, function)

@@ -1,5 +1,5 @@
-"""Generated text where tracebacks and debuggers look for source: in linecache, as long as what was
-made of it lives."""
+"""Keeps generated source in linecache, where tracebacks and debuggers look for it, as long as the
+code made of it lives."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def file_name(what: str) -> str:
     return f"<framejit {what} {next(_numbers)}>"
 
 
-def keep(name: str, text: str, owner: Any) -> None:
+def keep_source(name: str, text: str, owner: Any) -> None:
     """Lets linecache find a text by its name until `owner` is gone."""
     linecache.cache[name] = (len(text), None, text.splitlines(keepends=True), name)
     weakref.finalize(owner, linecache.cache.pop, name, None).atexit = False

@@ -9,7 +9,7 @@ import weakref
 import framejit
 import pytest
 import torch
-from framejit.collector import NEVER, no_collections, no_full_collections
+from framejit.garbage_collection import NEVER, no_collections, no_full_collections
 
 
 @pytest.fixture(autouse=True)

@@ -1,5 +1,5 @@
-"""One thread at a time traces with torch: torch.fx keeps its patches of Python, and what is being
-traced, in global variables."""
+"""The lock under which torch traces. Only one thread may do so at a time, as torch.fx keeps its
+patches of Python, and what is being traced, in global variables."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ import torch.fx
 from torch.fx.experimental.proxy_tensor import make_fx
 
 # a garbage collection inside may run a finalizer that compiles
-tracing_turn: Any = threading.RLock()
+tracing_lock: Any = threading.RLock()
 # a forked process has none of the threads that may hold it (autotune/isolation.py)
-os.register_at_fork(after_in_child=tracing_turn._at_fork_reinit)
+os.register_at_fork(after_in_child=tracing_lock._at_fork_reinit)
 
 
 def trace_operators(
@@ -23,5 +23,5 @@ def trace_operators(
     decompositions: Mapping[Any, Callable[..., Any]],
 ) -> torch.fx.GraphModule:
     """The operators that function(*inputs) calls, decomposed, as a graph."""
-    with tracing_turn:
+    with tracing_lock:
         return make_fx(function, decomposition_table=dict(decompositions))(*inputs)

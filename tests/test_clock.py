@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 import time
 
-from framejit.phases import Clock
+from framejit.clock import Clock
 
 
 class Turns:

@@ -28,7 +28,7 @@ class RecompileDecision(Enum):
     LATER = "later"
 
     @property
-    def knob(self) -> str:
+    def option(self) -> str:
         return self.value
 
 
@@ -70,13 +70,13 @@ def decide(
     if misses.entries < most or generalise(misses.failures, variation, options, frame):
         return RecompileDecision.COMPILE
     if options.fail_on_recompile_limit_hit or options.fullgraph:
-        raise limit_error(name, limit.knob, most, reason)
+        raise limit_error(name, limit.option, most, reason)
     return limit
 
 
-def limit_error(name: str, knob: str, limit: int, reason: str) -> FramejitError:
+def limit_error(name: str, option: str, limit: int, reason: str) -> FramejitError:
     return RecompileLimitError(
-        f"{name} would need more than {limit} entries (config.{knob}){reason}"
+        f"{name} would need more than {limit} entries (config.{option}){reason}"
     )
 
 

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from types import TracebackType
 
-NAMES = {
+PHASES = {
     "imports": "loading parts of framejit and torch on their first use",
     "trace": "interpreting the bytecode",
     "fake_tensors": "running operators on fake tensors, for their shapes",
@@ -47,7 +47,7 @@ class Clock:
         self._open = threading.local()  # backends may work in other threads
 
     def phase(self, name: str) -> Lap:
-        """A context manager around a phase of NAMES."""
+        """A context manager around one of PHASES."""
         return Lap(self, name)
 
     def inside(self, name: str, spent: float) -> None:

@@ -7,7 +7,7 @@ import os
 
 import framejit
 import torch
-from framejit.frontend.explain.source import caret, is_users, parts, source_line, windows
+from framejit.frontend.explain.source_text import caret, is_users, parts, source_line, windows
 
 
 def calls(x):

@@ -1,4 +1,5 @@
-"""Passes on, at a break, what is known to vary, to the capture of the code after the break."""
+"""After a break: the sizes and numbers in the state at the break that are known to vary. The first
+capture of the code after the break makes them dynamic."""
 
 from __future__ import annotations
 
@@ -20,7 +21,9 @@ from .variation import Beginnings, Variation
 NUMBERS = ("data-dependent-value", "data-dependent-branch")
 
 
-def expect(variation: Variation, capture: Capture, frames: tuple[SuspendedFrame, ...]) -> None:
+def pass_on_variation(
+    variation: Variation, capture: Capture, frames: tuple[SuspendedFrame, ...]
+) -> None:
     """Records in the variation of a continuation's site what varies in the state that it is given
     (see pycode/resume.py)."""
     exit_ = capture.exit
@@ -32,7 +35,7 @@ def expect(variation: Variation, capture: Capture, frames: tuple[SuspendedFrame,
         values = state_values(suspended.point, frame)
         for index, value in enumerate(values):
             if value is not None:
-                expect_variation(variation, known, value, SequenceItem(root, index))
+                record_variation(variation, known, value, SequenceItem(root, index))
         if frame is exit_.frames[-1] and values and exit_.reason.reason.id in NUMBERS:
             variation.expect_number(SequenceItem(root, len(values) - 1))
         root = SequenceItem(root, len(values))
@@ -48,7 +51,7 @@ def state_values(point: ResumePoint, frame: BrokenFrame) -> list[Value | None]:
     return [*(frame.slots[slot] for slot in sorted(point.bound)), *kept]
 
 
-def expect_variation(
+def record_variation(
     variation: Variation,
     known: Beginnings,
     value: Value,
@@ -58,7 +61,7 @@ def expect_variation(
     """Records what varies in a value and in its parts. `around`: the values that contain it, since
     it may contain them."""
     if isinstance(value, ArrayValue) and not value.is_scalar:
-        expect_variation(variation, known, value.tensor, ArrayTensor(path))
+        record_variation(variation, known, value.tensor, ArrayTensor(path))
     if isinstance(value, TensorValue):
         dims = [dim for dim, size in enumerate(value.fake.shape) if isinstance(size, torch.SymInt)]
         if dims:
@@ -71,9 +74,9 @@ def expect_variation(
         and getattr(value, "unread", None) is None
     ):
         for index, item in enumerate(value.items):
-            expect_variation(variation, known, item, SequenceItem(path, index), (*around, value))
+            record_variation(variation, known, item, SequenceItem(path, index), (*around, value))
     elif isinstance(value, CellValue) and value.contents is not None:
         if value not in around:
-            expect_variation(variation, known, value.contents, CellContents(path), (*around, value))
+            record_variation(variation, known, value.contents, CellContents(path), (*around, value))
     if value.source is not None:
         variation.under(known, value.source, path)

@@ -68,20 +68,20 @@ def sees_nothing(mode: type) -> bool:
     return mode in (DeviceContext, BaseTorchFunctionMode, FakeTensorMode)
 
 
-def guards_of_surroundings() -> list[Guard]:
-    """Guards that the surroundings stay the same."""
+def guards_of_active_modes() -> list[Guard]:
+    """Guards that the active modes stay the same."""
     return [
         Guard(TorchStateSource(), Kind.TORCH_STATE, TorchState.now()),
         Guard(DUAL_LEVEL, Kind.EQUALS, forward_ad._current_level),
     ]
 
 
-def program_of_surroundings() -> GuardProgram:
-    return GuardProgram.build(guards_of_surroundings())
+def program_of_active_modes() -> GuardProgram:
+    return GuardProgram.build(guards_of_active_modes())
 
 
 @contextlib.contextmanager
-def out_of_sight_of_saved_tensor_hooks() -> Iterator[None]:
+def without_saved_tensor_hooks() -> Iterator[None]:
     """Disables the user's saved-tensor hooks while a graph is compiled, since torch runs it on fake
     tensors."""
     if not torch._C._autograd._saved_tensors_hooks_is_enabled():  # type: ignore[attr-defined]

@@ -1,5 +1,5 @@
-"""Functions by which user code talks to a capture (graph_break, is_compiling), and what they do
-outside one. frontend/api.py exports them."""
+"""Functions with a meaning inside a capture (graph_break, is_compiling), and what they do outside
+one. frontend/api.py exports them."""
 
 from __future__ import annotations
 

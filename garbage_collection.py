@@ -1,4 +1,4 @@
-"""Python's garbage collector, kept out of work that makes many objects and little garbage."""
+"""Pauses Python's garbage collector during work that makes many objects and little garbage."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ NEVER = 2**30  # as the threshold of the oldest generation
 
 @contextlib.contextmanager
 def no_collections() -> Iterator[None]:
-    """Without collections: in a program that has loaded torch one walks over a million objects and
-    takes as long as a capture."""
+    """Switches collections off. In a program that has loaded torch, a collection visits a million
+    objects and takes as long as a capture."""
     collecting = gc.isenabled()
     gc.disable()
     try:
@@ -24,9 +24,9 @@ def no_collections() -> Iterator[None]:
 
 @contextlib.contextmanager
 def no_full_collections() -> Iterator[None]:
-    """Only young objects are collected, once more at the end. What a compile makes and drops would
-    else bring about a full collection, which walks over all that was ever imported: it takes as
-    long as the compile, and finds nothing."""
+    """Collects young objects only, and once more at the end. The objects of a compile would
+    otherwise cause a full collection, which visits every imported object: it takes as long as the
+    compile and finds nothing."""
     thresholds = gc.get_threshold()
     if thresholds[2] == NEVER:  # another thread compiles, too, and will restore it
         yield

@@ -8,7 +8,7 @@ import threading
 import framejit
 import pytest
 import torch
-from framejit.backends.graph.tracing_turn import tracing_turn
+from framejit.backends.graph.tracing_lock import tracing_lock
 
 THREADS = 6
 FORMS = (
@@ -60,7 +60,7 @@ def test_a_forked_process_does_not_wait_for_a_thread_that_it_lacks():
     held, done = threading.Event(), threading.Event()
 
     def hold():
-        with tracing_turn:
+        with tracing_lock:
             held.set()
             done.wait()
 
@@ -69,7 +69,7 @@ def test_a_forked_process_does_not_wait_for_a_thread_that_it_lacks():
     held.wait()
     child = os.fork()
     if child == 0:
-        os._exit(0 if tracing_turn.acquire(timeout=5) else 1)
+        os._exit(0 if tracing_lock.acquire(timeout=5) else 1)
     _, status = os.waitpid(child, 0)
     done.set()
     thread.join()

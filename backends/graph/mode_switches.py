@@ -1,0 +1,20 @@
+"""Nodes of a captured graph that switch one of torch's modes for later nodes."""
+
+from __future__ import annotations
+
+import torch.fx
+
+from .node_targets import name_of
+
+GRAD_MODE = "_set_grad_enabled"
+ENTER_AUTOCAST, EXIT_AUTOCAST = "_enter_autocast", "_exit_autocast"
+ENTER_INFERENCE_MODE = "_enter_inference_mode"
+MODES = (
+    GRAD_MODE, ENTER_AUTOCAST, ENTER_INFERENCE_MODE, "_vmap_increment_nesting",
+    "_grad_increment_nesting", "_jvp_increment_nesting",
+)  # fmt: skip
+
+
+def switches_modes(node: torch.fx.Node) -> bool:
+    """Whether a node switches one of torch's modes for later nodes."""
+    return name_of(node) in MODES
