@@ -46,6 +46,8 @@ SIDE = 16  # of a tile over two loops
 PITCH = SIDE + 1  # of a tile's lines: neighbours across them are in different parts of the cache
 SIMD = "#pragma omp simd"
 WORTH_TILES = 1 << 12  # points: all of less stays in the cache
+LANES = 8  # numbers of a vector, at least
+MOST_OVERLAPPED = 128  # numbers of a loop that may end in a vector overlapping the one before
 LINE = 64  # bytes that come into the cache together
 AHEAD = 4  # iterations from asking for memory to its use
 EXPENSIVE = 10  # cost from which on a value is rather kept
@@ -484,7 +486,36 @@ class CFunction(KernelEmitter):
         inside = Scope(scope.variables | {variable}, scope)
         self.declare_joined(inside)
         self.stores(inside, 0)
-        scope.lines += ["#pragma omp simd", self.loop(variable), *indent(inside.lines), "}"]
+        if self.ends_in_full_vector(variable):
+            scope.lines += self.full_vectors(variable, inside.lines)
+        else:
+            scope.lines += [SIMD, self.loop(variable), *indent(inside.lines), "}"]
+
+    def ends_in_full_vector(self, variable: Var) -> bool:
+        """Whether the elements that are left behind the last whole vector are computed by a vector
+        that overlaps it: one by one, functions would take longer for them than for all others."""
+        size = variable.size.value
+        parameters = self.parameters
+        return (
+            self.joint is None
+            and size is not None
+            and LANES < size < MOST_OVERLAPPED
+            and size % LANES != 0
+            and set(parameters.loaded).isdisjoint(parameters.stored)  # nothing is computed anew
+            and any(
+                node.op in VECTOR + VECTOR_PAIRS and variable in self.plan.depends[id(node)]
+                for node in self.plan.nodes
+            )
+        )
+
+    def full_vectors(self, variable: Var, lines: Sequence[str]) -> list[str]:
+        """A loop in steps of a vector, the last of which starts early."""
+        name, size = variable.name, variable.size.value or 0
+        lane = f"const int64_t {name} = {name}_from + lane;"
+        vector = _block(f"for (int64_t lane = 0; lane < {LANES}; lane++) {{", [lane, *lines])
+        start = f"const int64_t {name}_from = least({name}_next, {size - LANES});"
+        header = f"for (int64_t {name}_next = 0; {name}_next < {size}; {name}_next += {LANES}) {{"
+        return _block(header, [start, SIMD, *vector])
 
     def declare_joined(self, scope: Scope) -> None:
         """The variables of two loops that are one."""

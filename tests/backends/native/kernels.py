@@ -330,6 +330,20 @@ def scattered_rows() -> Case:
     return Case(Kernel((e, c), (), (store,), ("gathered rows",)), memory)
 
 
+def waves(columns: int) -> Case:
+    """A function along short rows, with an element between two rows."""
+    x, y = loops([index(6), index(columns)], "x")
+    place = atom(x) * (columns + 1) + atom(y)
+    value = scalar("sin", load("in0", place, torch.float32))
+    added = scalar("add", value, load("in1", atom(y), torch.float32))
+    memory = {
+        "in0": torch.linspace(-9, 9, 6 * columns + 6),
+        "in1": torch.linspace(1, 2, columns),
+        "out": torch.linspace(-9, 9, 6 * columns + 6),
+    }
+    return Case(Kernel((x, y), (), (Store("out", place, added),), ("waves",)), memory)
+
+
 def divided() -> Case:
     """Addresses with quotients and remainders: rows of a window of 4 that starts at every second
     element."""
@@ -491,6 +505,7 @@ def all_cases() -> dict[str, Case]:
         **dict(reductions_of_a_constant()),
         **dict(scatters()),
         "scatter of gathered rows": scattered_rows(),
+        **{f"waves {columns}": waves(columns) for columns in (7, 9, 16, 20, 127, 300)},
         **named,
         **sizes,
     }
