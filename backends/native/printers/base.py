@@ -110,7 +110,7 @@ class Plan:
                 yield node.attr
 
     def parameters(self) -> Parameters:
-        stored = tuple(store.buffer for store in self.kernel.stores)
+        stored = tuple(dict.fromkeys(store.buffer for store in self.kernel.stores))
         loaded = tuple(dict.fromkeys(node.attr.buffer for node in self.nodes if node.op == LOAD))
         extents = [variable.size for variable in self.kernel.variables]
         symbols = {

@@ -34,6 +34,7 @@ from ..ir.ir import (
 from ..ir.scalar_ops import SCALAR_OPS, SCATTERS
 from .base import KernelEmitter, Parameters, Scope, second_side, subscripts_of
 from .short_loops import join_short_loop
+from .short_rows import unroll_short_rows
 
 TYPES = {
     torch.float32: "float", torch.float64: "double", torch.float16: "_Float16",
@@ -243,6 +244,7 @@ class CFunction(KernelEmitter):
         whole: Parameters | None = None,
     ) -> None:
         self.whole = whole  # the parameters of the kernel of which this is a part
+        kernel = unroll_short_rows(kernel)
         self.parts = split_at_bounds(kernel) if whole is None else []
         kernel, self.joint = join_short_loop(kernel)
         super().__init__(kernel)
