@@ -200,7 +200,7 @@ def settle(subject: Subject, system: str, result: Result) -> nn.Module:
 def is_waiting(model: Any) -> bool:
     """Whether framejit runs a graph as captured until trying its backends is worth it."""
     handle = getattr(model, "framejit", None)
-    return handle is not None and "for now: others are tried" in str(handle.explain())
+    return handle is not None and "for now: others are tried" in handle.explain().details()
 
 
 def rounds(subject: Subject, models: dict[str, nn.Module]) -> dict[str, list[float]]:

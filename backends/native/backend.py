@@ -27,6 +27,7 @@ from ..graph.passes.attention import join_attention
 from ..graph.passes.batch_norms import fold_batch_norms
 from ..graph.passes.channels_last import to_channels_last
 from ..graph.passes.constants import take_out_constants
+from ..graph.passes.convolution_biases import take_out_biases
 from ..graph.passes.epilogues import join_epilogues
 from ..graph.passes.functional import fakes, functional, needs_wrappers
 from ..graph.uncompiled_nodes import compile_between
@@ -288,6 +289,7 @@ def compile_inference(
         every = zip(captured, placeholders, example_inputs, strict=True)
         parameters = {node for source, node, example in every if is_parameter(source, example)}
         fold_batch_norms(aten_graph.graph, parameters)
+    take_out_biases(aten_graph.graph)
     if wanted.channels_last:
         to_channels_last(aten_graph.graph)
     join_epilogues(aten_graph)

@@ -12,6 +12,8 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import replace
 
+import torch
+
 from ..ir.index import Atom, Hole, Index, Var, atom, linear, product, unravel_index
 from ..ir.ir import (
     CAST,
@@ -42,7 +44,7 @@ from ..ir.ir import scalar as s
 from ..ir.patterns import Patterns
 from ..ir.scalar_ops import SCALAR_OPS
 from .gather import fuse_gather
-from .places import coordinates, is_dense, is_serial, other_name
+from .places import coordinates, is_dense, is_serial, leaves_gpu_idle, other_name
 from .simplify import simplify
 from .split_loops import loop_to_split
 
@@ -149,6 +151,10 @@ class Fusion:
             reason = "they run on different devices"
         elif self.has_parts(producer) and consumer.pattern.kernel.inner:
             reason = "the first one has a loop for each of its operands"
+        elif self.device_of(producer).type == "cuda" and leaves_gpu_idle(
+            producer.pattern.kernel, consumer.pattern.kernel
+        ):
+            reason = "the few rows of the first one would leave most of the GPU idle"
         else:
             needed = {
                 name
@@ -237,14 +243,13 @@ class Fusion:
 
     def has_parts(self, step: Bound) -> bool:
         """Whether a kernel becomes several loops, which one that reduces could not."""
-        on_cpu = self.program.buffers[writes(step)[0]].device.type == "cpu"
-        return on_cpu and loop_to_split(step.pattern.kernel) is not None
+        return self.device_of(step).type == "cpu" and loop_to_split(step.pattern.kernel) is not None
+
+    def device_of(self, step: Bound) -> torch.device:
+        return self.program.buffers[writes(step)[0]].device
 
     def same_device(self, left: Bound, right: Bound) -> bool:
-        return (
-            self.program.buffers[writes(left)[0]].device
-            == self.program.buffers[writes(right)[0]].device
-        )
+        return self.device_of(left) == self.device_of(right)
 
     def order_steps(self) -> list[int]:
         """Numbers of the steps in their order, except that a step's missing inputs come right

@@ -10,6 +10,7 @@ from ..ir.ir import Kernel, Store
 
 LONG_ROW = 1 << 15
 FEW_ROWS = 64
+FEW_ROWS_ON_A_GPU = 256
 
 
 def coordinates(store: Store, outer: Sequence[Var], place: Index) -> dict[Atom, Index] | None:
@@ -53,7 +54,18 @@ def other_name(name: str, consumer: Kernel) -> str:
     return name
 
 
-def is_serial(outer: Sequence[Var], inner: Sequence[Var]) -> bool:
+def is_serial(outer: Sequence[Var], inner: Sequence[Var], few: int = FEW_ROWS) -> bool:
     """Whether a kernel has so few, long rows that processors would be idle."""
     rows, columns = product([v.size for v in outer]).value, product([v.size for v in inner]).value
-    return rows is not None and columns is not None and rows < FEW_ROWS and columns > LONG_ROW
+    return rows is not None and columns is not None and rows < few and columns > LONG_ROW
+
+
+def leaves_gpu_idle(producer: Kernel, consumer: Kernel) -> bool:
+    """Whether elements that need the results of a few long rows would be computed in the same loop.
+    In a kernel of their own, behind it, they are shared between all processors."""
+    points = product([consumer.rows, consumer.columns]).value
+    return (
+        bool(producer.inner)
+        and is_serial(producer.outer, producer.inner, FEW_ROWS_ON_A_GPU)
+        and (points is None or points > (producer.rows.value or 0))
+    )

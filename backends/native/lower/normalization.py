@@ -71,7 +71,7 @@ def group_norm(
     bias: View | None,
     batch: Any,
     channels: Any,
-    inner: Any,
+    pixels: Any,
     groups: int,
     eps: float,
 ) -> tuple[View, View, View]:
@@ -79,11 +79,20 @@ def group_norm(
     if x.size[1].value is None or x.size[1].value % groups:
         raise Unsupported("channels of a size only known at run time")
     work, width = computation_of(x.dtype), x.size[1].value // groups
-    size = (x.size[0], index(groups), index(width), *x.size[2:])
-    stride = (x.stride[0], x.stride[1] * width, x.stride[1], *x.stride[2:])
-    in_groups, over = replace(x, size=size, stride=stride), range(2, len(size))
+    inner = [
+        (x.stride[1], index(width), width),
+        *zip(x.stride[2:], x.size[2:], like.shape[2:], strict=True),
+    ]
+    if all(stride.value is not None for stride, _, _ in inner):  # neighbours in memory come last
+        inner.sort(key=lambda dim: dim[0].value or 0, reverse=True)
+    in_groups = replace(
+        x,
+        size=(x.size[0], index(groups), *(size for _, size, _ in inner)),
+        stride=(x.stride[0], x.stride[1] * width, *(stride for stride, _, _ in inner)),
+    )
+    over = range(2, len(inner) + 2)
     average, squares, count = moments(
-        build, in_groups, over, work, (like.shape[0], groups, width, *like.shape[2:])
+        build, in_groups, over, work, (like.shape[0], groups, *(extent for _, _, extent in inner))
     )
     mean = squeeze_over(build, mean_like, average, over)
     inverse = squeeze_over(
