@@ -177,7 +177,7 @@ STATE = {
     "backends/graph/opaque_call.py": {"_numbers": "counter"},
     "backends/graph/tensor_hooks.py": {"_numbers": "counter"},
     "backends/native/lower/pointwise.py": {"POINTWISE": "registry"},
-    "backends/native/lower/registry.py": {"LOWERINGS": "registry"},
+    "backends/native/lower/registry.py": {"LOWERINGS": "registry", "SELDOM": "registry"},
     "backends/native/toolchain/load_triton.py": {"_loaded": "cache"},
     "backends/registry.py": {"_backends": "registry", "_plugins": "registry"},
     "errors.py": {"_warned": "warnings that were given once"},

@@ -8,6 +8,7 @@ with strides s_i and sizes n_i was stored at the point whose i-th index is (a //
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import replace
 
@@ -513,11 +514,23 @@ def worth_repeating(
     times = consumer.rows * consumer.columns * len(accesses)
     if _at_most(times, producer.rows) or (times.value is not None and times.value * price < SHORT):
         return True
-    if all(reads_once(node, consumer) for node in passed) and _at_most(
-        times * price, producer.rows * MASKED
+    if all(reads_once(node, consumer) for node in passed) and all(
+        _at_most(consumer.rows * consumer.columns * price, producer.rows * MASKED)
+        for price in prices_of_reading(producer, accesses)
     ):
         return True
     return price <= CHEAP and len(read) <= 2 or price == 0
+
+
+def prices_of_reading(producer: Kernel, accesses: Iterable[Access]) -> list[int]:
+    """For each stored buffer that is read, the cost of computing all that is read of it at a
+    point."""
+    read = Counter(access.buffer for access in accesses)
+    return [
+        cost([store.value]) * read[store.buffer]
+        for store in producer.stores
+        if store.buffer in read
+    ]
 
 
 def reads_once(node: Scalar, consumer: Kernel) -> bool:

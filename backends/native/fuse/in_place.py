@@ -26,6 +26,7 @@ from ..ir.ir import (
     on_buffers,
     reads,
     scattered_value,
+    topological,
     views_in,
     with_buffers,
     writes,
@@ -121,22 +122,35 @@ def operands(kernel: Kernel, store: Store) -> Iterator[str]:
     by_buffer: dict[str, list[Scalar]] = {}
     for node in loads(kernel.roots()):
         by_buffer.setdefault(node.attr.buffer, []).append(node)
-    whole = not kernel.inner or (
-        store.index.variables() & set(kernel.inner)
-        and depth(store.value) == max(map(depth, kernel.roots()))
-    )
+    along = not kernel.inner or bool(store.index.variables() & set(kernel.inner))
+    later = loads_after(kernel, depth(store.value))
     for name, nodes in by_buffer.items():
         same = all(
             node.attr.index == store.index and node.args[0] is TRUE and id(node) in finder
             for node in nodes
         )
         if (
-            whole
+            along
             and same
+            and name not in later
             and not any(isinstance(item, Hole) for item in store.index.atoms())
             and name not in writes(kernel)
         ):
             yield name
+
+
+def loads_after(kernel: Kernel, walk: int) -> set[str]:
+    """The buffers of which elements are read in a later walk along the rows than this one. A walk's
+    number says how many reductions, one after the other, have ended before it; a reduction
+    is computed in the walk in which its operand is known, an element is stored in the one in
+    which its value is."""
+    reduced = [node.args[0] for node in topological(kernel.roots()) if node.op == REDUCE]
+    later = [value for value in (*reduced, *kernel.roots()) if depth(value) > walk]
+    found: set[str] = set()
+    for value in later:
+        inside = ids_in_iteration(value)
+        found |= {node.attr.buffer for node in loads([value]) if id(node) in inside}
+    return found
 
 
 def ids_in_iteration(value: Scalar) -> set[int]:

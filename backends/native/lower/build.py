@@ -38,7 +38,7 @@ from ..ir.ir import (
 from ..ir.patterns import Patterns
 from .fractions import fraction, refuse_fractions
 from .lowering_cache import LoweringCache
-from .registry import LOWERINGS, Unsupported
+from .registry import LOWERINGS, SELDOM, Unsupported
 from .sizes import Sizes
 
 DTYPES = frozenset({
@@ -361,6 +361,7 @@ class Builder:
         is read."""
         return any(
             user.target in LOWERINGS
+            and user.target not in SELDOM
             or getattr(user.target, "is_view", False)
             and self.is_read_by_kernels(user)
             for user in node.users

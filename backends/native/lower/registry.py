@@ -9,15 +9,16 @@ from typing import Any
 Lowering = Callable[..., Any]
 
 LOWERINGS: dict[Any, Lowering] = {}
+SELDOM: set[Any] = set()  # operators whose lowerings refuse most arguments
 
 
 class Unsupported(Exception):
     """The lowering does not support these arguments; the operator is called."""
 
 
-def lowers(*operators: Any) -> Callable[[Lowering], Lowering]:
+def lowers(*operators: Any, seldom: bool = False) -> Callable[[Lowering], Lowering]:
     """Registers a lowering for operator overloads. Raises ValueError for one that has another
-    already."""
+    already. seldom: it refuses most arguments."""
 
     def register(function: Lowering) -> Lowering:
         for operator in operators:
@@ -27,6 +28,8 @@ def lowers(*operators: Any) -> Callable[[Lowering], Lowering]:
                     f"{function.__name__}"
                 )
             LOWERINGS[operator] = function
+        if seldom:
+            SELDOM.update(operators)
         return function
 
     return register

@@ -45,11 +45,18 @@ class Plan:
     def __init__(self, kernel: Kernel) -> None:
         self.kernel = kernel
         self.nodes = topological(kernel.roots())
-        inner = frozenset(kernel.inner)
         self.depends: dict[int, frozenset[Var]] = {}
         self.stage: dict[int, int] = {}
         self.reduces: set[int] = set()  # ids of what needs a reduction's result
-        for node in self.nodes:
+        self.described: list[Scalar] = []  # held, since their ids are keys
+        self.add(self.nodes)
+        self.stages = max(self.stage.values(), default=0)
+
+    def add(self, nodes: Iterable[Scalar]) -> None:
+        """Determines what values depend on, arguments first."""
+        inner = frozenset(self.kernel.inner)
+        for node in nodes:
+            self.described.append(node)
             own = (
                 node.attr.index.variables()
                 if node.op == LOAD
@@ -64,7 +71,6 @@ class Plan:
             self.depends[id(node)], self.stage[id(node)] = depends, stage
             if node.op == REDUCE or any(id(arg) in self.reduces for arg in node.args):
                 self.reduces.add(id(node))
-        self.stages = max(self.stage.values(), default=0)
 
     def reductions(self, stage: int) -> list[Scalar]:
         """Those that can run once `stage` others before them are done."""
@@ -104,7 +110,7 @@ class Plan:
                 yield node.attr
 
     def parameters(self) -> Parameters:
-        stored = tuple(store.buffer for store in self.kernel.stores)
+        stored = tuple(dict.fromkeys(store.buffer for store in self.kernel.stores))
         loaded = tuple(dict.fromkeys(node.attr.buffer for node in self.nodes if node.op == LOAD))
         extents = [variable.size for variable in self.kernel.variables]
         symbols = {

@@ -15,7 +15,7 @@ from itertools import takewhile
 import torch
 
 from ..fuse.split_loops import split_at_bounds
-from ..ir.index import Division, Hole, Index, Quotient, Sym, Var, linear, nonnegative, product
+from ..ir.index import Division, Hole, Index, Quotient, Sym, Var, atom, linear, nonnegative, product
 from ..ir.ir import (
     CAST,
     INDEX,
@@ -28,11 +28,13 @@ from ..ir.ir import (
     Scalar,
     scalar,
     scattered_value,
+    substitute,
     topological,
 )
 from ..ir.scalar_ops import SCALAR_OPS, SCATTERS
 from .base import KernelEmitter, Parameters, Scope, second_side, subscripts_of
 from .short_loops import join_short_loop
+from .short_rows import unroll_short_rows
 
 TYPES = {
     torch.float32: "float", torch.float64: "double", torch.float16: "_Float16",
@@ -45,6 +47,10 @@ SIDE = 16  # of a tile over two loops
 PITCH = SIDE + 1  # of a tile's lines: neighbours across them are in different parts of the cache
 SIMD = "#pragma omp simd"
 WORTH_TILES = 1 << 12  # points: all of less stays in the cache
+LANES = 8  # numbers of a vector, at least
+MOST_OVERLAPPED = 128  # numbers of a loop that may end in a vector overlapping the one before
+LINE = 64  # bytes that come into the cache together
+AHEAD = 4  # iterations from asking for memory to its use
 EXPENSIVE = 10  # cost from which on a value is rather kept
 LONG_SUM = 1 << 14  # longer sums of float are added up in double,
 LONG_SUM_ACROSS = 64  # and of rows side by side, where each is added up one element after the other
@@ -238,6 +244,7 @@ class CFunction(KernelEmitter):
         whole: Parameters | None = None,
     ) -> None:
         self.whole = whole  # the parameters of the kernel of which this is a part
+        kernel = unroll_short_rows(kernel)
         self.parts = split_at_bounds(kernel) if whole is None else []
         kernel, self.joint = join_short_loop(kernel)
         super().__init__(kernel)
@@ -469,10 +476,11 @@ class CFunction(KernelEmitter):
         self.plain(inside, variables[1:], body)
         scope.lines += [self.loop(variables[0]), *indent(inside.lines), "}"]
 
-    def loop(self, variable: Var) -> str:
+    def loop(self, variable: Var, step: int = 1) -> str:
+        following = f"{variable.name}++" if step == 1 else f"{variable.name} += {step}"
         return (
             f"for (int64_t {variable.name} = 0; {variable.name} < {self.index(variable.size)}; "
-            f"{variable.name}++) {{"
+            f"{following}) {{"
         )
 
     def innermost(self, scope: Scope, variable: Var) -> None:
@@ -480,7 +488,36 @@ class CFunction(KernelEmitter):
         inside = Scope(scope.variables | {variable}, scope)
         self.declare_joined(inside)
         self.stores(inside, 0)
-        scope.lines += ["#pragma omp simd", self.loop(variable), *indent(inside.lines), "}"]
+        if self.ends_in_full_vector(variable):
+            scope.lines += self.full_vectors(variable, inside.lines)
+        else:
+            scope.lines += [SIMD, self.loop(variable), *indent(inside.lines), "}"]
+
+    def ends_in_full_vector(self, variable: Var) -> bool:
+        """Whether the elements that are left behind the last whole vector are computed by a vector
+        that overlaps it: one by one, functions would take longer for them than for all others."""
+        size = variable.size.value
+        parameters = self.parameters
+        return (
+            self.joint is None
+            and size is not None
+            and LANES < size < MOST_OVERLAPPED
+            and size % LANES != 0
+            and set(parameters.loaded).isdisjoint(parameters.stored)  # nothing is computed anew
+            and any(
+                node.op in VECTOR + VECTOR_PAIRS and variable in self.plan.depends[id(node)]
+                for node in self.plan.nodes
+            )
+        )
+
+    def full_vectors(self, variable: Var, lines: Sequence[str]) -> list[str]:
+        """A loop in steps of a vector, the last of which starts early."""
+        name, size = variable.name, variable.size.value or 0
+        lane = f"const int64_t {name} = {name}_from + lane;"
+        vector = _block(f"for (int64_t lane = 0; lane < {LANES}; lane++) {{", [lane, *lines])
+        start = f"const int64_t {name}_from = least({name}_next, {size - LANES});"
+        header = f"for (int64_t {name}_next = 0; {name}_next < {size}; {name}_next += {LANES}) {{"
+        return _block(header, [start, SIMD, *vector])
 
     def declare_joined(self, scope: Scope) -> None:
         """The variables of two loops that are one."""
@@ -555,16 +592,75 @@ class CFunction(KernelEmitter):
             f"const {TYPES[node.dtype]} before = {target};",
             f"{target} = {self.combine(node, 'before', given)};",
         ]
+        ahead = self.fetch_ahead(home, variables, node, condition)
         for number in range(len(variables), -1, -1):
             scope = scopes[number]
             if scope is home:
                 inside = scope.lines[before:]
                 scope.lines[before:] = _block(f"if ({' && '.join(conditions)}) {{", inside)
+                scope.lines += ahead
             if number:
                 variable = variables[number - 1]
                 simd = scope is innermost and scope is not home and self.is_subscript(variable)
                 loop = _block(self.loop(variable), scope.lines)
                 scopes[number - 1].lines += [SIMD, *loop] if simd else loop
+
+    def fetch_ahead(
+        self, home: Scope, variables: Sequence[Var], node: Scalar, condition: str
+    ) -> list[str]:
+        """Asks for the memory that an iteration soon after this one reads and writes at computed
+        places: the processor cannot foresee them, and would wait."""
+        old, _, row, _ = node.args
+        (store,) = self.kernel.stores
+        inside = [variable for variable in variables if variable not in home.variables]
+        stepped = [variable for variable in variables if variable in self.plan.depends[id(row)]]
+        if not inside or not stepped or not is_worth_fetching(inside, node.dtype):
+            return []
+        variable = stepped[-1]
+        later = Var(f"{variable.name}_later", variable.size)
+        places = [
+            (one.attr, subscripts_of(one))
+            for one in (old, *(one for one in self.plan.nodes if one is not old))
+            if self.is_neighbourhood(one, home, inside[-1])
+            and any(variable in self.plan.depends[id(hole)] for hole in subscripts_of(one))
+        ]
+        if not places:
+            return []
+        every = substitute(
+            [row, *(value for _, holes in places for value in holes)], {variable: atom(later)}
+        )
+        self.plan.add(one for one in topological(every) if id(one) not in self.plan.depends)
+        position = Scope(home.variables | {later}, home)
+        row_later, *holes_later = every
+        test = condition.format(self.value(row_later, position))
+        fetching = Scope(position.variables | set(inside), position)
+        before = len(position.lines)
+        for access, holes in places:
+            names = [self.value(holes_later.pop(0), position) for _ in holes]
+            place = self.index(access.index.substitute({variable: atom(later)}), names)
+            written = access is old.attr
+            pointer = self.targets[store.buffer] if written else self.pointers[access.buffer]
+            fetching.lines.append(f"__builtin_prefetch(&{pointer}[{place}], {int(written)});")
+        lines = fetching.lines
+        for one in reversed(inside):
+            step = LINE // node.dtype.itemsize if one is inside[-1] else 1
+            lines = _block(self.loop(one, step), lines)
+        last = f"{self.index(variable.size)} - 1"
+        return [
+            f"const int64_t {later.name} = least({variable.name} + {AHEAD}, {last});",
+            *position.lines[:before],
+            *_block(f"if ({test}) {{", [*position.lines[before:], *lines]),
+        ]
+
+    def is_neighbourhood(self, node: Scalar, home: Scope, along: Var) -> bool:
+        """Whether a load reads neighbouring elements along a loop, at a place that is computed
+        outside of it."""
+        return (
+            node.op == LOAD
+            and bool(subscripts_of(node))
+            and node.attr.index.coefficient(along) == 1
+            and all(self.plan.depends[id(hole)] <= home.variables for hole in subscripts_of(node))
+        )
 
     def is_subscript(self, variable: Var) -> bool:
         """Whether iterations of a loop around a scatter store to different elements."""
@@ -830,6 +926,13 @@ class CFunction(KernelEmitter):
             )
         assert isinstance(item, (Var, Sym))
         return item.name
+
+
+def is_worth_fetching(along: Sequence[Var], dtype: torch.dtype) -> bool:
+    """Whether what lies side by side at a computed place is some lines of the cache, but far from
+    all of it."""
+    count = product([variable.size for variable in along]).value
+    return count is not None and 4 * LINE <= count * dtype.itemsize <= 64 * LINE
 
 
 def print_c(kernel: Kernel, buffers: Mapping[str, Buffer], threads: int) -> tuple[str, Parameters]:

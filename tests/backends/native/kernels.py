@@ -306,6 +306,44 @@ def scatters() -> Iterator[tuple[str, Case]]:
                 yield name, Case(Kernel((e, c), (), (store,), ("scatter",)), memory)
 
 
+def scattered_rows() -> Case:
+    """Long rows, read at one computed place and added at another, as messages along edges."""
+    e, c = loops([index(40), index(64)], "x")
+    read, row = (load(name, atom(e), torch.int64) for name in ("from", "to"))
+
+    def within(place):
+        zero, count = const(0, torch.int64), const(7, torch.int64)
+        return scalar("and", scalar("ge", place, zero), scalar("lt", place, count))
+
+    place = atom(Hole(0)) * 64 + atom(c)
+    value = load("in0", place, torch.float32, subscripts=(read,), check=within(read))
+    old = load("out", place, torch.float32, subscripts=(row,), check=within(row))
+    added = scalar("mul", value, load("weight", atom(e), torch.float32))
+    store = Store("out", place, scatter("sum", old, added, row, index(7)))
+    memory = {
+        "in0": numbers(7 * 64, torch.float32).nan_to_num(1, 2, 3).abs().clamp(max=2),
+        "weight": numbers(40, torch.float32, 2).nan_to_num(1, 2, 3).abs().clamp(max=2),
+        "from": torch.arange(40) * 3 % 7,
+        "to": torch.arange(40) * 5 % 7,
+        "out": numbers(7 * 64, torch.float32, 1).nan_to_num(1, 2, 3),
+    }
+    return Case(Kernel((e, c), (), (store,), ("gathered rows",)), memory)
+
+
+def waves(columns: int) -> Case:
+    """A function along short rows, with an element between two rows."""
+    x, y = loops([index(6), index(columns)], "x")
+    place = atom(x) * (columns + 1) + atom(y)
+    value = scalar("sin", load("in0", place, torch.float32))
+    added = scalar("add", value, load("in1", atom(y), torch.float32))
+    memory = {
+        "in0": torch.linspace(-9, 9, 6 * columns + 6),
+        "in1": torch.linspace(1, 2, columns),
+        "out": torch.linspace(-9, 9, 6 * columns + 6),
+    }
+    return Case(Kernel((x, y), (), (Store("out", place, added),), ("waves",)), memory)
+
+
 def divided() -> Case:
     """Addresses with quotients and remainders: rows of a window of 4 that starts at every second
     element."""
@@ -466,6 +504,8 @@ def all_cases() -> dict[str, Case]:
         **dict(reductions()),
         **dict(reductions_of_a_constant()),
         **dict(scatters()),
+        "scatter of gathered rows": scattered_rows(),
+        **{f"waves {columns}": waves(columns) for columns in (7, 9, 16, 20, 127, 300)},
         **named,
         **sizes,
     }

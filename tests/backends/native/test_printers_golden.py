@@ -24,6 +24,7 @@ C = {
     "pointwise": kernels.masked(), "transposed": kernels.transposed(40, 50), "tiles": kernels.transposed(64, 70),
     "reduction": kernels.softmax(),
     "symbolic_reduction": kernels.symbolic(3, 40), "symbolic_pointwise": kernels.grown(9), "lookup": kernels.computed(),
+    "scatter": kernels.scattered_rows(), "function_of_short_rows": kernels.waves(20),
 }  # fmt: skip
 
 

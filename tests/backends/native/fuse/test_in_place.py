@@ -89,6 +89,22 @@ KEEPS = {  # function, inputs, how many buffers it allocates
     "an input": (lambda x, w: x.relu() @ w, 1),
     "two results": (lambda x, w: (lambda y: (y.relu() @ w, y.tanh() @ w))(x @ w), 1),
     "another type": (lambda x, w: (x @ w).double() @ w.double(), 2),
+    "beside its sum over rows": (
+        lambda x, w: (lambda y: (y @ w, y.sum(0)))(torch.where(x > 0, x @ w, 0.0)),
+        1,
+    ),
+    "beside its sums along rows": (
+        lambda x, w: (lambda y: (y @ w, y.sum(1)))(torch.where(x > 0, x @ w, 0.0)),
+        1,
+    ),
+    "beside what reads the operand again": (
+        lambda x, w: (lambda y: (y * 2, torch.softmax(y, 1)))(x @ w),
+        1,
+    ),
+    "beside what reads the operand once more": (
+        lambda x, w: (lambda y: ((y * 2) @ w, (y - y.amax(1, keepdim=True)).exp().sum(1)))(x @ w),
+        2,
+    ),
 }
 
 

@@ -21,6 +21,11 @@ CASES = {  # function, how many loops its first kernel has
         lambda a, b: torch.cat([torch.cat([a.sin(), b], 1).exp(), b.cos()], 1), 3
     ),
     "padded": (lambda a, b: F.pad(a.sin(), (2, 3)).exp(), 3),
+    "waves of positions": (
+        lambda a, b: (lambda waves: torch.cat([a, waves.sin(), waves.cos()], 1))(
+            (a[:, :, None] * b[0, :4]).flatten(1)
+        ), 3
+    ),
     "cheap": (lambda a, b: torch.cat([a, b + 1], 1), 1),
 }  # fmt: skip
 

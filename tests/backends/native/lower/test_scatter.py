@@ -198,6 +198,33 @@ def test_gradient_of_an_embedding(padding, threads, reports):
     assert not any(report.called for report in reports)
 
 
+FETCHED = {  # function, width of a row, how many places are asked for
+    "two places": (convolution, 64, 2),
+    "one place": (lambda x, to, at, w: x.index_add(0, to, (x * w[0]).repeat(9, 1)[:400]), 64, 1),
+    "pairs of positions": (
+        lambda x, to, at, w: x.index_put((to.view(20, 20),), x[at].view(20, 20, -1), True),
+        64,
+        2,
+    ),
+    "short rows": (convolution, 16, 0),
+    "very long rows": (convolution, 2048, 0),
+    "columns": (lambda x, to, at, w: x.index_add(1, to % 7, w.expand(ROWS, -1)), 64, 0),
+    "a grid": (lambda x, to, at, w: x.index_put((to[:, None], at[:64]), w[:64], True), 64, 0),
+}
+
+
+@pytest.mark.parametrize("dynamic", [False, True])
+@pytest.mark.parametrize("name", FETCHED)
+def test_memory_of_long_rows_is_asked_for_ahead(name, dynamic, threads, reports):
+    function, width, count = FETCHED[name]
+    inputs = values(ROWS, width), TO, FROM, WEIGHT
+    compiled = framejit.compile(function, backend="native", dynamic=dynamic)
+    torch.testing.assert_close(compiled(*inputs), function(*inputs))
+    if not dynamic:
+        texts = "".join(kernel.text for kernel in reports[0].kernels)
+        assert texts.count("__builtin_prefetch") == count, texts
+
+
 def test_sums_have_eager_order(threads):
     """Each element's additions are in the order of the source: equal bits."""
     x, source, to = torch.randn(9, 5), torch.randn(3000, 5) * 1e3, places(9, 3000)

@@ -7,6 +7,7 @@ import pytest
 import torch
 from framejit.backends.native.fuse.simplify import simplify
 from framejit.backends.native.ir.evaluate import evaluate
+from framejit.backends.native.ir.ir import on_buffers
 from framejit.backends.native.ir.scalar_ops import SCALAR_OPS
 from framejit.backends.native.printers import c
 from framejit.backends.native.toolchain._launch import run
@@ -113,3 +114,17 @@ def test_tiles_over_two_loops(shape, dynamic):
     torch.testing.assert_close(
         framejit.compile(turned, backend="native", dynamic=dynamic)(*inputs), turned(*inputs)
     )
+
+
+OVERLAPPED = {7: False, 8: False, 9: True, 16: False, 20: True, 127: True, 300: False}
+
+
+@pytest.mark.parametrize("columns", OVERLAPPED)
+@pytest.mark.parametrize("in_place", [False, True])
+def test_functions_of_short_rows_end_in_a_full_vector(columns, in_place):
+    """But not where the overlap would be read after it was written."""
+    kernel = simplify(kernels.waves(columns).kernel)
+    if in_place:
+        kernel = on_buffers(kernel, {"in0": "out", "in1": "in1", "out": "out"})
+    text, _ = c.print_c(kernel, kernels.waves(columns).buffers, 1)
+    assert ("_next" in text) == (OVERLAPPED[columns] and not in_place), text
