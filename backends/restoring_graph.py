@@ -12,6 +12,7 @@ import torch
 from torch._C._functorch import TransformType
 
 from ..errors import Rerun
+from .graph.collectives import collectives_started
 from .graph.eager_fallback import PASSED_ON, warn_of_fallback
 
 LEAVE = {
@@ -79,7 +80,7 @@ class RestoringGraph:
     graph `reaches` beyond its inputs). Then the captured graph runs, now and in later calls; if it
     raises too, Rerun tells that the frame can start over. Inputs are saved only where an operator
     after a write may raise; for unforeseeable failures (no memory) after a write, the error itself
-    is raised."""
+    is raised. So it is after a collective, in which other processes have taken part."""
 
     def __init__(
         self, compiled: Callable[..., Any], forward: Callable[..., Any], backend: str, random: bool,
@@ -102,6 +103,7 @@ class RestoringGraph:
         drawn = [(args[at], args[at].get_state()) for at in self.generators]
         written = [args[position] for position in self.mutated]
         versions = [version(tensor) for tensor in written]
+        started = collectives_started()
         kept = [KeptTensor(tensor, self.reaches) for tensor in written] if self.keeps else []
         try:
             return self.compiled(*args)
@@ -116,6 +118,8 @@ class RestoringGraph:
             leave_transforms(level)
             written_too = versions != [version(tensor) for tensor in written]
             if written_too and not self.keeps:  # as in eager, with the numbers drawn until here
+                raise
+            if started != collectives_started():
                 raise
             if state is not None:
                 torch.set_rng_state(state)

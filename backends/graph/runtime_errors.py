@@ -9,6 +9,7 @@ from typing import Any
 import torch
 import torch.fx
 
+from .collectives import is_collective
 from .memory import memory_at
 from .mutations import may_write, written_nodes
 from .node_targets import is_foreign, is_users, name_of, subgraph_nodes
@@ -57,7 +58,10 @@ MODES = (
 
 
 def may_raise(node: torch.fx.Node) -> bool:
-    """Whether a node may raise although its shapes fit."""
+    """Whether a node may raise although its shapes fit. Not asked of collectives: where one fails,
+    the processes of its group have lost each other."""
+    if is_collective(node):
+        return False
     name = name_of(node)
     known = any(word in name for word in ALWAYS) or (
         any(word in name for word in INDEX) and takes_integers(node)

@@ -1,6 +1,6 @@
 """Nodes that run as captured, between the subgraphs that a backend compiles: those that set
-hooks up, calls of opaque functions, and calls of higher-order operators for a backend that
-does not take them."""
+hooks up, collectives, calls of opaque functions, and calls of higher-order operators for a backend
+that does not take them."""
 
 from __future__ import annotations
 
@@ -21,6 +21,7 @@ from ..autograd.split_graph import (
 from ..autograd.subgraph_sequence import call_in_sequence
 from ..registry import Backend
 from .backward_hooks import is_set_up
+from .collectives import CountedCollectives, has_collectives, runs_collective
 from .extracted_calls import HigherOrderCall
 from .generators import DrawFrom
 from .gradient_history import wants_gradients
@@ -92,7 +93,7 @@ def stays_uncompiled(node: torch.fx.Node) -> bool:
 def is_never_compiled(node: torch.fx.Node) -> bool:
     """Whether no backend can compile a node."""
     kinds = OpaqueNode | RegisterHook | RetainGrad | DrawFrom | SizeChecks
-    return is_set_up(node) or isinstance(node.target, kinds)
+    return is_set_up(node) or isinstance(node.target, kinds) or runs_collective(node)
 
 
 def is_higher_order(node: torch.fx.Node) -> bool:
@@ -116,17 +117,22 @@ def compile_between(
             raise CannotSplit  # a history that begins in one subgraph would be used in another
         subgraphs, numbers = make_subgraphs(gm, groups, results, modes)
     except CannotSplit:
-        return gm.forward
+        return run_as_captured(gm)
     for subgraph in subgraphs:
         for node in subgraph.gm.graph.find_nodes(op="placeholder"):
             node.meta["mutated"] = is_strided(node) and is_written(node)
     calls = [
-        subgraph.gm.forward
+        run_as_captured(subgraph.gm)
         if any(map(uncompiled, subgraph.gm.graph.nodes))
         else build(subgraph.gm, subgraph.examples(examples))
         for subgraph in subgraphs
     ]
     return call_in_sequence(subgraphs, calls, numbers)
+
+
+def run_as_captured(gm: torch.fx.GraphModule) -> Callable[..., Any]:
+    """The graph itself. Where it has collectives, they are counted."""
+    return CountedCollectives(gm.forward) if has_collectives(gm.graph.nodes) else gm.forward
 
 
 def runs(nodes: Sequence[torch.fx.Node], uncompiled: Choice) -> Iterator[list[torch.fx.Node]]:

@@ -37,6 +37,17 @@ LOOKED_INTO = {
     "torch.fx._symbolic_trace": ("is_fx_symbolic_tracing",),
     "torch.fx.traceback": ("annotate",),
     "torch.distributed": ("is_available",),
+    "torch.distributed._functional_collectives": (
+        "all_gather_",
+        "all_reduce",
+        "all_to_all_single",
+        "broadcast",
+        "reduce_scatter_",
+        "wait_tensor",
+        "_maybe_view_chunk_cat",
+        "_chunk_or_narrow_cat",
+    ),
+    "torch._utils": ("_maybe_view_chunk_cat", "_chunk_or_narrow_cat"),
     "torch.distributed.distributed_c10d": (
         "is_initialized",
         "_WorldMeta.WORLD",

@@ -10,8 +10,8 @@ from .. import registry
 
 FILES = (
     "autograd", "builtins", "checkpoint", "class_checks", "collections", "contextlib", "copy",
-    "dataclasses", "distributions", "factors", "foreach", "frame_calls", "framejit", "functools",
-    "functorch", "higher_order", "inspect", "itertools", "logging", "masked", "math", "operator",
+    "dataclasses", "distributed", "distributions", "factors", "foreach", "frame_calls", "framejit",
+    "functools", "functorch", "higher_order", "inspect", "itertools", "logging", "masked", "math", "operator",
     "numpy", "optimizers", "overrides", "profiler", "random", "sys", "tensor_data",
     "tensor_numbers", "text", "torch", "typing", "warnings",
 )  # fmt: skip
