@@ -11,8 +11,8 @@ from .. import registry
 FILES = (
     "autograd", "builtins", "checkpoint", "class_checks", "collections", "contextlib", "copy",
     "dataclasses", "distributed", "distributions", "factors", "foreach", "frame_calls", "framejit",
-    "functools", "functorch", "higher_order", "inspect", "itertools", "logging", "masked", "math", "operator",
-    "numpy", "optimizers", "overrides", "profiler", "random", "sys", "tensor_data",
+    "functools", "functorch", "higher_order", "inspect", "itertools", "logging", "masked", "math",
+    "operator", "numpy", "optimizers", "overrides", "profiler", "random", "sys", "tensor_data",
     "tensor_numbers", "text", "torch", "typing", "warnings",
 )  # fmt: skip
 # Of Python's language and library: framejit is wrong without them, whatever torch has.
