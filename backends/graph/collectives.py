@@ -13,15 +13,17 @@ from typing import Any
 
 import torch
 import torch.fx
+from torch._library.custom_ops import CustomOpDef
 
 from .extracted_calls import inner_nodes
-from .node_targets import namespace_of
+from .node_targets import TORCHS_OPERATORS, namespace_of
 
 # of torch's operators that communicate
 NAMESPACES = frozenset(
     {"_c10d_functional", "_c10d_functional_autograd", "c10d_functional", "c10d", "_dtensor",
      "symm_mem"}
 )  # fmt: skip
+KNOWN = frozenset({"", *TORCHS_OPERATORS})
 WAITS = frozenset({"wait_tensor", "wait_tensor.default"})
 
 
@@ -43,6 +45,15 @@ def runs_collective(node: torch.fx.Node) -> bool:
 def has_collectives(nodes: Iterable[torch.fx.Node]) -> bool:
     """Whether one of the nodes runs a collective."""
     return any(map(runs_collective, nodes))
+
+
+def may_communicate(node: torch.fx.Node) -> bool:
+    """Whether a node runs a collective or, in a process that has joined a group, an operator of the
+    program's own, of which nobody knows what it does."""
+    if runs_collective(node):
+        return True
+    custom = isinstance(node.target, CustomOpDef) or namespace_of(node.target) not in KNOWN
+    return custom and torch.distributed.is_available() and torch.distributed.is_initialized()
 
 
 def is_wait(node: torch.fx.Node) -> bool:

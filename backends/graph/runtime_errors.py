@@ -29,6 +29,8 @@ ALWAYS = (
     "fake_quantize", "istft", "cov", "gaussian_nll", "as_strided",
 )  # fmt: skip
 
+TRUE_DIVISIONS = ("truediv", "itruediv", "true_divide", "div", "divide", "div.Tensor")
+
 INTEGERS = (
     torch.uint8,
     torch.int8,
@@ -64,10 +66,15 @@ def may_raise(node: torch.fx.Node) -> bool:
         return False
     name = name_of(node)
     known = any(word in name for word in ALWAYS) or (
-        any(word in name for word in INDEX) and takes_integers(node)
+        any(word in name for word in INDEX) and takes_integers(node) and not is_true_division(node)
     )
     inside = any(map(may_raise, subgraph_nodes(node)))
     return known or inside or is_users(node) or is_foreign(node)
+
+
+def is_true_division(node: torch.fx.Node) -> bool:
+    """Whether a node divides without rounding, which no number can make raise."""
+    return name_of(node).strip("_") in TRUE_DIVISIONS and "rounding_mode" not in node.kwargs
 
 
 def takes_integers(node: torch.fx.Node) -> bool:

@@ -8,9 +8,10 @@ import torch
 import torch.fx
 
 from ..registry import Backend
+from .collectives import may_communicate
 from .extracted_calls import Checkpointed, CustomFunction, inner_nodes
 from .gradient_history import gains_history, wants_gradients
-from .node_targets import is_foreign, is_users, name_of
+from .node_targets import is_foreign, name_of
 
 COLLECTIVES = (
     "c10d",
@@ -58,16 +59,11 @@ def reason_not_to_try(gm: torch.fx.GraphModule) -> str:
             for word in COLLECTIVES
         ):
             return f"{name_of(node)} talks to other processes{line_of(node)}"
-        if is_users(node) and may_communicate():
-            return f"{name_of(node)}, the program's own, may talk to other processes{line_of(node)}"
+        if may_communicate(node):
+            return f"{name_of(node)} may talk to other processes{line_of(node)}"
         if is_opaque(node):
             return f"nothing is known of {name_of(node)}{line_of(node)}"
     return ""
-
-
-def may_communicate() -> bool:
-    """Whether the process has joined a group of processes."""
-    return torch.distributed.is_available() and torch.distributed.is_initialized()
 
 
 def is_opaque(node: torch.fx.Node) -> bool:

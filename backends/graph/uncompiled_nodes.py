@@ -21,7 +21,7 @@ from ..autograd.split_graph import (
 from ..autograd.subgraph_sequence import call_in_sequence
 from ..registry import Backend
 from .backward_hooks import is_set_up
-from .collectives import CountedCollectives, has_collectives, runs_collective
+from .collectives import CountedCollectives, has_collectives, may_communicate
 from .extracted_calls import HigherOrderCall
 from .generators import DrawFrom
 from .gradient_history import wants_gradients
@@ -93,7 +93,7 @@ def stays_uncompiled(node: torch.fx.Node) -> bool:
 def is_never_compiled(node: torch.fx.Node) -> bool:
     """Whether no backend can compile a node."""
     kinds = OpaqueNode | RegisterHook | RetainGrad | DrawFrom | SizeChecks
-    return is_set_up(node) or isinstance(node.target, kinds) or runs_collective(node)
+    return is_set_up(node) or isinstance(node.target, kinds) or may_communicate(node)
 
 
 def is_higher_order(node: torch.fx.Node) -> bool:

@@ -7,7 +7,7 @@ import framejit
 import pytest
 import torch
 import torch.nn.functional as F
-from framejit.backends.graph.runtime_errors import draws_random_numbers, may_draw
+from framejit.backends.graph.runtime_errors import draws_random_numbers, may_draw, may_raise
 
 X = torch.ones(2, 3, 4)
 DROPOUTS = [
@@ -277,3 +277,25 @@ def test_random_numbers_that_nobody_reads_are_drawn(fn, backend, needs_grad, dyn
     result = framejit.compile(fn, backend=backend, dynamic=dynamic)(x)
     assert torch.equal(result, expected)
     assert torch.equal(torch.get_rng_state(), state)
+
+
+@pytest.mark.parametrize(
+    ("function", "raises"),
+    [
+        (lambda x, n: x / n, False),
+        (lambda x, n: torch.div(x, n), False),
+        (lambda x, n: x // n, True),
+        (lambda x, n: torch.div(x, n, rounding_mode="floor"), True),
+        (lambda x, n: x % n, True),
+        (lambda x, n: x[n], True),
+    ],
+)
+def test_divisions_by_integers_raise_where_they_round(function, raises):
+    found = []
+
+    def keep(gm, examples):
+        found.append(any(map(may_raise, gm.graph.nodes)))
+        return gm.forward
+
+    framejit.compile(function, backend=keep)(torch.arange(3), torch.tensor([1]))
+    assert found == [raises]
