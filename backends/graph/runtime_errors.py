@@ -3,6 +3,7 @@ switch modes. (Errors in shapes and dtypes are found during capture.)"""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -23,11 +24,13 @@ INDEX = (
     "narrow",
 )  # fmt: skip
 ALWAYS = (
-    "assert", "bernoulli", "multinomial", "normal", "poisson", "binomial", "cholesky", "inv",
-    "solve", "svd", "eig", "qr", "lstsq", "det", "matrix_rank", "pinv", "grid_sampler", "histc",
-    "linalg", "binary_cross_entropy", "masked_scatter", "segment_reduce", "quantile", "histogram",
-    "fake_quantize", "istft", "cov", "gaussian_nll", "as_strided",
+    "assert", "bernoulli", "multinomial", "normal", "poisson", "binomial", "cholesky", "inverse",
+    "solve", "logdet", "geqrf", "ormqr", "orgqr", "lstsq", "matrix_rank", "pinv", "grid_sampler",
+    "histc", "linalg", "binary_cross_entropy", "masked_scatter", "segment_reduce", "quantile",
+    "histogram", "fake_quantize", "istft", "gaussian_nll", "as_strided",
 )  # fmt: skip
+# the same, of whole parts of a name: "sqrt" and "detach" contain some of these
+PARTS = frozenset({"inv", "svd", "eig", "qr", "det", "cov"})
 
 TRUE_DIVISIONS = ("truediv", "itruediv", "true_divide", "div", "divide", "div.Tensor")
 
@@ -65,7 +68,8 @@ def may_raise(node: torch.fx.Node) -> bool:
     if is_collective(node):
         return False
     name = name_of(node)
-    known = any(word in name for word in ALWAYS) or (
+    always = any(word in name for word in ALWAYS) or not PARTS.isdisjoint(re.split("[_.]", name))
+    known = always or (
         any(word in name for word in INDEX) and takes_integers(node) and not is_true_division(node)
     )
     inside = any(map(may_raise, subgraph_nodes(node)))

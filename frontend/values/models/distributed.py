@@ -165,9 +165,9 @@ def broadcast(
     group_src: Value | None = None,
 ) -> Value:
     result, real = plain_tensor(tx, tensor), group_of(tx, group)
-    ranks = [None if rank is None else rank.constant() for rank in (src, group_src)]
+    of_world, of_group = (None if rank is None else rank.constant() for rank in (src, group_src))
     try:
-        root = c10d._canonicalize_group_rank(real, *ranks, return_global=False)
+        root = c10d._canonicalize_group_rank(real, of_world, of_group, return_global=False)
     except Exception as error:
         raise refuse("broadcast() from this rank") from error
     args = [result, Constant(root), Constant(real.group_name)]

@@ -288,14 +288,22 @@ def test_random_numbers_that_nobody_reads_are_drawn(fn, backend, needs_grad, dyn
         (lambda x, n: torch.div(x, n, rounding_mode="floor"), True),
         (lambda x, n: x % n, True),
         (lambda x, n: x[n], True),
+        (lambda x, n: x.sqrt().rsqrt().detach(), False),
+        (lambda x, n: torch._foreach_sqrt([x])[0], False),
+        (lambda x, n: torch.inverse(x.diag() + 0.5), True),
+        (lambda x, n: torch.linalg.qr(x.diag())[0], True),
+        (lambda x, n: torch.qr(x.diag())[0], True),
+        (lambda x, n: torch.det(x.diag()), True),
+        (lambda x, n: torch.logdet(x.diag() + 1), True),
+        (lambda x, n: torch.svd(x.diag())[1], True),
     ],
 )
-def test_divisions_by_integers_raise_where_they_round(function, raises):
+def test_operators_that_may_raise(function, raises):
     found = []
 
     def keep(gm, examples):
         found.append(any(map(may_raise, gm.graph.nodes)))
         return gm.forward
 
-    framejit.compile(function, backend=keep)(torch.arange(3), torch.tensor([1]))
+    framejit.compile(function, backend=keep)(torch.arange(3.0), torch.tensor([1]))
     assert found == [raises]
