@@ -7,11 +7,12 @@ would write) runs in Python, behind a break.
 
 from __future__ import annotations
 
+import importlib
+from functools import lru_cache
 from typing import Any
 
 import torch
 import torch.distributed as dist
-from torch.distributed import _functional_collectives as functional
 from torch.distributed import distributed_c10d as c10d
 from torch.distributed.device_mesh import DeviceMesh
 
@@ -27,7 +28,7 @@ from ..tensor.async_work import AsyncWork, wait_for
 from ..tensor.tensor import TensorValue
 
 OPERATORS: Any = torch.ops._c10d_functional
-C10D, FUNCTIONAL = c10d.__name__, functional.__name__
+C10D, FUNCTIONAL = c10d.__name__, "torch.distributed._functional_collectives"
 WORLD = InstanceDict(DictItem(InstanceDict(ModuleSource(C10D)), "_world"))
 DEFAULT_GROUP = DictItem(WORLD, "_default_pg")
 REDUCTIONS: dict[Any, str] = {
@@ -35,6 +36,12 @@ REDUCTIONS: dict[Any, str] = {
     for name in ("SUM", "AVG", "PRODUCT", "MIN", "MAX", "BAND", "BOR", "BXOR")
 }
 PLAIN_TENSORS = (torch.Tensor, torch.nn.Parameter, torch.nn.Buffer)
+
+
+@lru_cache(1)
+def functional_collectives() -> Any:
+    """torch's module, loaded at the first collective. It has the rules for fake tensors, too."""
+    return importlib.import_module(FUNCTIONAL)
 
 
 # groups and reductions
@@ -92,6 +99,7 @@ def get_world_size(tx: TraceContext, group: Value | None = None) -> Value:
 
 
 def operator_named(name: str) -> Any:
+    functional_collectives()
     found = getattr(OPERATORS, name, None)
     if found is None:
         raise refuse(f"a collective without the operator {name}")
@@ -229,7 +237,7 @@ def all_to_all_single(
     splits = TupleValue([Constant(length // count)] * count)
     made = tx.graph.call(
         "call_function",
-        OPERATORS.all_to_all_single,
+        operator_named("all_to_all_single"),
         [given, splits, splits, Constant(real.group_name)],
         {},
     )
@@ -258,7 +266,7 @@ def resolve_group(tx: TraceContext, group: Value, tag: Value | None = None) -> V
     first = real[0] if isinstance(real, tuple) else real
     if not isinstance(first, str | dist.ProcessGroup | DeviceMesh):
         raise refuse("a collective of a list of ranks")
-    found = functional._resolve_group(real, "")
+    found = functional_collectives()._resolve_group(real, "")
     return Constant(str(found) if isinstance(found, str) else found.group_name)
 
 
