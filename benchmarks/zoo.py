@@ -11,6 +11,8 @@ from typing import Any, NamedTuple
 import torch
 from torch import nn
 
+from . import written_models as written
+
 Call = tuple[tuple[Any, ...], dict[str, Any]]  # arguments of a forward
 
 
@@ -100,6 +102,10 @@ def windows(scale: Scale) -> dict[str, Any]:
     return {"image_size": scale.image, "patch_size": 4, "window_size": 7 if scale.full else 4, **({} if scale.full else small)}
 
 
+def depths(scale: Scale) -> dict[str, Any]:
+    return {} if scale.full else {"hidden_sizes": [16, 32, 64, 128], "depths": [1, 1, 1, 1]}
+
+
 def fewer_keys(scale: Scale) -> dict[str, int]:
     return {"num_key_value_heads": max(1, scale.heads // 2)}
 
@@ -133,6 +139,11 @@ TRANSFORMERS = {
         inputs=("pixel_values",), text=False,
     ),
     "swin": Recipe("Swin", "ForImageClassification", NONE, scaled=windows, inputs=("pixel_values",), text=False),
+    "clip": Recipe(
+        "CLIPVision", "Model", scaled=lambda scale: {"image_size": scale.image, "patch_size": 16}, inputs=("pixel_values",), text=False,
+    ),
+    "convnext": Recipe("ConvNext", "ForImageClassification", NONE, scaled=depths, inputs=("pixel_values",), text=False),
+    "segformer": Recipe("Segformer", "ForSemanticSegmentation", NONE, inputs=("pixel_values",), text=False),
     "mamba": Recipe(
         "Mamba", "ForCausalLM", Names(layers="", heads="", inner=""), NO_CACHE, lambda scale: {"num_hidden_layers": min(scale.layers, 4)},
     ),
@@ -163,10 +174,31 @@ class Breaks(nn.Module):
         return x
 
 
+def graph_convolutions(s: Scale) -> tuple[nn.Module, Call]:
+    nodes, edges, width = (20_000, 200_000, 128) if s.full else (500, 3000, 32)
+    return written.GraphConvolutions(width, 4), (
+        (s.floats(nodes, width), torch.randint(0, nodes, (2, edges), device=s.device), s.floats(edges).abs()), {},
+    )  # fmt: skip
+
+
+def unet(s: Scale) -> tuple[nn.Module, Call]:
+    batch, width, pixels = (8, 128, 64) if s.full else (2, 16, 16)
+    return written.DiffusionUNet(width), ((s.floats(batch, 3, pixels, pixels), s.floats(batch).abs()), {})
+
+
+def nerf(s: Scale) -> tuple[nn.Module, Call]:
+    rays, samples, width = (4096, 64, 256) if s.full else (256, 32, 64)
+    depths = s.floats(rays, samples).abs().cumsum(-1)
+    return written.RadianceField(width), ((s.floats(rays, 3), s.floats(rays, 3), depths), {})
+
+
 SYNTHETIC: dict[str, Callable[[Scale], tuple[nn.Module, Call]]] = {
     "mlp-tiny": lambda s: (nn.Sequential(nn.Linear(64, 64), nn.ReLU(), nn.Linear(64, 64)), ((s.floats(8, 64),), {})),
     "pointwise": lambda s: (Pointwise(), ((s.floats(*s.plane), s.floats(*s.plane)), {})),
     "breaks": lambda s: (Breaks(), ((s.floats(32, 256),), {})),
+    "gcn": graph_convolutions,
+    "unet": unet,
+    "nerf": nerf,
 }
 
 

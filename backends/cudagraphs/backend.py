@@ -78,7 +78,7 @@ def with_recording(inner: Backend) -> Backend:
             )
         if inner.wants == "aten":
             return parts().recorded_parts(gm, example_inputs, inner, asked, report, require)
-        return inner.function(gm, example_inputs, around=parts().Recorder(report, require), **asked)
+        return inner.function(gm, example_inputs, around=parts().GraphRecorder(report, require), **asked)
 
     by_parts = inner.wants == "aten" or "around" in parameters
     return replace(

@@ -46,6 +46,8 @@ class InputFakes:
 
     def of(self, real: torch.Tensor, source: Source) -> torch.Tensor:
         """The fake of a tensor that existed before the frame."""
+        if real.requires_grad and not (real.is_floating_point() or real.is_complex()):
+            raise GraphBreak("unsupported-value", f"'{source.name}', integers with a history")
         if is_captured_wrapper(type(real)):
             return self._of_wrapper(real, source)
         return self._of_plain(real, source)

@@ -2,7 +2,8 @@
 results get eager's strides.
 
 In a functional ATen graph: convolutions get channels-last images and weights; the operators in
-FOLLOWS accept any layout; before all others, and before results, tensors are converted back.
+FOLLOWS, and group norms, accept any layout; before all others, and before results, tensors are
+converted back.
 """
 
 from __future__ import annotations
@@ -19,10 +20,13 @@ from ..memory import results_of
 aten = torch.ops.aten
 CONVOLUTION = aten.convolution.default
 CLONE = aten.clone.default
+GROUP_NORM = aten.native_group_norm.default
 FOLLOWS = frozenset((
     *POINTWISE, aten._native_batch_norm_legit_no_training.default,
     aten.max_pool2d_with_indices.default, aten.avg_pool2d.default,
     aten._adaptive_avg_pool2d.default, aten.cat.default, aten.mean.dim,
+    aten.upsample_nearest2d.default, aten.upsample_nearest2d.vec,
+    aten.upsample_bilinear2d.default, aten.upsample_bilinear2d.vec,
     aten.constant_pad_nd.default, CLONE, aten._to_copy.default,
 ))  # fmt: skip
 FEWEST_CHANNELS = 16
@@ -108,6 +112,8 @@ class StrideChange:
         elif any(other in self.before for other in node.all_input_nodes):
             if node.target is operator.getitem:
                 self.set_result(node, part_of(node, "val"))
+            elif node.target is GROUP_NORM:
+                self.keep_layout(node)
             elif node.target in FOLLOWS and not node.kwargs.get("memory_format"):
                 self.run_again(node)
             else:
@@ -120,6 +126,17 @@ class StrideChange:
             (node.args, node.kwargs), lambda other: other.meta["val"]
         )
         self.set_result(node, node.target(*args, **kwargs))  # type: ignore[operator]
+
+    def keep_layout(self, node: torch.fx.Node) -> None:
+        """Gives a group norm's first result the layout of its image, as a kernel of ours stores it;
+        torch's own is contiguous on CUDA."""
+        image: Any = node.args[0]
+        _, mean, rstd = node.meta["val"]
+        others = torch.fx.node.map_arg(
+            tuple(node.args[1:]), lambda other: self.as_before(node, other)
+        )
+        node.args = (image, *others)
+        self.set_result(node, (torch.empty_like(image.meta["val"]), mean, rstd))
 
     def set_result(self, node: torch.fx.Node, value: Any) -> None:
         """Gives a node a new fake result on separate memory, so that views of the old one become

@@ -94,6 +94,8 @@ def index_add(
     if not x.size or not source.size or not isinstance(alpha, (int, float)):
         raise Unsupported("no dimension")
     dim, like = dim % len(x.size), build.fake
+    if [*x.size[:dim], *x.size[dim + 1 :]] != [*source.size[:dim], *source.size[dim + 1 :]]:
+        raise Unsupported("sizes that torch refuses")
     positions = build.check_positions(positions, x.size, dim, wraps=False, reject=reject_index_add)
 
     def value(at: Point) -> Scalar:

@@ -20,7 +20,7 @@ from .fake_execution import lacks_dimension
 from .known_floats import with_known_floats
 from .mixed_dtypes import has_mixed_dtypes, refuses_dtypes
 from .refused_dtypes import may_refuse_dtype
-from .refused_writes import refuses_operation, writes_first_argument
+from .refused_writes import gives_integers_history, refuses_operation, writes_first_argument
 from .size_fixing import dispatcher_for
 from .torch_log import without_torch_log
 
@@ -66,6 +66,8 @@ class OperationRunner:
         )
         if refused:
             raise GraphBreak("exception-leaves", f"RuntimeError of {name}")
+        if gives_integers_history(target, args):
+            raise GraphBreak("unsupported-mutation", "of integers that get a gradient history")
         try:
             with self._symbols.fake_mode, asking, without_torch_log():
                 if (

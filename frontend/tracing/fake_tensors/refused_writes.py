@@ -1,4 +1,5 @@
-"""Writes that torch refuses because tensors overlap in memory, which fake tensors do not check."""
+"""Writes that torch refuses because tensors overlap in memory, which fake tensors do not check, and
+writes that no graph does as torch does them."""
 
 from __future__ import annotations
 
@@ -16,6 +17,7 @@ IN_PLACE = frozenset({
 })  # fmt: skip
 # write one value, wherever it may land twice
 FILLS = frozenset({"fill_", "zero_", "masked_fill_", "index_fill_"})
+FILLS_OF_NUMBERS = frozenset({"setitem", "fill_", "masked_fill_", "index_fill_"})
 
 
 def refuses_operation(target: Any, args: list[Any], kwargs: dict[str, Any]) -> bool:
@@ -27,6 +29,19 @@ def refuses_operation(target: Any, args: list[Any], kwargs: dict[str, Any]) -> b
         name not in FILLS
         and writes_first_argument(target, args)
         and refuses_write(args[0], [a for a in args[1:] if isinstance(a, torch.Tensor)])
+    )
+
+
+def gives_integers_history(target: Any, args: list[Any]) -> bool:
+    """Whether torch gives a tensor of integers a gradient history, as it does where it fills one
+    with a number that has a history. A compiled graph's results of integers never have one."""
+    name = "setitem" if target is operator.setitem else target
+    return (
+        name in FILLS_OF_NUMBERS
+        and isinstance(args[0], torch.Tensor)
+        and not (args[0].is_floating_point() or args[0].is_complex())
+        and torch.is_grad_enabled()
+        and any(isinstance(a, torch.Tensor) and a.requires_grad and a.dim() == 0 for a in args[1:])
     )
 
 

@@ -297,9 +297,10 @@ def steps(model, count, optimizer=True):
     return losses, [item.detach().clone() for item in (*model.parameters(), *model.buffers())]
 
 
-def test_training_is_eagers():
+@pytest.mark.parametrize("backend", ["cudagraphs", "native+cudagraphs"])
+def test_training_is_eagers(backend):
     losses, parameters = steps(model_for_training(), 8)
-    model = framejit.compile(model_for_training(), backend="cudagraphs")
+    model = framejit.compile(model_for_training(), backend=backend)
     got_losses, got_parameters = steps(model, 8)
     for got, wanted in zip((*got_losses, *got_parameters), (*losses, *parameters), strict=True):
         torch.testing.assert_close(got, wanted, rtol=1e-4, atol=1e-5)

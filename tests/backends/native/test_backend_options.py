@@ -88,6 +88,32 @@ def test_equals_eager(way, apart, model, everywhere, reports, monkeypatch):
     assert set(everywhere) == (set() if way == "freezing" else {2})
 
 
+class Upsampled(nn.Module):
+    """As parts of diffusion models: group norms and resized pictures between convolutions."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        torch.manual_seed(0)
+        self.first, self.norm = nn.Conv2d(3, 8, 3, padding=1), nn.GroupNorm(2, 8)
+        self.second, self.bare = nn.Conv2d(8, 6, 3), nn.GroupNorm(3, 6, affine=False)
+
+    def forward(self, x):
+        h = F.interpolate(F.silu(self.norm(self.first(x))), scale_factor=2.0)
+        h = F.interpolate(self.bare(self.second(h)), size=(9, 7), mode="bilinear")
+        return h + 1, h.flatten(1)
+
+
+def test_group_norms_and_resized_pictures_keep_the_layout(everywhere, reports):
+    model = Upsampled().eval().requires_grad_(False)
+    compiled = framejit.compile(copy.deepcopy(model), backend="native")
+    for x in (images(), images().to(memory_format=torch.channels_last)):
+        check(compiled, model, x)
+    assert set(everywhere) == {2}
+    (report, *_) = reports
+    turned = [kernel for kernel in report.kernels if set(kernel.ops) == {"clone"}]
+    assert len(turned) <= 4, [kernel.ops for kernel in report.kernels]  # x, weights, results
+
+
 def write(model):
     model.first.weight.mul_(2)
 

@@ -215,6 +215,26 @@ def test_nan_is_kept(threads):
         )
 
 
+REFUSED = {
+    "one column": lambda x, to, s: x.index_add(0, to, s[:, :1]),
+    "one row of columns": lambda x, to, s: x.index_add(1, to % WIDTH, s.t()[:1]),
+    "in place": lambda x, to, s: x.clone().index_add_(0, to, s[:, :1]),
+    "added": lambda x, to, s: x.scatter_add(0, wide(to), s[:3]),
+    "reduced": lambda x, to, s: x.scatter_reduce(0, wide(to), s[:3], "amax"),
+}
+
+
+@pytest.mark.parametrize("dynamic", [False, True])
+@pytest.mark.parametrize("name", REFUSED)
+def test_sizes_that_torch_refuses(name, dynamic):
+    compiled = framejit.compile(REFUSED[name], backend="native", dynamic=dynamic)
+    with pytest.raises(RuntimeError) as eagers:
+        REFUSED[name](X, TO, SOURCE)
+    with pytest.raises(RuntimeError) as ours:
+        compiled(X, TO, SOURCE)
+    assert str(ours.value) == str(eagers.value)
+
+
 WRONG, SIGNS = torch.tensor([1, 2, 70]), torch.tensor([1, 1, -1])
 LOOKUPS = {
     "index": lambda x, at: x[at] + 1,
