@@ -22,6 +22,7 @@ from ..autograd.subgraph_sequence import call_in_sequence
 from ..registry import Backend
 from .backward_hooks import is_set_up
 from .collectives import CountedCollectives, has_collectives, may_communicate
+from .eager_fallback import fall_back_to_eager
 from .extracted_calls import HigherOrderCall
 from .generators import DrawFrom
 from .gradient_history import wants_gradients
@@ -29,9 +30,10 @@ from .memory import is_strided
 from .mutations import is_written
 from .node_targets import name_of
 from .opaque_call import OpaqueNode
+from .runtime_errors import draws_random_numbers, switches_modes
 from .size_checks import SizeChecks
 from .tensor_hooks import RegisterHook, RetainGrad
-from .value_sizes import has_value_sizes
+from .value_sizes import CheckedGraph, has_value_sizes
 
 Build = Callable[[torch.fx.GraphModule, list[Any]], Callable[..., Any]]
 Choice = Callable[[torch.fx.Node], bool]
@@ -44,6 +46,8 @@ def compile_around(
     cannot compile."""
     if has_value_sizes(gm):
         build = or_captured(build, report)
+    if has_collectives(gm.graph.nodes):
+        build = with_own_fallback(build, backend.description)
     if backend.higher_order and not any(map(is_never_compiled, gm.graph.nodes)):
         try:
             return build(gm, examples)
@@ -70,6 +74,21 @@ def or_captured(build: Build, report: Reporter) -> Build:
             return gm.forward
 
     return build_or_leave
+
+
+def with_own_fallback(build: Build, backend: str) -> Build:
+    """Returns a `build` for subgraphs of a graph that cannot start over: one that only computes
+    runs as captured after it has failed."""
+
+    def build_with_fallback(gm: torch.fx.GraphModule, examples: list[Any]) -> Callable[..., Any]:
+        compiled, nodes = build(gm, examples), list(gm.graph.nodes)
+        writes = any(node.meta.get("mutated") for node in gm.graph.find_nodes(op="placeholder"))
+        acts = writes or draws_random_numbers(nodes) or any(map(switches_modes, nodes))
+        if acts or compiled == gm.forward or isinstance(compiled, CheckedGraph):
+            return compiled
+        return fall_back_to_eager(compiled, gm.forward, backend)
+
+    return build_with_fallback
 
 
 def write_apart(subgraphs: Sequence[Sequence[torch.fx.Node]]) -> bool:

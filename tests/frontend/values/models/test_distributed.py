@@ -5,6 +5,7 @@ from __future__ import annotations
 import framejit
 import pytest
 import torch
+from framejit.errors import FramejitWarning
 
 dist = torch.distributed
 pytestmark = pytest.mark.skipif(
@@ -100,6 +101,33 @@ def test_capture_runs_no_collective():
     before = started()
     framejit.export(count, torch.randn(4))
     assert started() == before
+
+
+@pytest.mark.parametrize("fails", ["before", "behind"])
+def test_a_backend_that_fails(fails):
+    """Its subgraph runs as captured; the collective runs once a call."""
+
+    def failing(gm, examples):
+        def run(*args):
+            behind = any("cos" in str(node.target) for node in gm.graph.nodes)
+            if behind == (fails == "behind"):
+                raise ArithmeticError("no such kernel")
+            return gm.forward(*args)
+
+        return run
+
+    def call(x):
+        y = x.sin()
+        dist.all_reduce(y)
+        return y.cos()
+
+    handle, x = framejit.compile(call, backend=failing), torch.randn(4)
+    before = started()
+    with pytest.warns(FramejitWarning, match="no such kernel"):
+        got = handle(x)
+    assert started() == before + 1
+    torch.testing.assert_close(got, call(x))
+    torch.testing.assert_close(handle(x), call(x))
 
 
 def test_a_new_group_is_another(tmp_path):
