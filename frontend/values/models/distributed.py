@@ -266,7 +266,9 @@ def resolve_group(tx: TraceContext, group: Value, tag: Value | None = None) -> V
     first = real[0] if isinstance(real, tuple) else real
     if not isinstance(first, str | dist.ProcessGroup | DeviceMesh):
         raise refuse("a collective of a list of ranks")
-    found = functional_collectives()._resolve_group(real, "")
+    module = functional_collectives()
+    resolve = getattr(module, "_resolve_group", None) or module._resolve_group_name
+    found = resolve(real, "")
     return Constant(str(found) if isinstance(found, str) else found.group_name)
 
 
