@@ -18,6 +18,7 @@ from torch.amp import autocast_mode
 from ..errors import BackendError, RequirementError, Rerun, warn_once
 from ..events import Input, Reporter
 from ..options import Options
+from .graph.collectives import has_collectives
 from .graph.eager_fallback import fall_back_to_eager
 from .graph.example_inputs import private_examples
 from .graph.hidden_writes import writes_detached
@@ -25,6 +26,7 @@ from .graph.mode_switches import switches_modes
 from .graph.node_targets import name_of as name_of_node
 from .graph.overlapping_writes import reason as overlap_reason
 from .graph.passes.full_masks import drop_full_masks
+from .graph.passes.late_waits import delay_waits
 from .graph.random_draws import draws_random_numbers
 from .graph.runtime_errors import raises_after_writing
 from .graph.separate_inputs import Inseparable, separate
@@ -98,6 +100,7 @@ def finish_graph(request: GraphRequest, results: Sequence[torch.fx.Node]) -> tor
         graph.erase_node(item.value.node)
     graph.output((*results, *request.expected))
     drop_full_masks(graph)
+    delay_waits(graph)
     return torch.fx.GraphModule({}, graph, class_name="CapturedGraph")
 
 
@@ -173,8 +176,12 @@ def with_fallback(
     shares_memory: bool,
 ) -> Callable[..., Any]:
     """A graph that is replaced by `forward`, the captured one, if it fails where that does not.
-    Modes, generators and inputs are then restored first."""
+    Modes, generators and inputs are then restored first. A graph with collectives is not run a
+    second time."""
     nodes = request.captured.nodes
+    collective = has_collectives(nodes)
+    if collective:
+        forward = compiled
     random = request.seed is not None or draws_random_numbers(nodes)
     inputs = list(enumerate(request.inputs))
     mutated = tuple(position for position, node in inputs if node.meta["mutated"])
@@ -183,7 +190,7 @@ def with_fallback(
         for position, node in inputs
         if isinstance(node.meta["example_value"], torch.Generator)
     )
-    if not (random or mutated or generators or any(map(switches_modes, nodes))):
+    if not (collective or random or mutated or generators or any(map(switches_modes, nodes))):
         if compiled is forward:
             return compiled
         return fall_back_to_eager(compiled, forward, backend)

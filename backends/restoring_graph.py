@@ -13,6 +13,7 @@ import torch
 from torch._C._functorch import TransformType
 
 from ..errors import Rerun
+from .graph.collectives import collectives_started
 from .graph.eager_fallback import PASSED_ON, warn_of_fallback
 
 LEAVE = {
@@ -93,7 +94,8 @@ class RestoringGraph:
     """Runs a graph. If it raises, restores grad mode, autocast, torch's generators, and written
     inputs. Then the captured graph (`forward`) runs, now and later. If it raises too, Rerun
     says that the frame can start over. Inputs are saved only where an operator after a write may
-    raise; for unforeseeable failures (no memory) after a write, the error itself is raised."""
+    raise; for unforeseeable failures (no memory) after a write, the error itself is raised. So it
+    is after a collective, in which other processes have taken part."""
 
     def __init__(
         self,
@@ -113,6 +115,7 @@ class RestoringGraph:
         drawn = [(args[at], args[at].get_state()) for at in plan.generators]
         written = [args[position] for position in plan.mutated]
         versions = [version(tensor) for tensor in written]
+        started = collectives_started()
         saved = (
             [SavedInput(tensor, plan.whole_storages) for tensor in written]
             if plan.saves_inputs
@@ -133,6 +136,8 @@ class RestoringGraph:
             if (
                 written_too and not plan.saves_inputs
             ):  # as in eager, with the numbers drawn until here
+                raise
+            if started != collectives_started():
                 raise
             if state is not None:
                 torch.set_rng_state(state)

@@ -198,6 +198,7 @@ WHY = {
     "torch.utils._python_dispatch": "calculates without the dispatch modes that are on",
     "torch.utils._pytree": "containers of tensors, taken apart and put together",
     "torch.utils._sympy": "expressions of sizes, printed and evaluated",
+    "torch.distributed": "which group of processes a collective is in",
     "torch.utils.checkpoint": "what ends a recomputation early",
 }
 

@@ -29,6 +29,7 @@ from .framejit_attribute import ModuleControl, answer_for, call_of, title_of
 from .runtime import _hook
 from .runtime.cache import Cache, live_caches
 from .runtime.compiled_module import class_attribute, compile_module, unreached_call
+from .runtime.data_parallel import wrapped_module
 from .runtime.entry_listing import Listing, listings
 from .runtime.probe import Probe
 from .runtime.shared_handles import shared_handles
@@ -69,7 +70,8 @@ def compile(
     Args:
         fn_or_module: a Python function: the result is a handle, which is called like it. A module
             is compiled in place and returned: same object, same type, same state_dict; copies and
-            pickles of it are not compiled. A partial, a builtin or an object with `__call__` gives
+            pickles of it are not compiled. Of a DistributedDataParallel, the module inside is
+            compiled. A partial, a builtin or an object with `__call__` gives
             the handle of a function that calls it.
         backend: a name of list_backends(), or a function (gm, example_inputs) -> callable as for
             torch.compile.
@@ -128,8 +130,12 @@ def compile_checked(function: Any, options: Options) -> _hook.Handle:
 
 def compile_instance(module: torch.nn.Module, options: Options) -> torch.nn.Module:
     """Compiles a module in place; one whose class torch.compiler.disable or framejit.disable was
-    put on stays in eager."""
+    put on stays in eager. Of a DistributedDataParallel, the module inside is compiled."""
     refuse_scripted(module)
+    inner = wrapped_module(module)
+    if inner is not None:
+        module.__dict__["framejit"] = compile_instance(inner, options).framejit
+        return module
     if any(
         is_disabled(class_attribute(type(module), name))
         for name in ("__call__", "_wrapped_call_impl")

@@ -3,6 +3,7 @@ user's line."""
 
 from __future__ import annotations
 
+from itertools import chain
 from typing import Any
 
 import torch
@@ -10,10 +11,10 @@ import torch.fx
 
 from ...errors import RequirementError
 from ...events import Reporter
-from ..graph.extracted_calls import Checkpointed, CustomFunction
+from ..graph.extracted_calls import Checkpointed, CustomFunction, inner_nodes
 from ..graph.node_targets import name_of
 from ..graph.overlapping_writes import as_strided_of_inputs
-from ..graph.supported import inner_nodes, is_opaque, line_of
+from ..graph.supported import is_opaque, line_of
 from ..graph.wrappers import has_wrappers
 
 # The host waits for a value, or a size depends on one.
@@ -57,7 +58,7 @@ def reason_not_recordable(gm: torch.fx.GraphModule) -> str:
             continue
         if reason:
             return reason
-    for node in inner_nodes(gm):
+    for node in chain.from_iterable(map(inner_nodes, gm.graph.nodes)):
         if isinstance(node.target, CustomFunction | Checkpointed) and wants_backward(node):
             return f"{name_of(node)} runs Python in its backward pass{line_of(node)}"
     for node in as_strided_of_inputs(list(gm.graph.nodes)):

@@ -8,7 +8,7 @@ each one node's target.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -277,3 +277,20 @@ class WhileLoopCall(HigherOrderCall):
         with torch.no_grad():
             results = super().__call__(*operands)
         return WithHistory.apply(len(results), *results, *operands)
+
+
+def inner_nodes(node: torch.fx.Node) -> Iterator[torch.fx.Node]:
+    """A node, and the nodes of the subgraphs that it calls, at all depths."""
+    yield node
+    target: Any = node.target
+    runs: tuple[Any, ...] = ()
+    if isinstance(target, CustomFunction):
+        runs = (target.forward, target.backward)
+    elif isinstance(target, Checkpointed):
+        runs = (target.run,)
+    elif isinstance(target, HigherOrderCall):
+        runs = tuple(inner.forward for inner in target.subgraphs)
+    for run in runs:
+        if isinstance(module := getattr(run, "__self__", None), torch.fx.GraphModule):
+            for inner in module.graph.nodes:
+                yield from inner_nodes(inner)

@@ -24,14 +24,22 @@ def name_of(node: torch.fx.Node) -> str:
     return getattr(node.target, "__name__", str(node.target))
 
 
+def namespace_of(target: Any) -> str:
+    """The namespace of an operator, "" for any other function."""
+    if isinstance(target, torch._ops.OpOverload | torch._ops.OpOverloadPacket):
+        return str(target).partition(".")[0]
+    return ""
+
+
 def is_users(node: torch.fx.Node) -> bool:
     """Whether a node calls an operator that the user registered with torch, or a user's
     autograd.Function: it may raise anything."""
     target: Any = node.target
     if isinstance(target, CustomOpDef):
         return True
-    if isinstance(target, torch._ops.OpOverload | torch._ops.OpOverloadPacket):
-        return str(target).split(".")[0] not in TORCHS_OPERATORS
+    namespace = namespace_of(target)
+    if namespace:
+        return namespace not in TORCHS_OPERATORS
     owner = getattr(target, "__self__", None)
     return isinstance(owner, type) and issubclass(owner, torch.autograd.Function)
 

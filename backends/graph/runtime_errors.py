@@ -3,11 +3,13 @@ are found during capture.)"""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 
 import torch
 import torch.fx
 
+from .collectives import is_collective
 from .mutations import may_write
 from .node_targets import is_foreign, is_users, name_of, subgraph_nodes
 from .unread_nodes import unread_nodes
@@ -21,11 +23,15 @@ INDEX = (
     "narrow",
 )  # fmt: skip
 ALWAYS = (
-    "assert", "bernoulli", "multinomial", "normal", "poisson", "binomial", "cholesky", "inv",
-    "solve", "svd", "eig", "qr", "lstsq", "det", "matrix_rank", "pinv", "grid_sampler", "histc",
-    "linalg", "binary_cross_entropy", "masked_scatter", "segment_reduce", "quantile", "histogram",
-    "fake_quantize", "istft", "cov", "gaussian_nll", "as_strided",
+    "assert", "bernoulli", "multinomial", "normal", "poisson", "binomial", "cholesky", "inverse",
+    "solve", "logdet", "geqrf", "ormqr", "orgqr", "lstsq", "matrix_rank", "pinv", "grid_sampler",
+    "histc", "linalg", "binary_cross_entropy", "masked_scatter", "segment_reduce", "quantile",
+    "histogram", "fake_quantize", "istft", "gaussian_nll", "as_strided",
 )  # fmt: skip
+# the same, of whole parts of a name: "sqrt" and "detach" contain some of these
+PARTS = frozenset({"inv", "svd", "eig", "qr", "det", "cov"})
+
+TRUE_DIVISIONS = ("truediv", "itruediv", "true_divide", "div", "divide", "div.Tensor")
 
 INTEGERS = (
     torch.uint8,
@@ -40,13 +46,22 @@ INTEGERS = (
 
 
 def may_raise(node: torch.fx.Node) -> bool:
-    """Whether a node may raise although its shapes fit."""
+    """Whether a node may raise although its shapes fit. Not asked of collectives: where one fails,
+    the processes of its group have lost each other."""
+    if is_collective(node):
+        return False
     name = name_of(node)
-    known = any(word in name for word in ALWAYS) or (
-        any(word in name for word in INDEX) and takes_integers(node)
+    always = any(word in name for word in ALWAYS) or not PARTS.isdisjoint(re.split("[_.]", name))
+    known = always or (
+        any(word in name for word in INDEX) and takes_integers(node) and not is_true_division(node)
     )
     inside = any(map(may_raise, subgraph_nodes(node)))
     return known or inside or is_users(node) or is_foreign(node)
+
+
+def is_true_division(node: torch.fx.Node) -> bool:
+    """Whether a node divides without rounding, which no number can make raise."""
+    return name_of(node).strip("_") in TRUE_DIVISIONS and "rounding_mode" not in node.kwargs
 
 
 def takes_integers(node: torch.fx.Node) -> bool:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Any
+from itertools import chain
 
 import torch
 import torch.fx
 
 from ..registry import Backend
-from .extracted_calls import Checkpointed, CustomFunction, HigherOrderCall
+from .collectives import may_communicate
+from .extracted_calls import Checkpointed, CustomFunction, inner_nodes
 from .gradient_history import gains_history, wants_gradients
 from .node_targets import is_foreign, name_of
 
@@ -53,12 +53,14 @@ def reason_not_to_try(gm: torch.fx.GraphModule) -> str:
     """Why a graph must not be run for a trial (the same on each rank); "" if it may."""
     if any(map(gains_history, gm.graph.find_nodes(op="placeholder"))):
         return "an input gets a history of autograd's, which a trial's copies could not have"
-    for node in inner_nodes(gm):
+    for node in chain.from_iterable(map(inner_nodes, gm.graph.nodes)):
         if any(
             word in f"{getattr(node.target, '__module__', '')}.{name_of(node)}"
             for word in COLLECTIVES
         ):
             return f"{name_of(node)} talks to other processes{line_of(node)}"
+        if may_communicate(node):
+            return f"{name_of(node)} may talk to other processes{line_of(node)}"
         if is_opaque(node):
             return f"nothing is known of {name_of(node)}{line_of(node)}"
     return ""
@@ -69,22 +71,6 @@ def is_opaque(node: torch.fx.Node) -> bool:
     if node.op != "call_function" or isinstance(node.target, CustomFunction | Checkpointed):
         return False
     return is_foreign(node)
-
-
-def inner_nodes(gm: torch.fx.GraphModule) -> Iterator[torch.fx.Node]:
-    """The nodes of a graph and of the subgraphs that its calls contain."""
-    for node in gm.graph.nodes:
-        yield node
-        pieces: tuple[Any, ...] = ()
-        if isinstance(node.target, CustomFunction):
-            pieces = (node.target.forward, node.target.backward)
-        elif isinstance(node.target, Checkpointed):
-            pieces = (node.target.run,)
-        elif isinstance(node.target, HigherOrderCall):
-            pieces = tuple(inner.forward for inner in node.target.subgraphs)
-        for piece in pieces:
-            if isinstance(inner := getattr(piece, "__self__", None), torch.fx.GraphModule):
-                yield from inner_nodes(inner)
 
 
 def line_of(node: torch.fx.Node) -> str:

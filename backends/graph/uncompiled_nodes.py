@@ -1,6 +1,6 @@
 """Nodes that run as captured, between the subgraphs that a backend compiles: those that set
-hooks up, calls of opaque functions, and calls of higher-order operators for a backend that
-does not take them."""
+hooks up, collectives, calls of opaque functions, and calls of higher-order operators for a backend
+that does not take them."""
 
 from __future__ import annotations
 
@@ -21,13 +21,17 @@ from ..autograd.split_graph import (
 from ..autograd.subgraph_sequence import call_in_sequence
 from ..registry import Backend
 from .backward_hooks import is_set_up
-from .data_dependent_sizes import has_data_dependent_sizes
+from .collectives import CountedCollectives, has_collectives, may_communicate
+from .data_dependent_sizes import CheckedGraph, has_data_dependent_sizes
+from .eager_fallback import fall_back_to_eager
 from .extracted_calls import HigherOrderCall
 from .gradient_history import wants_gradients
 from .memory import is_strided
+from .mode_switches import switches_modes
 from .mutations import is_written
 from .node_targets import name_of
 from .opaque_call import OpaqueNode
+from .random_draws import draws_random_numbers
 from .random_generators import DrawFrom
 from .size_checks import SizeChecks
 from .tensor_hooks import RegisterHook, RetainGrad
@@ -43,6 +47,8 @@ def compile_around(
     cannot compile."""
     if has_data_dependent_sizes(gm):
         build = fall_back_to_captured(build, report)
+    if has_collectives(gm.graph.nodes):
+        build = with_own_fallback(build, backend.description)
     if backend.higher_order and not any(map(is_never_compiled, gm.graph.nodes)):
         try:
             return build(gm, examples)
@@ -71,6 +77,21 @@ def fall_back_to_captured(build: Build, report: Reporter) -> Build:
     return build_or_leave
 
 
+def with_own_fallback(build: Build, backend: str) -> Build:
+    """Returns a `build` for subgraphs of a graph that cannot start over: one that only computes
+    runs as captured after it has failed."""
+
+    def build_with_fallback(gm: torch.fx.GraphModule, examples: list[Any]) -> Callable[..., Any]:
+        compiled, nodes = build(gm, examples), list(gm.graph.nodes)
+        writes = any(node.meta.get("mutated") for node in gm.graph.find_nodes(op="placeholder"))
+        acts = writes or draws_random_numbers(nodes) or any(map(switches_modes, nodes))
+        if acts or compiled == gm.forward or isinstance(compiled, CheckedGraph):
+            return compiled
+        return fall_back_to_eager(compiled, gm.forward, backend)
+
+    return build_with_fallback
+
+
 def write_each_others_memory(subgraphs: Sequence[Sequence[torch.fx.Node]]) -> bool:
     """Whether memory that one of the subgraphs writes is used by another one."""
     used = [memories_of(*group, *inputs_of(group)) for group in subgraphs]
@@ -92,7 +113,7 @@ def stays_uncompiled(node: torch.fx.Node) -> bool:
 def is_never_compiled(node: torch.fx.Node) -> bool:
     """Whether no backend can compile a node."""
     kinds = OpaqueNode | RegisterHook | RetainGrad | DrawFrom | SizeChecks
-    return is_set_up(node) or isinstance(node.target, kinds)
+    return is_set_up(node) or isinstance(node.target, kinds) or may_communicate(node)
 
 
 def is_higher_order(node: torch.fx.Node) -> bool:
@@ -117,17 +138,22 @@ def compile_between(
             raise CannotSplit  # a history that begins in one subgraph would be used in another
         subgraphs, numbers = make_subgraphs(gm, groups, results, modes)
     except CannotSplit:
-        return gm.forward
+        return run_as_captured(gm)
     for subgraph in subgraphs:
         for node in subgraph.gm.graph.find_nodes(op="placeholder"):
             node.meta["mutated"] = is_strided(node) and is_written(node)
     calls = [
-        subgraph.gm.forward
+        run_as_captured(subgraph.gm)
         if any(map(uncompiled, subgraph.gm.graph.nodes))
         else build(subgraph.gm, subgraph.examples(examples))
         for subgraph in subgraphs
     ]
     return call_in_sequence(subgraphs, calls, numbers)
+
+
+def run_as_captured(gm: torch.fx.GraphModule) -> Callable[..., Any]:
+    """The graph itself. Where it has collectives, they are counted."""
+    return CountedCollectives(gm.forward) if has_collectives(gm.graph.nodes) else gm.forward
 
 
 def runs(nodes: Sequence[torch.fx.Node], uncompiled: Choice) -> Iterator[list[torch.fx.Node]]:

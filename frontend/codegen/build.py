@@ -14,6 +14,7 @@ from typing import Any
 import torch
 import torch.fx
 
+from ...backends.graph.collectives import has_collectives
 from ...backends.graph.eager_fallback import PASSED_ON
 from ...errors import Rerun
 from ...guards.source import SlotSource, Source
@@ -137,6 +138,7 @@ class Emission:
             or self.capture.entry != "args"
             or outputs != [exit_.value.node]  # type: ignore[union-attr]
             or any(item.is_mutated for item in used)
+            or has_collectives(self.capture.trace.graph.nodes)
         ):
             return None
         argument_locations = {source: -1 - index for index, source in enumerate(self.r.lifted)}
@@ -184,10 +186,8 @@ class Emission:
         after = b.label()
         b.jump(after)
         b.mark(failed)
-        self._rerun(
-            self.continuations.rerun(),
-            Rerun if any(item.is_mutated for item in used) else Exception,
-        )
+        only_once = any(item.is_mutated for item in used) or has_collectives(graph.nodes)
+        self._rerun(self.continuations.rerun(), Rerun if only_once else Exception)
         b.mark(after)
         return tuple(item.node for item in used)
 

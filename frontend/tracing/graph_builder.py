@@ -11,12 +11,14 @@ import torch
 import torch.fx
 from torch._C._functorch import is_functorch_wrapped_tensor
 
+from ...backends.graph.collectives import runs_collective
 from ...backends.graph.gradient_history import note_history
 from ...backends.graph.memory import memory_of, plain_memory_at
 from ...backends.graph.mutations import is_written, may_write, written_nodes
 from ...backends.graph.node_targets import RECURRENT_OPERATORS
 from ...backends.graph.random_draws import may_draw
 from ...backends.graph.random_generators import NO_GENERATOR, DrawFrom
+from ...backends.graph.runtime_errors import may_raise
 from ...backends.graph.size_checks import Reading, SizeOf, itself
 from ...backends.graph.wrappers import inner_tensors
 from ...errors import GraphBreak
@@ -73,8 +75,9 @@ class GraphBuilder:
         self._runner = OperationRunner(tx.symbols)
         # of the inner tensors of the wrappers in the graph
         self.wrapper_memory: set[int | None] = set()
+        self.collective: torch.fx.Node | None = None  # the last one in the graph
         self._last_input = self.graph._root
-        self._names: set[str] = set()
+        self._names = {"self"}  # a GraphModule's forward has this parameter already
 
     # inputs
 
@@ -197,6 +200,7 @@ class GraphBuilder:
         node.meta["lines"] = self.tx.frames.call_lines()
         node.meta["line"] = node.meta["lines"][0] if node.meta["lines"] else ""
         self.nodes.append(node)
+        self._note_collective(node)
         self._refuse_effects(node)
         if self.tx.symbols.exist:
             self.tx.symbols.shapes.bind(
@@ -303,6 +307,20 @@ class GraphBuilder:
             None if tx.options.fullgraph else instruction,
             stop,
         )
+
+    @property
+    def runs_only_once(self) -> bool:
+        """Whether a run of the graph does more than compute, so that no call may start over."""
+        return self.collective is not None or any(item.is_mutated for item in self.inputs)
+
+    def _note_collective(self, node: torch.fx.Node) -> None:
+        """Breaks at an operator that may raise where a collective is in the graph: the call could
+        not start over, for the program's handlers to see the error."""
+        if runs_collective(node):
+            self.collective = node
+        elif self.collective is not None and may_raise(node):
+            what = f"{target_name(node.target)}, which may raise, behind a collective"
+            raise GraphBreak("unsupported-operator", what)
 
     def _refuse_write_past_wrappers(self, node: torch.fx.Node) -> None:
         """Breaks at a write into an inner tensor of a wrapper, which would be one into the wrapper,
@@ -513,12 +531,15 @@ class GraphBuilder:
     def rollback(self, mark: int) -> None:
         """Removes the calls added since `mark`; inputs stay, unused ones are dropped when the
         capture ends."""
-        for node in reversed(self.nodes[mark:]):
+        removed = self.nodes[mark:]
+        for node in reversed(removed):
             value = self._by_fake.get(id(node.meta.get("example_value")))
             if value is not None and value.node is node:
                 del self._by_fake[id(value.fake)]
             self.graph.erase_node(node)
         del self.nodes[mark:]
+        if self.collective in removed:
+            self.collective = next(filter(runs_collective, reversed(self.nodes)), None)
 
 
 def steps_through_a_length(target: Any, operands: list[Any]) -> bool:

@@ -99,8 +99,7 @@ class Trace:
             return None
         found = [self.graph.where_to_read(number) for number in facts.numbers]
         readings = [one for one in found if one is not None]
-        written = any(item.is_mutated for item in self.graph.inputs)
-        if written or len(readings) < len(found):
+        if self.graph.runs_only_once or len(readings) < len(found):
             return facts.origin.restart()
         target, nodes = check_node(readings, facts.function)
         self.effects.expect(
@@ -114,8 +113,8 @@ class Trace:
 
         That is before the first output that may be appended to a list which the program uses, so
         that its time matters; before the first expectation, where the graph writes to its inputs
-        and could not start over; and before backward hooks are set up, which counts handles, where
-        the program counts some too.
+        or calls collectives, and could not start over; and before backward hooks are set up, which
+        counts handles, where the program counts some too.
         """
         uses_lists = any(
             isinstance(value, ListValue) and value.source is not None
@@ -127,9 +126,10 @@ class Trace:
         )
         if listed is not None:
             return Restart(listed, GraphBreak("output", "a warning recorded in a list"))
-        if self.effects.expected and any(item.is_mutated for item in self.graph.inputs):
+        if self.effects.expected and self.graph.runs_only_once:
             first = self.effects.expected[0]
-            stop = GraphBreak("data-dependent-branch", ", in code that writes into its inputs")
+            what = "calls collectives" if self.graph.collective else "writes into its inputs"
+            stop = GraphBreak("data-dependent-branch", f", in code that {what}")
             return Restart(first.position, first.stop or stop)
         if (id(RemovableHandle), "next_id") in self.effects.globals:
             for node in self.graph.nodes:

@@ -7,9 +7,12 @@ from contextlib import nullcontext
 from functools import partial
 from typing import Any
 
+import torch.utils._pytree as pytree
 from torch._dispatch.python import enable_python_dispatcher
 from torch._subclasses import fake_tensor
 
+from ....backends.graph.collectives import communicates
+from ....backends.graph.node_targets import TORCHS_OPERATORS, namespace_of
 from ....backends.graph.random_draws import named_as_random
 from ....errors import GraphBreak
 from ..sizes.symbolic_inputs import SymbolicInputs
@@ -53,9 +56,12 @@ class OperationRunner:
         name = target_name(target)
         if exist:
             args, kwargs = with_known_floats(name, args, kwargs, self._symbols.shapes.decide)
+        if communicates(target):
+            forget_constants(args, kwargs)
         refused = may_refuse_dtype(name, args, kwargs) or (
             writes_first_argument(target, args)
             and not named_as_random(name)  # trying it would move the generator
+            and namespace_of(target) in ("", *TORCHS_OPERATORS)  # others may do anything
             and refuses_dtypes(partial(apply, kind, target), args, kwargs)
         )
         if refused:
@@ -98,6 +104,14 @@ class OperationRunner:
             raise GraphBreak("fake-tensor", f"{name}: {type(error).__name__}: {error}") from error
         finally:
             self._symbols.clock.inside("fake_tensors", time.perf_counter() - start)
+
+
+def forget_constants(args: list[Any], kwargs: dict[str, Any]) -> None:
+    """Makes fake tensors forget the values that they were made of: torch runs an operator for real
+    where it knows the values of all arguments."""
+    for leaf in pytree.arg_tree_leaves(*args, **kwargs):
+        if isinstance(leaf, fake_tensor.FakeTensor):
+            leaf.constant = None
 
 
 def apply(kind: str, target: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:

@@ -13,7 +13,7 @@ OPAQUE_MODULES = frozenset(
     "logging warnings threading subprocess socket asyncio multiprocessing importlib io random "
     "time tempfile shutil pickle json "
     "unittest pdb traceback linecache signal ctypes tokenize ast dis torch._dynamo "
-    "torch.multiprocessing torch.distributed "
+    "torch.multiprocessing torch.distributed torch.nn.parallel.distributed "
     "torch.utils.data torch._inductor torch.fx torch._subclasses torch.profiler torch.jit._script "
     "torch.jit._trace torch.onnx "
     "numpy scipy sklearn torch.serialization torch.cuda.random torch._ops "
@@ -37,6 +37,17 @@ LOOKED_INTO = {
     "torch.fx._symbolic_trace": ("is_fx_symbolic_tracing",),
     "torch.fx.traceback": ("annotate",),
     "torch.distributed": ("is_available",),
+    "torch.distributed._functional_collectives": (
+        "all_gather_",
+        "all_reduce",
+        "all_to_all_single",
+        "broadcast",
+        "reduce_scatter_",
+        "wait_tensor",
+        "_maybe_view_chunk_cat",
+        "_chunk_or_narrow_cat",
+    ),
+    "torch._utils": ("_maybe_view_chunk_cat", "_chunk_or_narrow_cat"),
     "torch.distributed.distributed_c10d": (
         "is_initialized",
         "_WorldMeta.WORLD",
@@ -68,7 +79,7 @@ def opaque_reason(function: FunctionValue, args: list[Value]) -> tuple[str, str]
     parts = module.split(".") if isinstance(module, str) else []
     if function.name.startswith(LOOKED_INTO.get(".".join(parts), ())):
         return None
-    for end in range(1, min(len(parts), 3) + 1):
+    for end in range(1, min(len(parts), 4) + 1):
         name = ".".join(parts[:end])
         if name in OPAQUE_MODULES:
             return (

@@ -10,10 +10,10 @@ from .. import registry
 
 FILES = (
     "autograd", "builtins", "checkpoint", "class_checks", "collections", "contextlib", "copy",
-    "dataclasses", "distributions", "foreach", "frame_calls", "framejit", "functools",
-    "functorch", "higher_order", "inspect", "itertools", "logging", "masked", "math", "operator",
-    "numpy", "optimizers", "overrides", "profiler", "random", "scalar_tensor_arguments", "sys",
-    "tensor_data",
+    "dataclasses", "distributed", "distributions", "foreach", "frame_calls", "framejit",
+    "functools", "functorch", "higher_order", "inspect", "itertools", "logging", "masked", "math",
+    "operator", "numpy", "optimizers", "overrides", "profiler", "random",
+    "scalar_tensor_arguments", "sys", "tensor_data",
     "tensor_numbers", "text", "torch", "typing", "warnings",
 )  # fmt: skip
 # Of Python's language and library: framejit is wrong without them, whatever torch has.

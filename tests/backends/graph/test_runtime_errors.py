@@ -6,6 +6,7 @@ from __future__ import annotations
 import framejit
 import pytest
 import torch
+from framejit.backends.graph.runtime_errors import may_raise
 
 
 def out_of_range(x):
@@ -119,3 +120,33 @@ def test_what_is_read_besides_is_compiled(rows):
     x, places = torch.ones(3), torch.tensor([0, 2])
     for mine, yours in zip(handle(x, places), f(x, places), strict=True):
         assert torch.equal(mine, yours)
+
+
+@pytest.mark.parametrize(
+    ("function", "raises"),
+    [
+        (lambda x, n: x / n, False),
+        (lambda x, n: torch.div(x, n), False),
+        (lambda x, n: x // n, True),
+        (lambda x, n: torch.div(x, n, rounding_mode="floor"), True),
+        (lambda x, n: x % n, True),
+        (lambda x, n: x[n], True),
+        (lambda x, n: x.sqrt().rsqrt().detach(), False),
+        (lambda x, n: torch._foreach_sqrt([x])[0], False),
+        (lambda x, n: torch.inverse(x.diag() + 0.5), True),
+        (lambda x, n: torch.linalg.qr(x.diag())[0], True),
+        (lambda x, n: torch.qr(x.diag())[0], True),
+        (lambda x, n: torch.det(x.diag()), True),
+        (lambda x, n: torch.logdet(x.diag() + 1), True),
+        (lambda x, n: torch.svd(x.diag())[1], True),
+    ],
+)
+def test_operators_that_may_raise(function, raises):
+    found = []
+
+    def keep(gm, examples):
+        found.append(any(map(may_raise, gm.graph.nodes)))
+        return gm.forward
+
+    framejit.compile(function, backend=keep)(torch.arange(3.0), torch.tensor([1]))
+    assert found == [raises]

@@ -1,0 +1,86 @@
+"""Collectives in captured graphs: operators in which all processes of a group take part.
+
+Each process has to run each of them as often and in the same order as the program does, or the
+others wait for ever. So they run as captured, between the subgraphs that a backend compiles, and a
+call that has started one never starts over.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import torch
+import torch.fx
+from torch._library.custom_ops import CustomOpDef
+
+from .extracted_calls import inner_nodes
+from .node_targets import TORCHS_OPERATORS, namespace_of
+
+# of torch's operators that communicate
+NAMESPACES = frozenset(
+    {"_c10d_functional", "_c10d_functional_autograd", "c10d_functional", "c10d", "_dtensor",
+     "symm_mem"}
+)  # fmt: skip
+KNOWN = frozenset({"", *TORCHS_OPERATORS})
+WAITS = frozenset({"wait_tensor", "wait_tensor.default"})
+
+
+def communicates(target: Any) -> bool:
+    """Whether a function is a collective operator, or waits for one."""
+    return namespace_of(target) in NAMESPACES
+
+
+def is_collective(node: torch.fx.Node) -> bool:
+    """Whether a node calls a collective operator, or waits for one."""
+    return communicates(node.target)
+
+
+def runs_collective(node: torch.fx.Node) -> bool:
+    """Whether a node is a collective, or calls a subgraph that contains one."""
+    return any(map(is_collective, inner_nodes(node)))
+
+
+def has_collectives(nodes: Iterable[torch.fx.Node]) -> bool:
+    """Whether one of the nodes runs a collective."""
+    return any(map(runs_collective, nodes))
+
+
+def may_communicate(node: torch.fx.Node) -> bool:
+    """Whether a node runs a collective or, in a process that has joined a group, an operator of the
+    program's own, of which nobody knows what it does."""
+    if runs_collective(node):
+        return True
+    custom = isinstance(node.target, CustomOpDef) or namespace_of(node.target) not in KNOWN
+    return custom and torch.distributed.is_available() and torch.distributed.is_initialized()
+
+
+def is_wait(node: torch.fx.Node) -> bool:
+    """Whether a node waits until the result of a collective is there."""
+    return is_collective(node) and getattr(node.target, "__name__", "") in WAITS
+
+
+class _Started(threading.local):
+    """How many collectives this thread has started in graphs."""
+
+    count = 0
+
+
+_started = _Started()
+
+
+def collectives_started() -> int:
+    """How many collectives graphs have started in this thread. Only differences mean something."""
+    return _started.count
+
+
+class CountedCollectives:
+    """Runs a graph that begins with a collective, and counts it as started."""
+
+    def __init__(self, run: Callable[..., Any]) -> None:
+        self.run = run
+
+    def __call__(self, *args: Any) -> Any:
+        _started.count += 1
+        return self.run(*args)
