@@ -135,7 +135,6 @@ def test_what_is_read_besides_is_compiled(rows):
         (lambda x, n: torch._foreach_sqrt([x])[0], False),
         (lambda x, n: torch.inverse(x.diag() + 0.5), True),
         (lambda x, n: torch.linalg.qr(x.diag())[0], True),
-        (lambda x, n: torch.qr(x.diag())[0], True),
         (lambda x, n: torch.det(x.diag()), True),
         (lambda x, n: torch.logdet(x.diag() + 1), True),
         (lambda x, n: torch.svd(x.diag())[1], True),

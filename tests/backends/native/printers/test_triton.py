@@ -40,7 +40,7 @@ def test_every_operation_has_text():
         triton.NATIVE,
         triton.LIBDEVICE,
         triton.OTHERS,
-        triton.BY_TYPE,
+        triton.FLOATS_AND_INTEGERS,
         {"bitnot"},
     )
     assert set(SCALAR_OPS) <= {name for table in tables for name in table}
