@@ -26,6 +26,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from framejit.backends.autotune.patience import WAITING
 from framejit.options import config
 from torch import nn
 from torch.utils._pytree import tree_leaves
@@ -200,7 +201,7 @@ def settle(subject: Subject, system: str, result: Result) -> nn.Module:
 def is_waiting(model: Any) -> bool:
     """Whether framejit runs a graph as captured until trying its backends is worth it."""
     handle = getattr(model, "framejit", None)
-    return handle is not None and "for now: others are tried" in handle.explain().details()
+    return handle is not None and WAITING in handle.explain().details()
 
 
 def rounds(subject: Subject, models: dict[str, nn.Module]) -> dict[str, list[float]]:

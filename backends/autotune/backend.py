@@ -19,7 +19,7 @@ from ..registry import register_backend
 from .background import in_background, may_wait
 from .candidates import EAGER, Choice, choice, is_tiny, records
 from .identity import scale
-from .patience import WaitingGraph, forecast
+from .patience import WAITING, WaitingGraph, forecast
 from .plan import TuningPlan, option_names
 from .tuning import Tuning
 
@@ -91,9 +91,7 @@ def wait_for_calls(
         return None
 
     def wait() -> WaitingGraph:
-        report.chosen(
-            EAGER, f"for now: others are tried after {due_s:.2g} s in this graph", (), (), 0.0
-        )
+        report.chosen(EAGER, f"{WAITING} {due_s:.2g} s in this graph", (), (), 0.0)
         return WaitingGraph(gm.forward, due_s * expected.share, tier)
 
     return wait

@@ -1,0 +1,42 @@
+"""Kernels whose rows are too few, and too long, for the processors of a GPU."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from framejit.backends.native.fuse.places import leaves_gpu_idle
+from framejit.backends.native.ir.index import atom, index
+from framejit.backends.native.ir.ir import Kernel, Store, load, loops, reduce
+
+LONG, SHORT = 1 << 16, 1 << 10
+
+
+def sums(rows: int, columns: int) -> Kernel:
+    """The sum of each row."""
+    (row,), (column,) = loops([index(rows)], "r"), loops([index(columns)], "c")
+    read = load("x", atom(row) * columns + atom(column), torch.float32)
+    return Kernel((row,), (column,), (Store("sum", atom(row), reduce("sum", read)),), ("sum",))
+
+
+def distances(rows: int, columns: int) -> Kernel:
+    """Each element less the sum of its row."""
+    row, column = loops([index(rows), index(columns)], "p")
+    read = load("x", atom(row) * columns + atom(column), torch.float32)
+    value = read - load("sum", atom(row), torch.float32)
+    return Kernel((row, column), (), (Store("out", atom(row) * columns + atom(column), value),), ())
+
+
+@pytest.mark.parametrize(
+    ("rows", "columns", "idle"),
+    [(64, LONG, True), (255, LONG, True), (256, LONG, False), (64, SHORT, False)],
+)
+def test_elements_that_need_a_reduced_row(rows, columns, idle):
+    assert leaves_gpu_idle(sums(rows, columns), distances(rows, columns)) == idle
+
+
+def test_what_is_computed_once_a_row_stays_with_it():
+    assert not leaves_gpu_idle(sums(64, LONG), distances(64, 1))
+
+
+def test_a_producer_that_reduces_nothing():
+    assert not leaves_gpu_idle(distances(64, LONG), distances(64, LONG))
