@@ -38,9 +38,10 @@ class ForwardAndBackward:
         self.tangents = partition.tangents
         placeholders = partition.backward.graph.find_nodes(op="placeholder")
         self.expected = [
-            GradientLayout(node.meta["val"])
+            GradientLayout.of(node.meta["val"])
             for node in placeholders[len(placeholders) - len(partition.tangents) :]
         ]
+        self.sizes = partition.sizes
         self.boxed = getattr(backward, "_boxed_call", False)
         inputs = len(partition.forward.graph.find_nodes(op="placeholder"))
         self.slots = [
@@ -55,18 +56,27 @@ class ForwardAndBackward:
         with torch._C._DisableAutocast():
             made = self.forward(*args)
         made = [without_base(item) for item in made]
-        outputs, saved = made[: self.results], made[self.results :]
+        end = len(made) - self.sizes
+        outputs, saved, ctx.sizes = made[: self.results], made[self.results : end], made[end:]
+        ctx.expected = self.layouts_of(outputs) if self.sizes else self.expected
         ctx.save_for_backward(*(args[position] for position in self.saved_inputs), *saved)
         ctx.mark_non_differentiable(*(outputs[position] for position in self.without_gradient))
         ctx.set_materialize_grads(False)
         return tuple(outputs)
 
+    def layouts_of(self, outputs: Sequence[torch.Tensor]) -> list[GradientLayout | None]:
+        """The layouts of the gradients of these results."""
+        return [
+            laid or GradientLayout.of(outputs[position])
+            for laid, position in zip(self.expected, self.tangents, strict=True)
+        ]
+
     def run_backward(self, ctx: Any, gradients: Sequence[torch.Tensor | None]) -> Sequence[Any]:
-        given = saved_values(ctx)
+        given = [*ctx.sizes, *saved_values(ctx)]
         with torch.no_grad(), torch._C._DisableAutocast():
             given += (
                 laid.fit_to_input(gradients[position])
-                for laid, position in zip(self.expected, self.tangents, strict=True)
+                for laid, position in zip(ctx.expected, self.tangents, strict=True)
             )
             made: Sequence[Any] = self.backward(given) if self.boxed else self.backward(*given)
         return [None if slot is None else made[slot] for slot in self.slots]
@@ -74,6 +84,12 @@ class ForwardAndBackward:
 
 class GradientLayout:
     """The memory layout that a compiled backward graph expects of a gradient."""
+
+    @classmethod
+    def of(cls, like: torch.Tensor) -> GradientLayout | None:
+        """That of a tensor; None for a fake one whose layout varies: it is the result's."""
+        numbers = (*like.shape, *like.stride())
+        return None if any(isinstance(item, torch.SymInt) for item in numbers) else cls(like)
 
     def __init__(self, like: torch.Tensor) -> None:
         self.shape, self.strides, self.dtype, self.device = (

@@ -21,8 +21,10 @@ from ..graph.passes.by_operator import (
     Operator,
     Window,
     example,
+    size_of,
     window,
 )
+from ..graph.passes.symbolic_sizes import varies
 from .traced_operators import ATEN, Differentiable, Differentiables
 
 
@@ -76,10 +78,9 @@ class Joint(AssembledGraph):
             for end in ends
         ):
             raise NeedsWholeTrace
-        whose = [memory_of(example(node)) for node in (*inputs, *ends)]
-        if len({*whose[len(inputs) :]}) != len(ends) or not {*whose[: len(inputs)]}.isdisjoint(
-            whose[len(inputs) :]
-        ):
+        whose = {memory_of(example(node)) for node in inputs if size_of(node) is None}
+        own = {memory_of(example(node)) for node in ends}
+        if len(own) != len(ends) or not whose.isdisjoint(own):
             # a result that shares memory is created again as a view after the graph
             raise NeedsWholeTrace
         self.results = [self.values[end] for end in ends]
@@ -100,9 +101,10 @@ class Joint(AssembledGraph):
 
     def tangent(self, like: torch.Tensor) -> Copy:
         with self.operators.tracing_on_fakes(), torch.no_grad():
-            return self.add(
-                INPUT, (), {"val": torch.empty_like(like)}, f"gradient{len(self.nodes)}"
-            )
+            made = torch.empty_like(like)
+        if varies(like) and window(made)[:-1] != window(like)[:-1]:
+            raise NeedsWholeTrace  # a call does not know this layout
+        return self.add(INPUT, (), {"val": made}, f"gradient{len(self.nodes)}")
 
     def backward(self, flowing: dict[Copy, Copy]) -> None:
         """Appends the backward passes of all calls, the last call first, as eager does. flowing:

@@ -21,6 +21,7 @@ import torch.fx
 from ..graph.copies import Copies, Copy, template
 from ..graph.memory import memories, results_of
 from ..graph.passes.by_operator import SEEDED, WRITE, NeedsWholeTrace, draws_random_numbers, window
+from ..graph.passes.symbolic_sizes import hint, is_scalar, is_size, symbols_of
 from .joint_graph import Joint
 from .traced_operators import ATEN
 
@@ -53,9 +54,10 @@ LARGE_BYTES = 4 << 20
 @dataclass(frozen=True)
 class Partition:
     """Two functional graphs. The forward graph returns `results` results, then the values that it
-    saves. The backward graph takes the forward inputs at the positions `saved_inputs`, the saved
-    values, and the gradients of the results at `tangents`; it returns the gradients of the inputs
-    at `wanted` (None for some). `without_gradient`: positions of results that have no gradient."""
+    saves, then `sizes` sizes. The backward graph takes these sizes, the forward inputs at the
+    positions `saved_inputs`, the saved values, and the gradients of the results at `tangents`; it
+    returns the gradients of the inputs at `wanted` (None for some). `without_gradient`: positions
+    of results that have no gradient."""
 
     forward: Copies
     backward: Copies
@@ -64,33 +66,40 @@ class Partition:
     tangents: tuple[int, ...]
     wanted: tuple[int, ...]
     without_gradient: tuple[int, ...]
+    sizes: int = 0
 
 
 def partition(joint: Joint) -> Partition:
     """Partitions a joint graph. Raises NeedsWholeTrace where eager's backward pass would need a
     value that was overwritten."""
     overwritten = overwritten_inputs(joint)
-    if any(not overwritten.isdisjoint(node.inputs) for node in joint.nodes[len(joint.forward) :]):
+    if any(
+        not overwritten.isdisjoint(node.inputs) and not is_size(node)
+        for node in joint.nodes[len(joint.forward) :]
+    ):
         raise NeedsWholeTrace  # eager's backward pass raises too: the value was overwritten
     needed = [node for node in joint.gradients.values() if node is not None]
     gradient_nodes = ancestors(needed, set(joint.tangents.values()))
     forward_nodes = ancestors(roots(joint), set())
+    symbols = [joint.find_size(symbol) for symbol in symbols_of(gradient_nodes)]
     saved = MinCut(joint, forward_nodes, gradient_nodes, overwritten).saved_nodes()
     order = {node: position for position, node in enumerate(joint.nodes)}
     inputs = list(joint.inputs.values())
     recomputed = [
         node
-        for node in sorted(ancestors(needed, {*saved, *inputs}), key=order.__getitem__)
+        for node in sorted(ancestors(needed, {*saved, *inputs, *symbols}), key=order.__getitem__)
         if node.op != "placeholder"
     ]
-    inside = {*recomputed, *joint.tangents.values()}
+    inside = {*recomputed, *symbols, *joint.tangents.values()}
     entering = {*(other for node in recomputed for other in node.inputs), *needed} - inside
     saved_inputs = [node for node in inputs if node in entering - overwritten]
     saved = sorted(entering - set(saved_inputs), key=order.__getitem__)
-    forward = forward_graph(joint, saved, order, overwritten)
+    used = symbols_of((*recomputed, *entering, *joint.tangents.values()))
+    sizes = [node for node in symbols if node.meta["val"].node.expr in used]
+    forward = forward_graph(joint, saved, sizes, order, overwritten)
     backward = backward_graph(
         joint,
-        [*saved_inputs, *saved, *joint.tangents.values()],
+        [*sizes, *saved_inputs, *saved, *joint.tangents.values()],
         recomputed_nodes(recomputed, set(joint.forward)),
     )
     positions = {node: position for position, node in enumerate(inputs)}
@@ -102,6 +111,7 @@ def partition(joint: Joint) -> Partition:
         tuple(joint.tangents),
         tuple(positions[node] for node in joint.gradients),
         tuple(number for number, trains in enumerate(joint.trains) if not trains),
+        len(sizes),
     )
 
 
@@ -142,12 +152,16 @@ def recomputed_nodes(recomputed: Sequence[Node], forward: set[Node]) -> Iterable
 
 
 def forward_graph(
-    joint: Joint, saved: Sequence[Node], order: dict[Node, int], overwritten: set[Node]
+    joint: Joint,
+    saved: Sequence[Node],
+    sizes: Sequence[Node],
+    order: dict[Node, int],
+    overwritten: set[Node],
 ) -> Copies:
     graph = Copies(joint.operators.constants, "Forward")
     inputs = list(joint.inputs.values())
     copies = {node: graph.placeholder(node.name, node.meta) for node in inputs}
-    wanted = ancestors([*roots(joint), *saved], set(inputs))
+    wanted = ancestors([*roots(joint), *saved, *sizes], set(inputs))
     for node in sorted(wanted - set(inputs), key=order.__getitem__):
         copies[node] = graph.again(node, copies)
     saved_outputs = [
@@ -155,7 +169,13 @@ def forward_graph(
     ]
     for target, value in joint.writes.items():
         graph.add(WRITE, (copies[target], copies[value]), {"val": target.meta["val"]})
-    graph.output([*(copies[node] for node in joint.results), *saved_outputs])
+    graph.output(
+        [
+            *(copies[node] for node in joint.results),
+            *saved_outputs,
+            *(copies[node] for node in sizes),
+        ]
+    )
     return graph
 
 
@@ -223,13 +243,12 @@ class MinCut:
         gradient_nodes: set[Node],
         overwritten: set[Node],
     ) -> None:
-        self.joint, self.forward_nodes = joint, forward_nodes
+        # the backward pass computes scalars again, from sizes that it gets
+        self.joint, self.forward_nodes = joint, without_scalars(forward_nodes)
         self.sizes: dict[int, int] = {}
-        self.forward = [
-            node for node in joint.forward if node in forward_nodes or node in gradient_nodes
-        ]
-        before = set(self.forward)
-        self.backward = gradient_nodes - before
+        before = self.forward_nodes | without_scalars(gradient_nodes)
+        self.forward = [node for node in joint.forward if node in before]
+        self.backward = without_scalars(gradient_nodes).difference(self.forward)
         self.order = {node: position for position, node in enumerate(self.forward)}
         self.steps = self.distances()
         self.parameters = set(joint.inputs.values()) - overwritten
@@ -393,7 +412,8 @@ class MinCut:
         if node in self.parameters:
             return 0
         bytes_ = self.size(node) * DISTANCE ** max(min(self.steps[node], 100), 1)
-        return int(2 * bytes_ if all(is_fusible(node, user) for user in node.users) else bytes_)
+        users = without_scalars(node.users)
+        return int(2 * bytes_ if all(is_fusible(node, user) for user in users) else bytes_)
 
 
 def minimum_cut(positions: Sequence[CutNode]) -> list[int]:
@@ -469,9 +489,15 @@ def is_light(node: Node) -> bool:
     )
 
 
+def without_scalars(nodes: Iterable[Node]) -> set[Node]:
+    """The nodes that are tensors."""
+    return {node for node in nodes if not is_scalar(node)}
+
+
 def size(node: Node) -> int:
+    """The bytes of a node's results in the call that is compiled for."""
     return sum(
-        item.numel() * item.element_size()
+        math.prod(map(hint, item.shape)) * item.element_size()
         for item in results_of(node)
         if isinstance(item, torch.Tensor)
     )

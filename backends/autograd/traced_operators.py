@@ -23,6 +23,7 @@ from ..graph.passes.by_operator import (
     NeedsWholeTrace,
     Operator,
     Operators,
+    Sizes,
     Window,
     ancestors_of,
     draws_random_numbers,
@@ -31,6 +32,7 @@ from ..graph.passes.by_operator import (
     window,
 )
 from ..graph.passes.functional import without_writes
+from ..graph.passes.symbolic_sizes import comparable, is_size
 from ..graph.tracing_lock import trace_operators
 
 Inputs = Sequence[torch.Tensor]
@@ -70,7 +72,7 @@ class Differentiable(Operator):
             for number, tensor in enumerate(self.tensors)
         ]
 
-    def forward(self, inputs: Inputs) -> tuple[list[torch.Tensor], int]:
+    def forward(self, inputs: Inputs, sizes: Sizes) -> tuple[list[torch.Tensor], int]:
         """Its results, then its inputs as they are afterwards if it may write to them; and the
         number of results."""
         given = [tensor.clone() for tensor in inputs] if may_write(self.node) else list(inputs)
@@ -78,17 +80,17 @@ class Differentiable(Operator):
             raise NeedsWholeTrace
         results: list[torch.Tensor] = []
         with torch.set_grad_enabled(self.grad):
-            self.call(given, results)
+            self.call(given, results, sizes)
         count = len(results)
         return [*results, *(given if may_write(self.node) else ())], count
 
-    def places(self) -> Places:
+    def places(self, sizes: Sizes) -> Places:
         """The layouts of all results that have a gradient, for gradients with the strides of the
         results."""
         if not self.wanted:
             return ()
         inputs = self.inputs_like()
-        results, _ = self.forward(inputs)
+        results, _ = self.forward(inputs, sizes)
         self.reaching = frozenset(
             number for number, result in enumerate(results) if result.requires_grad
         )
@@ -142,7 +144,7 @@ class Differentiables(Operators):
         """Traces every operator with its backward pass, in one run."""
         with self.tracing_on_fakes():
             different = [
-                (found, found.places())
+                (found, found.places(self.sizes))
                 for found in self.different
                 if isinstance(found, Differentiable)
             ]
@@ -197,7 +199,9 @@ class Differentiables(Operators):
                 return interpreter.run(*args)
 
             with torch.no_grad():
-                plain = [tensor.detach() for tensor in inputs]
+                plain = [
+                    item.detach() if isinstance(item, torch.Tensor) else item for item in inputs
+                ]
                 traced = trace_operators(without_writes(again), plain, self.decompositions)
         return traced
 
@@ -223,7 +227,7 @@ class TracedOperators:
     def __init__(
         self, to: Differentiables, wanted: Sequence[tuple[Differentiable, Places]]
     ) -> None:
-        self.wanted = wanted
+        self.operators, self.wanted = to, wanted
         # returned tensors, results among them; inputs that got a gradient
         self.counts: list[tuple[int, int, list[int]]] = []
         inputs = [
@@ -231,7 +235,7 @@ class TracedOperators:
             for found, places in wanted
             for tensor in (*found.inputs_like(), *(tensor_with_window(seen) for _, seen in places))
         ]
-        traced = to.trace(self.run, inputs)
+        traced = to.trace(self.run, [*inputs, *to.sizes.values()])
         graph = traced.graph
         for node in graph.nodes:
             if node.op == "get_attr":
@@ -263,14 +267,15 @@ class TracedOperators:
                     raise NeedsWholeTrace
                 first.replace_all_uses_with(node)
 
-    def run(self, *inputs: torch.Tensor) -> list[torch.Tensor]:
+    def run(self, *inputs: Any) -> list[torch.Tensor]:
         """Calls every operator and computes gradients."""
         given = iter(inputs)
+        sizes = self.operators.last_inputs_as_sizes(inputs)
         made: list[torch.Tensor] = []
         self.counts = []  # it may run more than once
         for found, places in self.wanted:
             own = [next(given) for _ in found.tensors]
-            results, count = found.forward(own)
+            results, count = found.forward(own, sizes)
             tangents = [next(given) for _ in places]
             gradients: Sequence[torch.Tensor | None] = ()
             if places:
@@ -335,7 +340,7 @@ class TracedOperators:
         others."""
         forward, backward = [], []
         for node in sorted(ancestors_of(roots) - inputs - late, key=order.__getitem__):
-            if late.isdisjoint(node.all_input_nodes):
+            if is_size(node) or late.isdisjoint(node.all_input_nodes):
                 forward.append(node)
             else:
                 backward.append(node)
@@ -346,11 +351,20 @@ class TracedOperators:
 def join_passes(part: OperatorPart, found: Differentiable) -> BackwardPass:
     """A backward pass that was traced again, expressed with the nodes of the first forward pass."""
     same = dict(zip(part.inputs, found.inputs, strict=True))
+    sizes = {comparable(node.meta["val"]): node for node in found.nodes if is_size(node)}
+    same |= {
+        node: sizes[comparable(node.meta["val"])]
+        for node in part.forward
+        if is_size(node) and comparable(node.meta["val"]) in sizes
+    }
     known: dict[Any, list[torch.fx.Node]] = {}
     for node in found.nodes:
         known.setdefault(operator_key(node, {}), []).append(node)
     more: list[torch.fx.Node] = []
     for node in part.forward:
+        if is_size(node):
+            more += [] if node in same else [node]
+            continue
         others = (
             known.get(operator_key(node, same))
             if not set(more).intersection(node.all_input_nodes)

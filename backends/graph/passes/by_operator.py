@@ -2,8 +2,8 @@
 
 An operator is identified by its function, its arguments, and the sizes, strides and dtypes of its
 tensors. All distinct operators are traced in one run, on separate tensors; the graph is then
-assembled from copies of their nodes. Sizes must be static, and written memory must not be read
-through another view afterwards: else `by_operator` returns None.
+assembled from copies of their nodes. Sizes must not depend on tensors' values, and written memory
+must not be read through another view afterwards: else `by_operator` returns None.
 """
 
 from __future__ import annotations
@@ -14,15 +14,27 @@ from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+import sympy
 import torch
 import torch.fx
 from torch._subclasses.fake_tensor import FakeTensor
 
 from ..copies import INPUT, AnyNode, Copy, module, template, write_copies
 from ..memory import memories, memory_of
+from .symbolic_sizes import (
+    CannotCompute,
+    SizeNodes,
+    VaryingSize,
+    comparable,
+    has_known_hints,
+    is_scalar,
+    is_size,
+)
 
 Trace = Callable[[Callable[..., Any], Sequence[Any]], torch.fx.GraphModule]
 Window = tuple[Any, ...]
+# the sizes that operators are given, by their expressions
+Sizes = Mapping[sympy.Expr, torch.SymInt]
 COPY = torch.ops.aten.copy_.default
 WRITE = template(COPY, "target", "value")
 GRAD_MODE = torch._C._set_grad_enabled
@@ -66,12 +78,17 @@ class Operator:
     outputs: list[torch.fx.Node] = field(default_factory=list)
     written: dict[int, torch.fx.Node] = field(default_factory=dict)
 
-    def call(self, inputs: Sequence[torch.Tensor], results: list[torch.Tensor]) -> None:
+    def call(
+        self, inputs: Sequence[torch.Tensor], results: list[torch.Tensor], sizes: Sizes
+    ) -> None:
         """Calls it on other tensors and appends its results to `results`."""
         by_tensor = {id(tensor): other for tensor, other in zip(self.tensors, inputs, strict=True)}
-        args, kwargs = torch.fx.node.map_arg(
-            (self.node.args, self.node.kwargs), lambda node: by_tensor[id(example(node))]
-        )
+
+        def given(node: torch.fx.Node) -> Any:
+            size = size_of(node)
+            return by_tensor[id(example(node))] if size is None else sizes[size.node.expr]
+
+        args, kwargs = torch.fx.node.map_arg((self.node.args, self.node.kwargs), given)
         if self.node.op == "call_method":
             made = getattr(args[0], str(self.node.target))(*args[1:], **kwargs)
         else:
@@ -95,10 +112,12 @@ def by_operator(gm: torch.fx.GraphModule, trace: Trace) -> torch.fx.GraphModule 
 
 
 class Operators:
-    """The distinct operators of a graph. `of`: for each node, its operator and its tensors."""
+    """The distinct operators of a graph. `of`: for each node, its operator and its tensors.
+    `sizes`: varying sizes among their arguments."""
 
     def __init__(self, graph: torch.fx.Graph) -> None:
         self.of: dict[torch.fx.Node, tuple[Operator, list[FakeTensor]]] = {}
+        self.sizes: dict[sympy.Expr, torch.SymInt] = {}
         different: dict[Any, Operator] = {}
         # the version at the end of the graph, once all nodes were seen
         self.grad = torch.is_grad_enabled()
@@ -110,7 +129,9 @@ class Operators:
                 "output",
             ) or not is_understood(node.meta.get("example_value")):
                 raise NeedsWholeTrace
-            if node.target is GRAD_MODE:
+            if (size := size_of(node)) is not None:
+                self.sizes.setdefault(size.node.expr, size)
+            elif node.target is GRAD_MODE:
                 self.grad = node.args[0] is True
             elif node.op.startswith("call") and not is_item(node):
                 tensors: dict[int, tuple[int, FakeTensor]] = {}
@@ -131,17 +152,23 @@ class Operators:
     def operator(self, node: torch.fx.Node, tensors: list[FakeTensor]) -> Operator:
         return Operator(node, tensors)
 
-    def examples(self) -> list[torch.Tensor]:
-        """A tensor for each input of each operator, no two on the same memory."""
-        return [on_own_memory(tensor) for found in self.different for tensor in found.tensors]
+    def examples(self) -> list[Any]:
+        """A tensor for each input of each operator, no two on the same memory; then the sizes."""
+        tensors = (on_own_memory(tensor) for found in self.different for tensor in found.tensors)
+        return [*tensors, *self.sizes.values()]
 
-    def run(self, *inputs: torch.Tensor) -> list[torch.Tensor]:
+    def run(self, *inputs: Any) -> list[torch.Tensor]:
         """Calls every operator."""
         given = iter(inputs)
+        sizes = self.last_inputs_as_sizes(inputs)
         results: list[torch.Tensor] = []
         for found in self.different:
-            found.call([next(given) for _ in found.tensors], results)
+            found.call([next(given) for _ in found.tensors], results, sizes)
         return results
+
+    def last_inputs_as_sizes(self, inputs: Sequence[Any]) -> Sizes:
+        """The sizes, which come after the tensors among a trace's inputs."""
+        return dict(zip(self.sizes, inputs[len(inputs) - len(self.sizes) :], strict=True))
 
     def take_apart(self, graph: torch.fx.Graph) -> None:
         """Gives each operator its nodes of the traced graph."""
@@ -168,10 +195,10 @@ class Operators:
             roots = [*found.outputs, *found.written.values()]
             if not roots or not all(isinstance(node, torch.fx.Node) for node in roots):
                 raise NeedsWholeTrace
-            tensor_with_window = ancestors_of(roots)
-            owned |= tensor_with_window
-            found.nodes = sorted(tensor_with_window - set(found.inputs), key=places.__getitem__)
-        if any(node.op != "output" and node.is_impure() for node in places.keys() - owned):
+            needed = ancestors_of(roots)
+            owned |= needed
+            found.nodes = sorted(needed - set(found.inputs), key=places.__getitem__)
+        if any(node.op.startswith("call") and node.is_impure() for node in places.keys() - owned):
             raise NeedsWholeTrace
 
 
@@ -194,6 +221,7 @@ class AssembledGraph:
             for node in captured.find_nodes(op="placeholder")
         }
         self.values |= self.inputs
+        self.sizes = SizeNodes(self.inputs.values(), self.add)
         for place, node in enumerate(captured.nodes):
             self.last |= dict.fromkeys(node.all_input_nodes, place)
             self.made[node] = self.made[node.args[0]] if is_item(node) else place
@@ -201,6 +229,8 @@ class AssembledGraph:
                 self.shown.setdefault(memory_of(tensor), []).append(node)
         self.returned = self.makers(captured.output_node().all_input_nodes)
         for node in captured.nodes:
+            if size_of(node) is not None:
+                continue  # computed where it is used
             if is_item(node):
                 self.values[node] = self.values[node.args[0]][node.args[1]]
             elif node in operators.of:
@@ -213,6 +243,9 @@ class AssembledGraph:
     def module(self, constants: Any) -> torch.fx.GraphModule:
         """The whole graph: it writes the new values of inputs, then returns the results."""
         graph = torch.fx.Graph()
+        for node in self.captured.output_node().all_input_nodes:
+            if (size := size_of(node)) is not None:
+                self.values[node] = self.find_size(size.node.expr)
         made = write_copies(graph, self.nodes)
         for node, own in self.inputs.items():
             if self.values[node] is not own:
@@ -251,7 +284,11 @@ class AssembledGraph:
         self, node: torch.fx.Node, found: Operator, tensors: Sequence[FakeTensor]
     ) -> dict[torch.fx.Node, Copy]:
         """Adds an operator's nodes for one of its calls. Returns the copies of its results."""
-        by_tensor = {id(example(other)): self.values[other] for other in node.all_input_nodes}
+        by_tensor = {
+            id(example(other)): self.values[other]
+            for other in node.all_input_nodes
+            if size_of(other) is None
+        }
         copies = dict(zip(found.inputs, (by_tensor[id(tensor)] for tensor in tensors), strict=True))
         apart = (
             {own for output in found.outputs for own in self.memories_of(output)}
@@ -281,6 +318,11 @@ class AssembledGraph:
             for own, other in zip(self.memories_of(old), memories(new), strict=True)
         }
         for old in nodes:
+            if is_size(old):
+                copies[old] = self.find_size(old.meta["val"].node.expr)
+                continue
+            if is_scalar(old) and not all(map(is_scalar, old.all_input_nodes)):
+                raise NeedsWholeTrace
             mine = self.memories_of(old)
             inputs = [copies[other] for other in old.all_input_nodes]
             same = old, *inputs
@@ -292,6 +334,13 @@ class AssembledGraph:
                 new = known
                 memory |= zip(mine, memories(new), strict=True)
             copies[old] = new
+
+    def find_size(self, expression: sympy.Expr) -> Copy:
+        """The node that computes a size."""
+        try:
+            return self.sizes.find(expression)
+        except CannotCompute:
+            raise NeedsWholeTrace from None
 
     def memories_of(self, old: torch.fx.Node) -> list[Any]:
         """As memories: of nodes of which many copies are made."""
@@ -328,7 +377,14 @@ class AssembledGraph:
 
 def example(node: torch.fx.Node) -> Any:
     """A node's fake tensor; None where it is no tensor."""
-    return node.meta.get("example_value")
+    value = node.meta.get("example_value")
+    return None if isinstance(value, torch.SymInt) else value
+
+
+def size_of(node: torch.fx.Node) -> torch.SymInt | None:
+    """A node's varying size; None where it is something else."""
+    value = node.meta.get("example_value")
+    return value if isinstance(value, torch.SymInt) else None
 
 
 def is_item(node: torch.fx.Node) -> bool:
@@ -343,15 +399,15 @@ def draws_random_numbers(node: AnyNode) -> bool:
 
 
 def is_understood(value: Any) -> bool:
-    """Whether a value is a plain tensor with static sizes."""
-    if value is None:
-        return True
+    """Whether a value is a plain tensor whose sizes do not depend on values, or such a size."""
+    if value is None or isinstance(value, torch.SymInt):
+        return has_known_hints(value)
     plain = (
         type(value) is FakeTensor
         and value.layout == torch.strided
         and not (value.is_conj() or value.is_neg() or value.is_quantized)
     )
-    return plain and not any(isinstance(size, SYMBOLIC) for size in window(value))
+    return plain and has_known_hints(value)
 
 
 def window(tensor: Any) -> Window:
@@ -359,9 +415,9 @@ def window(tensor: Any) -> Window:
         tensor.dtype,
         tensor.device,
         tensor.dim(),
-        *tensor.shape,
-        *tensor.stride(),
-        tensor.storage_offset(),
+        *map(comparable, tensor.shape),
+        *map(comparable, tensor.stride()),
+        comparable(tensor.storage_offset()),
     )
 
 
@@ -369,6 +425,8 @@ def signature(tree: Any, tensors: dict[int, tuple[int, FakeTensor]]) -> Any:
     """The part of the arguments that must be equal for equal operators. Tensors are numbered in
     `tensors`."""
     if isinstance(tree, torch.fx.Node):
+        if (size := size_of(tree)) is not None:
+            return torch.SymInt, comparable(size)
         tensor = example(tree)
         if tensor is None:
             raise NeedsWholeTrace
@@ -397,13 +455,14 @@ def on_own_memory(tensor: torch.Tensor) -> torch.Tensor:
 
 def tensor_with_window(seen: Window) -> torch.Tensor:
     """A tensor with this layout, on separate memory."""
-    dtype, device, dims, *rest = seen
+    dtype, device, dims, *numbers = seen
+    rest = [item.value if isinstance(item, VaryingSize) else item for item in numbers]
     shape, strides, offset = rest[:dims], rest[dims : 2 * dims], rest[-1]
-    if not offset:
+    if isinstance(offset, int) and not offset:
         return torch.empty_strided(shape, strides, dtype=dtype, device=device)
     span = (
         1 + sum((size - 1) * stride for size, stride in zip(shape, strides, strict=True))
-        if math.prod(shape)
+        if math.prod(size for size in shape if isinstance(size, int))
         else 0
     )
     return torch.empty(offset + span, dtype=dtype, device=device).as_strided(shape, strides, offset)
@@ -440,12 +499,13 @@ def nest_results(value: Any, made: Mapping[Copy, torch.fx.Node]) -> Any:
 
 
 def ancestors_of(roots: Iterable[torch.fx.Node]) -> set[torch.fx.Node]:
-    """The nodes from which others are computed, themselves included."""
+    """The nodes from which others are computed, themselves included. Sizes among them are computed
+    in another way in the assembled graph."""
     found: set[torch.fx.Node] = set()
     todo = list(roots)
     while todo:
         node = todo.pop()
         if node not in found:
             found.add(node)
-            todo += node.all_input_nodes
+            todo += [] if is_size(node) else node.all_input_nodes
     return found

@@ -19,6 +19,7 @@ from ..memory import memory_of
 from ..mutations import may_write
 from ..node_targets import name_of
 from .by_operator import example, is_understood, window
+from .symbolic_sizes import varies
 
 MASK_POSITION = 3  # position of attn_mask
 MOST_NODES = 100
@@ -54,7 +55,7 @@ def without_mask(node: torch.fx.Node) -> bool:
     before = node.args, node.kwargs
     replace_mask(node)
     # fake tensors with symbolic sizes keep their old layout
-    if is_understood(example(node)):
+    if is_understood(example(node)) and not varies(example(node)):
         try:
             moved = nodes_with_new_layouts(node)
         except (
