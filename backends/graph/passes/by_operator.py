@@ -86,7 +86,10 @@ class Operator:
 
         def given(node: torch.fx.Node) -> Any:
             size = size_of(node)
-            return by_tensor[id(example(node))] if size is None else sizes[size.node.expr]
+            if size is None:
+                return by_tensor[id(example(node))]
+            known = comparable(size)  # a guard may have fixed it since
+            return known if isinstance(known, int) else sizes.get(known.expression, size)
 
         args, kwargs = torch.fx.node.map_arg((self.node.args, self.node.kwargs), given)
         if self.node.op == "call_method":

@@ -14,7 +14,7 @@ from typing import Any
 import sympy
 import torch
 import torch.fx
-from torch.utils._sympy.functions import FloorDiv, Mod, PythonMod
+from torch.utils._sympy.functions import FloorDiv, Max, Mod, PythonMod
 
 from ..copies import AnyNode, Copy
 from ..memory import results_of
@@ -39,7 +39,7 @@ class VaryingSize:
     __slots__ = ("value", "expression")
 
     def __init__(self, value: torch.SymInt) -> None:
-        self.value, self.expression = value, value.node.expr
+        self.value, self.expression = value, without_lower_bounds(value.node)
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, VaryingSize) and self.expression == other.expression
@@ -49,6 +49,24 @@ class VaryingSize:
 
     def __repr__(self) -> str:
         return f"VaryingSize({self.expression})"
+
+
+def without_lower_bounds(node: Any) -> sympy.Expr:
+    """The expression of a size. Strides have Max(1, n) for a size n, or n itself where its operator
+    was traced: they are the same for sizes that are known not to be 0."""
+    expression: sympy.Expr = node.expr
+    if not expression.has(Max):
+        return expression
+
+    def is_redundant(part: sympy.Expr) -> bool:
+        return (
+            isinstance(part, Max)
+            and len(part.args) == 2
+            and part.args[0] == 1
+            and bool(node.shape_env.bound_sympy(part.args[1]).lower >= 1)
+        )
+
+    return expression.replace(is_redundant, lambda part: part.args[1])
 
 
 def comparable(size: int | torch.SymInt) -> int | VaryingSize:

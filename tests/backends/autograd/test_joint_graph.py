@@ -125,6 +125,99 @@ def test_gradients_are_eagers(function, backend, taken):
         torch.testing.assert_close(one, other, rtol=0 if exact else 1e-5, atol=0 if exact else 1e-5)
 
 
+def sizes_as_arguments(x, y):
+    rows, columns = x.shape
+    weights = y[:1].expand(rows, columns).reshape(rows * columns)
+    return (x.reshape(-1) * weights).view(columns, rows).sum(0) / rows + rows
+
+
+def averaged(x, y):
+    return (x.mean() * y.var(1)).sum(), x.sum(1).unsqueeze(1) * y.mean(0)
+
+
+def in_halves(x, y):
+    half = x.shape[0] // 2
+    return x[half:] * 2 + x[:half].exp(), (x[half:].t() * x.shape[1]).sum()
+
+
+VARYING = [
+    perceptron, used_twice, in_place, without_gradients, constants, reduced, random, sizes_as_arguments, averaged, in_halves,
+]  # fmt: skip
+
+
+ANY_ROWS = (perceptron, constants, sizes_as_arguments, averaged, in_halves)
+
+
+@pytest.mark.parametrize("backend", ["aot_eager", "native"])
+@pytest.mark.parametrize("function", VARYING, ids=lambda function: function.__name__)
+def test_gradients_are_eagers_where_sizes_vary(function, backend, taken):
+    compiled = framejit.compile(function, backend=backend, dynamic=True)
+    for rows in (4, 8, 6) if function in ANY_ROWS else (4, 4):
+        columns = 6 if function in (perceptron, constants, random) else rows + 2
+        found = []
+        for run in (function, compiled):
+            torch.manual_seed(rows)
+            x = torch.randn(rows, columns, requires_grad=True)
+            y = torch.randn(6, columns, requires_grad=True)
+            torch.manual_seed(1)
+            results = run(x, y)
+            results = results if isinstance(results, tuple) else (results,)
+            weights = (torch.linspace(1, 2, one.numel()).view_as(one) for one in results)
+            sum(
+                (one.square() * weight).sum()
+                for one, weight in zip(results, weights, strict=True)
+                if one.requires_grad
+            ).backward()
+            found.append([*results, x.grad, *([] if y.grad is None else [y.grad])])
+        for want, got in zip(*found, strict=True):
+            assert (got.dtype, got.stride()) == (want.dtype, want.stride())
+            exact = backend == "aot_eager"
+            close = {"rtol": 0, "atol": 0} if exact else {"rtol": 1e-3, "atol": 1e-4}
+            torch.testing.assert_close(got, want, **close)
+    assert taken and all(taken)
+
+
+def test_incoming_gradients_of_varying_sizes_may_lie_otherwise_or_be_missing(taken):
+    def two(x, y):
+        inner = (x + 1).exp().sin()
+        product = inner * x.cos() * 2
+        return product, (product + inner * y).exp().sum()
+
+    compiled = framejit.compile(two, backend="native", dynamic=True)
+    for rows in (4, 5):
+        found = []
+        for run in (two, compiled):
+            x, y = torch.ones(rows, 6, requires_grad=True), torch.ones(6, requires_grad=True)
+            first, other = run(x, y)
+            first.t().contiguous().backward(
+                torch.arange(6.0 * rows).view(6, rows), retain_graph=True
+            )
+            found.append([x.grad.clone()])
+            assert y.grad is None
+            other.backward()
+            found[-1] += [x.grad, y.grad]
+        torch.testing.assert_close(found[1], found[0], rtol=1e-4, atol=1e-4)
+    assert taken == [True, True]
+
+
+def test_a_tensor_is_not_kept_for_its_size(taken):
+    """An input whose size alone the backward pass needs may be written in between."""
+
+    def function(x, weight):
+        return (x.detach() * 0 + weight).sum(1)
+
+    compiled = framejit.compile(function, backend="native", dynamic=True)
+    weight = torch.ones(3, requires_grad=True)
+    for rows in (4, 5):
+        x = torch.ones(rows, 3)
+        result = compiled(x, weight)
+        x.mul_(2)
+        weight.grad = None
+        result.sum().backward()
+        torch.testing.assert_close(weight.grad, torch.full((3,), float(rows)))
+    assert taken == [True]
+
+
 class Normed(nn.Sequential):
     def __init__(self):
         super().__init__(

@@ -152,10 +152,76 @@ def test_what_equal_operators_make_of_one_input_is_made_once(monkeypatch):
     assert targets.count(torch.ops.aten.where.self) == 1
 
 
-def test_sizes_that_vary_are_traced_as_a_whole(taken):
-    compiled = framejit.compile(lambda x: x * 2 + 1, backend="native", dynamic=True)
-    torch.testing.assert_close(compiled(torch.ones(3)), torch.full((3,), 3.0))
-    assert taken == [None]
+def sizes_as_arguments(x, y):
+    rows, columns = x.shape
+    flat = x.view(rows * columns, 1) + torch.arange(2 * rows).view(rows, 2)[:1]
+    return flat.view(rows, columns, 2).sum(0), x.new_zeros(columns + 1, rows) + rows, x.mean(1)
+
+
+def returned_sizes(x, y):
+    return x * x.shape[0], x.shape[0] * x.shape[1], x.shape[1] + 1
+
+
+def inputs_that_begin_late(x, y):
+    half = x.shape[0] // 2
+    return x[half:] * 2 + x[:half], x[half:].t()
+
+
+def normed(x, y):
+    rows, columns = x.shape
+    image = F.group_norm(x.view(rows, 1, columns, 1).expand(rows, 4, columns, 2), 2)
+    return F.layer_norm(image.flatten(1), (8 * columns,)).softmax(0).var(1)
+
+
+def unusual_expressions(x, y):
+    rows, columns = x.shape
+    return F.group_norm(x.view(2, rows // 2, columns, 1), rows // 2) * 2
+
+
+def sizes_of_values(x, y):
+    return x[y[0] > -9] * 2
+
+
+VARYING = (*ONE_BY_ONE[:5], equal_results, sizes_as_arguments, returned_sizes, normed)
+VARYING_AS_A_WHOLE = (*AS_A_WHOLE, sizes_of_values, unusual_expressions)
+
+
+@pytest.mark.parametrize(
+    "function",
+    (*VARYING, inputs_that_begin_late, *VARYING_AS_A_WHOLE),
+    ids=lambda function: function.__name__,
+)
+def test_equals_eager_with_sizes_that_vary(function, taken):
+    compiled = framejit.compile(function, backend="native", dynamic=True)
+    square = function in (shifted, switching_modes)
+    for rows, columns in ((4, 4), (4, 4)) if square else ((4, 6), (6, 6), (8, 2)):
+        calls = []
+        for run in (function, compiled):
+            torch.manual_seed(0)
+            inputs = [torch.randn(rows, columns), torch.randn(columns)]
+            if function in (random, into_inputs):
+                inputs = [torch.randn(rows, 4), torch.randn(4)]
+            with torch.no_grad():
+                calls.append((run(*inputs), inputs, torch.rand(1)))
+        exact = function not in (normed, sizes_as_arguments)
+        torch.testing.assert_close(
+            calls[1], calls[0], rtol=0 if exact else 1e-5, atol=0 if exact else 1e-6,
+            check_stride=True,
+        )  # fmt: skip
+    if function in (*VARYING, inputs_that_begin_late):
+        assert None not in taken
+
+
+def test_equal_operators_on_equal_varying_sizes_are_traced_once(taken):
+    def function(x):
+        for _ in range(5):
+            x = F.linear(x.relu() + 1, torch.ones(x.shape[1], x.shape[1]))
+        return x
+
+    compiled = framejit.compile(function, backend="native", dynamic=True)
+    x = torch.randn(3, 7)
+    torch.testing.assert_close(compiled(x), function(x))
+    assert taken == [4]  # relu, add, ones, linear
 
 
 class Block(nn.Module):
