@@ -19,7 +19,7 @@ from ..registry import register_backend
 from .background import in_background, may_wait
 from .candidates import EAGER, Choice, choice, is_tiny, records
 from .identity import scale
-from .patience import WAITING, WaitingGraph, forecast
+from .patience import WAITING, WaitingGraph, forecast, slowness
 from .plan import TuningPlan, option_names
 from .tuning import Tuning
 
@@ -86,7 +86,7 @@ def wait_for_calls(
     if not plan.waits or tier is None or tier.hot:
         return None
     expected = forecast(gm)
-    due_s = expected.due_s(plan.patience)
+    due_s = expected.due_s(plan.patience) * slowness(gm, report.clock.seconds)
     if due_s <= 0:
         return None
 

@@ -9,8 +9,11 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 WARM_UPS = 3  # warm-up calls: CUDA graphs run, record and replay in their first three calls
+# A call that takes so many seconds is warm after two of them, unless it is recorded.
+SLOW_S, SLOW_WARM_UPS = 0.02, 2
 SAMPLE_S = 2e-4  # seconds of a sample: as many calls as fill it
 LEAST_ROUNDS, MOST_ROUNDS = 7, 60
+SLOW_ROUNDS = 2  # at least, of slow calls; their last warm-ups are one
 # a candidate that is slower by this factor, in its best of several calls, is dropped at its warm-up
 HOPELESS = 3.0
 SECOND_CHANCES = 5
@@ -38,25 +41,31 @@ class Timing:
 
 
 def measure(
-    calls: dict[str, Callable[[], object]], wait: Callable[[], None], budget_s: float
+    calls: dict[str, Callable[[], object]],
+    wait: Callable[[], None],
+    budget_s: float,
+    slow_warm_ups: int = SLOW_WARM_UPS,
 ) -> dict[str, Timing]:
     """Times each call. wait: returns when the device has finished. The first of `calls` is the one
-    to beat."""
+    to beat. slow_warm_ups: warm-up calls of one that takes long. Warm-up calls and a few rounds
+    take place even if budget_s is over."""
     end = time.perf_counter() + budget_s
     timed = {name: Timing() for name in calls}
     for name, call in calls.items():
         best = min(
             (other.samples[0] for other in timed.values() if other.samples), default=float("inf")
         )
-        warm_up(timed[name], call, wait, best)
+        warm_up(timed[name], call, wait, best, slow_warm_ups)
     running = [name for name in calls if timed[name].samples and not timed[name].failure]
+    slow = all(timed[name].samples[0] >= SLOW_S for name in running)
     for one in timed.values():
-        one.samples = one.samples[:0] if len(running) > 1 else one.samples
-    rounds = 0
+        kept = len(running) < 2 or (slow and not one.failure)
+        one.samples = one.samples if kept else []
+    rounds, least = (1, SLOW_ROUNDS) if slow else (0, LEAST_ROUNDS)
     while (
         len(running) > 1
         and rounds < MOST_ROUNDS
-        and (rounds < LEAST_ROUNDS or time.perf_counter() < end)
+        and (rounds < least or time.perf_counter() < end)
     ):
         for name in running[rounds % len(running) :] + running[: rounds % len(running)]:
             timed[name].samples.append(sample(calls[name], timed[name].repeat, wait))
@@ -69,14 +78,20 @@ def measure(
 
 
 def warm_up(
-    timed: Timing, call: Callable[[], object], wait: Callable[[], None], best: float
+    timed: Timing,
+    call: Callable[[], object],
+    wait: Callable[[], None],
+    best: float,
+    slow_warm_ups: int,
 ) -> None:
     """Makes a candidate's first calls and times the last one. A candidate that fails or is
     hopelessly slow is out."""
     try:
         spent = 0.0
-        for _ in range(WARM_UPS):
+        for number in range(WARM_UPS):
             spent = sample(call, 1, wait)
+            if number + 1 >= slow_warm_ups and spent >= SLOW_S:
+                break
         for _ in range(SECOND_CHANCES):
             if not hopeless(spent, best):
                 break

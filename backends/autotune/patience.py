@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -25,6 +25,11 @@ from ..graph.supported import device_types
 
 # Seconds that compiling and measuring take, as observed on two cores: of a graph, of an operator.
 GRAPH_S, OPERATOR_S = 0.5, 0.01
+# The same of capturing it, on the same machine. A capture that takes longer means that compiling
+# takes longer too: the machine is slower or busy, or sizes vary.
+CAPTURE_GRAPH_S, CAPTURE_OPERATOR_S = 0.1, 0.0025
+CAPTURE_PHASES = ("trace", "fake_tensors")
+MOST_SLOWNESS = 4.0  # a capture may also take long because of what is not in the graph
 BACKWARD = 2.0  # factor for the backward pass, in running and in compiling
 # Eager's seconds for an operator, and its rates of arithmetic and of bytes per second.
 LAUNCH_S = {"cpu": 3e-6, "cuda": 8e-6}
@@ -63,6 +68,15 @@ def forecast(gm: torch.fx.GraphModule) -> Forecast:
         for node in nodes
     )
     return Forecast((GRAPH_S + OPERATOR_S * len(nodes)) * times, call * times, 1 / times)
+
+
+def slowness(gm: torch.fx.GraphModule, seconds: Mapping[str, float]) -> float:
+    """How many times longer than forecast compiling a graph is likely to take, by the time that its
+    capture took; at least 1. seconds: of the phases of this compile."""
+    operators = sum(node.op.startswith("call_") for node in gm.graph.nodes)
+    usual = CAPTURE_GRAPH_S + CAPTURE_OPERATOR_S * operators
+    took = sum(seconds.get(phase, 0.0) for phase in CAPTURE_PHASES)
+    return min(max(1.0, took / usual), MOST_SLOWNESS)
 
 
 def flops(node: torch.fx.Node) -> float:

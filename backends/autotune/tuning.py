@@ -38,7 +38,7 @@ from .compare import difference
 from .decisions import Decision, Decisions
 from .identity import Identity, identity
 from .isolation import run_isolated
-from .measure import Timing, measure
+from .measure import SLOW_WARM_UPS, WARM_UPS, Timing, measure
 from .plan import TuningPlan
 from .progress import show_progress
 from .repro import save_repro
@@ -431,7 +431,12 @@ class Tuning:
         def bound(call: Callee) -> Callable[[], object]:
             return lambda: trial.run(call, inputs)
 
-        timed = measure({name: bound(call) for name, call in calls.items()}, wait, budget_s)
+        timed = measure(
+            {name: bound(call) for name, call in calls.items()},
+            wait,
+            budget_s,
+            WARM_UPS if any(map(records, calls)) else SLOW_WARM_UPS,
+        )
         for candidate in good:
             refusal = candidate.notes.refusal()
             if not refusal or not records(candidate.name):

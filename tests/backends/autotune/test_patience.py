@@ -76,6 +76,20 @@ def test_large_graphs_do_not_wait():
     assert Forecast(compile_s=1.0, call_s=0.001).due_s(0.15) == pytest.approx(0.15)
 
 
+@pytest.mark.parametrize(
+    "seconds, expected",
+    [({}, 1.0), ({"trace": 0.01}, 1.0), ({"trace": 0.1, "fake_tensors": 0.24}, 2.0)]
+    + [({"trace": 9.0}, 4.0), ({"tuning": 9.0, "imports": 9.0}, 1.0)],
+)
+def test_a_slow_capture_means_a_slow_compile(seconds, expected):
+    gm = torch.fx.symbolic_trace(Network())
+    for node in list(gm.graph.nodes):  # 28 operators
+        for _ in range(20 if node.op == "output" else 0):
+            with gm.graph.inserting_before(node):
+                gm.graph.call_function(torch.relu, node.args)
+    assert patience.slowness(gm, seconds) == pytest.approx(expected, rel=0.05)
+
+
 def test_a_forecast_counts_products():
     def graph(size):
         gm = torch.fx.symbolic_trace(lambda x, weight: torch.nn.functional.linear(x, weight))
