@@ -63,9 +63,7 @@ def measure(
         one.samples = one.samples if kept else []
     rounds, least = (1, SLOW_ROUNDS) if slow else (0, LEAST_ROUNDS)
     while (
-        len(running) > 1
-        and rounds < MOST_ROUNDS
-        and (rounds < least or time.perf_counter() < end)
+        len(running) > 1 and rounds < MOST_ROUNDS and (rounds < least or time.perf_counter() < end)
     ):
         for name in running[rounds % len(running) :] + running[: rounds % len(running)]:
             timed[name].samples.append(sample(calls[name], timed[name].repeat, wait))

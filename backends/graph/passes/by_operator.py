@@ -84,14 +84,14 @@ class Operator:
         """Calls it on other tensors and appends its results to `results`."""
         by_tensor = {id(tensor): other for tensor, other in zip(self.tensors, inputs, strict=True)}
 
-        def given(node: torch.fx.Node) -> Any:
+        def argument_for(node: torch.fx.Node) -> Any:
             size = size_of(node)
             if size is None:
                 return by_tensor[id(example(node))]
             known = comparable(size)  # a guard may have fixed it since
             return known if isinstance(known, int) else sizes.get(known.expression, size)
 
-        args, kwargs = torch.fx.node.map_arg((self.node.args, self.node.kwargs), given)
+        args, kwargs = torch.fx.node.map_arg((self.node.args, self.node.kwargs), argument_for)
         if self.node.op == "call_method":
             made = getattr(args[0], str(self.node.target))(*args[1:], **kwargs)
         else:

@@ -1,8 +1,8 @@
 """Sizes that vary between calls, in graphs that are assembled operator by operator.
 
-Two sizes are equal if their expressions are: comparing them adds no guard. In a traced graph, a node
-whose value is a size may be computed from the inputs of any operator. In the assembled graph each
-size is computed once, from the graph's own inputs.
+Two sizes are equal if their expressions are: comparing them adds no guard. In a traced graph a size
+may be computed from the inputs of any operator. In the assembled graph each size is computed once,
+from the inputs of the graph.
 """
 
 from __future__ import annotations

@@ -147,7 +147,9 @@ def recipe_of(
     if not isinstance(results, list | tuple):
         return single_of(mode, results, memory)
     items = [None if item is None else single_of(mode, item, memory) for item in results]
-    if any(item is None and result is not None for item, result in zip(items, results, strict=True)):
+    if any(
+        item is None and result is not None for item, result in zip(items, results, strict=True)
+    ):
         return None
     return NewVaryingTensors(tuple if isinstance(results, tuple) else list, tuple(items))
 
@@ -161,7 +163,5 @@ def single_of(mode: FakeTensorMode, result: Any, memory: set[int]) -> NewVarying
     if type(offset) is not int or offset or own in memory:
         return None
     memory.add(own)
-    found = NewVaryingTensor(
-        tuple(result.shape), result.stride(), result.dtype, result.fake_device
-    )
+    found = NewVaryingTensor(tuple(result.shape), result.stride(), result.dtype, result.fake_device)
     return found if metadata_of(found.make(mode)) == metadata_of(result) else None
