@@ -42,33 +42,6 @@ def test_operators_that_nobody_reads_raise(f, history, backend):
         framejit.compile(f, backend=backend)(x)
 
 
-def reads_one_of_several_views(a, b, reads):
-    rows = a.chunk(2)[0]
-    print(end="")
-    with torch.no_grad():
-        b.unsqueeze_(0)
-    if reads:
-        rows.view_as(rows)
-    return b * 2
-
-
-@pytest.mark.parametrize("backend", ["eager", "aot_eager", "native", "torchscript"])
-def test_a_view_of_several_whose_base_was_written_raises_unread(backend):
-    """The entry is compiled of two tensors and called with one that is both."""
-
-    def leaf():
-        return torch.arange(8.0).view(4, 2).requires_grad_()
-
-    compiled = framejit.compile(reads_one_of_several_views, backend=backend)
-    compiled(leaf(), leaf(), True)
-    for f in (reads_one_of_several_views, compiled):
-        one = leaf()
-        with pytest.raises(RuntimeError, match="modified inplace"):
-            f(one, one, True)
-        one = leaf()
-        assert f(one, one, False).shape == (1, 4, 2)
-
-
 def adds_out_of_place(m, x):
     with torch.no_grad():
         rows = x.unfold(-1, 2, 1)
