@@ -59,8 +59,8 @@ def results_of_varying_sizes(
     """The results of an operator, from the capture's cache if it can be cached, else of `run`."""
     if not is_cacheable(func) or func.is_view or func._schema.is_mutable:
         return run()
-    description = Description(mode)
-    if not description.add((*args, *kwargs.values())) or not description.varies:
+    operands_key = OperandKey(mode)
+    if not operands_key.add((*args, *kwargs.values())) or not operands_key.varies:
         return run()
     known: dict[Any, Any] = vars(mode).setdefault(RESULTS, {})
     key = (
@@ -70,7 +70,7 @@ def results_of_varying_sizes(
         mode.allow_fallback_kernels,
         CONFIG.backed_size_oblivious,  # such a run adds fewer guards
         *kwargs,
-        *description.parts,
+        *operands_key.parts,
     )
     if (found := known.get(key)) is not None:
         return found.make(mode)
@@ -80,7 +80,7 @@ def results_of_varying_sizes(
     return results
 
 
-class Description:
+class OperandKey:
     """What the results of an operator depend on, besides the operator. `varies`: a size does."""
 
     def __init__(self, mode: FakeTensorMode) -> None:

@@ -6,14 +6,16 @@ from __future__ import annotations
 import framejit
 import pytest
 import torch
-from framejit.backends.autograd import ahead_of_time, aot_eager
+from framejit.backends.autograd import ahead_of_time, aot_eager, graph_parts
 from framejit.backends.autograd.aot_graph import AotGraph, AotPlan, ResultView, Tangent
 
 
 @pytest.fixture
 def made(monkeypatch):
-    """The AotGraphs that are made. Graphs are not split, so that several results come from one."""
+    """The AotGraphs that are made. Graphs are not split, so that several results come from one, nor
+    assembled operator by operator."""
     found = []
+    monkeypatch.setattr(graph_parts, "partition_once", lambda gm, decompositions: None)
     monkeypatch.setattr(ahead_of_time, "split_graph", lambda gm: None)
 
     def tell(*args):
