@@ -12,9 +12,8 @@ import math
 import operator
 from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import sympy
 import torch
 import torch.fx
 from torch._subclasses.fake_tensor import FakeTensor
@@ -31,10 +30,13 @@ from .symbolic_sizes import (
     is_size,
 )
 
+if TYPE_CHECKING:
+    import sympy
+
 Trace = Callable[[Callable[..., Any], Sequence[Any]], torch.fx.GraphModule]
 Window = tuple[Any, ...]
 # the sizes that operators are given, by their expressions
-Sizes = Mapping[sympy.Expr, torch.SymInt]
+Sizes = Mapping[Any, torch.SymInt]
 COPY = torch.ops.aten.copy_.default
 WRITE = template(COPY, "target", "value")
 GRAD_MODE = torch._C._set_grad_enabled

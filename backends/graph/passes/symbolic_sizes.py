@@ -9,23 +9,26 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Iterable, Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import sympy
 import torch
 import torch.fx
-from torch.utils._sympy.functions import FloorDiv, Max, Mod, PythonMod
 
 from ..copies import AnyNode, Copy
 from ..memory import results_of
 
+if TYPE_CHECKING:  # a process that loads stored graphs needs no sympy
+    import sympy
+
 SYM_SIZE = torch.ops.aten.sym_size.int
-BINARY: dict[Any, Callable[[Any, Any], Any]] = {
-    sympy.Add: operator.add,
-    sympy.Mul: operator.mul,
-    FloorDiv: operator.floordiv,
-    Mod: operator.mod,
-    PythonMod: operator.mod,
+# functions of sympy's and torch's expressions, by the names of their classes
+BINARY: dict[str, Callable[[Any, Any], Any]] = {
+    "Add": operator.add,
+    "Mul": operator.mul,
+    "FloorDiv": operator.floordiv,
+    "CleanDiv": operator.floordiv,
+    "Mod": operator.mod,
+    "PythonMod": operator.mod,
 }
 
 
@@ -55,17 +58,19 @@ def without_lower_bounds(node: Any) -> sympy.Expr:
     """The expression of a size. Strides have Max(1, n) for a size n, or n itself where its operator
     was traced: they are the same for sizes that are known not to be 0."""
     expression: sympy.Expr = node.expr
-    if not expression.has(Max):
+    if expression.is_Atom:
         return expression
 
     def is_redundant(part: sympy.Expr) -> bool:
         return (
-            isinstance(part, Max)
+            type(part).__name__ == "Max"
             and len(part.args) == 2
             and part.args[0] == 1
             and bool(node.shape_env.bound_sympy(part.args[1]).lower >= 1)
         )
 
+    if not expression.find(is_redundant):
+        return expression
     return expression.replace(is_redundant, lambda part: part.args[1])
 
 
@@ -161,13 +166,14 @@ class SizeNodes:
         if expression in self.dimensions:
             node, number = self.dimensions[expression]
             return self.call(SYM_SIZE, node, number)
-        if isinstance(expression, sympy.Pow):
+        kind = type(expression).__name__
+        if kind == "Pow":
             base, power = expression.args
             if not (power.is_Integer and int(power) > 1):
                 raise CannotCompute
             factors = (self.operand(base) for _ in range(int(power)))
             return self.join(operator.mul, factors)
-        function = BINARY.get(expression.func)
+        function = BINARY.get(kind)
         if function is None:
             raise CannotCompute
         return self.join(function, map(self.operand, expression.args))
