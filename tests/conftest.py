@@ -7,6 +7,7 @@ from __future__ import annotations
 import gc
 import os
 import sys
+from pathlib import Path
 
 import framejit
 import pytest
@@ -14,6 +15,13 @@ import torch
 from framejit.backends import registry
 from framejit.frontend.runtime.shared_handles import shared_handles
 from framejit.options import config, strict
+
+from . import sweep_slice
+
+# These take longest. A worker that begins one of them last would end alone.
+LONGEST_FIRST = (
+    "frontend/opdb/test_varying_sizes.py",
+)
 
 
 def pytest_addoption(parser):
@@ -47,11 +55,23 @@ def pytest_unconfigure():
 
 
 def pytest_collection_modifyitems(config, items):
-    """Tests that need a CUDA device are left out where there is none."""
+    """Tests that need a CUDA device are left out where there is none, and the cases of long tables
+    that are not of this run's slice. The longest files come first."""
+    left_out = sweep_slice.left_out(items, config.args)
     if not torch.cuda.is_available():
-        left_out = [item for item in items if item.get_closest_marker("gpu")]
-        config.hook.pytest_deselected(items=left_out)
-        items[:] = [item for item in items if item not in left_out]
+        left_out |= {item for item in items if item.get_closest_marker("gpu")}
+    config.hook.pytest_deselected(items=[item for item in items if item in left_out])
+    files = {str(Path(__file__).parent / name): at for at, name in enumerate(LONGEST_FIRST)}
+    kept = [item for item in items if item not in left_out]
+    items[:] = sorted(kept, key=lambda item: files.get(str(item.path), len(files)))
+
+
+def pytest_terminal_summary(terminalreporter):
+    if not sweep_slice.WHOLE:
+        terminalreporter.write_line(
+            f"long tables: slice {sweep_slice.NUMBER} (FRAMEJIT_SWEEP_SLICE={sweep_slice.NUMBER} "
+            "repeats it, FRAMEJIT_SWEEP=all runs every case)"
+        )
 
 
 @pytest.fixture(autouse=True, scope="module")
