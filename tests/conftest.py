@@ -19,9 +19,7 @@ from framejit.options import config, strict
 from . import sweep_slice
 
 # These take longest. A worker that begins one of them last would end alone.
-LONGEST_FIRST = (
-    "frontend/opdb/test_varying_sizes.py",
-)
+LONGEST_FIRST = ("frontend/opdb/test_varying_sizes.py",)
 
 
 def pytest_addoption(parser):

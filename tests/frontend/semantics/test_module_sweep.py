@@ -301,6 +301,8 @@ def test_architectures(name):
         compare(
             ARCHITECTURES[name], training, "eager", inputs=inputs_of(*ARCHITECTURES[name].takes)
         )
+
+
 # A whole run takes all of them on native, others one of eight.
 ON_NATIVE_EVERY = 1 if sweep_slice.WHOLE else 8
 ARCHITECTURES_ON_NATIVE = [
