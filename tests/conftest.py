@@ -28,6 +28,12 @@ def pytest_addoption(parser):
         action="store_true",
         help="write golden files anew instead of comparing with them",
     )
+    parser.addoption(
+        "--one-of",
+        type=int,
+        default=1,
+        help="run one test of so many, others at each commit (all with FRAMEJIT_SWEEP=all)",
+    )
 
 
 @pytest.fixture
@@ -56,6 +62,7 @@ def pytest_collection_modifyitems(config, items):
     """Tests that need a CUDA device are left out where there is none, and the cases of long tables
     that are not of this run's slice. The longest files come first."""
     left_out = sweep_slice.left_out(items, config.args)
+    left_out |= set(items) - set(sweep_slice.one_of(config.getoption("--one-of"), items))
     if not torch.cuda.is_available():
         left_out |= {item for item in items if item.get_closest_marker("gpu")}
     config.hook.pytest_deselected(items=[item for item in items if item in left_out])

@@ -32,7 +32,7 @@ def test_every_cut(function, arguments, arrival):
         if kinds[cut] is not None and decoded.instrs[cut].starts_group
     ]
     reached = 0
-    for cut in [*cuts[:1], *sweep_slice.one_of(6, cuts[1:])]:
+    for cut in [*cuts[:1], *sweep_slice.one_of(8, cuts[1:])]:
         stack = kinds[cut]
         prefix = cut_copy(function, decoded, cut, stack, arrival)
 
