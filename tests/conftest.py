@@ -18,8 +18,8 @@ from framejit.options import config, strict
 
 from . import sweep_slice
 
-# These take longest. A worker that begins one of them last would end alone.
-LONGEST_FIRST = ("frontend/opdb/test_varying_sizes.py",)
+# The files that take longest. A worker that begins one of them last would end alone.
+LONGEST_FIRST = Path(__file__).with_name("longest_first.txt").read_text().split()
 
 
 def pytest_addoption(parser):
@@ -66,7 +66,8 @@ def pytest_collection_modifyitems(config, items):
     if not torch.cuda.is_available():
         left_out |= {item for item in items if item.get_closest_marker("gpu")}
     config.hook.pytest_deselected(items=[item for item in items if item in left_out])
-    files = {str(Path(__file__).parent / name): at for at, name in enumerate(LONGEST_FIRST)}
+    root = Path(__file__).parent.parent
+    files = {str(root / name): at for at, name in enumerate(LONGEST_FIRST)}
     kept = [item for item in items if item not in left_out]
     items[:] = sorted(kept, key=lambda item: files.get(str(item.path), len(files)))
 
