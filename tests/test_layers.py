@@ -4,6 +4,7 @@ each other."""
 from __future__ import annotations
 
 import ast
+import functools
 import re
 from collections.abc import Callable, Iterable
 from pathlib import Path
@@ -62,8 +63,15 @@ def import_graph(nodes_of: Callable[[ast.AST], Iterable[ast.AST]]) -> networkx.D
     )
 
 
-GRAPH = import_graph(runtime_nodes)
-WITH_TYPES = import_graph(ast.walk)  # and what is imported for type checkers
+@functools.cache
+def graph() -> networkx.DiGraph:
+    return import_graph(runtime_nodes)
+
+
+@functools.cache
+def graph_with_types() -> networkx.DiGraph:
+    """Also what is imported for type checkers."""
+    return import_graph(ast.walk)
 
 
 def group(module: tuple[str, ...]) -> str:
@@ -86,7 +94,7 @@ def test_lower_layers_do_not_import_higher_ones():
     """For their types neither."""
     assert [
         f"{'.'.join(a)} imports {'.'.join(b)}"
-        for a, b in sorted(WITH_TYPES.edges)
+        for a, b in sorted(graph_with_types().edges)
         if group(a) != group(b) and level(a) <= level(b)
     ] == []
 
@@ -94,7 +102,7 @@ def test_lower_layers_do_not_import_higher_ones():
 def test_imports_have_no_cycles():
     assert [
         sorted(map(".".join, cycle))
-        for cycle in networkx.strongly_connected_components(GRAPH)
+        for cycle in networkx.strongly_connected_components(graph())
         if len(cycle) > 1
     ] == []
 
@@ -103,7 +111,7 @@ def test_imports_for_types_have_no_cycles_beyond_a_folder():
     """Whose files may name each other's types."""
     assert [
         sorted(map(".".join, cycle))
-        for cycle in networkx.strongly_connected_components(WITH_TYPES)
+        for cycle in networkx.strongly_connected_components(graph_with_types())
         if len({folder(module) for module in cycle}) > 1
     ] == []
 
