@@ -106,6 +106,8 @@ class KnownSymbols(Protocol):
 class SymbolicShapes(Protocol):
     """The capture's ShapeEnv, and which number in the graph stands for which symbol."""
 
+    asked: int  # times that torch has calculated or compared with symbols
+
     def number(
         self,
         result: Any,

@@ -6,7 +6,6 @@ from __future__ import annotations
 import inspect
 import os
 import sysconfig
-from typing import TYPE_CHECKING
 
 from ....errors import GraphBreak
 from ...pycode.call_completion import AS_IS, CallCompletion
@@ -20,10 +19,8 @@ from ...values.containers.sequence import TupleValue
 from ...values.functions.function import FunctionValue
 from ...values.functions.opaque_function import opaque_reason
 from ...values.iterators.generator import GeneratorValue
+from ..trace import Trace
 from .interpreter import Interpreter
-
-if TYPE_CHECKING:
-    from ..trace import Trace
 
 
 def inline(
