@@ -54,7 +54,8 @@ from .lower.build import lower
 from .lower.lowerings import LOWERINGS
 from .mixed_norms import MIXED_NORMS
 from .printers.base import Parameters
-from .printers.c import preamble, print_c
+from .printers.c.kernel import print_c
+from .printers.c.scalars import preamble
 from .printers.host import Host, Launch, Namespace
 from .toolchain._launch import run
 from .toolchain.compile_c import NoCompiler, compiler, functions

@@ -178,9 +178,9 @@ class KernelEmitter:
     """Writes the values of a kernel, each in the outermost block where it can be computed. A
     language says how."""
 
-    def __init__(self, kernel: Kernel) -> None:
-        self.kernel = kernel
-        self.plan = Plan(kernel)
+    def __init__(self, plan: Plan) -> None:
+        self.plan = plan
+        self.kernel = plan.kernel
         self.parameters = self.parameters_of()
         self.counter = 0
 

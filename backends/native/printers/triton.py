@@ -17,7 +17,7 @@ import torch
 
 from ..ir.index import ClaimedBounds, Hole, Index, Quotient, Remainder, Sym, Var, product
 from ..ir.ir import CAST, INDEX, LOAD, REDUCE, SCATTER, TRUE, Buffer, Kernel, Scalar, Store
-from .base import KernelEmitter, Parameters, Scope, second_side, subscripts_of
+from .base import KernelEmitter, Parameters, Plan, Scope, second_side, subscripts_of
 from .tiles import Tiles, axes, choose_tiles
 
 TYPES = {
@@ -187,7 +187,7 @@ class TritonFunction(KernelEmitter):
     def __init__(
         self, kernel: Kernel, buffers: Mapping[str, Buffer], tiles: Tiles | None = None
     ) -> None:
-        super().__init__(kernel)
+        super().__init__(Plan(kernel))
         self.buffers = buffers
         self.tiles = tiles or choose_tiles(self.plan)
         self.axes = axes(kernel, second_side(self.plan) if self.tiles.yblock else None)

@@ -6,7 +6,7 @@ from __future__ import annotations
 import pytest
 import torch
 from framejit.backends.native.fuse.simplify import simplify
-from framejit.backends.native.printers.c import print_c
+from framejit.backends.native.printers.c.kernel import print_c
 from framejit.backends.native.printers.products import print_product
 from framejit.backends.native.printers.triton import print_triton
 
