@@ -84,6 +84,19 @@ def test_lower_layers_do_not_import_higher_ones():
     ] == []
 
 
+# Of backends, lowest first; what is not listed is above all of these.
+BACKENDS = ("backend_info", "registry", "graph", "autograd", "uncompiled_nodes", "native")
+
+
+def test_lower_folders_of_backends_do_not_import_higher_ones():
+    assert [
+        f"{'.'.join(a)} imports {'.'.join(b)}"
+        for a, b in sorted(WITH_TYPES.edges)
+        if a[:1] == b[:1] == ("backends",) and a[1:2] != b[1:2] and a[1] in BACKENDS
+        if b[1] not in BACKENDS[: BACKENDS.index(a[1])]
+    ] == []
+
+
 def test_imports_have_no_cycles():
     assert [
         sorted(map(".".join, cycle))

@@ -31,15 +31,15 @@ from ..graph.data_dependent_sizes import (
 from ..graph.gradient_history import wants_gradients
 from ..graph.passes.attention import join_attention
 from ..graph.passes.batch_norms import fold_batch_norms
-from ..graph.passes.channels_last import to_channels_last
 from ..graph.passes.constants import take_out_constants
 from ..graph.passes.convolution_biases import take_out_biases
 from ..graph.passes.epilogues import join_epilogues
 from ..graph.passes.functional import fakes, functional, needs_wrappers
-from ..graph.uncompiled_nodes import compile_between
 from ..graph.wrappers import has_wrappers
 from ..registry import register_backend
+from ..uncompiled_nodes import compile_between
 from .bounds import require
+from .channels_last import to_channels_last
 from .empty_split import EMPTY_SPLIT
 from .frozen_graph import FrozenGraph
 from .fuse.fuse import fuse
