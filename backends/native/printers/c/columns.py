@@ -17,7 +17,7 @@ LONG_SUM = 64  # longer sums of float, one element after the other, are added up
 class ColumnsFunction(CFunction):
     """Blocks of rows; each reduction gathers in an array with an element a row."""
 
-    def looped(self) -> Sequence[Var]:
+    def outer_loops(self) -> Sequence[Var]:
         return self.kernel.outer[:-1]
 
     def body(self, outside: Scope) -> None:

@@ -35,7 +35,7 @@ class CFunction(KernelEmitter):
     def parameters_of(self) -> Parameters:
         return self.whole or super().parameters_of()
 
-    def looped(self) -> Sequence[Var]:
+    def outer_loops(self) -> Sequence[Var]:
         """The outer loops around `body`."""
         raise NotImplementedError
 
@@ -45,10 +45,10 @@ class CFunction(KernelEmitter):
 
     def nest(self, top: Scope) -> None:
         """The loops and what is in them; the leading ones are divided among threads."""
-        looped = self.looped()
-        shared = self.shared_loops(looped)
+        loops = self.outer_loops()
+        shared = self.shared_loops(loops)
         scope, header = self.parallel(top, shared) if shared else (top, [])
-        self.nest_loops(scope, looped[len(shared) :])
+        self.nest_loops(scope, loops[len(shared) :])
         if header:
             top.lines += [*header, *indent(scope.lines), "}"]
 

@@ -30,7 +30,7 @@ class PointwiseFunction(CFunction):
         super().__init__(plan, buffers, threads, whole)
         self.joint = joint
 
-    def looped(self) -> Sequence[Var]:
+    def outer_loops(self) -> Sequence[Var]:
         """All but the last one, or that one where it is divided among threads."""
         outer = self.kernel.outer
         return outer[:-1] if len(outer) > 1 else self.shared_loops(outer)

@@ -31,7 +31,7 @@ class RowsFunction(CFunction):
         self.kept: dict[int, str] = {}
         self.stored: set[int] = set()
 
-    def looped(self) -> Sequence[Var]:
+    def outer_loops(self) -> Sequence[Var]:
         return self.kernel.outer
 
     def body(self, outside: Scope) -> None:
