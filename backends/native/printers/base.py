@@ -174,6 +174,15 @@ class Scope:
         return None
 
 
+def short_name(operator: str) -> str:
+    return operator.removeprefix("aten.").removesuffix(".default")
+
+
+def origin_names(kernel: Kernel) -> list[str]:
+    """The operators that a kernel computes, each once, for those who read its text."""
+    return list(dict.fromkeys(map(short_name, kernel.origins)))
+
+
 class KernelEmitter:
     """Writes the values of a kernel, each in the outermost block where it can be computed. A
     language says how."""

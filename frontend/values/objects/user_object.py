@@ -14,7 +14,15 @@ from typing import Any
 from ....errors import GraphBreak
 from ....guards.guard import Kind
 from ....guards.source import AttrSource, DictItem, InstanceDict, Source, TypeOf, attribute_path
-from ..base import ObservedException, PendingCall, Value, check_result_type, none_if_stopped, take
+from ..base import (
+    ObservedException,
+    PendingCall,
+    Value,
+    check_result_type,
+    none_if_stopped,
+    require_path,
+    take,
+)
 from ..constant import Constant
 from ..containers.builtin_container import BoundBuiltin, BuiltinContainer
 from ..containers.mapping import DictValue, builtin_base, default_factory_of
@@ -585,10 +593,7 @@ def wrap_object(tx: TraceContext, obj: Any, source: Source | None) -> Value:
         found = wrap_numpys(tx, obj, source)
         if found is not None:
             return found
-    if source is None:
-        raise GraphBreak(
-            "unsupported-value", f"a {type(obj).__name__} without a path from the frame"
-        )
+    source = require_path(obj, source)
     tx.guards.add(source, Kind.TYPE, type(obj))
     base: BuiltinContainer | None = None
     cls = type(obj)  # what an object says of itself may be another's class

@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from ...fuse.split_loops import split_at_bounds
 from ...ir.index import product
 from ...ir.ir import REDUCE, Buffer, Kernel, scattered_value
-from ..base import Parameters, Plan, Scope, second_side
+from ..base import Parameters, Plan, Scope, origin_names, second_side
 from ..short_loops import join_short_loop
 from ..short_rows import unroll_short_rows
 from .columns import ColumnsFunction
@@ -79,12 +79,9 @@ def function_text(whole: CFunction, parts: Sequence[CFunction]) -> str:
         for variable in whole.kernel.outer
         if variable.size.value in (None, 0)
     ]
-    names = (
-        origin.removeprefix("aten.").removesuffix(".default") for origin in whole.kernel.origins
-    )
     return "\n".join(
         [
-            f"// {', '.join(dict.fromkeys(names))}",
+            f"// {', '.join(origin_names(whole.kernel))}",
             "void NAME(const int64_t* words) {",
             *indent([*whole.declarations(), *empty, *body.lines]),
             "}",

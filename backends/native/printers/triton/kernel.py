@@ -17,7 +17,15 @@ import torch
 
 from ...ir.index import ClaimedBounds, Hole, Index, Quotient, Remainder, Sym, Var, product
 from ...ir.ir import CAST, INDEX, LOAD, REDUCE, SCATTER, TRUE, Buffer, Kernel, Scalar, Store
-from ..base import KernelEmitter, Parameters, Plan, Scope, second_side, subscripts_of
+from ..base import (
+    KernelEmitter,
+    Parameters,
+    Plan,
+    Scope,
+    origin_names,
+    second_side,
+    subscripts_of,
+)
 from ..tiles import Tiles, axes, choose_tiles
 from .scalars import TYPES, bracket, convert_expression, identity, literal, operation
 
@@ -384,11 +392,7 @@ def print_triton(
 def function(arguments: Sequence[str], kernel: Kernel, lines: Sequence[str]) -> str:
     """The text of a function, named after the operators that are in it for who profiles it;
     `kernel` for who compiles it."""
-    origins = list(
-        dict.fromkeys(
-            origin.removeprefix("aten.").removesuffix(".default") for origin in kernel.origins
-        )
-    )
+    origins = origin_names(kernel)
     words = dict.fromkeys(
         re.sub(r"\W+", "_", origin.partition(".")[0]).strip("_") for origin in origins
     )
