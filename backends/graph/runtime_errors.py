@@ -8,6 +8,7 @@ from collections.abc import Sequence
 
 import torch
 import torch.fx
+from torch._C._autograd import CreationMeta, _get_creation_meta
 
 from .collectives import is_collective
 from .mutations import may_write
@@ -84,6 +85,25 @@ def raises_after_writing(nodes: Sequence[torch.fx.Node]) -> bool:
 def raises_unread(graph: torch.fx.Graph) -> bool:
     """Whether a node may raise on which no result and no written input depends; tracers drop such
     nodes."""
-    if not any(map(may_raise, graph.nodes)):
+    may = [node for node in graph.nodes if may_raise(node) or reads_one_of_several_views(node)]
+    if not may:
         return False
-    return any(may_raise(node) and "assert" not in name_of(node) for node in unread_nodes(graph))
+    unread = set(unread_nodes(graph))
+    return any(node in unread and "assert" not in name_of(node) for node in may)
+
+
+def reads_one_of_several_views(node: torch.fx.Node) -> bool:
+    """Whether a node reads an input that an operator such as `chunk` gave, with a gradient history.
+    Autograd raises at the first use of such a view whose base was written since."""
+    examples = [
+        argument.meta.get("example_value")
+        for argument in node.all_input_nodes
+        if argument.op == "placeholder"
+    ]
+    return any(
+        isinstance(example, torch.Tensor)
+        and example.requires_grad
+        and example._is_view()
+        and _get_creation_meta(example) == CreationMeta.MULTI_OUTPUT_NODE
+        for example in examples
+    )

@@ -123,6 +123,27 @@ def test_only_the_error_that_a_look_at_the_history_takes_away_is_no_difference(s
     assert aliasing.examine(program, "eager") is None
 
 
+UNREAD = """def program(m):
+    a = m.a
+    b = m.b
+    v2 = a.t()
+    v3 = a.chunk(2)[0]
+    with torch.no_grad(): b.unsqueeze_(0)
+    v4 = v2 + 2
+    v5 = v3.view_as(v3)
+    return a, b, v4.view(torch.int32),
+"""
+
+
+@pytest.mark.parametrize("backend", ["eager", "aot_eager", "native", "torchscript"])
+def test_an_unread_view_of_several_whose_base_was_written_raises(backend):
+    calls = [("any", 34471), ("one object", 531)]
+    program = aliasing.Program(
+        UNREAD, ["columns", "number"], torch.float32, "leaves", True, calls, by_module=True
+    )
+    assert aliasing.examine(program, backend) is None
+
+
 def test_bits_of_floats_that_are_no_number_are_not_compared_and_all_others_are():
     def negates(gm, examples):
         return lambda *args: [
