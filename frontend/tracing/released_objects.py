@@ -15,8 +15,9 @@ from ..values.base import LazyValue, Value
 from ..values.constant import is_literal
 from ..values.containers.sequence import ListValue
 from ..values.context import TraceContext
+from ..values.objects.attribute_storage import instance_dict
 from ..values.objects.mro import lookup
-from ..values.objects.user_object import UserObject, instance_dict
+from ..values.objects.user_object import UserObject
 from .effect_log import was_there
 from .interpreter.frame_stack import FrameStack
 from .interpreter.suspended_generators import held_values

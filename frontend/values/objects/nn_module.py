@@ -17,9 +17,10 @@ from ..base import PendingCall, Value, require_path
 from ..containers.mapping import DictValue
 from ..context import TraceContext
 from ..registry import wraps_subclasses
+from .attribute_storage import instance_dict
 from .class_value import ClassValue, raw_attribute, stored_in_class
 from .mro import MISSING, lookup
-from .user_object import UserObject, instance_dict
+from .user_object import UserObject
 
 # What a call of a module runs before it comes to forward.
 MODULE: Any = torch.nn.Module
