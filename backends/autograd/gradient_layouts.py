@@ -11,7 +11,6 @@ strides already, the usual case, are not copied.
 from __future__ import annotations
 
 import contextlib
-import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -23,6 +22,7 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
+from ..graph.fake_values import element_count
 from ..graph.mode_switches import ENTER_AUTOCAST
 from ..graph.node_targets import is_foreign, is_users, name_of
 from .batched_backward import any_batched
@@ -219,14 +219,7 @@ def is_on_cpu_and_writes_nothing(gm: torch.fx.GraphModule) -> bool:
 def bytes_made(gm: torch.fx.GraphModule) -> float:
     """The bytes of all tensors that a graph's operators allocate; infinite where a size has no
     hint."""
-    total = 0.0
-    for fake in tensors_of(gm):
-        count: Any = fake.numel()
-        if isinstance(count, torch.SymInt):
-            hint = count.node.hint
-            count = math.inf if hint is None else hint
-        total += count * fake.element_size()
-    return total
+    return sum(element_count(fake) * fake.element_size() for fake in tensors_of(gm))
 
 
 def tensors_of(gm: torch.fx.GraphModule) -> Iterator[torch.Tensor]:

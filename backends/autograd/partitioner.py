@@ -193,8 +193,14 @@ def ancestors(roots: Iterable[Node], ends: set[Node]) -> set[Node]:
 def compared_values(nodes: Iterable[Any]) -> set[Any]:
     """Values that are compared with another tensor, such as `l == l.amax()` in the backward pass of
     a maximum. They must not be recomputed: in another loop they may round differently, and no
-    element would equal the largest one."""
-    todo = [value for node in nodes if node.target in COMPARISONS for value in node.all_input_nodes]
+    element would equal the largest one. (Integers do not round.)"""
+    todo = [
+        value
+        for node in nodes
+        if node.target in COMPARISONS
+        for value in node.all_input_nodes
+        if value.meta["val"].dtype.is_floating_point
+    ]
     found = set()
     while todo:
         value = todo.pop()

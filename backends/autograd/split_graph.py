@@ -21,7 +21,8 @@ import torch.utils._pytree as pytree
 from torch.amp import autocast_mode
 
 from ..graph.data_dependent_sizes import is_number_from_values
-from ..graph.memory import memory_of
+from ..graph.fake_values import element_count
+from ..graph.memory import memory_at, memory_of
 from ..graph.mode_switches import ENTER_AUTOCAST, EXIT_AUTOCAST, GRAD_MODE, switches_modes
 from ..graph.mutations import is_norm, may_write
 from ..graph.node_targets import is_foreign, is_users, name_of
@@ -31,7 +32,8 @@ Node = torch.fx.Node
 # The results whose backward pass goes through a node; empty for a node without a gradient.
 ResultSet = frozenset[Node]
 MAX_SUBGRAPHS = 128
-SMALL = 3  # a subgraph of at most so many operations is not compiled
+# A subgraph of at most SMALL operations on tensors of less than LARGE elements is not compiled.
+SMALL, LARGE = 3, 1 << 20
 # Calls of autograd inside the graph; they depend on the nodes around them.
 AUTOGRAD = ("grad", "backward", "retain_grad")
 
@@ -60,7 +62,19 @@ class Subgraph:
 
     @property
     def is_small(self) -> bool:
-        return sum(node.op.startswith("call_") for node in self.gm.graph.nodes) <= SMALL
+        """Whether calling its operations one by one costs less than one node for all of them: they
+        are few, and take little time."""
+        calls = [node for node in self.gm.graph.nodes if node.op.startswith("call_")]
+        return len(calls) <= SMALL and not any(map(computes_much, calls))
+
+
+def computes_much(node: Node) -> bool:
+    """Whether an operation reads or writes a large tensor. A view does neither."""
+    shared = {memory_at(other) for other in node.all_input_nodes} - {None}
+    if memory_at(node) in shared and not may_write(node):
+        return False
+    tensors = [fake for one in (node, *node.all_input_nodes) for fake in tensors_of(one)]
+    return any(element_count(fake) >= LARGE for fake in tensors)
 
 
 def split_graph(gm: torch.fx.GraphModule) -> tuple[list[Subgraph], list[int]] | None:

@@ -2,11 +2,23 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
+import torch
 import torch.fx
 
 
 def fake_of(node: Any) -> Any:
     """A node's fake tensor or number; None for what is no node, or has none."""
     return node.meta.get("example_value") if isinstance(node, torch.fx.Node) else None
+
+
+def element_count(fake: torch.Tensor) -> float:
+    """The number of elements of a tensor; where sizes vary, at the capture, and infinite for a size
+    that depends on values."""
+    count: Any = fake.numel()
+    if not isinstance(count, torch.SymInt):
+        return float(count)
+    hint = count.node.hint
+    return math.inf if hint is None else float(hint)

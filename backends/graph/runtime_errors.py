@@ -3,6 +3,7 @@ are found during capture.)"""
 
 from __future__ import annotations
 
+import operator
 import re
 from collections.abc import Sequence
 
@@ -66,8 +67,12 @@ def is_true_division(node: torch.fx.Node) -> bool:
 
 
 def takes_integers(node: torch.fx.Node) -> bool:
-    """Whether one of its arguments is an integer tensor on the CPU."""
-    examples = [argument.meta.get("example_value") for argument in node.all_input_nodes]
+    """Whether one of its arguments is an integer tensor on the CPU; of indexing, in the index."""
+    arguments = node.all_input_nodes
+    if node.target in (operator.getitem, operator.setitem):
+        arguments = []
+        torch.fx.map_arg(node.args[1], arguments.append)
+    examples = [argument.meta.get("example_value") for argument in arguments]
     return any(
         isinstance(example, torch.Tensor)
         and example.device.type == "cpu"

@@ -39,6 +39,7 @@ from ..uncompiled_nodes import compile_between
 from .bounds import require
 from .channels_last import to_channels_last
 from .compile_report import CompileReport, kernel_records
+from .cross_entropy import CROSS_ENTROPY
 from .empty_split import EMPTY_SPLIT
 from .frozen_graph import FrozenGraph
 from .fuse.fuse import fuse
@@ -88,7 +89,7 @@ def decompositions() -> dict[Any, Callable[..., Any]]:
         for operator, rule in known
         if operator not in LOWERINGS and not any(word in str(operator) for word in WHOLE)
     }
-    return made | MIXED_NORMS | LARGE_NORMS | EMPTY_SPLIT
+    return made | MIXED_NORMS | LARGE_NORMS | EMPTY_SPLIT | CROSS_ENTROPY
 
 
 @register_backend("native")

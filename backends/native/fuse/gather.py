@@ -7,7 +7,7 @@ the row is taken from the consumer's own check, which is moved to the remaining 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Set
 from dataclasses import replace
 
 from ..ir.index import Atom, ClaimedBounds, Hole, Index, Var, atom, index, linear
@@ -36,38 +36,43 @@ class CannotFuse(Exception):
     """The two kernels do not match."""
 
 
-def fuse_gather(producer: Kernel, consumer: Kernel) -> Kernel | None:
-    """One kernel over the producer's rows; None where these are not the consumer's points."""
+def fuse_gather(producer: Kernel, consumer: Kernel, needed: Set[str]) -> Kernel | None:
+    """One kernel over the producer's rows; None where these are not the consumer's points. needed:
+    buffers of the producer that others read; of each row they may hold one value."""
     if not producer.inner or consumer.inner or is_serial(consumer.outer, producer.inner):
         return None
     stored = {store.buffer: store for store in producer.stores}
+    kept = [store for store in producer.stores if store.buffer in needed]
+    if any(store.index.variables() & set(producer.inner) for store in kept):
+        return None
     passed = [node for node in loads(consumer.roots()) if node.attr.buffer in stored]
+    names = {old: Var(other_name(old.name, consumer), old.size) for old in producer.inner}
     try:
         places = {id(node): point(producer, stored[node.attr.buffer], node) for node in passed}
-        values = gathered_loads(
-            producer,
-            consumer,
-            places,
-            {id(node): stored[node.attr.buffer].value for node in passed},
-            passed,
-        )
+        row = common_row(producer, consumer, places.values())
+        reduced = moved_reductions(producer, row, {old: atom(new) for old, new in names.items()})
+        given = {
+            id(node): element(stored[node.attr.buffer].value, reduced, places[id(node)], node)
+            for node in passed
+        }
     except CannotFuse:
         return None
-    given = dict(zip((id(node) for node in passed), values, strict=True))
 
     def change(node: Scalar) -> Scalar:
         if id(node) in given:
             return given[id(node)]
         return cast(node.args[0], node.dtype) if node.op == CAST else node
 
-    names = {old: Var(other_name(old.name, consumer), old.size) for old in producer.inner}
-    stores = zip(consumer.stores, rewrite(consumer.roots(), change), strict=True)
-    return Kernel(
-        consumer.outer,
-        tuple(names.values()),
-        tuple(Store(store.buffer, store.index, value) for store, value in stores),
-        producer.origins + consumer.origins,
-    )
+    stores = [
+        Store(store.buffer, store.index.substitute(row), element(store.value, reduced, row))
+        for store in kept
+    ]
+    stores += [
+        Store(store.buffer, store.index, value)
+        for store, value in zip(consumer.stores, rewrite(consumer.roots(), change), strict=True)
+    ]
+    origins = producer.origins + consumer.origins
+    return Kernel(consumer.outer, tuple(names.values()), tuple(stores), origins)
 
 
 def point(producer: Kernel, store: Store, node: Scalar) -> dict[Atom, Index]:
@@ -108,36 +113,38 @@ def number(node: Scalar) -> Index:
     return index(node.attr)
 
 
-def gathered_loads(
-    producer: Kernel,
-    consumer: Kernel,
-    places: Mapping[int, Mapping[Atom, Index]],
-    stored: Mapping[int, Scalar],
-    passed: Sequence[Scalar],
-) -> list[Scalar]:
-    """The values of the loads, in terms of the consumer's loops and of new loops along the
-    producer's rows."""
+def common_row(
+    producer: Kernel, consumer: Kernel, places: Iterable[Mapping[Atom, Index]]
+) -> dict[Atom, Index]:
+    """The producer's row at each of the consumer's points, in terms of the consumer's loops."""
     rows: list[dict[Atom, Index]] = [
-        {variable: place[variable] for variable in producer.outer} for place in places.values()
+        {variable: place[variable] for variable in producer.outer} for place in places
     ]
     points = [variable for variable in consumer.outer if variable.size != 1]
     if any(row != rows[0] for row in rows) or not is_dense(
         linear(producer.outer).substitute(rows[0]), points, producer.rows
     ):
         raise CannotFuse
-    along: dict[Atom, Index] = {
-        old: atom(Var(other_name(old.name, consumer), old.size)) for old in producer.inner
-    }
-    reductions = [node for node in topological(stored.values()) if node.op == REDUCE]
-    reduced = dict(zip(map(id, reductions), substitute(reductions, rows[0] | along), strict=True))
-    return [element(stored[id(node)], reduced, places[id(node)], node) for node in passed]
+    return rows[0]
+
+
+def moved_reductions(
+    producer: Kernel, row: Mapping[Atom, Index], along: Mapping[Atom, Index]
+) -> dict[int, Scalar]:
+    """For each of the producer's reductions the same one in other loops. along: the loops along its
+    rows."""
+    reductions = [node for node in topological(producer.roots()) if node.op == REDUCE]
+    return dict(zip(map(id, reductions), substitute(reductions, {**row, **along}), strict=True))
 
 
 def element(
-    value: Scalar, reduced: Mapping[int, Scalar], place: Mapping[Atom, Index], reader: Scalar
+    value: Scalar,
+    reduced: Mapping[int, Scalar],
+    place: Mapping[Atom, Index],
+    reader: Scalar | None = None,
 ) -> Scalar:
     """A stored value at one position. reduced: replacements for reductions; reader: the load that
-    reads it."""
+    reads it, None for a value of a whole row."""
     claims: dict[Atom, Index] = {
         item: item.expression
         for expression in place.values()
@@ -153,7 +160,11 @@ def element(
             node.op, tuple(done[id(argument)] for argument in node.args), node.dtype, node.attr
         )
         if node.op == LOAD:
-            new = move_load(new, node.attr.index.substitute(place), claims, reader)
+            there = node.attr.index.substitute(place)
+            if reader is None:
+                new = replace(new, attr=replace(node.attr, index=there))
+            else:
+                new = move_load(new, there, claims, reader)
         elif node.op == INDEX:
             there = node.attr.substitute(place)
             if not claims.keys().isdisjoint(there.atoms()):

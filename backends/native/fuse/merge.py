@@ -46,7 +46,7 @@ def merge_or_inline(producer: Kernel, consumer: Kernel, needed: Set[str]) -> Ker
     return (
         merge(producer, consumer, needed)
         or inline(producer, consumer, bool(needed))
-        or (None if needed else fuse_gather(producer, consumer))
+        or fuse_gather(producer, consumer, needed)
     )
 
 

@@ -37,7 +37,8 @@ from ..ir.ir import (
 from .simplify import simplify
 
 MIN_ROW = {"cpu": 1 << 17, "cuda": 1 << 12}  # elements of a row, from which on a second kernel pays
-COLUMN_SUM_FACTOR = 4  # times that for sums over columns on a GPU, where one kernel is fast
+# times that for sums over columns on a GPU, where one kernel is fast unless it stores elements too
+COLUMN_SUM_FACTOR = 4
 MIN_CHUNK = 256  # elements of a chunk, at least
 
 
@@ -70,7 +71,8 @@ def chunk_count_on(kernel: Kernel, device: torch.device, processors: Mapping[str
         return 1
     if has_rows_side_by_side(kernel):  # neighbouring rows are processed together
         if device.type == "cuda":
-            rows, shortest = -(-rows // 32), shortest * COLUMN_SUM_FACTOR
+            rows = -(-rows // 32)
+            shortest *= 1 if stores_of_elements(kernel) else COLUMN_SUM_FACTOR
         else:  # by one thread
             beside = kernel.outer[-1].size.value or 1
             rows, shortest = rows // beside, -(-shortest // beside)

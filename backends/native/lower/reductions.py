@@ -281,11 +281,6 @@ def softmax(build: Builder, x: View, dim: int, half_to_float: bool) -> View:
     return shifted_by_max(build, x, dim, lambda shifted, sum: s("exp", shifted) / sum)
 
 
-@lowers(aten._log_softmax.default)
-def log_softmax(build: Builder, x: View, dim: int, half_to_float: bool) -> View:
-    return shifted_by_max(build, x, dim, lambda shifted, sum: shifted - s("log", sum))
-
-
 def shifted_by_max(
     build: Builder, x: View, dim: int, last: Callable[[Scalar, Scalar], Scalar]
 ) -> View:
@@ -312,13 +307,6 @@ def shifted_by_max(
 def softmax_backward(build: Builder, grad: View, y: View, dim: int, dtype: torch.dtype) -> View:
     return softmax_gradient(
         build, grad, y, dim, lambda g, out: g * out, lambda g, out, sum: out * (g - sum)
-    )
-
-
-@lowers(aten._log_softmax_backward_data.default)
-def log_softmax_backward(build: Builder, grad: View, y: View, dim: int, dtype: torch.dtype) -> View:
-    return softmax_gradient(
-        build, grad, y, dim, lambda g, out: g, lambda g, out, sum: g - s("exp", out) * sum
     )
 
 

@@ -417,3 +417,26 @@ def test_a_loss_and_what_it_is_made_of():
         made[0].output_ids[0],
     ]
     assert found[1] is None
+
+
+def test_few_operators_on_large_tensors_are_compiled():
+    """A subgraph is left to torch's operators only where it has little to do."""
+
+    def f(x):
+        y = x.sin() * x + x.cos() * 2
+        return y, y.exp().sum()
+
+    def view_of_large(x):
+        y = x.sin() * x + x.cos() * 2
+        return y.exp(), y.view(-1)
+
+    for function, elements, compiled in (
+        (f, 1 << 10, 1),
+        (f, 1 << 20, 2),
+        (view_of_large, 1 << 20, 2),
+    ):
+        x = torch.ones(elements // 16, 16, requires_grad=True)
+        parts = []
+        framejit.compile(function, backend=lambda gm, examples: parts.append(gm) or gm.forward)(x)
+        pieces, _ = splitting.split_graph(parts[0])
+        assert sum(not piece.is_small for piece in pieces) == compiled, function.__name__

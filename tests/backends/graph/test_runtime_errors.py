@@ -131,6 +131,8 @@ def test_what_is_read_besides_is_compiled(rows):
         (lambda x, n: torch.div(x, n, rounding_mode="floor"), True),
         (lambda x, n: x % n, True),
         (lambda x, n: x[n], True),
+        (lambda x, n: n[:1] + x[0], False),
+        (lambda x, n: x.__setitem__(n[:1], 0), True),
         (lambda x, n: x.sqrt().rsqrt().detach(), False),
         (lambda x, n: torch._foreach_sqrt([x])[0], False),
         (lambda x, n: torch.inverse(x.diag() + 0.5), True),

@@ -3,6 +3,8 @@ that stores only what the reader makes."""
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import framejit
 import pytest
 import torch
@@ -73,7 +75,7 @@ def memory() -> dict[str, torch.Tensor]:
 
 
 def test_of_each_row_the_targets_element():
-    kernel = fuse_gather(log_softmax(), chosen(by_row(), target(), WIDTH))
+    kernel = fuse_gather(log_softmax(), chosen(by_row(), target(), WIDTH), set())
     assert (
         kernel is not None
         and [store.buffer for store in kernel.stores] == ["out"]
@@ -90,13 +92,29 @@ def test_of_each_row_the_targets_element():
     assert "index out of range" in print_triton(simplify(kernel), case.buffers).text
 
 
+def test_numbers_of_rows_that_others_read_are_stored_too():
+    rows = log_softmax()
+    value = rows.stores[0].value
+    largest = value.args[0].args[1]
+    (x,) = rows.outer
+    kept = Store("largest", atom(x), largest)
+    rows = replace(rows, stores=(kept, *rows.stores))
+    reader = chosen(by_row(), target(), WIDTH)
+    kernel = fuse_gather(rows, reader, {"largest"})
+    assert kernel is not None and [store.buffer for store in kernel.stores] == ["largest", "out"]
+    data = memory() | {"largest": torch.zeros(ROWS)}
+    evaluate(kernel, data)
+    assert torch.equal(data["largest"], data["in0"].view(ROWS, WIDTH).amax(1))
+    assert fuse_gather(rows, reader, {"all"}) is None  # what is stored of every element
+
+
 @pytest.mark.parametrize("size", [None, WIDTH + 1, ROWS * WIDTH])
 def test_a_place_that_may_lie_in_another_row_is_refused(size):
-    assert fuse_gather(log_softmax(), chosen(by_row(), target(), size)) is None
+    assert fuse_gather(log_softmax(), chosen(by_row(), target(), size), set()) is None
 
 
 def test_places_without_rows_are_refused():
-    assert fuse_gather(log_softmax(), chosen(atom(Hole(0)), target(), WIDTH)) is None
+    assert fuse_gather(log_softmax(), chosen(atom(Hole(0)), target(), WIDTH), set()) is None
 
 
 def first_of_rows(x):

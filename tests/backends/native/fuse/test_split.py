@@ -94,3 +94,25 @@ def test_elements_that_need_the_result_are_not(short, monkeypatch, reports):
     compiled = framejit.compile(lambda x: x - x.sum(0), backend="native")
     torch.testing.assert_close(compiled(x), x - x.sum(0))
     assert "in chunks" not in reports[0].host
+
+
+@pytest.mark.parametrize(("with_elements", "chunks"), [(True, True), (False, False)])
+def test_sums_over_columns_on_a_gpu_are_split_earlier_where_elements_are_stored(
+    with_elements, chunks, reports, monkeypatch
+):
+    """One kernel adds up 8,192 rows fast, but not while it also stores each element."""
+    processors = {"cpu": 1 << 20, "cuda": 264}
+    x = torch.randn(8192, 64)
+    made = []
+    monkeypatch.setattr(
+        native, "split_long_rows", lambda program, _: made.extend(program.steps) or program
+    )
+
+    def f(x):
+        y = x * 2
+        return (y, y.sum(0)) if with_elements else y.sum(0)
+
+    framejit.compile(f, backend="native")(x)
+    (kernel,) = (step.pattern.kernel for step in made)
+    count = split.chunk_count_on(kernel, torch.device("cuda"), processors)
+    assert (count > 1) is chunks
