@@ -166,6 +166,7 @@ def test_equals_eager(name, dynamic, threads, reports):
         assert (launched, len(report.called)) == (case.kernels, case.calls), report.host
 
 
+@pytest.mark.sweep(3, each=("threads",))
 @pytest.mark.parametrize("name", [name for name in CASES if name not in ("mean", "halves")])
 def test_gradients_equal_eager(name, threads):
     case = CASES[name]

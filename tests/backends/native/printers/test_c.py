@@ -40,6 +40,7 @@ def compiled(request):
     }
 
 
+@pytest.mark.sweep(3, each=("compiled",))
 @pytest.mark.parametrize("name", CASES)
 def test_computes_what_the_ir_means(name, compiled):
     case = CASES[name]
