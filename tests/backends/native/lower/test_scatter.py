@@ -145,7 +145,8 @@ def threads(request, monkeypatch):
     torch.set_num_threads(request.param)
     if request.param > 1:
         monkeypatch.setattr(
-            "framejit.backends.native.printers.c.CFunction.uses_threads", property(lambda _: True)
+            "framejit.backends.native.printers.c.loops.CFunction.uses_threads",
+            property(lambda _: True),
         )
     yield request.param
     torch.set_num_threads(before)
