@@ -31,11 +31,11 @@ from .graph.random_draws import draws_random_numbers
 from .graph.runtime_errors import raises_after_writing
 from .graph.separate_inputs import Inseparable, separate
 from .graph.supported import reason_to_refuse
-from .graph.uncompiled_nodes import compile_around
 from .graph.views_without_writes import reason as view_reason
 from .graph.views_without_writes import views_to_make_outside
 from .registry import Backend, captured_graph_function, lookup, name_of
 from .restoring_graph import RestorePlan, RestoringGraph, preserve_modes
+from .uncompiled_nodes import compile_around
 
 # operators whose results may lie outside the memory of their inputs
 REACH_BEYOND_INPUTS = ("as_strided", "as_strided_", "set_")

@@ -43,22 +43,10 @@ def torchscript(
     if refused:
         report(f"runs in eager: {refused}")
         return gm.forward
-    if draws_unread(gm.graph):
-        report("runs in eager: torch.jit drops random numbers that nobody reads")
-        return gm.forward
     written = [
         bool(node.meta.get("mutated")) for node in gm.graph.nodes if node.op == "placeholder"
     ]
-    kept = [
-        isinstance(item, torch.nn.Parameter) and not wrote
-        for item, wrote in zip(example_inputs, written, strict=True)
-    ]
-    returned = returned_constants(gm.graph, kept)
-    fixed: dict[int, torch.Tensor] = {
-        index: item
-        for index, item in enumerate(example_inputs)
-        if kept[index] and index not in returned
-    }
+    fixed = fixed_inputs(gm.graph, example_inputs, written)
     given = [index for index in range(len(example_inputs)) if index not in fixed]
     devices = sorted({item.device.index or 0 for item in example_inputs if item.is_cuda})
     with warnings.catch_warnings(), torch.no_grad(), torch.random.fork_rng(devices):
@@ -83,6 +71,22 @@ def torchscript(
     return FrozenScript(folded, gm.forward, given, fixed, new_views(gm.graph, given))
 
 
+def fixed_inputs(
+    graph: torch.fx.Graph, example_inputs: list[Any], written: list[bool]
+) -> dict[int, torch.Tensor]:
+    """By position, the parameters that become constants of the traced graph."""
+    kept = [
+        isinstance(item, torch.nn.Parameter) and not wrote
+        for item, wrote in zip(example_inputs, written, strict=True)
+    ]
+    returned = returned_constants(graph, kept)
+    return {
+        index: item
+        for index, item in enumerate(example_inputs)
+        if kept[index] and index not in returned
+    }
+
+
 def reason_for_eager(gm: torch.fx.GraphModule, example_inputs: list[Any]) -> str:
     """Why torch.jit cannot be asked to trace a graph; "" where it can."""
     if has_wrappers(gm):
@@ -99,6 +103,8 @@ def reason_for_eager(gm: torch.fx.GraphModule, example_inputs: list[Any]) -> str
         return f"torch.jit does not trace {name_of(strange)} as eager does it{line_of(strange)}"
     if any(not found for found in inputs_of_results(gm.graph)):
         return "a result depends on no input, and torch.jit makes it once for all calls"
+    if draws_unread(gm.graph):
+        return "torch.jit drops random numbers that are not used"
     return ""
 
 

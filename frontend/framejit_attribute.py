@@ -25,15 +25,15 @@ class NotCompiled:
     is_compiled = False
     compiles = 0
 
-    def __init__(self, title: str, reason: str, where: str = "") -> None:
-        self.title, self.reason, self.where = title, reason, where
+    def __init__(self, title: str, reason: str) -> None:
+        self.title, self.reason = title, reason
 
     def __repr__(self) -> str:
         return f"<{self.title} runs in eager: {self.reason}>"
 
     def explain(self) -> Report:
         """A report without captures that says why."""
-        return make_report((Skipped(self.title, self.where, self.reason),), str, title=self.title)
+        return make_report((Skipped(self.title, "", self.reason),), str, title=self.title)
 
     def measure(self) -> contextlib.AbstractContextManager[None]:
         """Nothing is measured."""

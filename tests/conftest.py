@@ -7,6 +7,7 @@ from __future__ import annotations
 import gc
 import os
 import sys
+from pathlib import Path
 
 import framejit
 import pytest
@@ -15,12 +16,23 @@ from framejit.backends import registry
 from framejit.frontend.runtime.shared_handles import shared_handles
 from framejit.options import config, strict
 
+from . import sweep_slice
+
+# The files that take longest. A worker that begins one of them last would end alone.
+LONGEST_FIRST = Path(__file__).with_name("longest_first.txt").read_text().split()
+
 
 def pytest_addoption(parser):
     parser.addoption(
         "--update-golden",
         action="store_true",
         help="write golden files anew instead of comparing with them",
+    )
+    parser.addoption(
+        "--one-of",
+        type=int,
+        default=1,
+        help="run one test of so many, others at each commit (all with FRAMEJIT_SWEEP=all)",
     )
 
 
@@ -47,11 +59,25 @@ def pytest_unconfigure():
 
 
 def pytest_collection_modifyitems(config, items):
-    """Tests that need a CUDA device are left out where there is none."""
+    """Tests that need a CUDA device are left out where there is none, and the cases of long tables
+    that are not of this run's slice. The longest files come first."""
+    left_out = sweep_slice.left_out(items, config.args)
+    left_out |= set(items) - set(sweep_slice.one_of(config.getoption("--one-of"), items))
     if not torch.cuda.is_available():
-        left_out = [item for item in items if item.get_closest_marker("gpu")]
-        config.hook.pytest_deselected(items=left_out)
-        items[:] = [item for item in items if item not in left_out]
+        left_out |= {item for item in items if item.get_closest_marker("gpu")}
+    config.hook.pytest_deselected(items=[item for item in items if item in left_out])
+    root = Path(__file__).parent.parent
+    files = {str(root / name): at for at, name in enumerate(LONGEST_FIRST)}
+    kept = [item for item in items if item not in left_out]
+    items[:] = sorted(kept, key=lambda item: files.get(str(item.path), len(files)))
+
+
+def pytest_terminal_summary(terminalreporter):
+    if not sweep_slice.WHOLE:
+        terminalreporter.write_line(
+            f"long tables: slice {sweep_slice.NUMBER} (FRAMEJIT_SWEEP_SLICE={sweep_slice.NUMBER} "
+            "repeats it, FRAMEJIT_SWEEP=all runs every case)"
+        )
 
 
 @pytest.fixture(autouse=True, scope="module")

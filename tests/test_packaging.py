@@ -85,3 +85,11 @@ def test_the_readmes_code_runs(block, capsys, tmp_path, monkeypatch):
     path.write_text(block)
     exec(compile(block, str(path), "exec"), {"__name__": "readme"})
     assert "graph" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("name", ["longest_first.txt", "on_each_python.txt", "with_sanitizers.txt"])
+def test_lists_of_tests_name_files_and_folders(name):
+    paths = (ROOT / "tests" / name).read_text().splitlines()
+    assert len(paths) == len(set(paths))
+    assert [path for path in paths if not (ROOT / path).exists()] == []
+    assert any(name in (ROOT / user).read_text() for user in ("tox.ini", "tests/conftest.py"))

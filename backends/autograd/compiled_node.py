@@ -8,7 +8,8 @@ CompiledFunctionBackward. Out: a callable that leaves the same gradients as eage
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -277,18 +278,10 @@ class Backward:
             arg.detach().clone() if position in copied else arg
             for position, arg in enumerate(self.args)
         ]
-        for index in self.graph.wanted:
-            args[index] = args[index].view_as(
-                args[index]
-            )  # one may be made of another: each keeps its own share
-        now = torch.get_rng_state() if self.state is not None else None
-        if self.state is not None:
-            torch.set_rng_state(self.state)
-        try:
+        for index in self.graph.wanted:  # one may be made of another: each keeps its own share
+            args[index] = args[index].view_as(args[index])
+        with random_state(self.state):
             results = forward(*args)
-        finally:
-            if now is not None:
-                torch.set_rng_state(now)
         wanted = [
             index
             for index, grad in zip(self.wiring.inputs, grads, strict=True)
@@ -307,6 +300,20 @@ class Backward:
             grad if index not in fresh else fresh[index]
             for index, grad in zip(self.wiring.inputs, grads, strict=True)
         )
+
+
+@contextmanager
+def random_state(state: torch.Tensor | None) -> Iterator[None]:
+    """Gives the CPU's generator a state for a block; None for the state that it has."""
+    if state is None:
+        yield
+        return
+    now = torch.get_rng_state()
+    torch.set_rng_state(state)
+    try:
+        yield
+    finally:
+        torch.set_rng_state(now)
 
 
 def versions(args: Sequence[Any]) -> list[int]:

@@ -18,12 +18,13 @@ from ...errors import Rerun, warn_user
 from ...events import Reporter
 from ...options import config
 from ..graph.eager_fallback import PASSED_ON
+from ..graph.memory_copies import is_laid_out, stretches
 from ..graph.supported import reason_not_to_try
 from ..native.toolchain.artifact_cache import key_of
 from ..registry import GRAPHED, SHIPPED, name_of
 from .compare import difference
 from .repro import save_repro
-from .trial import RunResult, Trial, coarsest_dtype, is_laid_out, stretches
+from .trial import RunResult, Trial, coarsest_dtype
 
 PLAIN_TENSORS = (torch.Tensor, torch.nn.Parameter, torch.nn.Buffer)
 # backends that draw other random numbers than eager

@@ -9,8 +9,8 @@ from typing import Any
 import torch.fx
 from torch._subclasses.fake_tensor import FakeTensor
 
-from ..autotune.trial import copy_tensors, is_laid_out
 from ..registry import GRAPHED, SHIPPED, Backend
+from .memory_copies import copy_tensors, is_laid_out
 
 
 def private_examples(

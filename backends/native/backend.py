@@ -4,11 +4,9 @@ Triton, and the Python function that launches them."""
 from __future__ import annotations
 
 import importlib
-from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
 from functools import lru_cache, partial
-from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -18,7 +16,7 @@ from torch._subclasses.fake_tensor import DataDependentOutputException, FakeTens
 
 from ...clock import Clock
 from ...errors import warn_once
-from ...events import UNREPORTED, KernelRecord, Reporter
+from ...events import UNREPORTED, Reporter
 from ...garbage_collection import no_collections
 from ..autograd.divergent_operators import diverges
 from ..graph.copies import Copies
@@ -31,15 +29,16 @@ from ..graph.data_dependent_sizes import (
 from ..graph.gradient_history import wants_gradients
 from ..graph.passes.attention import join_attention
 from ..graph.passes.batch_norms import fold_batch_norms
-from ..graph.passes.channels_last import to_channels_last
 from ..graph.passes.constants import take_out_constants
 from ..graph.passes.convolution_biases import take_out_biases
 from ..graph.passes.epilogues import join_epilogues
 from ..graph.passes.functional import fakes, functional, needs_wrappers
-from ..graph.uncompiled_nodes import compile_between
 from ..graph.wrappers import has_wrappers
 from ..registry import register_backend
+from ..uncompiled_nodes import compile_between
 from .bounds import require
+from .channels_last import to_channels_last
+from .compile_report import CompileReport, kernel_records
 from .cross_entropy import CROSS_ENTROPY
 from .empty_split import EMPTY_SPLIT
 from .frozen_graph import FrozenGraph
@@ -55,7 +54,8 @@ from .lower.build import lower
 from .lower.lowerings import LOWERINGS
 from .mixed_norms import MIXED_NORMS
 from .printers.base import Parameters
-from .printers.c import preamble, print_c
+from .printers.c.kernel import print_c
+from .printers.c.scalars import preamble
 from .printers.host import Host, Launch, Namespace
 from .toolchain._launch import run
 from .toolchain.compile_c import NoCompiler, compiler, functions
@@ -90,52 +90,6 @@ def decompositions() -> dict[Any, Callable[..., Any]]:
         if operator not in LOWERINGS and not any(word in str(operator) for word in WHOLE)
     }
     return made | MIXED_NORMS | LARGE_NORMS | EMPTY_SPLIT | CROSS_ENTROPY
-
-
-@dataclass
-class CompileReport:
-    """The result of compiling a graph: the host program, its distinct kernels, the operators that
-    it calls, and why neighbouring kernels were not fused. `clock`: measures the phases."""
-
-    clock: Clock = field(default_factory=Clock)
-    host: str = ""
-    kernels: list[KernelRecord] = field(default_factory=list)
-    called: list[str] = field(default_factory=list)
-    apart: dict[tuple[str, str], str] = field(default_factory=dict)
-
-    def __str__(self) -> str:
-        """One sentence for explain."""
-        calls = ", ".join(f"{name} x{count}" if count > 1 else name for name, count in self.calls())
-        return (
-            f"{len(self.kernels)} different kernels; torch's own operators for {calls or 'nothing'}"
-        )
-
-    def calls(self) -> list[tuple[str, int]]:
-        """The called operators, and how often each is called."""
-        return Counter(map(short_name, self.called)).most_common()
-
-    def send_to(self, report: Reporter, part: str) -> None:
-        apart = tuple((first, second, reason) for (first, second), reason in self.apart.items())
-        report.kernels(part, tuple(self.kernels), tuple(self.calls()), apart, self.host)
-
-
-def short_name(operator: str) -> str:
-    return operator.removeprefix("aten.").removesuffix(".default")
-
-
-def kernel_records(
-    language: str, texts: Iterable[tuple[str, AnyKernel]], names: str
-) -> list[KernelRecord]:
-    """One record for each distinct text, with the operators of the first kernel with that text."""
-    first: dict[str, AnyKernel] = {}
-    for text, kernel in texts:
-        first.setdefault(text, kernel)
-    made = []
-    for number, (text, kernel) in enumerate(first.items()):
-        name = names.format(number)
-        ops = tuple(op for op, _ in groupby(map(short_name, kernel.origins)))
-        made.append(KernelRecord(name, language, ops, text.replace("NAME", name)))
-    return made
 
 
 @register_backend("native")

@@ -15,7 +15,7 @@ from .ir.ir import AnyKernel, Bound, Product, Program, reads, with_buffers, writ
 from .ir.patterns import Patterns
 from .printers.host import Launch, Namespace
 from .printers.products import precision
-from .printers.triton import PrintedKernel
+from .printers.triton.kernel import PrintedKernel
 from .tile.on_device import OnDevice
 from .tile.tuner import Tuner
 from .toolchain import load_triton

@@ -7,7 +7,8 @@ from collections.abc import Mapping
 from .ir.ir import Buffer, Kernel, Product
 from .printers.products import Blocks, blocks_to_try, print_product
 from .printers.tiles import Tiles
-from .printers.triton import POINTERS, PREAMBLE, PrintedKernel, print_triton
+from .printers.triton.kernel import PrintedKernel, print_triton
+from .printers.triton.scalars import POINTERS, PREAMBLE
 from .toolchain.load_triton import Job
 
 Choice = Tiles | Blocks

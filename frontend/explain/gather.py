@@ -72,7 +72,7 @@ class RecordsByNumber:
                 self._by_number.setdefault(number, []).append(event)
 
     def of(self, kind: type[T], number: int) -> tuple[T, ...]:
-        return tuple(event for event in self._by_number.get(number, ()) if isinstance(event, kind))
+        return of_kind(self._by_number.get(number, ()), kind)
 
 
 def make_report(
@@ -88,43 +88,41 @@ def make_report(
     """A report of records in their order. describe: formats a guard. wall: seconds of the explained
     calls."""
     events = tuple(events)
-    captured = [event for event in events if isinstance(event, Captured)]
+    captured = of_kind(events, Captured)
     numbered = RecordsByNumber(events)
     captures = tuple(capture_report(event, numbered, describe, probe) for event in captured)
-    breaks = break_reports([event for event in events if isinstance(event, Break)], probe)
-    places = [(line, event.number) for event in captured for line in event.lines if line]
+    breaks = break_reports(of_kind(events, Break), probe)
+    misses = of_kind(events, Miss)
     return Report(
         captures=captures,
         breaks=breaks,
         skipped=tuple(
             full(event) if isinstance(event, Full) else event
-            for event in events
-            if isinstance(event, Skipped | Full)
+            for event in of_kind(events, Skipped | Full)
         ),
-        misses=tuple(
-            event for event in events if isinstance(event, Miss) and not event.for_iteration
-        ),
-        iterations=iteration_reports(
-            event for event in events if isinstance(event, Miss) and event.for_iteration
-        ),
+        misses=tuple(event for event in misses if not event.for_iteration),
+        iterations=iteration_reports(event for event in misses if event.for_iteration),
         times=times(events, probe, wall),
-        specialised=tuple(
-            dict.fromkeys(event for event in events if isinstance(event, Specialised))
-        ),
-        notes=tuple(dict.fromkeys(event for event in events if isinstance(event, Note))),
-        stored=tuple(event for event in events if isinstance(event, Stored)),
-        recordings=tuple(dict.fromkeys(event for event in events if isinstance(event, Recorded))),
+        specialised=tuple(dict.fromkeys(of_kind(events, Specialised))),
+        notes=tuple(dict.fromkeys(of_kind(events, Note))),
+        stored=of_kind(events, Stored),
+        recordings=tuple(dict.fromkeys(of_kind(events, Recorded))),
         sources=parts(
-            places,
+            [(line, event.number) for event in captured for line in event.lines if line],
             [(where, position) for position, one in enumerate(breaks) for where in one.chain],
         ),
         timeline=timeline(events, probe),
-        seen=sum(isinstance(event, CompileStarted) for event in events),
+        seen=len(of_kind(events, CompileStarted)),
         title=title or (captures[0].function if captures else ""),
         result=result,
         calls=calls,
         account=account,
     )
+
+
+def of_kind(events: Iterable[Event], kind: Any) -> tuple[Any, ...]:
+    """The events of a class, or of one of several."""
+    return tuple(event for event in events if isinstance(event, kind))
 
 
 def full(event: Full) -> Skipped:
@@ -232,7 +230,9 @@ def type_of(example: Any) -> str:
 # ---- breaks ----
 
 
-def break_reports(events: list[Break], probe: ProbeMeasurements | None) -> tuple[BreakReport, ...]:
+def break_reports(
+    events: Iterable[Break], probe: ProbeMeasurements | None
+) -> tuple[BreakReport, ...]:
     """One report for each place and reason, in the order of occurrence."""
     times: dict[Break, int] = {}
     for event in events:
@@ -273,9 +273,9 @@ def sum_seconds(several: Iterable[dict[str, float]]) -> dict[str, float]:
 
 
 def times(events: tuple[Event, ...], probe: ProbeMeasurements | None, wall: float | None) -> Times:
-    spent = sum_seconds(event.seconds for event in events if isinstance(event, TimeSpent))
+    spent = sum_seconds(event.seconds for event in of_kind(events, TimeSpent))
     if not spent:
-        spent = sum_seconds(event.seconds for event in events if isinstance(event, Captured))
+        spent = sum_seconds(event.seconds for event in of_kind(events, Captured))
     if probe is None or not probe.calls.all_times:
         return Times(spent, wall)
     graphs = probe.graph_seconds
@@ -287,8 +287,7 @@ def timeline(
 ) -> tuple[TimelineSpan, ...]:
     compiling = [
         TimelineSpan("compile", span.phase, event.number, span.start, span.end, span.depth)
-        for event in events
-        if isinstance(event, TimeSpent)
+        for event in of_kind(events, TimeSpent)
         for span in event.spans
     ]
     running = (

@@ -341,12 +341,16 @@ def guard_costs(
     return GuardCosts(together, tuple(alone))
 
 
-def seconds_of(check: Callable[[], object], rounds: int = 20) -> float:
+ROUNDS = 20
+
+
+def seconds_of(check: Callable[[], object]) -> float:
+    """The shortest mean time of several calls."""
     check()
     best = float("inf")
     for _ in range(3):
         start = time.perf_counter()
-        for _ in range(rounds):
+        for _ in range(ROUNDS):
             check()
         best = min(best, time.perf_counter() - start)
-    return best / rounds
+    return best / ROUNDS

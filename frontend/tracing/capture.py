@@ -4,13 +4,10 @@ generator."""
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from ..pycode.instr import DecodedCode
 from .interpreter.outcome import BreakExit, ReturnExit
-
-if TYPE_CHECKING:
-    from .trace import Trace
+from .trace import Trace
 
 
 @dataclass(frozen=True)

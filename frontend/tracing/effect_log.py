@@ -7,7 +7,7 @@ values changed in its epoch; no value is copied twice in one epoch.
 
 from __future__ import annotations
 
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -19,8 +19,19 @@ from ..pycode.code_place import CodePlace
 from ..values.base import Value
 from ..values.context import Namespace
 from ..values.mutable import Mutable
-from ..values.program_output import ProgramOutput
 from ..values.random_state import RandomState
+
+
+@dataclass(frozen=True)
+class ProgramOutput:
+    """function(*args), to be called once, after the graph has run. `position`: where a break before
+    it would be made (tracing/interpreter/outcome.py). `listed`: whether the output may be appended
+    to a list of the program's."""
+
+    function: Callable[..., None]
+    args: tuple[Value, ...]
+    position: int
+    listed: bool
 
 
 @dataclass(frozen=True)
@@ -124,9 +135,15 @@ class EffectLog:
             self._saved_globals = dict(self.globals)
         self.globals[id(where), name] = (where, value)
 
-    def output(self, output: ProgramOutput) -> None:
-        """Records output of the program."""
-        self.outputs.append(output)
+    def output(
+        self,
+        function: Callable[..., None],
+        args: tuple[Value, ...],
+        position: int,
+        listed: bool = False,
+    ) -> None:
+        """Records output of the program (see ProgramOutput)."""
+        self.outputs.append(ProgramOutput(function, args, position, listed))
 
     def expect(
         self,

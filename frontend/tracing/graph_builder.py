@@ -5,34 +5,29 @@ from __future__ import annotations
 import operator
 from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 import torch.fx
 from torch._C._functorch import is_functorch_wrapped_tensor
 
-from ...backends.graph.collectives import runs_collective
 from ...backends.graph.gradient_history import note_history
-from ...backends.graph.memory import memory_of, plain_memory_at
-from ...backends.graph.mutations import is_written, may_write, written_nodes
-from ...backends.graph.node_targets import RECURRENT_OPERATORS
-from ...backends.graph.random_draws import may_draw
+from ...backends.graph.memory import memory_of
+from ...backends.graph.mutations import is_written
 from ...backends.graph.random_generators import NO_GENERATOR, DrawFrom
-from ...backends.graph.runtime_errors import may_raise
 from ...backends.graph.size_checks import Reading, SizeOf, itself
 from ...backends.graph.wrappers import inner_tensors
 from ...errors import GraphBreak
 from ...guards.guard import Kind, TensorSpec
 from ...guards.source import AttrSource, Source
-from ..pycode.code_place import CodePlace
 from ..values.base import Value
 from ..values.constant import LITERAL_TYPES, Constant
 from ..values.containers.mapping import DictValue
 from ..values.containers.sequence import ListValue, Sequence, TupleValue
 from ..values.containers.slice import SliceValue
 from ..values.context import TraceContext
-from ..values.modes.mode_manager import MODE_SWITCHES
-from ..values.numpy.numpy_number import TYPED_BY_DATA, VaryingScalar, operand
+from ..values.modes.mode_manager import MODE_SWITCHES, TorchModes
+from ..values.numpy.numpy_number import VaryingScalar, operand
 from ..values.objects.class_value import ClassValue
 from ..values.tensor.opaque_tensor import OpaqueTensor
 from ..values.tensor.symbolic_number import SymbolicNumber
@@ -45,37 +40,48 @@ from ..values.tensor.tensor_subclass import (
 )
 from ..values.tensor.traced_call import NoEffects
 from ..values.tensor.wrapper_subclass import WrapperTensor, is_captured_wrapper
+from .call_checks import CallChecks, FakeCall
+from .effect_log import EffectLog
 from .fake_tensors.fake_wrappers import is_fake
 from .fake_tensors.foreach_writes import counted_writes
 from .fake_tensors.operation_runner import OperationRunner, apply, target_name
 from .graph_inputs import GeneratorInput, GraphInput, NumberInput, version_of
 from .input_fakes import InputFakes
-from .interpreter.outcome import Restart
+from .interpreter.frame_stack import FrameStack
+from .interpreter.work_budget import WorkBudget
+from .sizes.symbolic_inputs import SymbolicInputs
 from .sizes.value_origins import ValueOrigin
 
-if TYPE_CHECKING:
-    from .trace import Trace
-
-DROPS_ONES = ("squeeze", "squeeze_")  # of which torch assumes that a size is not one
 READS = ("item", "tolist")  # methods that give Python's numbers
 
 
 class GraphBuilder:
     """Builds a torch.fx.Graph from calls on values, and runs each call on fake tensors."""
 
-    def __init__(self, tx: Trace) -> None:
+    def __init__(
+        self,
+        tx: TraceContext,
+        frames: FrameStack,
+        work: WorkBudget,
+        symbols: SymbolicInputs,
+        modes: TorchModes,
+        effects: EffectLog,
+    ) -> None:
         self.tx = tx
+        self._frames = frames
+        self._loops = work.loops
+        self._symbols = symbols
+        self._modes = modes
+        self._effects = effects
         self.graph = torch.fx.Graph()
-        self.fake_mode = tx.symbols.fake_mode
+        self.fake_mode = symbols.fake_mode
         self.inputs: list[GraphInput | NumberInput | GeneratorInput] = []
         self.nodes: list[torch.fx.Node] = []
         self._by_object: dict[int, TensorValue] = {}
         self._by_fake: dict[int, TensorValue] = {}
-        self.fakes = InputFakes(tx.symbols, tx.guards, self._by_object)
-        self._runner = OperationRunner(tx.symbols)
-        # of the inner tensors of the wrappers in the graph
-        self.wrapper_memory: set[int | None] = set()
-        self.collective: torch.fx.Node | None = None  # the last one in the graph
+        self.fakes = InputFakes(symbols, tx.guards, self._by_object)
+        self._runner = OperationRunner(symbols)
+        self._checks = CallChecks(tx, symbols)
         self._last_input = self.graph._root
         self._names = {"self"}  # a GraphModule's forward has this parameter already
 
@@ -102,7 +108,7 @@ class GraphBuilder:
         cls = type(fake) if family is WrapperTensor else type(real)
         value = family(node, fake, source, cls, real)
         if real.is_nested:
-            self.tx.symbols.shapes.measure(value)  # no path leads to a ragged size
+            self._symbols.shapes.measure(value)  # no path leads to a ragged size
         self.inputs.append(GraphInput(value, source, real, version_of(fake)))
         self._by_object[id(real)] = value
         self._by_fake[id(fake)] = value
@@ -151,7 +157,7 @@ class GraphBuilder:
         """Whether a tensor is a wrapper, whose inner memory is noted."""
         if not is_captured_wrapper(type(fake)):
             return False
-        self.wrapper_memory |= {memory_of(inner) for inner in inner_tensors(fake)}
+        self._checks.wrapper_memory |= {memory_of(inner) for inner in inner_tensors(fake)}
         return True
 
     def _generator_input(self, value: Value) -> torch.fx.Node:
@@ -176,7 +182,6 @@ class GraphBuilder:
         to the graph."""
         if self._is_generator(kwargs.get("generator")) and not isinstance(target, DrawFrom):
             return self.call("call_function", DrawFrom(kind, target), args, kwargs)
-        self._refuse_numpy_data(target, args, kwargs)
         try:
             pairs = [self.argument(arg) for arg in args]
             named = {name: self.argument(arg) for name, arg in kwargs.items()}
@@ -184,11 +189,12 @@ class GraphBuilder:
             return self._call_with_instances(kind, target, args, kwargs)
         fakes = [pair[1] for pair in pairs]
         fake_kwargs = {name: pair[1] for name, pair in named.items()}
-        self._check_sizes(target, fakes, fake_kwargs)
-        varying = self._varying_floats([*args, *kwargs.values()])
+        call = FakeCall(target, args, kwargs, fakes, fake_kwargs)
+        self._checks.check_call(call)
+        varied = self._checks.varying_floats(call)
         with counted_writes(target, fakes):
             result = self._runner.run(kind, target, fakes, fake_kwargs)
-        self._leave_to_python_where_fixed(target, varying)
+        self._checks.check_floats(call, varied)
         if isinstance(result, LITERAL_TYPES) and result is not None:
             return Constant(result)
         node = self.graph.create_node(
@@ -197,48 +203,15 @@ class GraphBuilder:
             tuple(pair[0] for pair in pairs),
             {name: pair[0] for name, pair in named.items()},
         )
-        node.meta["lines"] = self.tx.frames.call_lines()
+        node.meta["lines"] = self._frames.call_lines()
         node.meta["line"] = node.meta["lines"][0] if node.meta["lines"] else ""
         self.nodes.append(node)
-        self._note_collective(node)
-        self._refuse_effects(node)
-        if self.tx.symbols.exist:
-            self.tx.symbols.shapes.bind(
+        self._checks.check_node(node)
+        if self._symbols.exist:
+            self._symbols.shapes.bind(
                 node, result, partial(self._origin_of_values, target, args, result)
             )
         return self._value(node, result)
-
-    def _refuse_numpy_data(self, target: Any, args: list[Value], kwargs: dict[str, Value]) -> None:
-        """Breaks where a numpy number is data of a tensor, whose dtype it would determine."""
-        if target is operator.setitem:
-            data = args[2:]
-        elif target in TYPED_BY_DATA:
-            data = [*args, *kwargs.values()]
-        else:
-            return
-        if any(map(self._holds_numpys, data)):
-            raise GraphBreak(
-                "unsupported-value", f"a numpy number as data of {target_name(target)}"
-            )
-
-    def _check_sizes(self, target: Any, fakes: list[Any], fake_kwargs: dict[str, Any]) -> None:
-        """Breaks at an operator that would be captured for one length only, or that depends on
-        whether an unknown size is one."""
-        if not self.tx.options.fullgraph and steps_through_a_length(target, fakes):
-            what = f"a length that varies, in {target_name(target)}"
-            raise GraphBreak("unsupported-value", what)
-        if self.tx.symbols.exist and target_name(target) in DROPS_ONES:
-            self.tx.symbols.shapes.require_known(fakes[0], fakes[1:] or [*fake_kwargs.values()])
-
-    def _refuse_effects(self, node: torch.fx.Node) -> None:
-        """Breaks at a node whose effect comes too late (a draw after set_rng_state), or that writes
-        into an inner tensor of a wrapper."""
-        if self.tx.random.stored is not None and may_draw(node):
-            stop = GraphBreak("unknown-call", "torch.set_rng_state() before a random operator")
-            stop.position = self.tx.random.position
-            raise stop
-        if self.wrapper_memory and may_write(node):
-            self._refuse_write_past_wrappers(node)
 
     def where_to_read(self, number: SymbolicNumber) -> Reading | None:
         """How the number can be read when the graph has run; None where the program has changed
@@ -267,11 +240,10 @@ class GraphBuilder:
         node, and where facts about its numbers were wrong before."""
         tx, options, name = self.tx, self.tx.options, target_name(target)
         gives_numbers = not isinstance(result, torch.Tensor) and name in READS
-        frame = tx.frames[-1]
-        outside = tx.modes.position_outside_levels()
+        outside = self._modes.position_outside_levels()
         origin = ValueOrigin(
-            tx.frames.break_position() if outside is None else outside,
-            CodePlace(frame.decoded.code, -frame.pc),
+            self._frames.break_position() if outside is None else outside,
+            self._frames.instruction(),
             "data-dependent-value" if gives_numbers else "data-dependent-shape",
             f"`.{name}()` of {args[0].describe()}" if gives_numbers else name,
         )
@@ -286,7 +258,7 @@ class GraphBuilder:
             if isinstance(value, TensorValue)
         )
         if (
-            origin.instruction.key in tx.work.loops
+            origin.instruction.key in self._loops
             or wanted is False
             or (wanted is None and not on_cpu)
             or isinstance(tx.effects, NoEffects)
@@ -297,70 +269,28 @@ class GraphBuilder:
     def expect(self, fact: TensorValue, stop: GraphBreak) -> None:
         """Continues as if a tensor were true: the frame starts over in eager where it is not.
         Raises `stop` where that has happened before, or is not possible."""
-        tx, frame = self.tx, self.tx.frames[-1]
-        instruction = CodePlace(frame.decoded.code, -frame.pc)
-        if instruction.key in tx.work.loops or isinstance(tx.effects, NoEffects):
+        tx = self.tx
+        instruction = self._frames.instruction()
+        if instruction.key in self._loops or isinstance(tx.effects, NoEffects):
             raise stop
-        tx.effects.expect(
+        self._effects.expect(
             fact.node,
-            tx.frames.break_position(),
+            self._frames.break_position(),
             None if tx.options.fullgraph else instruction,
             stop,
         )
 
     @property
+    def has_collectives(self) -> bool:
+        return self._checks.collective is not None
+
+    @property
     def runs_only_once(self) -> bool:
         """Whether a run of the graph does more than compute, so that no call may start over."""
-        return self.collective is not None or any(item.is_mutated for item in self.inputs)
-
-    def _note_collective(self, node: torch.fx.Node) -> None:
-        """Breaks at an operator that may raise where a collective is in the graph: the call could
-        not start over, for the program's handlers to see the error."""
-        if runs_collective(node):
-            self.collective = node
-        elif self.collective is not None and may_raise(node):
-            what = f"{target_name(node.target)}, which may raise, behind a collective"
-            raise GraphBreak("unsupported-operator", what)
-
-    def _refuse_write_past_wrappers(self, node: torch.fx.Node) -> None:
-        """Breaks at a write into an inner tensor of a wrapper, which would be one into the wrapper,
-        too."""
-        for target in written_nodes(node):
-            memory = plain_memory_at(target)
-            fake = target.meta["example_value"]
-            if memory in self.wrapper_memory and not is_captured_wrapper(type(fake)):
-                raise GraphBreak("subclass", f"{target_name(node.target)} on an inner tensor")
+        return self.has_collectives or any(item.is_mutated for item in self.inputs)
 
     def _is_generator(self, value: Value | None) -> bool:
         return value is not None and self.tx.look(value).python_type() is torch.Generator
-
-    def _varying_floats(self, operands: list[Value]) -> list[SymbolicNumber]:
-        """The floats among an operator's operands that vary."""
-        return [
-            operand
-            for operand in operands
-            if isinstance(operand, SymbolicNumber)
-            and operand.python_type() is float
-            and not self.tx.symbols.shapes.is_fixed(operand.sym)
-        ]
-
-    def _leave_to_python_where_fixed(self, target: Any, varying: list[SymbolicNumber]) -> None:
-        """Starts over with a break at an operator that needed a float that varies: compiled code
-        would be for that float alone."""
-        fixed = [one for one in varying if self.tx.symbols.shapes.is_fixed(one.sym)]
-        if fixed and not self.tx.options.fullgraph:
-            what = f"{fixed[0].describe()}, which varies, in {target_name(target)}"
-            place = self.tx.frames.break_position()
-            raise Restart(place, GraphBreak("unsupported-value", what))
-
-    def _holds_numpys(self, value: Value) -> bool:
-        """Whether data for a tensor contains a numpy number, which would determine the dtype."""
-        value = self.tx.look(value)
-        if isinstance(value, Sequence):
-            return any(map(self._holds_numpys, value.items))
-        return isinstance(value, VaryingScalar) or (
-            type(value) is Constant and type(value.object).__module__ == "numpy"
-        )
 
     def _call_with_instances(
         self, kind: str, target: Any, args: list[Value], kwargs: dict[str, Value]
@@ -413,7 +343,7 @@ class GraphBuilder:
         """The value of a node that is one tensor or one number."""
         example = node.meta.get("example_value")
         if isinstance(example, torch.SymInt | torch.SymFloat | torch.SymBool):
-            return self.tx.symbols.shapes.number(example, node=node)
+            return self._symbols.shapes.number(example, node=node)
         value = self._by_fake.get(id(example))
         if value is None:
             raise GraphBreak("unsupported-value", f"{node.name}, which is no tensor, in a subgraph")
@@ -432,8 +362,8 @@ class GraphBuilder:
             else:
                 value = TensorValue(node, result)
             self._by_fake[id(result)] = value
-            if self.tx.symbols.exist:
-                self.tx.symbols.shapes.measure(value)
+            if self._symbols.exist:
+                self._symbols.shapes.measure(value)
             return value
         if result is None:
             return Constant(None)
@@ -443,7 +373,7 @@ class GraphBuilder:
             return Constant(result)
         if isinstance(result, torch.SymInt | torch.SymFloat | torch.SymBool):
             node.meta["example_value"] = result
-            return self.tx.symbols.shapes.number(result, node=node)
+            return self._symbols.shapes.number(result, node=node)
         raise GraphBreak(
             "unsupported-value", f"a {type(result).__name__} from {target_name(node.target)}"
         )
@@ -472,7 +402,7 @@ class GraphBuilder:
         if isinstance(value, TensorValue):
             return value.node, value.fake
         if isinstance(value, SymbolicNumber):
-            return self.tx.symbols.shapes.node(value, self), value.sym
+            return self._symbols.shapes.node(value, self), value.sym
         if isinstance(value, VaryingScalar):
             return self.argument(value.number)
         if isinstance(value, Sequence):
@@ -538,17 +468,4 @@ class GraphBuilder:
                 del self._by_fake[id(value.fake)]
             self.graph.erase_node(node)
         del self.nodes[mark:]
-        if self.collective in removed:
-            self.collective = next(filter(runs_collective, reversed(self.nodes)), None)
-
-
-def steps_through_a_length(target: Any, operands: list[Any]) -> bool:
-    """Whether this is a recurrent layer over sequences whose length varies, or a packed batch of
-    them: taken apart into steps, it would be code for one length."""
-    if not any(target is one for one in RECURRENT_OPERATORS):
-        return False
-    packed = isinstance(operands[2], torch.Tensor)
-    lengths = (
-        operands[0].shape[:1] if packed or operands[-1] is not True else operands[0].shape[1:2]
-    )
-    return any(isinstance(length, torch.SymInt) for length in lengths)
+        self._checks.rollback(removed, self.nodes)

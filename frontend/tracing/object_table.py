@@ -6,7 +6,7 @@ from __future__ import annotations
 import collections
 import sys
 import types
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ...errors import GraphBreak
 from ...guards.guard import Kind
@@ -24,6 +24,7 @@ from ..values import operators
 from ..values.base import LazyValue, Value
 from ..values.constant import Constant
 from ..values.containers.sequence import TupleValue
+from ..values.context import TraceContext
 from ..values.functions.cell import CellValue
 from ..values.functions.function import FunctionValue
 from ..values.identity_key import IdentityKey
@@ -33,10 +34,9 @@ from ..values.objects.python_module import PythonModule
 from ..values.objects.user_object import UserObject
 from ..values.tensor.tensor import TensorValue
 from ..values.wrap import wrap
+from .graph_inputs import GeneratorInput, GraphInput, NumberInput
+from .interpreter.frame_stack import FrameStack
 from .released_objects import may_be_gone
-
-if TYPE_CHECKING:
-    from .trace import Trace
 
 CONTAINERS = (list, dict, set, bytearray, collections.deque)
 
@@ -45,8 +45,9 @@ class ObjectTable:
     """Wraps objects, remembers the mutable ones, and answers questions of identity, with the guards
     they need."""
 
-    def __init__(self, tx: Trace, function: types.FunctionType) -> None:
+    def __init__(self, tx: TraceContext, frames: FrameStack, function: types.FunctionType) -> None:
         self._tx = tx
+        self._frames = frames
         self._root_globals = function.__globals__
         # by id: the object, kept alive, and its value
         self._values: dict[int, tuple[Any, Value]] = {}
@@ -172,10 +173,12 @@ class ObjectTable:
             self._identity_keys.setdefault(value.python_type(), set()).add(id(real))
         return IdentityKey(value if real is None else real)
 
-    def distinct_groups(self) -> list[list[Source]]:
-        """Paths to existing objects that must not be one object: a change of one would be a change
-        of the other, or two dictionary keys would be one. One list per type of which something was
-        changed or several were keys."""
+    def distinct_groups(
+        self, inputs: list[GraphInput | NumberInput | GeneratorInput]
+    ) -> list[list[Source]]:
+        """Paths to existing objects, inputs of the graph among them, that must not be one object: a
+        change of one would be a change of the other, or two dictionary keys would be one. One list
+        per type of which something was changed or several were keys."""
         changed = [
             value.python_type() for value in self._tx.effects.changed if value.source is not None
         ]
@@ -188,7 +191,7 @@ class ObjectTable:
                 by_type[value.python_type()].append(value.source)
             if isinstance(value, ExistingIterator) and type(value.taken_from) in by_type:
                 self._add_iterated(value, by_type[type(value.taken_from)], containers)
-        for item in self._tx.graph.inputs:
+        for item in inputs:
             if (
                 item.value.python_type() in by_type
                 and (item.source, Kind.TENSOR) in self._tx.guards
@@ -214,7 +217,7 @@ class ObjectTable:
     def may_be_gone(self, obj: Any) -> bool:
         """Whether an existing object may be dead by now in eager. Here it lives until side effects
         are applied."""
-        return may_be_gone(self._tx, obj)
+        return may_be_gone(self._tx, self._frames, obj)
 
     def is_iterated_changed(self, iterator: Any) -> bool:
         """Whether the traced program has changed the container behind an existing iterator."""

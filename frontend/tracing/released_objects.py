@@ -7,26 +7,26 @@ from __future__ import annotations
 import gc
 import types
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 
 from ..values.base import LazyValue, Value
 from ..values.constant import is_literal
 from ..values.containers.sequence import ListValue
+from ..values.context import TraceContext
+from ..values.objects.attribute_storage import instance_dict
 from ..values.objects.mro import lookup
-from ..values.objects.user_object import UserObject, instance_dict
+from ..values.objects.user_object import UserObject
 from .effect_log import was_there
+from .interpreter.frame_stack import FrameStack
 from .interpreter.suspended_generators import held_values
 
-if TYPE_CHECKING:
-    from .trace import Trace
 
-
-def may_be_gone(tx: Trace, obj: Any) -> bool:
+def may_be_gone(tx: TraceContext, frames: FrameStack, obj: Any) -> bool:
     """Whether an object may be dead by now in eager. Here it lives until side effects are
     applied."""
-    return any(one is obj or not holds_no_objects(one) for one in released_objects(tx))
+    return any(one is obj or not holds_no_objects(one) for one in released_objects(tx, frames))
 
 
 def holds_no_objects(obj: Any) -> bool:
@@ -34,10 +34,10 @@ def holds_no_objects(obj: Any) -> bool:
     return is_literal(obj) or (isinstance(obj, torch.Tensor) and not instance_dict(obj))
 
 
-def released_objects(tx: Trace) -> Iterator[Any]:
+def released_objects(tx: TraceContext, frames: FrameStack) -> Iterator[Any]:
     """The objects that variables, attributes and containers have dropped. Where one cannot be
     determined, a new object stands for it."""
-    for given, held in zip(tx.frames.root_arguments, tx.frames[0].slots, strict=True):
+    for given, held in zip(frames.root_arguments, frames[0].slots, strict=True):
         if given is not None and given is not held:
             value = tx.look(given)
             if value is not held and not value.is_constant():
@@ -49,7 +49,7 @@ def released_objects(tx: Trace) -> Iterator[Any]:
         yield from lost_values(tx, value)
 
 
-def lost_values(tx: Trace, value: Value) -> Iterator[Any]:
+def lost_values(tx: TraceContext, value: Value) -> Iterator[Any]:
     if isinstance(value, UserObject):
         own = instance_dict(value.real) or {}
         slots = {

@@ -4,6 +4,7 @@ TraceContext (values/context.py)."""
 from __future__ import annotations
 
 import types
+from collections.abc import Callable
 
 from torch.utils.hooks import RemovableHandle
 
@@ -18,6 +19,7 @@ from ...guards.torch_state import TorchState
 from ...options import Options
 from ..values.base import Value
 from ..values.containers.sequence import ListValue
+from ..values.context import CallRules
 from ..values.models import ensure_models
 from ..values.modes.mode_manager import TorchModes
 from ..values.random_state import RandomState
@@ -26,7 +28,6 @@ from .effect_log import EffectLog
 from .fake_tensors.cuda_guard import ensure_cuda_guard
 from .fake_tensors.fake_execution import CaptureFakeMode, load_torch
 from .graph_builder import GraphBuilder
-from .interpreter.calls import Calls
 from .interpreter.exception_state import ExceptionState
 from .interpreter.frame_stack import FrameStack
 from .interpreter.outcome import Restart
@@ -40,7 +41,8 @@ from .value_factory import ValueFactory
 
 class Trace:
     """`function` is the root frame's. `loops`: those left to Python, added to. `stop_at`: the
-    position of the break, where it is known beforehand (outcome.py), else -1."""
+    position of the break, where it is known beforehand (outcome.py), else -1. `calls` makes the
+    part that interprets calls, which imports this file."""
 
     def __init__(
         self,
@@ -49,6 +51,7 @@ class Trace:
         variation: Variation,
         loops: Loops,
         clock: Clock,
+        calls: Callable[[Trace], CallRules],
         stop_at: int = -1,
     ) -> None:
         with clock.phase("imports"):
@@ -62,15 +65,17 @@ class Trace:
         self.frames = FrameStack()
         self.work = WorkBudget(options, loops, stop_at)
         self.guards = GuardLog(self.frames.where)
-        self.objects = ObjectTable(self, function)
+        self.objects = ObjectTable(self, self.frames, function)
         self.symbols = SymbolicInputs(options, clock, fake_mode, variation, self.frames.where)
-        self.graph = GraphBuilder(self)
         self.effects = EffectLog()
         self.random = RandomState()
         self.modes = TorchModes()
+        self.graph = GraphBuilder(
+            self, self.frames, self.work, self.symbols, self.modes, self.effects
+        )
         self.exceptions = ExceptionState(self)
         self.generators = SuspendedGenerators(self)
-        self.calls = Calls(self)
+        self.calls = calls(self)
         self.make = ValueFactory(self)
         self.guards.add(TorchStateSource(), Kind.TORCH_STATE, TorchState.now())
 
@@ -128,7 +133,7 @@ class Trace:
             return Restart(listed, GraphBreak("output", "a warning recorded in a list"))
         if self.effects.expected and self.graph.runs_only_once:
             first = self.effects.expected[0]
-            what = "calls collectives" if self.graph.collective else "writes into its inputs"
+            what = "calls collectives" if self.graph.has_collectives else "writes into its inputs"
             stop = GraphBreak("data-dependent-branch", f", in code that {what}")
             return Restart(first.position, first.stop or stop)
         if (id(RemovableHandle), "next_id") in self.effects.globals:

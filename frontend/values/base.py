@@ -306,3 +306,11 @@ class LazyValue(Value):
     def is_none(self) -> bool:
         """Not known: without a look there is no guard."""
         return False
+
+
+def require_path(obj: Any, source: Source | None, name: str = "") -> Source:
+    """Returns the path to an existing object. Breaks where there is none."""
+    if source is None:
+        what = name or type(obj).__name__
+        raise GraphBreak("unsupported-value", f"a {what} without a path from the frame")
+    return source

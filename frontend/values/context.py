@@ -22,8 +22,6 @@ from ..pycode.passthrough import PassthroughFrame
 if TYPE_CHECKING:
     from .base import ObservedException, Value
     from .mutable import Mutable
-    from .program_output import ProgramOutput
-    from .random_state import RandomState
 
 Namespace = dict[str, Any] | type
 
@@ -54,7 +52,7 @@ class TraceContext(Protocol):
     @property
     def modes(self) -> ModesOfTorch: ...
     @property
-    def random(self) -> RandomState: ...
+    def random(self) -> RandomGenerator: ...
     @property
     def work(self) -> Work: ...
     @property
@@ -105,6 +103,8 @@ class KnownSymbols(Protocol):
 
 class SymbolicShapes(Protocol):
     """The capture's ShapeEnv, and which number in the graph stands for which symbol."""
+
+    asked: int  # times that torch has calculated or compared with symbols
 
     def number(
         self,
@@ -158,7 +158,13 @@ class Effects(Protocol):
     def may_be_seen(self) -> bool: ...
     def only_its_own(self, stop: GraphBreak) -> AbstractContextManager[None]: ...
     def set_global(self, where: Namespace, name: str, value: Value) -> None: ...
-    def output(self, output: ProgramOutput) -> None: ...
+    def output(
+        self,
+        function: Callable[..., None],
+        args: tuple[Value, ...],
+        position: int,
+        listed: bool = False,
+    ) -> None: ...
 
 
 class Exceptions(Protocol):
@@ -187,6 +193,17 @@ class ModesOfTorch(Protocol):
     def enter_level(self, tx: TraceContext, what: str, *arguments: Any) -> int: ...
     def leave_level(self, tx: TraceContext, what: str) -> None: ...
     def set_grad(self, tx: TraceContext, enabled: bool) -> None: ...
+
+
+class RandomGenerator(Protocol):
+    """torch's CPU generator."""
+
+    stored: Value | None  # the state that it is given after the graph
+    position: int  # of that
+
+    def keep_state(self, tx: TraceContext) -> None: ...
+    def set_seed(self, tx: TraceContext, seed: int) -> None: ...
+    def store(self, tx: TraceContext, state: Value) -> None: ...
 
 
 class Positions(Protocol):

@@ -11,24 +11,7 @@ import logging
 import sys
 import types
 import warnings
-from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
-
-from .base import Value
-
-
-@dataclass(frozen=True)
-class ProgramOutput:
-    """function(*args), to be called once. `position`: where a break before it would be made
-    (tracing/interpreter/outcome.py). `listed`: whether the output may be appended to a list of the
-    program's."""
-
-    function: Callable[..., None]
-    args: tuple[Value, ...]
-    position: int
-    listed: bool = False
-
 
 # warnings
 

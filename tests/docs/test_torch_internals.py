@@ -17,18 +17,21 @@ internals = sys.modules[spec.name] = importlib.util.module_from_spec(spec)
 spec.loader.exec_module(internals)
 
 
+@pytest.fixture(scope="module")
+def uses():
+    return list(internals.uses())
+
+
 def test_the_page_is_what_the_code_does():
     assert internals.PAGE.read_text() == internals.page(), "run python docs/torch_internals.py"
 
 
-def test_each_name_has_a_reason():
-    assert (
-        sorted({use.name for use in internals.uses() if internals.reason(use.name) is None}) == []
-    )
+def test_each_name_has_a_reason(uses):
+    assert sorted({use.name for use in uses if internals.reason(use.name) is None}) == []
 
 
-def test_each_reason_and_each_loss_is_needed():
-    names, files = ({getattr(use, part) for use in internals.uses()} for part in ("name", "file"))
+def test_each_reason_and_each_loss_is_needed(uses):
+    names, files = ({getattr(use, part) for use in uses} for part in ("name", "file"))
     used = {max(filter(name.startswith, internals.WHY), key=len) for name in names}
     assert sorted(internals.WHY.keys() - used) == []
     assert [

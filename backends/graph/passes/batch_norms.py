@@ -11,12 +11,9 @@ from typing import Any
 import torch
 import torch.fx
 
+from .convolution_biases import ADDS_APART, add_bias_behind
+
 aten = torch.ops.aten
-APART = (
-    "cuda",
-    # device types on which a convolution adds its bias in a separate kernel, where fusing the bias
-    # is cheaper
-)
 BATCH_NORM = aten._native_batch_norm_legit_no_training.default
 
 
@@ -116,18 +113,11 @@ def convolution(folding: Folding) -> torch.fx.Node | None:
         scale = folding.scale()
         source.update_arg(1, folding.scale_weight(weight, scale))
         new_bias = folding.narrow(folding.shift(bias, scale), fake.dtype)
-    if fake.device.type not in APART:
+    if fake.device.type not in ADDS_APART:
         source.update_arg(2, new_bias)
         return source
     source.update_arg(2, None)
-    with folding.graph.inserting_after(source):
-        added = folding.graph.call_function(aten.add.Tensor, (source, new_bias))
-    with folding.graph.inserting_before(added):
-        added.update_arg(
-            1, folding.call(aten.view.default, new_bias, [-1, *[1] * (fake.dim() - 2)])
-        )
-    added.meta = {"val": fake + added.args[1].meta["val"]}  # type: ignore[union-attr]
-    return added
+    return add_bias_behind(source, new_bias)
 
 
 def product(folding: Folding) -> torch.fx.Node | None:

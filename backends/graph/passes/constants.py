@@ -26,47 +26,57 @@ def take_out_constants(
 ) -> ConstantPart | None:
     """Changes the graph; None where nothing is computed from these placeholders alone. Views of
     them stay in the graph."""
+    constant = constant_nodes(gm.graph, parameters)
     shown = {memory for node in parameters for memory in memories(node)}
-    fixed = set(parameters)
-    for node in gm.graph.nodes:
-        if (
-            node.op == "call_function"
-            and node.all_input_nodes
-            and fixed.issuperset(node.all_input_nodes)
-            and not node.is_impure()
-        ):
-            fixed.add(node)
     results = [
         node
         for node in gm.graph.nodes
-        if node in fixed
+        if node in constant
         and isinstance(node.meta.get("val"), torch.Tensor)
         and shown.isdisjoint(memories(node))
-        and any(user not in fixed for user in node.users)
+        and any(user not in constant for user in node.users)
     ]
     if not results:
         return None
     once = torch.fx.Graph()
     copies: dict[torch.fx.Node, torch.fx.Node] = {}
     positions = []
-    placeholders = gm.graph.find_nodes(op="placeholder")
-    for position, node in enumerate(placeholders):
+    for position, node in enumerate(gm.graph.find_nodes(op="placeholder")):
         if node in parameters:
             copies[node] = once.node_copy(node)
             positions.append(position)
     for node in gm.graph.nodes:
-        if node in fixed and node not in copies:
+        if node in constant and node not in copies:
             copies[node] = once.node_copy(node, copies.__getitem__)
     once.output(tuple(copies[node] for node in results))
     once.eliminate_dead_code()
-    last = placeholders[-1]
-    for number, node in enumerate(results):
-        with gm.graph.inserting_after(last):
-            last = gm.graph.placeholder(f"constant{number}")
+    replace_by_inputs(gm.graph, results)
+    for node in reversed(list(gm.graph.nodes)):
+        if node in constant and node.op != "placeholder" and not node.users:
+            gm.graph.erase_node(node)
+    return ConstantPart(torch.fx.GraphModule(gm, once, class_name="Once"), tuple(positions))
+
+
+def constant_nodes(graph: torch.fx.Graph, parameters: Set[torch.fx.Node]) -> set[torch.fx.Node]:
+    """The parameters, and the calls that depend on them alone."""
+    found = set(parameters)
+    for node in graph.nodes:
+        if (
+            node.op == "call_function"
+            and node.all_input_nodes
+            and found.issuperset(node.all_input_nodes)
+            and not node.is_impure()
+        ):
+            found.add(node)
+    return found
+
+
+def replace_by_inputs(graph: torch.fx.Graph, nodes: list[torch.fx.Node]) -> None:
+    """Gives the graph new last inputs, in place of these nodes."""
+    last = graph.find_nodes(op="placeholder")[-1]
+    for number, node in enumerate(nodes):
+        with graph.inserting_after(last):
+            last = graph.placeholder(f"constant{number}")
         last.target = last.name  # an input may have this name
         last.meta = dict(node.meta)
         node.replace_all_uses_with(last)
-    for node in reversed(list(gm.graph.nodes)):
-        if node in fixed and node.op != "placeholder" and not node.users:
-            gm.graph.erase_node(node)
-    return ConstantPart(torch.fx.GraphModule(gm, once, class_name="Once"), tuple(positions))

@@ -12,25 +12,38 @@ import torch.fx
 aten = torch.ops.aten
 
 
-def take_out_biases(graph: torch.fx.Graph, devices: Collection[str] = ("cuda",)) -> int:
+# device types on which a convolution adds its bias in a kernel of its own
+ADDS_APART = ("cuda",)
+
+
+def take_out_biases(graph: torch.fx.Graph, devices: Collection[str] = ADDS_APART) -> int:
     """Changes a functional ATen graph; returns the number of convolutions that lost their bias.
     Grouped ones keep it: their kernels add it."""
     changed = 0
     for node in graph.find_nodes(op="call_function", target=aten.convolution.default):
         bias: Any = node.args[2]
-        fake = node.meta["val"]
-        if bias is None or fake.device.type not in devices or node.args[8] != 1:
+        if bias is None or node.meta["val"].device.type not in devices or node.args[8] != 1:
             continue
         node.update_arg(2, None)
-        with graph.inserting_after(node):
-            added = graph.call_function(aten.add.Tensor)
-            node.replace_all_uses_with(added)
-        with graph.inserting_before(added):
-            column = graph.call_function(aten.view.default, (bias, [-1, *[1] * (fake.dim() - 2)]))
-        column.meta = {"val": bias.meta["val"].view(-1, *[1] * (fake.dim() - 2))}
-        added.args = (node, column)
-        added.meta = {**node.meta, "val": fake + column.meta["val"]}
-        if "memory" in node.meta:
-            added.meta["memory"] = [object()]
+        users = list(node.users)
+        added = add_bias_behind(node, bias)
+        for user in users:
+            user.replace_input_with(node, added)
         changed += 1
     return changed
+
+
+def add_bias_behind(convolution: torch.fx.Node, bias: torch.fx.Node) -> torch.fx.Node:
+    """A node that adds a bias to the result of a convolution; it has no users yet."""
+    graph, fake = convolution.graph, convolution.meta["val"]
+    shape = [-1, *[1] * (fake.dim() - 2)]
+    with graph.inserting_after(convolution):
+        added = graph.call_function(aten.add.Tensor)
+    with graph.inserting_before(added):
+        column = graph.call_function(aten.view.default, (bias, shape))
+    column.meta = {"val": bias.meta["val"].view(shape)}
+    added.args = (convolution, column)
+    added.meta = {**convolution.meta, "val": fake + column.meta["val"]}
+    if "memory" in convolution.meta:
+        added.meta["memory"] = [object()]
+    return added

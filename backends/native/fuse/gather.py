@@ -159,10 +159,12 @@ def element(
         new = Scalar(
             node.op, tuple(done[id(argument)] for argument in node.args), node.dtype, node.attr
         )
-        if node.op == LOAD and reader is None:
-            new = replace(new, attr=replace(node.attr, index=node.attr.index.substitute(place)))
-        elif node.op == LOAD:
-            new = move_load(new, node.attr.index.substitute(place), claims, reader)
+        if node.op == LOAD:
+            there = node.attr.index.substitute(place)
+            if reader is None:
+                new = replace(new, attr=replace(node.attr, index=there))
+            else:
+                new = move_load(new, there, claims, reader)
         elif node.op == INDEX:
             there = node.attr.substitute(place)
             if not claims.keys().isdisjoint(there.atoms()):

@@ -16,6 +16,7 @@ from ..ir.ir import (
     LOAD,
     TRUE,
     Access,
+    Buffer,
     Call,
     Kernel,
     Product,
@@ -92,29 +93,8 @@ def join(program: Program, call: Call, kernel: Kernel, devices: Collection[str])
     (result,) = call.results
     assert result is not None
     buffer = program.buffers[result]
-    left, right = call.args[-2:]
-    places = {node.attr.index for node in loads(kernel.roots()) if node.attr.buffer == result}
-    if (
-        kernel.inner
-        or len(places) != 1
-        or buffer.device.type not in devices
-        or not has_handled_arguments(call)
-        or buffer.dtype not in DTYPES
-    ):
-        return None
-    if (
-        left.dtype != buffer.dtype
-        or right.dtype != buffer.dtype
-        or buffer.stride != contiguous_strides(buffer.size)
-    ):
-        return None
-    (read,) = places
-    numbers = (*buffer.size, left.size[-1], *left.stride, *right.stride, left.offset, right.offset)
-    if (
-        any(number.value is None for number in numbers)
-        or left.size[-1] == 0
-        or not is_dense(read, kernel.outer, kernel.rows)
-    ):
+    read = place_of_reads(kernel, result)
+    if read is None or not is_product_of_matrices(call, buffer, devices):
         return None
     outer = tuple(
         Var(name, size) for name, size in zip("bmn"[-len(buffer.size) :], buffer.size, strict=True)
@@ -136,9 +116,34 @@ def join(program: Program, call: Call, kernel: Kernel, devices: Collection[str])
         (),
         joined.stores,
         (call.origin, *kernel.origins),
-        left=left,
-        right=right,
+        left=call.args[-2],
+        right=call.args[-1],
         result=result,
+    )
+
+
+def place_of_reads(kernel: Kernel, result: str) -> Index | None:
+    """The one place at which a kernel without reductions reads each element of a buffer."""
+    places = {node.attr.index for node in loads(kernel.roots()) if node.attr.buffer == result}
+    if kernel.inner or len(places) != 1:
+        return None
+    (read,) = places
+    return read if is_dense(read, kernel.outer, kernel.rows) else None
+
+
+def is_product_of_matrices(call: Call, buffer: Buffer, devices: Collection[str]) -> bool:
+    """Whether a call multiplies matrices of known sizes, with arguments that are handled here, into
+    a contiguous buffer of their dtype."""
+    left, right = call.args[-2:]
+    numbers = (*buffer.size, left.size[-1], *left.stride, *right.stride, left.offset, right.offset)
+    return (
+        buffer.device.type in devices
+        and has_handled_arguments(call)
+        and buffer.dtype in DTYPES
+        and left.dtype == right.dtype == buffer.dtype
+        and buffer.stride == contiguous_strides(buffer.size)
+        and all(number.value is not None for number in numbers)
+        and left.size[-1] != 0
     )
 
 

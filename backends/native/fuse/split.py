@@ -37,7 +37,7 @@ from ..ir.ir import (
 from .simplify import simplify
 
 MIN_ROW = {"cpu": 1 << 17, "cuda": 1 << 12}  # elements of a row, from which on a second kernel pays
-# Times that for sums over columns on a GPU, where one kernel is fast unless it also stores elements.
+# times that for sums over columns on a GPU, where one kernel is fast unless it stores elements too
 COLUMN_SUM_FACTOR = 4
 MIN_CHUNK = 256  # elements of a chunk, at least
 
@@ -129,52 +129,71 @@ def has_rows_side_by_side(kernel: Kernel) -> bool:
 def split_kernel(program: Program, kernel: Kernel, processors: Mapping[str, int]) -> list[Kernel]:
     """The two kernels, with a buffer between them for each reduction; the kernel itself where
     splitting does not pay."""
-    elements = stores_of_elements(kernel)
     device = program.buffers[kernel.stores[0].buffer].device
     chunks = chunk_count_on(kernel, device, processors)
     if chunks == 1:
         return [kernel]
-    chunk = _fresh(kernel, "chunk", index(chunks))
-    partial = _fresh(kernel, "partial", index(chunks))
-    element = _fresh(kernel, "element", kernel.columns // chunks)
-    mapping = _inner_loops_at(kernel.inner, atom(chunk) * element.size + atom(element))
-    row = linear(kernel.outer)
-    nodes = [node for node in topological(kernel.roots()) if node.op == REDUCE]
-    stores = [
-        Store(store.buffer, store.index.substitute(mapping), value)
-        for store, value in zip(
-            elements, substitute([store.value for store in elements], mapping), strict=True
-        )
-    ]
-    results: dict[int, Scalar] = {}
-    for node, value in zip(
-        nodes, substitute([node.args[0] for node in nodes], mapping), strict=True
-    ):
+    reductions = [node for node in topological(kernel.roots()) if node.op == REDUCE]
+    buffers = []
+    for node in reductions:
         name = program.unused_name(f"{kernel.stores[0].buffer}_chunks")
-        buffer = Buffer(
+        program.buffers[name] = Buffer(
             name, (index(chunks), kernel.rows), (kernel.rows, index(1)), node.dtype, device
         )
-        program.buffers[buffer.name] = buffer
-        stores.append(Store(buffer.name, atom(chunk) * kernel.rows + row, reduce(node.attr, value)))
-        results[id(node)] = reduce(
-            node.attr, load(buffer.name, atom(partial) * kernel.rows + row, node.dtype)
-        )
-    first = Kernel(
-        (chunk, *kernel.outer), (element,), tuple(stores), (*kernel.origins, "in chunks")
-    )
+        buffers.append(name)
+    first = kernel_of_chunks(kernel, chunks, reductions, buffers)
+    second = kernel_of_results(kernel, chunks, reductions, buffers)
+    return [simplify(first), simplify(second)]
+
+
+def kernel_of_chunks(
+    kernel: Kernel, chunks: int, reductions: Sequence[Scalar], buffers: Sequence[str]
+) -> Kernel:
+    """Reduces chunks of each row into buffers, and stores what the kernel stores of each
+    element."""
+    elements = stores_of_elements(kernel)
+    chunk = _fresh(kernel, "chunk", index(chunks))
+    element = _fresh(kernel, "element", kernel.columns // chunks)
+    mapping = _inner_loops_at(kernel.inner, atom(chunk) * element.size + atom(element))
+    place = atom(chunk) * kernel.rows + linear(kernel.outer)
+    stored = substitute([store.value for store in elements], mapping)
+    reduced = substitute([node.args[0] for node in reductions], mapping)
+    stores = [
+        *(
+            Store(store.buffer, store.index.substitute(mapping), value)
+            for store, value in zip(elements, stored, strict=True)
+        ),
+        *(
+            Store(name, place, reduce(node.attr, value))
+            for name, node, value in zip(buffers, reductions, reduced, strict=True)
+        ),
+    ]
+    return Kernel((chunk, *kernel.outer), (element,), tuple(stores), (*kernel.origins, "in chunks"))
+
+
+def kernel_of_results(
+    kernel: Kernel, chunks: int, reductions: Sequence[Scalar], buffers: Sequence[str]
+) -> Kernel:
+    """Reduces the chunks' results, and stores what the kernel stores of each row."""
+    partial = _fresh(kernel, "partial", index(chunks))
+    place = atom(partial) * kernel.rows + linear(kernel.outer)
+    results = {
+        id(node): reduce(node.attr, load(name, place, node.dtype))
+        for name, node in zip(buffers, reductions, strict=True)
+    }
     roots = rewrite(kernel.roots(), lambda node: results.get(id(node), node))
-    stores_of_second = (
+    elements = stores_of_elements(kernel)
+    stores = (
         Store(store.buffer, store.index, value)
         for store, value in zip(kernel.stores, roots, strict=True)
         if store not in elements
     )
-    second = replace(
+    return replace(
         kernel,
         inner=(partial,),
-        stores=tuple(stores_of_second),
+        stores=tuple(stores),
         origins=(*kernel.origins, "of chunks"),
     )
-    return [simplify(first), simplify(second)]
 
 
 def _inner_loops_at(inner: Sequence[Var], number: Index) -> dict[Atom, Index]:

@@ -174,13 +174,22 @@ class Scope:
         return None
 
 
+def short_name(operator: str) -> str:
+    return operator.removeprefix("aten.").removesuffix(".default")
+
+
+def origin_names(kernel: Kernel) -> list[str]:
+    """The operators that a kernel computes, each once, for those who read its text."""
+    return list(dict.fromkeys(map(short_name, kernel.origins)))
+
+
 class KernelEmitter:
     """Writes the values of a kernel, each in the outermost block where it can be computed. A
     language says how."""
 
-    def __init__(self, kernel: Kernel) -> None:
-        self.kernel = kernel
-        self.plan = Plan(kernel)
+    def __init__(self, plan: Plan) -> None:
+        self.plan = plan
+        self.kernel = plan.kernel
         self.parameters = self.parameters_of()
         self.counter = 0
 

@@ -16,7 +16,8 @@ from ..ir.index import Index, Var, atom
 from ..ir.ir import LOAD, Buffer, Product, View
 from .base import Parameters, Scope
 from .tiles import Axis, power_of_two
-from .triton import PrintedKernel, TritonFunction, bracket, function
+from .triton.kernel import PrintedKernel, TritonFunction, function
+from .triton.scalars import bracket
 
 SHORTEST = 16  # side of a block that tensor cores take
 # rows of blocks that are worked on together, so that their columns are read from the cache

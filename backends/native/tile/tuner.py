@@ -20,7 +20,7 @@ from ..ir.ir import Buffer, Call, Kernel, Program, View
 from ..printers.base import Plan
 from ..printers.products import Blocks, blocks_to_try
 from ..printers.tiles import Tiles, tiles_to_try
-from ..printers.triton import PrintedKernel
+from ..printers.triton.kernel import PrintedKernel
 from ..toolchain.artifact_cache import ArtifactCache, key_of
 from ..toolchain.load_triton import Job
 from .memory import needed_elements, runs_on, window

@@ -58,34 +58,12 @@ class OperationRunner:
             args, kwargs = with_known_floats(name, args, kwargs, self._symbols.shapes.decide)
         if communicates(target):
             forget_constants(args, kwargs)
-        refused = may_refuse_dtype(name, args, kwargs) or (
-            writes_first_argument(target, args)
-            and not named_as_random(name)  # trying it would move the generator
-            and namespace_of(target) in ("", *TORCHS_OPERATORS)  # others may do anything
-            and refuses_dtypes(partial(apply, kind, target), args, kwargs)
-        )
-        if refused:
-            raise GraphBreak("exception-leaves", f"RuntimeError of {name}")
-        if gives_integers_history(target, args):
-            raise GraphBreak("unsupported-mutation", "of integers that get a gradient history")
+        check_before_run(kind, target, args, kwargs)
         try:
             with self._symbols.fake_mode, asking, without_torch_log():
-                if (
-                    refuses_operation(target, args, kwargs)
-                    or has_mixed_dtypes(target, args, kwargs)
-                    or lacks_dimension(target, args)
-                ):
-                    raise GraphBreak("exception-leaves", f"RuntimeError of {name}")
-                if not exist:
-                    return apply(kind, target, args, kwargs)
-                try:
-                    with dispatcher_for(target):
-                        return apply(kind, target, args, kwargs)
-                except RuntimeError:
-                    # torch's C++ cannot do this with symbols, its Python can
-                    with enable_python_dispatcher():
-                        return apply(kind, target, args, kwargs)
-        except GraphBreak:
+                check_fakes(target, args, kwargs)
+                return (apply_to_symbols if exist else apply)(kind, target, args, kwargs)
+        except (GraphBreak, RecursionError):  # the latter is raised by the interpretation
             raise
         except SHAPE_DEPENDS as error:
             if not exist and self._symbols.options.capture_dynamic_output_shape_ops is not False:
@@ -95,8 +73,6 @@ class OperationRunner:
             if not exist and self._symbols.options.capture_scalar_outputs is not False:
                 raise NeedsSymbols from None
             raise GraphBreak("data-dependent-value", name) from error
-        except RecursionError:
-            raise  # raised by the interpretation, not by the operation
         except Exception as error:
             if type(error).__name__ == SYMBOL_DEPENDS:
                 self._symbols.shapes.restart_at_origin(error)
@@ -104,6 +80,43 @@ class OperationRunner:
             raise GraphBreak("fake-tensor", f"{name}: {type(error).__name__}: {error}") from error
         finally:
             self._symbols.clock.inside("fake_tensors", time.perf_counter() - start)
+
+
+def check_before_run(kind: str, target: Any, args: list[Any], kwargs: dict[str, Any]) -> None:
+    """Breaks at an operation that eager refuses though fake tensors would not, and at one that
+    gives integers a gradient history."""
+    name = target_name(target)
+    refused = may_refuse_dtype(name, args, kwargs) or (
+        writes_first_argument(target, args)
+        and not named_as_random(name)  # trying it would move the generator
+        and namespace_of(target) in ("", *TORCHS_OPERATORS)  # others may do anything
+        and refuses_dtypes(partial(apply, kind, target), args, kwargs)
+    )
+    if refused:
+        raise GraphBreak("exception-leaves", f"RuntimeError of {name}")
+    if gives_integers_history(target, args):
+        raise GraphBreak("unsupported-mutation", "of integers that get a gradient history")
+
+
+def check_fakes(target: Any, args: list[Any], kwargs: dict[str, Any]) -> None:
+    """As check_before_run, for what is decided inside the fake mode."""
+    if (
+        refuses_operation(target, args, kwargs)
+        or has_mixed_dtypes(target, args, kwargs)
+        or lacks_dimension(target, args)
+    ):
+        raise GraphBreak("exception-leaves", f"RuntimeError of {target_name(target)}")
+
+
+def apply_to_symbols(kind: str, target: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
+    """As apply, where sizes may be symbols."""
+    try:
+        with dispatcher_for(target):
+            return apply(kind, target, args, kwargs)
+    except RuntimeError:
+        # torch's C++ cannot do this with symbols, its Python can
+        with enable_python_dispatcher():
+            return apply(kind, target, args, kwargs)
 
 
 def forget_constants(args: list[Any], kwargs: dict[str, Any]) -> None:

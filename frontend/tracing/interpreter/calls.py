@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import collections
 import types
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ....errors import GraphBreak
 from ...pycode.call_completion import AS_IS, CallCompletion
@@ -26,12 +26,10 @@ from ...values.objects.mro import MISSING
 from ...values.objects.user_object import UserObject
 from ...values.registry import accepts, method_of
 from ...values.tensor.tensor_subclass import SubclassMethod, TensorObject
+from ..trace import Trace
 from .construct import construct, new_object
 from .inline import inline
 from .sorting import sort_values
-
-if TYPE_CHECKING:
-    from ..trace import Trace
 
 
 class Calls:

@@ -5,16 +5,15 @@ from __future__ import annotations
 
 import inspect
 import types
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from ...pycode.code_place import CodePlace
+from ...values.base import Value
+from .frame_state import FrameState
 from .outcome import BrokenFrame
 
-if TYPE_CHECKING:
-    from ...values.base import Value
-    from .interpreter import Interpreter
 
-
-class FrameStack(list["Interpreter"]):
+class FrameStack(list[FrameState]):
     """The root frame and the calls inlined into it."""
 
     def __init__(self) -> None:
@@ -63,6 +62,12 @@ class FrameStack(list["Interpreter"]):
         """The line being interpreted, and the code object it is in."""
         frame = self[-1]
         return frame.current.line or frame.decoded.code.co_firstlineno, frame.decoded.code
+
+    def instruction(self) -> CodePlace:
+        """The place of the instruction being interpreted, as what is left to Python names it
+        (work_budget.py)."""
+        frame = self[-1]
+        return CodePlace(frame.decoded.code, -frame.pc)
 
     def innermost_globals(self) -> dict[str, Any]:
         return self[-1].globals

@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ....errors import GraphBreak
 from ...pycode.instr import Instr, Op
 
-if TYPE_CHECKING:
-    from .interpreter import Interpreter
-
-Handler = Callable[["Interpreter", Instr], Any]
+Handler = Callable[[Any, Instr], Any]  # of an Interpreter and its current instruction
 
 
-def unsupported_op(frame: Interpreter, instr: Instr) -> None:
+def unsupported_op(frame: Any, instr: Instr) -> None:
     raise GraphBreak("unsupported-bytecode", str(instr.arg or instr.op.name))
 
 

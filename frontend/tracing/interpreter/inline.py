@@ -6,7 +6,6 @@ from __future__ import annotations
 import inspect
 import os
 import sysconfig
-from typing import TYPE_CHECKING
 
 from ....errors import GraphBreak
 from ...pycode.call_completion import AS_IS, CallCompletion
@@ -20,10 +19,15 @@ from ...values.containers.sequence import TupleValue
 from ...values.functions.function import FunctionValue
 from ...values.functions.opaque_function import opaque_reason
 from ...values.iterators.generator import GeneratorValue
+from ..trace import Trace
 from .interpreter import Interpreter
 
-if TYPE_CHECKING:
-    from ..trace import Trace
+CHAIN = 40  # frames that one break may go through; what they call then is captured by itself
+LEFT_ALONE = sysconfig.get_path("stdlib") + os.sep
+PASSED_THROUGH = tuple(
+    LEFT_ALONE + name
+    for name in ("site-packages", "dist-packages", "contextlib.py", "functools.py")
+)
 
 
 def inline(
@@ -37,13 +41,7 @@ def inline(
     """The result of function(*args, **kwargs). With `through`, the functions passed on the way,
     `completion` turns it into the result of the caller's instruction, so that a break can be made
     inside."""
-    reason = opaque_reason(function, args)
-    if reason is not None:
-        raise GraphBreak(*reason)
-    if keeps_its_frame(function.code):
-        raise GraphBreak("unknown-call", f"{function.name}, which reads its own frame")
-    if len(tx.frames) >= tx.options.inline_depth:
-        raise GraphBreak("too-deep", f" ({len(tx.frames)} calls, config.inline_depth)")
+    check_call(tx, function, args)
     slots = bind(tx, function, args, kwargs)
     frame = Interpreter(
         tx,
@@ -53,10 +51,7 @@ def inline(
         slots,
     )
     frame.bind_cells(function.closure)
-    flags = function.code.co_flags
-    if flags & (inspect.CO_COROUTINE | inspect.CO_ASYNC_GENERATOR):
-        raise GraphBreak("generator", f"{function.describe()} is asynchronous")
-    if flags & inspect.CO_GENERATOR:
+    if function.code.co_flags & inspect.CO_GENERATOR:
         names = [function.attribute(tx, name).constant() for name in ("__name__", "__qualname__")]
         return GeneratorValue(
             frame,
@@ -75,12 +70,17 @@ def inline(
     return frame.run()
 
 
-CHAIN = 40  # frames that one break may go through; what they call then is captured by itself
-LEFT_ALONE = sysconfig.get_path("stdlib") + os.sep
-PASSED_THROUGH = tuple(
-    LEFT_ALONE + name
-    for name in ("site-packages", "dist-packages", "contextlib.py", "functools.py")
-)
+def check_call(tx: Trace, function: FunctionValue, args: list[Value]) -> None:
+    """Breaks at a call that is left to Python."""
+    reason = opaque_reason(function, args)
+    if reason is not None:
+        raise GraphBreak(*reason)
+    if keeps_its_frame(function.code):
+        raise GraphBreak("unknown-call", f"{function.name}, which reads its own frame")
+    if len(tx.frames) >= tx.options.inline_depth:
+        raise GraphBreak("too-deep", f" ({len(tx.frames)} calls, config.inline_depth)")
+    if function.code.co_flags & (inspect.CO_COROUTINE | inspect.CO_ASYNC_GENERATOR):
+        raise GraphBreak("generator", f"{function.describe()} is asynchronous")
 
 
 def can_be_entered(tx: Trace, function: FunctionValue) -> bool:

@@ -1,31 +1,29 @@
-"""The symbolic interpreter: the stack and slots of one frame, changed by the opcode handlers. It
-has no rules of Python versions and emits no code."""
+"""The symbolic interpreter: runs one frame, whose state the opcode handlers change. It has no rules
+of Python versions and emits no code."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ....errors import GraphBreak, SkipFrame
 from ....guards.source import Source
-from ...pycode.call_completion import AS_IS, INITIALISED, CallCompletion
-from ...pycode.instr import DecodedCode, Instr
-from ...pycode.passthrough import PassthroughFrame
+from ...pycode.call_completion import INITIALISED, CallCompletion
+from ...pycode.instr import DecodedCode
 from ...values.base import ObservedException, Value
 from ...values.constant import Constant
-from ...values.functions.cell import CellValue
 from ...values.objects.exception import ExceptionValue
+from ..trace import Trace
+from .frame_state import FrameState
 from .handlers import HANDLERS
 from .outcome import BreakReached, Restart, Returned, Yielded
 from .suspended_generators import BY_EXCEPTION
 from .throwing import throw
 
-if TYPE_CHECKING:
-    from ..trace import Trace
 
+class Interpreter(FrameState):
+    """A frame, and how it runs."""
 
-class Interpreter:
-    """A frame being interpreted. `slots` are CPython's localsplus: None is unbound, cells are
-    CellValues."""
+    tx: Trace
 
     def __init__(
         self,
@@ -35,57 +33,10 @@ class Interpreter:
         globals_path: Source | None,
         slots: list[Value | None],
     ) -> None:
-        self.tx, self.decoded = tx, decoded
-        self.globals, self.globals_path = globals_, globals_path
-        self.slots = slots
-        self.stack: list[Value] = []
-        self.pc = decoded.start
-        self.current: Instr = decoded.instrs[decoded.start]
-        # where the current raw group starts, and its position (see outcome.py)
-        self.group = decoded.start
-        self.position = -1  # none before the first group
-        # whether a break can be made in this frame: its caller's instruction is a call that returns
-        # its result
-        self.resumable = False
-        # what was passed on the way from the caller
-        self.through: tuple[PassthroughFrame, ...] = ()
-        self.completion: CallCompletion = AS_IS  # what the caller's instruction makes of the return
+        super().__init__(decoded, globals_, globals_path, slots)
+        self.tx = tx
         # the frame that this one, resumed after a break, waits for
         self.awaited: Interpreter | None = None
-
-    def bind_cells(self, closure: list[CellValue]) -> None:
-        """Makes and copies cells as MAKE_CELL and COPY_FREE_VARS do at a frame's start."""
-        for slot in self.decoded.cells:
-            self.slots[slot] = CellValue(self.slots[slot])
-        for slot, cell in zip(self.decoded.frees, closure, strict=True):
-            self.slots[slot] = cell
-
-    def where(self) -> str:
-        return f"{self.decoded.code.co_filename}:{self.current.line}"
-
-    # stack
-
-    def push(self, value: Value) -> None:
-        self.stack.append(value)
-
-    def pop(self) -> Value:
-        """Takes the top item, realised: after a break it may still be LazyValue. Handlers that
-        only move items use `stack` itself."""
-        return self.tx.look(self.stack.pop())
-
-    def peek(self, depth: int = 1) -> Value:
-        """The item at a distance from the top, realised."""
-        value = self.stack[-depth] = self.tx.look(self.stack[-depth])
-        return value
-
-    def popn(self, n: int) -> list[Value]:
-        if n == 0:
-            return []
-        items = self.stack[-n:]
-        del self.stack[-n:]
-        return items
-
-    # running
 
     def run(self) -> Value:
         """Interprets to the return of the frame; returns its value."""
@@ -105,12 +56,6 @@ class Interpreter:
         """As resume, but raises at the yield, or in the generator of a `yield from` there."""
         outcome = self._enter(error)
         return isinstance(outcome, Yielded), outcome.value
-
-    def save(self) -> Any:
-        return self.pc, list(self.stack), list(self.slots)
-
-    def load(self, saved: Any) -> None:
-        self.pc, self.stack, self.slots = saved[0], list(saved[1]), list(saved[2])
 
     def _enter(self, thrown: Value | None = None) -> Returned | Yielded:
         self.tx.frames.append(self)

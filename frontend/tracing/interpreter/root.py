@@ -22,6 +22,7 @@ from ..capture import Capture
 from ..sizes.variation import Variation
 from ..trace import Trace
 from . import opcodes  # noqa: F401 - its handlers register
+from .calls import Calls
 from .interpreter import Interpreter
 from .opcodes.exceptions import handle_instead
 from .outcome import BreakExit, BreakReached, BrokenFrame, Restart, Returned, ReturnExit
@@ -149,7 +150,9 @@ class CaptureRequest:
 
     def trace(self) -> Trace:
         position = -1 if self.stop is None else self.stop.position
-        return Trace(self.options, self.function, self.variation, self.loops, self.clock, position)
+        return Trace(
+            self.options, self.function, self.variation, self.loops, self.clock, Calls, position
+        )
 
 
 def capture_call(

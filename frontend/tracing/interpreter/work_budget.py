@@ -4,15 +4,12 @@ loop."""
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from ....errors import GraphBreak
+from ....options import Options
 from ...pycode.instr import Op
+from .frame_state import FrameState
 from .outcome import Restart
-
-if TYPE_CHECKING:
-    from ....options import Options
-    from .interpreter import Interpreter
 
 OPERATION = 200  # instructions that cost as much as an operation on fake tensors, or on symbols
 # What is left to Python: loops (id of the code object, index of the loop's start), and branches
@@ -39,7 +36,7 @@ class WorkBudget:
         # the position of the break, where it is known beforehand (outcome.py); -1 for none
         self.stop_at = stop_at
         self.instructions = 0
-        self._iterations: dict[tuple[Interpreter, int], LoopIterations] = {}
+        self._iterations: dict[tuple[FrameState, int], LoopIterations] = {}
 
     def count(self) -> None:
         """Counts one instruction, or one step of a loop in C that the program drives."""
@@ -47,7 +44,7 @@ class WorkBudget:
         if self.instructions > self.options.trace_budget:
             raise GraphBreak("too-long", str(self.options.trace_budget))
 
-    def start_iteration(self, frame: Interpreter, target: int) -> None:
+    def start_iteration(self, frame: FrameState, target: int) -> None:
         """Counts an iteration, when a frame jumps back to the start of a loop. The loop is left to
         Python once unrolling it exceeds the budget."""
         tx = frame.tx
@@ -71,7 +68,7 @@ class WorkBudget:
                 iterations.position, GraphBreak("long-loop", str(self.options.unroll_iterations))
             )
 
-    def leave_loop_to_python(self, frame: Interpreter, target: int) -> None:
+    def leave_loop_to_python(self, frame: FrameState, target: int) -> None:
         """Breaks in front of a loop whose length varies: what it does is compiled for an
         iteration."""
         if frame.decoded.instrs[target].op is Op.FOR_ITER:

@@ -9,7 +9,6 @@ half a second to import.
 from __future__ import annotations
 
 import functools
-import types
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
@@ -27,14 +26,12 @@ from torch.fx.experimental.symbolic_shapes import (
     DimDynamic,
     GuardOnDataDependentSymNode,
     PendingUnbackedSymbolNotFound,
-    ShapeEnv,
     StatelessSymbolicContext,
     compute_unbacked_bindings,
     free_unbacked_symbols,
 )
 from torch.utils._sympy.interp import sympy_interp
 from torch.utils._sympy.numbers import int_oo
-from torch.utils._sympy.printers import PythonPrinter
 from torch.utils._sympy.reference import PythonReferenceAnalysis
 from torch.utils._sympy.value_ranges import ValueRanges
 
@@ -52,46 +49,20 @@ from ..fake_tensors.fake_rules import FakeRules
 from ..fake_tensors.size_oblivious import is_size_oblivious
 from .number_nodes import NodeRecorder, NumberGraph, RecordedNumber
 from .shape_guards import GuardOrigin, RecordedGuards, backend_as_origin
+from .torch_symbols import (
+    PYTHON_TYPES,
+    GuardPrinter,
+    NamedSource,
+    Symbols,
+    as_python_number,
+    layout_of,
+)
 from .value_origins import ValueOrigin, ValueOrigins
-
-
-class GuardPrinter(PythonPrinter):
-    """Prints symbolic expressions as Python over the names that guards/kinds/shape.py defines, with
-    exact floats."""
-
-    def _print_Float(self, expr: Any) -> str:
-        return repr(float(expr))
-
-    def _print_ToFloat(self, expr: Any) -> str:
-        return f"ToFloat({self._print(expr.args[0])})"
 
 
 class MarkError(FramejitError, ConstraintViolationError):
     """A user's mark of a dimension does not hold. Also torch's error of that meaning, for those who
     catch it."""
-
-
-class NamedSource(torch._guards.Source):
-    """A source of framejit's in the form that torch's symbols need: a name."""
-
-    def __init__(self, text: str) -> None:
-        self.text = text
-
-    def __hash__(self) -> int:
-        return hash(self.text)
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, NamedSource) and self.text == other.text
-
-
-def _as_torch_has_it(name: str, answer: Callable[[NamedSource], Any]) -> None:
-    """Defines a method that is a property in some versions of torch's Source."""
-    is_method = isinstance(vars(torch._guards.Source)[name], types.FunctionType)
-    setattr(NamedSource, name, answer if is_method else property(answer))
-
-
-_as_torch_has_it("name", lambda self: self.text)
-_as_torch_has_it("guard_source", lambda self: torch._guards.GuardSource.LOCAL)
 
 
 @dataclass(frozen=True)
@@ -122,18 +93,6 @@ class FactsAtRunTime:
     function: Callable[..., bool]
     numbers: tuple[SymbolicNumber, ...]
     origin: ValueOrigin
-
-
-class Symbols(ShapeEnv):
-    """A ShapeEnv whose storage offsets may be zero: torch makes the symbols of tensors greater than
-    zero."""
-
-    def create_symbol(
-        self, val: Any, source: torch._guards.Source, *args: Any, **kwargs: Any
-    ) -> Any:
-        if val == 0 and getattr(getattr(source, "prop", None), "name", "") == "STORAGE_OFFSET":
-            return sympy.S.Zero
-        return super().create_symbol(val, source, *args, **kwargs)
 
 
 class Shapes:
@@ -303,7 +262,7 @@ class Shapes:
         return bool(self._ask(sym, bool))
 
     def specialise(self, sym: Symbol) -> Any:
-        return self._ask(sym, PYTHON[type(sym)])
+        return self._ask(sym, PYTHON_TYPES[type(sym)])
 
     def is_fixed(self, sym: Symbol) -> bool:
         """Whether a number that was to vary is guarded to be one number."""
@@ -454,7 +413,7 @@ class Shapes:
             symbols = fact.sym.node._expr.free_symbols  # before anything was said of them
             line = next(filter(None, map(self._line_of, sorted(symbols, key=str))), "")
             if expr.is_number:
-                yield Guard(fact.source, Kind.EQUALS, PYTHON[type(fact.sym)](fact.sym), line)
+                yield Guard(fact.source, Kind.EQUALS, PYTHON_TYPES[type(fact.sym)](fact.sym), line)
             else:
                 yield self._relation(
                     sympy.Eq(sympy.Symbol("here"), expr, evaluate=False),
@@ -494,7 +453,7 @@ class Shapes:
         for symbol in sorted(expr.free_symbols, key=str):
             value = self.homes[symbol]
             assert value.source is not None
-            hint = PYTHON[type(value.sym)](value.sym.node.hint)
+            hint = PYTHON_TYPES[type(value.sym)](value.sym.node.hint)
             yield Guard(value.source, Kind.EQUALS, hint, line)
 
     def _simplest(self, expr: Any) -> Any:
@@ -542,7 +501,7 @@ class Shapes:
             found.append(
                 SpecialisedNumber(
                     value.source,
-                    PYTHON[type(value.sym)](value.sym),
+                    PYTHON_TYPES[type(value.sym)](value.sym),
                     origin.line,
                     self.marks.get(symbol),
                     origin.operator,
@@ -568,28 +527,6 @@ CONFIG: Any = _config
 AS_UNKNOWN: Callable[[], AbstractContextManager[Any]] = functools.partial(
     CONFIG.patch, backed_size_oblivious=True
 )
-PYTHON: dict[type, Callable[[Any], Any]] = {
-    torch.SymInt: int,
-    torch.SymFloat: float,
-    torch.SymBool: bool,
-}
-
-
-def as_python_number(number: Any) -> Any:
-    """A number that torch calculated as a Python number, None if it is symbolic."""
-    if not isinstance(number, torch.SymInt | torch.SymFloat | torch.SymBool):
-        return number
-    expr = number.node.expr
-    fixed = expr.is_number or expr in (sympy.true, sympy.false)
-    return PYTHON[type(number)](expr) if fixed else None
-
-
-def layout_of(result: Any) -> list[torch.SymInt]:
-    """The symbolic sizes and strides of a tensor."""
-    if not isinstance(result, torch.Tensor) or result.layout is not torch.strided:
-        return []
-    numbers = (*result.shape, *result.stride(), result.storage_offset())
-    return [number for number in numbers if isinstance(number, torch.SymInt)]
 
 
 def check_mark(real: torch.Tensor, source: Source, dim: int, mark: Mark | None) -> None:

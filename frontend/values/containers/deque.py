@@ -11,7 +11,7 @@ from ....errors import GraphBreak
 from ....guards.guard import Kind
 from ....guards.iterators import advance
 from ....guards.source import AttrSource, IteratorItem, Source
-from ..base import CannotReconstruct, LazyValue, Value
+from ..base import CannotReconstruct, LazyValue, Value, require_path
 from ..constant import Constant
 from ..context import TraceContext
 from ..emitter import Emitter
@@ -252,8 +252,7 @@ def copy(tx: TraceContext, self: DequeValue) -> Value:
 
 @wraps(collections.deque)
 def wrap_deque(tx: TraceContext, obj: collections.deque[Any], source: Source | None) -> Value:
-    if source is None:
-        raise GraphBreak("unsupported-value", "a deque without a path from the frame")
+    source = require_path(obj, source)
     if len(obj) > LARGEST_DEQUE:
         raise GraphBreak("unsupported-value", f"a deque of {len(obj)} items")
     tx.guards.add(source, Kind.TYPE, collections.deque)

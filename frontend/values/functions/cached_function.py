@@ -19,8 +19,9 @@ from ..containers.sequence import ListValue, TupleValue
 from ..context import TraceContext
 from ..emitter import Emitter
 from ..identity_key import IdentityKey
+from ..objects.attribute_storage import instance_dict
 from ..objects.mro import lookup
-from ..objects.user_object import UserObject, instance_dict
+from ..objects.user_object import UserObject
 from ..registry import wraps
 from ..tensor.symbolic_number import SymbolicNumber
 from ..tensor.tensor import TensorValue

@@ -5,10 +5,9 @@ from __future__ import annotations
 import functools
 from typing import Any
 
-from ....errors import GraphBreak
 from ....guards.guard import Kind
 from ....guards.source import AttrSource, DictItem, SequenceItem, Source
-from ..base import LazyValue, PendingCall, Value
+from ..base import LazyValue, PendingCall, Value, require_path
 from ..constant import Constant
 from ..context import TraceContext
 from ..emitter import Emitter
@@ -70,8 +69,7 @@ class PartialValue(Mutable):
 
 @wraps(functools.partial)
 def wrap_partial(tx: TraceContext, obj: functools.partial[Any], source: Source | None) -> Value:
-    if source is None:
-        raise GraphBreak("unsupported-value", "a functools.partial without a path from the frame")
+    source = require_path(obj, source, "functools.partial")
     tx.guards.add(source, Kind.TYPE, functools.partial)
     args = AttrSource(source, "args")
     tx.guards.add(args, Kind.LENGTH, len(obj.args))

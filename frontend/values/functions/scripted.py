@@ -11,7 +11,7 @@ import torch
 from ....errors import GraphBreak
 from ....guards.guard import Kind
 from ....guards.source import Source
-from ..base import PendingCall, Value
+from ..base import PendingCall, Value, require_path
 from ..context import TraceContext
 from ..objects.user_object import UserObject
 from ..registry import wraps
@@ -55,7 +55,6 @@ class ScriptedFunction(UserObject):
 def wrap_scripted(
     tx: TraceContext, obj: torch.jit.ScriptFunction[Any, Any], source: Source | None
 ) -> Value:
-    if source is None:
-        raise GraphBreak("unsupported-value", "a scripted function without a path from the frame")
+    source = require_path(obj, source, "scripted function")
     tx.guards.add(source, Kind.IS, obj)
     return tx.objects.remember(obj, ScriptedFunction(type(obj), obj, source))

@@ -22,7 +22,7 @@ from ....guards.iterators import (
 )
 from ....guards.native import move_index
 from ....guards.source import IteratorItem, IteratorPart, Source
-from ..base import LazyValue, Value
+from ..base import LazyValue, Value, require_path
 from ..context import TraceContext
 from ..emitter import Emitter
 from ..registry import wraps
@@ -113,10 +113,7 @@ def wrap_iterator(tx: TraceContext, obj: Any, source: Source | None) -> Value:
 
 @wraps(*MADE_OF_PARTS)
 def wrap_made_of_parts(tx: TraceContext, obj: Any, source: Source | None) -> Value:
-    if source is None:
-        raise GraphBreak(
-            "unsupported-value", f"a {type(obj).__name__} without a path from the frame"
-        )
+    source = require_path(obj, source)
     tx.guards.add(source, Kind.TYPE, type(obj))
     held = parts(obj)
     paths = [IteratorPart(source, position) for position in range(len(held))]

@@ -78,8 +78,8 @@ class RangeIterator(Iterator):
     cls = type(iter(range(0)))
     state = ("rest",)
 
-    def __init__(self, rest: range, source: Source | None = None) -> None:
-        super().__init__(source)
+    def __init__(self, rest: range) -> None:
+        super().__init__()
         self.rest = rest
 
     def next(self, tx: TraceContext) -> Value | None:

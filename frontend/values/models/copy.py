@@ -19,8 +19,9 @@ from ..containers.set import SetValue
 from ..context import TraceContext
 from ..functions.builtin_function import BuiltinValue
 from ..functions.function import FunctionValue
+from ..objects.attribute_storage import instance_dict
 from ..objects.mro import HEAP_TYPE, IMMUTABLE_TYPE, lookup
-from ..objects.user_object import UserObject, instance_dict
+from ..objects.user_object import UserObject
 from ..registry import models
 
 NO_OWN_WAY = (None, object)

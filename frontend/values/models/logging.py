@@ -14,7 +14,7 @@ from ..base import Value
 from ..constant import Constant
 from ..context import TraceContext
 from ..objects.user_object import UserObject
-from ..program_output import ProgramOutput, write_record, written_by_handlers
+from ..program_output import write_record, written_by_handlers
 from ..registry import models
 from ..tensor.symbolic_number import SymbolicNumber
 
@@ -78,9 +78,7 @@ def record_message(
         message, args = Constant(record_text(tx, message.constant(), args)), ()
     line, code = tx.frames.line()
     where = (Constant(level), Constant(code.co_filename), Constant(line), Constant(code.co_name))
-    tx.effects.output(
-        ProgramOutput(write_record, (logger, *where, message, *args), tx.frames.break_position())
-    )
+    tx.effects.output(write_record, (logger, *where, message, *args), tx.frames.break_position())
     return Constant(None)
 
 

@@ -14,7 +14,7 @@ from ..constant import Constant
 from ..context import TraceContext
 from ..objects.class_value import ClassValue
 from ..objects.frozen_object import FrozenObject
-from ..program_output import ProgramOutput, raises, warn_from, warning_receiver
+from ..program_output import raises, warn_from, warning_receiver
 from ..registry import models
 
 
@@ -54,9 +54,7 @@ def warn(
     )
     where = (Constant(code.co_filename), Constant(line), FrozenObject(namespace))
     tx.effects.output(
-        ProgramOutput(
-            warn_from, (message, category, *where), tx.frames.break_position(), receiver == "list"
-        )
+        warn_from, (message, category, *where), tx.frames.break_position(), receiver == "list"
     )
     return Constant(None)
 

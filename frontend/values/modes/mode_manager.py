@@ -16,7 +16,7 @@ from torch.autograd import grad_mode
 from ....errors import GraphBreak
 from ....guards.guard import Kind
 from ....guards.source import AttrSource, Source
-from ..base import Value
+from ..base import Value, require_path
 from ..constant import Constant
 from ..context import TraceContext
 from ..emitter import Emitter
@@ -426,10 +426,7 @@ SETTINGS: dict[type, tuple[str, ...]] = {
 
 @wraps(*SETTINGS)
 def wrap_mode_manager(tx: TraceContext, obj: Any, source: Source | None) -> Value:
-    if source is None:
-        raise GraphBreak(
-            "unsupported-value", f"a {type(obj).__name__} without a path from the frame"
-        )
+    source = require_path(obj, source)
     tx.guards.add(source, Kind.TYPE, type(obj))
     settings = [
         tx.wrap(getattr(obj, name), AttrSource(source, name)).constant()

@@ -9,7 +9,7 @@ from typing import Any
 from ....errors import GraphBreak
 from ....guards.guard import Kind
 from ....guards.source import Source
-from ..base import CannotReconstruct, Value
+from ..base import CannotReconstruct, Value, require_path
 from ..constant import Constant
 from ..context import TraceContext
 from ..emitter import Emitter
@@ -156,9 +156,6 @@ TEXTS: dict[type, Callable[[Any], str]] = {
 
 @wraps_subclasses(BaseException)
 def wrap_exception(tx: TraceContext, obj: BaseException, source: Source | None) -> Value:
-    if source is None:
-        raise GraphBreak(
-            "unsupported-value", f"a {type(obj).__name__} without a path from the frame"
-        )
+    source = require_path(obj, source)
     tx.guards.add(source, Kind.TYPE, type(obj))
     return tx.objects.remember(obj, ExceptionValue(type(obj), [], obj, source))

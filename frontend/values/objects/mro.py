@@ -20,3 +20,10 @@ def lookup(cls: type, name: str) -> tuple[type | None, Any]:
         if found is not MISSING:
             return owner, found
     return None, MISSING
+
+
+def name_in_c(cls: type) -> str:
+    """A class's name as C's error messages show it: with its module if it is made in C."""
+    if cls.__flags__ & HEAP_TYPE or cls.__module__ == "builtins":
+        return cls.__name__
+    return f"{cls.__module__}.{cls.__name__}"

@@ -13,13 +13,14 @@ from ....errors import GraphBreak
 from ....guards.guard import Kind
 from ....guards.source import DictItem, InstanceDict, ModuleSource, Source, TypeOf
 from ...pycode.passthrough import PassthroughFrame
-from ..base import PendingCall, Value
+from ..base import PendingCall, Value, require_path
 from ..containers.mapping import DictValue
 from ..context import TraceContext
 from ..registry import wraps_subclasses
+from .attribute_storage import instance_dict
 from .class_value import ClassValue, raw_attribute, stored_in_class
 from .mro import MISSING, lookup
-from .user_object import UserObject, instance_dict
+from .user_object import UserObject
 
 # What a call of a module runs before it comes to forward.
 MODULE: Any = torch.nn.Module
@@ -157,9 +158,6 @@ class ModuleValue(UserObject):
 
 @wraps_subclasses(torch.nn.Module)
 def wrap_nn_module(tx: TraceContext, obj: torch.nn.Module, source: Source | None) -> Value:
-    if source is None:
-        raise GraphBreak(
-            "unsupported-value", f"a {type(obj).__name__} without a path from the frame"
-        )
+    source = require_path(obj, source)
     tx.guards.add(source, Kind.TYPE, type(obj))
     return tx.objects.remember(obj, ModuleValue(type(obj), obj, source))

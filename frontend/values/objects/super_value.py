@@ -5,7 +5,6 @@ from __future__ import annotations
 import types
 
 from ....errors import GraphBreak
-from ....guards.source import Source
 from ..base import Value
 from ..context import TraceContext
 from ..emitter import Emitter
@@ -17,8 +16,8 @@ class SuperValue(Value):
 
     __slots__ = ("cls", "receiver")
 
-    def __init__(self, cls: type, receiver: Value, source: Source | None = None) -> None:
-        super().__init__(source)
+    def __init__(self, cls: type, receiver: Value) -> None:
+        super().__init__()
         self.cls, self.receiver = cls, receiver
 
     def python_type(self) -> type:

@@ -4,17 +4,22 @@ containers."""
 from __future__ import annotations
 
 import functools
-import sys
-import threading
 import types
 import typing
-from collections.abc import Callable
 from typing import Any
 
 from ....errors import GraphBreak
 from ....guards.guard import Kind
 from ....guards.source import AttrSource, DictItem, InstanceDict, Source, TypeOf, attribute_path
-from ..base import ObservedException, PendingCall, Value, check_result_type, none_if_stopped, take
+from ..base import (
+    ObservedException,
+    PendingCall,
+    Value,
+    check_result_type,
+    none_if_stopped,
+    require_path,
+    take,
+)
 from ..constant import Constant
 from ..containers.builtin_container import BoundBuiltin, BuiltinContainer
 from ..containers.mapping import DictValue, builtin_base, default_factory_of
@@ -25,6 +30,13 @@ from ..iterators.iterator import ItemIterator
 from ..mutable import Mutable
 from ..numpy.numpy_object import wrap_numpys
 from ..operation import UnaryOperation
+from .attribute_storage import (
+    has_own_lookup,
+    instance_dict,
+    slot_is_bound,
+    slot_of,
+    store_in_dictionary,
+)
 from .class_value import (
     ClassValue,
     bind,
@@ -33,7 +45,7 @@ from .class_value import (
     raw_attribute,
     stored_in_class,
 )
-from .mro import HEAP_TYPE, MISSING, lookup
+from .mro import MISSING, lookup, name_in_c
 
 PLAIN_CLASS = (object, typing.Generic)  # whose __class__ is type(self)
 
@@ -530,65 +542,12 @@ class UserObject(Mutable):
         return self if self.base is None else self.base
 
 
-def store_in_dictionary(obj: Any, name: str, item: Any) -> None:
-    """Stores an attribute in an object's dictionary, past its class."""
-    object.__getattribute__(obj, "__dict__")[name] = item
-
-
-def name_in_c(cls: type) -> str:
-    """A class's name as C's error messages show it: with its module if it is made in C."""
-    if cls.__flags__ & HEAP_TYPE or cls.__module__ == "builtins":
-        return cls.__name__
-    return f"{cls.__module__}.{cls.__name__}"
-
-
-def instance_dict(obj: Any) -> dict[str, Any] | None:
-    """The real instance dictionary, whatever `__dict__` the class defines; None if the object has
-    none."""
-    if obj is None:
-        return None
-    try:
-        return object.__getattribute__(obj, "__dict__")
-    except AttributeError:
-        return None
-
-
-@functools.cache
-def has_own_lookup(cls: type) -> bool:
-    """Whether a class written in C finds attributes differently from object. Of the standard
-    library's, of torch's and of builtin containers it is known which ones do."""
-    owner, getter = lookup(cls, "__getattribute__")
-    if owner is object or type(getter) is types.FunctionType:
-        return False
-    module = str(getattr(owner, "__module__", "")).partition(".")[0]
-    return owner in OWN_LOOKUP or module not in GENERIC_LOOKUP
-
-
-OWN_LOOKUP = frozenset({threading.local, types.GenericAlias})
-GENERIC_LOOKUP = sys.stdlib_module_names | {"torch", "numpy"}
-
-
-def slot_is_bound(slot: types.MemberDescriptorType, bound: bool) -> Callable[[Any], bool]:
-    return lambda obj: (slot_of(obj, slot) is not MISSING) is bound
-
-
-def slot_of(obj: Any, slot: types.MemberDescriptorType) -> Any:
-    """The contents of a slot of a real object; MISSING if it is empty."""
-    try:
-        return MISSING if obj is None else slot.__get__(obj)
-    except AttributeError:
-        return MISSING
-
-
 def wrap_object(tx: TraceContext, obj: Any, source: Source | None) -> Value:
     if type(obj).__module__ == "numpy":
         found = wrap_numpys(tx, obj, source)
         if found is not None:
             return found
-    if source is None:
-        raise GraphBreak(
-            "unsupported-value", f"a {type(obj).__name__} without a path from the frame"
-        )
+    source = require_path(obj, source)
     tx.guards.add(source, Kind.TYPE, type(obj))
     base: BuiltinContainer | None = None
     cls = type(obj)  # what an object says of itself may be another's class

@@ -8,7 +8,7 @@ from typing import Any
 from ....errors import GraphBreak
 from ....guards.guard import Kind
 from ....guards.source import Referent, Source
-from ..base import Value
+from ..base import Value, require_path
 from ..context import TraceContext
 from ..operation import Operation
 from ..registry import wraps
@@ -52,7 +52,6 @@ def wrap_proxy(tx: TraceContext, obj: Any, source: Source | None) -> Value:
 def wrap_reference(
     tx: TraceContext, obj: weakref.ReferenceType[Any], source: Source | None
 ) -> Value:
-    if source is None:
-        raise GraphBreak("unsupported-value", "a weak reference without a path from the frame")
+    source = require_path(obj, source, "weak reference")
     tx.guards.add(source, Kind.TYPE, weakref.ReferenceType)
     return tx.objects.remember(obj, WeakReference(obj, source))

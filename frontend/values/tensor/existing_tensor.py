@@ -5,10 +5,9 @@ from __future__ import annotations
 
 import torch
 
-from ....errors import GraphBreak
 from ....guards.source import Source
 from ....guards.source.tensors import without_class
-from ..base import Value
+from ..base import Value, require_path
 from ..context import TraceContext
 from ..registry import wraps_subclasses
 from .opaque_tensor import PLAIN_TENSORS, why_opaque, wrap_opaque
@@ -18,8 +17,7 @@ from .wrapper_subclass import is_captured_wrapper, wrap_wrapper
 
 @wraps_subclasses(torch.Tensor, torch._C._TensorBase)
 def wrap_tensor(tx: TraceContext, obj: torch.Tensor, source: Source | None) -> Value:
-    if source is None:
-        raise GraphBreak("unsupported-value", "a tensor without a path from the frame")
+    source = require_path(obj, source, "tensor")
     if is_captured_wrapper(type(obj)):
         return wrap_wrapper(tx, obj, source)
     why = why_opaque(obj)

@@ -156,7 +156,7 @@ class TensorValue(Value):
 
     def item(self, tx: TraceContext, key: Value) -> Value:
         self._check_rows(tx, key)
-        found = select_varying(tx, self, key)
+        found = select_varying(tx, self, self.fake.shape, key)
         if found is not None:
             return found
         return tx.graph.call("call_function", operator.getitem, [self, key], {})
@@ -164,7 +164,7 @@ class TensorValue(Value):
     def set_item(self, tx: TraceContext, key: Value, value: Value) -> None:
         self._check_rows(tx, key)
         self._check_mask(tx, key)
-        found = select_varying(tx, self, key)
+        found = select_varying(tx, self, self.fake.shape, key)
         if found is not None:
             found.set_item(tx, Constant(...), value)
             return

@@ -88,7 +88,7 @@ class NoEffects:
     def outputs(self) -> list[Any]:
         return []
 
-    def output(self, output: Any) -> None:
+    def output(self, *output: Any) -> None:
         raise GraphBreak("output", "a call that is differentiated as one")
 
     def expect(

@@ -7,32 +7,30 @@ Only indices made of ints, slices, None and Ellipsis; the others keep torch's ow
 from __future__ import annotations
 
 import operator
-from typing import TYPE_CHECKING
+
+import torch
 
 from ..base import Value
 from ..constant import Constant
 from ..context import TraceContext
 from .symbolic_number import SymbolicNumber
 
-if TYPE_CHECKING:
-    from .tensor import TensorValue
-
 WHOLE = slice(None)
 
 
-def select_varying(tx: TraceContext, tensor: TensorValue, key: Value) -> Value | None:
-    """The view that an index with an int that varies gives. None for an index without one, and
-    where torch's indexing has to answer."""
+def select_varying(tx: TraceContext, tensor: Value, shape: torch.Size, key: Value) -> Value | None:
+    """The view of a tensor of this shape that an index with an int that varies gives. None for an
+    index without one, and where torch's indexing has to answer."""
     items = [tx.look(item) for item in (key.unpack(tx) if key.python_type() is tuple else [key])]
     if not any(map(varies, items)) or not all(map(is_plain, items)):
         return None
     used = sum(not is_literal(item, None, ...) for item in items)
-    dims = tensor.fake.dim()
+    dims = len(shape)
     if used > dims or sum(is_literal(item, ...) for item in items) > 1:
         return None
     selected, rest, dim, place = [], [], 0, 0  # `place`: where `dim` is, once `rest` is applied
     for item in items:
-        if varies(item) and lies_inside(item, tensor.fake.shape[dim]):
+        if varies(item) and lies_inside(item, shape[dim]):
             selected.append((place, item))
             rest.append(tx.wrap(WHOLE, None))
         else:
@@ -42,7 +40,7 @@ def select_varying(tx: TraceContext, tensor: TensorValue, key: Value) -> Value |
         place += 0 if rest[-1] is item and item.python_type() is int else passed
     if not selected:
         return None
-    view: Value = tensor
+    view = tensor
     if len(selected) < len(items):
         view = tx.graph.call("call_function", operator.getitem, [view, tx.make.tuple_of(rest)], {})
     for place, item in reversed(selected):

@@ -20,7 +20,8 @@ import triton.language as tl
 from framejit.backends.native.fuse.simplify import simplify
 from framejit.backends.native.ir.evaluate import evaluate
 from framejit.backends.native.printers.products import print_product
-from framejit.backends.native.printers.triton import LIBDEVICE, PREAMBLE, print_triton
+from framejit.backends.native.printers.triton.kernel import print_triton
+from framejit.backends.native.printers.triton.scalars import LIBDEVICE, PREAMBLE
 from triton.runtime.interpreter import TensorHandle
 
 sys.path.insert(0, str(Path(__file__).parent))

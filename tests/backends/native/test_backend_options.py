@@ -10,8 +10,9 @@ from types import SimpleNamespace
 import framejit
 import pytest
 import torch
-from framejit.backends.graph.passes import batch_norms, channels_last
+from framejit.backends.graph.passes import batch_norms
 from framejit.backends.native import backend as native
+from framejit.backends.native import channels_last
 from torch import nn
 from torch.nn import functional as F
 
@@ -79,7 +80,7 @@ WAYS = {
 )
 @pytest.mark.parametrize("way", WAYS)
 def test_equals_eager(way, apart, model, everywhere, reports, monkeypatch):
-    monkeypatch.setattr(batch_norms, "APART", apart)
+    monkeypatch.setattr(batch_norms, "ADDS_APART", apart)
     compiled = framejit.compile(copy.deepcopy(model), backend="native", options=WAYS[way])
     for x in (images(), images() * 2, images().to(memory_format=torch.channels_last)):
         check(compiled, model, x)

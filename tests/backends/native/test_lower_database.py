@@ -17,9 +17,13 @@ from torch._dispatch.python import enable_python_dispatcher
 from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.func import functionalize
 from torch.fx.experimental.proxy_tensor import make_fx
-from torch.testing._internal.common_methods_invocations import op_db
 from torch.testing._internal.opinfo.core import OpInfo, SampleInput
 from torch.utils import _pytree as pytree
+
+if __name__ == "__main__":
+    from torch.testing._internal.common_methods_invocations import op_db
+else:
+    from ...frontend.opdb.sweep import op_db
 
 LIST = Path(__file__).with_name("lowered.json")
 

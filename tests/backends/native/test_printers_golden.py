@@ -6,9 +6,9 @@ from __future__ import annotations
 import pytest
 import torch
 from framejit.backends.native.fuse.simplify import simplify
-from framejit.backends.native.printers.c import print_c
+from framejit.backends.native.printers.c.kernel import print_c
 from framejit.backends.native.printers.products import print_product
-from framejit.backends.native.printers.triton import print_triton
+from framejit.backends.native.printers.triton.kernel import print_triton
 
 from . import kernels, products
 

@@ -12,9 +12,10 @@ import framejit
 import pytest
 import torch
 
+from ... import sweep_slice
 from . import aliasing
 
-PROGRAMS = int(os.environ.get("FRAMEJIT_ALIASING_PROGRAMS", 150))
+PROGRAMS = int(os.environ.get("FRAMEJIT_ALIASING_PROGRAMS") or sweep_slice.few_or_all(50, 150))
 BACKENDS = {
     "eager": 1.0,
     "aot_eager": 0.5,

@@ -6,12 +6,16 @@ import sys
 
 import pytest
 
+from ... import sweep_slice
 from . import edits
 
 OTHERS = 10**6 * sys.version_info.minor  # each Python has programs of its own
 
 
-@pytest.mark.parametrize("backend, count", [("eager", 120), ("native", 20)])
+@pytest.mark.parametrize(
+    "backend, count",
+    [("eager", sweep_slice.few_or_all(50, 120)), ("native", sweep_slice.few_or_all(10, 20))],
+)
 def test_what_an_edit_changes_is_never_served_from_disk(backend, count, tmp_path):
     found = edits.search(count, OTHERS, backend, tmp_path)
     assert found.different == []

@@ -10,9 +10,10 @@ from framejit import errors
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from ... import sweep_slice
 from . import differential
 
-PROGRAMS = int(os.environ.get("FRAMEJIT_FUZZ_PROGRAMS", 100))
+PROGRAMS = int(os.environ.get("FRAMEJIT_FUZZ_PROGRAMS") or sweep_slice.few_or_all(35, 100))
 OTHERS = 10**6 * sys.version_info.minor  # each Python has programs of its own
 CAPTURED = 0.9  # of the tensor operations that the programs run
 

@@ -17,6 +17,7 @@ CASES = [
 ]
 
 
+@pytest.mark.sweep(5, each=("dtype",))
 @pytest.mark.parametrize(("name", "dtype"), CASES)
 def test_function(name, dtype):
     """Equal to NumPy, or left to it."""

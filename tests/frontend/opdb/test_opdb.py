@@ -17,6 +17,7 @@ SLICE = [
 TORCH_COMPILE = {"eager": (630, 677), "eager+grad": (511, 540)}
 
 
+@pytest.mark.sweep(2, each=("setting",))
 @pytest.mark.parametrize(("name", "setting"), SLICE, ids=lambda value: str(value))
 def test_operator(name, setting):
     op = sweep.operators()[name]
@@ -49,6 +50,7 @@ def test_layout_of_gradients(name, setting):
 
 # Operators whose results, random numbers or gradients differed with inputs that are transposed or
 # channels-last.
+@pytest.mark.sweep(5, each=("name", "setting", "layout"))
 @pytest.mark.parametrize("layout", ("transposed", "channels_last"))
 @pytest.mark.parametrize("setting", ("native", "native+grad", "aot_eager+grad"))
 @pytest.mark.parametrize("name", (

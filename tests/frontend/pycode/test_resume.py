@@ -1,5 +1,5 @@
 """Functions cut at every group boundary: a copied prefix, then the original from there on, equal
-the original."""
+the original. Of each function some of the cuts run (tests/sweep_slice.py)."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from framejit.frontend.pycode.decode import decode
 from framejit.frontend.pycode.instr import Op
 from framejit.frontend.pycode.resume import ResumePoint, Unresumable, resume_code
 
+from ... import sweep_slice
 from .abstract_stack import stacks
 from .copying import HandedOver, cut_copy, function_with, resume
 from .samples import SAMPLES, Derived, far, loops, make_frees_no_locals, many_locals, outcome
@@ -25,11 +26,14 @@ IDS = [f"{function.__name__}{i}" for i, (function, _) in enumerate(SAMPLES)]
 def test_every_cut(function, arguments, arrival):
     decoded = decode(function.__code__)
     kinds = stacks(decoded)
+    cuts = [
+        cut
+        for cut in range(decoded.start + 1, len(decoded.instrs))
+        if kinds[cut] is not None and decoded.instrs[cut].starts_group
+    ]
     reached = 0
-    for cut in range(decoded.start + 1, len(decoded.instrs)):
+    for cut in [*cuts[:1], *sweep_slice.one_of(8, cuts[1:])]:
         stack = kinds[cut]
-        if stack is None or not decoded.instrs[cut].starts_group:
-            continue
         prefix = cut_copy(function, decoded, cut, stack, arrival)
 
         def run(cut=cut, prefix=prefix, stack=stack):

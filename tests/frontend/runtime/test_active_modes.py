@@ -251,6 +251,7 @@ TRACERS = (
 )  # fmt: skip
 
 
+@pytest.mark.sweep(7, each=("trace", "make", "calls", "backend"))
 @pytest.mark.filterwarnings("ignore:`torch.jit")
 @pytest.mark.parametrize("backend", [*BACKENDS, "aot_eager"])
 @pytest.mark.parametrize("calls", [0, 1, 2], ids=["cold", "warm", "warm with symbols"])

@@ -152,10 +152,17 @@ def modes() -> tuple[Any, ...]:
     )
 
 
+def seed_generators() -> None:
+    """Like torch.manual_seed(0), which without a GPU formats the stack for each kind of one."""
+    if torch.cuda.is_available():
+        torch.cuda.manual_seed_all(0)
+    torch.default_generator.manual_seed(0)
+    random.seed(0)
+
+
 def run(fn: Callable[..., Any], world: World, calls: int, backward: bool) -> Run:
     inputs, kwargs = world.fresh()
-    torch.manual_seed(0)
-    random.seed(0)
+    seed_generators()
     outcomes = [one_call(fn, inputs, kwargs) for _ in range(calls)]
     assert sys.exc_info() == (None, None, None), "an exception is still being handled"
     left = Run(

@@ -1,21 +1,17 @@
 """Modules as people write them: each way to define forward with each body, in training and
 evaluation, against eager.
 
-Values, strides, the module's state, gradients and random numbers must be eager's. Every combination
-runs on the backend `eager`; `native`, whose kernels take time to compile, takes each body with one
+Values, strides, the module's state, gradients and random numbers must be eager's. The combinations
+run on the backend `eager`; `native`, whose kernels take time to compile, takes each body with one
 way and each way with one body. Modules with ways of their own to define forward and to hold state
-(sweep_modules.py) run on both. Parts of published architectures (sweep_architectures.py) run on
-`eager`, and some of them on `native`; all of them there with FRAMEJIT_SWEEP=all in the environment.
-Where FRAMEJIT_SWEEP_EVERY is a number, one of so many combinations runs: each way still, and each
-body.
+(sweep_modules.py) run on both, and so do parts of published architectures (sweep_architectures.py).
+Of each table a slice runs (tests/sweep_slice.py), of the combinations each way and each body.
 """
 
 from __future__ import annotations
 
 import copy
 import functools
-import os
-import sys
 import warnings
 
 import framejit
@@ -23,13 +19,12 @@ import pytest
 import torch
 from torch import nn
 
+from ... import sweep_slice
 from .sweep_architectures import ARCHITECTURES
 from .sweep_bodies import BODIES
 from .sweep_modules import MODULES
 
 WAYS = {}
-EVERY = int(os.environ.get("FRAMEJIT_SWEEP_EVERY", 1))
-FIRST = sys.version_info.minor % EVERY  # each Python has combinations of its own
 
 
 def way(function):
@@ -259,14 +254,10 @@ def compare(make, training, backend, tolerance=0.0, inputs=None, strides=True):
     assert module.framejit.compiles > 0
 
 
-COMBINATIONS = [
-    (way, body)
-    for row, way in enumerate(WAYS)
-    for column, body in enumerate(BODIES)
-    if (row + column) % EVERY == FIRST
-]
+COMBINATIONS = [(way, body) for way in WAYS for body in BODIES]
 
 
+@pytest.mark.sweep(11, each=("way", "body"))
 @pytest.mark.parametrize(("way", "body"), COMBINATIONS)
 def test_modules_as_people_write_them(way, body):
     for training in (True, False):
@@ -276,23 +267,24 @@ def test_modules_as_people_write_them(way, body):
 TOLERANCES = {
     "WithAutocast": 1e-2
 }  # of what is calculated in bfloat16, which kernels round less often
-ON_NATIVE = [(list(WAYS)[number % len(WAYS)], name) for number, name in enumerate(BODIES)][
-    FIRST::EVERY
-]
+ON_NATIVE = [(list(WAYS)[number % len(WAYS)], name) for number, name in enumerate(BODIES)]
 
 
+@pytest.mark.sweep(4)
 @pytest.mark.parametrize(("way", "body"), ON_NATIVE)
 def test_modules_on_the_native_compiler(way, body):
     compare(lambda: WAYS[way](BODIES[body]), True, "native", TOLERANCES.get(body, 1e-5))
 
 
+@pytest.mark.sweep(3)
 @pytest.mark.parametrize("name", MODULES)
 def test_modules_with_ways_of_their_own(name):
     for training in (True, False):
         compare(MODULES[name], training, "eager")
 
 
-@pytest.mark.parametrize("name", list(MODULES)[FIRST::EVERY])
+@pytest.mark.sweep(4)
+@pytest.mark.parametrize("name", MODULES)
 def test_modules_with_ways_of_their_own_on_the_native_compiler(name):
     compare(MODULES[name], True, "native", 1e-5)
 
@@ -300,16 +292,9 @@ def test_modules_with_ways_of_their_own_on_the_native_compiler(name):
 OTHER_STRIDES = {
     "Glow"
 }  # slogdet's gradient, by a column-major weight, has other strides on fake tensors than on real ones
-ON_NATIVE_EVERY = (
-    1 if os.environ.get("FRAMEJIT_SWEEP") == "all" else 8
-)  # how many architectures one on native stands for
-ARCHITECTURES_ON_NATIVE = [
-    (name, training)
-    for name in list(ARCHITECTURES)[::ON_NATIVE_EVERY]
-    for training in ((True, False) if ON_NATIVE_EVERY == 1 else (True,))
-]
 
 
+@pytest.mark.sweep(3)
 @pytest.mark.parametrize("name", ARCHITECTURES)
 def test_architectures(name):
     for training in (True, False):
@@ -318,6 +303,16 @@ def test_architectures(name):
         )
 
 
+# A whole run takes all of them on native, others one of eight.
+ON_NATIVE_EVERY = 1 if sweep_slice.WHOLE else 8
+ARCHITECTURES_ON_NATIVE = [
+    (name, training)
+    for name in list(ARCHITECTURES)[::ON_NATIVE_EVERY]
+    for training in ((True, False) if sweep_slice.WHOLE else (True,))
+]
+
+
+@pytest.mark.sweep(5)
 @pytest.mark.parametrize(("name", "training"), ARCHITECTURES_ON_NATIVE)
 def test_architectures_on_the_native_compiler(name, training):
     inputs = inputs_of(*ARCHITECTURES[name].takes)

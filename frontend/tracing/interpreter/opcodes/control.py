@@ -21,6 +21,7 @@ from ..outcome import Returned
 if TYPE_CHECKING:
     from ....values.base import Value
     from ...trace import Trace
+    from ..frame_state import FrameState
     from ..interpreter import Interpreter
 
 # Literals of which the type alone says that they are not None, by the ids of their types.
@@ -53,7 +54,7 @@ def is_true(frame: Interpreter, tested: Value, instr: Instr) -> bool:
         jumping, going_on = (
             always_raises(frame.decoded, index) for index in (instr.target, frame.pc)
         )
-        branch = CodePlace(frame.decoded.code, -frame.pc)
+        branch = frame.tx.frames.instruction()
         if jumping is not going_on and branch.key not in frame.tx.work.loops:
             return expect_truth(
                 frame.tx,
@@ -82,7 +83,7 @@ def expect_truth(tx: Trace, tested: TensorValue, truth: bool, branch: CodePlace 
     return truth
 
 
-def may_be_caught(frame: Interpreter) -> bool:
+def may_be_caught(frame: FrameState) -> bool:
     """Whether the frame may catch an exception of the call that it waits for."""
     return may_catch(frame.decoded, frame.group)
 

@@ -24,7 +24,7 @@ from framejit.backends.native.ir.ir import (
     reduce,
     scalar,
 )
-from framejit.backends.native.printers.triton import print_triton
+from framejit.backends.native.printers.triton.kernel import print_triton
 
 from ..kernels import Case
 

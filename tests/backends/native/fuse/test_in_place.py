@@ -13,7 +13,8 @@ from framejit.backends.native.fuse.simplify import simplify
 from framejit.backends.native.ir.evaluate import evaluate
 from framejit.backends.native.ir.index import atom, index
 from framejit.backends.native.ir.ir import Kernel, Program, Store, on_buffers, reads, writes
-from framejit.backends.native.printers import c
+from framejit.backends.native.printers.c.kernel import print_c
+from framejit.backends.native.printers.c.scalars import preamble
 from framejit.backends.native.printers.scratch import plan
 from framejit.backends.native.toolchain._launch import run
 from framejit.backends.native.toolchain.compile_c import compiler, functions
@@ -44,8 +45,8 @@ def test_each_kernel_that_may_stores_into_its_operand(threads):
         for name, case in kernels.all_cases().items()
         if (found := in_place(case))
     }
-    printed = [c.print_c(kernel, case.buffers, threads) for case, kernel, _, _ in cases.values()]
-    symbols = functions(c.preamble(compiler()[2]), [text for text, _ in printed], 2)
+    printed = [print_c(kernel, case.buffers, threads) for case, kernel, _, _ in cases.values()]
+    symbols = functions(preamble(compiler()[2]), [text for text, _ in printed], 2)
     addresses = [symbol.address() for symbol in symbols]
     for (name, (case, _, operand, result)), (_, parameters), address in zip(
         cases.items(), printed, addresses, strict=True

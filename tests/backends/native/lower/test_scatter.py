@@ -145,7 +145,8 @@ def threads(request, monkeypatch):
     torch.set_num_threads(request.param)
     if request.param > 1:
         monkeypatch.setattr(
-            "framejit.backends.native.printers.c.CFunction.uses_threads", property(lambda _: True)
+            "framejit.backends.native.printers.c.loops.CFunction.uses_threads",
+            property(lambda _: True),
         )
     yield request.param
     torch.set_num_threads(before)
@@ -165,6 +166,7 @@ def test_equals_eager(name, dynamic, threads, reports):
         assert (launched, len(report.called)) == (case.kernels, case.calls), report.host
 
 
+@pytest.mark.sweep(3, each=("threads",))
 @pytest.mark.parametrize("name", [name for name in CASES if name not in ("mean", "halves")])
 def test_gradients_equal_eager(name, threads):
     case = CASES[name]

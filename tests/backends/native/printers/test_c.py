@@ -9,7 +9,8 @@ from framejit.backends.native.fuse.simplify import simplify
 from framejit.backends.native.ir.evaluate import evaluate
 from framejit.backends.native.ir.ir import on_buffers
 from framejit.backends.native.ir.scalar_ops import SCALAR_OPS
-from framejit.backends.native.printers import c
+from framejit.backends.native.printers.c.kernel import WORTH_TILES, print_c
+from framejit.backends.native.printers.c.scalars import preamble
 from framejit.backends.native.toolchain._launch import run
 from framejit.backends.native.toolchain.compile_c import compiler, functions
 
@@ -19,19 +20,19 @@ CASES = kernels.all_cases()
 
 
 @pytest.fixture(
-    scope="module", params=[(1, c.WORTH_TILES), (8, 0)], ids=["one thread", "eight threads, tiles"]
+    scope="module", params=[(1, WORTH_TILES), (8, 0)], ids=["one thread", "eight threads, tiles"]
 )
 def compiled(request):
     """All cases printed and compiled at once: by name, the function's address and its
     parameters."""
     threads, worth_tiles = request.param
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(c, "WORTH_TILES", worth_tiles)
+        patch.setattr("framejit.backends.native.printers.c.kernel.WORTH_TILES", worth_tiles)
         printed = {
-            name: c.print_c(simplify(case.kernel), case.buffers, threads)
+            name: print_c(simplify(case.kernel), case.buffers, threads)
             for name, case in CASES.items()
         }
-    symbols = functions(c.preamble(compiler()[2]), [text for text, _ in printed.values()], 2)
+    symbols = functions(preamble(compiler()[2]), [text for text, _ in printed.values()], 2)
     addresses = [symbol.address() for symbol in symbols]
     return {
         name: (address, parameters)
@@ -39,6 +40,7 @@ def compiled(request):
     }
 
 
+@pytest.mark.sweep(3, each=("compiled",))
 @pytest.mark.parametrize("name", CASES)
 def test_computes_what_the_ir_means(name, compiled):
     case = CASES[name]
@@ -68,7 +70,7 @@ def test_equal_kernels_have_equal_text():
         "rows": second.memory["rows"],
     }
     texts = [
-        c.print_c(simplify(case.kernel), first.buffers, 1)[0] for case in (first, kernels.softmax())
+        print_c(simplify(case.kernel), first.buffers, 1)[0] for case in (first, kernels.softmax())
     ]
     assert texts[0] == texts[1]
 
@@ -87,7 +89,7 @@ def test_erf_is_precise_and_ends_at_one():
         const float* x = (const float*)words[0]; float* y = (float*)words[1];
         for (int64_t i = 0; i < words[2]; i++) y[i] = erf_f(x[i]);
     }"""
-    (symbol,) = functions(c.preamble(compiler()[2]), [text], 1)
+    (symbol,) = functions(preamble(compiler()[2]), [text], 1)
     address = symbol.address()
     powers = torch.ldexp(torch.ones(276), torch.arange(-148, 128))
     x = torch.cat([torch.linspace(0, 6, 1 << 16), powers, torch.tensor([torch.inf])])
@@ -126,5 +128,5 @@ def test_functions_of_short_rows_end_in_a_full_vector(columns, in_place):
     kernel = simplify(kernels.waves(columns).kernel)
     if in_place:
         kernel = on_buffers(kernel, {"in0": "out", "in1": "in1", "out": "out"})
-    text, _ = c.print_c(kernel, kernels.waves(columns).buffers, 1)
+    text, _ = print_c(kernel, kernels.waves(columns).buffers, 1)
     assert ("_next" in text) == (OVERLAPPED[columns] and not in_place), text

@@ -25,7 +25,7 @@ def test_equals_eager(shape, threads, dynamic, monkeypatch):
     origin, direction = torch.randn(2, *before, width, generator=generator).unbind()
     depth = torch.randn(*before, samples, generator=generator)
     monkeypatch.setattr(
-        "framejit.backends.native.printers.c.CFunction.uses_threads",
+        "framejit.backends.native.printers.c.loops.CFunction.uses_threads",
         property(lambda function: threads > 1),
     )
     monkeypatch.setattr(torch, "get_num_threads", lambda: threads)

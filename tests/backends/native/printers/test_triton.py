@@ -15,8 +15,8 @@ from framejit.backends.native import backend as native
 from framejit.backends.native import gpu
 from framejit.backends.native.ir.ir import AnyKernel, with_buffers
 from framejit.backends.native.ir.scalar_ops import SCALAR_OPS
-from framejit.backends.native.printers import triton
 from framejit.backends.native.printers.host import Namespace
+from framejit.backends.native.printers.triton import scalars
 from torch import nn
 
 
@@ -36,11 +36,11 @@ def test_every_kernel(script, verdict):
 
 def test_every_operation_has_text():
     tables = (
-        triton.SYMBOLS,
-        triton.NATIVE,
-        triton.LIBDEVICE,
-        triton.OTHERS,
-        triton.FLOATS_AND_INTEGERS,
+        scalars.SYMBOLS,
+        scalars.NATIVE,
+        scalars.LIBDEVICE,
+        scalars.OTHERS,
+        scalars.FLOATS_AND_INTEGERS,
         {"bitnot"},
     )
     assert set(SCALAR_OPS) <= {name for table in tables for name in table}

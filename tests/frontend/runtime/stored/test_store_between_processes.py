@@ -94,6 +94,7 @@ def test_the_second_process_captures_nothing(run, what):
     assert not set(COMPILERS).intersection(second["imported"])
 
 
+@pytest.mark.sweep(5)
 @pytest.mark.parametrize(
     "old, new",
     [

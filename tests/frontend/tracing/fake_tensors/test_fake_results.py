@@ -104,6 +104,7 @@ def differences(op, layout=""):
                         yield number, grad, attempt, found, expected
 
 
+@pytest.mark.sweep(3, each=("layout",))
 @pytest.mark.parametrize("layout", LAYOUTS)
 @pytest.mark.parametrize("name", OPERATORS[::EVERY])
 def test_operators(name, layout):

@@ -110,6 +110,7 @@ CONDS = [either, with_globals, trees, nested, without_operands, twice_one_operan
          of_a_detached_tensor, transposed, in_place_on_its_own]  # fmt: skip
 
 
+@pytest.mark.sweep(6, each=("backend", "sign", "fn"))
 @pytest.mark.parametrize("backend", BACKENDS)
 @pytest.mark.parametrize("sign", [1, -1])
 @pytest.mark.parametrize("fn", CONDS, ids=lambda fn: fn.__name__)

@@ -459,6 +459,7 @@ def sized(x, y):
     return z, x.shape[0] * 2, z.sum() / x.size(0), x.a[: x.shape[0] - 1], F.softmax(x @ y.t(), -1)
 
 
+@pytest.mark.sweep(5, each=("backend", "grad", "program"))
 @pytest.mark.parametrize("backend", BACKENDS)
 @pytest.mark.parametrize("grad", [False, True], ids=["inference", "training"])
 @pytest.mark.parametrize("program", [pointwise, sized, rewritten], ids=lambda f: f.__name__)

@@ -9,32 +9,32 @@ from typing import Any
 
 import torch.fx
 
-from ...errors import RequirementError
-from ...events import Reporter
-from ..autograd.split_graph import (
+from ..errors import RequirementError
+from ..events import Reporter
+from .autograd.split_graph import (
     CannotSplit,
     make_subgraphs,
     memories_of,
     separate_modes,
     written_memories,
 )
-from ..autograd.subgraph_sequence import call_in_sequence
-from ..registry import Backend
-from .backward_hooks import is_set_up
-from .collectives import CountedCollectives, has_collectives, may_communicate
-from .data_dependent_sizes import CheckedGraph, has_data_dependent_sizes
-from .eager_fallback import fall_back_to_eager
-from .extracted_calls import HigherOrderCall
-from .gradient_history import wants_gradients
-from .memory import is_strided
-from .mode_switches import switches_modes
-from .mutations import is_written
-from .node_targets import name_of
-from .opaque_call import OpaqueNode
-from .random_draws import draws_random_numbers
-from .random_generators import DrawFrom
-from .size_checks import SizeChecks
-from .tensor_hooks import RegisterHook, RetainGrad
+from .autograd.subgraph_sequence import call_in_sequence
+from .graph.backward_hooks import is_set_up
+from .graph.collectives import CountedCollectives, has_collectives, may_communicate
+from .graph.data_dependent_sizes import CheckedGraph, has_data_dependent_sizes
+from .graph.eager_fallback import fall_back_to_eager
+from .graph.extracted_calls import HigherOrderCall
+from .graph.gradient_history import wants_gradients
+from .graph.memory import is_strided
+from .graph.mode_switches import switches_modes
+from .graph.mutations import is_written
+from .graph.node_targets import name_of
+from .graph.opaque_call import OpaqueNode
+from .graph.random_draws import draws_random_numbers
+from .graph.random_generators import DrawFrom
+from .graph.size_checks import SizeChecks
+from .graph.tensor_hooks import RegisterHook, RetainGrad
+from .registry import Backend
 
 Build = Callable[[torch.fx.GraphModule, list[Any]], Callable[..., Any]]
 Choice = Callable[[torch.fx.Node], bool]

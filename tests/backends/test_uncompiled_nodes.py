@@ -6,8 +6,8 @@ import framejit
 import pytest
 import torch
 from framejit.backends.graph.extracted_calls import HigherOrderCall
-from framejit.backends.graph.uncompiled_nodes import compile_around
 from framejit.backends.registry import Backend
+from framejit.backends.uncompiled_nodes import compile_around
 from framejit.errors import RequirementError
 from framejit.events import UNREPORTED
 

@@ -14,8 +14,8 @@ from typing import Any
 import torch
 import torch.fx
 
-from ...native.lower.pointwise import POINTWISE
-from ..memory import results_of
+from ..graph.memory import results_of
+from .lower.pointwise import POINTWISE
 
 aten = torch.ops.aten
 CONVOLUTION = aten.convolution.default

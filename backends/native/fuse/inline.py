@@ -1,0 +1,140 @@
+"""Computes a producer's values where its consumer reads them, unless that would repeat expensive
+computation."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+
+from ..ir.index import Hole, Index
+from ..ir.ir import (
+    CAST,
+    LOAD,
+    TRUE,
+    Access,
+    Kernel,
+    Scalar,
+    Store,
+    cast,
+    loads,
+    rewrite,
+    substitute,
+    topological,
+)
+from ..ir.ir import scalar as s
+from ..ir.scalar_ops import SCALAR_OPS
+from .places import coordinates
+
+CHEAP = 8  # cost up to which a value is recomputed rather than stored
+# additions for each element that is read once: points that do not need the value may compute it too
+MASKED = 48
+SHORT = 1 << 14  # additions that cost less than another kernel launch
+
+
+def inline(producer: Kernel, consumer: Kernel, needed: bool) -> Kernel | None:
+    """The consumer with the producer's values computed where it reads them; the producer's stores
+    are removed."""
+    if producer.inner:
+        return None
+    stored = {store.buffer: store for store in producer.stores}
+    passed = [node for node in loads(consumer.roots()) if node.attr.buffer in stored]
+    if any(isinstance(item, Hole) for node in passed for item in node.attr.index.atoms()):
+        return None
+    if not worth_repeating(producer, consumer, passed, needed):
+        return None
+    values: dict[tuple[Access, int], Scalar] = {}
+    for node in passed:
+        key = node.attr, id(node.args[0])
+        if key in values:
+            continue
+        store = stored[node.attr.buffer]
+        mapping = coordinates(store, producer.outer, node.attr.index)
+        if mapping is None:
+            return None
+        values[key] = mask_loads(substitute([store.value], mapping)[0], node.args[0])
+    by_id = {id(node): values[node.attr, id(node.args[0])] for node in passed}
+
+    def change(node: Scalar) -> Scalar:
+        if id(node) in by_id:
+            return by_id[id(node)]
+        return cast(node.args[0], node.dtype) if node.op == CAST else node
+
+    stores = zip(consumer.stores, rewrite(consumer.roots(), change), strict=True)
+    return replace(
+        consumer,
+        stores=tuple(Store(store.buffer, store.index, value) for store, value in stores),
+        origins=producer.origins + consumer.origins,
+    )
+
+
+def mask_loads(value: Scalar, mask: Scalar) -> Scalar:
+    """The value, with its loads executed only where mask is true."""
+    if mask is TRUE:
+        return value
+
+    def change(node: Scalar) -> Scalar:
+        if node.op != LOAD:
+            return node
+        own = node.args[0]
+        return Scalar(
+            LOAD,
+            (mask if own is TRUE else s("and", mask, own), *node.args[1:]),
+            node.dtype,
+            node.attr,
+        )
+
+    return rewrite([value], change)[0]
+
+
+def worth_repeating(
+    producer: Kernel, consumer: Kernel, passed: Sequence[Scalar], needed: bool
+) -> bool:
+    accesses = {node.attr for node in passed}
+    price = cost(producer.roots())
+    read = {node.attr for node in loads(producer.roots())}
+    if not read:
+        return price <= 4 * CHEAP
+    if needed:
+        return price <= 2 and len(read) == 1
+    times = consumer.rows * consumer.columns * len(accesses)
+    if _at_most(times, producer.rows) or (times.value is not None and times.value * price < SHORT):
+        return True
+    if all(reads_once(node, consumer) for node in passed) and all(
+        _at_most(consumer.rows * consumer.columns * price, producer.rows * MASKED)
+        for price in prices_of_reading(producer, accesses)
+    ):
+        return True
+    return price <= CHEAP and len(read) <= 2 or price == 0
+
+
+def prices_of_reading(producer: Kernel, accesses: Iterable[Access]) -> list[int]:
+    """For each stored buffer that is read, the cost of computing all that is read of it at a
+    point."""
+    read = Counter(access.buffer for access in accesses)
+    return [
+        cost([store.value]) * read[store.buffer]
+        for store in producer.stores
+        if store.buffer in read
+    ]
+
+
+def reads_once(node: Scalar, consumer: Kernel) -> bool:
+    """Whether a load is executed only at some points, at each for another element, as for the
+    operands of cat()."""
+    return (
+        node.args[0] is not TRUE
+        and {variable for variable in consumer.variables if variable.size != 1}
+        <= node.attr.index.variables()
+    )
+
+
+def _at_most(left: Index, right: Index) -> bool:
+    if left.value is not None and right.value is not None:
+        return left.value <= right.value
+    return left == right
+
+
+def cost(roots: Iterable[Scalar]) -> int:
+    """The cost of all operations, each counted once, in additions."""
+    return sum(SCALAR_OPS[node.op].cost for node in topological(roots) if node.op in SCALAR_OPS)

@@ -1,0 +1,1 @@
+"""Kernels as C functions: OpenMP over rows, SIMD along the innermost loop."""

@@ -1,0 +1,216 @@
+"""Scalar operations, numbers and conversions as C, and the types and functions that they use."""
+
+from __future__ import annotations
+
+import math
+import struct
+from collections.abc import Sequence
+
+import torch
+
+from ...ir.ir import Kernel, Scalar
+
+TYPES = {
+    torch.float32: "float", torch.float64: "double", torch.float16: "_Float16",
+    torch.bfloat16: "bf16", torch.bool: "bool8", torch.uint8: "uint8_t", torch.int8: "int8_t",
+    torch.int16: "int16_t", torch.int32: "int32_t", torch.int64: "int64_t",
+}  # fmt: skip
+
+# Functions with a variant for float and one for double, of which glibc's libmvec has versions for
+# SIMD.
+VECTOR = (
+    "exp", "exp2", "expm1", "log", "log2", "log10", "log1p", "sin", "cos", "tan", "asin", "acos",
+    "atan", "sinh", "cosh", "tanh", "asinh", "acosh", "atanh", "erf", "erfc",
+)  # fmt: skip
+VECTOR_PAIRS = ("pow", "atan2", "hypot")
+PLAIN = ("sqrt", "floor", "ceil", "trunc", "lgamma")
+
+SYMBOLS = {
+    "add": "+", "sub": "-", "mul": "*", "div": "/", "truncdiv": "/", "eq": "==", "ne": "!=",
+    "lt": "<", "le": "<=", "gt": ">", "ge": ">=", "and": "&", "or": "|", "xor": "^", "bitand": "&",
+    "bitor": "|", "bitxor": "^", "shl": "<<", "shr": ">>",
+}  # fmt: skip
+OTHERS = {
+    "neg": "-{0}", "not": "!{0}", "bitnot": "~{0}", "where": "{0} ? {1} : {2}",
+    "isnan": "{0} != {0}", "maximum": "({0} > {1} || {0} != {0}) ? {0} : {1}",
+    "minimum": "({0} < {1} || {0} != {0}) ? {0} : {1}",
+}  # fmt: skip
+# by kind of type: f or d behind the name, nothing for integers
+CALLS = {
+    "abs": ("fabs", "llabs"), "round": ("rint", ""), "fmod": ("fmod", ""),
+    "copysign": ("copysign", ""), "nextafter": ("nextafter", ""),
+}  # fmt: skip
+SUFFIXES = {torch.float32: "f", torch.float64: "d"}  # of helpers; integers have "i"
+HELPERS = {
+    "erf": "erf_",
+    "floordiv": "floordiv",
+    "remainder": "remainder_",
+    "rsqrt": "rsqrt_",
+    "isinf": "isinf_",
+    "signbit": "signbit_",
+}
+
+
+def operation(node: Scalar, args: Sequence[str]) -> str:
+    """The C expression of a scalar operation."""
+    dtype = node.args[-1].dtype
+    letter = "f" if dtype == torch.float32 else ""
+    if (
+        node.op == "maximum"
+        and not dtype.is_floating_point
+        or node.op == "minimum"
+        and not dtype.is_floating_point
+    ):
+        return f"{args[0]} {'>' if node.op == 'maximum' else '<'} {args[1]} ? {args[0]} : {args[1]}"
+    if node.op in SYMBOLS:
+        return f"{args[0]} {SYMBOLS[node.op]} {args[1]}"
+    if node.op in OTHERS:
+        return OTHERS[node.op].format(*args)
+    if node.op in CALLS:
+        floating, integer = CALLS[node.op]
+        name = floating + letter if dtype.is_floating_point else integer or "fmod_i"
+        return f"{name}({', '.join(args)})"
+    if node.op in HELPERS:
+        suffix = SUFFIXES.get(dtype, "i")
+        return f"{HELPERS[node.op]}{suffix}({', '.join(args)})"
+    assert node.op in VECTOR + VECTOR_PAIRS + PLAIN, node.op
+    return f"{node.op}{letter}({', '.join(args)})"
+
+
+def literal(node: Scalar) -> str:
+    value, dtype = node.attr, node.dtype
+    if dtype == torch.bool:
+        return "1" if value else "0"
+    if dtype == torch.bfloat16:
+        return str(int(torch.tensor(value, dtype=dtype).view(torch.int16).item()) & 0xFFFF)
+    if dtype.is_floating_point:
+        kind = TYPES[dtype]
+        if math.isnan(value):
+            return f'({kind})__builtin_nan("")'
+        if math.isinf(value):
+            return f"({kind}){'-' if value < 0 else ''}__builtin_inf()"
+        if dtype == torch.float32:
+            value = (
+                struct.unpack("f", struct.pack("f", value))[0]
+                if abs(value) < 3.5e38
+                else math.copysign(math.inf, value)
+            )
+            if math.isfinite(value):
+                return f"{value!r}f"
+            return f"{'-' if value < 0 else ''}(float)__builtin_inf()"
+        return f"(_Float16){value!r}" if dtype == torch.float16 else repr(value)
+    if value == -(1 << 63):
+        return "INT64_MIN"
+    return f"{value}" if -(1 << 31) < value < 1 << 31 else f"{value}LL"
+
+
+def extreme(dtype: torch.dtype, lowest: bool) -> str:
+    """Where a search for the largest (lowest=True) or smallest value starts."""
+    if dtype.is_floating_point:
+        return f"({TYPES[dtype]}){'-' if lowest else ''}__builtin_inf()"
+    info = torch.iinfo(dtype)
+    if lowest and dtype == torch.int64:
+        return "INT64_MIN"
+    return f"{info.min if lowest else info.max}" + ("LL" if dtype == torch.int64 else "")
+
+
+def gathered_as(node: Scalar, kernel: Kernel, longest: int) -> str:
+    """The type in which a reduction gathers: sums of float that may be longer than `longest` are
+    gathered in double."""
+    columns = kernel.columns.value
+    long = columns is None or columns > longest
+    if node.attr == "sum" and node.dtype == torch.float32 and long:
+        return "double"
+    return TYPES[node.dtype]
+
+
+def convert_expression(text: str, source: torch.dtype, target: torch.dtype) -> str:
+    if source == torch.bfloat16:
+        text, source = f"from_bf16({text})", torch.float32
+    if target == torch.bool:
+        return f"{text} != 0"
+    if target == torch.bfloat16:
+        return f"to_bf16((float){text})"
+    if source.is_floating_point and target == torch.uint8:
+        return f"(uint8_t)(int64_t){text}"
+    return f"({TYPES[target]}){text}"
+
+
+def preamble(vector: bool) -> str:
+    """Types and functions that kernels use. vector: libmvec has the SIMD versions."""
+    attribute = '__attribute__((simd("notinbranch"), const)) ' if vector else ""
+    lines = ["#include <stdint.h>", "typedef uint16_t bf16;", "typedef uint8_t bool8;"]
+    for kind, letter in (("float", "f"), ("double", "")):
+        lines += [f"{attribute}{kind} {name}{letter}({kind});" for name in VECTOR]
+        lines += [f"{attribute}{kind} {name}{letter}({kind}, {kind});" for name in VECTOR_PAIRS]
+        lines += [f"{kind} {name}{letter}({kind});" for name in (*PLAIN, "fabs", "rint")]
+        lines += [
+            f"{kind} {name}{letter}({kind}, {kind});" for name in ("fmod", "copysign", "nextafter")
+        ]
+        lines.append(
+            _FLOAT_HELPERS.replace("KIND", kind)
+            .replace("LETTER", letter)
+            .replace("SUFFIX", letter or "d")
+        )
+    return "\n".join([*lines, _ERF, _INTEGER_HELPERS])
+
+
+_FLOAT_HELPERS = """\
+static inline KIND rsqrt_SUFFIX(KIND x) { return 1 / sqrtLETTER(x); }
+static inline int isinf_SUFFIX(KIND x) { return fabsLETTER(x) == (KIND)__builtin_inf(); }
+static inline int signbit_SUFFIX(KIND x) { return copysignLETTER(1, x) < 0; }
+static inline KIND remainder_SUFFIX(KIND a, KIND b) {
+    KIND m = fmodLETTER(a, b);
+    return m != 0 && (m < 0) != (b < 0) ? m + b : m;
+}
+static inline KIND floordivSUFFIX(KIND a, KIND b) {
+    if (b == 0) return a / b;
+    KIND m = fmodLETTER(a, b), q = (a - m) / b;
+    if (m != 0 && (b < 0) != (m < 0)) q -= 1;
+    if (q == 0) return copysignLETTER(0, a / b);
+    KIND f = floorLETTER(q);
+    return q - f > (KIND)0.5 ? f + 1 : f;
+}"""
+
+# libmvec's erff takes as long as its sinf and cosf together, and a call of it leaves no vector in
+# its register. erf(x) / x is here a quotient of polynomials in x*x, fitted for the least largest
+# relative error below 3.92, from where on the nearest float is 1.
+_ERF = """\
+static inline double erf_d(double x) { return erf(x); }
+#if defined(__FMA__) || defined(__ARM_FEATURE_FMA)
+static inline float erf_f(float x) {
+    float a = fabsf(x), c = a > 3.92f ? 3.92f : x, s = c * c, t = s * s;
+    float p = __builtin_fmaf(s, 0.0037652740720659494f, 0.05274766683578491f);
+    float q = __builtin_fmaf(s, 0.01496853120625019f, 0.11410582065582275f);
+    p = __builtin_fmaf(t, __builtin_fmaf(s, 2.050146122201113e-06f, 0.0002848748117685318f), p);
+    q = __builtin_fmaf(t, __builtin_fmaf(s, 3.809190820902586e-05f, 0.0011624519247561693f), q);
+    p = __builtin_fmaf(t, p, __builtin_fmaf(s, 0.19039851427078247f, 1.1283791065216064f));
+    q = __builtin_fmaf(t, q, __builtin_fmaf(s, 0.5020690560340881f, 1.0f));
+    float r = c * p / q;
+    return a > 3.92f ? copysignf(1, x) : r > 1 ? 1 : r < -1 ? -1 : r;
+}
+#else
+static inline float erf_f(float x) { return erff(x); }
+#endif"""
+
+_INTEGER_HELPERS = """\
+static inline int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
+static inline int64_t floordivi(int64_t a, int64_t b) {
+    int64_t q = a / b;
+    return q - ((a % b != 0) & ((a < 0) != (b < 0)));
+}
+static inline int64_t remainder_i(int64_t a, int64_t b) {
+    int64_t m = a % b;
+    return m + (((m != 0) & ((m < 0) != (b < 0))) ? b : 0);
+}
+static inline int64_t fmod_i(int64_t a, int64_t b) { return a % b; }
+static inline int64_t llabs(int64_t a) { return a < 0 ? (int64_t)-(uint64_t)a : a; }
+static inline float from_bf16(bf16 x) {
+    union { uint32_t i; float f; } u;
+    u.i = (uint32_t)x << 16;
+    return u.f;
+}
+static inline bf16 to_bf16(float x) {
+    union { float f; uint32_t i; } u; u.f = x;
+    return x != x ? 0x7fc0 : (bf16)((u.i + 0x7fff + ((u.i >> 16) & 1)) >> 16);
+}"""

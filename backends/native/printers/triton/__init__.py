@@ -1,0 +1,1 @@
+"""Kernels as Triton functions."""

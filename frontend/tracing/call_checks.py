@@ -1,0 +1,174 @@
+"""CallChecks: the calls that the graph under construction does not take. Each check breaks."""
+
+from __future__ import annotations
+
+import operator
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import torch
+import torch.fx
+
+from ...backends.graph.collectives import runs_collective
+from ...backends.graph.memory import plain_memory_at
+from ...backends.graph.mutations import may_write, written_nodes
+from ...backends.graph.node_targets import RECURRENT_OPERATORS
+from ...backends.graph.random_draws import may_draw
+from ...backends.graph.runtime_errors import may_raise
+from ...errors import GraphBreak
+from ..values.base import Value
+from ..values.constant import Constant
+from ..values.containers.sequence import Sequence
+from ..values.context import TraceContext
+from ..values.numpy.numpy_number import TYPED_BY_DATA, VaryingScalar
+from ..values.tensor.symbolic_number import SymbolicNumber
+from ..values.tensor.wrapper_subclass import is_captured_wrapper
+from .fake_tensors.operation_runner import target_name
+from .interpreter.outcome import Restart
+from .sizes.symbolic_inputs import SymbolicInputs
+
+DROPS_ONES = ("squeeze", "squeeze_")  # of which torch assumes that a size is not one
+
+
+@dataclass(frozen=True)
+class FakeCall:
+    """A call with its arguments as values, and as those of the run on fake tensors."""
+
+    target: Any
+    args: list[Value]
+    kwargs: dict[str, Value]
+    fakes: list[Any]
+    fake_kwargs: dict[str, Any]
+
+    @property
+    def operands(self) -> list[Value]:
+        return [*self.args, *self.kwargs.values()]
+
+    @cached_property
+    def floats(self) -> list[SymbolicNumber]:
+        """The symbolic floats among the operands."""
+        return [
+            operand
+            for operand in self.operands
+            if isinstance(operand, SymbolicNumber) and operand.python_type() is float
+        ]
+
+
+class CallChecks:
+    """`collective`: the last one in the graph. `wrapper_memory`: that of the inner tensors of the
+    wrappers in the graph."""
+
+    def __init__(self, tx: TraceContext, symbols: SymbolicInputs) -> None:
+        self._tx = tx
+        self._symbols = symbols
+        self.collective: torch.fx.Node | None = None
+        self.wrapper_memory: set[int | None] = set()
+
+    # calls, before they run on fakes
+
+    def check_call(self, call: FakeCall) -> None:
+        for check in self._OF_CALLS:
+            check(self, call)
+
+    def _check_numpy_data(self, call: FakeCall) -> None:
+        """Breaks where a numpy number is data of a tensor, whose dtype it would determine."""
+        if call.target is operator.setitem:
+            data = call.args[2:]
+        elif call.target in TYPED_BY_DATA:
+            data = call.operands
+        else:
+            return
+        if any(map(self._holds_numpys, data)):
+            raise GraphBreak(
+                "unsupported-value", f"a numpy number as data of {target_name(call.target)}"
+            )
+
+    def _holds_numpys(self, value: Value) -> bool:
+        value = self._tx.look(value)
+        if isinstance(value, Sequence):
+            return any(map(self._holds_numpys, value.items))
+        return isinstance(value, VaryingScalar) or (
+            type(value) is Constant and type(value.object).__module__ == "numpy"
+        )
+
+    def _check_lengths(self, call: FakeCall) -> None:
+        """Breaks at an operator that would be captured for one length only."""
+        if not self._tx.options.fullgraph and steps_through_a_length(call.target, call.fakes):
+            what = f"a length that varies, in {target_name(call.target)}"
+            raise GraphBreak("unsupported-value", what)
+
+    def _check_sizes_of_one(self, call: FakeCall) -> None:
+        """Breaks at an operator that depends on whether an unknown size is one."""
+        if self._symbols.exist and target_name(call.target) in DROPS_ONES:
+            tensor, *dims = call.fakes
+            self._symbols.shapes.require_known(tensor, dims or [*call.fake_kwargs.values()])
+
+    _OF_CALLS = (_check_numpy_data, _check_lengths, _check_sizes_of_one)
+
+    # floats, around the run
+
+    def varying_floats(self, call: FakeCall) -> list[SymbolicNumber]:
+        return [one for one in call.floats if not self._symbols.shapes.is_fixed(one.sym)]
+
+    def check_floats(self, call: FakeCall, varied: list[SymbolicNumber]) -> None:
+        """Starts over with a break at an operator whose run needed a float that varied before:
+        compiled code would be for that float alone."""
+        fixed = [one for one in varied if self._symbols.shapes.is_fixed(one.sym)]
+        if fixed and not self._tx.options.fullgraph:
+            what = f"{fixed[0].describe()}, which varies, in {target_name(call.target)}"
+            place = self._tx.frames.break_position()
+            raise Restart(place, GraphBreak("unsupported-value", what))
+
+    # nodes, after the run
+
+    def check_node(self, node: torch.fx.Node) -> None:
+        """Checks a new node, and notes a collective."""
+        for check in self._OF_NODES:
+            check(self, node)
+        if runs_collective(node):
+            self.collective = node
+
+    def _check_order_of_errors(self, node: torch.fx.Node) -> None:
+        """Breaks at an operator that may raise where a collective is in the graph: the call could
+        not start over, for the program's handlers to see the error."""
+        if self.collective is not None and not runs_collective(node) and may_raise(node):
+            what = f"{target_name(node.target)}, which may raise, behind a collective"
+            raise GraphBreak("unsupported-operator", what)
+
+    def _check_order_of_draws(self, node: torch.fx.Node) -> None:
+        """Breaks at a random operator after set_rng_state, whose effect would come too late."""
+        if self._tx.random.stored is not None and may_draw(node):
+            stop = GraphBreak("unknown-call", "torch.set_rng_state() before a random operator")
+            stop.position = self._tx.random.position
+            raise stop
+
+    def _check_writes_past_wrappers(self, node: torch.fx.Node) -> None:
+        """Breaks at a write into an inner tensor of a wrapper, which would be one into the wrapper,
+        too."""
+        if not self.wrapper_memory or not may_write(node):
+            return
+        for target in written_nodes(node):
+            memory = plain_memory_at(target)
+            fake = target.meta["example_value"]
+            if memory in self.wrapper_memory and not is_captured_wrapper(type(fake)):
+                raise GraphBreak("subclass", f"{target_name(node.target)} on an inner tensor")
+
+    _OF_NODES = (_check_order_of_errors, _check_order_of_draws, _check_writes_past_wrappers)
+
+    def rollback(self, removed: list[torch.fx.Node], kept: list[torch.fx.Node]) -> None:
+        """To be called when nodes leave the graph."""
+        if self.collective in removed:
+            self.collective = next(filter(runs_collective, reversed(kept)), None)
+
+
+def steps_through_a_length(target: Any, operands: list[Any]) -> bool:
+    """Whether this is a recurrent layer over sequences whose length varies, or a packed batch of
+    them: taken apart into steps, it would be code for one length."""
+    if not any(target is one for one in RECURRENT_OPERATORS):
+        return False
+    packed = isinstance(operands[2], torch.Tensor)
+    lengths = (
+        operands[0].shape[:1] if packed or operands[-1] is not True else operands[0].shape[1:2]
+    )
+    return any(isinstance(length, torch.SymInt) for length in lengths)

@@ -1,0 +1,83 @@
+"""torch's symbols as captures use them: how they are named, made, printed and read."""
+
+from __future__ import annotations
+
+import types
+from collections.abc import Callable
+from typing import Any
+
+import sympy
+import torch
+import torch._guards
+from torch.fx.experimental.symbolic_shapes import ShapeEnv
+from torch.utils._sympy.printers import PythonPrinter
+
+
+class GuardPrinter(PythonPrinter):
+    """Prints symbolic expressions as Python over the names that guards/kinds/shape.py defines, with
+    exact floats."""
+
+    def _print_Float(self, expr: Any) -> str:
+        return repr(float(expr))
+
+    def _print_ToFloat(self, expr: Any) -> str:
+        return f"ToFloat({self._print(expr.args[0])})"
+
+
+class NamedSource(torch._guards.Source):
+    """A source of framejit's in the form that torch's symbols need: a name."""
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+
+    def __hash__(self) -> int:
+        return hash(self.text)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, NamedSource) and self.text == other.text
+
+
+def _as_torch_has_it(name: str, answer: Callable[[NamedSource], Any]) -> None:
+    """Defines a method that is a property in some versions of torch's Source."""
+    is_method = isinstance(vars(torch._guards.Source)[name], types.FunctionType)
+    setattr(NamedSource, name, answer if is_method else property(answer))
+
+
+_as_torch_has_it("name", lambda self: self.text)
+_as_torch_has_it("guard_source", lambda self: torch._guards.GuardSource.LOCAL)
+
+
+class Symbols(ShapeEnv):
+    """A ShapeEnv whose storage offsets may be zero: torch makes the symbols of tensors greater than
+    zero."""
+
+    def create_symbol(
+        self, val: Any, source: torch._guards.Source, *args: Any, **kwargs: Any
+    ) -> Any:
+        if val == 0 and getattr(getattr(source, "prop", None), "name", "") == "STORAGE_OFFSET":
+            return sympy.S.Zero
+        return super().create_symbol(val, source, *args, **kwargs)
+
+
+PYTHON_TYPES: dict[type, Callable[[Any], Any]] = {
+    torch.SymInt: int,
+    torch.SymFloat: float,
+    torch.SymBool: bool,
+}
+
+
+def as_python_number(number: Any) -> Any:
+    """A number that torch calculated as a Python number, None if it is symbolic."""
+    if not isinstance(number, torch.SymInt | torch.SymFloat | torch.SymBool):
+        return number
+    expr = number.node.expr
+    fixed = expr.is_number or expr in (sympy.true, sympy.false)
+    return PYTHON_TYPES[type(number)](expr) if fixed else None
+
+
+def layout_of(result: Any) -> list[torch.SymInt]:
+    """The symbolic sizes and strides of a tensor."""
+    if not isinstance(result, torch.Tensor) or result.layout is not torch.strided:
+        return []
+    numbers = (*result.shape, *result.stride(), result.storage_offset())
+    return [number for number in numbers if isinstance(number, torch.SymInt)]

@@ -1,0 +1,55 @@
+"""Where real objects keep their attributes: the dictionary of an instance, slots, or what a class
+written in C does instead."""
+
+from __future__ import annotations
+
+import functools
+import sys
+import threading
+import types
+from collections.abc import Callable
+from typing import Any
+
+from .mro import MISSING, lookup
+
+OWN_LOOKUP = frozenset({threading.local, types.GenericAlias})
+GENERIC_LOOKUP = sys.stdlib_module_names | {"torch", "numpy"}
+
+
+def store_in_dictionary(obj: Any, name: str, item: Any) -> None:
+    """Stores an attribute in an object's dictionary, past its class."""
+    object.__getattribute__(obj, "__dict__")[name] = item
+
+
+def instance_dict(obj: Any) -> dict[str, Any] | None:
+    """The real instance dictionary, whatever `__dict__` the class defines; None if the object has
+    none."""
+    if obj is None:
+        return None
+    try:
+        return object.__getattribute__(obj, "__dict__")
+    except AttributeError:
+        return None
+
+
+@functools.cache
+def has_own_lookup(cls: type) -> bool:
+    """Whether a class written in C finds attributes differently from object. Of the standard
+    library's, of torch's and of builtin containers it is known which ones do."""
+    owner, getter = lookup(cls, "__getattribute__")
+    if owner is object or type(getter) is types.FunctionType:
+        return False
+    module = str(getattr(owner, "__module__", "")).partition(".")[0]
+    return owner in OWN_LOOKUP or module not in GENERIC_LOOKUP
+
+
+def slot_is_bound(slot: types.MemberDescriptorType, bound: bool) -> Callable[[Any], bool]:
+    return lambda obj: (slot_of(obj, slot) is not MISSING) is bound
+
+
+def slot_of(obj: Any, slot: types.MemberDescriptorType) -> Any:
+    """The contents of a slot of a real object; MISSING if it is empty."""
+    try:
+        return MISSING if obj is None else slot.__get__(obj)
+    except AttributeError:
+        return MISSING

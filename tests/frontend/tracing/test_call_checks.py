@@ -1,0 +1,56 @@
+"""Calls that a graph does not take are breaks, with the reason."""
+
+from __future__ import annotations
+
+import framejit
+import numpy as np
+import pytest
+import torch
+
+GRU = torch.nn.GRU(4, 4, batch_first=True)
+
+
+def numpy_data(x):
+    return x + torch.tensor([np.float64(2.5), 1.0]).sum()
+
+
+def numpy_item(x):
+    y = x.clone()
+    y[0] = np.float64(3)
+    return y * 2
+
+
+def one_length_of_a_recurrence(x):
+    return GRU(x)[0].sin()
+
+
+def draw_behind_a_state(x, state=torch.get_rng_state()):
+    y = x.sin()
+    torch.set_rng_state(state)
+    return y + torch.rand(3)
+
+
+CASES = {
+    "data of a tensor": (numpy_data, [torch.ones(3)], "a numpy number as data of tensor"),
+    "an item": (numpy_item, [torch.ones(3)], "a numpy number as data of setitem"),
+    "lengths": (
+        one_length_of_a_recurrence,
+        [torch.ones(2, n, 4) for n in (3, 5, 6)],
+        "a length that varies, in gru",
+    ),
+    "a draw": (draw_behind_a_state, [torch.ones(3)], "torch.set_rng_state() before a random"),
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_breaks(name):
+    function, inputs, reason = CASES[name]
+    compiled = framejit.compile(function, backend="eager")
+    with torch.no_grad():
+        for x in inputs:
+            state = torch.get_rng_state()
+            expected = function(x)
+            torch.set_rng_state(state)
+            torch.testing.assert_close(compiled(x), expected)
+    assert any(reason in broken.reason for broken in compiled.framejit.explain().breaks)
+    assert compiled.framejit.explain().graphs
