@@ -41,6 +41,7 @@ class ForwardAndBackward:
             GradientLayout.of(node.meta["val"])
             for node in placeholders[len(placeholders) - len(partition.tangents) :]
         ]
+        self.layouts_vary = None in self.expected
         self.sizes = partition.sizes
         self.boxed = getattr(backward, "_boxed_call", False)
         inputs = len(partition.forward.graph.find_nodes(op="placeholder"))
@@ -58,7 +59,7 @@ class ForwardAndBackward:
         made = [without_base(item) for item in made]
         end = len(made) - self.sizes
         outputs, saved, ctx.sizes = made[: self.results], made[self.results : end], made[end:]
-        ctx.expected = self.layouts_of(outputs) if self.sizes else self.expected
+        ctx.expected = self.layouts_of(outputs) if self.layouts_vary else self.expected
         ctx.save_for_backward(*(args[position] for position in self.saved_inputs), *saved)
         ctx.mark_non_differentiable(*(outputs[position] for position in self.without_gradient))
         ctx.set_materialize_grads(False)
