@@ -200,6 +200,15 @@ def test_incoming_gradients_of_varying_sizes_may_lie_otherwise_or_be_missing(tak
     assert taken == [True, True]
 
 
+def test_a_backward_pass_that_needs_no_size_gets_gradients_of_varying_layouts(taken):
+    compiled = framejit.compile(lambda x: x + 3, backend="native", dynamic=True)
+    for rows in (4, 5):
+        x = torch.ones(rows, 3, requires_grad=True)
+        compiled(x).backward(torch.arange(3.0 * rows).view(3, rows).t())
+        assert torch.equal(x.grad, torch.arange(3.0 * rows).view(3, rows).t())
+    assert taken == [True]
+
+
 def test_a_tensor_is_not_kept_for_its_size(taken):
     """An input whose size alone the backward pass needs may be written in between."""
 
