@@ -59,6 +59,15 @@ def test_numbers_and_layout(got, wanted, exact, said):
     assert said in found and bool(said) == bool(found)
 
 
+@pytest.mark.parametrize("found", [None, ran(EXACT, EXACT)], ids=["none", "found"])
+def test_the_reference_is_computed_once(found):
+    runs = []
+    close = ran(EXACT.float() * (1 + 1e-6), EXACT.float() * (1 + 1e-6))
+    wanted = ran(EXACT.float(), EXACT.float())
+    assert difference(close, wanted, lambda: runs.append(1) or found) == ""
+    assert len(runs) == 1
+
+
 def test_shared_memory():
     x = torch.ones(4)
     assert "share memory" in difference(
