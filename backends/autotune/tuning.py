@@ -6,6 +6,7 @@ In: a captured graph and real inputs. Out: an equivalent callable, and a Decisio
 
 from __future__ import annotations
 
+import gc
 import inspect
 import time
 from collections.abc import Callable, Sequence
@@ -20,6 +21,7 @@ from torch._subclasses.fake_tensor import FakeTensor
 
 from ...events import Event, Recorded, Reporter, Sink
 from ...options import config
+from ..cudagraphs import pool
 from ..graph.example_inputs import private_examples
 from ..graph.random_draws import draws_random_numbers
 from ..graph.supported import device_types
@@ -50,6 +52,8 @@ TORCHS_OWN = ("aot_eager", "inductor", "torchscript", "onnxruntime", "cudagraphs
 ROOM = 1 << 28  # bytes that an isolated run may use in addition to twice what the graph allocates
 # up to so many bytes of inputs are copied for a first run; beyond, only written inputs are
 COPIES = 1 << 32
+# Where recordings take so many bytes, those of losers are worth the time of a garbage collection.
+MUCH_RECORDED = 1 << 29
 GREEDY = 2.0  # factor on eager's peak device memory
 
 
@@ -263,6 +267,8 @@ class Tuning:
         recorded = any(records(name) for name in self.built if name != best)
         self.built = {name: one for name, one in self.built.items() if name == best}
         if recorded and self.device.type == "cuda":
+            if pool.recorded_bytes() >= MUCH_RECORDED:
+                gc.collect()  # a loser is reachable from its graph, and that from itself
             torch.cuda.empty_cache()  # recordings of losers hold memory
 
     def release(self, candidate: Candidate) -> Callee:

@@ -73,3 +73,9 @@ def is_full(device: int, stream: int) -> bool:
         pool is not None
         and pool.bytes > SHARE * torch.cuda.get_device_properties(device).total_memory
     )
+
+
+def recorded_bytes() -> int:
+    """What the recordings of all pools took."""
+    with _lock:
+        return sum(pool.bytes for pool in _pools.values())

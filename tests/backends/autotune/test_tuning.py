@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import gc
 import time
+import weakref
 
 import pytest
 import torch
@@ -102,3 +104,32 @@ def test_native_is_tried_however_much_time_others_took(decide):
     assert dict(decision.struck)["other"].startswith("not tried") and "native" in dict(
         decision.timings
     )
+
+
+class Recorded:
+    """What a candidate that records leads to: its compiled code, which leads back to itself."""
+
+    def __init__(self):
+        self.itself = self
+
+
+@pytest.mark.parametrize(("taken", "collected"), [(1 << 30, True), (1 << 20, False)])
+def test_large_recordings_of_losers_are_freed_at_once(taken, collected, monkeypatch):
+    monkeypatch.setattr(tuning.pool, "recorded_bytes", lambda: taken)
+    monkeypatch.setattr(torch.cuda, "empty_cache", lambda: None)
+    work = object.__new__(tuning.Tuning)
+    work.device = torch.device("cuda")
+    code = Recorded()
+    alive = weakref.ref(code)
+    names = ("native", "native+cudagraphs")
+    work.built = {
+        name: tuning.Candidate(Backend(name, quick), None, code if name != "native" else None)
+        for name in names
+    }
+    del code
+    gc.disable()
+    try:
+        work.drop_losers("native")
+        assert (alive() is None) is collected and list(work.built) == ["native"]
+    finally:
+        gc.enable()
