@@ -196,7 +196,9 @@ class SizeNodes:
         copies = list(dict.fromkeys(item for item in operands if isinstance(item, Copy)))
         nodes = {copy: graph.placeholder("size") for copy in copies}
         args = tuple(nodes[item] if isinstance(item, Copy) else item for item in operands)
-        values = [item.meta["val"] if isinstance(item, Copy) else item for item in operands]
+        values: list[Any] = [
+            item.meta["val"] if isinstance(item, Copy) else item for item in operands
+        ]
         value = values[0].size(values[1]) if function is SYM_SIZE else function(*values)
         source = graph.call_function(function, args)
         return self.add(source, copies, {"val": value, "memory": [None]})
