@@ -91,10 +91,11 @@ def partition(joint: Joint) -> Partition:
         if node.op != "placeholder"
     ]
     inside = {*recomputed, *symbols, *joint.tangents.values()}
-    entering = {*(other for node in recomputed for other in node.inputs), *needed} - inside
+    read = {*(other for node in recomputed for other in node.inputs), *needed}
+    entering = read - inside
     saved_inputs = [node for node in inputs if node in entering - overwritten]
     saved = sorted(entering - set(saved_inputs), key=order.__getitem__)
-    used = symbols_of((*recomputed, *entering, *joint.tangents.values()))
+    used = symbols_of((*recomputed, *read, *joint.tangents.values()))
     sizes = [node for node in symbols if node.meta["val"].node.expr in used]
     forward = forward_graph(joint, saved, sizes, order, overwritten)
     backward = backward_graph(

@@ -209,6 +209,17 @@ def test_a_backward_pass_that_needs_no_size_gets_gradients_of_varying_layouts(ta
     assert taken == [True]
 
 
+@pytest.mark.parametrize("backend", ["aot_eager", "native"])
+def test_a_number_that_varies_is_a_factor_of_a_gradient(backend, taken):
+    """It is no tensor's size."""
+    compiled = framejit.compile(lambda x, n: x * n, backend=backend)
+    for factor in (2, 5, 7):
+        x = torch.ones(4, 3, requires_grad=True)
+        compiled(x, factor).sum().backward()
+        assert torch.equal(x.grad, torch.full((4, 3), float(factor)))
+    assert compiled.framejit.compiles == 2 and taken == [True, True]
+
+
 def test_a_tensor_is_not_kept_for_its_size(taken):
     """An input whose size alone the backward pass needs may be written in between."""
 
