@@ -75,6 +75,14 @@ def is_view_of_a_function(node: torch.fx.Node) -> bool:
     return view and _get_creation_meta(fake) == CreationMeta.IN_CUSTOM_FUNCTION
 
 
+def is_one_of_several_views(node: torch.fx.Node) -> bool:
+    """Whether a node is a view with a gradient history that split(), chunk() or unbind() gave:
+    autograd forbids to write into it, and to use it once its base was written."""
+    fake = fake_of(node)
+    view = needs_gradient(node) and fake._is_view()
+    return view and _get_creation_meta(fake) == CreationMeta.MULTI_OUTPUT_NODE
+
+
 class GradientStarts:
     """Where gradients by inputs leave a graph: at a leaf, or at the autograd node that made the
     input; writing into the input has not moved that. placeholders: by position of the input."""

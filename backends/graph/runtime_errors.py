@@ -9,9 +9,9 @@ from collections.abc import Sequence
 
 import torch
 import torch.fx
-from torch._C._autograd import CreationMeta, _get_creation_meta
 
 from .collectives import is_collective
+from .gradient_history import is_one_of_several_views
 from .mutations import may_write
 from .node_targets import is_foreign, is_users, name_of, subgraph_nodes
 from .unread_nodes import unread_nodes
@@ -100,15 +100,7 @@ def raises_unread(graph: torch.fx.Graph) -> bool:
 def reads_one_of_several_views(node: torch.fx.Node) -> bool:
     """Whether a node reads an input that an operator such as `chunk` gave, with a gradient history.
     Autograd raises at the first use of such a view whose base was written since."""
-    examples = [
-        argument.meta.get("example_value")
-        for argument in node.all_input_nodes
-        if argument.op == "placeholder"
-    ]
     return any(
-        isinstance(example, torch.Tensor)
-        and example.requires_grad
-        and example._is_view()
-        and _get_creation_meta(example) == CreationMeta.MULTI_OUTPUT_NODE
-        for example in examples
+        argument.op == "placeholder" and is_one_of_several_views(argument)
+        for argument in node.all_input_nodes
     )

@@ -15,10 +15,10 @@ from typing import Any
 
 import torch
 import torch.fx
-from torch._C._autograd import CreationMeta, _get_creation_meta
 
 from ...factory_call import record_factory
 from .extracted_calls import ExtractedGraph, extract_subgraph
+from .gradient_history import is_one_of_several_views
 from .memory import memory_at
 from .mutations import may_write
 
@@ -139,10 +139,7 @@ def path_from_input(view: torch.fx.Node) -> list[torch.fx.Node]:
 
 
 def is_forbidden(node: torch.fx.Node) -> bool:
-    fake = node.meta.get("example_value")
-    if not isinstance(fake, torch.Tensor) or not fake.requires_grad or not fake._is_view():
-        return False
-    return node.op != "placeholder" and _get_creation_meta(fake) == CreationMeta.MULTI_OUTPUT_NODE
+    return node.op != "placeholder" and is_one_of_several_views(node)
 
 
 def path_from_base(view: torch.fx.Node) -> list[torch.fx.Node]:

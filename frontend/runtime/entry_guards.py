@@ -22,9 +22,8 @@ def entry_guards(
     """All guards of a capture. used: the placeholders that the graph uses. memory: how the inputs
     overlap. Distinct objects must stay distinct: the tensors that the graph takes, those inside of
     wrappers, and all objects of a type of which the capture changed one."""
-    distinct = capture.trace.objects.distinct_groups(
-        capture.trace.graph.inputs
-    )  # adds guards on identity to the capture's
+    # adds guards on identity to the capture's
+    distinct = capture.trace.objects.distinct_groups(capture.trace.graph.inputs)
     guards = [*capture.trace.guards, Guard(DUAL_LEVEL, Kind.EQUALS, -1)]
     if capture.trace.symbols.exist:
         guards = [*with_symbols(capture, guards), *capture.trace.symbols.shapes.guards()]
