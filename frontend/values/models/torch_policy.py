@@ -40,6 +40,8 @@ NOT_OPERATORS = frozenset(
     frombuffer
     set_flush_denormal is_warn_always_enabled set_warn_always get_device_module set_default_device
     get_default_device
+    multi_head_attention_forward _mha_shape_check _in_projection_packed _in_projection
+    _canonical_mask _none_or_dtype
     vmap import_ir_module parse_ir parse_schema fork wait triplet_margin_with_distance_loss
     gaussian_nll_loss""".split()
 )

@@ -134,6 +134,24 @@ def test_batches_of_vmap_vary(function, backend):
     assert compiles(function, rows(*range(5, 10)), backend) == 2
 
 
+def test_a_layer_of_attention_in_training_is_compiled_twice():
+    layer = torch.nn.TransformerEncoderLayer(8, 2, 16, dropout=0.0, batch_first=True)
+    compiled = framejit.compile(layer, backend="native")
+    for size in (4, 5, 6, 7):
+        x, pads = torch.randn(2, size, 8), torch.zeros(2, size, dtype=torch.bool)
+        wanted = torch.autograd.grad(
+            layer(x, src_key_padding_mask=pads).sum(), [*layer.parameters()]
+        )
+        got = torch.autograd.grad(
+            compiled(x, src_key_padding_mask=pads).sum(), [*layer.parameters()]
+        )
+        torch.testing.assert_close(got, wanted)
+    report = compiled.framejit.explain()
+    assert compiled.framejit.compiles == 2 and not report.breaks
+    attention = "multi_head_attention_forward"
+    assert not any(attention in str(capture.graph) for capture in report.captures)
+
+
 def test_a_seed_that_varies_breaks():
     def function(x, seed):
         torch.manual_seed(seed)
