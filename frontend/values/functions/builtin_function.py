@@ -59,9 +59,6 @@ class BuiltinValue(Value):
     def key(self, tx: TraceContext) -> Any:
         return self.real if isinstance(self.real, EQUAL_BY_PARTS) else IdentityKey(self.real)
 
-    def truth(self, tx: TraceContext) -> bool:
-        return True
-
     def same(self, other: Value) -> bool:
         return isinstance(other, BuiltinValue) and self.real is other.real
 

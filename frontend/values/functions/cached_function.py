@@ -54,9 +54,6 @@ class CachedFunction(Value):
     def key(self, tx: TraceContext) -> Any:
         return IdentityKey(self.real)
 
-    def truth(self, tx: TraceContext) -> bool:
-        return True
-
     def attribute(self, tx: TraceContext, name: str) -> Value:
         if name == "__wrapped__":
             return self.inner

@@ -73,9 +73,6 @@ class FunctionValue(Mutable):
     def key(self, tx: TraceContext) -> Any:
         return tx.objects.identity_key(self, self.real)
 
-    def truth(self, tx: TraceContext) -> bool:
-        return True
-
     def same(self, other: Value) -> bool:
         return self is other or (
             isinstance(other, FunctionValue) and self.real is not None and self.real is other.real

@@ -199,7 +199,7 @@ def builtin_reversed(tx: TraceContext, obj: Value) -> Value:
     if isinstance(obj, Sequence):
         return obj.backwards(tx)
     if isinstance(obj, RangeValue):
-        return RangeIterator(obj.range[::-1])
+        return RangeIterator(obj.object[::-1])
     if isinstance(obj, DictValue):
         return DictIterator(obj, "keys", tx, reversed)
     if isinstance(obj, ViewValue):
