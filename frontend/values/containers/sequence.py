@@ -294,22 +294,21 @@ class ListValue(Sequence):
     def is_constant(self) -> bool:
         return False
 
-    def set_item(self, tx: TraceContext, key: Value, value: Value) -> None:
+    def apply(self, tx: TraceContext, change: Callable[..., Any], *arguments: Any) -> Any:
+        """Changes the items as Python changes a list; returns the result. Raises in the traced
+        program what Python raises."""
         tx.effects.change(self)
         try:
-            if isinstance(key, SliceValue):
-                self.items[key.constant()] = value.unpack(tx)
-            else:
-                self.items[key.constant()] = value
+            return change(self.items, *arguments)
         except (IndexError, TypeError, ValueError) as error:
             raise tx.exceptions.new(type(error), *error.args) from None
 
+    def set_item(self, tx: TraceContext, key: Value, value: Value) -> None:
+        new = value.unpack(tx) if isinstance(key, SliceValue) else value
+        self.apply(tx, list.__setitem__, key.constant(), new)
+
     def del_item(self, tx: TraceContext, key: Value) -> None:
-        tx.effects.change(self)
-        try:
-            del self.items[key.constant()]
-        except (IndexError, TypeError) as error:
-            raise tx.exceptions.new(type(error), *error.args) from None
+        self.apply(tx, list.__delitem__, key.constant())
 
     def reconstruct(self, emit: Emitter) -> None:
         if any(item is self for item in self.items):
@@ -351,40 +350,20 @@ def list_extend(tx: TraceContext, self: ListValue, items: Value) -> Value:
     return Constant(None)
 
 
-def whole_number(tx: TraceContext, index: Value) -> Any:
-    found = index.constant()
-    if not hasattr(type(found), "__index__"):
-        raise tx.exceptions.new(
-            TypeError, f"'{type(found).__name__}' object cannot be interpreted as an integer"
-        )
-    return found
-
-
 @method(list, "insert")
 def list_insert(tx: TraceContext, self: ListValue, index: Value, item: Value) -> Value:
-    where = whole_number(tx, index)
-    tx.effects.change(self)
-    self.items.insert(where, item)
+    self.apply(tx, list.insert, index.constant(), item)
     return Constant(None)
 
 
 @method(list, "pop")
 def list_pop(tx: TraceContext, self: ListValue, index: Value | None = None) -> Value:
-    where = -1 if index is None else whole_number(tx, index)
-    if not -len(self.items) <= where < len(self.items):
-        raise tx.exceptions.new(
-            IndexError, "pop index out of range" if self.items else "pop from empty list"
-        )
-    item = self.at(tx, where)
-    tx.effects.change(self)
-    del self.items[where]
-    return item
+    return tx.look(self.apply(tx, list.pop, -1 if index is None else index.constant()))
 
 
 @method(list, "clear")
 def list_clear(tx: TraceContext, self: ListValue) -> Value:
-    tx.effects.change(self)
-    self.items = []
+    self.apply(tx, list.clear)
     return Constant(None)
 
 
@@ -393,15 +372,13 @@ def list_remove(tx: TraceContext, self: ListValue, item: Value) -> Value:
     found = find(tx, self, item)
     if found is None:
         raise tx.exceptions.new(ValueError, "list.remove(x): x not in list")
-    tx.effects.change(self)
-    del self.items[found : found + 1]
+    self.apply(tx, list.__delitem__, slice(found, found + 1))
     return Constant(None)
 
 
 @method(list, "reverse")
 def list_reverse(tx: TraceContext, self: ListValue) -> Value:
-    tx.effects.change(self)
-    self.items = self.items[::-1]
+    self.apply(tx, list.reverse)
     return Constant(None)
 
 
@@ -480,28 +457,6 @@ def list_init(tx: TraceContext, self: ListValue, items: Value | None = None) -> 
 @method(torch.Size, "numel")
 def size_numel(tx: TraceContext, self: TupleValue) -> Value:
     return tx.wrap(torch.Size(item.constant() for item in self.items).numel(), None)
-
-
-@method(tuple, "_replace")
-def named_tuple_replace(tx: TraceContext, self: TupleValue, **changes: Value) -> Value:
-    fields = field_names(self.cls)
-    if not changes.keys() <= set(fields):
-        raise GraphBreak("exception-leaves", f"the error of {self.cls.__name__}._replace()")
-    return TupleValue(
-        [changes.get(name, item) for name, item in zip(fields, self.all(tx), strict=True)],
-        None,
-        self.cls,
-    )
-
-
-@method(tuple, "_asdict")
-def named_tuple_asdict(tx: TraceContext, self: TupleValue) -> Value:
-    return tx.make.dict_of(
-        [
-            (Constant(name), item)
-            for name, item in zip(field_names(self.cls), self.all(tx), strict=True)
-        ]
-    )
 
 
 def wrapped_items(tx: TraceContext, obj: Any, source: Source | None) -> list[Value]:

@@ -14,13 +14,13 @@ FILES = (
     "functools", "functorch", "higher_order", "inspect", "itertools", "logging", "masked", "math",
     "operator", "numpy", "optimizers", "overrides", "profiler", "random",
     "scalar_tensor_arguments", "sys", "tensor_data",
-    "tensor_numbers", "text", "torch", "typing", "warnings",
+    "tensor_numbers", "text", "torch", "warnings",
 )  # fmt: skip
 # Of Python's language and library: framejit is wrong without them, whatever torch has.
 NEEDED = frozenset({
     "builtins", "class_checks", "collections", "contextlib", "copy", "dataclasses", "frame_calls",
     "functools", "inspect", "itertools", "math", "operator", "sys", "tensor_numbers", "text",
-    "torch", "typing",
+    "torch",
 })  # fmt: skip
 
 

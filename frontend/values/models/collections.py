@@ -31,14 +31,12 @@ def default_dict(
 
 @models(collections.deque)
 def deque(tx: TraceContext, items: Value | None = None, maxlen: Value | None = None) -> Value:
-    if maxlen is not None and isinstance(maxlen.constant(), int) and maxlen.constant() < 0:
-        raise tx.exceptions.new(ValueError, "maxlen must be non-negative")
-    made = DequeValue(
-        [] if items is None else list(items.unpack(tx)),
-        None if maxlen is None else maxlen.constant(),
-    )
-    made.trim(left=True)
-    return made
+    given = [] if items is None else items.unpack(tx)
+    most = None if maxlen is None else maxlen.constant()
+    try:
+        return DequeValue(list(collections.deque(given, most)), most)
+    except (TypeError, ValueError) as error:
+        raise tx.exceptions.new(type(error), *error.args) from None
 
 
 @models(collections.Counter)
