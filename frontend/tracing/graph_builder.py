@@ -22,8 +22,9 @@ from ...guards.guard import Kind, TensorSpec
 from ...guards.source import AttrSource, Source
 from ..values.base import Value
 from ..values.constant import LITERAL_TYPES, Constant
+from ..values.containers.list import ListValue
 from ..values.containers.mapping import DictValue
-from ..values.containers.sequence import ListValue, Sequence, TupleValue
+from ..values.containers.sequence import Sequence, TupleValue
 from ..values.containers.slice import SliceValue
 from ..values.context import TraceContext
 from ..values.modes.mode_manager import MODE_SWITCHES, TorchModes

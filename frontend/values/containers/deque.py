@@ -17,8 +17,8 @@ from ..context import TraceContext
 from ..emitter import Emitter
 from ..operation import Operation
 from ..registry import method, wraps
-from .sequence import ListValue, list_reverse, list_reversed
-from .sequence_iterator import SequenceIterator
+from .list import ListValue, list_reverse, list_reversed
+from .sequence import SequenceIterator
 from .slice import SliceValue
 
 LARGEST_DEQUE = 1 << 13  # items of a deque that a capture looks at: finding one walks
@@ -166,24 +166,19 @@ method(collections.deque, "reverse")(list_reverse)
 method(collections.deque, "__reversed__")(list_reversed)
 
 
-def changed(tx: TraceContext, self: DequeValue, name: str, *arguments: Any) -> Any:
-    """Changes the items as a method of Python's deque does, and returns its result."""
-    self.move(tx)
-    made = collections.deque(self.items, self.maxlen)
-    try:
-        result = getattr(made, name)(*arguments)
-    except (IndexError, TypeError) as error:
-        raise tx.exceptions.new(type(error), *error.args) from None
-    self.items = list(made)
-    return result
-
-
 def _changing(name: str, read: Callable[[TraceContext, Value], Any]) -> None:
-    """A method whose arguments `read` reads."""
+    """A method that changes the items as Python's does. `read` reads its arguments."""
 
     @method(collections.deque, name)
     def change(tx: TraceContext, self: DequeValue, *args: Value) -> Value:
-        result = changed(tx, self, name, *[read(tx, arg) for arg in args])
+        given = [read(tx, arg) for arg in args]
+        self.move(tx)
+        made = collections.deque(self.items, self.maxlen)
+        try:
+            result = getattr(made, name)(*given)
+        except (IndexError, TypeError) as error:
+            raise tx.exceptions.new(type(error), *error.args) from None
+        self.items = list(made)
         return Constant(None) if result is None else tx.look(result)
 
 

@@ -14,10 +14,10 @@ from ..context import TraceContext
 from ..emitter import Emitter
 from ..operation import Operation
 from ..registry import method, wraps
-from .dict_iterator import DictIterator
-from .mapping import DictValue
+from .list import ListValue
+from .mapping import DictIterator, DictValue
 from .mapping_proxy import MappingProxyValue
-from .sequence import ListValue, TupleValue
+from .sequence import TupleValue
 from .set import METHODS, SetValue, compare_members
 from .set_algebra import kept_members
 

@@ -14,8 +14,9 @@ from ....guards.kinds.equality import same_constant
 from ....guards.source import AttrSource, CachedResult, Source, attribute_path
 from ..base import CannotReconstruct, ObservedException, Value
 from ..constant import foldable, is_literal
+from ..containers.list import ListValue
 from ..containers.mapping import DictValue
-from ..containers.sequence import ListValue, TupleValue
+from ..containers.sequence import TupleValue
 from ..context import TraceContext
 from ..emitter import Emitter
 from ..identity_key import IdentityKey

@@ -11,7 +11,7 @@ from torch.optim import _adafactor, asgd, optimizer, radam
 from ....errors import GraphBreak
 from ..base import Value
 from ..constant import Constant
-from ..containers.sequence import ListValue
+from ..containers.list import ListValue
 from ..context import TraceContext
 from ..functions.function import FunctionValue
 from ..registry import method, models

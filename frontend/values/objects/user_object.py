@@ -22,8 +22,9 @@ from ..base import (
 )
 from ..constant import Constant
 from ..containers.builtin_container import BoundBuiltin, BuiltinContainer
+from ..containers.list import ListValue
 from ..containers.mapping import DictValue, builtin_base, default_factory_of
-from ..containers.sequence import FIELD, ListValue, TupleValue, wrapped_items
+from ..containers.sequence import FIELD, TupleValue, wrapped_items
 from ..context import TraceContext
 from ..emitter import Emitter
 from ..iterators.iterator import ItemIterator
@@ -106,13 +107,21 @@ class UserObject(Mutable):
         value = self.seen[name] = tx.wrap(own[name], path and DictItem(path, name))
         return value
 
+    @property
+    def class_path(self) -> Source | None:
+        return self.source and TypeOf(self.source)
+
+    def raw_attribute(self, tx: TraceContext, name: str) -> tuple[Any, Source | None]:
+        """What the class has under a name, MISSING for nothing, and the path to it."""
+        return raw_attribute(tx, self.cls, name, self.class_path)
+
     def of_class(self, tx: TraceContext, name: str) -> Value:
         """The class's attribute, unbound."""
-        return tx.wrap(*raw_attribute(tx, self.cls, name, self.source and TypeOf(self.source)))
+        return tx.wrap(*self.raw_attribute(tx, name))
 
     def attribute(self, tx: TraceContext, name: str) -> Value:
         if name == "__class__" and lookup(self.cls, name)[0] in PLAIN_CLASS:
-            return ClassValue(self.cls, self.source and TypeOf(self.source))
+            return ClassValue(self.cls, self.class_path)
         if name == "__dict__":
             return self.dictionary(tx)
         getter = lookup(self.cls, "__getattribute__")[1]
@@ -127,9 +136,9 @@ class UserObject(Mutable):
     def getter(self, tx: TraceContext, name: str) -> PendingCall | None:
         """The call of a property's function whose result is the attribute as it is; None if there
         is no such call."""
-        if stored_in_class(tx, self.cls, name, self.source and TypeOf(self.source)) is not MISSING:
+        if stored_in_class(tx, self.cls, name, self.class_path) is not MISSING:
             return None
-        raw, source = raw_attribute(tx, self.cls, name, self.source and TypeOf(self.source))
+        raw, source = self.raw_attribute(tx, name)
         plain = (
             type(lookup(self.cls, "__getattribute__")[1]) is not types.FunctionType
             and lookup(self.cls, "__getattr__")[0] is None
@@ -143,15 +152,13 @@ class UserObject(Mutable):
         method = lookup(self.cls, "__setattr__")[1]
         if type(method) is types.FunctionType:
             return PendingCall(self.of_class(tx, "__setattr__"), [self, Constant(name), value], {})
-        raw, source = raw_attribute(tx, self.cls, name, self.source and TypeOf(self.source))
+        raw, source = self.raw_attribute(tx, name)
         if type(raw) is not property or raw.fset is None:
             return None
         return PendingCall(tx.wrap(raw.fset, attribute_path(source, "fset")), [self, value], {})
 
     def _guarded_by_getattr(self, tx: TraceContext, name: str, get: Any) -> Value:
-        fallback, source = raw_attribute(
-            tx, self.cls, "__getattr__", self.source and TypeOf(self.source)
-        )
+        fallback, source = self.raw_attribute(tx, "__getattr__")
         if fallback is MISSING:
             return get()
         try:
@@ -164,11 +171,11 @@ class UserObject(Mutable):
     def generic_attribute(self, tx: TraceContext, name: str) -> Value:
         """object.__getattribute__."""
         self._require_generic_attributes(name)
-        stored = stored_in_class(tx, self.cls, name, self.source and TypeOf(self.source))
+        stored = stored_in_class(tx, self.cls, name, self.class_path)
         if stored is not MISSING:  # no descriptor
             own = self.own_attribute(tx, name)
             return stored if own is None else own
-        raw, source = raw_attribute(tx, self.cls, name, self.source and TypeOf(self.source))
+        raw, source = self.raw_attribute(tx, name)
         if raw is not MISSING:
             if isinstance(raw, property) and type(raw).__get__ is property.__get__:
                 if raw.fget is None:
@@ -199,9 +206,7 @@ class UserObject(Mutable):
                 and raw.__objclass__ is not object
             ):
                 return BoundBuiltin(self.base, name)
-        return bind(
-            tx, raw, self, ClassValue(self.cls, self.source and TypeOf(self.source)), source
-        )
+        return bind(tx, raw, self, ClassValue(self.cls, self.class_path), source)
 
     def _require_generic_attributes(self, name: str) -> None:
         """Leaves to Python what an object that finds attributes in its own way, in C, has under a
@@ -256,7 +261,7 @@ class UserObject(Mutable):
     def generic_set_attribute(self, tx: TraceContext, name: str, value: Value) -> None:
         """object.__setattr__."""
         self._require_generic_attributes(name)
-        raw, source = raw_attribute(tx, self.cls, name, self.source and TypeOf(self.source))
+        raw, source = self.raw_attribute(tx, name)
         if isinstance(raw, property) and type(raw).__set__ is property.__set__:
             if raw.fset is None:
                 raise GraphBreak("exception-leaves", "AttributeError of a property")
@@ -332,7 +337,7 @@ class UserObject(Mutable):
     def generic_del_attribute(self, tx: TraceContext, name: str) -> None:
         """object.__delattr__."""
         self._require_generic_attributes(name)
-        raw, source = raw_attribute(tx, self.cls, name, self.source and TypeOf(self.source))
+        raw, source = self.raw_attribute(tx, name)
         if isinstance(raw, property) and type(raw).__delete__ is property.__delete__:
             if raw.fdel is None:
                 raise GraphBreak("exception-leaves", "AttributeError of a property")
@@ -392,7 +397,7 @@ class UserObject(Mutable):
     def special(self, tx: TraceContext, name: str) -> Value | None:
         """The method that Python looks up on the class for an operation, bound; None if there is
         none."""
-        raw, source = raw_attribute(tx, self.cls, name, self.source and TypeOf(self.source))
+        raw, source = self.raw_attribute(tx, name)
         if raw is MISSING:
             return None
         if raw is None:  # so that the operation is refused

@@ -15,7 +15,8 @@ from ....errors import GraphBreak
 from ....guards.guard import Kind
 from ..base import LazyValue, Value
 from ..constant import Constant
-from ..containers.sequence import ListValue, TupleValue
+from ..containers.list import ListValue
+from ..containers.sequence import TupleValue
 from ..context import TraceContext
 from ..objects.user_object import UserObject
 from .tensor import TensorValue

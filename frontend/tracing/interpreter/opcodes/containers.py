@@ -6,9 +6,10 @@ from .....errors import GraphBreak
 from ....pycode.instr import Instr, Op
 from ....values.base import ObservedException, Value, take
 from ....values.constant import Constant
+from ....values.containers.list import ListValue
 from ....values.containers.mapping import DictValue
 from ....values.containers.mapping_proxy import MappingProxyValue
-from ....values.containers.sequence import ListValue, Sequence, TupleValue
+from ....values.containers.sequence import Sequence, TupleValue
 from ....values.containers.set import SetValue
 from ....values.containers.slice import SliceValue
 from ....values.context import TraceContext
