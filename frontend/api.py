@@ -88,7 +88,7 @@ def compile(
     """
     chosen = make_options(backend, dynamic, fullgraph, mode, options, verify)
     if fn_or_module is None:
-        given = {
+        given: dict[str, Any] = {
             "backend": backend, "dynamic": dynamic, "fullgraph": fullgraph, "mode": mode,
             "options": options, "verify": verify, "disable": disable,
         }  # fmt: skip

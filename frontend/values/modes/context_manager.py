@@ -16,7 +16,7 @@ class ContextManager(Mutable):
     """A manager that `enter` and `exit` enter and leave in the trace."""
 
     __slots__ = ()
-    methods = ("__enter__", "__exit__")
+    methods: tuple[str, ...] = ("__enter__", "__exit__")
 
     def enter(self, tx: TraceContext) -> Value:
         return Constant(None)

@@ -15,6 +15,7 @@ from ....guards.source.tensors import ARRAY_DTYPES, ArrayTensor, tensor_of_array
 from ..base import Value
 from ..constant import Constant
 from ..containers import sequence
+from ..containers.list import ListValue
 from ..containers.slice import SliceValue
 from ..context import TraceContext
 from ..emitter import Emitter
@@ -336,9 +337,9 @@ class ArrayCall:
             if value.sym.node.hint is None and value.python_type() is not float:
                 raise value.unsupported_use(f"as an argument of numpy.{self.name}")
             return 1.5 if value.sym.node.hint is None else number_now(value), value.sym
-        if isinstance(value, sequence.ListValue | sequence.TupleValue):
+        if isinstance(value, ListValue | sequence.TupleValue):
             pairs = [self.operand(item) for item in value.all(self.tx)]
-            make = list if isinstance(value, sequence.ListValue) else tuple
+            make = list if isinstance(value, ListValue) else tuple
             return make(pair[0] for pair in pairs), make(pair[1] for pair in pairs)
         if isinstance(value, SliceValue):
             pairs = [self.operand(part) for part in value.parts]
