@@ -17,7 +17,8 @@ from ..containers.sequence import TupleValue
 from ..context import TraceContext
 from ..objects.class_value import ClassValue
 from ..objects.mro import lookup
-from ..objects.user_object import PLAIN_CLASS, UserObject
+from ..objects.object_attributes import PLAIN_CLASS
+from ..objects.user_object import UserObject
 from ..registry import models
 from ..tensor.opaque_tensor import OpaqueTensor
 from ..tensor.tensor import TensorValue
