@@ -12,7 +12,7 @@ from ....guards.guard import Kind
 from ....guards.iterators import advance
 from ....guards.source import AttrSource, IteratorItem, Source
 from ..base import CannotReconstruct, LazyValue, Value, require_path
-from ..constant import Constant
+from ..constant import Constant, call_now
 from ..context import TraceContext
 from ..emitter import Emitter
 from ..operation import Operation
@@ -174,10 +174,7 @@ def _changing(name: str, read: Callable[[TraceContext, Value], Any]) -> None:
         given = [read(tx, arg) for arg in args]
         self.move(tx)
         made = collections.deque(self.items, self.maxlen)
-        try:
-            result = getattr(made, name)(*given)
-        except (IndexError, TypeError) as error:
-            raise tx.exceptions.new(type(error), *error.args) from None
+        result = call_now(tx, getattr(made, name), *given)
         self.items = list(made)
         return Constant(None) if result is None else tx.look(result)
 

@@ -9,7 +9,7 @@ from typing import Any
 from ....guards.guard import Kind
 from ....guards.source import AttrSource, Source
 from ..base import Value
-from ..constant import Constant
+from ..constant import Constant, call_now
 from ..context import TraceContext
 from ..emitter import Emitter
 from ..operation import Operation
@@ -143,8 +143,5 @@ def combine_with_view(
         side.members if isinstance(side, SetValue) else dict(zip(real, side.list(tx), strict=True))
         for side, real in zip((left, right), sides, strict=True)
     ]
-    try:
-        made = op.function(*sides)
-    except TypeError as error:
-        raise tx.exceptions.new(TypeError, *error.args) from None
+    made = call_now(tx, op.function, *sides)
     return SetValue(kept_members(made, members), None, set, made)

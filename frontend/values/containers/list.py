@@ -8,7 +8,7 @@ from typing import Any
 from ....guards.guard import Kind
 from ....guards.source import Source
 from ..base import CannotReconstruct, ObservedException, Value
-from ..constant import Constant
+from ..constant import Constant, call_now
 from ..context import TraceContext
 from ..emitter import Emitter
 from ..operation import Operation
@@ -69,10 +69,7 @@ class ListValue(Sequence):
         """Changes the items as Python changes a list; returns the result. Raises in the traced
         program what Python raises."""
         tx.effects.change(self)
-        try:
-            return change(self.items, *arguments)
-        except (IndexError, TypeError, ValueError) as error:
-            raise tx.exceptions.new(type(error), *error.args) from None
+        return call_now(tx, change, self.items, *arguments)
 
     def set_item(self, tx: TraceContext, key: Value, value: Value) -> None:
         new = value.unpack(tx) if isinstance(key, SliceValue) else value

@@ -15,7 +15,7 @@ from ....errors import GraphBreak
 from ....guards.guard import Kind
 from ....guards.source import SequenceItem, Source
 from ..base import LazyValue, Value, check_result_type
-from ..constant import Constant, is_literal_or_tuple
+from ..constant import Constant, call_now, is_literal_or_tuple
 from ..context import TraceContext
 from ..emitter import Emitter
 from ..iterators.iterator import Iterator as ValueIterator
@@ -84,10 +84,7 @@ class Sequence(BuiltinContainer):
 
     def item(self, tx: TraceContext, key: Value) -> Value:
         if isinstance(key, SliceValue):
-            try:
-                part = self.items[key.constant()]
-            except (TypeError, ValueError) as error:
-                raise tx.exceptions.new(type(error), *error.args) from None
+            part = call_now(tx, self.items.__getitem__, key.constant())
             return type(self)(part, None, list if self.cls is list else self._slice_class())
         if not key.is_constant():
             found = (

@@ -12,7 +12,7 @@ from torch._subclasses import fake_tensor
 
 from ....errors import GraphBreak
 from ..base import Value
-from ..constant import Constant
+from ..constant import Constant, call_now
 from ..containers.sequence import TupleValue
 from ..context import TraceContext
 from ..objects.class_value import ClassValue
@@ -145,7 +145,4 @@ def builtin_issubclass(tx: TraceContext, cls: Value, spec: Value) -> Value:
         raise tx.exceptions.new(TypeError, "issubclass() arg 1 must be a class")
     classes = _classes(tx, spec)
     _refuse_hooks(classes, "__subclasscheck__")
-    try:
-        return Constant(issubclass(cls.cls, classes))
-    except TypeError as error:
-        raise tx.exceptions.new(TypeError, *error.args) from None
+    return Constant(call_now(tx, issubclass, cls.cls, classes))

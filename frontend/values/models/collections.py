@@ -5,7 +5,7 @@ from __future__ import annotations
 import collections
 
 from ..base import Value
-from ..constant import Constant
+from ..constant import Constant, call_now
 from ..containers.deque import DequeValue
 from ..containers.mapping import DictValue
 from ..context import TraceContext
@@ -33,10 +33,7 @@ def default_dict(
 def deque(tx: TraceContext, items: Value | None = None, maxlen: Value | None = None) -> Value:
     given = [] if items is None else items.unpack(tx)
     most = None if maxlen is None else maxlen.constant()
-    try:
-        return DequeValue(list(collections.deque(given, most)), most)
-    except (TypeError, ValueError) as error:
-        raise tx.exceptions.new(type(error), *error.args) from None
+    return DequeValue(list(call_now(tx, collections.deque, given, most)), most)
 
 
 @models(collections.Counter)

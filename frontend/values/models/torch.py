@@ -12,7 +12,7 @@ from ....errors import GraphBreak
 from ....guards.guard import Kind
 from ....guards.source import TensorProperty
 from ..base import Value
-from ..constant import Constant, fold
+from ..constant import Constant, call_now, fold
 from ..containers.sequence import Sequence, TupleValue
 from ..context import TraceContext
 from ..modes.mode_manager import AUTOCASTS, GRAD_MODES, ModeManager
@@ -208,10 +208,7 @@ def _query(name: str) -> None:
         # refused in the words for a method that is looked up to be called: those for a bound one
         # name the class
         if args or kwargs:
-            try:
-                getattr(torch._C.TensorBase, name)(self.fake, *args, **kwargs)
-            except TypeError as error:
-                raise tx.exceptions.new(TypeError, *error.args) from None
+            call_now(tx, getattr(torch._C.TensorBase, name), self.fake, *args, **kwargs)
             raise GraphBreak("exception-leaves", f"TypeError of Tensor.{name}()")
         return fold(tx, getattr(self.fake, name), [], {})
 
