@@ -142,17 +142,9 @@ def refuse_opaque(tx: TraceContext, op: Operation, left: Value, right: Value) ->
 
 
 COMPARE_RULES: tuple[Rule, ...] = (
-    call_on_arrays,
-    calculate_operation,
-    call_on_tensors,
-    refuse_opaque,
-    compare_by_methods,
-)
+    call_on_arrays, calculate_operation, call_on_tensors, refuse_opaque, compare_by_methods,
+)  # fmt: skip
 BINARY_RULES: tuple[Rule, ...] = (
-    call_on_arrays,
-    calculate_operation,
-    operate_on_text,
-    call_on_tensors,
-    refuse_opaque,
+    call_on_arrays, calculate_operation, operate_on_text, call_on_tensors, refuse_opaque,
     operate_by_methods,
-)
+)  # fmt: skip

@@ -257,19 +257,9 @@ def samples() -> list[torch.Tensor]:
 
 
 DTYPES = (
-    torch.uint8,
-    torch.int8,
-    torch.int16,
-    torch.int32,
-    torch.int64,
-    torch.float16,
-    torch.float32,
-    torch.float64,
-    torch.complex64,
-    torch.complex128,
-    torch.bool,
-    torch.bfloat16,
-)
+    torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64, torch.float16, torch.float32,
+    torch.float64, torch.complex64, torch.complex128, torch.bool, torch.bfloat16,
+)  # fmt: skip
 
 
 def has_sizes(tensor: torch.Tensor, image: bytes, at: int) -> bool:

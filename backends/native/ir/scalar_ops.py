@@ -80,9 +80,5 @@ REDUCTIONS = ("sum", "prod", "max", "min", "any", "argmax", "argmin")
 # How a scattered value is combined with the element that is there: names of SCALAR_OPS; "set" takes
 # the value.
 SCATTERS: dict[str, str | None] = {
-    "sum": "add",
-    "prod": "mul",
-    "max": "maximum",
-    "min": "minimum",
-    "set": None,
-}
+    "sum": "add", "prod": "mul", "max": "maximum", "min": "minimum", "set": None,
+}  # fmt: skip

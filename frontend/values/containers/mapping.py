@@ -61,16 +61,9 @@ class DictValue(BuiltinContainer):
     is needed or it changes; from then on `entries` (key -> (key value, value)) is used."""
 
     __slots__ = (
-        "entries",
-        "real",
-        "seen",
-        "cls",
-        "default_factory",
-        "deletions",
-        "dropped",
-        "plain_keys",
+        "entries", "real", "seen", "cls", "default_factory", "deletions", "dropped", "plain_keys",
         "attributes",
-    )
+    )  # fmt: skip
     state = ("entries", "attributes", "default_factory")
 
     def __init__(

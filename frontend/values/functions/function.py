@@ -35,17 +35,9 @@ class FunctionValue(Mutable):
     """A Python function: an existing one (`real`), or one that the traced program made."""
 
     __slots__ = (
-        "real",
-        "code",
-        "globals",
-        "name",
-        "defaults",
-        "kwdefaults",
-        "closure",
-        "attributes",
-        "annotations",
-        "namespace",
-    )
+        "real", "code", "globals", "name", "defaults", "kwdefaults", "closure", "attributes",
+        "annotations", "namespace",
+    )  # fmt: skip
     state = ("attributes", "code")
     cls = types.FunctionType
 

@@ -180,6 +180,12 @@ def match_keys(frame: Interpreter, instr: Instr) -> None:
     )
 
 
+# classes whose positional sub-pattern is matched by the subject itself
+MATCHED_WHOLE = (
+    bool, bytearray, bytes, dict, float, frozenset, int, list, set, str, tuple,
+)  # fmt: skip
+
+
 @handles(Op.MATCH_CLASS)
 def match_class(frame: Interpreter, instr: Instr) -> None:
     tx = frame.tx
@@ -192,19 +198,7 @@ def match_class(frame: Interpreter, instr: Instr) -> None:
         return
     positional: list[Value] = []
     if instr.arg:
-        if cls.constant() in (
-            bool,
-            bytearray,
-            bytes,
-            dict,
-            float,
-            frozenset,
-            int,
-            list,
-            set,
-            str,
-            tuple,
-        ):
+        if cls.constant() in MATCHED_WHOLE:
             positional = [subject]
         else:
             names = positional_names(tx, cls, instr.arg) + names
