@@ -214,6 +214,10 @@ class GraphBuilder:
             )
         return self._value(node, result)
 
+    def function(self, target: Any, /, *args: Value, **kwargs: Value) -> Value:
+        """Adds target(*args, **kwargs) to the graph."""
+        return self.call("call_function", target, list(args), kwargs)
+
     def where_to_read(self, number: SymbolicNumber) -> Reading | None:
         """How the number can be read when the graph has run; None where the program has changed
         what it was read from."""

@@ -122,7 +122,7 @@ def call_on_tensors(tx: TraceContext, op: Operation, left: Value, right: Value) 
     if isinstance(other, UserObject):
         return None
     function = op.written if isinstance(left, TensorValue) else op.function
-    return tx.graph.call("call_function", function, [left, right], {})
+    return tx.graph.function(function, left, right)
 
 
 def refuse_opaque(tx: TraceContext, op: Operation, left: Value, right: Value) -> None:

@@ -86,7 +86,7 @@ class BuiltinValue(Value):
                 return model(tx, *args, **kwargs)
             raise GraphBreak("unknown-call", f"{self.describe()} with these arguments")
         if goes_into_graph(self.real):
-            return tx.graph.call("call_function", self.real, args, kwargs)
+            return tx.graph.function(self.real, *args, **kwargs)
         receiver = getattr(self.real, "__self__", None)
         if (
             isinstance(receiver, types.GetSetDescriptorType)

@@ -27,7 +27,7 @@ class DeclaredOpaque(Value):
         return f"opaque function {self.real.__qualname__}"
 
     def call(self, tx: TraceContext, args: list[Value], kwargs: dict[str, Value]) -> Value:
-        return tx.graph.call("call_function", OpaqueNode(self.real), args, kwargs)
+        return tx.graph.function(OpaqueNode(self.real), *args, **kwargs)
 
     def reconstruct(self, emit: Emitter) -> None:
         emit.push_literal(self.real)

@@ -150,7 +150,7 @@ class FunctionValue(Mutable):
                     raise GraphBreak("unknown-call", f"{self.describe()} with these arguments")
                 return model(tx, *args, **kwargs)
             if goes_into_graph(self.real):
-                return tx.graph.call("call_function", self.real, args, kwargs)
+                return tx.graph.function(self.real, *args, **kwargs)
         return tx.calls.inline(self, args, kwargs)
 
     def is_inlined(self, tx: TraceContext) -> bool:

@@ -331,7 +331,7 @@ def builtin_bool(tx: TraceContext, obj: Value | None = None) -> Value:
 @models(abs)
 def builtin_abs(tx: TraceContext, obj: Value) -> Value:
     if isinstance(obj, TensorValue):
-        return tx.graph.call("call_function", abs, [obj], {})
+        return tx.graph.function(abs, obj)
     if isinstance(obj, ArrayValue):
         return call_numpy(tx, "absolute", abs, [obj], {})
     if isinstance(obj, UserObject):

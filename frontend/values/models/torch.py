@@ -121,7 +121,7 @@ def parameter(tx: TraceContext, *args: Value, **kwargs: Value) -> Value:
 @models(torch._assert)
 def torch_assert(tx: TraceContext, condition: Value, message: Value) -> Value:
     if isinstance(condition, TensorValue):
-        return tx.graph.call("call_function", torch._assert, [condition, message], {})
+        return tx.graph.function(torch._assert, condition, message)
     if condition.truth(tx):
         return Constant(None)
     raise tx.exceptions.new_of_values(AssertionError, [message])
@@ -153,19 +153,13 @@ def torch_diff(
     if not varies or type(times) is not int or times < 1 or type(along) is not int:
         more = {"prepend": prepend, "append": append}
         given = {name: value for name, value in more.items() if value is not None}
-        return tx.graph.call("call_function", torch.diff, [input, n, dim], given)
-    value = (
-        input
-        if len(parts) == 1
-        else tx.graph.call("call_function", torch.cat, [TupleValue(parts), dim], {})
-    )
+        return tx.graph.function(torch.diff, input, n, dim, **given)
+    value = input if len(parts) == 1 else tx.graph.function(torch.cat, TupleValue(parts), dim)
     for _ in range(times):
-        later = tx.graph.call("call_function", SLICE, [value, dim, Constant(1)], {})
-        earlier = tx.graph.call("call_function", SLICE, [value, dim, Constant(0), Constant(-1)], {})
+        later = tx.graph.function(SLICE, value, dim, Constant(1))
+        earlier = tx.graph.function(SLICE, value, dim, Constant(0), Constant(-1))
         boolean = isinstance(value, TensorValue) and value.fake.dtype is torch.bool
-        value = tx.graph.call(
-            "call_function", torch.logical_xor if boolean else torch.sub, [later, earlier], {}
-        )
+        value = tx.graph.function(torch.logical_xor if boolean else torch.sub, later, earlier)
     return value
 
 
@@ -298,11 +292,11 @@ def tensor_addcdiv(
         or self.fake.dtype not in (torch.float32, torch.float64)
     ):
         return tx.graph.call("call_method", "addcdiv_", parts[:3], named)  # type: ignore[arg-type]
-    scaled = tx.graph.call("call_function", torch.mul, [value, tensor1], {})
+    scaled = tx.graph.function(torch.mul, value, tensor1)
     return tx.graph.call(
         "call_method",
         "add_",
-        [self, tx.graph.call("call_function", torch.div, [scaled, tensor2], {})],
+        [self, tx.graph.function(torch.div, scaled, tensor2)],
         {},
     )
 
@@ -320,8 +314,8 @@ def foreach_addcdiv(
         scalars[0].unpack(tx) if scalars and isinstance(scalars[0], Sequence | TensorValue) else []
     )
     if named or not any(isinstance(factor, TensorValue) for factor in factors):
-        return tx.graph.call(
-            "call_function", torch._foreach_addcdiv_, [selves, tensors1, tensors2, *scalars], named
+        return tx.graph.function(
+            torch._foreach_addcdiv_, selves, tensors1, tensors2, *scalars, **named
         )
     columns = [part.unpack(tx) for part in (selves, tensors1, tensors2)]
     if any(len(column) != len(factors) for column in columns):
