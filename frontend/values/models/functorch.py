@@ -55,7 +55,7 @@ def create_differentiable(tx: TraceContext, tensors: Value, level: Value | None 
 def _level(what: str, enter: Any, leave: Any) -> None:
     @models(enter)
     def enter_level(tx: TraceContext, *arguments: Value) -> Value:
-        return Constant(tx.modes.enter_level(tx, what, *(one.constant() for one in arguments)))
+        return Constant(tx.modes.enter_level(tx, what, *arguments))
 
     @models(leave)
     def leave_level(tx: TraceContext, *, level: Value | None = None) -> Value:
@@ -83,7 +83,7 @@ class ForwardMode(OneFrameManager):
 
 @models(forward_ad._set_fwd_grad_enabled)
 def set_fwd_grad_enabled(tx: TraceContext, mode: Value) -> Value:
-    tx.modes.enter_level(tx, "forward", mode.truth(tx))
+    tx.modes.enter_level(tx, "forward", Constant(mode.truth(tx)))
     return ForwardMode(tx.frames.break_position())
 
 

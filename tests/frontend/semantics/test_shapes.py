@@ -119,6 +119,30 @@ def test_two_tensors_of_one_size():
 
 
 @pytest.mark.parametrize(
+    "function",
+    [
+        lambda x: torch.vmap(lambda row: row.sin() * row.sum())(x),
+        lambda x: torch.vmap(LINEAR)(x),
+        lambda x: torch.vmap(lambda row: torch.vmap(lambda item: item * row.sum())(row))(x),
+        lambda x: torch.vmap(torch.func.grad(lambda row: LINEAR(row[None]).sum()))(x),
+        lambda x: torch.vmap(lambda row: row * 2, out_dims=1)(x),
+        lambda x: x.reshape(math.prod(x.shape)) + math.prod(x.shape[1:], start=2),
+    ],
+)
+@pytest.mark.parametrize("backend", ["eager", "aot_eager"])
+def test_batches_of_vmap_vary(function, backend):
+    assert compiles(function, rows(*range(5, 10)), backend) == 2
+
+
+def test_a_seed_that_varies_breaks():
+    def function(x, seed):
+        torch.manual_seed(seed)
+        return x + torch.rand(4)
+
+    assert compiles(function, [(torch.ones(4), seed) for seed in range(9)]) == 3
+
+
+@pytest.mark.parametrize(
     "holds",
     [
         lambda x, y: x.shape == y.shape,
