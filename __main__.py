@@ -11,13 +11,9 @@ from . import __version__
 from .cli import bench, cache, doctor, explain, minify, tune
 
 COMMANDS = {
-    "bench": bench,
-    "cache": cache,
-    "doctor": doctor,
-    "explain": explain,
-    "minify": minify,
+    "bench": bench, "cache": cache, "doctor": doctor, "explain": explain, "minify": minify,
     "tune": tune,
-}
+}  # fmt: skip
 
 
 def parser() -> argparse.ArgumentParser:

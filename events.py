@@ -26,19 +26,22 @@ def new_number() -> int:
 
 
 @dataclass(frozen=True)
-class CompileStarted:
-    """A frame (or the rest of one after a break) is about to be compiled."""
+class Event:
+    """What happened to a frame of a function; `where`: file:line."""
 
     function: str
     where: str
 
 
 @dataclass(frozen=True)
-class Break:
-    """A graph break: where, why, and what the user can do."""
+class CompileStarted(Event):
+    """A frame (or the rest of one after a break) is about to be compiled."""
 
-    function: str
-    where: str  # file:line of the innermost frame
+
+@dataclass(frozen=True)
+class Break(Event):
+    """A graph break: where (in the innermost frame), why, and what the user can do."""
+
     chain: tuple[str, ...]  # file:line of each frame, from the break out to the root
     reason_id: str
     sentence: str
@@ -59,23 +62,19 @@ class Input:
 
 
 @dataclass(frozen=True)
-class BackendCalled:
+class BackendCalled(Event):
     """A backend is about to compile a graph."""
 
-    function: str
-    where: str
     backend: str
     inputs: tuple[Input, ...]
     number: int = 0
 
 
 @dataclass(frozen=True)
-class Captured:
+class Captured(Event):
     """A frame (or the rest of one after a break) became an entry, with its guards in the order in
     which they are checked."""
 
-    function: str
-    where: str
     ops: int
     graph: Any  # torch.fx.Graph, None when the capture has no tensor work
     guards: tuple[Any, ...]
@@ -88,12 +87,10 @@ class Captured:
 
 
 @dataclass(frozen=True)
-class TimeSpent:
+class TimeSpent(Event):
     """The time that a compile took, whether or not something came of it. `late`: it went on after
     the compile, when a call needed more."""
 
-    function: str
-    where: str
     # by phase, of framejit.clock.PHASES; no phase counts what another one does
     seconds: dict[str, float]
     spans: tuple[Span, ...] = ()
@@ -102,11 +99,9 @@ class TimeSpent:
 
 
 @dataclass(frozen=True)
-class Skipped:
+class Skipped(Event):
     """A frame was left to Python."""
 
-    function: str
-    where: str
     reason: str
 
 
@@ -129,11 +124,9 @@ class Change:
 
 
 @dataclass(frozen=True)
-class Miss:
+class Miss(Event):
     """A call found entries and none would serve it."""
 
-    function: str
-    where: str
     changes: tuple[Change, ...]  # one an entry, the one used last first
     # a loop has come to an iteration that needs an entry of its own: `where` says from where on,
     # `changes` since the last
@@ -145,12 +138,10 @@ class Miss:
 
 
 @dataclass(frozen=True)
-class Full:
+class Full(Event):
     """A site has as many entries as it may have; calls that none of them serves run in eager from
     now on."""
 
-    function: str
-    where: str
     limit: int
     option: str = "recompile_limit"  # of the options: which limit it is
     iterations_left: int = 0  # that a loop had left, if these are too many for an entry each
@@ -168,14 +159,13 @@ class Full:
 
 
 @dataclass(frozen=True)
-class Specialised:
+class Specialised(Event):
     """A number that varies between calls was relied on: other values of it compile again. With
-    `backend`, the program does not need it, the backend does: a size that it pinned."""
+    `backend`, the program does not need it, the backend does: a size that it pinned.
+    `where`: file:line of the user's line that needed it."""
 
-    function: str
     source: str
     number: str
-    where: str  # file:line of the user's line that needed it
     backend: str = ""
     operator: str = ""  # at which the backend needed it
 
@@ -191,11 +181,9 @@ class Specialised:
 
 
 @dataclass(frozen=True)
-class Note:
+class Note(Event):
     """What a backend tells of a graph."""
 
-    function: str
-    where: str
     text: str
     number: int = 0
 
@@ -211,11 +199,9 @@ class KernelRecord:
 
 
 @dataclass(frozen=True)
-class Kernels:
+class Kernels(Event):
     """What the native compiler made of a graph, or of one part of it."""
 
-    function: str
-    where: str
     part: str  # "graph", "forward" or "backward"
     kernels: tuple[KernelRecord, ...]
     called: tuple[tuple[str, int], ...]  # torch's own operators, and how often
@@ -225,22 +211,18 @@ class Kernels:
 
 
 @dataclass(frozen=True)
-class Recorded:
+class Recorded(Event):
     """A CUDA graph was recorded, or not and why."""
 
-    function: str
-    where: str
     recorded: bool
     text: str
     number: int = 0
 
 
 @dataclass(frozen=True)
-class Chosen:
+class Chosen(Event):
     """What a graph runs on, of the backends that were tried."""
 
-    function: str
-    where: str
     backend: str
     why: str
     timings: tuple[tuple[str, float], ...] = ()  # seconds a call, the fastest first
@@ -264,12 +246,10 @@ class Chosen:
 
 
 @dataclass(frozen=True)
-class WrongGraph:
+class WrongGraph(Event):
     """A compiled graph differed from eager in a call that was verified, and is not used any
     more."""
 
-    function: str
-    where: str
     backend: str
     reason: str
     script: str  # path of a script that shows it, "" where none could be written
@@ -285,21 +265,17 @@ class WrongGraph:
 
 
 @dataclass(frozen=True)
-class Stored:
+class Stored(Event):
     """What became of an entry on disk: taken by this process (`taken`), written, or why not."""
 
-    function: str
-    where: str
     taken: bool
     text: str
 
 
 @dataclass(frozen=True)
-class Working:
+class Working(Event):
     """Something is being compiled or tried in the background; `done` ends when it is."""
 
-    function: str
-    where: str
     done: Future[None]
 
 
@@ -323,24 +299,6 @@ class Balance:
         return spent + (again if self.again else "") + (saved if self.saved_s else "")
 
 
-Event = (
-    CompileStarted
-    | Break
-    | BackendCalled
-    | Captured
-    | TimeSpent
-    | Skipped
-    | Miss
-    | Full
-    | Specialised
-    | Note
-    | Kernels
-    | Recorded
-    | Chosen
-    | WrongGraph
-    | Stored
-    | Working
-)
 Sink = Callable[[Event], None]
 
 

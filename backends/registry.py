@@ -79,18 +79,15 @@ def register_backend(
     overlaps: bool = False,
     higher_order: bool = False,
 ) -> Any:
-    """Registers a backend: `register_backend("x", fn)`, `@register_backend("x", ...)` or
-    `@register_backend`.
+    """Registers a backend; also a decorator, with and without arguments.
 
     Args:
         name: the name for compile(); without one, the function's.
-        devices: device types that it supports ("cpu", "cuda"); graphs on others run in eager. None:
-            all.
-        training: whether gradients flow through its results. If not, graphs that need gradients run
-            in eager.
+        devices: device types that it supports; graphs on others run in eager. None: all.
+        training: whether gradients flow through its results; else graphs that need them run in
+            eager.
         wants: "torch": it gets the graph as captured, as torch.compile's backends do. "aten": it
-            gets functional ATen graphs: the forward graph and, with `training`, the backward graph
-            too.
+            gets functional ATen graphs, with `training` the backward graph too.
         options: returns the names of its options, for a function with one parameter `options`;
             otherwise these are its further parameters. A parameter `mode` gets compile()'s mode; a
             parameter `report` gets a function that takes a sentence for explain().

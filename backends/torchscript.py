@@ -20,16 +20,9 @@ from .graph.wrappers import has_wrappers
 from .registry import register_backend
 
 FORGOTTEN = (
-    "detach",
-    "detach_",
-    "alias",
-    "view_as",
-    "set_",
-    "set_data",
-    "resize_",
-    "resize_as_",
+    "detach", "detach_", "alias", "view_as", "set_", "set_data", "resize_", "resize_as_",
     "requires_grad_",
-)
+)  # fmt: skip
 
 
 @register_backend("torchscript", training=False)

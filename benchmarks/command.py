@@ -254,7 +254,7 @@ def run_nested(chosen: argparse.Namespace, progress: Progress) -> Told:
         lambda name, say: measure.in_child(chosen.limit, nested.measure_case, name, chosen.device, chosen.seconds),
     )  # fmt: skip
     rows = {name: dict.fromkeys(nested.SYSTEMS, row) if isinstance(row, str) else row for name, row in found.items()}
-    return [tables.nested_table(rows, tuple(nested.SYSTEMS))], [], False
+    return [tables.nested_table(rows)], [], False
 
 
 def run_programs(chosen: argparse.Namespace, progress: Progress) -> Told:

@@ -2,12 +2,14 @@
 from __future__ import annotations
 
 import statistics
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 from .measure import Result
 from .warm import FirstCall
 
 Models = Mapping[str, Mapping[str, Result]]  # model, system
+Figures = Mapping[str, Mapping[str, Mapping[str, float] | str]]  # model, system: figures, or why there are none
 TOLERATED = 1e-3  # of a nested tensor's gradient, relative; the products round to tf32
 
 
@@ -59,24 +61,14 @@ def summary_table(models: Models, wanted: Sequence[str]) -> str:
     return table(["system", "ran, equal", "geomean", "worst", "5th percentile", "mean first call", "until steady", "graphs", "ops"], rows)
 
 
-def trace_table(models: Mapping[str, Mapping[str, Mapping[str, float] | str]]) -> str:
+def trace_table(models: Figures) -> str:
     """A row a model: milliseconds to capture an operator, and how many were captured; last the geometric mean."""
-    columns = list(next(iter(models.values())))
-    rows = [[name, *(trace_cell(row[column]) for column in columns)] for name, row in models.items()]
-    means = []
-    for column in columns:
-        found = [cell["ms"] for cell in (row[column] for row in models.values()) if not isinstance(cell, str)]
-        means.append(f"{statistics.geometric_mean(found):.2f} ms" if found else "")
-    return table(["capture", *columns], [*rows, ["geometric mean", *means]])
 
+    def told(found: Mapping[str, float]) -> str:
+        return f"{found['ms']:.2f} ms, {found['graphs']:.0f} / {found['ops']:.0f}"
 
-def trace_cell(found: Mapping[str, float] | str) -> str:
-    if isinstance(found, str):
-        return found.replace("|", "/")
-    return f"{found['ms']:.2f} ms, {found['graphs']:.0f} / {found['ops']:.0f}"
-
-
-Figures = Mapping[str, Mapping[str, Mapping[str, float] | str]]  # model, system: figures, or why there are none
+    means = means_row(models, "ms", lambda found: f"{statistics.geometric_mean(found):.2f} ms")
+    return figures_table("capture", models, told, [["geometric mean", *means]])
 
 
 def phases_table(models: Figures) -> str:
@@ -96,11 +88,7 @@ def graphs_table(models: Figures) -> str:
     def told(found: Mapping[str, float]) -> str:
         return f"{found['graphs']:.0f} / {found['ops']:.0f}, {100 * found['share']:.1f} % of {found['called']:.0f}"
 
-    columns = list(next(iter(models.values())))
-    means = []
-    for column in columns:
-        shares = [one["share"] for one in (row[column] for row in models.values()) if not isinstance(one, str)]
-        means.append(f"{100 * statistics.mean(shares):.1f} %" if shares else "")
+    means = means_row(models, "share", lambda found: f"{100 * statistics.mean(found):.1f} %")
     return figures_table("captured", models, told, [["mean share", *means]])
 
 
@@ -108,17 +96,14 @@ def warm_table(models: Mapping[str, Mapping[str, Sequence[FirstCall] | str]]) ->
     """A row a model: seconds of the first call of a first and of a second process; in the second, what was captured, what was taken from
     disk, and the compilers that it imported."""
 
-    def told(found: Sequence[FirstCall] | str) -> str:
-        if isinstance(found, str):
-            return found.replace("|", "/")
+    def told(found: Sequence[FirstCall]) -> str:
         first, second = found
         parts = [f"{first.seconds:.2f}, {second.seconds:.2f} s"]
         if first.captured:
             parts.append(f"{second.captured} captured, {second.taken} taken")
         return "; ".join([*parts, *second.imported])
 
-    columns = list(next(iter(models.values()))) if models else []
-    return table(["first and second process", *columns], [[name, *(told(row[column]) for column in columns)] for name, row in models.items()])
+    return figures_table("first and second process", models, told)
 
 
 def memory_table(models: Figures) -> str:
@@ -170,27 +155,33 @@ def kernels_table(cases: Mapping[str, Mapping[str, float] | str], wanted: Sequen
     return table(["kernel", "MB moved, a copy's speed", *wanted], rows)
 
 
-def nested_table(cases: Mapping[str, Mapping[str, tuple[float, float] | str]], systems: Iterable[str]) -> str:
+def nested_table(cases: Mapping[str, Mapping[str, tuple[float, float] | str]]) -> str:
     """A row a case: by system milliseconds a step, and the gradient's error where it is more than rounding."""
 
-    def cell(found: tuple[float, float] | str) -> str:
-        if isinstance(found, str):
-            return found.replace("|", "/")
+    def told(found: tuple[float, float]) -> str:
         milliseconds, error = found
         return f"{milliseconds:.2f}" + (f", error {error:.1e}" if not error < TOLERATED else "")
 
-    return table(["units, ms a step", *systems], [[name, *(cell(row[system]) for system in systems)] for name, row in cases.items()])
+    return figures_table("units, ms a step", cases, told)
 
 
 def figures_table(
-    what: str, models: Figures, told: Callable[[Mapping[str, float]], str], more: Sequence[Sequence[str]] = ()
+    what: str, models: Mapping[str, Mapping[str, Any]], told: Callable[[Any], str], more: Sequence[Sequence[str]] = ()
 ) -> str:
-    columns = list(next(iter(models.values())))
+    """A row a model with a cell a system; a cell without figures says why there are none."""
+    columns = list(next(iter(models.values()), ()))
 
-    def cell(found: Mapping[str, float] | str) -> str:
+    def cell(found: Any) -> str:
         return found.replace("|", "/") if isinstance(found, str) else told(found)
 
     return table([what, *columns], [*([name, *(cell(row[column]) for column in columns)] for name, row in models.items()), *more])
+
+
+def means_row(models: Figures, figure: str, mean: Callable[[Sequence[float]], str]) -> list[str]:
+    """By system the mean of a figure over all models that have it."""
+    every = zip(*(row.values() for row in models.values()), strict=True)
+    found = [[cell[figure] for cell in column if not isinstance(cell, str)] for column in every]
+    return [mean(figures) if figures else "" for figures in found]
 
 
 def fifth_percentile(values: Sequence[float]) -> float:

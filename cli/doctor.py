@@ -209,15 +209,8 @@ def cache_folder() -> Finding:
 
 
 CHECKS: tuple[Callable[[], Finding], ...] = (
-    python,
-    torch,
-    versions,
-    hook,
-    c_compiler,
-    triton,
-    gpu,
-    cache_folder,
-)
+    python, torch, versions, hook, c_compiler, triton, gpu, cache_folder,
+)  # fmt: skip
 
 
 def one_line(error: BaseException) -> str:

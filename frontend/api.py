@@ -63,31 +63,23 @@ def compile(
     verify: int | None = None,
     disable: bool = False,
 ) -> Any:
-    """Compiles a function, a method, a `torch.nn.Module` or another callable.
-
-    Also a decorator, with and without arguments.
+    """Compiles a function, a method, a `torch.nn.Module` or another callable; also a decorator.
 
     Args:
-        fn_or_module: a Python function: the result is a handle, which is called like it. A module
-            is compiled in place and returned: same object, same type, same state_dict; copies and
-            pickles of it are not compiled. Of a DistributedDataParallel, the module inside is
-            compiled. A partial, a builtin or an object with `__call__` gives
-            the handle of a function that calls it.
+        fn_or_module: a function or another callable: the result is a handle, which is called like
+            it. A module is compiled in place and returned: same object, type and state_dict; copies
+            and pickles of it are not compiled.
         backend: a name of list_backends(), or a function (gm, example_inputs) -> callable as for
             torch.compile.
-        dynamic: None: sizes, ints and floats are static until they differ between two calls; those
-            that differed are symbols from then on. True: all sizes are symbols from the start,
-            equal sizes the same symbol. False: nothing is ever a symbol.
+        dynamic: None: sizes and numbers that differed between two calls are symbols from then on.
+            True: all sizes are symbols from the start. False: nothing is ever a symbol.
         fullgraph: raise GraphBreakError at the first graph break instead of running it in Python.
-            Exceptions of the program itself are raised as they are.
         mode: "default", "reduce-overhead", "max-autotune" or "max-autotune-no-cudagraphs", for
             backends that have modes.
         options: options of the backend; together with `mode`, they refine it.
-        verify: compare the first `verify` calls of each graph with eager on copies of the inputs:
-            values, written inputs, strides, shared memory and gradients, at a few times the time
-            and memory of a call. A graph that differs runs in eager from then on, with one warning
-            and a script that reproduces the difference. None: config.verify (FRAMEJIT_VERIFY, or
-            0).
+        verify: compare the first `verify` calls of each graph with eager, on copies of the inputs.
+            A graph that differs runs in eager from then on, with one warning and a script that
+            reproduces the difference. None: config.verify (FRAMEJIT_VERIFY, or 0).
         disable: compile nothing and return the argument; its `framejit.explain()` says so.
 
     Raises:
@@ -96,28 +88,13 @@ def compile(
     """
     chosen = make_options(backend, dynamic, fullgraph, mode, options, verify)
     if fn_or_module is None:
-        return lambda function: compile(
-            function,
-            backend=backend,
-            dynamic=dynamic,
-            fullgraph=fullgraph,
-            mode=mode,
-            options=options,
-            verify=verify,
-            disable=disable,
-        )
+        given: dict[str, Any] = {
+            "backend": backend, "dynamic": dynamic, "fullgraph": fullgraph, "mode": mode,
+            "options": options, "verify": verify, "disable": disable,
+        }  # fmt: skip
+        return functools.partial(compile, **given)
     refused = OFF if disable or config.disable else self_check.refusal(compile_checked)
-    if refused:
-        return answer_for(fn_or_module, refused)
-    if issubclass(type(fn_or_module), torch.nn.Module):
-        return compile_instance(fn_or_module, chosen)
-    if isinstance(fn_or_module, type) and issubclass(fn_or_module, torch.nn.Module):
-        raise TypeError(
-            "framejit.compile takes an instance of a module, or its forward, not the class"
-        )
-    function, bound = function_of(fn_or_module)
-    handle = make_handle(function, chosen)
-    return types.MethodType(handle, *bound) if bound else handle
+    return answer_for(fn_or_module, refused) if refused else compile_target(fn_or_module, chosen)
 
 
 OFF = "framejit is switched off: by `disable=True`, FRAMEJIT_DISABLE or config.disable"
@@ -126,6 +103,19 @@ OFF = "framejit is switched off: by `disable=True`, FRAMEJIT_DISABLE or config.d
 def compile_checked(function: Any, options: Options) -> _hook.Handle:
     """What compile() does for a function, as the self-check needs it."""
     return make_handle(function, options)
+
+
+def compile_target(target: Any, options: Options) -> Any:
+    """What compile() returns for a target that is to be compiled."""
+    if issubclass(type(target), torch.nn.Module):
+        return compile_instance(target, options)
+    if isinstance(target, type) and issubclass(target, torch.nn.Module):
+        raise TypeError(
+            "framejit.compile takes an instance of a module, or its forward, not the class"
+        )
+    function, bound = function_of(target)
+    handle = make_handle(function, options)
+    return types.MethodType(handle, *bound) if bound else handle
 
 
 def compile_instance(module: torch.nn.Module, options: Options) -> torch.nn.Module:

@@ -194,12 +194,8 @@ def take_options(made: dict[str, Any], name: str, value: dict[str, Any]) -> None
 
 
 PARAMETERS: dict[str, Callable[[dict[str, Any], str, Any], None]] = {
-    "backend": take_backend,
-    "dynamic": take,
-    "fullgraph": take,
-    "disable": take,
-    "mode": take,
+    "backend": take_backend, "dynamic": take, "fullgraph": take, "disable": take, "mode": take,
     "options": take_options,
-}
+}  # fmt: skip
 # parameters that mean what framejit does anyway, or that it gets in another way
 ALREADY_SO = ("isolate_recompiles", "recompile_limit", "name")

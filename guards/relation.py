@@ -18,13 +18,8 @@ BINARY: dict[type, str] = {
     ast.Mod: "MODULO",
 }
 COMPARISONS: dict[type, str] = {
-    ast.Eq: "EQ",
-    ast.NotEq: "NE",
-    ast.Lt: "LT",
-    ast.LtE: "LE",
-    ast.Gt: "GT",
-    ast.GtE: "GE",
-}
+    ast.Eq: "EQ", ast.NotEq: "NE", ast.Lt: "LT", ast.LtE: "LE", ast.Gt: "GT", ast.GtE: "GE",
+}  # fmt: skip
 # Functions of two arguments that are one operation; the names are those of kinds/shape.py.
 CALLS = {
     "Min": "MIN", "Max": "MAX", "Mod": "MODULO", "PythonMod": "MODULO", "FloorDiv": "FLOORDIV",

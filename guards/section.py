@@ -30,14 +30,9 @@ class Section(enum.IntEnum):
 
 
 QUIET_LOADS = (
-    s.SequenceItem,
-    s.DictItem,
-    s.TypeOf,
-    s.ClassDict,
-    s.ClassAttribute,
-    s.MroItem,
+    s.SequenceItem, s.DictItem, s.TypeOf, s.ClassDict, s.ClassAttribute, s.MroItem,
     s.CellContents,
-)
+)  # fmt: skip
 FUNCTION_FIELDS = ("__code__", "__defaults__", "__kwdefaults__", "__closure__", "__globals__")
 PROPERTY_FIELDS = ("fget", "fset", "fdel")  # nobody can change them
 CONTAINER_KINDS = (Kind.LENGTH, Kind.KEYS, Kind.ABSENT, Kind.PRESENT)

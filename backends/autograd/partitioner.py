@@ -73,11 +73,6 @@ def partition(joint: Joint) -> Partition:
     """Partitions a joint graph. Raises NeedsWholeTrace where eager's backward pass would need a
     value that was overwritten."""
     overwritten = overwritten_inputs(joint)
-    if any(
-        not overwritten.isdisjoint(node.inputs) and not is_size(node)
-        for node in joint.nodes[len(joint.forward) :]
-    ):
-        raise NeedsWholeTrace  # eager's backward pass raises too: the value was overwritten
     needed = [node for node in joint.gradients.values() if node is not None]
     gradient_nodes = ancestors(needed, set(joint.tangents.values()))
     forward_nodes = ancestors(roots(joint), set())
@@ -118,10 +113,17 @@ def partition(joint: Joint) -> Partition:
 
 def overwritten_inputs(joint: Joint) -> set[Node]:
     """Inputs that the forward pass overwrites at its end, and all that shares their memory: the
-    backward pass gets copies of them. Running statistics of norms are left out."""
+    backward pass gets copies of them. Running statistics of norms are left out. Raises
+    NeedsWholeTrace where the backward pass reads one: eager's raises too."""
     written = (node for node in joint.writes if not all(NORM in name(user) for user in node.users))
     memory = {own for node in written for own in memories(node)}
-    return {node for node in joint.forward if memory and not memory.isdisjoint(memories(node))}
+    found = {node for node in joint.forward if memory and not memory.isdisjoint(memories(node))}
+    if any(
+        not found.isdisjoint(node.inputs) and not is_size(node)
+        for node in joint.nodes[len(joint.forward) :]
+    ):
+        raise NeedsWholeTrace
+    return found
 
 
 def roots(joint: Joint) -> list[Node]:

@@ -44,14 +44,8 @@ def autotune(
         )
         return tune_inner_graphs(gm, example_inputs, plan, report, tune)
     picked = choice(gm, plan)
-    if plan.cudagraphs == "require" and not any(
-        records(backend.name) for backend in picked.backends
-    ):
-        reasons = [reason for name, reason in picked.left_out if records(name)]
-        raise RequirementError(
-            "CUDA graphs are required, but this cannot be recorded: "
-            f"{reasons[0] if reasons else NO_DEVICE}"
-        )
+    if plan.cudagraphs == "require":
+        require_recording(picked)
     if not picked.backends:
         return gm.forward
     reason = reason_not_to_try(gm)
@@ -75,6 +69,16 @@ def autotune(
     if plan.background and may_wait(tuning):
         return in_background(tuning, inputs)
     return tuning.decide(inputs)
+
+
+def require_recording(picked: Choice) -> None:
+    """Raises RequirementError where no candidate is recorded as a CUDA graph."""
+    if not any(records(backend.name) for backend in picked.backends):
+        reasons = [reason for name, reason in picked.left_out if records(name)]
+        raise RequirementError(
+            "CUDA graphs are required, but this cannot be recorded: "
+            f"{reasons[0] if reasons else NO_DEVICE}"
+        )
 
 
 def wait_for_calls(

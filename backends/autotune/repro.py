@@ -18,6 +18,7 @@ import torch.fx
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
+from ...overlap import may_repeat
 from ..registry import name_of
 from .compare import difference
 from .trial import RunResult, Trial, coarsest
@@ -116,7 +117,7 @@ class SharedStorages:
         shared = {
             key: first
             for key, first in firsts.items()
-            if keys.count(key) > 1 or overlaps_itself(first)
+            if keys.count(key) > 1 or may_repeat(first.shape, first.stride())
         }
         self.names = {key: f"shared_{number}" for number, key in enumerate(shared)}
         self.statements = [
@@ -137,17 +138,6 @@ class SharedStorages:
 
 def storage_of(tensor: torch.Tensor) -> int:
     return tensor.untyped_storage().data_ptr()
-
-
-def overlaps_itself(tensor: torch.Tensor) -> bool:
-    """Whether two elements of a tensor may share memory."""
-    reached = 1
-    for stride, size in sorted(zip(tensor.stride(), tensor.shape, strict=True)):
-        if size > 1:
-            if stride < reached:
-                return True
-            reached += (size - 1) * stride
-    return False
 
 
 def random_storage(tensor: torch.Tensor) -> str:

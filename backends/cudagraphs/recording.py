@@ -44,14 +44,8 @@ class Recording:
         self.static = tuple(index for index in tensors if index not in copied)
         self.copied = tuple(index for index in tensors if index in copied)
         self.addresses = [ADDRESS(args[index]) for index in self.static]
-        inputs = list(args)
         self.places = [(index, StaticInput(args[index])) for index in self.copied]
-        for index, static_input in self.places:
-            inputs[index] = static_input.tensor
-            if static_input.repeats and index in written:
-                raise Unrecordable(
-                    "an input that moves between calls is written to, and its elements share memory"
-                )
+        inputs = self._recorded_inputs(args, written)
         self.static_inputs = [static_input.once for _, static_input in self.places]
         self.back = tuple((index, inputs[index]) for index in self.copied if index in written)
         self.written = tuple(
@@ -64,6 +58,17 @@ class Recording:
         self.bytes = torch.cuda.memory_reserved(device) - before
         pool.bytes += self.bytes
         self.out = ResultCopies(results, inputs, saved)
+
+    def _recorded_inputs(self, args: Sequence[Any], written: Collection[int]) -> list[Any]:
+        """What the recorded work reads and writes: static inputs, and the memory of copied ones."""
+        inputs = list(args)
+        for index, static_input in self.places:
+            inputs[index] = static_input.tensor
+            if static_input.repeats and index in written:
+                raise Unrecordable(
+                    "an input that moves between calls is written to, and its elements share memory"
+                )
+        return inputs
 
     def __del__(self) -> None:
         self.pool.bytes -= self.bytes
@@ -174,9 +179,6 @@ class ResultCopies:
         # shape, stride, elements from the input's start
         self.views: list[tuple[int, int, tuple[int, ...], tuple[int, ...], int]] = []
         self.saved: list[int] = []
-        alone: list[int] = []  # positions of those copied one by one
-        # in one memory, or with gaps in it
-        self.groups: list[tuple[torch.Tensor, list[tuple[int, torch.Tensor]]]] = []
         together: dict[int, list[int]] = {}
         for index, item in enumerate(results):
             if not isinstance(item, torch.Tensor):
@@ -192,18 +194,18 @@ class ResultCopies:
                 self.saved.append(index)
             else:
                 together.setdefault(home if item.numel() else -1 - index, []).append(index)
-        for indices in together.values():
-            if len(indices) == 1 and is_dense(results[indices[0]]):
-                alone += indices
-            else:
-                self.groups.append(
-                    (
-                        base_of([results[index] for index in indices]),
-                        [(index, results[index]) for index in indices],
-                    )
-                )
-        self.alone = tuple(alone)
-        self.sources = [results[index].detach() for index in alone]
+        self.alone = tuple(  # positions of those copied one by one
+            indices[0]
+            for indices in together.values()
+            if len(indices) == 1 and is_dense(results[indices[0]])
+        )
+        # in one memory, or with gaps in it
+        self.groups: list[tuple[torch.Tensor, list[tuple[int, torch.Tensor]]]] = [
+            (base_of([results[index] for index in indices]), [(i, results[i]) for i in indices])
+            for indices in together.values()
+            if indices[0] not in self.alone
+        ]
+        self.sources = [results[index].detach() for index in self.alone]
         self.specs = [(item.shape, item.stride(), item.dtype, item.device) for item in self.sources]
         self.first_saved: Any = None  # of the last call, weakly
 

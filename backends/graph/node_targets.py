@@ -3,7 +3,7 @@ torch's."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import torch
@@ -22,6 +22,14 @@ def name_of(node: torch.fx.Node) -> str:
     if isinstance(node.target, str):
         return node.target
     return getattr(node.target, "__name__", str(node.target))
+
+
+def run_node(node: torch.fx.Node, value_of: Callable[[torch.fx.Node], Any]) -> Any:
+    """The result of a call node on other values of its arguments."""
+    args, kwargs = torch.fx.node.map_arg((node.args, node.kwargs), value_of)
+    if node.op == "call_method":
+        return getattr(args[0], str(node.target))(*args[1:], **kwargs)
+    return node.target(*args, **kwargs)  # type: ignore[operator]
 
 
 def namespace_of(target: Any) -> str:

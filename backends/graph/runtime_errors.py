@@ -36,15 +36,9 @@ PARTS = frozenset({"inv", "svd", "eig", "qr", "det", "cov"})
 TRUE_DIVISIONS = ("truediv", "itruediv", "true_divide", "div", "divide", "div.Tensor")
 
 INTEGERS = (
-    torch.uint8,
-    torch.int8,
-    torch.int16,
-    torch.int32,
-    torch.int64,
-    torch.uint16,
-    torch.uint32,
+    torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64, torch.uint16, torch.uint32,
     torch.uint64,
-)
+)  # fmt: skip
 
 
 def may_raise(node: torch.fx.Node) -> bool:

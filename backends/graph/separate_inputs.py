@@ -20,6 +20,7 @@ from .grad_mode import grad_mode_kept
 from .gradient_history import note_history
 from .memory import plain_memory_at
 from .mode_switches import ENTER_AUTOCAST, EXIT_AUTOCAST, GRAD_MODE, switches_modes
+from .node_targets import name_of, run_node
 
 # nodes that switch modes, and may run again
 UNDERSTOOD = (GRAD_MODE, ENTER_AUTOCAST, EXIT_AUTOCAST)
@@ -103,7 +104,7 @@ def propagate_fakes(
 ) -> dict[torch.fx.Node, Any]:
     """Runs the graph on other fake inputs. The others, which are not written, stay as they are."""
     values: dict[torch.fx.Node, Any] = {}
-    if any(switches_modes(node) and name(node) not in UNDERSTOOD for node in gm.graph.nodes):
+    if any(switches_modes(node) and name_of(node) not in UNDERSTOOD for node in gm.graph.nodes):
         raise Inseparable("it switches modes")
     with grad_mode_kept(), mode:
         for node in gm.graph.nodes:
@@ -113,20 +114,9 @@ def propagate_fakes(
                 break
             else:
                 try:
-                    values[node] = run(node, values)
+                    values[node] = run_node(node, values.__getitem__)
                 except Exception as error:
                     raise Inseparable(
-                        f"{name(node)} cannot be run once more: {type(error).__name__}"
+                        f"{name_of(node)} cannot be run once more: {type(error).__name__}"
                     ) from error
     return {node: value for node, value in values.items() if "example_value" in node.meta}
-
-
-def run(node: torch.fx.Node, values: dict[torch.fx.Node, Any]) -> Any:
-    args, kwargs = torch.fx.node.map_arg((node.args, node.kwargs), values.__getitem__)
-    if node.op == "call_method":
-        return getattr(args[0], str(node.target))(*args[1:], **kwargs)
-    return node.target(*args, **kwargs)  # type: ignore[operator]
-
-
-def name(node: torch.fx.Node) -> str:
-    return node.target if isinstance(node.target, str) else getattr(node.target, "__name__", "")

@@ -14,14 +14,8 @@ from .gradient_history import gains_history, wants_gradients
 from .node_targets import is_foreign, name_of
 
 COLLECTIVES = (
-    "c10d",
-    "distributed",
-    "dtensor",
-    "all_reduce",
-    "all_gather",
-    "reduce_scatter",
-    "all_to_all",
-)
+    "c10d", "distributed", "dtensor", "all_reduce", "all_gather", "reduce_scatter", "all_to_all",
+)  # fmt: skip
 
 
 def device_types(gm: torch.fx.GraphModule) -> set[str]:

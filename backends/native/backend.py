@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 import torch.fx
-from torch._decomp import _core_aten_decompositions_post_autograd
 from torch._subclasses.fake_tensor import DataDependentOutputException, FakeTensor, FakeTensorMode
 
 from ...clock import Clock
@@ -39,8 +38,7 @@ from ..uncompiled_nodes import compile_between
 from .bounds import require
 from .channels_last import to_channels_last
 from .compile_report import CompileReport, kernel_records
-from .cross_entropy import CROSS_ENTROPY
-from .empty_split import EMPTY_SPLIT
+from .decompositions import decompositions
 from .frozen_graph import FrozenGraph
 from .fuse.fuse import fuse
 from .fuse.horizontal import fuse_horizontally
@@ -48,11 +46,8 @@ from .fuse.in_place import reuse_memory
 from .fuse.split import split_long_rows
 from .ir.ir import AnyKernel, Bound, Call, Program, with_buffers, writes
 from .ir.patterns import Patterns
-from .large_norms import LARGE_NORMS
 from .loaded_host import load_cpu_host, load_host, make_boxed, without_gradients
 from .lower.build import lower
-from .lower.lowerings import LOWERINGS
-from .mixed_norms import MIXED_NORMS
 from .printers.base import Parameters
 from .printers.c.kernel import print_c
 from .printers.c.scalars import preamble
@@ -65,31 +60,6 @@ if TYPE_CHECKING:
     from .gpu_jobs import Choice
 
 Around = Callable[["GraphPart", Callable[..., Any]], Callable[..., Any]]
-
-# Operators that are called although torch could decompose them: decomposed, they would be slower.
-WHOLE = (
-    "_scaled_dot_product", "upsample_", "grid_sampler", "im2col", "col2im", "unfold_backward",
-    "index_add", "index_copy", "index_fill",
-    "addmm", "baddbmm", "_unsafe_view", "pixel_", "renorm", "bernoulli", "multi_margin",
-    "multilabel", "reflection_pad", "replication_pad",
-    "_unsafe_index", "embedding_dense_backward", "take", "_chunk_cat", "unfold", "max_pool",
-    "avg_pool", "native_dropout",
-    # and the operator raises for some numbers, which its decomposition does not
-    "binary_cross_entropy.default",
-)  # fmt: skip
-
-
-@lru_cache(1)
-def decompositions() -> dict[Any, Callable[..., Any]]:
-    """torch's decompositions of operators without a lowering; composite operators are decomposed
-    anyway."""
-    known = _core_aten_decompositions_post_autograd().items()
-    made = {
-        operator: rule
-        for operator, rule in known
-        if operator not in LOWERINGS and not any(word in str(operator) for word in WHOLE)
-    }
-    return made | MIXED_NORMS | LARGE_NORMS | EMPTY_SPLIT | CROSS_ENTROPY
 
 
 @register_backend("native")

@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import random
+from itertools import accumulate
 from typing import Any
 
 import torch
@@ -81,11 +82,7 @@ def ppo(compile: Compile) -> Step:
             rewards.append(float(reward))
             if ended or cut:
                 state, _ = world.reset(seed=number)
-        returns: list[float] = []
-        total = 0.0
-        for reward in reversed(rewards):
-            total = reward + 0.99 * total
-            returns.insert(0, total)
+        returns = list(accumulate(reversed(rewards), lambda total, reward: reward + 0.99 * total))[::-1]
         for _ in range(2):
             loss = loss_of(torch.stack(states), torch.stack(actions), torch.stack(logs), torch.tensor(returns))
             optimizer.zero_grad()

@@ -27,20 +27,9 @@ ABOUT = {
 HUES = 8  # colours of captures, which then begin again; phases have more
 # phases by their colours
 COLOURED_PHASES = (
-    "graphs",
-    "trace",
-    "tuning",
-    "c_compile",
-    "lowering",
-    "backend",
-    "fake_tensors",
-    "guards",
-    "imports",
-    "codegen",
-    "measuring",
-    "python",
-    "triton_compile",
-)
+    "graphs", "trace", "tuning", "c_compile", "lowering", "backend", "fake_tensors", "guards",
+    "imports", "codegen", "measuring", "python", "triton_compile",
+)  # fmt: skip
 SHORTEST_SHARE = 0.0005  # of the timeline: what is shorter is not drawn
 
 _environment = jinja2.Environment(

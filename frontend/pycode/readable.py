@@ -108,9 +108,11 @@ class PythonWriter:
                     self.say("on_error(None)")
                 region = handler
             WRITES.get(instr.op, other)(self, instr)
+            self.reachable = self.reachable and instr.op not in ENDS
         return "\n".join(self.lines)
 
 
+ENDS = (Op.JUMP, Op.RETURN_VALUE, Op.RAISE, Op.RERAISE)  # nothing runs behind them
 Write = Callable[[PythonWriter, Instr], None]
 WRITES: dict[Op, Write] = {}
 
@@ -145,6 +147,9 @@ STATEMENTS: dict[Op, tuple[int, str]] = {
     Op.STORE_ATTR: (2, "{1}.{arg} = {plain[0]}"),
     Op.STORE_SUBSCR: (3, "{1}[{plain[2]}] = {plain[0]}"),
     Op.DELETE_SUBSCR: (2, "del {0}[{plain[1]}]"),
+    Op.RETURN_VALUE: (1, "return {plain[0]}"),
+    Op.RERAISE: (1, "raise {plain[0]}"),
+    Op.POP_EXCEPT: (1, "end_of_handler()"),
 }
 ITEMS = {  # around as many items as the argument says
     Op.BUILD_LIST: "[{}]",
@@ -312,7 +317,6 @@ def call_function_ex(w: PythonWriter, instr: Instr) -> None:
 @writes(Op.JUMP)
 def jump(w: PythonWriter, instr: Instr) -> None:
     w.say(w.jump(instr.target))
-    w.reachable = False
 
 
 @writes(Op.JUMP_IF)
@@ -334,22 +338,9 @@ def for_iter(w: PythonWriter, instr: Instr) -> None:
     w.push(f"next({iterator})", True)
 
 
-@writes(Op.RETURN_VALUE)
-def return_value(w: PythonWriter, instr: Instr) -> None:
-    w.say(f"return {w.pop()}")
-    w.reachable = False
-
-
 @writes(Op.RAISE)
 def raise_(w: PythonWriter, instr: Instr) -> None:
     w.say(f"raise {' from '.join(w.pops(instr.arg))}".rstrip())
-    w.reachable = False
-
-
-@writes(Op.RERAISE)
-def reraise(w: PythonWriter, instr: Instr) -> None:
-    w.say(f"raise {w.pop()}")
-    w.reachable = False
 
 
 @writes(Op.PUSH_EXC_INFO)
@@ -357,12 +348,6 @@ def push_exc_info(w: PythonWriter, instr: Instr) -> None:
     error = w.pop()
     w.push("handled_before")
     w.push(error)
-
-
-@writes(Op.POP_EXCEPT)
-def pop_except(w: PythonWriter, instr: Instr) -> None:
-    w.pop()
-    w.say("end_of_handler()")
 
 
 @writes(Op.CHECK_EXC_MATCH)

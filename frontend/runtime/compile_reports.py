@@ -73,9 +73,9 @@ def report_specialised(
             observer.send(
                 Specialised(
                     unit.name,
+                    found.line,
                     found.source.name,
                     str(found.number),
-                    found.line,
                     backend,
                     found.operator,
                 )

@@ -20,17 +20,9 @@ TORCH = os.path.dirname(torch.__file__) + os.sep
 TORCH_COMPILE = (TORCH + "_dynamo" + os.sep, TORCH + "_higher_order_ops" + os.sep)
 FOLDERS = ("frontend", "guards", "backends", "cli")
 FILES = (
-    "clock",
-    "errors",
-    "events",
-    "factory_call",
-    "garbage_collection",
-    "generated_source",
-    "options",
-    "overlap",
-    "tier",
-    "torch_compat",
-)
+    "clock", "errors", "events", "factory_call", "garbage_collection", "generated_source",
+    "options", "overlap", "tier", "torch_compat",
+)  # fmt: skip
 OURS = (
     *(PACKAGE + folder + os.sep for folder in FOLDERS),
     *(PACKAGE + name + ".py" for name in FILES),

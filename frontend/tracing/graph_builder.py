@@ -22,8 +22,9 @@ from ...guards.guard import Kind, TensorSpec
 from ...guards.source import AttrSource, Source
 from ..values.base import Value
 from ..values.constant import LITERAL_TYPES, Constant
+from ..values.containers.list import ListValue
 from ..values.containers.mapping import DictValue
-from ..values.containers.sequence import ListValue, Sequence, TupleValue
+from ..values.containers.sequence import Sequence, TupleValue
 from ..values.containers.slice import SliceValue
 from ..values.context import TraceContext
 from ..values.modes.mode_manager import MODE_SWITCHES, TorchModes
@@ -212,6 +213,10 @@ class GraphBuilder:
                 node, result, partial(self._origin_of_values, target, args, result)
             )
         return self._value(node, result)
+
+    def function(self, target: Any, /, *args: Value, **kwargs: Value) -> Value:
+        """Adds target(*args, **kwargs) to the graph."""
+        return self.call("call_function", target, list(args), kwargs)
 
     def where_to_read(self, number: SymbolicNumber) -> Reading | None:
         """How the number can be read when the graph has run; None where the program has changed

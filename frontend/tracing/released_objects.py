@@ -13,7 +13,7 @@ import torch
 
 from ..values.base import LazyValue, Value
 from ..values.constant import is_literal
-from ..values.containers.sequence import ListValue
+from ..values.containers.list import ListValue
 from ..values.context import TraceContext
 from ..values.objects.attribute_storage import instance_dict
 from ..values.objects.mro import lookup

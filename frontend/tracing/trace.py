@@ -18,7 +18,7 @@ from ...guards.source import Source, TorchStateSource
 from ...guards.torch_state import TorchState
 from ...options import Options
 from ..values.base import Value
-from ..values.containers.sequence import ListValue
+from ..values.containers.list import ListValue
 from ..values.context import CallRules
 from ..values.models import ensure_models
 from ..values.modes.mode_manager import TorchModes

@@ -8,8 +8,9 @@ from typing import Any
 from ..values.base import Value
 from ..values.containers.builtin_container import BoundBuiltin
 from ..values.containers.instance_dict import InstanceDictValue
+from ..values.containers.list import ListValue
 from ..values.containers.mapping import DictValue
-from ..values.containers.sequence import ListValue, TupleValue
+from ..values.containers.sequence import TupleValue
 from ..values.context import TraceContext
 from ..values.functions.function import FunctionValue
 from ..values.objects.user_object import UserObject

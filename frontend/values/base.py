@@ -96,8 +96,11 @@ class Value:
         raise self.unsupported_use("as a dictionary key")
 
     def truth(self, tx: TraceContext) -> bool:
-        """bool(object), as a Python bool."""
-        raise self.unsupported_use("truth value")
+        """bool(object), as a Python bool: an object is true if its class has no say in it."""
+        cls = self.python_type()
+        if hasattr(cls, "__bool__") or hasattr(cls, "__len__"):
+            raise self.unsupported_use("truth value")
+        return True
 
     def attribute(self, tx: TraceContext, name: str) -> Value:
         raise self.unsupported_use(f"attribute {name}")
@@ -310,6 +313,9 @@ class LazyValue(Value):
     def is_none(self) -> bool:
         """Not known: without a look there is no guard."""
         return False
+
+    def truth(self, tx: TraceContext) -> bool:
+        raise self.unsupported_use("truth value")
 
 
 def require_path(obj: Any, source: Source | None, name: str = "") -> Source:

@@ -3,6 +3,7 @@ them."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -58,10 +59,7 @@ class Constant(Value):
         return bool(self.object)
 
     def attribute(self, tx: TraceContext, name: str) -> Value:
-        try:
-            value = getattr(self.object, name)
-        except AttributeError as error:
-            raise tx.exceptions.new(AttributeError, *error.args) from None
+        value = call_now(tx, getattr, self.object, name)
         if callable(value) and not isinstance(value, type):
             return ConstantMethod(self, name)
         return tx.wrap(value, None)
@@ -159,13 +157,18 @@ def fold(tx: TraceContext, function: Any, args: list[Value], kwargs: dict[str, V
         raise GraphBreak(
             "unsupported-value", f"{unknown.describe()} as an argument of {name}"
         ) from error
+    return tx.wrap(call_now(tx, function, *literals, **named), None)
+
+
+def call_now(tx: TraceContext, function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+    """The result of a call in Python. An exception that it raises is raised in the traced
+    program."""
     try:
-        result = function(*literals, **named)
+        return function(*args, **kwargs)
     except ObservedException:
         raise
     except Exception as error:
         raise tx.exceptions.new(type(error), *error.args) from None
-    return tx.wrap(result, None)
 
 
 @wraps(*(set(LITERAL_TYPES) - {int, float}))

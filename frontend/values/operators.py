@@ -122,7 +122,7 @@ def call_on_tensors(tx: TraceContext, op: Operation, left: Value, right: Value) 
     if isinstance(other, UserObject):
         return None
     function = op.written if isinstance(left, TensorValue) else op.function
-    return tx.graph.call("call_function", function, [left, right], {})
+    return tx.graph.function(function, left, right)
 
 
 def refuse_opaque(tx: TraceContext, op: Operation, left: Value, right: Value) -> None:
@@ -142,17 +142,9 @@ def refuse_opaque(tx: TraceContext, op: Operation, left: Value, right: Value) ->
 
 
 COMPARE_RULES: tuple[Rule, ...] = (
-    call_on_arrays,
-    calculate_operation,
-    call_on_tensors,
-    refuse_opaque,
-    compare_by_methods,
-)
+    call_on_arrays, calculate_operation, call_on_tensors, refuse_opaque, compare_by_methods,
+)  # fmt: skip
 BINARY_RULES: tuple[Rule, ...] = (
-    call_on_arrays,
-    calculate_operation,
-    operate_on_text,
-    call_on_tensors,
-    refuse_opaque,
+    call_on_arrays, calculate_operation, operate_on_text, call_on_tensors, refuse_opaque,
     operate_by_methods,
-)
+)  # fmt: skip

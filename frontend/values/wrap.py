@@ -15,6 +15,7 @@ from .containers import (  # noqa: F401
     dict_view,
     instance_dict,
     mapping,
+    mapping_methods,
     mapping_proxy,
     protocol_methods,
     range,

@@ -17,18 +17,6 @@ from . import (
 from .registry import GuardKind, guard_kind, kind_of
 
 __all__ = [
-    "GuardKind",
-    "attributes",
-    "containers",
-    "equality",
-    "guard_kind",
-    "identity",
-    "iterators",
-    "kind_of",
-    "memory",
-    "predicate",
-    "shape",
-    "state",
-    "tensor",
-    "types",
-]
+    "GuardKind", "attributes", "containers", "equality", "guard_kind", "identity", "iterators",
+    "kind_of", "memory", "predicate", "shape", "state", "tensor", "types",
+]  # fmt: skip

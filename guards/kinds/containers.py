@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Hashable
-from typing import Any
+from typing import Any, ClassVar
 
 from ..encoded import Encoded
 from ..guard import Guard, Kind
@@ -66,9 +66,6 @@ class Keys(GuardKind):
         found = keys_of(subject)
         return len(found) == len(expected) and all(map(same_key, expected, found))
 
-    def encode(self, guard: Guard) -> Encoded:
-        return Encoded("KEYS", tuple(guard.expected))
-
     def implies(self, guard: Guard, other: Guard) -> bool:
         """Length, and presence or absence of keys that are constants (others could compare in their
         own way)."""
@@ -89,41 +86,34 @@ class Keys(GuardKind):
         return f"list({guard.source.name})", short(list(guard.expected)), short(keys_of(subject))
 
 
-@guard_kind(Kind.PRESENT)
-class Present(GuardKind):
+class Membership(GuardKind):
+    """Whether a dictionary has a key."""
+
     cost = 6
+    words: ClassVar[str]
 
     def key(self, guard: Guard) -> Hashable:
         return constant_key(guard.expected)
+
+    def expression(self, guard: Guard) -> str:
+        return f"{guard.expected!r} {self.words} {guard.source.name}"
+
+    def difference(self, guard: Guard, subject: Any) -> tuple[str, str, str]:
+        there = guard.kind is Kind.PRESENT
+        return f"{guard.expected!r} in {guard.source.name}", str(there), str(not there)
+
+
+@guard_kind(Kind.PRESENT)
+class Present(Membership):
+    words = "in"
 
     def holds(self, expected: Any, subject: Any) -> bool:
         return dict.__contains__(subject, expected)
 
-    def encode(self, guard: Guard) -> Encoded:
-        return Encoded("PRESENT", guard.expected)
-
-    def expression(self, guard: Guard) -> str:
-        return f"{guard.expected!r} in {guard.source.name}"
-
-    def difference(self, guard: Guard, subject: Any) -> tuple[str, str, str]:
-        return f"{guard.expected!r} in {guard.source.name}", "True", "False"
-
 
 @guard_kind(Kind.ABSENT)
-class Absent(GuardKind):
-    cost = 6
-
-    def key(self, guard: Guard) -> Hashable:
-        return constant_key(guard.expected)
+class Absent(Membership):
+    words = "not in"
 
     def holds(self, expected: Any, subject: Any) -> bool:
         return subject is None or not dict.__contains__(subject, expected)
-
-    def encode(self, guard: Guard) -> Encoded:
-        return Encoded("ABSENT", guard.expected)
-
-    def expression(self, guard: Guard) -> str:
-        return f"{guard.expected!r} not in {guard.source.name}"
-
-    def difference(self, guard: Guard, subject: Any) -> tuple[str, str, str]:
-        return f"{guard.expected!r} in {guard.source.name}", "False", "True"

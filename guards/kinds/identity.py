@@ -23,9 +23,6 @@ class Is(GuardKind):
     def holds(self, expected: Any, subject: Any) -> bool:
         return subject is expected
 
-    def encode(self, guard: Guard) -> Encoded:
-        return Encoded("IS", guard.expected)
-
     def implies(self, guard: Guard, other: Guard) -> bool:
         """Its type, unless somebody can assign its __class__; equality with itself, as constants
         don't change."""

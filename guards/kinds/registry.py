@@ -32,7 +32,8 @@ class GuardKind:
         raise NotImplementedError
 
     def encode(self, guard: Guard) -> Encoded:
-        raise NotImplementedError
+        """C's check, of the kind's own name if nothing else is said."""
+        return Encoded(guard.kind.name, guard.expected)
 
     def implies(self, guard: Guard, other: Guard) -> bool:
         """Where this guard holds, does the other (of another kind or key, on the same source) hold

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..encoded import Encoded
 from ..guard import Guard, Kind
 from .registry import GuardKind, guard_kind
 
@@ -18,9 +17,6 @@ class Type(GuardKind):
 
     def holds(self, expected: type, subject: Any) -> bool:
         return type(subject) is expected
-
-    def encode(self, guard: Guard) -> Encoded:
-        return Encoded("TYPE", guard.expected)
 
     def expression(self, guard: Guard) -> str:
         return f"type({guard.source.name}) is {guard.expected.__qualname__}"

@@ -155,13 +155,6 @@ def functorch_keys() -> _C.DispatchKeySet:
 
 def calibrate() -> Layout:
     tensors = samples()
-    impl = single(
-        offsets(
-            torch.Tensor.__basicsize__,
-            lambda at: all(word(id(tensor), at) == tensor._cdata for tensor in tensors),
-            start=object.__basicsize__,
-        )
-    )
     size = min(allocated_size(tensor._cdata) for tensor in tensors)
     images = [(tensor, ctypes.string_at(tensor._cdata, size)) for tensor in tensors]
 
@@ -185,7 +178,7 @@ def calibrate() -> Layout:
     device = single(at for at in devices if at not in taken and is_device(images, at))
     autograd = where(has_autograd)
     found = Layout(
-        impl,
+        impl_offset(tensors),
         keys,
         dtype,
         device,
@@ -200,6 +193,17 @@ def calibrate() -> Layout:
     )
     verify(found, tensors)
     return found
+
+
+def impl_offset(tensors: list[torch.Tensor]) -> int:
+    """Where a Python tensor keeps the address of its TensorImpl."""
+    return single(
+        offsets(
+            torch.Tensor.__basicsize__,
+            lambda at: all(word(id(tensor), at) == tensor._cdata for tensor in tensors),
+            start=object.__basicsize__,
+        )
+    )
 
 
 def storage_offsets(images: list[Any], size: int) -> tuple[int, int]:
@@ -253,19 +257,9 @@ def samples() -> list[torch.Tensor]:
 
 
 DTYPES = (
-    torch.uint8,
-    torch.int8,
-    torch.int16,
-    torch.int32,
-    torch.int64,
-    torch.float16,
-    torch.float32,
-    torch.float64,
-    torch.complex64,
-    torch.complex128,
-    torch.bool,
-    torch.bfloat16,
-)
+    torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64, torch.float16, torch.float32,
+    torch.float64, torch.complex64, torch.complex128, torch.bool, torch.bfloat16,
+)  # fmt: skip
 
 
 def has_sizes(tensor: torch.Tensor, image: bytes, at: int) -> bool:

@@ -20,6 +20,7 @@ from torch._subclasses.fake_tensor import FakeTensor
 
 from ..copies import INPUT, AnyNode, Copy, module, template, write_copies
 from ..memory import memories, memory_of
+from ..node_targets import run_node
 from .symbolic_sizes import (
     CannotCompute,
     SizeNodes,
@@ -93,11 +94,7 @@ class Operator:
             known = comparable(size)  # a guard may have fixed it since
             return known if isinstance(known, int) else sizes.get(known.expression, size)
 
-        args, kwargs = torch.fx.node.map_arg((self.node.args, self.node.kwargs), argument_for)
-        if self.node.op == "call_method":
-            made = getattr(args[0], str(self.node.target))(*args[1:], **kwargs)
-        else:
-            made = self.node.target(*args, **kwargs)  # type: ignore[operator]
+        made = run_node(self.node, argument_for)
         mine: list[torch.Tensor] = []
         self.results = flatten_results(made, mine)
         self.outputs = [self.node] * len(mine)  # set by the trace

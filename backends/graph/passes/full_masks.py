@@ -17,7 +17,7 @@ from torch.nn.functional import scaled_dot_product_attention
 
 from ..memory import memory_of
 from ..mutations import may_write
-from ..node_targets import name_of
+from ..node_targets import name_of, run_node
 from .by_operator import example, is_understood, window
 from .symbolic_sizes import varies
 
@@ -104,11 +104,8 @@ def is_tensor(node: torch.fx.Node) -> bool:
 def with_new_layout(node: torch.fx.Node, moved: dict[torch.fx.Node, FakeTensor]) -> FakeTensor:
     """The fake tensor of a node whose inputs have a new layout."""
     before = example(node)
-    args, kwargs = torch.fx.node.map_arg(
-        (node.args, node.kwargs), lambda other: moved.get(other, example(other))
-    )
     with before.fake_mode, torch.set_grad_enabled(before.requires_grad):
-        return apply(node, args, kwargs)
+        return run_node(node, lambda other: moved.get(other, example(other)))
 
 
 def replace_mask(node: torch.fx.Node) -> None:
@@ -129,7 +126,7 @@ def is_full(mask: torch.fx.Node, known: dict[torch.fx.Node, Any]) -> bool:
     with torch.no_grad():
         for node in ancestors:
             if node not in known:
-                known[node] = evaluate(node, known)
+                known[node] = run_node(node, known.__getitem__)
     return bool(known[mask].all())
 
 
@@ -155,14 +152,3 @@ def is_pure(node: torch.fx.Node) -> bool:
     return not any(word in name_of(node) for word in RANDOM) and not any(
         map(may_write, (node, *node.users))
     )
-
-
-def evaluate(node: torch.fx.Node, known: dict[torch.fx.Node, Any]) -> Any:
-    args, kwargs = torch.fx.node.map_arg((node.args, node.kwargs), known.__getitem__)
-    return apply(node, args, kwargs)
-
-
-def apply(node: torch.fx.Node, args: Any, kwargs: Any) -> Any:
-    if node.op == "call_method":
-        return getattr(args[0], str(node.target))(*args[1:], **kwargs)
-    return node.target(*args, **kwargs)  # type: ignore[operator]

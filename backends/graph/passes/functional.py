@@ -60,7 +60,7 @@ def functional(
             usual = [outside_inference(example) for example in inputs]
             return trace_operators(without_writes(run), usual, decompositions)
 
-    if any(_name(node) in AUTOGRAD for node in gm.graph.nodes):
+    if any(name_of(node) in AUTOGRAD for node in gm.graph.nodes):
         raise NotImplementedError("autograd runs inside the graph")
     gm = prepare_for_tracing(gm)
     examples = fakes(gm)
@@ -165,7 +165,7 @@ def fakes(gm: torch.fx.GraphModule) -> list[Any]:
 def needs_wrappers(gm: torch.fx.GraphModule) -> bool:
     """Whether aliasing or changes of shape need aot_autograd's run-time wrappers."""
     if any(
-        _name(node) in RESHAPES_IN_PLACE + TRANSFORMS + IN_PLACE_ONLY for node in gm.graph.nodes
+        name_of(node) in RESHAPES_IN_PLACE + TRANSFORMS + IN_PLACE_ONLY for node in gm.graph.nodes
     ):
         return True
     written = {
@@ -182,7 +182,3 @@ def needs_wrappers(gm: torch.fx.GraphModule) -> bool:
         memory_at(node) in written and not node.meta.get("mutated") for node in inputs
     )
     return shared or among_inputs
-
-
-def _name(node: torch.fx.Node) -> str:
-    return node.target if isinstance(node.target, str) else getattr(node.target, "__name__", "")

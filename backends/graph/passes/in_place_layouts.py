@@ -18,7 +18,7 @@ import torch.fx
 from torch._prims_common import suggest_memory_format
 
 from ..memory import is_strided
-from ..node_targets import name_of
+from ..node_targets import name_of, run_node
 from ..wrappers import fake_mode_of
 
 # Methods whose form without the underscore has a result of another layout than their tensor.
@@ -119,11 +119,8 @@ def fake_result(node: torch.fx.Node) -> torch.Tensor:
     """The result of a method on fake tensors, which requires a gradient if one of its tensors
     does."""
     tensors = [other.meta["example_value"] for other in node.all_input_nodes]
-    args, kwargs = torch.fx.node.map_arg(
-        (node.args, node.kwargs), lambda other: other.meta["example_value"]
-    )
     with torch.no_grad(), fake_mode_of(tensors[0]):
-        made: torch.Tensor = getattr(args[0], str(node.target))(*args[1:], **kwargs)
+        made: torch.Tensor = run_node(node, lambda other: other.meta["example_value"])
     return made.requires_grad_(
         any(isinstance(tensor, torch.Tensor) and tensor.requires_grad for tensor in tensors)
     )

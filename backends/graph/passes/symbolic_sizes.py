@@ -23,13 +23,9 @@ if TYPE_CHECKING:  # a process that loads stored graphs needs no sympy
 SYM_SIZE = torch.ops.aten.sym_size.int
 # functions of sympy's and torch's expressions, by the names of their classes
 BINARY: dict[str, Callable[[Any, Any], Any]] = {
-    "Add": operator.add,
-    "Mul": operator.mul,
-    "FloorDiv": operator.floordiv,
-    "CleanDiv": operator.floordiv,
-    "Mod": operator.mod,
-    "PythonMod": operator.mod,
-}
+    "Add": operator.add, "Mul": operator.mul, "FloorDiv": operator.floordiv,
+    "CleanDiv": operator.floordiv, "Mod": operator.mod, "PythonMod": operator.mod,
+}  # fmt: skip
 
 
 class CannotCompute(Exception):

@@ -123,11 +123,8 @@ def common_loops(
         return (outer, inner, mapping) if rows in (every, by_row) else None
     if columns is not None:
         used = used_variables(columns, every)
-        if (
-            set(used) & set(rows)
-            or len(used) + len(rows) != len(every)
-            or (inner and rows != by_row)
-        ):
+        whole = not set(used) & set(rows) and len(used) + len(rows) == len(every)
+        if not whole or (inner and rows != by_row):
             return None
         if not is_dense(linear(producer.inner).substitute(columns), used, producer.columns):
             return None
@@ -138,11 +135,8 @@ def common_loops(
         inner = tuple(
             Var(other_name(variable.name, consumer), variable.size) for variable in producer.inner
         )
-        return (
-            outer,
-            inner,
-            mapping | {old: atom(new) for old, new in zip(producer.inner, inner, strict=True)},
-        )
+        renamed = {old: atom(new) for old, new in zip(producer.inner, inner, strict=True)}
+        return outer, inner, mapping | renamed
     if not inner:
         outer, inner = tuple(rows), tuple(variable for variable in by_row if variable not in rows)
     elif rows != by_row:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
 import torch
 
@@ -27,30 +26,9 @@ class ScalarOp:
     cost: int = 1
 
 
-def _where(condition: torch.Tensor, yes: torch.Tensor, no: torch.Tensor) -> torch.Tensor:
-    return torch.where(condition, yes, no)
-
-
-def _truncating(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
-    return torch.div(a, torch.where(b == 0, torch.ones_like(b), b), rounding_mode="trunc")
-
-
-def _flooring(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
-    return torch.div(
-        a,
-        b if b.is_floating_point() else torch.where(b == 0, torch.ones_like(b), b),
-        rounding_mode="floor",
-    )
-
-
-def _python_remainder(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
-    return torch.remainder(
-        a, b if b.is_floating_point() else torch.where(b == 0, torch.ones_like(b), b)
-    )
-
-
-def _c_remainder(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
-    return torch.fmod(a, b if b.is_floating_point() else torch.where(b == 0, torch.ones_like(b), b))
+def _nonzero(b: torch.Tensor) -> torch.Tensor:
+    """A divisor; integers have 1 instead of 0, which torch refuses."""
+    return b if b.is_floating_point() else torch.where(b == 0, torch.ones_like(b), b)
 
 
 _OPS = [
@@ -60,10 +38,10 @@ _OPS = [
     ScalarOp("neg", 1, torch.neg),
     ScalarOp("abs", 1, torch.abs),
     ScalarOp("div", 2, torch.true_divide, cost=4),
-    ScalarOp("truncdiv", 2, _truncating, cost=8),
-    ScalarOp("floordiv", 2, _flooring, cost=8),
-    ScalarOp("remainder", 2, _python_remainder, cost=8),
-    ScalarOp("fmod", 2, _c_remainder, cost=8),
+    ScalarOp("truncdiv", 2, lambda a, b: torch.div(a, _nonzero(b), rounding_mode="trunc"), cost=8),
+    ScalarOp("floordiv", 2, lambda a, b: torch.div(a, _nonzero(b), rounding_mode="floor"), cost=8),
+    ScalarOp("remainder", 2, lambda a, b: torch.remainder(a, _nonzero(b)), cost=8),
+    ScalarOp("fmod", 2, lambda a, b: torch.fmod(a, _nonzero(b)), cost=8),
     ScalarOp("maximum", 2, torch.maximum),  # NaN if either side is NaN
     ScalarOp("minimum", 2, torch.minimum),
     ScalarOp("sqrt", 1, torch.sqrt, cost=4),
@@ -90,37 +68,17 @@ _OPS = [
     ScalarOp("bitnot", 1, torch.bitwise_not),
     ScalarOp("shl", 2, torch.bitwise_left_shift),
     ScalarOp("shr", 2, torch.bitwise_right_shift),
-    ScalarOp("where", 3, _where),
+    ScalarOp("where", 3, torch.where),
 ]  # fmt: skip
 
 SCALAR_OPS: dict[str, ScalarOp] = {op.name: op for op in _OPS}
 
 
-def _argmax(value: torch.Tensor) -> torch.Tensor:
-    return value.max(1, keepdim=True).indices
-
-
-def _argmin(value: torch.Tensor) -> torch.Tensor:
-    return value.min(1, keepdim=True).indices
-
-
-# How the values of a row become one number: functions of a tensor of shape (rows, row length).
-REDUCTIONS: dict[str, Callable[[Any], torch.Tensor]] = {
-    "sum": lambda value: value.sum(1, keepdim=True, dtype=value.dtype),
-    "prod": lambda value: value.prod(1, keepdim=True, dtype=value.dtype),
-    "max": lambda value: value.amax(1, keepdim=True),
-    "min": lambda value: value.amin(1, keepdim=True),
-    "any": lambda value: value.any(1, keepdim=True),
-    "argmax": _argmax,
-    "argmin": _argmin,
-}
+# How the values of a row become one number.
+REDUCTIONS = ("sum", "prod", "max", "min", "any", "argmax", "argmin")
 
 # How a scattered value is combined with the element that is there: names of SCALAR_OPS; "set" takes
 # the value.
 SCATTERS: dict[str, str | None] = {
-    "sum": "add",
-    "prod": "mul",
-    "max": "maximum",
-    "min": "minimum",
-    "set": None,
-}
+    "sum": "add", "prod": "mul", "max": "maximum", "min": "minimum", "set": None,
+}  # fmt: skip

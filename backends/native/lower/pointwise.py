@@ -92,43 +92,82 @@ def number(value: float, dtype: torch.dtype) -> Scalar:
     return const(value, dtype)
 
 
-def _direct(kind: KIND, names: dict[str, str]) -> None:
-    """Operators that are one scalar operation."""
-    for torch_name, name in names.items():
-        packet = getattr(aten, torch_name)
-        named = [
-            getattr(packet, overload)
-            for overload in ("default", "Tensor", "Scalar")
-            if overload in packet.overloads()
-        ]
-        # once TorchScript is loaded, there are some for plain numbers too
-        overloads = [
-            overload for overload in named if str(overload._schema.returns[0].type) == "Tensor"
-        ]
-
-        def direct(*args: Scalar, name: str = name) -> Scalar:
-            return s(name, *args)
-
-        formula(kind, *overloads)(direct)
+def overloads_of(names: str) -> list[Any]:
+    """Operators by name, such as "mul" for all overloads on tensors, or "clamp.Tensor"."""
+    found = []
+    for name in names.split():
+        packet, _, only = name.partition(".")
+        packet = getattr(aten, packet)
+        wanted = (only,) if only else ("default", "Tensor", "Scalar")
+        found += [getattr(packet, each) for each in wanted if each in packet.overloads()]
+    # once TorchScript is loaded, there are some for plain numbers too
+    return [each for each in found if str(each._schema.returns[0].type) == "Tensor"]
 
 
-_direct(KIND.INT_TO_FLOAT, {name: name for name in (
+def formulas(kind: KIND, table: dict[str, Formula]) -> None:
+    """Registers a formula for each name of operators."""
+    for names, function in table.items():
+        formula(kind, *overloads_of(names))(function)
+
+
+def direct(name: str) -> Formula:
+    """The formula that is one scalar operation."""
+    return lambda *args: s(name, *args)
+
+
+formulas(KIND.INT_TO_FLOAT, {name: direct(name) for name in (
     "exp", "exp2", "expm1", "log", "log2", "log10", "log1p", "sin", "cos", "tan", "asin", "acos",
     "atan", "sinh", "cosh", "tanh", "asinh", "acosh", "atanh", "erf", "erfc", "lgamma", "sqrt",
-    "rsqrt", "atan2",
+    "rsqrt", "atan2", "copysign",
 )})  # fmt: skip
-_direct(
-    KIND.DEFAULT,
-    {
-        "neg": "neg",
-        "hypot": "hypot",
-        "nextafter": "nextafter",
-        "maximum": "maximum",
-        "minimum": "minimum",
-    },
+formulas(
+    KIND.DEFAULT, {name: direct(name) for name in "neg hypot nextafter maximum minimum".split()}
 )
-_direct(KIND.INT_TO_FLOAT, {"copysign": "copysign"})
-_direct(KIND.ALWAYS_BOOL, {"eq": "eq", "ne": "ne", "lt": "lt", "le": "le", "gt": "gt", "ge": "ge"})
+formulas(KIND.ALWAYS_BOOL, {name: direct(name) for name in "eq ne lt le gt ge".split()})
+formulas(KIND.INT_TO_FLOAT, {
+    "div true_divide.Tensor": lambda a, b: a / b,
+})  # fmt: skip
+formulas(KIND.ALWAYS_BOOL, {
+    "isnan": lambda x: s("isnan", x) if x.dtype.is_floating_point else const(False, torch.bool),
+    "isinf": lambda x: s("isinf", x) if x.dtype.is_floating_point else const(False, torch.bool),
+    "logical_and": lambda a, b: s("and", cast(a, torch.bool), cast(b, torch.bool)),
+    "logical_or": lambda a, b: s("or", cast(a, torch.bool), cast(b, torch.bool)),
+    "logical_xor": lambda a, b: s("xor", cast(a, torch.bool), cast(b, torch.bool)),
+    "logical_not": lambda a: s("not", cast(a, torch.bool)),
+})  # fmt: skip
+formulas(KIND.DEFAULT, {
+    "sub": lambda a, b, alpha=None: a - times(b, alpha),
+    "rsub": lambda a, b, alpha=None: b - times(a, alpha),
+    "mul": lambda a, b: s("and", a, b) if a.dtype == torch.bool else a * b,
+    "remainder": lambda a, b: s("remainder", a, divisor(b)),
+    "fmod": lambda a, b: s("fmod", a, divisor(b)),
+    "floor": lambda x: s("floor", x) if x.dtype.is_floating_point else x,
+    "ceil": lambda x: s("ceil", x) if x.dtype.is_floating_point else x,
+    "trunc": lambda x: s("trunc", x) if x.dtype.is_floating_point else x,
+    "round": lambda x: s("round", x) if x.dtype.is_floating_point else x,
+    "frac": lambda x: x - s("trunc", x),
+    "square": lambda x: x * x,
+    "bitwise_and": lambda a, b: s("and" if a.dtype == torch.bool else "bitand", a, b),
+    "bitwise_or": lambda a, b: s("or" if a.dtype == torch.bool else "bitor", a, b),
+    "bitwise_xor": lambda a, b: s("xor" if a.dtype == torch.bool else "bitxor", a, b),
+    "bitwise_not": lambda a: s("not" if a.dtype == torch.bool else "bitnot", a),
+    "clamp_min.default": lambda x, low: s("maximum", low, x),
+    "clamp_min.Tensor": lambda x, low: s("maximum", x, low),
+    "clamp_max.default": lambda x, high: s("minimum", high, x),
+    "clamp_max.Tensor": lambda x, high: s("minimum", x, high),
+    "relu": lambda x: s("maximum", 0, x),
+    "relu6": lambda x: hardtanh(x, const(0, x.dtype), const(6, x.dtype)),
+    "threshold": lambda x, limit, value: s("where", s("le", x, limit), value, x),
+    "threshold_backward": lambda grad, x, limit: s("where", s("le", x, limit), 0, grad),
+    "sigmoid_backward": lambda grad, y: grad * ((1 - y) * y),
+    "tanh_backward": lambda grad, y: grad * (1 - y * y),
+    "silu": lambda x: x / (1 + s("exp", -x)),
+    "mish": lambda x: x * s("tanh", softplus(x)),
+    "hardsigmoid": lambda x: _six_steps(x) / 6,
+    "hardswish": lambda x: x * _six_steps(x) / 6,
+    "addcmul": lambda x, a, b, value=None: x + times(a, value) * b,
+    "addcdiv": lambda x, a, b, value=None: x + times(a, value) / b,
+})  # fmt: skip
 
 
 @formula(KIND.DEFAULT, aten.add.Tensor, aten.add.Scalar)
@@ -138,30 +177,10 @@ def add(a: Scalar, b: Scalar, alpha: Scalar | None = None) -> Scalar:
     return a + times(b, alpha)
 
 
-@formula(KIND.DEFAULT, aten.sub.Tensor, aten.sub.Scalar)
-def sub(a: Scalar, b: Scalar, alpha: Scalar | None = None) -> Scalar:
-    return a - times(b, alpha)
-
-
-@formula(KIND.DEFAULT, aten.rsub.Tensor, aten.rsub.Scalar)
-def rsub(a: Scalar, b: Scalar, alpha: Scalar | None = None) -> Scalar:
-    return b - times(a, alpha)
-
-
 def times(value: Scalar, factor: Scalar | None) -> Scalar:
     if factor is None or factor.attr in (1, 1.0) and factor.op == "const":
         return value
     return value * factor
-
-
-@formula(KIND.DEFAULT, aten.mul.Tensor, aten.mul.Scalar)
-def mul(a: Scalar, b: Scalar) -> Scalar:
-    return s("and", a, b) if a.dtype == torch.bool else a * b
-
-
-@formula(KIND.INT_TO_FLOAT, aten.div.Tensor, aten.div.Scalar, aten.true_divide.Tensor)
-def div(a: Scalar, b: Scalar) -> Scalar:
-    return a / b
 
 
 @formula(KIND.DEFAULT, aten.div.Tensor_mode, aten.div.Scalar_mode)
@@ -178,16 +197,6 @@ def div_mode(a: Scalar, b: Scalar, rounding_mode: str | None = None) -> Scalar:
 @formula(KIND.DEFAULT, aten.floor_divide.default, aten.floor_divide.Scalar)
 def floor_divide(a: Scalar, b: Scalar) -> Scalar:
     return s("floordiv", a, divisor(b))
-
-
-@formula(KIND.DEFAULT, aten.remainder.Tensor, aten.remainder.Scalar)
-def remainder(a: Scalar, b: Scalar) -> Scalar:
-    return s("remainder", a, divisor(b))
-
-
-@formula(KIND.DEFAULT, aten.fmod.Tensor, aten.fmod.Scalar)
-def fmod(a: Scalar, b: Scalar) -> Scalar:
-    return s("fmod", a, divisor(b))
 
 
 def divisor(value: Scalar) -> Scalar:
@@ -231,36 +240,6 @@ def absolute(x: Scalar) -> Scalar:
     return s("abs", x)
 
 
-@formula(KIND.DEFAULT, aten.floor.default)
-def floor(x: Scalar) -> Scalar:
-    return s("floor", x) if x.dtype.is_floating_point else x
-
-
-@formula(KIND.DEFAULT, aten.ceil.default)
-def ceil(x: Scalar) -> Scalar:
-    return s("ceil", x) if x.dtype.is_floating_point else x
-
-
-@formula(KIND.DEFAULT, aten.trunc.default)
-def trunc(x: Scalar) -> Scalar:
-    return s("trunc", x) if x.dtype.is_floating_point else x
-
-
-@formula(KIND.DEFAULT, aten.round.default)
-def round(x: Scalar) -> Scalar:
-    return s("round", x) if x.dtype.is_floating_point else x
-
-
-@formula(KIND.DEFAULT, aten.frac.default)
-def frac(x: Scalar) -> Scalar:
-    return x - s("trunc", x)
-
-
-@formula(KIND.DEFAULT, aten.square.default)
-def square(x: Scalar) -> Scalar:
-    return x * x
-
-
 @formula(KIND.DEFAULT, aten.sign.default, aten.sgn.default)
 def sign(x: Scalar) -> Scalar:
     zero = const(0, x.dtype)
@@ -269,61 +248,11 @@ def sign(x: Scalar) -> Scalar:
     return cast(s("gt", x, zero), x.dtype) - cast(s("lt", x, zero), x.dtype)
 
 
-@formula(KIND.ALWAYS_BOOL, aten.isnan.default)
-def isnan(x: Scalar) -> Scalar:
-    return s("isnan", x) if x.dtype.is_floating_point else const(False, torch.bool)
-
-
-@formula(KIND.ALWAYS_BOOL, aten.isinf.default)
-def isinf(x: Scalar) -> Scalar:
-    return s("isinf", x) if x.dtype.is_floating_point else const(False, torch.bool)
-
-
 @formula(KIND.ALWAYS_BOOL, aten.signbit.default)
 def signbit(x: Scalar) -> Scalar:
     if x.dtype.is_floating_point:
         return s("signbit", x)
     return s("lt", x, 0) if x.dtype != torch.bool else const(False, torch.bool)
-
-
-@formula(KIND.ALWAYS_BOOL, aten.logical_and.default)
-def logical_and(a: Scalar, b: Scalar) -> Scalar:
-    return s("and", cast(a, torch.bool), cast(b, torch.bool))
-
-
-@formula(KIND.ALWAYS_BOOL, aten.logical_or.default)
-def logical_or(a: Scalar, b: Scalar) -> Scalar:
-    return s("or", cast(a, torch.bool), cast(b, torch.bool))
-
-
-@formula(KIND.ALWAYS_BOOL, aten.logical_xor.default)
-def logical_xor(a: Scalar, b: Scalar) -> Scalar:
-    return s("xor", cast(a, torch.bool), cast(b, torch.bool))
-
-
-@formula(KIND.ALWAYS_BOOL, aten.logical_not.default)
-def logical_not(a: Scalar) -> Scalar:
-    return s("not", cast(a, torch.bool))
-
-
-@formula(KIND.DEFAULT, aten.bitwise_and.Tensor, aten.bitwise_and.Scalar)
-def bitwise_and(a: Scalar, b: Scalar) -> Scalar:
-    return s("and" if a.dtype == torch.bool else "bitand", a, b)
-
-
-@formula(KIND.DEFAULT, aten.bitwise_or.Tensor, aten.bitwise_or.Scalar)
-def bitwise_or(a: Scalar, b: Scalar) -> Scalar:
-    return s("or" if a.dtype == torch.bool else "bitor", a, b)
-
-
-@formula(KIND.DEFAULT, aten.bitwise_xor.Tensor, aten.bitwise_xor.Scalar)
-def bitwise_xor(a: Scalar, b: Scalar) -> Scalar:
-    return s("xor" if a.dtype == torch.bool else "bitxor", a, b)
-
-
-@formula(KIND.DEFAULT, aten.bitwise_not.default)
-def bitwise_not(a: Scalar) -> Scalar:
-    return s("not" if a.dtype == torch.bool else "bitnot", a)
 
 
 # --- limits
@@ -348,50 +277,10 @@ def clamp_by_tensors(x: Scalar, min: Scalar | None = None, max: Scalar | None = 
     return x if max is None else s("minimum", x, max)
 
 
-@formula(KIND.DEFAULT, aten.clamp_min.default)
-def clamp_min(x: Scalar, low: Scalar) -> Scalar:
-    return s("maximum", low, x)
-
-
-@formula(KIND.DEFAULT, aten.clamp_min.Tensor)
-def clamp_min_by_tensor(x: Scalar, low: Scalar) -> Scalar:
-    return s("maximum", x, low)
-
-
-@formula(KIND.DEFAULT, aten.clamp_max.default)
-def clamp_max(x: Scalar, high: Scalar) -> Scalar:
-    return s("minimum", high, x)
-
-
-@formula(KIND.DEFAULT, aten.clamp_max.Tensor)
-def clamp_max_by_tensor(x: Scalar, high: Scalar) -> Scalar:
-    return s("minimum", x, high)
-
-
-@formula(KIND.DEFAULT, aten.relu.default)
-def relu(x: Scalar) -> Scalar:
-    return s("maximum", 0, x)
-
-
-@formula(KIND.DEFAULT, aten.relu6.default)
-def relu6(x: Scalar) -> Scalar:
-    return hardtanh(x, const(0, x.dtype), const(6, x.dtype))
-
-
 @formula(KIND.DEFAULT, aten.hardtanh.default)
 def hardtanh(x: Scalar, low: Scalar | None = None, high: Scalar | None = None) -> Scalar:
     low = const(-1, x.dtype) if low is None else low
     return s("minimum", const(1, x.dtype) if high is None else high, s("maximum", low, x))
-
-
-@formula(KIND.DEFAULT, aten.threshold.default)
-def threshold(x: Scalar, limit: Scalar, value: Scalar) -> Scalar:
-    return s("where", s("le", x, limit), value, x)
-
-
-@formula(KIND.DEFAULT, aten.threshold_backward.default)
-def threshold_backward(grad: Scalar, x: Scalar, limit: Scalar) -> Scalar:
-    return s("where", s("le", x, limit), 0, grad)
 
 
 # --- activations
@@ -402,21 +291,6 @@ def threshold_backward(grad: Scalar, x: Scalar, limit: Scalar) -> Scalar:
 def sigmoid(x: Scalar) -> Scalar:
     one = const(1, x.dtype)
     return one / (one + s("exp", -x))
-
-
-@formula(KIND.DEFAULT, aten.sigmoid_backward.default)
-def sigmoid_backward(grad: Scalar, y: Scalar) -> Scalar:
-    return grad * ((1 - y) * y)
-
-
-@formula(KIND.DEFAULT, aten.tanh_backward.default)
-def tanh_backward(grad: Scalar, y: Scalar) -> Scalar:
-    return grad * (1 - y * y)
-
-
-@formula(KIND.DEFAULT, aten.silu.default)
-def silu(x: Scalar) -> Scalar:
-    return x / (1 + s("exp", -x))
 
 
 @formula(KIND.DEFAULT, aten.silu_backward.default)
@@ -478,23 +352,8 @@ def softplus(x: Scalar, beta: Scalar | None = None, limit: Scalar | None = None)
     return s("where", s("gt", scaled, limit), x, s("log1p", s("exp", scaled)) / beta)
 
 
-@formula(KIND.DEFAULT, aten.mish.default)
-def mish(x: Scalar) -> Scalar:
-    return x * s("tanh", softplus(x))
-
-
 def _six_steps(x: Scalar) -> Scalar:
     return s("minimum", s("maximum", x + 3, 0), 6)
-
-
-@formula(KIND.DEFAULT, aten.hardsigmoid.default)
-def hardsigmoid(x: Scalar) -> Scalar:
-    return _six_steps(x) / 6
-
-
-@formula(KIND.DEFAULT, aten.hardswish.default)
-def hardswish(x: Scalar) -> Scalar:
-    return x * _six_steps(x) / 6
 
 
 @formula(KIND.DEFAULT, aten.hardswish_backward.default)
@@ -512,16 +371,6 @@ def hardsigmoid_backward(grad: Scalar, x: Scalar) -> Scalar:
 
 # --- mixtures
 # --------------------------------------------------------------------------------------------------
-
-
-@formula(KIND.DEFAULT, aten.addcmul.default)
-def addcmul(x: Scalar, a: Scalar, b: Scalar, value: Scalar | None = None) -> Scalar:
-    return x + times(a, value) * b
-
-
-@formula(KIND.DEFAULT, aten.addcdiv.default)
-def addcdiv(x: Scalar, a: Scalar, b: Scalar, value: Scalar | None = None) -> Scalar:
-    return x + times(a, value) / b
 
 
 @formula(KIND.DEFAULT, aten.lerp.Scalar, aten.lerp.Tensor)

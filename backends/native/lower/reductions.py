@@ -77,14 +77,14 @@ def reduce_and_finish(
     return build.pointwise(lambda at: behind(build.read(found, at)), like)
 
 
-@lowers(aten.sum.dim_IntList, aten.sum.default)
-def sum(build: Builder, x: View, dims: Any = None, keepdim: bool = False, **_: Any) -> View:
-    return total(build, x, dims, "sum")
+def _totals(kind: str, *operators: Any) -> None:
+    @lowers(*operators)
+    def lower(build: Builder, x: View, dims: Any = None, keepdim: bool = False, **_: Any) -> View:
+        return total(build, x, dims, kind)
 
 
-@lowers(aten.prod.default, aten.prod.dim_int)
-def prod(build: Builder, x: View, dims: Any = None, keepdim: bool = False, **_: Any) -> View:
-    return total(build, x, dims, "prod")
+_totals("sum", aten.sum.dim_IntList, aten.sum.default)
+_totals("prod", aten.prod.default, aten.prod.dim_int)
 
 
 def total(build: Builder, x: View, dims: Any, kind: str) -> View:
@@ -100,16 +100,6 @@ def mean(build: Builder, x: View, dims: Any = None, keepdim: bool = False, **_: 
     return reduce_and_finish(build, x, dims, "sum", build.fake, behind=lambda value: value / count)
 
 
-@lowers(aten.amax.default, aten.max.default)
-def maximum(build: Builder, x: View, dims: Any = (), keepdim: bool = False) -> View:
-    return extreme(build, x, dims, "max", build.fake)
-
-
-@lowers(aten.amin.default, aten.min.default)
-def minimum(build: Builder, x: View, dims: Any = (), keepdim: bool = False) -> View:
-    return extreme(build, x, dims, "min", build.fake)
-
-
 def extreme(build: Builder, x: View, dims: Any, kind: str, like: torch.Tensor) -> View:
     refuse_without_extreme(x, dims)
     return reduce_and_finish(build, x, dims, kind, like)
@@ -120,26 +110,26 @@ def refuse_without_extreme(x: View, dims: Any) -> None:
         raise Unsupported("an extreme of truth values, or of nothing")
 
 
-@lowers(aten.max.dim)
-def max_dim(build: Builder, x: View, dim: int, keepdim: bool = False) -> tuple[View, View]:
-    values, indices = build.fake
-    return extreme(build, x, dim, "max", values), arg(build, x, dim, "argmax", indices)
+def _extremes(kind: str, whole: Sequence[Any], along: Any, place: Any) -> None:
+    """Lowers the operators for the largest or smallest element, for it and its position along a
+    dimension, and for its position."""
+
+    @lowers(*whole)
+    def lower(build: Builder, x: View, dims: Any = (), keepdim: bool = False) -> View:
+        return extreme(build, x, dims, kind, build.fake)
+
+    @lowers(along)
+    def lower_both(build: Builder, x: View, dim: int, keepdim: bool = False) -> tuple[View, View]:
+        values, indices = build.fake
+        return extreme(build, x, dim, kind, values), arg(build, x, dim, "arg" + kind, indices)
+
+    @lowers(place)
+    def lower_position(build: Builder, x: View, dim: Any = None, keepdim: bool = False) -> View:
+        return arg(build, x, dim, "arg" + kind, build.fake)
 
 
-@lowers(aten.min.dim)
-def min_dim(build: Builder, x: View, dim: int, keepdim: bool = False) -> tuple[View, View]:
-    values, indices = build.fake
-    return extreme(build, x, dim, "min", values), arg(build, x, dim, "argmin", indices)
-
-
-@lowers(aten.argmax.default)
-def argmax(build: Builder, x: View, dim: Any = None, keepdim: bool = False) -> View:
-    return arg(build, x, dim, "argmax", build.fake)
-
-
-@lowers(aten.argmin.default)
-def argmin(build: Builder, x: View, dim: Any = None, keepdim: bool = False) -> View:
-    return arg(build, x, dim, "argmin", build.fake)
+_extremes("max", (aten.amax.default, aten.max.default), aten.max.dim, aten.argmax.default)
+_extremes("min", (aten.amin.default, aten.min.default), aten.min.dim, aten.argmin.default)
 
 
 def arg(build: Builder, x: View, dim: Any, kind: str, like: torch.Tensor) -> View:

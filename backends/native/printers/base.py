@@ -193,6 +193,11 @@ class KernelEmitter:
         self.parameters = self.parameters_of()
         self.counter = 0
 
+    def new_name(self, letter: str) -> str:
+        """A name that nothing else in the kernel has."""
+        self.counter += 1
+        return f"{letter}{self.counter - 1}"
+
     def parameters_of(self) -> Parameters:
         return self.plan.parameters()
 
@@ -258,8 +263,7 @@ class KernelEmitter:
             for place in scope.chain()
             if depends <= place.variables and all(place.find(arg) for arg in node.args)
         )
-        name = f"v{self.counter}"
-        self.counter += 1
+        name = self.new_name("v")
         home.names[id(node)] = name
         home.lines.append(
             self.assignment(

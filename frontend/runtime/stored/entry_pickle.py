@@ -278,19 +278,11 @@ def return_mode(name: str) -> Any:
 
 
 REDUCERS: dict[type, Callable[[Any], Any]] = {
-    torch._C._functionalization.ViewMeta: reduce_view_step,
-    RETURN_MODE: reduce_return_mode,
-    types.CodeType: reduce_code,
-    types.FunctionType: reduce_function,
-    types.MethodType: reduce_method,
-    types.MethodWrapperType: reduce_method_wrapper,
-    ContinuationMaker: reduce_maker,
-    Quiet: reduce_quiet,
-    DecodedCode: reduce_decoded,
-    CallCompletion: reduce_completion,
-    torch._ops.OpOverload: reduce_overload,
-    torch._ops.OpOverloadPacket: reduce_overload,
-    torch.dtype: reduce_torch_value,
-    torch.layout: reduce_torch_value,
-    torch.memory_format: reduce_torch_value,
-}
+    torch._C._functionalization.ViewMeta: reduce_view_step, RETURN_MODE: reduce_return_mode,
+    types.CodeType: reduce_code, types.FunctionType: reduce_function,
+    types.MethodType: reduce_method, types.MethodWrapperType: reduce_method_wrapper,
+    ContinuationMaker: reduce_maker, Quiet: reduce_quiet, DecodedCode: reduce_decoded,
+    CallCompletion: reduce_completion, torch._ops.OpOverload: reduce_overload,
+    torch._ops.OpOverloadPacket: reduce_overload, torch.dtype: reduce_torch_value,
+    torch.layout: reduce_torch_value, torch.memory_format: reduce_torch_value,
+}  # fmt: skip

@@ -162,16 +162,10 @@ def lookup(owner: Any, name: str) -> Any:
 HEAP_TYPE = 1 << 9  # Py_TPFLAGS_HEAPTYPE: made by a class statement, as a rule
 # types whose objects are found by name
 NAMED = (
-    type,
-    types.FunctionType,
-    types.BuiltinFunctionType,
-    types.MethodDescriptorType,
-    types.WrapperDescriptorType,
-    types.GetSetDescriptorType,
-    types.MemberDescriptorType,
-    types.ClassMethodDescriptorType,
-    enum.Enum,
-)
+    type, types.FunctionType, types.BuiltinFunctionType, types.MethodDescriptorType,
+    types.WrapperDescriptorType, types.GetSetDescriptorType, types.MemberDescriptorType,
+    types.ClassMethodDescriptorType, enum.Enum,
+)  # fmt: skip
 
 
 def describe(obj: Any, source: Source | None) -> Description:

@@ -13,8 +13,9 @@ from ....errors import GraphBreak
 from ....guards.source import attribute_path
 from ...values.base import Value
 from ...values.containers.builtin_container import BuiltinContainer
+from ...values.containers.list import ListValue
 from ...values.containers.mapping import DictValue
-from ...values.containers.sequence import ListValue, TupleValue
+from ...values.containers.sequence import TupleValue
 from ...values.context import TraceContext
 from ...values.objects.class_value import ClassValue, raw_attribute
 from ...values.objects.exception import ExceptionValue

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from ....errors import GraphBreak
 from ...values.base import ObservedException, Value
+from ...values.constant import call_now
 from ...values.context import TraceContext
 from ...values.operators import compare
 
@@ -37,8 +38,6 @@ def sort_values(
             for one in sorted((SortItem(tx, k, item) for k, item in pairs), reverse=backwards)
         ]
     constants = [key.constant() for key in keys]
-    try:
-        order = sorted(range(len(items)), key=constants.__getitem__, reverse=backwards)
-    except TypeError as error:
-        raise tx.exceptions.new(TypeError, *error.args) from None
+    by_key = constants.__getitem__
+    order = call_now(tx, sorted, range(len(items)), key=by_key, reverse=backwards)
     return [items[index] for index in order]

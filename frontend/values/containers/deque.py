@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import collections
 import functools
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from ....errors import GraphBreak
@@ -12,20 +12,13 @@ from ....guards.guard import Kind
 from ....guards.iterators import advance
 from ....guards.source import AttrSource, IteratorItem, Source
 from ..base import CannotReconstruct, LazyValue, Value, require_path
-from ..constant import Constant
+from ..constant import Constant, call_now
 from ..context import TraceContext
 from ..emitter import Emitter
 from ..operation import Operation
 from ..registry import method, wraps
-from .sequence import (
-    ListValue,
-    list_extend,
-    list_pop,
-    list_reverse,
-    list_reversed,
-    whole_number,
-)
-from .sequence_iterator import SequenceIterator
+from .list import ListValue, list_reverse, list_reversed
+from .sequence import SequenceIterator
 from .slice import SliceValue
 
 LARGEST_DEQUE = 1 << 13  # items of a deque that a capture looks at: finding one walks
@@ -55,10 +48,6 @@ class DequeValue(ListValue):
         """Records a change that adds, removes or moves items. Called before the change."""
         tx.effects.change(self)
         self.moves += 1
-
-    def add(self, tx: TraceContext, new: list[Value]) -> None:
-        self.move(tx)
-        super().add(tx, new)
 
     def iterate_live(self, tx: TraceContext) -> Iterator[Value]:
         """Yields items for comparisons. Python refuses a deque that a comparison changes."""
@@ -91,12 +80,6 @@ class DequeValue(ListValue):
 
     def backwards(self, tx: TraceContext) -> Value:
         return DequeIterator(tx, self, len(self.items) - 1, -1)
-
-    def trim(self, *, left: bool) -> None:
-        if self.maxlen is not None and len(self.items) > self.maxlen:
-            self.items = (
-                self.items[-self.maxlen :] if left and self.maxlen else self.items[: self.maxlen]
-            )
 
     def reconstruct(self, emit: Emitter) -> None:
         items = super().reconstruct
@@ -183,66 +166,24 @@ method(collections.deque, "reverse")(list_reverse)
 method(collections.deque, "__reversed__")(list_reversed)
 
 
-@method(collections.deque, "clear")
-def clear(tx: TraceContext, self: DequeValue) -> Value:
-    self.move(tx)
-    self.items = []
-    return Constant(None)
+def _changing(name: str, read: Callable[[TraceContext, Value], Any]) -> None:
+    """A method that changes the items as Python's does. `read` reads its arguments."""
+
+    @method(collections.deque, name)
+    def change(tx: TraceContext, self: DequeValue, *args: Value) -> Value:
+        given = [read(tx, arg) for arg in args]
+        self.move(tx)
+        made = collections.deque(self.items, self.maxlen)
+        result = call_now(tx, getattr(made, name), *given)
+        self.items = list(made)
+        return Constant(None) if result is None else tx.look(result)
 
 
-@method(collections.deque, "append")
-def append(tx: TraceContext, self: DequeValue, item: Value) -> Value:
-    self.move(tx)
-    self.items.append(item)
-    self.trim(left=True)
-    return Constant(None)
-
-
-@method(collections.deque, "appendleft")
-def appendleft(tx: TraceContext, self: DequeValue, item: Value) -> Value:
-    self.move(tx)
-    self.items.insert(0, item)
-    self.trim(left=False)
-    return Constant(None)
-
-
-@method(collections.deque, "extend")
-def extend(tx: TraceContext, self: DequeValue, items: Value) -> Value:
-    list_extend(tx, self, items)
-    self.trim(left=True)
-    return Constant(None)
-
-
-@method(collections.deque, "extendleft")
-def extendleft(tx: TraceContext, self: DequeValue, items: Value) -> Value:
-    for item in items.unpack(tx):
-        appendleft(tx, self, item)
-    return Constant(None)
-
-
-@method(collections.deque, "pop")
-def pop(tx: TraceContext, self: DequeValue) -> Value:
-    if not self.items:
-        raise tx.exceptions.new(IndexError, "pop from an empty deque")
-    self.move(tx)
-    return list_pop(tx, self)
-
-
-@method(collections.deque, "popleft")
-def popleft(tx: TraceContext, self: DequeValue) -> Value:
-    if not self.items:
-        raise tx.exceptions.new(IndexError, "pop from an empty deque")
-    self.move(tx)
-    return list_pop(tx, self, Constant(0))
-
-
-@method(collections.deque, "rotate")
-def rotate(tx: TraceContext, self: DequeValue, n: Value | None = None) -> Value:
-    steps = 1 if n is None else whole_number(tx, n)
-    self.move(tx)
-    steps %= max(len(self.items), 1)
-    self.items = self.items[len(self.items) - steps :] + self.items[: len(self.items) - steps]
-    return Constant(None)
+for _name in ("append", "appendleft", "clear", "pop", "popleft"):
+    _changing(_name, lambda tx, item: item)
+for _name in ("extend", "extendleft"):
+    _changing(_name, lambda tx, items: items.unpack(tx))
+_changing("rotate", lambda tx, steps: steps.constant())
 
 
 @method(collections.deque, "copy")

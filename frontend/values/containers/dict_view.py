@@ -9,15 +9,15 @@ from typing import Any
 from ....guards.guard import Kind
 from ....guards.source import AttrSource, Source
 from ..base import Value
-from ..constant import Constant
+from ..constant import Constant, call_now
 from ..context import TraceContext
 from ..emitter import Emitter
 from ..operation import Operation
 from ..registry import method, wraps
-from .dict_iterator import DictIterator
-from .mapping import DictValue
+from .list import ListValue
+from .mapping import DictIterator, DictValue
 from .mapping_proxy import MappingProxyValue
-from .sequence import ListValue, TupleValue
+from .sequence import TupleValue
 from .set import METHODS, SetValue, compare_members
 from .set_algebra import kept_members
 
@@ -143,8 +143,5 @@ def combine_with_view(
         side.members if isinstance(side, SetValue) else dict(zip(real, side.list(tx), strict=True))
         for side, real in zip((left, right), sides, strict=True)
     ]
-    try:
-        made = op.function(*sides)
-    except TypeError as error:
-        raise tx.exceptions.new(TypeError, *error.args) from None
+    made = call_now(tx, op.function, *sides)
     return SetValue(kept_members(made, members), None, set, made)

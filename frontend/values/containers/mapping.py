@@ -1,25 +1,27 @@
-"""Dictionaries: dict, OrderedDict, defaultdict, Counter."""
+"""Dictionaries (dict, OrderedDict, defaultdict, Counter) and their iterators."""
 
 from __future__ import annotations
 
 import enum
 import types
 from collections import Counter, OrderedDict, defaultdict
+from collections.abc import Callable
 from typing import Any
 
 from ....errors import GraphBreak
 from ....guards.guard import Kind
+from ....guards.iterators import advance
 from ....guards.source import AttrSource, DictItem, DictKey, InstanceDict, Source
 from ....guards.source.containers import keys_of
 from ..base import CannotReconstruct, LazyValue, Value
 from ..constant import LITERAL_TYPES, Constant
 from ..context import TraceContext
 from ..emitter import Emitter
+from ..iterators.iterator import Iterator
 from ..objects.mro import lookup
 from ..operation import Operation
-from ..registry import method, wraps
+from ..registry import wraps
 from .builtin_container import BuiltinContainer
-from .dict_iterator import DictIterator
 from .sequence import TupleValue
 
 PLAIN_METHODS = frozenset(
@@ -59,16 +61,9 @@ class DictValue(BuiltinContainer):
     is needed or it changes; from then on `entries` (key -> (key value, value)) is used."""
 
     __slots__ = (
-        "entries",
-        "real",
-        "seen",
-        "cls",
-        "default_factory",
-        "deletions",
-        "dropped",
-        "plain_keys",
+        "entries", "real", "seen", "cls", "default_factory", "deletions", "dropped", "plain_keys",
         "attributes",
-    )
+    )  # fmt: skip
     state = ("entries", "attributes", "default_factory")
 
     def __init__(
@@ -378,149 +373,67 @@ COUNTERS_OWN = frozenset(
 )
 
 
-@method(dict, "get")
-def dict_get(tx: TraceContext, self: DictValue, key: Value, default: Value | None = None) -> Value:
-    value = self.get(tx, key)
-    return value if value is not None else default or Constant(None)
+class DictIterator(Iterator):
+    """An iterator over a dictionary, forward or reversed. Values are read when they are needed; a
+    change of the dictionary's size is an error."""
 
+    __slots__ = ("of", "what", "start", "keys", "index", "deletions", "created_at")
+    state = ("index",)
 
-@method(dict, "pop")
-def dict_pop(tx: TraceContext, self: DictValue, key: Value, default: Value | None = None) -> Value:
-    value = self.drop(tx, key) or default
-    if value is None:
-        raise tx.exceptions.new_of_values(KeyError, [key])
-    return value
+    def __init__(
+        self, of: DictValue, what: str, tx: TraceContext, start: Callable[[Any], Any] = iter
+    ) -> None:
+        super().__init__()
+        self.of = of
+        self.what = what
+        self.start = start
+        self.keys = list(start(of.whole(tx)))
+        self.index = 0
+        self.deletions, self.created_at = of.deletions, tx.frames.break_position()
 
+    def python_type(self) -> type:
+        made: dict[Any, Any] = OrderedDict() if self.of.cls is OrderedDict else {}
+        return type(self.start(getattr(made, self.what)()))
 
-@method(dict, "__reversed__")
-def dict_reversed(tx: TraceContext, self: DictValue) -> Value:
-    return DictIterator(self, "keys", tx, reversed)
+    def rest(self, tx: TraceContext) -> list[Value]:
+        """The items that are left, if nothing changes."""
+        return [self._item(tx, key) for key in self.keys[self.index :]]
 
+    def _item(self, tx: TraceContext, hashed: Any) -> Value:
+        key, value = self.of.whole(tx)[hashed]
+        if self.what == "keys":
+            return key
+        value = tx.look(value)
+        return value if self.what == "values" else TupleValue([key, value])
 
-@method(dict, "popitem")
-def dict_popitem(tx: TraceContext, self: DictValue, last: Value | None = None) -> Value:
-    pairs = self.pairs(tx)
-    if not pairs:
-        raise tx.exceptions.new(
-            KeyError,
-            "dictionary is empty" if self.cls is OrderedDict else "popitem(): dictionary is empty",
-        )
-    key, value = pairs[-1 if last is None or last.truth(tx) else 0]
-    self.drop(tx, key)
-    return TupleValue([key, value])
+    def next(self, tx: TraceContext) -> Value | None:
+        now = self.of.whole(tx)
+        if self.index > len(self.keys):
+            return None
+        if len(now) != len(self.keys):
+            text = (
+                "OrderedDict mutated" if self.of.cls is OrderedDict else "dictionary changed size"
+            )
+            raise tx.exceptions.new(RuntimeError, f"{text} during iteration")
+        if list(self.start(now)) != self.keys or self.of.deletions != self.deletions:
+            raise self.unsupported_use("next() after keys have changed")
+        tx.effects.change(self)
+        if self.index == len(self.keys):
+            self.index += 1
+            return None
+        self.index += 1
+        return self._item(tx, self.keys[self.index - 1])
 
-
-@method(dict, "setdefault")
-def dict_setdefault(
-    tx: TraceContext, self: DictValue, key: Value, default: Value | None = None
-) -> Value:
-    value = self.get(tx, key)
-    if value is None:
-        value = default or Constant(None)
-        self.put(tx, key, value)
-    return value
-
-
-@method(dict, "update")
-def dict_update(tx: TraceContext, self: DictValue, *others: Value, **named: Value) -> Value:
-    if len(others) > 1:
-        raise GraphBreak("exception-leaves", "TypeError: of more than one mapping")
-    # OrderedDict's methods set each item by the method of the program's class
-    by_method = self.cls is OrderedDict and self.outer is not None
-    put = self.outer.set_item if by_method and self.outer is not None else self.put
-    for other in others:
-        for key, value in other.mapping_pairs(tx):
-            put(tx, key, value)
-    for name, value in named.items():
-        put(tx, Constant(name), value)
-    return Constant(None)
-
-
-@method(dict, "__or__")
-def dict_or(tx: TraceContext, self: DictValue, other: Value) -> Value:
-    if not (self.is_plain() and isinstance(other, DictValue) and other.is_plain()):
-        raise self.unsupported_use("|")
-    made = DictValue(dict(self.whole(tx)))
-    dict_update(tx, made, other)
-    return made
-
-
-@method(dict, "__ror__")
-def dict_ror(tx: TraceContext, self: DictValue, other: Value) -> Value:
-    raise self.unsupported_use("|")
-
-
-@method(dict, "__ior__")
-def dict_ior(tx: TraceContext, self: DictValue, other: Value) -> Value:
-    if not self.is_plain():
-        raise self.unsupported_use("|=")
-    dict_update(tx, self, other)
-    return self
-
-
-@method(dict, "__init__")
-def dict_init(tx: TraceContext, self: DictValue, *others: Value, **named: Value) -> Value:
-    if self.cls is Counter:
-        raise self.unsupported_use("__init__")
-    return dict_update(tx, self, *others, **named)
-
-
-@method(defaultdict, "__init__")
-def defaultdict_init(
-    tx: TraceContext, self: DictValue, factory: Value | None = None, *others: Value, **named: Value
-) -> Value:
-    if self.source is not None:
-        raise self.unsupported_use("__init__")
-    if (
-        factory is not None
-        and factory.is_constant()
-        and not factory.is_none()
-        and not callable(factory.constant())
-    ):
-        raise tx.exceptions.new(TypeError, "first argument must be callable or None")
-    tx.effects.change(self)
-    self.default_factory = factory or Constant(None)
-    return dict_update(tx, self, *others, **named)
-
-
-@method(dict, "copy")
-def dict_copy(tx: TraceContext, self: DictValue) -> Value:
-    """Returns a dict, whatever the class."""
-    return DictValue(dict(self.whole(tx)))
-
-
-@method((OrderedDict, defaultdict), "copy")
-def copy_of_subclass(tx: TraceContext, self: DictValue) -> Value:
-    if self.outer is not None:
-        raise self.unsupported_use("copy()")
-    return DictValue(dict(self.whole(tx)), cls=self.cls, default_factory=self.default_factory)
-
-
-@method(dict, "clear")
-def dict_clear(tx: TraceContext, self: DictValue) -> Value:
-    self.clear(tx)
-    return Constant(None)
-
-
-@method(OrderedDict, "move_to_end")
-def ordered_dict_move_to_end(
-    tx: TraceContext, self: DictValue, key: Value, last: Value | None = None
-) -> Value:
-    entry = self.whole(tx).get(key.key(tx))
-    value = self.drop(tx, key)
-    if value is None or entry is None:
-        raise tx.exceptions.new_of_values(KeyError, [key])
-    key = entry[0]
-    if last is None or last.truth(tx):
-        self.put(tx, key, value)
-    else:
-        self.entries = {key.key(tx): (key, value), **self.whole(tx)}
-    return Constant(None)
-
-
-@method(defaultdict, "__missing__")
-def defaultdict_missing(tx: TraceContext, self: DictValue, key: Value) -> Value:
-    return self.item(tx, key)
+    def reconstruct(self, emit: Emitter) -> None:
+        if (
+            self.index > len(self.keys)
+            or list(self.start(self.of.entries or {})) != self.keys
+            or self.deletions != self.of.deletions
+        ):
+            raise CannotReconstruct(self)
+        view = getattr(self.of.cls, self.what)
+        emit.call(self.start, [lambda: emit.call(view, [self.of])])
+        emit.run_on_top(advance, self.index, False)
 
 
 def default_factory_of(

@@ -2,72 +2,30 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from ....guards.guard import Kind
 from ....guards.source import AttrSource, Source
 from ..base import Value
-from ..constant import Constant, fold
+from ..constant import Constant
 from ..context import TraceContext
-from ..emitter import Emitter
 from ..iterators.iterator import RangeIterator
 from ..registry import wraps
 
 
-class RangeValue(Value):
+class RangeValue(Constant):
     """A range of known numbers."""
 
-    __slots__ = ("range",)
-    cls = range
-    is_code_constant = True
+    __slots__ = ()
 
-    def __init__(self, of: range, source: Source | None = None) -> None:
-        super().__init__(source)
-        self.range = of
-
-    def is_constant(self) -> bool:
-        return True
-
-    def constant(self) -> Any:
-        return self.range
-
-    def key(self, tx: TraceContext) -> Any:
-        return self.range
-
-    def truth(self, tx: TraceContext) -> bool:
-        return bool(self.range)
-
-    def attribute(self, tx: TraceContext, name: str) -> Value:
-        if name in ("start", "stop", "step"):
-            return Constant(getattr(self.range, name))
-        if not hasattr(range, name):
-            raise tx.exceptions.no_attribute("range", name)
-        return tx.make.bound_method(self, name)
+    def describe(self) -> str:
+        return Value.describe(self)
 
     def method(
         self, tx: TraceContext, name: str, args: list[Value], kwargs: dict[str, Value]
     ) -> Value:
-        if name == "__iter__":
-            return self.iterator(tx)
-        return fold(tx, getattr(self.range, name), args, kwargs)
+        return self.iterator(tx) if name == "__iter__" else super().method(tx, name, args, kwargs)
 
     def iterator(self, tx: TraceContext) -> Value:
-        return RangeIterator(self.range)
-
-    def length(self, tx: TraceContext) -> Value:
-        try:
-            return Constant(len(self.range))
-        except OverflowError as error:
-            raise tx.exceptions.new(OverflowError, *error.args) from None
-
-    def item(self, tx: TraceContext, key: Value) -> Value:
-        return fold(tx, lambda obj, index: obj[index], [self, key], {})
-
-    def contains(self, tx: TraceContext, item: Value) -> Value:
-        return fold(tx, lambda obj, other: other in obj, [self, item], {})
-
-    def reconstruct(self, emit: Emitter) -> None:
-        emit.push_literal(self.range)
+        return RangeIterator(self.object)
 
 
 @wraps(range)

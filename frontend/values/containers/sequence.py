@@ -1,4 +1,4 @@
-"""Lists, tuples, named tuples and torch.Size."""
+"""Tuples, named tuples and torch.Size, and what lists have in common with them."""
 
 from __future__ import annotations
 
@@ -14,15 +14,16 @@ import torch
 from ....errors import GraphBreak
 from ....guards.guard import Kind
 from ....guards.source import SequenceItem, Source
-from ..base import CannotReconstruct, LazyValue, ObservedException, Value, check_result_type
-from ..constant import Constant, is_literal_or_tuple
+from ..base import LazyValue, Value, check_result_type
+from ..constant import Constant, call_now, is_literal_or_tuple
 from ..context import TraceContext
 from ..emitter import Emitter
+from ..iterators.iterator import Iterator as ValueIterator
+from ..iterators.iterator import set_index
 from ..mutable import Mutable
 from ..operation import COMPARE, Operation
 from ..registry import method, method_of, wraps
 from .builtin_container import BuiltinContainer
-from .sequence_iterator import SequenceIterator
 from .slice import SliceValue
 
 LARGEST = 1 << 18  # items of a list or tuple that are realised
@@ -83,10 +84,7 @@ class Sequence(BuiltinContainer):
 
     def item(self, tx: TraceContext, key: Value) -> Value:
         if isinstance(key, SliceValue):
-            try:
-                part = self.items[key.constant()]
-            except (TypeError, ValueError) as error:
-                raise tx.exceptions.new(type(error), *error.args) from None
+            part = call_now(tx, self.items.__getitem__, key.constant())
             return type(self)(part, None, list if self.cls is list else self._slice_class())
         if not key.is_constant():
             found = (
@@ -146,6 +144,52 @@ class Sequence(BuiltinContainer):
         return compare_sequences(tx, op, self, other) if isinstance(other, Sequence) else None
 
 
+class SequenceIterator(ValueIterator):
+    """iter() or reversed() of a list or tuple. Reads the current items of the sequence, as CPython
+    does."""
+
+    __slots__ = ("sequence", "index", "step")
+    state = ("index",)
+
+    def __init__(
+        self, sequence: Sequence, index: int = 0, step: int = 1, source: Source | None = None
+    ) -> None:
+        super().__init__(source)
+        self.sequence, self.index, self.step = sequence, index, step
+
+    def python_type(self) -> type:
+        empty: Any = [] if issubclass(self.sequence.cls, list) else ()
+        return type(iter(empty)) if self.step == 1 else type(reversed(empty))
+
+    def next(self, tx: TraceContext) -> Value | None:
+        if not 0 <= self.index < len(self.sequence.items):
+            if self.index >= 0:  # from now on it is exhausted, whatever the sequence gets
+                tx.effects.change(self)
+                self.index = -1
+            return None
+        tx.effects.change(self)
+        item = self.sequence.at(tx, self.index)
+        self.index += self.step
+        return item
+
+    def reconstruct(self, emit: Emitter) -> None:
+        if self.step != 1:
+            emit.call(reversed, [self.sequence])
+        else:
+            if self.index >= 0:
+                emit.push(self.sequence)
+            elif self.sequence.cls is tuple:
+                emit.builder.load_const(())
+            else:
+                emit.builder.build_list(0)
+            emit.builder.get_iter()
+        self.move_to_index(emit)
+
+    def move_to_index(self, emit: Emitter) -> None:
+        """Emits code that moves the new iterator on top of the stack to where this one is."""
+        emit.run_on_top(set_index, self.index)
+
+
 def field_names(cls: type) -> tuple[str, ...]:
     """The names of a named tuple's fields; empty for other tuples."""
     return getattr(cls, "_fields", ())
@@ -190,7 +234,7 @@ class TupleValue(Sequence):
         if name in fields and type(inspect.getattr_static(self.cls, name)) is FIELD:
             return self.at(tx, fields.index(name))
         if self.cls.__module__ == "torch.return_types" and name in dir(self.cls):
-            return self.at(tx, _structure_fields(self.cls).index(name))
+            return self.at(tx, self.cls.__match_args__.index(name))
         if self.cls not in (tuple, torch.Size) and method_of(self.cls, name) is None:
             return tx.calls.class_attribute(self, self.cls, name)
         return super().attribute(tx, name)
@@ -243,194 +287,6 @@ def one_of(made: Sequence, operands: Iterable[Sequence]) -> Sequence:
     return made
 
 
-def _structure_fields(cls: type) -> list[str]:
-    """Field names of a structure sequence, in order."""
-    return [name for name in cls.__match_args__]  # type: ignore[attr-defined]
-
-
-ITEMS: Any = vars(Sequence)["items"]
-
-
-class ListValue(Sequence):
-    """A list (exactly; a subclass is a user object with a list inside). `unread` gives the items of
-    an existing list to which the program has only added so far, so that its length is not guarded
-    yet."""
-
-    __slots__ = ("unread", "added")
-    default_class: type = list
-
-    def __init__(
-        self, items: list[Value], source: Source | None = None, cls: type | None = None
-    ) -> None:
-        self.unread: Callable[[], list[Value]] | None = None
-        self.added: list[Value] = []
-        super().__init__(items, source, cls)
-
-    @property
-    def items(self) -> list[Value]:  # a slot of Sequence, which it fills at the first look
-        if self.unread is not None:
-            items = [*self.unread(), *self.added]
-            self.unread = None
-            ITEMS.__set__(self, items)
-        return ITEMS.__get__(self)
-
-    @items.setter
-    def items(self, items: list[Value]) -> None:
-        self.unread = None
-        ITEMS.__set__(self, items)
-
-    def add(self, tx: TraceContext, new: list[Value]) -> None:
-        """Adds items at the end."""
-        tx.effects.change(self)
-        (self.items if self.unread is None else self.added).extend(new)
-
-    def snapshot(self) -> Any:
-        return self.unread, list(self.added if self.unread is not None else self.items)
-
-    def restore(self, state: Any) -> None:
-        self.unread, items = None, state[1]
-        if state[0] is None:
-            self.items = items
-        else:
-            self.unread, self.added = state
-
-    def is_constant(self) -> bool:
-        return False
-
-    def set_item(self, tx: TraceContext, key: Value, value: Value) -> None:
-        tx.effects.change(self)
-        try:
-            if isinstance(key, SliceValue):
-                self.items[key.constant()] = value.unpack(tx)
-            else:
-                self.items[key.constant()] = value
-        except (IndexError, TypeError, ValueError) as error:
-            raise tx.exceptions.new(type(error), *error.args) from None
-
-    def del_item(self, tx: TraceContext, key: Value) -> None:
-        tx.effects.change(self)
-        try:
-            del self.items[key.constant()]
-        except (IndexError, TypeError) as error:
-            raise tx.exceptions.new(type(error), *error.args) from None
-
-    def reconstruct(self, emit: Emitter) -> None:
-        if any(item is self for item in self.items):
-            raise CannotReconstruct(self)
-        emit.push_list(self.items)
-
-    def emit_changes(self, emit: Emitter) -> None:
-        if self.unread is not None:
-            added = ListValue(self.added)
-            emit.run(list.extend, [self, lambda: added.reconstruct(emit)])
-        else:
-            everything = emit.const(slice(None))
-            emit.run(list.__setitem__, [self, everything, lambda: self.reconstruct(emit)])
-
-    def emit_fill(self, emit: Emitter, obj: Value) -> None:
-        emit.run(list.extend, [obj, lambda: self.reconstruct(emit)])
-
-    def operate(self, tx: TraceContext, op: Operation, other: Value) -> Value | None:
-        if op.sign == "+=":
-            list_extend(tx, self, other)
-            return self
-        if op.sign == "*=" and other.is_constant():
-            items = repeat_items(tx, self, other)
-            tx.effects.change(self)
-            self.items = items
-            return self
-        return super().operate(tx, op, other)
-
-
-@method(list, "append")
-def list_append(tx: TraceContext, self: ListValue, item: Value) -> Value:
-    self.add(tx, [item])
-    return Constant(None)
-
-
-@method(list, "extend")
-def list_extend(tx: TraceContext, self: ListValue, items: Value) -> Value:
-    self.add(tx, list(items.list_items(tx)))
-    return Constant(None)
-
-
-def whole_number(tx: TraceContext, index: Value) -> Any:
-    found = index.constant()
-    if not hasattr(type(found), "__index__"):
-        raise tx.exceptions.new(
-            TypeError, f"'{type(found).__name__}' object cannot be interpreted as an integer"
-        )
-    return found
-
-
-@method(list, "insert")
-def list_insert(tx: TraceContext, self: ListValue, index: Value, item: Value) -> Value:
-    where = whole_number(tx, index)
-    tx.effects.change(self)
-    self.items.insert(where, item)
-    return Constant(None)
-
-
-@method(list, "pop")
-def list_pop(tx: TraceContext, self: ListValue, index: Value | None = None) -> Value:
-    where = -1 if index is None else whole_number(tx, index)
-    if not -len(self.items) <= where < len(self.items):
-        raise tx.exceptions.new(
-            IndexError, "pop index out of range" if self.items else "pop from empty list"
-        )
-    item = self.at(tx, where)
-    tx.effects.change(self)
-    del self.items[where]
-    return item
-
-
-@method(list, "clear")
-def list_clear(tx: TraceContext, self: ListValue) -> Value:
-    tx.effects.change(self)
-    self.items = []
-    return Constant(None)
-
-
-@method(list, "remove")
-def list_remove(tx: TraceContext, self: ListValue, item: Value) -> Value:
-    found = find(tx, self, item)
-    if found is None:
-        raise tx.exceptions.new(ValueError, "list.remove(x): x not in list")
-    tx.effects.change(self)
-    del self.items[found : found + 1]
-    return Constant(None)
-
-
-@method(list, "reverse")
-def list_reverse(tx: TraceContext, self: ListValue) -> Value:
-    tx.effects.change(self)
-    self.items = self.items[::-1]
-    return Constant(None)
-
-
-@method(list, "copy")
-def list_copy(tx: TraceContext, self: ListValue) -> Value:
-    return ListValue(list(self.items))
-
-
-@method(list, "sort")
-def list_sort(
-    tx: TraceContext, self: ListValue, *, key: Value | None = None, reverse: Value | None = None
-) -> Value:
-    items = self.all(tx)
-    tx.effects.change(self)
-    self.items = []  # while it is sorted a list is empty, as keys and comparisons may see
-    try:
-        ordered = tx.calls.sort(items, key, reverse)
-    except ObservedException:
-        self.items = items
-        raise
-    modified, self.items = bool(self.items), ordered
-    if modified:
-        raise tx.exceptions.new(ValueError, "list modified during sort")
-    return Constant(None)
-
-
 def find(tx: TraceContext, self: Sequence, item: Value, *bounds: Value) -> int | None:
     """The position of the first equal item between bounds; None if there is none."""
     for index in range(len(self.items))[
@@ -467,44 +323,9 @@ def sequence_count(tx: TraceContext, self: Sequence, item: Value) -> Value:
     return Constant(sum(tx.objects.equal(candidate, item) for candidate in self.iterate_live(tx)))
 
 
-@method(list, "__reversed__")
-def list_reversed(tx: TraceContext, self: ListValue) -> Value:
-    return self.backwards(tx)
-
-
-@method(list, "__init__")
-def list_init(tx: TraceContext, self: ListValue, items: Value | None = None) -> Value:
-    new = [] if items is None else items.list_items(tx)
-    tx.effects.change(self)
-    self.items = list(new)
-    return Constant(None)
-
-
 @method(torch.Size, "numel")
 def size_numel(tx: TraceContext, self: TupleValue) -> Value:
     return tx.wrap(torch.Size(item.constant() for item in self.items).numel(), None)
-
-
-@method(tuple, "_replace")
-def named_tuple_replace(tx: TraceContext, self: TupleValue, **changes: Value) -> Value:
-    fields = field_names(self.cls)
-    if not changes.keys() <= set(fields):
-        raise GraphBreak("exception-leaves", f"the error of {self.cls.__name__}._replace()")
-    return TupleValue(
-        [changes.get(name, item) for name, item in zip(fields, self.all(tx), strict=True)],
-        None,
-        self.cls,
-    )
-
-
-@method(tuple, "_asdict")
-def named_tuple_asdict(tx: TraceContext, self: TupleValue) -> Value:
-    return tx.make.dict_of(
-        [
-            (Constant(name), item)
-            for name, item in zip(field_names(self.cls), self.all(tx), strict=True)
-        ]
-    )
 
 
 def wrapped_items(tx: TraceContext, obj: Any, source: Source | None) -> list[Value]:
@@ -537,21 +358,6 @@ def wrap_tuple(tx: TraceContext, obj: tuple[Any, ...], source: Source | None) ->
     return TupleValue(
         wrapped_items(tx, obj, source), source, type(obj), None if source is None else obj
     )
-
-
-@wraps(list)
-def wrap_list(tx: TraceContext, obj: list[Any], source: Source | None) -> Value:
-    if source is None:
-        return ListValue(wrapped_items(tx, obj, None))
-    tx.guards.add(source, Kind.TYPE, list)
-    value = ListValue([], source)
-
-    def read() -> list[Value]:
-        tx.effects.read(value)
-        return wrapped_items(tx, obj, source)
-
-    value.unread = read
-    return tx.objects.remember(obj, value)
 
 
 def wrap_named_tuple(tx: TraceContext, obj: tuple[Any, ...], source: Source | None) -> Value:
@@ -653,15 +459,3 @@ def sequence_add(tx: TraceContext, self: Sequence, other: Value) -> Value:
 @method((list, tuple), "__mul__", "__rmul__")
 def sequence_mul(tx: TraceContext, self: Sequence, times: Value) -> Value:
     return tx.objects.operate("*", self, times)
-
-
-@method(list, "__iadd__")
-def list_iadd(tx: TraceContext, self: ListValue, other: Value) -> Value:
-    list_extend(tx, self, other)
-    return self.outer or self
-
-
-@method(list, "__imul__")
-def list_imul(tx: TraceContext, self: ListValue, times: Value) -> Value:
-    tx.objects.operate("*=", self, times)
-    return self.outer or self

@@ -7,6 +7,7 @@ from typing import Any
 from ....guards.guard import Kind
 from ....guards.source import AttrSource, Source
 from ..base import Value
+from ..constant import fold
 from ..context import TraceContext
 from ..emitter import Emitter
 from ..operation import Operation
@@ -41,11 +42,7 @@ class SliceValue(Value):
         self, tx: TraceContext, name: str, args: list[Value], kwargs: dict[str, Value]
     ) -> Value:
         if name == "indices" and self.is_constant():
-            try:
-                found = self.constant().indices(*(arg.constant() for arg in args))
-            except (TypeError, ValueError) as error:
-                raise tx.exceptions.new(type(error), *error.args) from None
-            return tx.wrap(found, None)
+            return fold(tx, self.constant().indices, args, kwargs)
         return super().method(tx, name, args, kwargs)
 
     def reconstruct(self, emit: Emitter) -> None:

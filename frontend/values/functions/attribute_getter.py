@@ -29,9 +29,6 @@ class GetterValue(Value):
     def key(self, tx: TraceContext) -> Any:
         return IdentityKey(self)
 
-    def truth(self, tx: TraceContext) -> bool:
-        return True
-
     def call(self, tx: TraceContext, args: list[Value], kwargs: dict[str, Value]) -> Value:
         if len(args) != 1 or kwargs:
             raise tx.exceptions.new(

@@ -59,9 +59,6 @@ class BuiltinValue(Value):
     def key(self, tx: TraceContext) -> Any:
         return self.real if isinstance(self.real, EQUAL_BY_PARTS) else IdentityKey(self.real)
 
-    def truth(self, tx: TraceContext) -> bool:
-        return True
-
     def same(self, other: Value) -> bool:
         return isinstance(other, BuiltinValue) and self.real is other.real
 
@@ -89,7 +86,7 @@ class BuiltinValue(Value):
                 return model(tx, *args, **kwargs)
             raise GraphBreak("unknown-call", f"{self.describe()} with these arguments")
         if goes_into_graph(self.real):
-            return tx.graph.call("call_function", self.real, args, kwargs)
+            return tx.graph.function(self.real, *args, **kwargs)
         receiver = getattr(self.real, "__self__", None)
         if (
             isinstance(receiver, types.GetSetDescriptorType)

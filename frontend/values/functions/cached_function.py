@@ -13,9 +13,10 @@ from ....guards.guard import Kind
 from ....guards.kinds.equality import same_constant
 from ....guards.source import AttrSource, CachedResult, Source, attribute_path
 from ..base import CannotReconstruct, ObservedException, Value
-from ..constant import foldable, is_literal
+from ..constant import call_now, foldable, is_literal
+from ..containers.list import ListValue
 from ..containers.mapping import DictValue
-from ..containers.sequence import ListValue, TupleValue
+from ..containers.sequence import TupleValue
 from ..context import TraceContext
 from ..emitter import Emitter
 from ..identity_key import IdentityKey
@@ -54,9 +55,6 @@ class CachedFunction(Value):
     def key(self, tx: TraceContext) -> Any:
         return IdentityKey(self.real)
 
-    def truth(self, tx: TraceContext) -> bool:
-        return True
-
     def attribute(self, tx: TraceContext, name: str) -> Value:
         if name == "__wrapped__":
             return self.inner
@@ -64,10 +62,7 @@ class CachedFunction(Value):
             return tx.make.bound_method(self, name)
         if name in vars(self.real):
             return tx.wrap(getattr(self.real, name), attribute_path(self.source, name))
-        try:
-            getattr(self.real, name)
-        except AttributeError as error:
-            raise tx.exceptions.new(AttributeError, *error.args) from None
+        call_now(tx, getattr, self.real, name)
         raise self.unsupported_use(f"attribute {name}")
 
     def method(

@@ -26,11 +26,8 @@ class DeclaredOpaque(Value):
     def describe(self) -> str:
         return f"opaque function {self.real.__qualname__}"
 
-    def truth(self, tx: TraceContext) -> bool:
-        return True
-
     def call(self, tx: TraceContext, args: list[Value], kwargs: dict[str, Value]) -> Value:
-        return tx.graph.call("call_function", OpaqueNode(self.real), args, kwargs)
+        return tx.graph.function(OpaqueNode(self.real), *args, **kwargs)
 
     def reconstruct(self, emit: Emitter) -> None:
         emit.push_literal(self.real)

@@ -35,17 +35,9 @@ class FunctionValue(Mutable):
     """A Python function: an existing one (`real`), or one that the traced program made."""
 
     __slots__ = (
-        "real",
-        "code",
-        "globals",
-        "name",
-        "defaults",
-        "kwdefaults",
-        "closure",
-        "attributes",
-        "annotations",
-        "namespace",
-    )
+        "real", "code", "globals", "name", "defaults", "kwdefaults", "closure", "attributes",
+        "annotations", "namespace",
+    )  # fmt: skip
     state = ("attributes", "code")
     cls = types.FunctionType
 
@@ -72,9 +64,6 @@ class FunctionValue(Mutable):
 
     def key(self, tx: TraceContext) -> Any:
         return tx.objects.identity_key(self, self.real)
-
-    def truth(self, tx: TraceContext) -> bool:
-        return True
 
     def same(self, other: Value) -> bool:
         return self is other or (
@@ -161,7 +150,7 @@ class FunctionValue(Mutable):
                     raise GraphBreak("unknown-call", f"{self.describe()} with these arguments")
                 return model(tx, *args, **kwargs)
             if goes_into_graph(self.real):
-                return tx.graph.call("call_function", self.real, args, kwargs)
+                return tx.graph.function(self.real, *args, **kwargs)
         return tx.calls.inline(self, args, kwargs)
 
     def is_inlined(self, tx: TraceContext) -> bool:

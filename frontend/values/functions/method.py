@@ -11,7 +11,8 @@ from ..base import PendingCall, Value
 from ..constant import Constant
 from ..context import TraceContext
 from ..emitter import Emitter
-from ..modes.mode_manager import ManagerMethod, ModeManager
+from ..modes.context_manager import ManagerMethod
+from ..modes.mode_manager import ModeManager
 from ..operation import Operation
 from ..registry import wraps
 
@@ -31,9 +32,6 @@ class MethodValue(Value):
 
     def key(self, tx: TraceContext) -> Any:
         return (self.receiver.key(tx), self.function.key(tx))
-
-    def truth(self, tx: TraceContext) -> bool:
-        return True
 
     def attribute(self, tx: TraceContext, name: str) -> Value:
         if name == "__self__":
@@ -69,11 +67,7 @@ class MethodValue(Value):
 def wrap_method(tx: TraceContext, obj: types.MethodType, source: Source | None) -> Value:
     tx.guards.add(source, Kind.TYPE, types.MethodType)
     receiver = tx.wrap(obj.__self__, source and AttrSource(source, "__self__"))
-    if isinstance(receiver, ModeManager) and obj.__func__.__name__ in (
-        "__enter__",
-        "__exit__",
-        "clone",
-    ):
+    if isinstance(receiver, ModeManager) and obj.__func__.__name__ in receiver.methods:
         return ManagerMethod(receiver, obj.__func__.__name__)
     return MethodValue(
         receiver, tx.wrap(obj.__func__, source and AttrSource(source, "__func__")), source

@@ -27,8 +27,7 @@ OPAQUE_MODULES = frozenset(
 # torch.fx.GraphModule goes through, and what code for one process asks as well.
 LOOKED_INTO = {
     "torch.fx.graph_module": (
-        "GraphModule.recompile.<locals>.call_wrapped",
-        "_WrappedCall.__call__",
+        "GraphModule.recompile.<locals>.call_wrapped", "_WrappedCall.__call__",
     ),
     "torch.fx._pytree": (
         "tree_flatten_spec",
@@ -38,22 +37,14 @@ LOOKED_INTO = {
     "torch.fx.traceback": ("annotate",),
     "torch.distributed": ("is_available",),
     "torch.distributed._functional_collectives": (
-        "all_gather_",
-        "all_reduce",
-        "all_to_all_single",
-        "broadcast",
-        "reduce_scatter_",
-        "wait_tensor",
-        "_maybe_view_chunk_cat",
-        "_chunk_or_narrow_cat",
+        "all_gather_", "all_reduce", "all_to_all_single", "broadcast", "reduce_scatter_",
+        "wait_tensor", "_maybe_view_chunk_cat", "_chunk_or_narrow_cat",
     ),
     "torch._utils": ("_maybe_view_chunk_cat", "_chunk_or_narrow_cat"),
     "torch.distributed.distributed_c10d": (
-        "is_initialized",
-        "_WorldMeta.WORLD",
-        "_World.default_pg",
+        "is_initialized", "_WorldMeta.WORLD", "_World.default_pg",
     ),
-}
+}  # fmt: skip
 
 
 # Batches of sequences whose lengths are the values of a tensor: what packs them, and the layers

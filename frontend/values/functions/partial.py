@@ -40,9 +40,6 @@ class PartialValue(Mutable):
         tx.effects.change(self)
         self.attributes[name] = value
 
-    def truth(self, tx: TraceContext) -> bool:
-        return True
-
     def key(self, tx: TraceContext) -> Any:
         return IdentityKey(self)
 

@@ -25,9 +25,6 @@ class Iterator(Mutable):
     def iterator(self, tx: TraceContext) -> Value:
         return self
 
-    def truth(self, tx: TraceContext) -> bool:
-        return True
-
     def attribute(self, tx: TraceContext, name: str) -> Value:
         cls = self.python_type()
         if name == "__class__":

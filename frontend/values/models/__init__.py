@@ -8,20 +8,17 @@ import importlib
 from ....torch_compat import switch_off
 from .. import registry
 
-FILES = (
-    "autograd", "builtins", "checkpoint", "class_checks", "collections", "contextlib", "copy",
-    "dataclasses", "distributed", "distributions", "foreach", "frame_calls", "framejit",
-    "functools", "functorch", "higher_order", "inspect", "itertools", "logging", "masked", "math",
-    "operator", "numpy", "optimizers", "overrides", "profiler", "random",
-    "scalar_tensor_arguments", "sys", "tensor_data",
-    "tensor_numbers", "text", "torch", "typing", "warnings",
-)  # fmt: skip
 # Of Python's language and library: framejit is wrong without them, whatever torch has.
-NEEDED = frozenset({
-    "builtins", "class_checks", "collections", "contextlib", "copy", "dataclasses", "frame_calls",
-    "functools", "inspect", "itertools", "math", "operator", "sys", "tensor_numbers", "text",
-    "torch", "typing",
-})  # fmt: skip
+NEEDED = (
+    "builtins", "class_checks", "collections", "construction", "contextlib", "copy", "dataclasses",
+    "frame_calls", "functools", "inspect", "itertools", "math", "operator", "sys",
+    "tensor_numbers", "text", "torch",
+)  # fmt: skip
+OF_TORCH = (
+    "autograd", "checkpoint", "distributed", "distributions", "foreach", "framejit", "functorch",
+    "higher_order", "logging", "masked", "numpy", "optimizers", "overrides", "profiler", "random",
+    "scalar_tensor_arguments", "tensor_data", "warnings",
+)  # fmt: skip
 
 
 @functools.cache
@@ -31,7 +28,7 @@ def ensure_models() -> None:
     A file that needs something which this torch lacks registers nothing: calls of its functions
     break the graph.
     """
-    for name in FILES:
+    for name in NEEDED + OF_TORCH:
         register_file(name)
 
 

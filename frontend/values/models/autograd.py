@@ -44,4 +44,4 @@ def setup_output_hook(tx: TraceContext, self: Value, args: Value) -> Value:
 def grad(tx: TraceContext, *args: Value, **kwargs: Value) -> Value:
     if any(is_set_up(node) or isinstance(node.target, RegisterHook) for node in tx.graph.nodes):
         raise GraphBreak("unknown-call", "torch.autograd.grad() after a hook")
-    return tx.graph.call("call_function", torch.autograd.grad, list(args), kwargs)
+    return tx.graph.function(torch.autograd.grad, *args, **kwargs)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import builtins
 import collections
-import enum
 import operator
 import types
 from collections.abc import Callable
@@ -14,18 +13,16 @@ from ....errors import GraphBreak
 from ....guards.source import AddressOf
 from ..base import ObservedException, Value, check_result_type, none_if_stopped
 from ..constant import Constant, fold, foldable
-from ..containers.dict_iterator import DictIterator
 from ..containers.dict_view import ViewValue
-from ..containers.mapping import DictValue
+from ..containers.list import ListValue
+from ..containers.mapping import DictIterator, DictValue
 from ..containers.mapping_proxy import MappingProxyValue
 from ..containers.range import RangeValue
-from ..containers.sequence import ListValue, Sequence, TupleValue
+from ..containers.sequence import Sequence, TupleValue
 from ..containers.set import SetValue
 from ..containers.slice import SliceValue
 from ..context import TraceContext
 from ..deferred_literal import DeferredRange, round_number, truncate
-from ..functions.function import FunctionValue
-from ..functions.method import MethodValue
 from ..iterators.iterator import (
     Enumerate,
     Filter,
@@ -36,11 +33,10 @@ from ..iterators.iterator import (
 )
 from ..numpy.array import ArrayValue, call_numpy
 from ..numpy.numpy_number import VaryingScalar
-from ..objects.class_value import ClassValue
 from ..objects.mro import lookup
 from ..objects.user_object import UserObject
 from ..operators import binary, compare
-from ..registry import method, model_of, models
+from ..registry import models
 from ..tensor.symbolic_number import SymbolicNumber, calculate
 from ..tensor.tensor import TensorValue
 from .optimizers import extreme, is_in_step_with_numbers
@@ -199,7 +195,7 @@ def builtin_reversed(tx: TraceContext, obj: Value) -> Value:
     if isinstance(obj, Sequence):
         return obj.backwards(tx)
     if isinstance(obj, RangeValue):
-        return RangeIterator(obj.range[::-1])
+        return RangeIterator(obj.object[::-1])
     if isinstance(obj, DictValue):
         return DictIterator(obj, "keys", tx, reversed)
     if isinstance(obj, ViewValue):
@@ -335,7 +331,7 @@ def builtin_bool(tx: TraceContext, obj: Value | None = None) -> Value:
 @models(abs)
 def builtin_abs(tx: TraceContext, obj: Value) -> Value:
     if isinstance(obj, TensorValue):
-        return tx.graph.call("call_function", abs, [obj], {})
+        return tx.graph.function(abs, obj)
     if isinstance(obj, ArrayValue):
         return call_numpy(tx, "absolute", abs, [obj], {})
     if isinstance(obj, UserObject):
@@ -462,87 +458,6 @@ def builtin_slice(tx: TraceContext, *parts: Value) -> Value:
     if not 1 <= len(parts) <= 3:
         raise GraphBreak("exception-leaves", "TypeError: slice expected 1 to 3 arguments")
     return SliceValue({1: [none, *parts, none], 2: [*parts, none], 3: list(parts)}[len(parts)])
-
-
-# classes and objects
-
-
-@models(object)
-def builtin_object(tx: TraceContext) -> Value:
-    return UserObject(object)
-
-
-@models(object.__new__)
-def builtin_new(tx: TraceContext, cls: Value, *args: Value, **kwargs: Value) -> Value:
-    made = cls.constant()
-    if (args or kwargs) and (
-        made.__new__ is not object.__new__ or made.__init__ is object.__init__
-    ):
-        raise GraphBreak(
-            "exception-leaves", "TypeError: object.__new__() takes exactly one argument"
-        )
-    return tx.calls.new_object(made, list(args))
-
-
-@models(tuple.__new__)
-def builtin_tuple_new(tx: TraceContext, cls: Value, items: Value | None = None) -> Value:
-    made = cls.constant()
-    if made is not tuple and (made.__dictoffset__ or not hasattr(made, "_make")):
-        return tx.calls.new_object(made, [] if items is None else [items])
-    return TupleValue([] if items is None else list(items.unpack(tx)), None, made)
-
-
-@models(type.__call__)
-def builtin_type_call(tx: TraceContext, cls: Value, *args: Value, **kwargs: Value) -> Value:
-    """type.__call__, as a metaclass's own __call__ uses it."""
-    if (
-        not isinstance(cls, ClassValue)
-        or isinstance(cls.cls, enum.EnumMeta)
-        or model_of(cls.cls) is not None
-    ):
-        raise GraphBreak("unknown-call", f"type.__call__() of {cls.describe()}")
-    return tx.calls.construct(cls, list(args), kwargs)
-
-
-@models(dict.__new__, list.__new__)
-def builtin_dict_new(tx: TraceContext, cls: Value, *args: Value, **kwargs: Value) -> Value:
-    return tx.calls.new_object(cls.constant(), [])
-
-
-@models(BaseException.__new__, Exception.__new__)
-def builtin_exception_new(tx: TraceContext, cls: Value, *args: Value, **kwargs: Value) -> Value:
-    return tx.calls.new_object(cls.constant(), list(args))
-
-
-@models(builtins.__build_class__)
-def builtin_build_class(tx: TraceContext, *args: Value, **kwargs: Value) -> Value:
-    raise GraphBreak("class-made", " by a class statement")
-
-
-@models(property)
-def builtin_property(tx: TraceContext, *args: Value) -> Value:
-    raise GraphBreak("unsupported-bytecode", "a property made inside")
-
-
-@models(types.MethodType)
-def builtin_method_type(tx: TraceContext, function: Value, receiver: Value) -> Value:
-    return MethodValue(receiver, function)
-
-
-@models(types.FunctionType.__get__)
-def function_get(
-    tx: TraceContext, function: Value, receiver: Value, cls: Value | None = None
-) -> Value:
-    if receiver.is_none():
-        return function
-    return MethodValue(receiver, function)
-
-
-@method(types.FunctionType, "__get__")
-def function_get_method(
-    tx: TraceContext, self: FunctionValue, receiver: Value, cls: Value | None = None
-) -> Value:
-    return function_get(tx, self, receiver, cls)
 
 
 # effects on the world

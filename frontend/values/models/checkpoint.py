@@ -45,10 +45,7 @@ def checkpoint_call(tx: TraceContext, function: Value, *args: Value, **kwargs: V
     tx.graph.rollback(start)
     given = {arg.node for arg in looked[: len(args)] if isinstance(arg, TensorValue)}
     saved = [position for position, node in enumerate(subgraph.inputs) if node in given]
-    made = tx.graph.call(
-        "call_function",
-        Checkpointed(subgraph.run, saved, {"use_reentrant": False, **options}),
-        inputs,
-        {},
+    made = tx.graph.function(
+        Checkpointed(subgraph.run, saved, {"use_reentrant": False, **options}), *inputs
     )
     return traced.wrap(results, made.unpack(tx))

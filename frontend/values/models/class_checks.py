@@ -12,12 +12,13 @@ from torch._subclasses import fake_tensor
 
 from ....errors import GraphBreak
 from ..base import Value
-from ..constant import Constant
+from ..constant import Constant, call_now
 from ..containers.sequence import TupleValue
 from ..context import TraceContext
 from ..objects.class_value import ClassValue
 from ..objects.mro import lookup
-from ..objects.user_object import PLAIN_CLASS, UserObject
+from ..objects.object_attributes import PLAIN_CLASS
+from ..objects.user_object import UserObject
 from ..registry import models
 from ..tensor.opaque_tensor import OpaqueTensor
 from ..tensor.tensor import TensorValue
@@ -144,7 +145,4 @@ def builtin_issubclass(tx: TraceContext, cls: Value, spec: Value) -> Value:
         raise tx.exceptions.new(TypeError, "issubclass() arg 1 must be a class")
     classes = _classes(tx, spec)
     _refuse_hooks(classes, "__subclasscheck__")
-    try:
-        return Constant(issubclass(cls.cls, classes))
-    except TypeError as error:
-        raise tx.exceptions.new(TypeError, *error.args) from None
+    return Constant(call_now(tx, issubclass, cls.cls, classes))

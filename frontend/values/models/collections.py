@@ -5,7 +5,7 @@ from __future__ import annotations
 import collections
 
 from ..base import Value
-from ..constant import Constant
+from ..constant import Constant, call_now
 from ..containers.deque import DequeValue
 from ..containers.mapping import DictValue
 from ..context import TraceContext
@@ -31,14 +31,9 @@ def default_dict(
 
 @models(collections.deque)
 def deque(tx: TraceContext, items: Value | None = None, maxlen: Value | None = None) -> Value:
-    if maxlen is not None and isinstance(maxlen.constant(), int) and maxlen.constant() < 0:
-        raise tx.exceptions.new(ValueError, "maxlen must be non-negative")
-    made = DequeValue(
-        [] if items is None else list(items.unpack(tx)),
-        None if maxlen is None else maxlen.constant(),
-    )
-    made.trim(left=True)
-    return made
+    given = [] if items is None else items.unpack(tx)
+    most = None if maxlen is None else maxlen.constant()
+    return DequeValue(list(call_now(tx, collections.deque, given, most)), most)
 
 
 @models(collections.Counter)

@@ -9,7 +9,7 @@ from ..base import Value
 from ..constant import Constant
 from ..context import TraceContext
 from ..functions.function import FunctionValue
-from ..modes.mode_manager import NullManager
+from ..modes.context_manager import NullManager
 from ..registry import models
 
 

@@ -13,8 +13,9 @@ from ....errors import GraphBreak
 from ....guards.guard import Kind
 from ....guards.source import InstanceDict
 from ..base import Value
+from ..containers.list import ListValue
 from ..containers.mapping import DictValue
-from ..containers.sequence import ListValue, TupleValue
+from ..containers.sequence import TupleValue
 from ..containers.set import SetValue
 from ..context import TraceContext
 from ..functions.builtin_function import BuiltinValue

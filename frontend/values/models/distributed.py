@@ -144,7 +144,7 @@ def start(
     refuse_coalescing(tx)
     created_at = tx.frames.break_position()
     later = async_op is not None and async_op.truth(tx)
-    tx.graph.call("call_function", operator_named(operator), args, named or {})
+    tx.graph.function(operator_named(operator), *args, **named or {})
     if later:
         return AsyncWork(result, created_at)
     wait_for(tx, result)
@@ -235,11 +235,8 @@ def all_to_all_single(
     if not isinstance(length, int) or length % count:
         raise refuse("all_to_all_single() of a size that the group does not divide")
     splits = TupleValue([Constant(length // count)] * count)
-    made = tx.graph.call(
-        "call_function",
-        operator_named("all_to_all_single"),
-        [given, splits, splits, Constant(real.group_name)],
-        {},
+    made = tx.graph.function(
+        operator_named("all_to_all_single"), given, splits, splits, Constant(real.group_name)
     )
     assert isinstance(made, TensorValue)
     wait_for(tx, made)

@@ -26,7 +26,7 @@ def lazy_property(tx: TraceContext, wrapped: Value) -> Value:
 def all_true(tx: TraceContext, valid: Value, error_message: Value) -> Value:
     """The condition of an argument check (from torch 2.15 on): returns the tensor, so that the
     branch becomes an expectation."""
-    return tx.graph.call("call_function", torch._is_all_true, [valid], {})
+    return tx.graph.function(torch._is_all_true, valid)
 
 
 @models(constraints._Symmetric.check)
@@ -34,14 +34,11 @@ def symmetric(tx: TraceContext, constraint: Value, value: Value) -> Value:
     rows, columns = matrix(value).fake.shape[-2:]
     if rows != columns:
         sizes = tx.wrap(matrix(value).fake.shape[:-2], None)
-        return tx.graph.call(
-            "call_function",
-            torch.full,
-            [sizes, Constant(False)],
-            {"device": tx.wrap(matrix(value).fake.device, None)},
+        return tx.graph.function(
+            torch.full, sizes, Constant(False), device=tx.wrap(matrix(value).fake.device, None)
         )
     turned = value.attribute(tx, "mT")
-    close = tx.graph.call("call_function", torch.isclose, [value, turned], {"atol": Constant(1e-6)})
+    close = tx.graph.function(torch.isclose, value, turned, atol=Constant(1e-6))
     return close.method(tx, "all", [Constant(-2)], {}).method(tx, "all", [Constant(-1)], {})
 
 
@@ -52,13 +49,9 @@ def positive_definite(tx: TraceContext, constraint: Value, value: Value) -> Valu
     even = symmetric(tx, constraint, value)
     if matrix(value).fake.shape[-2] != matrix(value).fake.shape[-1]:
         return even
-    decomposed = tx.graph.call("call_function", torch.linalg.cholesky_ex, [value], {}).attribute(
-        tx, "info"
-    )
+    decomposed = tx.graph.function(torch.linalg.cholesky_ex, value).attribute(tx, "info")
     definite = decomposed.method(tx, "eq", [Constant(0)], {})
-    return tx.graph.call(
-        "call_function", torch.where, [even.method(tx, "all", [], {}), definite, even], {}
-    )
+    return tx.graph.function(torch.where, even.method(tx, "all", [], {}), definite, even)
 
 
 def matrix(value: Value) -> TensorValue:
@@ -69,4 +62,4 @@ def matrix(value: Value) -> TensorValue:
 
 @models(torch._C._infer_size)
 def infer_size(tx: TraceContext, left: Value, right: Value) -> Value:
-    return tx.graph.call("call_function", torch.broadcast_shapes, [left, right], {})
+    return tx.graph.function(torch.broadcast_shapes, left, right)

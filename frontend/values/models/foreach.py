@@ -7,7 +7,8 @@ import torch
 from ....errors import GraphBreak
 from ..base import Value
 from ..constant import Constant
-from ..containers.sequence import ListValue, TupleValue
+from ..containers.list import ListValue
+from ..containers.sequence import TupleValue
 from ..context import TraceContext
 from ..registry import models
 from ..tensor.tensor import TensorValue

@@ -3,6 +3,8 @@ wrapping a tensor for it, are nodes of the graph."""
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
 from torch._functorch import eager_transforms, predispatch
 from torch.autograd import forward_ad
@@ -11,10 +13,12 @@ from torch.utils import _pytree
 from ..base import Value
 from ..constant import Constant
 from ..context import TraceContext
-from ..modes.forward_mode import ForwardMode
+from ..modes.context_manager import OneFrameManager
 from ..registry import models
 from ..tensor.tensor import TensorValue
 from .torch_policy import allow
+
+FUNCTORCH: Any = torch._C._functorch
 
 
 @models(predispatch.lazy_load_decompositions)
@@ -25,36 +29,9 @@ def lazy_load_decompositions(tx: TraceContext) -> Value:
     return Constant(None)
 
 
-@models(predispatch._vmap_increment_nesting)
-def vmap_increment_nesting(tx: TraceContext, batch_size: Value, randomness: Value) -> Value:
-    return Constant(tx.modes.enter_level(tx, "vmap", batch_size, randomness))
-
-
-@models(predispatch._vmap_decrement_nesting)
-def vmap_decrement_nesting(tx: TraceContext) -> Value:
-    tx.modes.leave_level(tx, "vmap")
-    return Constant(None)
-
-
-@models(predispatch._add_batch_dim)
-def add_batch_dim(tx: TraceContext, tensor: Value, dim: Value, level: Value) -> Value:
-    return tx.graph.call("call_function", predispatch._add_batch_dim, [tensor, dim, level], {})
-
-
-@models(predispatch._remove_batch_dim)
-def remove_batch_dim(
-    tx: TraceContext, tensor: Value, level: Value, size: Value, out_dim: Value
-) -> Value:
-    return tx.graph.call(
-        "call_function", predispatch._remove_batch_dim, [tensor, level, size, out_dim], {}
-    )
-
-
-@models(torch._C._functorch.is_batchedtensor)
+@models(FUNCTORCH.is_batchedtensor)
 def is_batchedtensor(tx: TraceContext, tensor: Value) -> Value:
-    return Constant(
-        isinstance(tensor, TensorValue) and torch._C._functorch.is_batchedtensor(tensor.fake)
-    )
+    return Constant(isinstance(tensor, TensorValue) and FUNCTORCH.is_batchedtensor(tensor.fake))
 
 
 @models(torch._C._autograd._saved_tensors_hooks_get_disabled_error_message)
@@ -70,52 +47,38 @@ def hooks_switch(tx: TraceContext, *args: Value) -> Value:
     return Constant(None)
 
 
-@models(torch._C._functorch._grad_increment_nesting)
-def grad_increment_nesting(tx: TraceContext) -> Value:
-    return Constant(tx.modes.enter_level(tx, "grad"))
-
-
-@models(torch._C._functorch._grad_decrement_nesting)
-def grad_decrement_nesting(tx: TraceContext) -> Value:
-    tx.modes.leave_level(tx, "grad")
-    return Constant(None)
-
-
-@models(torch._C._functorch._wrap_for_grad)
-def wrap_for_grad(tx: TraceContext, tensor: Value, level: Value) -> Value:
-    return tx.graph.call("call_function", torch._C._functorch._wrap_for_grad, [tensor, level], {})
-
-
-@models(torch._C._functorch._unwrap_for_grad)
-def unwrap_for_grad(tx: TraceContext, tensor: Value, level: Value) -> Value:
-    return tx.graph.call("call_function", torch._C._functorch._unwrap_for_grad, [tensor, level], {})
-
-
 @models(eager_transforms._create_differentiable)
 def create_differentiable(tx: TraceContext, tensors: Value, level: Value | None = None) -> Value:
     return tx.wrap(_pytree.tree_map, None).call(tx, [tx.wrap(require_gradient, None), tensors], {})
 
 
-@models(torch._C._functorch._jvp_increment_nesting)
-def jvp_increment_nesting(tx: TraceContext) -> Value:
-    return Constant(tx.modes.enter_level(tx, "jvp"))
+def _level(what: str, enter: Any, leave: Any) -> None:
+    @models(enter)
+    def enter_level(tx: TraceContext, *arguments: Value) -> Value:
+        return Constant(tx.modes.enter_level(tx, what, *arguments))
+
+    @models(leave)
+    def leave_level(tx: TraceContext, *, level: Value | None = None) -> Value:
+        tx.modes.leave_level(tx, what)
+        return Constant(None)
 
 
-@models(torch._C._functorch._jvp_decrement_nesting)
-def jvp_decrement_nesting(tx: TraceContext) -> Value:
-    tx.modes.leave_level(tx, "jvp")
-    return Constant(None)
+_level("vmap", predispatch._vmap_increment_nesting, predispatch._vmap_decrement_nesting)
+_level("grad", FUNCTORCH._grad_increment_nesting, FUNCTORCH._grad_decrement_nesting)
+_level("jvp", FUNCTORCH._jvp_increment_nesting, FUNCTORCH._jvp_decrement_nesting)
+_level("dual", torch._C._enter_dual_level, torch._C._exit_dual_level)
 
 
-@models(torch._C._enter_dual_level)
-def enter_dual_level(tx: TraceContext) -> Value:
-    return Constant(tx.modes.enter_level(tx, "dual"))
+class ForwardMode(OneFrameManager):
+    """forward_ad._set_fwd_grad_enabled(mode) enables or disables derivatives in forward mode inside
+    a level. As in torch, making it enters it."""
 
+    __slots__ = ()
+    cls = forward_ad._set_fwd_grad_enabled
 
-@models(torch._C._exit_dual_level)
-def exit_dual_level(tx: TraceContext, *, level: Value) -> Value:
-    tx.modes.leave_level(tx, "dual")
-    return Constant(None)
+    def exit(self, tx: TraceContext) -> Value:
+        tx.modes.leave_level(tx, "forward")
+        return Constant(None)
 
 
 @models(forward_ad._set_fwd_grad_enabled)
@@ -137,5 +100,8 @@ def require_gradient(tensor: torch.Tensor) -> torch.Tensor:
         return tensor.requires_grad_()
 
 
-allow(require_gradient)
-allow(eager_transforms._autograd_grad)
+for _function in (
+    predispatch._add_batch_dim, predispatch._remove_batch_dim, FUNCTORCH._wrap_for_grad,
+    FUNCTORCH._unwrap_for_grad, require_gradient, eager_transforms._autograd_grad,
+):  # fmt: skip
+    allow(_function)

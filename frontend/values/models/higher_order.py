@@ -107,7 +107,7 @@ class OperatorCall:
         self.tx.graph.rollback(self.start)
         kind = WhileLoopCall if self.name == "while_loop" else HigherOrderCall
         node = kind(self.operator, arguments)
-        return self.tx.graph.call("call_function", node, list(operands), {}).unpack(self.tx)
+        return self.tx.graph.function(node, *operands).unpack(self.tx)
 
 
 def positions(first: int, count: int) -> list[Operand]:

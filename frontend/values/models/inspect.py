@@ -1,4 +1,4 @@
-"""inspect: queries about kinds of objects."""
+"""inspect: signatures of functions."""
 
 from __future__ import annotations
 
@@ -6,34 +6,11 @@ import inspect
 
 from ....errors import GraphBreak
 from ..base import Value
-from ..constant import Constant
 from ..context import TraceContext
-from ..functions.builtin_function import BuiltinValue
 from ..functions.function import FunctionValue
 from ..functions.method import MethodValue
-from ..objects.class_value import ClassValue
 from ..objects.frozen_object import FrozenObject
 from ..registry import models
-
-
-@models(inspect.isfunction)
-def isfunction(tx: TraceContext, obj: Value) -> Value:
-    return Constant(isinstance(obj, FunctionValue))
-
-
-@models(inspect.ismethod)
-def ismethod(tx: TraceContext, obj: Value) -> Value:
-    return Constant(isinstance(obj, MethodValue) and isinstance(obj.function, FunctionValue))
-
-
-@models(inspect.isclass)
-def isclass(tx: TraceContext, obj: Value) -> Value:
-    return Constant(isinstance(obj, ClassValue))
-
-
-@models(inspect.isbuiltin)
-def isbuiltin(tx: TraceContext, obj: Value) -> Value:
-    return Constant(isinstance(obj, BuiltinValue) and inspect.isbuiltin(obj.real))
 
 
 @models(inspect.signature)

@@ -12,8 +12,7 @@ from ....errors import GraphBreak
 from ....guards.iterators import advance
 from ..base import ObservedException, Value
 from ..constant import Constant
-from ..containers.sequence import TupleValue
-from ..containers.sequence_iterator import SequenceIterator
+from ..containers.sequence import SequenceIterator, TupleValue
 from ..context import TraceContext
 from ..emitter import Emitter
 from ..iterators.iterator import Iterator, inner_iterator

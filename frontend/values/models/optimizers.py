@@ -11,7 +11,7 @@ from torch.optim import _adafactor, asgd, optimizer, radam
 from ....errors import GraphBreak
 from ..base import Value
 from ..constant import Constant
-from ..containers.sequence import ListValue
+from ..containers.list import ListValue
 from ..context import TraceContext
 from ..functions.function import FunctionValue
 from ..registry import method, models
@@ -89,10 +89,8 @@ def is_in_step_with_numbers(tx: TraceContext) -> bool:
 def extreme(tx: TraceContext, op: str, first: Value, second: Value) -> Value:
     """max() or min() of two numbers, at least one from a tensor: the second where it is beyond the
     first."""
-    beyond = tx.graph.call(
-        "call_function", torch.gt if op == ">" else torch.lt, [second, first], {}
-    )
-    return tx.graph.call("call_function", torch.where, [beyond, second, first], {})
+    beyond = tx.graph.function(torch.gt if op == ">" else torch.lt, second, first)
+    return tx.graph.function(torch.where, beyond, second, first)
 
 
 @method(torch.Tensor, "lerp_")

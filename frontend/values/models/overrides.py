@@ -66,6 +66,6 @@ def as_subclass(tx: TraceContext, self: TensorValue, cls: Value) -> Value:
     made = cls.constant()
     if made is not torch.Tensor and not is_captured(made):
         raise GraphBreak("subclass", made.__name__)
-    alias = tx.graph.call("call_function", torch.ops.aten.alias.default, [self], {})
+    alias = tx.graph.function(torch.ops.aten.alias.default, self)
     assert isinstance(alias, TensorValue)
     return alias if made is torch.Tensor else TensorObject(made, alias)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from typing import Any
 
 import torch
 import torch.autograd.profiler
@@ -13,7 +14,8 @@ from ..base import Value
 from ..constant import Constant
 from ..context import TraceContext
 from ..functions.function import FunctionValue
-from ..modes.profiler_range import Annotation, DispatchWithoutSubclasses
+from ..modes.context_manager import OneFrameManager
+from ..modes.profiler_range import Annotation
 from ..registry import models
 
 MONITOR = InstanceDict(ModuleSource("torch.profiler._cupti_monitor"))
@@ -67,6 +69,21 @@ def push_user_annotation(tx: TraceContext, name: Value) -> Value:
     if monitor is not None:
         raise GraphBreak("unknown-call", "a range of a profiler that runs")
     return tx.wrap(monitor, DictItem(MONITOR, "_monitor_singleton"))
+
+
+class DispatchWithoutSubclasses(OneFrameManager):
+    """torch._C.DisableTorchFunctionSubclass(): tensor subclasses are plain tensors inside."""
+
+    __slots__ = ()
+    cls: Any = torch._C.DisableTorchFunctionSubclass
+
+    def enter(self, tx: TraceContext) -> Value:
+        tx.modes.subclasses_off += 1
+        return Constant(None)
+
+    def exit(self, tx: TraceContext) -> Value:
+        tx.modes.subclasses_off -= 1
+        return Constant(None)
 
 
 @models(torch._C.DisableTorchFunctionSubclass)

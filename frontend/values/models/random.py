@@ -10,7 +10,7 @@ from ..base import Value
 from ..constant import Constant
 from ..context import TraceContext
 from ..functions.builtin_function import BuiltinValue
-from ..modes.mode_manager import NullManager
+from ..modes.context_manager import NullManager
 from ..registry import models
 from ..tensor.tensor import TensorValue
 from ..tensor.traced_call import NoEffects

@@ -88,7 +88,7 @@ def add_scaled(name: str, sign: int) -> None:
     def call_function(tx: TraceContext, *args: Value, **kwargs: Value) -> Value:
         if len(args) == 2 and kwargs.keys() == {"alpha"} and isinstance(args[0], TensorValue):
             return add_scaled_tensor(tx, *args, **kwargs)
-        return tx.graph.call("call_function", function, list(args), kwargs)
+        return tx.graph.function(function, *args, **kwargs)
 
 
 for _name, _sign in (("add", 1), ("add_", 1), ("sub", -1), ("sub_", -1)):
@@ -100,8 +100,8 @@ def full_like(tx: TraceContext, input: Value, fill_value: Value, **kwargs: Value
     """full() with a number from a tensor: the new tensor is filled by a copy."""
     fakes = [value.fake for value in (input, fill_value) if isinstance(value, TensorValue)]
     if len(fakes) < 2 or not kwargs.keys() <= {"memory_format"} or not can_fill(*fakes):
-        return tx.graph.call("call_function", torch.full_like, [input, fill_value], kwargs)
-    made = tx.graph.call("call_function", torch.empty_like, [input], kwargs)
+        return tx.graph.function(torch.full_like, input, fill_value, **kwargs)
+    made = tx.graph.function(torch.empty_like, input, **kwargs)
     return tx.graph.call("call_method", "copy_", [made, fill_value], {})
 
 

@@ -27,7 +27,7 @@ def _function(function: object) -> None:
             found = of_varying_numbers(tx, tx.look(args[0]), kwargs)
             if found is not None:
                 return found
-        return tx.graph.call("call_function", function, list(args), kwargs)
+        return tx.graph.function(function, *args, **kwargs)
 
 
 for _f in (torch.tensor, torch.as_tensor):
@@ -61,10 +61,10 @@ def of_varying_numbers(tx: TraceContext, data: Value, how: dict[str, Value]) -> 
         how = {**how, "dtype": Constant(dtype)}
     elif not is_wide(how["dtype"]):
         return None
-    numbers = [tx.graph.call("call_function", torch.scalar_tensor, [item], how) for item in items]
+    numbers = [tx.graph.function(torch.scalar_tensor, item, **how) for item in items]
     if not isinstance(data, Sequence):
         return numbers[0]
-    return tx.graph.call("call_function", torch.stack, [tx.make.list_of(numbers)], {})
+    return tx.graph.function(torch.stack, tx.make.list_of(numbers))
 
 
 def is_wide(dtype: Value) -> bool:

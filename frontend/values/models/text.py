@@ -5,8 +5,9 @@ from __future__ import annotations
 from ....errors import GraphBreak
 from ..base import Value, check_result_type
 from ..constant import Constant, fold
+from ..containers.list import ListValue
 from ..containers.mapping import DictValue
-from ..containers.sequence import ListValue, Sequence, TupleValue
+from ..containers.sequence import Sequence, TupleValue
 from ..context import TraceContext
 from ..deferred_literal import format_number, text_of
 from ..objects.user_object import UserObject

@@ -12,7 +12,7 @@ from ....errors import GraphBreak
 from ....guards.guard import Kind
 from ....guards.source import TensorProperty
 from ..base import Value
-from ..constant import Constant, fold
+from ..constant import Constant, call_now, fold
 from ..containers.sequence import Sequence, TupleValue
 from ..context import TraceContext
 from ..modes.mode_manager import AUTOCASTS, GRAD_MODES, ModeManager
@@ -45,40 +45,6 @@ def set_grad_enabled(tx: TraceContext, enabled: Value) -> Value:
     return Constant(None)
 
 
-@models(torch.is_grad_enabled)
-def is_grad_enabled(tx: TraceContext) -> Value:
-    return Constant(torch.is_grad_enabled())
-
-
-@models(torch.is_inference_mode_enabled)
-def is_inference_mode_enabled(tx: TraceContext) -> Value:
-    return Constant(torch.is_inference_mode_enabled())
-
-
-@models(torch.is_autocast_enabled)
-def is_autocast_enabled(tx: TraceContext, device: Value | None = None) -> Value:
-    return Constant(
-        torch.is_autocast_enabled()
-        if device is None
-        else torch.is_autocast_enabled(device.constant())
-    )
-
-
-@models(torch.get_autocast_dtype)
-def get_autocast_dtype(tx: TraceContext, device: Value) -> Value:
-    return Constant(torch.get_autocast_dtype(device.constant()))
-
-
-@models(torch.get_default_dtype)
-def get_default_dtype(tx: TraceContext) -> Value:
-    return Constant(torch.get_default_dtype())
-
-
-@models(torch.are_deterministic_algorithms_enabled)
-def are_deterministic_algorithms_enabled(tx: TraceContext) -> Value:
-    return Constant(torch.are_deterministic_algorithms_enabled())
-
-
 # what is true while tracing
 
 
@@ -102,34 +68,30 @@ _always(
     torch._C._is_tracing,
     ("torch.fx._symbolic_trace", "is_fx_tracing"),
 )
-_always(None, torch._C._get_tracing_state)
+FUNCTIONAL: Any = torch.nn.functional
 _always(
-    None, torch._C._log_api_usage_once, torch._check_is_size, torch._C._functorch.maybe_get_level
-)
-_always(None, torch._C._functorch.peek_interpreter_stack)
+    None, torch._C._get_tracing_state, torch._C._log_api_usage_once, torch._check_is_size,
+    torch._C._functorch.maybe_get_level, torch._C._functorch.peek_interpreter_stack,
+    FUNCTIONAL._verify_batch_size, FUNCTIONAL._verify_spatial_size,
+)  # fmt: skip
 
 
-@models(torch._C._is_torch_function_enabled, torch._C._is_torch_function_all_disabled)
-def torch_function_state(tx: TraceContext) -> Value:
-    raise GraphBreak("unknown-call", "a query of the torch-function state")
+# answered by a call now: guards cover the modes and the devices
 
 
-# constants of types
+def _call_now(function: Any) -> None:
+    @models(function)
+    def call(tx: TraceContext, *args: Value, **kwargs: Value) -> Value:
+        return fold(tx, function, list(args), kwargs)
 
 
-@models(torch.finfo)
-def finfo(tx: TraceContext, dtype: Value | None = None, **kwargs: Value) -> Value:
-    return fold(tx, torch.finfo, [] if dtype is None else [dtype], kwargs)
-
-
-@models(torch.iinfo)
-def iinfo(tx: TraceContext, dtype: Value) -> Value:
-    return fold(tx, torch.iinfo, [dtype], {})
-
-
-@models(torch.device)
-def device(tx: TraceContext, *args: Value, **kwargs: Value) -> Value:
-    return fold(tx, torch.device, list(args), kwargs)
+for _function in (
+    torch.is_grad_enabled, torch.is_inference_mode_enabled, torch.is_autocast_enabled,
+    torch.get_autocast_dtype, torch.get_default_dtype, torch.are_deterministic_algorithms_enabled,
+    torch.cuda.is_available, torch.accelerator.is_available, torch.accelerator.current_accelerator,
+    torch.finfo, torch.iinfo, torch.device, torch._C._nn._parse_to,
+):  # fmt: skip
+    _call_now(_function)
 
 
 @models(torch.Size)
@@ -142,11 +104,6 @@ def is_tensor(tx: TraceContext, obj: Value) -> Value:
     return Constant(issubclass(obj.python_type(), torch.Tensor))
 
 
-@models(torch.cuda.is_available)
-def cuda_is_available(tx: TraceContext) -> Value:
-    return Constant(torch.cuda.is_available())
-
-
 @models(torch.get_default_device)
 def get_default_device(tx: TraceContext) -> Value:
     if tx.modes.open:
@@ -154,20 +111,6 @@ def get_default_device(tx: TraceContext) -> Value:
             "unknown-call", "torch.get_default_device() beside modes that are entered here"
         )
     return Constant(torch.get_default_device())  # guarded with the modes
-
-
-@models(torch.accelerator.current_accelerator)
-def current_accelerator(tx: TraceContext, check_available: Value | None = None) -> Value:
-    return Constant(
-        torch.accelerator.current_accelerator(
-            check_available is not None and check_available.truth(tx)
-        )
-    )
-
-
-@models(torch.accelerator.is_available)
-def accelerator_is_available(tx: TraceContext) -> Value:
-    return Constant(torch.accelerator.is_available())
 
 
 @models(torch.nn.Parameter)
@@ -178,7 +121,7 @@ def parameter(tx: TraceContext, *args: Value, **kwargs: Value) -> Value:
 @models(torch._assert)
 def torch_assert(tx: TraceContext, condition: Value, message: Value) -> Value:
     if isinstance(condition, TensorValue):
-        return tx.graph.call("call_function", torch._assert, [condition, message], {})
+        return tx.graph.function(torch._assert, condition, message)
     if condition.truth(tx):
         return Constant(None)
     raise tx.exceptions.new_of_values(AssertionError, [message])
@@ -210,19 +153,13 @@ def torch_diff(
     if not varies or type(times) is not int or times < 1 or type(along) is not int:
         more = {"prepend": prepend, "append": append}
         given = {name: value for name, value in more.items() if value is not None}
-        return tx.graph.call("call_function", torch.diff, [input, n, dim], given)
-    value = (
-        input
-        if len(parts) == 1
-        else tx.graph.call("call_function", torch.cat, [TupleValue(parts), dim], {})
-    )
+        return tx.graph.function(torch.diff, input, n, dim, **given)
+    value = input if len(parts) == 1 else tx.graph.function(torch.cat, TupleValue(parts), dim)
     for _ in range(times):
-        later = tx.graph.call("call_function", SLICE, [value, dim, Constant(1)], {})
-        earlier = tx.graph.call("call_function", SLICE, [value, dim, Constant(0), Constant(-1)], {})
+        later = tx.graph.function(SLICE, value, dim, Constant(1))
+        earlier = tx.graph.function(SLICE, value, dim, Constant(0), Constant(-1))
         boolean = isinstance(value, TensorValue) and value.fake.dtype is torch.bool
-        value = tx.graph.call(
-            "call_function", torch.logical_xor if boolean else torch.sub, [later, earlier], {}
-        )
+        value = tx.graph.function(torch.logical_xor if boolean else torch.sub, later, earlier)
     return value
 
 
@@ -265,10 +202,7 @@ def _query(name: str) -> None:
         # refused in the words for a method that is looked up to be called: those for a bound one
         # name the class
         if args or kwargs:
-            try:
-                getattr(torch._C.TensorBase, name)(self.fake, *args, **kwargs)
-            except TypeError as error:
-                raise tx.exceptions.new(TypeError, *error.args) from None
+            call_now(tx, getattr(torch._C.TensorBase, name), self.fake, *args, **kwargs)
             raise GraphBreak("exception-leaves", f"TypeError of Tensor.{name}()")
         return fold(tx, getattr(self.fake, name), [], {})
 
@@ -358,11 +292,11 @@ def tensor_addcdiv(
         or self.fake.dtype not in (torch.float32, torch.float64)
     ):
         return tx.graph.call("call_method", "addcdiv_", parts[:3], named)  # type: ignore[arg-type]
-    scaled = tx.graph.call("call_function", torch.mul, [value, tensor1], {})
+    scaled = tx.graph.function(torch.mul, value, tensor1)
     return tx.graph.call(
         "call_method",
         "add_",
-        [self, tx.graph.call("call_function", torch.div, [scaled, tensor2], {})],
+        [self, tx.graph.function(torch.div, scaled, tensor2)],
         {},
     )
 
@@ -380,8 +314,8 @@ def foreach_addcdiv(
         scalars[0].unpack(tx) if scalars and isinstance(scalars[0], Sequence | TensorValue) else []
     )
     if named or not any(isinstance(factor, TensorValue) for factor in factors):
-        return tx.graph.call(
-            "call_function", torch._foreach_addcdiv_, [selves, tensors1, tensors2, *scalars], named
+        return tx.graph.function(
+            torch._foreach_addcdiv_, selves, tensors1, tensors2, *scalars, **named
         )
     columns = [part.unpack(tx) for part in (selves, tensors1, tensors2)]
     if any(len(column) != len(factors) for column in columns):
@@ -434,21 +368,3 @@ def tensor_new(tx: TraceContext, self: TensorValue, *args: Value) -> Value:
     return self.method(
         tx, "new_empty", [TupleValue(list(args) or [Constant(0)]) if numbers else args[0]], {}
     )
-
-
-@models(torch.Tensor)
-def make_tensor(tx: TraceContext, *args: Value) -> Value:
-    raise GraphBreak("unknown-call", "torch.Tensor()")
-
-
-@models(torch._C._nn._parse_to)
-def parse_to(tx: TraceContext, *args: Value, **kwargs: Value) -> Value:
-    return fold(tx, torch._C._nn._parse_to, list(args), kwargs)
-
-
-FUNCTIONAL: Any = torch.nn.functional
-
-
-@models(FUNCTIONAL._verify_batch_size, FUNCTIONAL._verify_spatial_size)
-def verify(tx: TraceContext, *args: Value) -> Value:
-    return Constant(None)

@@ -113,18 +113,12 @@ PURE = frozenset(
 
 
 # Functions of pure modules that change an argument.
-IMPURE = frozenset(
-    map(
-        id,
-        (
-            bisect.insort_left,
-            bisect.insort_right,
-            operator.iconcat,
-            operator.setitem,
-            operator.delitem,
-        ),
-    )
-)
+IMPURE = frozenset(map(id, (
+    bisect.insort_left, bisect.insort_right, operator.iconcat, operator.setitem, operator.delitem,
+)))  # fmt: skip
+PURE_TYPES = (  # all of whose methods are pure
+    str, int, float, complex, bytes, bool, tuple, frozenset, torch.Size, torch.dtype, type,
+)  # fmt: skip
 
 
 def is_pure(function: Any) -> bool:
@@ -143,19 +137,7 @@ def is_pure(function: Any) -> bool:
             )
         return isinstance(receiver, type) and receiver in (str, int, float, bytes, dict)
     if isinstance(function, types.MethodDescriptorType | types.WrapperDescriptorType):
-        return function.__objclass__ in (
-            str,
-            int,
-            float,
-            complex,
-            bytes,
-            bool,
-            tuple,
-            frozenset,
-            torch.Size,
-            torch.dtype,
-            type,
-        )
+        return function.__objclass__ in PURE_TYPES
     return False
 
 

@@ -3,7 +3,6 @@ entered at a break."""
 
 from __future__ import annotations
 
-import contextlib
 import types
 from collections.abc import Callable
 from typing import Any
@@ -20,11 +19,11 @@ from ..base import Value, require_path
 from ..constant import Constant
 from ..context import TraceContext
 from ..emitter import Emitter
-from ..mutable import Mutable
 from ..registry import wraps
+from .context_manager import ContextManager
 
 
-class ModeManager(Mutable):
+class ModeManager(ContextManager):
     """A manager of a torch mode: made by the traced program from `arguments` and `keywords`, or an
     existing one (`real`).
 
@@ -35,6 +34,7 @@ class ModeManager(Mutable):
 
     __slots__ = ("cls", "arguments", "keywords", "real", "saved", "prev", "last")
     state = ("saved", "last")
+    methods = ("__enter__", "__exit__", "clone")
 
     def __init__(
         self,
@@ -54,15 +54,10 @@ class ModeManager(Mutable):
     def python_type(self) -> type:
         return self.cls if self.real is None else type(self.real)
 
-    def truth(self, tx: TraceContext) -> bool:
-        return True
-
     def attribute(self, tx: TraceContext, name: str) -> Value:
-        if name in ("__enter__", "__exit__", "clone"):
-            return ManagerMethod(self, name)
         if name == "__class__":
             return tx.wrap(self.python_type(), None)
-        raise self.unsupported_use(f"attribute {name}")
+        return super().attribute(tx, name)
 
     def call(self, tx: TraceContext, args: list[Value], kwargs: dict[str, Value]) -> Value:
         if (
@@ -120,69 +115,6 @@ class ModeManager(Mutable):
     def emit_changes(self, emit: Emitter) -> None:
         if self.last is not None:
             emit.run(setattr, [self, emit.const("prev"), emit.const(self.last)])
-
-
-class ManagerMethod(Value):
-    """manager.__enter__, manager.__exit__ or manager.clone."""
-
-    __slots__ = ("manager", "name")
-    cls = types.MethodType
-
-    def __init__(self, manager: ModeManager, name: str) -> None:
-        super().__init__()
-        self.manager, self.name = manager, name
-
-    def attribute(self, tx: TraceContext, name: str) -> Value:
-        found = getattr(self.manager.cls, self.name)
-        if not hasattr(found, name):
-            raise tx.exceptions.no_attribute("function", name)
-        return tx.wrap(getattr(found, name), None)
-
-    def call(self, tx: TraceContext, args: list[Value], kwargs: dict[str, Value]) -> Value:
-        if self.name == "clone":
-            return self.manager.clone(tx)
-        return self.manager.enter(tx) if self.name == "__enter__" else self.manager.exit(tx)
-
-    def reconstruct(self, emit: Emitter) -> None:
-        emit.push(self.manager)
-        emit.builder.load_attr(self.name)
-
-
-class NullManager(Value):
-    """contextlib.nullcontext(result)."""
-
-    __slots__ = ("result",)
-    cls = contextlib.nullcontext
-
-    def __init__(self, result: Value) -> None:
-        super().__init__()
-        self.result = result
-
-    def attribute(self, tx: TraceContext, name: str) -> Value:
-        if name in ("__enter__", "__exit__"):
-            return NullMethod(self, name)
-        raise self.unsupported_use(f"attribute {name}")
-
-    def reconstruct(self, emit: Emitter) -> None:
-        emit.call(contextlib.nullcontext, [self.result])
-
-
-class NullMethod(Value):
-    """nullcontext.__enter__ or .__exit__."""
-
-    __slots__ = ("manager", "name")
-    cls = types.MethodType
-
-    def __init__(self, manager: NullManager, name: str) -> None:
-        super().__init__()
-        self.manager, self.name = manager, name
-
-    def call(self, tx: TraceContext, args: list[Value], kwargs: dict[str, Value]) -> Value:
-        return self.manager.result if self.name == "__enter__" else Constant(None)
-
-    def reconstruct(self, emit: Emitter) -> None:
-        emit.push(self.manager)
-        emit.builder.load_attr(self.name)
 
 
 class TorchModes:

@@ -15,6 +15,7 @@ from ....guards.source.tensors import ARRAY_DTYPES, ArrayTensor, tensor_of_array
 from ..base import Value
 from ..constant import Constant
 from ..containers import sequence
+from ..containers.list import ListValue
 from ..containers.slice import SliceValue
 from ..context import TraceContext
 from ..emitter import Emitter
@@ -221,7 +222,7 @@ def literal_array(tx: TraceContext, array: Any) -> ArrayValue:
     numbers = (
         tx.wrap(array.tolist(), None) if array.ndim == 0 else list_of_numbers(tx, array.tolist())
     )
-    tensor = tx.graph.call("call_function", torch.tensor, [numbers], {"dtype": dtype})
+    tensor = tx.graph.function(torch.tensor, numbers, dtype=dtype)
     assert isinstance(tensor, TensorValue)
     return ArrayValue(tensor, numpy().ndarray)
 
@@ -336,9 +337,9 @@ class ArrayCall:
             if value.sym.node.hint is None and value.python_type() is not float:
                 raise value.unsupported_use(f"as an argument of numpy.{self.name}")
             return 1.5 if value.sym.node.hint is None else number_now(value), value.sym
-        if isinstance(value, sequence.ListValue | sequence.TupleValue):
+        if isinstance(value, ListValue | sequence.TupleValue):
             pairs = [self.operand(item) for item in value.all(self.tx)]
-            make = list if isinstance(value, sequence.ListValue) else tuple
+            make = list if isinstance(value, ListValue) else tuple
             return make(pair[0] for pair in pairs), make(pair[1] for pair in pairs)
         if isinstance(value, SliceValue):
             pairs = [self.operand(part) for part in value.parts]
@@ -369,9 +370,7 @@ class ArrayCall:
         if name not in ("float64", "float32", "int64"):
             raise value.unsupported_use(f"as an argument of numpy.{self.name}")
         dtype = Constant(getattr(torch, name))
-        tensor = self.tx.graph.call(
-            "call_function", torch.scalar_tensor, [value.number], {"dtype": dtype}
-        )
+        tensor = self.tx.graph.function(torch.scalar_tensor, value.number, dtype=dtype)
         return mapping().ndarray(self.recorder.object(tensor))
 
     def dtype(self, given: Any) -> str:
@@ -475,7 +474,7 @@ def expect_finite(tx: TraceContext, array: ArrayValue, name: str) -> None:
         {"dtype": Constant(torch.float32)} if array.fake.dtype is torch.float16 else {}
     )
     total = tx.graph.call("call_method", "sum", [array.tensor], dtype)
-    fact = tx.graph.call("call_function", torch.isfinite, [total], {})
+    fact = tx.graph.function(torch.isfinite, total)
     tx.graph.expect(
         fact, GraphBreak("unknown-call", f"numpy.{name}, which may warn of its result,")
     )
@@ -486,9 +485,9 @@ def expect_exact_cast(tx: TraceContext, tensor: TensorValue, result: ArrayValue)
     if not tensor.fake.is_floating_point() or result.fake.dtype not in INTEGERS:
         return
     info = torch.iinfo(result.fake.dtype)
-    low = tx.graph.call("call_function", torch.gt, [tensor, Constant(float(info.min) - 1.0)], {})
-    high = tx.graph.call("call_function", torch.lt, [tensor, Constant(float(info.max) + 1.0)], {})
-    both = tx.graph.call("call_function", torch.logical_and, [low, high], {})
+    low = tx.graph.function(torch.gt, tensor, Constant(float(info.min) - 1.0))
+    high = tx.graph.function(torch.lt, tensor, Constant(float(info.max) + 1.0))
+    both = tx.graph.function(torch.logical_and, low, high)
     fact = tx.graph.call("call_method", "all", [both], {})
     tx.graph.expect(fact, GraphBreak("unknown-call", "astype() of numbers that do not fit"))
 

@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import types
-from typing import Any
 
-from ....guards.source import Source
 from ..base import Value
-from ..context import TraceContext
-from ..emitter import Emitter
+from ..constant import Constant
 
 
 class HandledException(Value):
@@ -35,26 +32,8 @@ class Traceback(Value):
         super().__init__()
         self.created_at = created_at
 
-    def truth(self, tx: TraceContext) -> bool:
-        return True
 
-
-class LastInstruction(Value):
+class LastInstruction(Constant):
     """The index of a raising instruction, as an existing frame pushed it."""
 
-    __slots__ = ("object",)
-    cls = int
-    is_code_constant = True
-
-    def __init__(self, obj: int, source: Source | None) -> None:
-        super().__init__(source)
-        self.object = obj
-
-    def is_constant(self) -> bool:
-        return True
-
-    def constant(self) -> Any:
-        return self.object
-
-    def reconstruct(self, emit: Emitter) -> None:
-        emit.push_literal(self.object)
+    __slots__ = ()

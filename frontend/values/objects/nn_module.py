@@ -11,14 +11,14 @@ from torch.nn.modules import module as torch_module
 
 from ....errors import GraphBreak
 from ....guards.guard import Kind
-from ....guards.source import DictItem, InstanceDict, ModuleSource, Source, TypeOf
+from ....guards.source import DictItem, InstanceDict, ModuleSource, Source
 from ...pycode.passthrough import PassthroughFrame
 from ..base import PendingCall, Value, require_path
 from ..containers.mapping import DictValue
 from ..context import TraceContext
 from ..registry import wraps_subclasses
 from .attribute_storage import instance_dict
-from .class_value import ClassValue, raw_attribute, stored_in_class
+from .class_value import ClassValue, stored_in_class
 from .mro import MISSING, lookup
 from .user_object import UserObject
 
@@ -52,7 +52,7 @@ class ModuleValue(UserObject):
             own is None
             or name in own
             or name in self.attrs
-            or has_attribute(tx, self.cls, name, self.source and TypeOf(self.source))
+            or has_attribute(tx, self.cls, name, self.class_path)
         ):
             return super().generic_attribute(tx, name)
         for table in TABLES:
@@ -82,7 +82,7 @@ class ModuleValue(UserObject):
         plain = type(lookup(self.cls, "__getattribute__")[1]) is not types.FunctionType
         if plain and lookup(self.cls, "__getattr__")[1] is torch.nn.Module.__getattr__:
             if name == "__class__":
-                return ClassValue(self.cls, self.source and TypeOf(self.source))
+                return ClassValue(self.cls, self.class_path)
             if name == "__dict__":
                 return self.dictionary(tx)
             return self.generic_attribute(tx, name)
@@ -125,9 +125,7 @@ class ModuleValue(UserObject):
             return super().tail(tx, args, kwargs)
         own_call = lookup(self.cls, "_call_impl")[1] is not torch.nn.Module._call_impl
         if self.real is None or own_call or self._has_hooks(tx):
-            raw, source = raw_attribute(
-                tx, self.cls, "_call_impl", self.source and TypeOf(self.source)
-            )
+            raw, source = self.raw_attribute(tx, "_call_impl")
             return PendingCall(tx.wrap(raw, source), [self, *args], kwargs, BETWEEN[:1])
         return PendingCall(self.attribute(tx, "forward"), args, kwargs, BETWEEN)
 

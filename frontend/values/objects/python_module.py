@@ -42,9 +42,6 @@ class PythonModule(Value):
     def key(self, tx: TraceContext) -> IdentityKey:
         return IdentityKey(self.real)
 
-    def truth(self, tx: TraceContext) -> bool:
-        return True
-
     def same(self, other: Value) -> bool:
         return isinstance(other, PythonModule) and self.real is other.real
 

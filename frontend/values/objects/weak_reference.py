@@ -24,9 +24,6 @@ class WeakReference(Value):
         super().__init__(source)
         self.real = real
 
-    def truth(self, tx: TraceContext) -> bool:
-        return True
-
     def call(self, tx: TraceContext, args: list[Value], kwargs: dict[str, Value]) -> Value:
         if args or kwargs or self.source is None:
             return super().call(tx, args, kwargs)

@@ -36,9 +36,6 @@ class AsyncWork(Value):
     def is_none(self) -> bool:
         return False
 
-    def truth(self, tx: TraceContext) -> bool:
-        return True
-
     def attribute(self, tx: TraceContext, name: str) -> Value:
         if name == "wait":
             return tx.make.bound_method(self, name)

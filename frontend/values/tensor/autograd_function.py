@@ -137,7 +137,7 @@ def apply_under_transform(tx: TraceContext, cls: ClassValue, args: list[Value]) 
     tx.graph.rollback(start)
     if TransformType.Grad in levels:
         tx.effects.watched_by = f"the backward pass of {function.__qualname__}"
-    return tx.graph.call("call_function", TransformedFunction(function), args, {})
+    return tx.graph.function(TransformedFunction(function), *args)
 
 
 def look_through(tx: TraceContext, cls: ClassValue, args: list[Value], where: str) -> None:
@@ -349,7 +349,7 @@ def call_node(
         *(tx.graph.value_of(node) for node in front.inputs[len(forward.tensors) :]),
     ]
     tx.graph.rollback(forward.start)
-    return tx.graph.call("call_function", target, arguments, {}).unpack(tx)
+    return tx.graph.function(target, *arguments).unpack(tx)
 
 
 def extract_passes(

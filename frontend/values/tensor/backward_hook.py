@@ -15,7 +15,8 @@ from ....errors import GraphBreak
 from ....guards.guard import Kind
 from ..base import LazyValue, Value
 from ..constant import Constant
-from ..containers.sequence import ListValue, TupleValue
+from ..containers.list import ListValue
+from ..containers.sequence import TupleValue
 from ..context import TraceContext
 from ..objects.user_object import UserObject
 from .tensor import TensorValue
@@ -61,7 +62,7 @@ def enter(tx: TraceContext, hook: Value, args: Value) -> Value:
     if not wants_gradient(items):
         return args
     position, tensors = tensor_positions(items)
-    given = tx.graph.call("call_function", HookEntry(hooks, position), tensors, {}).unpack(tx)
+    given = tx.graph.function(HookEntry(hooks, position), *tensors).unpack(tx)
     entered.given = next(
         tensor for tensor in given if isinstance(tensor, TensorValue) and tensor.fake.requires_grad
     )
@@ -81,8 +82,8 @@ def leave(tx: TraceContext, hook: Value, result: Value) -> Value:
         raise break_here()
     position, tensors = tensor_positions(items)
     link = Constant(None) if entered.given is None else entered.given
-    made = tx.graph.call(
-        "call_function", HookExit(entered.hooks, position, entered.arguments), [link, *tensors], {}
+    made = tx.graph.function(
+        HookExit(entered.hooks, position, entered.arguments), link, *tensors
     ).unpack(tx)
     new = replace_tensors(items, position, made)
     return TupleValue(new, None, kind) if isinstance(result, TupleValue) else new[0]

@@ -46,14 +46,14 @@ def register_hook(tx: TraceContext, self: TensorValue, hook: Value) -> Value:
     function = real_function(tx, tx.look(hook))
     if function is None:
         raise self.unsupported_use("a hook that is made in the frame and closes over values")
-    tx.graph.call("call_function", RegisterHook(function), [self], {})
+    tx.graph.function(RegisterHook(function), self)
     return HookHandle(tx.frames.break_position())
 
 
 @method(torch.Tensor, "retain_grad")
 def retain_grad(tx: TraceContext, self: TensorValue) -> Value:
     check_intermediate(tx, self)
-    return tx.graph.call("call_function", RetainGrad(), [self], {})
+    return tx.graph.function(RetainGrad(), self)
 
 
 def check_intermediate(tx: TraceContext, tensor: TensorValue) -> None:

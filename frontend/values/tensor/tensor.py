@@ -70,7 +70,7 @@ class TensorValue(Value):
         if name in CONSTANT_ATTRIBUTES:
             return tx.wrap(getattr(self.fake, name), None)
         if name in GRAPH_ATTRIBUTES:
-            return tx.graph.call("call_function", getattr, [self, Constant(name)], {})
+            return tx.graph.function(getattr, self, Constant(name))
         if not hasattr(self.cls, name):
             return self._own_attribute(tx, name)
         if name.startswith("__") or not callable(getattr(self.cls, name)):
@@ -159,7 +159,7 @@ class TensorValue(Value):
         found = select_varying(tx, self, self.fake.shape, key)
         if found is not None:
             return found
-        return tx.graph.call("call_function", operator.getitem, [self, key], {})
+        return tx.graph.function(operator.getitem, self, key)
 
     def set_item(self, tx: TraceContext, key: Value, value: Value) -> None:
         self._check_rows(tx, key)
@@ -168,7 +168,7 @@ class TensorValue(Value):
         if found is not None:
             found.set_item(tx, Constant(...), value)
             return
-        tx.graph.call("call_function", operator.setitem, [self, key, value], {})
+        tx.graph.function(operator.setitem, self, key, value)
 
     def _check_mask(self, tx: TraceContext, key: Value) -> None:
         """Checks the sizes of a mask, which fake tensors do not: an assignment to what nobody reads
@@ -214,7 +214,7 @@ class TensorValue(Value):
         emit.push_output(self, self.node)
 
     def apply_unary(self, tx: TraceContext, op: UnaryOperation) -> Value:
-        return tx.graph.call("call_function", op.function, [self], {})
+        return tx.graph.function(op.function, self)
 
 
 class Gradient(Mutable):

@@ -20,8 +20,9 @@ from ....guards.source import ClassAttribute, PlainTensor, Source, TypeOf
 from ....guards.source.tensors import without_class
 from ..base import Value
 from ..constant import Constant
+from ..containers.list import ListValue
 from ..containers.mapping import DictValue
-from ..containers.sequence import ListValue, Sequence, TupleValue
+from ..containers.sequence import Sequence, TupleValue
 from ..containers.slice import SliceValue
 from ..context import TraceContext
 from ..emitter import Emitter

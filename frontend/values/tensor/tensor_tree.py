@@ -9,8 +9,9 @@ from typing import Any
 from ....errors import GraphBreak
 from ..base import Value
 from ..constant import Constant
+from ..containers.list import ListValue
 from ..containers.mapping import DictValue
-from ..containers.sequence import ListValue, TupleValue
+from ..containers.sequence import TupleValue
 from ..context import TraceContext
 from .tensor import TensorValue
 

@@ -42,7 +42,7 @@ def select_varying(tx: TraceContext, tensor: Value, shape: torch.Size, key: Valu
         return None
     view = tensor
     if len(selected) < len(items):
-        view = tx.graph.call("call_function", operator.getitem, [view, tx.make.tuple_of(rest)], {})
+        view = tx.graph.function(operator.getitem, view, tx.make.tuple_of(rest))
     for place, item in reversed(selected):
         view = tx.graph.call("call_method", "select", [view, Constant(place), item], {})
     return view

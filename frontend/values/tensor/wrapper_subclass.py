@@ -112,7 +112,7 @@ class WrapperTensor(TensorValue):
             raise tx.exceptions.no_attribute(self.cls.__name__, name)
         found = vars(self.fake)[name]
         if isinstance(found, torch.Tensor):
-            return tx.graph.call("call_function", getattr, [self, Constant(name)], {})
+            return tx.graph.function(getattr, self, Constant(name))
         if not is_literal(found):
             raise self.unsupported_use(f"attribute {name}")
         return tx.wrap(found, None)
@@ -144,7 +144,7 @@ def construct_wrapper(
     for name in ("__new__", "__init__"):
         raw, source = raw_attribute(tx, cls.cls, name, cls.path(tx))
         tx.guards.add(source, Kind.IS, raw)
-    made = tx.graph.call("call_function", cls.cls, args, kwargs)
+    made = tx.graph.function(cls.cls, *args, **kwargs)
     if not isinstance(made, WrapperTensor):
         raise GraphBreak("subclass", f"{cls.cls.__name__}() that gives {made.describe()}")
     if made.fake.requires_grad:  # a new leaf, which a compiled graph would not return as one

@@ -18,7 +18,6 @@ import numpy
 import torch
 import triton.language as tl
 from framejit.backends.native.fuse.simplify import simplify
-from framejit.backends.native.ir.evaluate import evaluate
 from framejit.backends.native.printers.products import print_product
 from framejit.backends.native.printers.triton.kernel import print_triton
 from framejit.backends.native.printers.triton.scalars import LIBDEVICE, PREAMBLE
@@ -27,6 +26,7 @@ from triton.runtime.interpreter import TensorHandle
 sys.path.insert(0, str(Path(__file__).parent))
 import kernels
 import products
+from evaluate import evaluate
 
 TORCH = {
     **{there: here for here, there in LIBDEVICE.items()},

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 import torch
-from framejit.backends.native.backend import decompositions
+from framejit.backends.native.decompositions import decompositions
 from framejit.backends.native.fuse.fuse import fuse
 from framejit.backends.native.fuse.products import JoinCandidate, find_joinable
 from framejit.backends.native.fuse.simplify import simplify

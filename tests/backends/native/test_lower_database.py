@@ -8,7 +8,7 @@ import json
 from pathlib import Path
 
 import torch
-from framejit.backends.native.backend import decompositions
+from framejit.backends.native.decompositions import decompositions
 from framejit.backends.native.fuse.fuse import drop_unused
 from framejit.backends.native.ir.ir import Call
 from framejit.backends.native.lower.build import lower

@@ -7,7 +7,7 @@ import pytest
 import torch
 import torch.fx
 from framejit.backends.graph.passes.functional import functional
-from framejit.backends.native.backend import decompositions
+from framejit.backends.native.decompositions import decompositions
 from framejit.backends.native.lower.build import lower
 from torch._dispatch.python import enable_python_dispatcher
 from torch._subclasses.fake_tensor import FakeTensorMode

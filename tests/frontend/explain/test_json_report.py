@@ -100,7 +100,7 @@ def test_records_of_all_kinds():
         ),
         Captured("f", "a.py:1", 1, None, ("x == 1",), {"trace": 1.0}, 5),
         Skipped("g", "b.py:4", "a generator"),
-        Specialised("f", "n", "3", "a.py:3"),
+        Specialised("f", "a.py:3", "n", "3"),
         Miss("f", "a.py:3", (Change("x == 1", "x", "1", "2", "a.py:4"),)),
     ]
     data = valid(make_report(events, str, title="f"))

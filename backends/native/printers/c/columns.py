@@ -33,20 +33,7 @@ class ColumnsFunction(CFunction):
             inside = Scope(
                 block.variables | {variable} | set(self.kernel.inner), block, names=dict(found)
             )
-            names = []
-            for node in reductions:
-                name = f"acc{self.counter}"
-                self.counter += 1
-                names.append(name)
-                start = {"sum": "0", "prod": "1", "any": "0"}.get(node.attr) or extreme(
-                    node.dtype, node.attr == "max"
-                )
-                block.lines.append(f"{gathered_as(node, self.kernel, LONG_SUM)} {name}[{COLUMNS}];")
-                block.lines.append(
-                    f"for (int64_t lane = 0; lane < {COLUMNS}; lane++) {name}[lane] = {start};"
-                )
-                value = self.value(node.args[0], inside)
-                inside.lines.append(_gathering(node, f"{name}[lane]", value))
+            names = [self.gather(node, block, inside) for node in reductions]
             self.stores(inside, stage, full=True)
             if inside.lines:
                 lines = [SIMD, *self.lanes(variable, inside.lines)]
@@ -65,6 +52,21 @@ class ColumnsFunction(CFunction):
             *indent(block.lines),
             "}",
         ]
+
+    def gather(self, node: Scalar, block: Scope, inside: Scope) -> str:
+        """Adds a reduction's array to the block, and what it gathers to the loop; returns the
+        array's name."""
+        name = self.new_name("acc")
+        start = {"sum": "0", "prod": "1", "any": "0"}.get(node.attr) or extreme(
+            node.dtype, node.attr == "max"
+        )
+        block.lines.append(f"{gathered_as(node, self.kernel, LONG_SUM)} {name}[{COLUMNS}];")
+        block.lines.append(
+            f"for (int64_t lane = 0; lane < {COLUMNS}; lane++) {name}[lane] = {start};"
+        )
+        value = self.value(node.args[0], inside)
+        inside.lines.append(_gathering(node, f"{name}[lane]", value))
+        return name
 
     def lanes(self, variable: Var, lines: Sequence[str]) -> list[str]:
         first = f"const int64_t {variable.name} = block + lane;"

@@ -62,8 +62,7 @@ class RowsFunction(CFunction):
         if array is None:
             super().compute(node, scope)
         elif id(node) in self.stored:
-            name = scope.names[id(node)] = f"v{self.counter}"
-            self.counter += 1
+            name = scope.names[id(node)] = self.new_name("v")
             scope.lines.append(
                 f"const {TYPES[node.dtype]} {name} = "
                 f"{array}[{self.index(linear(self.kernel.inner))}];"
@@ -141,8 +140,7 @@ class RowsFunction(CFunction):
     def accumulate(self, node: Scalar, scope: Scope, inside: Scope) -> tuple[str, str]:
         """Declares what a reduction gathers in `scope` and gathers in `inside`; returns its clause
         for SIMD, and its name."""
-        name = f"acc{self.counter}"
-        self.counter += 1
+        name = self.new_name("acc")
         kind = gathered_as(node, self.kernel, LONG_SUM)
         value = self.value(node.args[0], inside)
         if node.attr in ("sum", "prod"):

@@ -42,25 +42,16 @@ CALLS = {
 }  # fmt: skip
 SUFFIXES = {torch.float32: "f", torch.float64: "d"}  # of helpers; integers have "i"
 HELPERS = {
-    "erf": "erf_",
-    "floordiv": "floordiv",
-    "remainder": "remainder_",
-    "rsqrt": "rsqrt_",
-    "isinf": "isinf_",
-    "signbit": "signbit_",
-}
+    "erf": "erf_", "floordiv": "floordiv", "remainder": "remainder_", "rsqrt": "rsqrt_",
+    "isinf": "isinf_", "signbit": "signbit_",
+}  # fmt: skip
 
 
 def operation(node: Scalar, args: Sequence[str]) -> str:
     """The C expression of a scalar operation."""
     dtype = node.args[-1].dtype
     letter = "f" if dtype == torch.float32 else ""
-    if (
-        node.op == "maximum"
-        and not dtype.is_floating_point
-        or node.op == "minimum"
-        and not dtype.is_floating_point
-    ):
+    if node.op in ("maximum", "minimum") and not dtype.is_floating_point:
         return f"{args[0]} {'>' if node.op == 'maximum' else '<'} {args[1]} ? {args[0]} : {args[1]}"
     if node.op in SYMBOLS:
         return f"{args[0]} {SYMBOLS[node.op]} {args[1]}"

@@ -150,8 +150,7 @@ class TritonFunction(KernelEmitter):
         for stage in range(self.plan.stages + 1):
             for node in self.plan.reductions(stage):
                 value = self.spread(self.value(node.args[0], scope))
-                name = f"v{self.counter}"
-                self.counter += 1
+                name = self.new_name("v")
                 scope.names[id(node)] = name
                 scope.lines += self.print_reduction(
                     node, name, f"tl.where(xmask & rmask, {value}, {identity(node)})", "rindex"
@@ -169,24 +168,9 @@ class TritonFunction(KernelEmitter):
                 top.variables | set(self.kernel.inner), top, lines=self.columns("roffset + ")
             )
             before = len(inside.lines)
-            accumulators = []
-            for node in reductions:
-                name = f"acc{self.counter}"
-                self.counter += 1
-                accumulators.append(name)
-                value = self.value(node.args[0], inside)
-                kind = TYPES[node.args[0].dtype if node.attr != "any" else torch.int8]
-                top.lines.append(f"{name} = tl.full([XBLOCK, RBLOCK], {identity(node)}, {kind})")
-                if node.attr.startswith("arg"):
-                    top.lines.append(f"{name}_at = tl.full([XBLOCK, RBLOCK], 0x7FFFFFFF, tl.int32)")
-                if node in beside:
-                    top.lines.append(f"{name}_sum = tl.full([XBLOCK, RBLOCK], 0, {kind})")
-                    inside.lines.append(
-                        f"{name}, {name}_sum = with_exponential({name}, {name}_sum, {value}, "
-                        "xmask & rmask)"
-                    )
-                else:
-                    inside.lines += self.print_accumulation(node, name, value)
+            accumulators = [
+                self.accumulate(node, top, inside, node in beside) for node in reductions
+            ]
             self.stores(inside, stage, True)
             if len(inside.lines) > before:
                 top.lines.append(
@@ -194,8 +178,7 @@ class TritonFunction(KernelEmitter):
                 )
                 top.lines += [f"    {line}" for line in inside.lines]
             for node, name in zip(reductions, accumulators, strict=True):
-                result = f"v{self.counter}"
-                self.counter += 1
+                result = self.new_name("v")
                 top.lines += self.print_reduction(node, result, name, f"{name}_at")
                 top.names[id(node)] = result
                 if node in beside:
@@ -204,6 +187,24 @@ class TritonFunction(KernelEmitter):
                     )
                     top.names[id(beside[node])] = f"{result}_sum"
             self.stores(top, stage, False)
+
+    def accumulate(self, node: Scalar, top: Scope, inside: Scope, beside_sum: bool) -> str:
+        """Adds a reduction's accumulator to the lines before the loop, and what it takes in to
+        those of the loop; returns its name. beside_sum: with the sum of exponentials."""
+        name = self.new_name("acc")
+        value = self.value(node.args[0], inside)
+        kind = TYPES[node.args[0].dtype if node.attr != "any" else torch.int8]
+        top.lines.append(f"{name} = tl.full([XBLOCK, RBLOCK], {identity(node)}, {kind})")
+        if node.attr.startswith("arg"):
+            top.lines.append(f"{name}_at = tl.full([XBLOCK, RBLOCK], 0x7FFFFFFF, tl.int32)")
+        if beside_sum:
+            top.lines.append(f"{name}_sum = tl.full([XBLOCK, RBLOCK], 0, {kind})")
+            inside.lines.append(
+                f"{name}, {name}_sum = with_exponential({name}, {name}_sum, {value}, xmask & rmask)"
+            )
+        else:
+            inside.lines += self.print_accumulation(node, name, value)
+        return name
 
     # --- reductions ---
 

@@ -25,25 +25,12 @@ SYMBOLS = {
     "gt": ">", "ge": ">=", "and": "&", "or": "|", "xor": "^", "bitand": "&", "bitor": "|",
     "bitxor": "^", "shl": "<<", "shr": ">>", "truncdiv": "//",
 }  # fmt: skip
-NATIVE = {
-    "exp": "exp",
-    "exp2": "exp2",
-    "log": "log",
-    "log2": "log2",
-    "sin": "sin",
-    "cos": "cos",
-    "abs": "abs",
-    "floor": "floor",
-    "ceil": "ceil",
-    "erf": "erf",
-}
-LIBDEVICE = {
-    "expm1": "expm1", "log10": "log10", "log1p": "log1p", "tan": "tan", "asin": "asin",
-    "acos": "acos", "atan": "atan", "sinh": "sinh", "cosh": "cosh", "tanh": "tanh",
-    "asinh": "asinh", "acosh": "acosh", "atanh": "atanh", "erfc": "erfc", "lgamma": "lgamma",
-    "pow": "pow", "atan2": "atan2", "hypot": "hypot", "copysign": "copysign",
-    "nextafter": "nextafter", "trunc": "trunc", "round": "rint", "sqrt": "sqrt", "rsqrt": "rsqrt",
-}  # fmt: skip
+NATIVE = ("exp", "exp2", "log", "log2", "sin", "cos", "abs", "floor", "ceil", "erf")
+LIBDEVICE = {name: name for name in (
+    "expm1", "log10", "log1p", "tan", "asin", "acos", "atan", "sinh", "cosh", "tanh", "asinh",
+    "acosh", "atanh", "erfc", "lgamma", "pow", "atan2", "hypot", "copysign", "nextafter", "trunc",
+    "sqrt", "rsqrt",
+)} | {"round": "rint"}  # fmt: skip
 OTHERS = {
     "not": "{0} == 0", "where": "tl.where({0}, {1}, {2})", "isnan": "{0} != {0}",
     "isinf": "tl.abs({0}) == float('inf')", "maximum": "largest({0}, {1})",
@@ -147,7 +134,7 @@ def operation(node: Scalar, args: Sequence[str]) -> str:
     if node.op == "bitnot":
         return f"{args[0]} ^ {-1 if dtype.is_signed else torch.iinfo(dtype).max}"
     if node.op in NATIVE:
-        return f"tl.{NATIVE[node.op]}({args[0]})"
+        return f"tl.{node.op}({args[0]})"
     if node.op in LIBDEVICE:
         return f"libdevice.{LIBDEVICE[node.op]}({', '.join(args)})"
     if node.op in FLOATS_AND_INTEGERS:

@@ -6,9 +6,10 @@ from .....errors import GraphBreak
 from ....pycode.instr import Instr, Op
 from ....values.base import ObservedException, Value, take
 from ....values.constant import Constant
+from ....values.containers.list import ListValue
 from ....values.containers.mapping import DictValue
 from ....values.containers.mapping_proxy import MappingProxyValue
-from ....values.containers.sequence import ListValue, Sequence, TupleValue
+from ....values.containers.sequence import Sequence, TupleValue
 from ....values.containers.set import SetValue
 from ....values.containers.slice import SliceValue
 from ....values.context import TraceContext
@@ -179,6 +180,12 @@ def match_keys(frame: Interpreter, instr: Instr) -> None:
     )
 
 
+# classes whose positional sub-pattern is matched by the subject itself
+MATCHED_WHOLE = (
+    bool, bytearray, bytes, dict, float, frozenset, int, list, set, str, tuple,
+)  # fmt: skip
+
+
 @handles(Op.MATCH_CLASS)
 def match_class(frame: Interpreter, instr: Instr) -> None:
     tx = frame.tx
@@ -191,19 +198,7 @@ def match_class(frame: Interpreter, instr: Instr) -> None:
         return
     positional: list[Value] = []
     if instr.arg:
-        if cls.constant() in (
-            bool,
-            bytearray,
-            bytes,
-            dict,
-            float,
-            frozenset,
-            int,
-            list,
-            set,
-            str,
-            tuple,
-        ):
+        if cls.constant() in MATCHED_WHOLE:
             positional = [subject]
         else:
             names = positional_names(tx, cls, instr.arg) + names

@@ -73,9 +73,7 @@ def can_hand_out_truth(tested: TensorValue) -> bool:
 
 def expect_truth(tx: Trace, tested: TensorValue, truth: bool, branch: CodePlace | None) -> bool:
     """Continues as if a tensor were true, or false, with an expectation."""
-    fact = tx.graph.call(
-        "call_function", torch.ne if truth else torch.eq, [tested, Constant(0)], {}
-    )
+    fact = tx.graph.function(torch.ne if truth else torch.eq, tested, Constant(0))
     assert isinstance(fact, TensorValue)
     tx.effects.expect(
         fact.node, tx.frames.break_position(), None if tx.options.fullgraph else branch

@@ -10,7 +10,6 @@ import pytest
 import torch
 from framejit.backends.native.fuse.gather import fuse_gather
 from framejit.backends.native.fuse.simplify import simplify
-from framejit.backends.native.ir.evaluate import evaluate
 from framejit.backends.native.ir.index import Hole, Index, atom, index
 from framejit.backends.native.ir.ir import (
     LOAD,
@@ -26,6 +25,7 @@ from framejit.backends.native.ir.ir import (
 )
 from framejit.backends.native.printers.triton.kernel import print_triton
 
+from ..evaluate import evaluate
 from ..kernels import Case
 
 ROWS, WIDTH = 6, 40

@@ -10,7 +10,6 @@ import pytest
 import torch
 from framejit.backends.native.fuse.in_place import operands
 from framejit.backends.native.fuse.simplify import simplify
-from framejit.backends.native.ir.evaluate import evaluate
 from framejit.backends.native.ir.index import atom, index
 from framejit.backends.native.ir.ir import Kernel, Program, Store, on_buffers, reads, writes
 from framejit.backends.native.printers.c.kernel import print_c
@@ -21,6 +20,7 @@ from framejit.backends.native.toolchain.compile_c import compiler, functions
 from torch.nn import functional as F
 
 from .. import kernels
+from ..evaluate import evaluate
 
 
 def in_place(case):

@@ -6,11 +6,11 @@ from __future__ import annotations
 import pytest
 import torch
 from framejit.backends.native.fuse.products import adopt
-from framejit.backends.native.ir.evaluate import evaluate
 from framejit.backends.native.ir.ir import Kernel, Product, View, reads, writes
 from framejit.backends.native.printers.products import blocks_to_try, precision
 
 from .. import products
+from ..evaluate import evaluate
 
 
 def matrix(view: View, memory: dict[str, torch.Tensor]) -> torch.Tensor:

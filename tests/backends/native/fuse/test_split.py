@@ -8,10 +8,10 @@ import torch
 from framejit.backends.native import backend as native
 from framejit.backends.native.fuse import split
 from framejit.backends.native.fuse.simplify import simplify
-from framejit.backends.native.ir.evaluate import evaluate
 from framejit.backends.native.ir.ir import Program, writes
 
 from .. import kernels
+from ..evaluate import evaluate
 
 CASES = {
     name: case for name, case in kernels.all_cases().items() if case.kernel.inner and not case.sizes

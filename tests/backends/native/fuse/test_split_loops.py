@@ -8,10 +8,10 @@ import torch
 from framejit.backends.native.fuse import split_loops
 from framejit.backends.native.fuse.simplify import simplify
 from framejit.backends.native.fuse.split_loops import split_at_bounds
-from framejit.backends.native.ir.evaluate import evaluate
 from torch.nn import functional as F
 
 from .. import kernels
+from ..evaluate import evaluate
 
 CASES = {  # function, how many loops its first kernel has
     "columns": (lambda a, b: torch.cat([a.sin(), b.cos()], 1) * 2, 2),

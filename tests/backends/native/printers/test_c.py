@@ -6,7 +6,6 @@ import framejit
 import pytest
 import torch
 from framejit.backends.native.fuse.simplify import simplify
-from framejit.backends.native.ir.evaluate import evaluate
 from framejit.backends.native.ir.ir import on_buffers
 from framejit.backends.native.ir.scalar_ops import SCALAR_OPS
 from framejit.backends.native.printers.c.kernel import WORTH_TILES, print_c
@@ -15,6 +14,7 @@ from framejit.backends.native.toolchain._launch import run
 from framejit.backends.native.toolchain.compile_c import compiler, functions
 
 from .. import kernels
+from ..evaluate import evaluate
 
 CASES = kernels.all_cases()
 

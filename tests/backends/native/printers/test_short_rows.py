@@ -6,12 +6,12 @@ import framejit
 import pytest
 import torch
 from framejit.backends.native.fuse.simplify import simplify
-from framejit.backends.native.ir.evaluate import evaluate
 from framejit.backends.native.printers import short_rows
 from framejit.backends.native.printers.short_rows import unroll_short_rows
 from torch.nn import functional as F
 
 from .. import kernels
+from ..evaluate import evaluate
 
 POINTS = torch.randn(50, 3, generator=torch.Generator().manual_seed(0))
 COLOURS = torch.randn(9, 20, 4, generator=torch.Generator().manual_seed(1))

@@ -6,7 +6,7 @@ from __future__ import annotations
 import framejit
 import pytest
 import torch
-from framejit.backends.native import large_norms
+from framejit.backends.native import decompositions
 from torch.nn import functional as F
 
 OPERATOR = "aten.native_layer_norm_backward.default"
@@ -24,7 +24,7 @@ def gradients(function, *shape):
 @pytest.mark.parametrize(("least", "calls"), [(1 << 20, 0), (1, 1)], ids=["few", "many"])
 @pytest.mark.parametrize("with_bias", [True, False])
 def test_equals_eager(least, calls, with_bias, dynamic, monkeypatch, reports):
-    monkeypatch.setattr(large_norms, "LARGE", least)
+    monkeypatch.setattr(decompositions, "LARGE", least)
 
     def f(x, weight, bias):
         y = F.layer_norm(x * 2, x.shape[-1:], weight, bias if with_bias else None)

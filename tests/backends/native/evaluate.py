@@ -3,12 +3,20 @@ operators. Printers are tested against it."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from typing import Any
 
 import torch
-
-from .index import ClaimedBounds, Division, Hole, Index, Quotient, Sym, Var
-from .ir import (
+from framejit.backends.native.ir.index import (
+    ClaimedBounds,
+    Division,
+    Hole,
+    Index,
+    Quotient,
+    Sym,
+    Var,
+)
+from framejit.backends.native.ir.ir import (
     CAST,
     CONST,
     INDEX,
@@ -21,10 +29,21 @@ from .ir import (
     scattered_value,
     topological,
 )
-from .scalar_ops import REDUCTIONS, SCALAR_OPS, SCATTERS
+from framejit.backends.native.ir.scalar_ops import SCALAR_OPS, SCATTERS
 
 COLUMNS = "columns"  # the axis of a grid along a row
 POINTS = "points"  # zeros for all points of the outer loops
+
+# How the values of a row become one number: functions of a tensor of shape (rows, row length).
+REDUCED: dict[str, Callable[[Any], torch.Tensor]] = {
+    "sum": lambda value: value.sum(1, keepdim=True, dtype=value.dtype),
+    "prod": lambda value: value.prod(1, keepdim=True, dtype=value.dtype),
+    "max": lambda value: value.amax(1, keepdim=True),
+    "min": lambda value: value.amin(1, keepdim=True),
+    "any": lambda value: value.any(1, keepdim=True),
+    "argmax": lambda value: value.max(1, keepdim=True).indices,
+    "argmin": lambda value: value.min(1, keepdim=True).indices,
+}
 
 
 def evaluate(
@@ -141,7 +160,7 @@ def _scalar(
         )
         return torch.where(mask, found, torch.zeros((), dtype=node.dtype))
     if node.op == REDUCE:
-        return REDUCTIONS[node.attr](args[0].expand(args[0].shape[0], int(grid[COLUMNS].item())))
+        return REDUCED[node.attr](args[0].expand(args[0].shape[0], int(grid[COLUMNS].item())))
     if node.op == SCATTER:
         return args[1]
     return SCALAR_OPS[node.op].meaning(*args)
