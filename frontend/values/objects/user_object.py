@@ -308,7 +308,10 @@ class UserObject(Mutable):
             tx.guards.add(
                 self.source,
                 Kind.PYTHON,
-                (said if bound else said + " nothing", slot_is_bound(slot, bound)),
+                (
+                    said if bound else said + " nothing",
+                    functools.partial(slot_is_bound, slot, bound),
+                ),
             )
             return bound
         own = instance_dict(self.real)

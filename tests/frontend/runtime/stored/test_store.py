@@ -4,6 +4,8 @@ a second process; test_processes.py starts real ones."""
 from __future__ import annotations
 
 import gc
+import logging
+import warnings
 
 import framejit
 import pytest
@@ -379,3 +381,54 @@ def test_the_option_of_one_handle(cache_dir, asked, stored):
     with config.patch(store=not asked):
         results(Handle(plain, "eager", options={"store": asked}).run)
     assert (cache_dir / "entries").exists() == stored
+
+
+names = {"sin", "cos"}
+logger = logging.getLogger("test_store")
+
+
+def set_of_strings(x):
+    return x.sin() if "sin" in names else x
+
+
+def message_of_a_logger(x):
+    logger.debug("a message")
+    return x + logger.isEnabledFor(logging.INFO)
+
+
+def warning(x):
+    warnings.warn("a warning", UserWarning)
+    return x + 1
+
+
+def iterators(x, pairs):
+    return [x * a * b for a, b in pairs]
+
+
+@pytest.mark.parametrize(
+    "program, more",
+    [
+        (set_of_strings, lambda: ()),
+        (message_of_a_logger, lambda: ()),
+        (warning, lambda: ()),
+        (iterators, lambda: (zip([1, 2], [3, 4], strict=True),)),
+        (iterators, lambda: (map(divmod, [7, 9], [2, 4]),)),
+    ],
+)
+def test_conditions_in_python_are_stored(program, more):
+    handles = [Handle(program, "eager"), Handle(program, "eager")]
+    results = []
+    for run in (program, *(handle.run for handle in handles)):
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            results.append([run(torch.ones(2), *more()), *map(str, caught)])
+    assert repr(results[0]) == repr(results[1]) == repr(results[2])
+    assert (handles[1].taken, handles[1].compiled) == (1, 0), handles[1].sentences
+
+
+def test_a_condition_in_python_that_fails_is_compiled_anew(monkeypatch):
+    Handle(set_of_strings, "eager").run(torch.ones(2))
+    monkeypatch.setitem(globals(), "names", {"cos", "sin", "tan"})
+    later = Handle(set_of_strings, "eager")
+    later.run(torch.ones(2))
+    assert (later.taken, later.compiled) == (0, 1)
