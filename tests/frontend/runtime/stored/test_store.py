@@ -376,6 +376,59 @@ def test_nothing_is_written_unless_asked_for(cache_dir):
     assert not (cache_dir / "entries").exists()
 
 
+def test_a_handle_with_fullgraph_uses_stored_entries():
+    want = results(make(Net))
+    for _ in range(2):
+        later = Handle(Net, "eager", fullgraph=True)
+        assert_same(results(later.run), want)
+    assert (later.taken, later.compiled) == (1, 0), later.sentences
+    with pytest.raises(framejit.GraphBreakError):
+        results(Handle(Breaks, "eager", fullgraph=True).run)
+
+
+def fail(*args):
+    raise ZeroDivisionError("of the test")
+
+
+@pytest.mark.parametrize(
+    "place",
+    ["key_of", "take_apart", "put_together", "EntryFolder.read", "EntryFolder.add",
+     "EntryFolder.difference"],
+)  # fmt: skip
+def test_a_store_that_fails_costs_an_entry_and_nothing_else(place, monkeypatch, recwarn):
+    if place == "put_together":
+        results(Handle(Net, "eager").run)
+    monkeypatch.setattr(f"framejit.frontend.runtime.stored.store.{place}", fail)
+    with config.patch(strict=False):
+        later = Handle(Net, "eager")
+    assert_same(results(later.run), results(make(Net)))
+    assert (later.taken, later.compiled) == (0, 1)
+    assert any("of the test" in text for text in later.sentences)
+    assert not recwarn
+
+
+def test_a_folder_that_cannot_be_written_costs_no_warning(tmp_path, recwarn):
+    (tmp_path / "file").write_text("")
+    with config.patch(cache_dir=tmp_path / "file" / "inside"):
+        handle = Handle(Net, "eager")
+        assert_same(results(handle.run), results(make(Net)))
+    assert handle.sentences[0].startswith("entries on disk are not used: the cache folder cannot")
+    assert handle.sentences[1].startswith("not stored on disk: the cache folder cannot")
+    assert not recwarn
+
+
+def test_global_variables_of_no_module_are_not_those_of_the_module_of_their_name():
+    names = {"__name__": __name__, "factor": 5}
+    exec("def run(x, other):\n    return other(x) * factor", names)
+
+    def other(x):
+        return x + factor
+
+    for _ in range(2):
+        handle = Handle(names["run"], "eager")
+        assert torch.equal(handle.run(torch.ones(2), other), torch.full((2,), 15.0))
+
+
 @pytest.mark.parametrize("asked, stored", [(True, True), (False, False)])
 def test_the_option_of_one_handle(cache_dir, asked, stored):
     with config.patch(store=not asked):
@@ -397,7 +450,7 @@ def message_of_a_logger(x):
 
 
 def warning(x):
-    warnings.warn("a warning", UserWarning)
+    warnings.warn("a warning", UserWarning, stacklevel=1)
     return x + 1
 
 
