@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import pickle
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
-from ....events import Chosen, Sink, Stored
+from ....events import BackendCalled, Break, Captured, Chosen, Event, Sink, Stored
 from ....garbage_collection import no_collections, no_full_collections
 from ....guards.guard import Guard, Kind, ShapeExpr, TensorSpec
 from ....guards.program import GuardProgram
@@ -30,12 +31,15 @@ FAILURES = (
 )  # fmt: skip
 
 
+TOLD_AGAIN = (Break, BackendCalled, Captured, Chosen)  # records that are stored with an entry
+
+
 @dataclass(frozen=True)
 class FoundEntry:
-    """An entry of an earlier process, and what its graph runs on, if that was measured there."""
+    """An entry of an earlier process, and the records of its compile."""
 
     entry: Entry
-    chosen: Chosen | None
+    records: tuple[Any, ...]
 
 
 @dataclass(frozen=True)
@@ -58,12 +62,11 @@ class EntryStore:
         self.folder = EntryFolder()
         self._known: dict[str, list[StoredEntry]] = {}
 
-    def save(self, call: UnservedCall, parts: EntryParts, chosen: Chosen | None) -> None:
-        """Writes an entry that was made for a call. chosen: what its graph runs on, if that was
-        measured."""
+    def save(self, call: UnservedCall, parts: EntryParts, records: Sequence[Event]) -> None:
+        """Writes an entry that was made for a call, with the records of its compile."""
         try:
             with no_full_collections(), no_collections():
-                stored = take_apart(parts, chosen, self._own_objects(call))
+                stored = take_apart(parts, stored_records(records), self._own_objects(call))
             name, start = call.unit.name, call.unit.start
             self.folder.add(
                 key_of(call.unit, self.options), stored, FailedWrite(self.send, name, start)
@@ -131,7 +134,18 @@ def may_store(options: Options) -> bool:
     return options.store and options.backend in BACKENDS and not (options.verify or options.probe)
 
 
-def take_apart(parts: EntryParts, chosen: Chosen | None, own: dict[str, Any]) -> StoredEntry:
+def stored_records(records: Sequence[Event]) -> list[Any]:
+    """The records that a later process reports too, without what it has anyway."""
+    return [
+        replace(record, graph=None, guards=(), seconds={}, watched=frozenset(), from_disk=True)
+        if isinstance(record, Captured)
+        else record
+        for record in records
+        if isinstance(record, TOLD_AGAIN)
+    ]
+
+
+def take_apart(parts: EntryParts, records: list[Any], own: dict[str, Any]) -> StoredEntry:
     """An entry as bytes. Raises one of FAILURES."""
     if parts.process_bound:
         raise NotStorable(f"{parts.process_bound}, which is another in each process")
@@ -139,7 +153,7 @@ def take_apart(parts: EntryParts, chosen: Chosen | None, own: dict[str, Any]) ->
     table = make_table(program.guards, program.lifted)
     objects, nothing = ProgramObjects(named_objects(program.guards)), ProgramObjects()
     guards = pickle_of((table.encode(), table.objects), own, objects)
-    body = pickle_of((parts.code, parts.needs_hook, parts.direct, chosen), own, objects)
+    body = pickle_of((parts.code, parts.needs_hook, parts.direct, records), own, objects)
     descriptions = pickle_of(objects.descriptions, {}, nothing)
     if nothing.descriptions:
         raise NotStorable("a path that names an object of the program")
@@ -184,6 +198,12 @@ def put_together(stored: StoredEntry, call: UnservedCall, own: dict[str, Any]) -
     failed = program.native().first_failure(call.slots, call.function)
     if failed >= 0:
         raise NotFound(str(program.failure(failed, frame)))
-    code, needs_hook, direct, chosen = EntryUnpickler(stored.body, own, found).load()
+    code, needs_hook, direct, records = EntryUnpickler(stored.body, own, found).load()
     parts = EntryParts(program, code, needs_hook, direct)
-    return FoundEntry(parts.make(call.function, bool(call.unit.frames)), chosen)
+    told = tuple(
+        replace(one, guards=program.guards, watched=program.watched_guards)
+        if isinstance(one, Captured)
+        else one
+        for one in records
+    )
+    return FoundEntry(parts.make(call.function, bool(call.unit.frames)), told)

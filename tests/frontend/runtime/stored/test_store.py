@@ -147,7 +147,7 @@ class Handle:
 
     @property
     def compiled(self):
-        return sum(isinstance(event, Captured) for event in self.events)
+        return sum(isinstance(one, Captured) and not one.from_disk for one in self.events)
 
     @property
     def sentences(self):
@@ -384,6 +384,22 @@ def test_a_handle_with_fullgraph_uses_stored_entries():
     assert (later.taken, later.compiled) == (1, 0), later.sentences
     with pytest.raises(framejit.GraphBreakError):
         results(Handle(Breaks, "eager", fullgraph=True).run)
+
+
+def test_a_report_tells_of_stored_entries_what_it_told_when_they_were_captured():
+    def report():
+        run = framejit.compile(Breaks(), backend="eager")
+        results(run)
+        return run.framejit.explain(), framejit.stats()
+
+    (first, _), (later, stats) = report(), report()
+    assert (later.ops, len(later.graphs)) == (first.ops, len(first.graphs)) != (0, 0)
+    assert later.breaks == first.breaks != ()
+    assert [one.checks for one in later.captures] == [one.checks for one in first.captures]
+    assert [one.inputs for one in later.captures] == [one.inputs for one in first.captures]
+    assert [one.backend for one in later.captures] == [one.backend for one in first.captures]
+    assert "print() writes output" in str(later)
+    assert any(one.entries and not one.compiles for one in stats.functions)
 
 
 def fail(*args):
