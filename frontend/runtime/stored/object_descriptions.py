@@ -264,13 +264,14 @@ def possible_names(obj: Any) -> Iterator[tuple[Any, str]]:
             yield sys.modules[known[0]], known[1]
 
 
-def modules_in_c() -> list[types.ModuleType]:
+@functools.cache
+def modules_in_c() -> tuple[types.ModuleType, ...]:
     """The modules that hold torch's types and functions in C, and Python's own types."""
-    return [
+    return tuple(
         module
-        for name, module in sys.modules.items()
+        for name, module in list(sys.modules.items())
         if name in ("types", "torch") or name.startswith("torch._C")
-    ]
+    )
 
 
 @functools.cache

@@ -10,7 +10,6 @@ from typing import Any
 from ....events import BackendCalled, Break, Captured, Chosen, Event, Sink, Stored
 from ....garbage_collection import no_collections, no_full_collections
 from ....guards.guard import Guard, Kind, ShapeExpr, TensorSpec
-from ....guards.program import GuardProgram
 from ....guards.source import Source, TypeOf
 from ....options import Options
 from .._hook import Entry
@@ -150,7 +149,7 @@ def take_apart(parts: EntryParts, records: list[Any], own: dict[str, Any]) -> St
     if parts.process_bound:
         raise NotStorable(f"{parts.process_bound}, which is another in each process")
     program = parts.program
-    table = make_table(program.guards, program.lifted)
+    table = make_table(program)
     objects, nothing = ProgramObjects(named_objects(program.guards)), ProgramObjects()
     guards = pickle_of((table.encode(), table.objects), own, objects)
     body = pickle_of((parts.code, parts.needs_hook, parts.direct, records), own, objects)
@@ -194,7 +193,7 @@ def put_together(stored: StoredEntry, call: UnservedCall, own: dict[str, Any]) -
     if len(set(map(id, found))) < len(found):
         raise NotFound("two objects that were distinct are one now")
     data, objects = EntryUnpickler(stored.guards, own, found).load()
-    program = GuardProgram.build(*read_table(GuardTable.decode(data, objects)))
+    program = read_table(GuardTable.decode(data, objects))
     failed = program.native().first_failure(call.slots, call.function)
     if failed >= 0:
         raise NotFound(str(program.failure(failed, frame)))

@@ -8,6 +8,7 @@ import pytest
 import torch
 from framejit.frontend.runtime.stored.guard_table import GuardTable, make_table, read_table
 from framejit.guards.guard import Guard, Kind, TensorSpec
+from framejit.guards.program import GuardProgram, native_step
 from framejit.guards.source import AttrSource, DictItem, InstanceDict, SlotSource
 
 X = SlotSource(0, "x")
@@ -15,8 +16,12 @@ WEIGHT = AttrSource(AttrSource(X, "layer"), "weight")
 
 
 def again(guards, lifted=()):
-    table = make_table(guards, lifted)
-    return read_table(GuardTable.decode(table.encode(), table.objects))
+    program = GuardProgram.build(guards, lifted)
+    table = make_table(program)
+    found = read_table(GuardTable.decode(table.encode(), table.objects))
+    assert str(found) == str(program) and found.places == program.places
+    assert repr([*map(native_step, found.steps)]) == repr([*map(native_step, program.steps)])
+    return found.guards, found.lifted
 
 
 @pytest.mark.parametrize(
@@ -51,13 +56,13 @@ def test_paths_are_shared_and_objects_stay_themselves():
     guards, lifted = again(
         [Guard(WEIGHT, Kind.IS, known), Guard(WEIGHT.of, Kind.IS, known)], [WEIGHT, X]
     )
-    assert guards[0].source.of is guards[1].source and lifted[0] is guards[0].source
+    assert guards[1].source.of is guards[0].source and lifted[0] is guards[1].source
     assert guards[0].expected is guards[1].expected is known
 
 
 def test_the_text_has_no_lines():
     one, other, third = (
-        make_table([Guard(X, Kind.LENGTH, length, line)], ()).text(str)
+        make_table(GuardProgram.build([Guard(X, Kind.LENGTH, length, line)])).text(str)
         for length, line in ((1, "a.py:1"), (1, "b.py:2"), (2, "a.py:1"))
     )
     assert one == other != third
