@@ -19,6 +19,7 @@ import torch
 import torch.fx
 
 from ....backends.graph.graph_constant import with_constants
+from ....backends.native.toolchain.compile_c import Symbol
 from ....factory_call import factory_call_of
 from ....generated_source import file_name, keep_source
 from ....guards import native
@@ -59,6 +60,7 @@ class ProgramObjects:
     def __init__(self, sources: Sequence[tuple[Any, Source]] = ()) -> None:
         self.sources = {id(obj): source for obj, source in sources}
         self.descriptions: list[Description] = []
+        self.kernels: dict[str, None] = {}  # the keys of the compiled libraries that it calls
         self._numbers: dict[int, int] = {}
         self._kept: list[Any] = []  # so that no id is used twice
 
@@ -134,6 +136,8 @@ class EntryPickler(pickle.Pickler):
             if obj.data.forbidden is not None:
                 raise NotStorable("a break that fullgraph forbids")
             return site_after, (self.sites, obj.data.frames)
+        if isinstance(obj, Symbol):
+            self.objects.kernels[obj.library] = None
         cls = type(obj)
         if cls not in self._reducers:
             self._reducers[cls] = next(

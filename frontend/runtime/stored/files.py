@@ -36,12 +36,14 @@ TRIM_ONE_IN = 64  # writes after which the sizes of all files are looked at
 @dataclass(frozen=True)
 class StoredEntry:
     """An entry as bytes: descriptions of the program's objects, and the guards and all else, which
-    refer to them by number. identity: equal for entries with equal guards."""
+    refer to them by number. identity: equal for entries with equal guards. kernels: the keys of the
+    compiled libraries that it calls."""
 
     descriptions: bytes
     guards: bytes
     body: bytes
     identity: str
+    kernels: tuple[str, ...] = ()
 
     @property
     def size(self) -> int:

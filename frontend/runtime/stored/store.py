@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import pickle
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 from ....events import BackendCalled, Break, Captured, Chosen, Event, Sink, Stored
 from ....garbage_collection import no_collections, no_full_collections
 from ....guards.guard import Guard, Kind, ShapeExpr, TensorSpec
+from ....guards.program import GuardProgram
 from ....guards.source import Source, TypeOf
 from ....options import Options
-from .._hook import Entry
+from .._hook import Entry, Site
 from ..entry_parts import EntryParts
 from ..sites import HandleSites
 from ..unserved_call import UnservedCall
@@ -20,7 +21,7 @@ from .content import LITERALS, digest_of, name_of_class
 from .entry_pickle import EntryUnpickler, ProgramObjects, pickle_of
 from .files import EntryFolder, StoredEntry
 from .guard_table import GuardTable, make_table, read_table
-from .key import BACKENDS, key_of
+from .key import BACKENDS, Key, key_of
 from .object_descriptions import NotFound, NotStorable
 
 # what goes wrong when an entry is taken apart or put together: it is not stored, or not used
@@ -60,6 +61,7 @@ class EntryStore:
         self.options, self.sites, self.send = options, sites, send
         self.folder = EntryFolder()
         self._known: dict[str, list[StoredEntry]] = {}
+        self._preloaded: dict[str, Sequence[StoredEntry]] = {}
 
     def save(self, call: UnservedCall, parts: EntryParts, records: Sequence[Event]) -> None:
         """Writes an entry that was made for a call, with the records of its compile."""
@@ -98,11 +100,32 @@ class EntryStore:
             return found
         return None
 
+    def preload(self, entries: Mapping[str, Sequence[StoredEntry]]) -> None:
+        """Takes entries that are not in the folder, by the digests of keys without what a machine
+        adds to them."""
+        self._preloaded.update(entries)
+
+    def knows(self, site: Site) -> bool:
+        """Whether it was given entries of this code."""
+        return key_of(site.data, self.options).digest_anywhere in self._preloaded
+
+    def entries_of(self, site: Site) -> tuple[Key, list[StoredEntry], int]:
+        """The key of a site, the stored entries that it uses, and how many it uses that are not
+        stored."""
+        key = key_of(site.data, self.options)
+        known = {one.identity: one for one in self._read(key)}
+        used = [entry.data for entry in site.entries if isinstance(entry.data, GuardProgram)]
+        found = [known.get(identity_of(make_table(program))) for program in used]
+        return key, [one for one in found if one is not None], found.count(None)
+
+    def _read(self, key: Key) -> list[StoredEntry]:
+        return [*self._preloaded.get(key.digest_anywhere, ()), *self.folder.read(key)]
+
     def _entries(self, call: UnservedCall) -> list[StoredEntry]:
         """What was on disk for the code of a call when it was first asked for."""
         key = key_of(call.unit, self.options)
         if key.digest not in self._known:
-            self._known[key.digest] = self.folder.read(key)
+            self._known[key.digest] = self._read(key)
             difference = "" if self._known[key.digest] else self.folder.difference(key)
             if difference:
                 self._tell(call, f"entries on disk are of another key: {difference}")
@@ -156,7 +179,12 @@ def take_apart(parts: EntryParts, records: list[Any], own: dict[str, Any]) -> St
     descriptions = pickle_of(objects.descriptions, {}, nothing)
     if nothing.descriptions:
         raise NotStorable("a path that names an object of the program")
-    return StoredEntry(descriptions, guards, body, digest_of(iter([table.text(text_of_expected)])))
+    return StoredEntry(descriptions, guards, body, identity_of(table), tuple(objects.kernels))
+
+
+def identity_of(table: GuardTable) -> str:
+    """A text that is equal for entries with equal guards, in all processes."""
+    return digest_of(iter([table.text(text_of_expected)]))
 
 
 def text_of_expected(expected: Any) -> str:
