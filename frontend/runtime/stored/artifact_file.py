@@ -11,6 +11,7 @@ import sys
 import zipfile
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -98,7 +99,7 @@ def read_entries(path: Path) -> dict[str, tuple[StoredEntry, ...]]:
                 found[name.removeprefix(ENTRIES)] = file.entries
             elif name.startswith(KERNELS):
                 data = archive.read(name)
-                cache.make(name.removeprefix(KERNELS), lambda to, data=data: write(to, data))
+                cache.make(name.removeprefix(KERNELS), partial(write, data=data))
     return found
 
 
