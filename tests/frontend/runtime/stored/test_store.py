@@ -223,6 +223,35 @@ def test_a_choice_that_was_measured_is_taken_over():
     assert later.compiled == 0
 
 
+@pytest.mark.parametrize("training", [False, True])
+def test_a_choice_for_sizes_that_vary_is_taken_over(training, monkeypatch):
+    """Also one that has not been measured when the entry was stored."""
+
+    def run(handle, sizes):
+        results = []
+        for size in sizes:
+            x = torch.linspace(0, 1, size * 4).reshape(size, 4).requires_grad_(training)
+            with torch.set_grad_enabled(training):
+                results.append(handle(x)[1])
+            if training:
+                results[-1].sum().backward()
+                results.append(x.grad)
+        return results
+
+    at_once = {"patience": 0, "candidates": ["native"]}
+    first = Handle(plain, "autotune", options=at_once, dynamic=True)
+    want = run(plain, (30, 31))
+    assert_same(run(first.run, (30, 31)), want)
+    with monkeypatch.context() as patch:
+        patch.setattr("framejit.backends.autotune.tuning.measure", fail)
+        later = Handle(plain, "autotune", options=at_once, dynamic=True)
+        assert_same(run(later.run, (30, 31)), want)
+    assert (later.taken, later.compiled) == (1, 0), later.sentences
+    # of another scale, nothing is known: the next call compiles again, and measures
+    assert_same(run(later.run, (900, 901)), run(plain, (900, 901)))
+    assert later.compiled == 1
+
+
 def test_another_kind_of_input_is_compiled_and_stored_beside():
     def run(handle, *sizes):
         return [handle.run(torch.ones(size)) for size in sizes]
