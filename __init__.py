@@ -1,6 +1,7 @@
 """framejit: a bytecode-level frame JIT for PyTorch."""
 
 from .errors import (
+    ArtifactError,
     BackendError,
     ExportError,
     FramejitError,
@@ -29,6 +30,7 @@ if usable():
         set_stance,
         stats,
     )
+    from .frontend.artifact import load, save
     from .frontend.export import export
     from .frontend.replace_torch_compile import install, uninstall
     from .frontend.values.tensor.dynamic_marks import mark_dynamic, mark_static, maybe_mark_dynamic
@@ -44,12 +46,14 @@ else:  # the same names, which do less
         install,
         is_compiling,
         list_backends,
+        load,
         mark_dynamic,
         mark_static,
         maybe_mark_dynamic,
         opaque,
         register_backend,
         reset,
+        save,
         set_stance,
         stats,
         uninstall,
@@ -60,9 +64,10 @@ if replaces_torch_compile():
 
 __version__ = "0.1.0"
 __all__ = [
-    "BackendError", "ExportError", "FramejitError", "GraphBreakError", "InternalError",
-    "RecompileError", "RecompileLimitError", "RequirementError", "allow_in_graph", "compile",
-    "config", "debug", "disable", "explain", "export", "graph_break", "install", "is_compiling",
-    "list_backends", "mark_dynamic", "mark_static", "maybe_mark_dynamic", "opaque",
-    "register_backend", "reset", "set_stance", "stats", "uninstall",
+    "ArtifactError", "BackendError", "ExportError", "FramejitError", "GraphBreakError",
+    "InternalError", "RecompileError", "RecompileLimitError", "RequirementError",
+    "allow_in_graph", "compile", "config", "debug", "disable", "explain", "export",
+    "graph_break", "install", "is_compiling", "list_backends", "load", "mark_dynamic",
+    "mark_static", "maybe_mark_dynamic", "opaque", "register_backend", "reset", "save",
+    "set_stance", "stats", "uninstall",
 ]  # fmt: skip

@@ -8,10 +8,10 @@ import sys
 from collections.abc import Sequence
 
 from . import __version__
-from .cli import bench, cache, doctor, explain, minify, tune
+from .cli import artifact, bench, cache, doctor, explain, minify, tune
 
 COMMANDS = {
-    "bench": bench, "cache": cache, "doctor": doctor, "explain": explain, "minify": minify,
+    "artifact": artifact, "bench": bench, "cache": cache, "doctor": doctor, "explain": explain, "minify": minify,
     "tune": tune,
 }  # fmt: skip
 

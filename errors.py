@@ -177,6 +177,10 @@ class RecompileLimitError(FramejitError):
     `fail_on_recompile_limit_hit` asked to raise."""
 
 
+class ArtifactError(FramejitError):
+    """Compiled code cannot be saved to a file, or that of a file cannot be used here."""
+
+
 class ExportError(FramejitError):
     """A function is not one graph. `.reasons` says why, in one sentence each, with the line where
     one is known."""

@@ -84,6 +84,7 @@ class Captured(Event):
     lines: tuple[str, ...] = ()  # file:line of its operations and of the calls that led to them
     # positions of guards that are checked again only when something has changed
     watched: frozenset[int] = frozenset()
+    from_disk: bool = False  # an earlier process captured it; then without the graph
 
 
 @dataclass(frozen=True)

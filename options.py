@@ -148,7 +148,7 @@ class Options:
     # seconds that a handle may spend on such code instead; inf: no limit
     compile_budget: float | None = None
     verify: int = 0  # so many first calls of each graph are compared with eager
-    store: bool = False  # entries are written to config.cache_dir, and read by later processes
+    store: bool = True  # entries are written to config.cache_dir, and read by later processes
     sinks: tuple[Callable[[Any], None], ...] = ()  # are given each record of events.py
     probe: Any = None  # of frontend/runtime/probe.py: compiled code tells it what its parts take
 
@@ -217,7 +217,7 @@ class Config:
             os.environ.get("FRAMEJIT_VERIFY") or 0, "FRAMEJIT_VERIFY"
         )
     )
-    store: bool = field(default_factory=lambda: _flag("FRAMEJIT_STORE", False))
+    store: bool = field(default_factory=lambda: _flag("FRAMEJIT_STORE", True))
     sinks: tuple[Callable[[Any], None], ...] = ()
     probe: Any = None
     disable: bool = field(default_factory=lambda: _flag("FRAMEJIT_DISABLE", False))

@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 from ..backends.backend_info import BackendInfo
-from ..errors import ExportError
+from ..errors import ArtifactError, ExportError
 from .explain.report import Report
 from .framejit_attribute import NotCompiled, answer_for, title_of
 from .runtime.stats import Stats
@@ -38,6 +38,16 @@ def opaque(function: Any = None, **facts: Any) -> Any:
 def export(fn_or_module: Any, /, *args: Any, **kwargs: Any) -> Any:
     """Raises ExportError: nothing is captured."""
     raise ExportError(title_of(fn_or_module), [support_statement()])
+
+
+def save(compiled: Any, path: Any) -> None:
+    """Raises ArtifactError: nothing is compiled."""
+    raise ArtifactError(f"{title_of(compiled)} is not compiled: {support_statement()}")
+
+
+def load(path: Any, fn_or_module: Any) -> Any:
+    """Returns the second argument, whose `framejit.explain()` says why nothing is compiled."""
+    return answer_for(fn_or_module, support_statement())
 
 
 def explain(fn_or_module: Any, **asked: Any) -> Callable[..., Any]:

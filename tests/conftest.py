@@ -1,6 +1,7 @@
 """Every test runs strict: what would be a warning and a fall-back to eager in production raises
 here. Graphs run as they were captured where a test asks for no backend, or on what FRAMEJIT_BACKEND
-says; decisions of one run of the tests end with it."""
+says; decisions of one run of the tests end with it. Entries are not stored, since tests count
+captures; with FRAMEJIT_STORE=1 they are, in a folder for each test."""
 
 from __future__ import annotations
 
@@ -50,6 +51,11 @@ def golden(request):
         )
 
     return compare
+
+
+def pytest_configure():
+    """Also for processes that tests start."""
+    os.environ.setdefault("FRAMEJIT_STORE", "0")
 
 
 def pytest_unconfigure():
@@ -103,8 +109,13 @@ def _no_exception_goes_on_being_handled():
 @pytest.fixture(autouse=True)
 def _plain_defaults(tmp_path_factory):
     backend = os.environ.get("FRAMEJIT_BACKEND") or "eager"
+    store = os.environ["FRAMEJIT_STORE"] == "1"
+    folder = tmp_path_factory.getbasetemp() / "framejit_cache"
     with config.patch(
-        backend=backend, cache_dir=tmp_path_factory.getbasetemp() / "framejit_cache", progress=False
+        backend=backend,
+        cache_dir=tmp_path_factory.mktemp("cache") if store else folder,
+        progress=False,
+        store=store,
     ):
         yield
 

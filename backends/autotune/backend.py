@@ -4,6 +4,7 @@ are right."""
 from __future__ import annotations
 
 import importlib
+import pickle
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
@@ -13,12 +14,15 @@ import torch.fx
 
 from ...errors import RequirementError
 from ...events import UNREPORTED, Reporter
+from ...options import config
+from ...tier import Tier
 from ..graph.supported import reason_not_to_try
 from ..graph.wrappers import has_wrappers
 from ..registry import register_backend
 from .background import in_background, may_wait
 from .candidates import EAGER, Choice, choice, is_tiny, records
-from .identity import scale
+from .decisions import Decisions
+from .identity import Identity, scale
 from .patience import WAITING, WaitingGraph, forecast, slowness
 from .plan import TuningPlan, option_names
 from .tuning import Tuning
@@ -160,12 +164,7 @@ class ByShape:
         self.calls: dict[int, Callable[..., Any]] = {}
 
     def __call__(self, *args: Any) -> Any:
-        elements = 0
-        for index in self.tensors:
-            elements += args[index].numel()
-        for index in self.numbers:
-            elements += abs(args[index])
-        size = scale(elements)
+        size = scale_of(args, self.tensors, self.numbers)
         call = self.calls.get(size)
         if call is None:
             call = self.calls[size] = self.decide(size, args)
@@ -181,6 +180,70 @@ class ByShape:
             return self.calls[min(self.calls, key=lambda other: abs(other - size))]
         self.tuning.budget_s = self.tuning.plan.tune_budget_s / 2 ** len(known)
         return self.tuning.decide(args, size)
+
+    def __reduce__(self) -> Any:
+        """In a later process, what was decided in this one."""
+        tuning, tier = self.tuning, self.tuning.report.tier
+        if not tuning.plan.remember or tier is None:
+            raise pickle.PicklingError("decisions that are not remembered on disk")
+        calls = {name: one.call for name, one in tuning.built.items()}
+        about = tuning.identity_for(tuning.examples, None)
+        return RememberedByShape, (
+            tuning.gm.forward, calls, about, tier, self.tensors, self.numbers,
+        )  # fmt: skip
+
+
+class RememberedByShape:
+    """Runs what an earlier process has decided for sizes of this scale. Where there is no such
+    decision, this call runs as captured, and the next one is compiled anew."""
+
+    def __init__(
+        self,
+        forward: Callable[..., Any],
+        candidates: dict[str, Callable[..., Any]],
+        about: Identity,
+        tier: Tier,
+        tensors: list[int],
+        numbers: list[int],
+    ) -> None:
+        """candidates: by backend. about: the graph's identity without a scale. tensors, numbers:
+        positions of the arguments that the scale follows from."""
+        self.made_of = forward, candidates, about, tier, tensors, numbers
+        self.tensors, self.numbers = tensors, numbers
+        self.calls: dict[int, Callable[..., Any]] = {}
+
+    def __call__(self, *args: Any) -> Any:
+        size = scale_of(args, self.tensors, self.numbers)
+        call = self.calls.get(size)
+        if call is None:
+            call = self.calls[size] = self.find(size)
+        return call(*args)
+
+    def find(self, size: int) -> Callable[..., Any]:
+        """The callable for sizes of this scale, by the rules of ByShape.decide."""
+        forward, candidates, about, tier, _, _ = self.made_of
+        known = list(self.calls.values())
+        if len(known) > 1 and all(call == known[0] for call in known):
+            return known[0]
+        decision = Decisions(config.cache_dir).find(about.at_scale(size).key)
+        if decision is not None and decision.chosen in candidates:
+            return candidates[decision.chosen]
+        if decision is None or decision.chosen != EAGER:
+            tier.promote()
+        return forward
+
+    def __reduce__(self) -> Any:
+        return RememberedByShape, self.made_of
+
+
+def scale_of(args: Sequence[Any], tensors: Sequence[int], numbers: Sequence[int]) -> int:
+    """The scale of the sizes of a call."""
+    elements = 0
+    for index in tensors:
+        elements += args[index].numel()
+    for index in numbers:
+        elements += abs(args[index])
+    return scale(elements)
 
 
 def has_symbols(item: Any) -> bool:

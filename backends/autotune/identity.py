@@ -8,7 +8,7 @@ import hashlib
 import importlib.metadata
 import platform
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
@@ -31,6 +31,10 @@ class Identity:
             "\n".join((self.graph, self.shapes, self.device, self.versions, self.mode))
         )
 
+    def at_scale(self, scale: int) -> Identity:
+        """That of a graph with dynamic sizes, for sizes of one class."""
+        return replace(self, shapes=f"{self.shapes}; scale {scale}")
+
 
 def short_hash(text: str) -> str:
     return hashlib.sha256(text.encode()).hexdigest()[:32]
@@ -43,14 +47,15 @@ def identity(
 ) -> Identity:  # fmt: skip
     """The identity of a graph and its inputs. scale: for a graph with dynamic sizes, the class of
     sizes; then `inputs` are those of its compile, with symbols."""
-    shapes = "; ".join([*map(shape_class, inputs), *([] if scale is None else [f"scale {scale}"])])
-    return Identity(
+    shapes = "; ".join(map(shape_class, inputs))
+    found = Identity(
         short_hash(text_of(gm)),
         shapes,
         device_name(device),
         versions(),
         f"{mode}: {', '.join(candidates)}",
     )
+    return found if scale is None else found.at_scale(scale)
 
 
 def text_of(gm: torch.fx.GraphModule) -> str:

@@ -201,8 +201,8 @@ class Cache:
             return None
         number = new_number()
         self.savings.add_entry(found.entry, number)
-        if found.chosen is not None:
-            self.send(replace(found.chosen, number=number))
+        for record in found.records:
+            self.send(replace(record, number=number))
         call.unit.idle.found_work()
         call.site.add(found.entry)
         return found.entry
@@ -256,7 +256,7 @@ class Cache:
         entry = parts.make(call.function, bool(unit.frames))
         self.savings.add_entry(entry, observer.number)
         if self.store is not None:
-            self.store.save(call, parts, self.savings.choice_of(observer.number))
+            self.store.save(call, parts, observer.records)
         if compilation.has_tensor_work:
             if not unit.tier.hot:
                 self.policy.account.charge_graph(time.monotonic() - started)

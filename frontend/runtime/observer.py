@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from ...clock import Clock
-from ...events import Reporter, Sink, TimeSpent, new_number
+from ...events import Event, Reporter, Sink, TimeSpent, new_number
 from ...tier import Tier
 from .probe import Probe, SegmentMarks
 
@@ -24,6 +24,13 @@ class Observer:
 
     def __post_init__(self) -> None:
         self.clock = Clock(self._late)
+        self.records: list[Event] = []  # so far
+        self._sink, self.send = self.send, self._record_and_send
+
+    def _record_and_send(self, event: Event) -> None:
+        if not self.clock.over:
+            self.records.append(event)
+        self._sink(event)
 
     def reporter(self, tier: Tier) -> Reporter:
         return Reporter(self.function, self.where, self.send, self.clock, self.number, tier)
@@ -34,6 +41,7 @@ class Observer:
     def over(self) -> None:
         """Tells what the compile took."""
         self.clock.over = True
+        self.records.clear()
         self.send(
             TimeSpent(
                 self.function,

@@ -26,10 +26,6 @@ class Savings:
         """Notes which compile made an entry."""
         self._numbers[id(entry)] = number
 
-    def choice_of(self, number: int) -> Chosen | None:
-        """What a compile has chosen, if it has."""
-        return self._choices.get(number)
-
     def seconds(self, entries: Iterable[Entry]) -> float:
         """What all calls that these entries served have saved."""
         choices = ((entry, self._choices.get(self._numbers.get(id(entry), 0))) for entry in entries)

@@ -55,7 +55,11 @@ class Stats:
 def make_stats(caches: Iterable[Cache]) -> Stats:
     found = [function_stats(cache) for cache in caches]
     return Stats(
-        tuple(sorted((one for one in found if one.compiles), key=lambda one: one.function))
+        tuple(
+            sorted(
+                (one for one in found if one.compiles or one.entries), key=lambda one: one.function
+            )
+        )
     )
 
 

@@ -37,10 +37,10 @@ def path(cls: type) -> type:
 
     names = tuple(field.name for field in fields(made))
 
-    def reduce(self: Any) -> Any:
-        return made, tuple(getattr(self, name) for name in names)
+    def parts(self: Any) -> tuple[type, tuple[Any, ...]]:
+        return made, tuple([getattr(self, name) for name in names])
 
-    made.__hash__, made.__reduce__ = cached_hash, reduce
+    made.__hash__, made.parts, made.__reduce__ = cached_hash, parts, parts
     return made
 
 
@@ -62,6 +62,10 @@ class Source:
     def base(self) -> Source | None:
         """The path that this one extends; None for a root."""
         return getattr(self, "of", None)
+
+    def parts(self) -> tuple[type, tuple[Any, ...]]:
+        """The class of the path and its arguments."""
+        raise NotImplementedError
 
     def load(self, frame: FrameView) -> Any:
         """The object at the end of the path. Raises PathEnds where the path ends before it."""

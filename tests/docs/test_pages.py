@@ -61,8 +61,10 @@ def as_before():
 
 
 @pytest.mark.parametrize("page", WITH_CODE, ids=name_of)
-def test_code_runs(page, tmp_path, capsys, as_before):
-    """The blocks of a page in their order, as one program."""
+def test_code_runs(page, tmp_path, capsys, as_before, cache_dir, monkeypatch):
+    """The blocks of a page in their order, as one program, with stored entries as by default."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(framejit.config, "store", True)
     namespace = {"__name__": "page"}
     for number, code in enumerate(blocks(page)):
         path = tmp_path / f"block_{number}.py"

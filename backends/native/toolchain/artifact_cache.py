@@ -33,20 +33,37 @@ def cache_folder(kind: str) -> Path:
     return folder
 
 
+def shared_folder(kind: str) -> Path:
+    """A folder of config.cache_dir, created if missing. Raises OSError, without a warning, if it
+    cannot be written, or others may write to it."""
+    problem = problem_with(config.cache_dir)
+    if problem:
+        raise OSError(problem)
+    return cache_folder(kind)
+
+
 @lru_cache
-def _root(wanted: Path) -> Path:
+def problem_with(wanted: Path) -> str:
+    """Why a cache folder cannot be used; "" if it can."""
     try:
         wanted.mkdir(mode=PRIVATE_FOLDER, parents=True, exist_ok=True)
         distrust = folder_distrust(wanted)
-        if not distrust:
-            tempfile.TemporaryFile(dir=wanted).close()
-            return wanted
-        problem = (
-            f"the cache folder {wanted} is not used, because {distrust} and compiled code "
-            "would be loaded from it"
-        )
+        if distrust:
+            return (
+                f"the cache folder {wanted} is not used, because {distrust} and compiled code "
+                "would be loaded from it"
+            )
+        tempfile.TemporaryFile(dir=wanted).close()
     except OSError as error:
-        problem = f"the cache folder cannot be written to ({error})"
+        return f"the cache folder cannot be written to ({error})"
+    return ""
+
+
+@lru_cache
+def _root(wanted: Path) -> Path:
+    problem = problem_with(wanted)
+    if not problem:
+        return wanted
     warn_user(
         f"{problem}. What is compiled is kept for this process only; set FRAMEJIT_CACHE_DIR to a "
         "folder that you alone can write to",

@@ -6,22 +6,26 @@ from __future__ import annotations
 import enum
 import functools
 import hashlib
+import marshal
+import operator
 import os
 import re
 import sys
 import tempfile
 import types
+import weakref
 from collections.abc import Callable, Iterator
 from typing import Any
 
 import torch
 
 # what is read of a code object beside its constants
-CODE_FIELDS = (
+code_fields = operator.attrgetter(
     "co_qualname", "co_firstlineno", "co_flags", "co_argcount",
     "co_posonlyargcount", "co_kwonlyargcount", "co_names", "co_varnames", "co_freevars",
     "co_cellvars", "co_code", "co_linetable", "co_exceptiontable",
 )  # fmt: skip
+WITHOUT_REFERENCES = 2  # marshal's version whose bytes do not depend on reference counts
 # what their modules define changes with versions that the key of a file names
 VERSIONED = frozenset({"torch", "framejit", "builtins", *sys.stdlib_module_names})
 RANDOM = re.compile(r"_[a-z0-9_]{8}(?=\.py$)")  # that tempfile puts between a prefix and ".py"
@@ -45,22 +49,57 @@ def content_of(obj: Any) -> str:
 
 
 def digest_of(parts: Iterator[str]) -> str:
-    digest = hashlib.sha256()
-    for part in parts:
-        digest.update(f"{len(part)}:{part}".encode(errors="surrogatepass"))
-    return digest.hexdigest()
+    text = "".join([f"{len(part)}:{part}" for part in parts])
+    return hashlib.sha256(text.encode(errors="surrogatepass")).hexdigest()
 
 
 def digest_of_code(code: types.CodeType) -> str:
-    def parts() -> Iterator[str]:
-        yield place_of_file(code.co_filename)
-        for field in CODE_FIELDS:
-            yield repr(getattr(code, field))
-        yield from map(text_of_constant, code.co_consts)
+    """The digest of a code object, computed once."""
+    number = id(code)
+    known = _digests.get(number)
+    if known is not None and known[0]() is code:
+        return known[1]
+    digest = compute_digest(code)
+    _digests[number] = weakref.ref(code, lambda _: _digests.pop(number, None)), digest
+    return digest
 
-    return digest_of(parts())
+
+# by id: equal code objects may differ in lines
+_digests: dict[int, tuple[weakref.ref[types.CodeType], str]] = {}
 
 
+def compute_digest(code: types.CodeType) -> str:
+    if is_written_equally(code):
+        try:
+            return hashlib.sha256(marshal.dumps(code, WITHOUT_REFERENCES)).hexdigest()
+        except ValueError:
+            pass  # a constant that only the program's own bytecode has
+    return digest_of(parts_of_code(code))
+
+
+def is_written_equally(code: types.CodeType) -> bool:
+    """Whether marshal writes equal code objects in the same way in all processes: not those with
+    sets, whose order varies, or in a file with a random name."""
+    if place_of_file(code.co_filename) != code.co_filename:
+        return False
+    return not any(map(has_set, code.co_consts))
+
+
+def has_set(constant: Any) -> bool:
+    if isinstance(constant, types.CodeType):
+        return any(map(has_set, constant.co_consts))
+    return isinstance(constant, frozenset) or (
+        isinstance(constant, tuple) and any(map(has_set, constant))
+    )
+
+
+def parts_of_code(code: types.CodeType) -> Iterator[str]:
+    yield place_of_file(code.co_filename)
+    yield repr(code_fields(code))
+    yield from map(text_of_constant, code.co_consts)
+
+
+@functools.lru_cache(1024)
 def place_of_file(name: str) -> str:
     """The name of a file; of one that tempfile has named, without the random part. torch_geometric
     writes the functions of its layers into such files."""

@@ -19,6 +19,7 @@ import torch
 import torch.fx
 
 from ....backends.graph.graph_constant import with_constants
+from ....backends.native.toolchain.compile_c import Symbol
 from ....factory_call import factory_call_of
 from ....generated_source import file_name, keep_source
 from ....guards import native
@@ -33,8 +34,9 @@ from .. import _hook
 from .._hook import ContinuationMaker, Quiet, Site
 from ..sites import HandleSites
 from .content import LITERALS, root_of
+from .guard_table import PLAIN
 from .live_code import with_live_code
-from .object_descriptions import Description, Module, ModuleDict, NotStorable, describe
+from .object_descriptions import Description, NotStorable, describe, describe_globals
 from .operators import is_users_operator
 
 OURS = "framejit"
@@ -51,34 +53,63 @@ COPIED = (tuple, list, dict, set, frozenset, slice, range, types.CodeType, types
 Reduced = tuple[Callable[..., Any], tuple[Any, ...]]
 
 
-class EntryPickler(pickle.Pickler):
-    """own: objects of the entry's site by name. sources: objects of the program, each with the path
-    that leads to it."""
+class ProgramObjects:
+    """The objects of the program that an entry names, by number, with their descriptions. sources:
+    objects, each with the path that leads to it."""
 
-    def __init__(
-        self,
-        file: io.BytesIO,
-        own: dict[str, Any],
-        sources: Sequence[tuple[Any, Source]],
-    ) -> None:
-        super().__init__(file, protocol=5)
-        self.own = {id(obj): name for name, obj in (own | SENTINELS).items()}
+    def __init__(self, sources: Sequence[tuple[Any, Source]] = ()) -> None:
         self.sources = {id(obj): source for obj, source in sources}
-        self.sites = own.get("sites")
         self.descriptions: list[Description] = []
+        self.kernels: dict[str, None] = {}  # the keys of the compiled libraries that it calls
         self._numbers: dict[int, int] = {}
         self._kept: list[Any] = []  # so that no id is used twice
 
+    def number(self, obj: Any) -> int:
+        """The number of an object, which is described once. Raises NotStorable."""
+        number = self._numbers.get(id(obj))
+        if number is None:
+            number = self._numbers[id(obj)] = len(self.descriptions)
+            self._kept.append(obj)
+            if isinstance(obj, dict):
+                self.descriptions.append(describe_globals(obj))
+            else:
+                self.descriptions.append(describe(obj, self.sources.get(id(obj))))
+        return number
+
+
+def pickle_of(value: Any, own: dict[str, Any], objects: ProgramObjects) -> bytes:
+    """A value as bytes. own: objects of the entry's site by name. objects: takes those of the
+    program."""
+    file = io.BytesIO()
+    EntryPickler(file, own, objects).dump(value)
+    return file.getvalue()
+
+
+class EntryPickler(pickle.Pickler):
+    """Writes one value. own, objects: see pickle_of."""
+
+    def __init__(self, file: io.BytesIO, own: dict[str, Any], objects: ProgramObjects) -> None:
+        super().__init__(file, protocol=5)
+        self.own = {id(obj): name for name, obj in (own | SENTINELS).items()}
+        self.objects, self.sources = objects, objects.sources
+        self.sites = own.get("sites")
+        self._copied: set[type] = set()  # types whose objects are copied, met so far
+        self._reducers: dict[type, Callable[[Any], Any] | None] = {}  # by type, used so far
+
     def persistent_id(self, obj: Any) -> Any:
+        if type(obj) in PLAIN:
+            return None
         name = self.own.get(id(obj))
         if name is not None:
             return name
         if self._belongs_to_program(obj):
-            return self._number(obj)
+            return self.objects.number(obj)
         return None
 
     def _belongs_to_program(self, obj: Any) -> bool:
         """Whether it is an object that the program has, of which a copy would be another one."""
+        if type(obj) in self._copied:
+            return id(obj) in self.sources
         if isinstance(obj, LITERALS):
             return False
         if id(obj) in self.sources:
@@ -95,26 +126,25 @@ class EntryPickler(pickle.Pickler):
             return not belongs_to_framejit(obj)
         if is_users_operator(obj):
             return True
-        return not (isinstance(obj, COPIED) or root_of(type(obj).__module__) == OURS)
-
-    def _number(self, obj: Any) -> int:
-        number = self._numbers.get(id(obj))
-        if number is None:
-            number = self._numbers[id(obj)] = len(self.descriptions)
-            self._kept.append(obj)
-            if isinstance(obj, dict):
-                self.descriptions.append(ModuleDict(Module(obj["__name__"])))
-            else:
-                self.descriptions.append(describe(obj, self.sources.get(id(obj))))
-        return number
+        if isinstance(obj, COPIED) or root_of(type(obj).__module__) == OURS:
+            self._copied.add(type(obj))
+            return False
+        return True
 
     def reducer_override(self, obj: Any) -> Any:
         if isinstance(obj, Site):
+            if obj.data.forbidden is not None:
+                raise NotStorable("a break that fullgraph forbids")
             return site_after, (self.sites, obj.data.frames)
-        for kind, reduce in REDUCERS.items():
-            if isinstance(obj, kind):
-                return reduce(obj)
-        return NotImplemented
+        if isinstance(obj, Symbol):
+            self.objects.kernels[obj.library] = None
+        cls = type(obj)
+        if cls not in self._reducers:
+            self._reducers[cls] = next(
+                (reduce for kind, reduce in REDUCERS.items() if issubclass(cls, kind)), None
+            )
+        reduce = self._reducers[cls]
+        return NotImplemented if reduce is None else reduce(obj)
 
 
 class EntryUnpickler(pickle.Unpickler):

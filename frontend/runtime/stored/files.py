@@ -7,37 +7,47 @@ import contextlib
 import hashlib
 import os
 import pickle
+import secrets
 import tempfile
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import astuple, dataclass
 from pathlib import Path
 
 from filelock import FileLock, Timeout
 
-from ....backends.native.toolchain.artifact_cache import cache_folder
-from ....backends.native.toolchain.trusted_files import PRIVATE_FILE, own_distrust
+from ....backends.native.toolchain.artifact_cache import shared_folder
+from ....backends.native.toolchain.trusted_files import (
+    PRIVATE_FILE,
+    PRIVATE_FOLDER,
+    own_distrust,
+)
+from .entry_writer import entry_writer
 from .key import Key
 
 KIND = "entries"  # the folder's name in config.cache_dir
-MAGIC = b"framejit entries 1\n"
+MAGIC = b"framejit entries 2\n"
 DIGEST = 32  # bytes
 MOST_ENTRIES = 8  # of one file; the newest stay
 LIMIT = 1 << 30  # bytes of all files; the least recently used are deleted first
 PATIENCE_S = 1.0  # that a process waits for another one that writes
+TRIM_ONE_IN = 64  # writes after which the sizes of all files are looked at
 
 
 @dataclass(frozen=True)
 class StoredEntry:
-    """An entry as bytes: descriptions of the program's objects, and what refers to them by number.
-    identity: equal for entries with equal guards."""
+    """An entry as bytes: descriptions of the program's objects, and the guards and all else, which
+    refer to them by number. identity: equal for entries with equal guards. kernels: the keys of the
+    compiled libraries that it calls."""
 
     descriptions: bytes
+    guards: bytes
     body: bytes
     identity: str
+    kernels: tuple[str, ...] = ()
 
     @property
     def size(self) -> int:
-        return len(self.descriptions) + len(self.body)
+        return len(self.descriptions) + len(self.guards) + len(self.body)
 
 
 @dataclass(frozen=True)
@@ -48,7 +58,7 @@ class EntryFile:
     entries: tuple[StoredEntry, ...]
 
     def encode(self) -> bytes:
-        entries = [(one.descriptions, one.body, one.identity) for one in self.entries]
+        entries = [astuple(one) for one in self.entries]
         data = pickle.dumps((dict(self.parts), entries))
         return MAGIC + hashlib.sha256(data).digest() + data
 
@@ -69,22 +79,24 @@ class EntryFolder:
     of other versions of the same code are found."""
 
     def read(self, key: Key) -> list[StoredEntry]:
-        """The entries under a key, the newest first."""
-        found = read_file(self._path(key))
+        """The entries under a key, the newest first. Raises OSError without a folder."""
+        path = self._path(key)
+        entry_writer.wait_for(path)
+        found = read_file(path)
         return list(found.entries) if found is not None else []
 
-    def add(self, key: Key, entry: StoredEntry) -> None:
-        """Adds an entry, which replaces an older one with the same guards. Raises OSError where it
-        cannot be written."""
+    def add(self, key: Key, entry: StoredEntry, told: Callable[[OSError], None]) -> None:
+        """Adds an entry, which replaces an older one with the same guards. Writes in the
+        background; told: called there where that fails. Raises OSError without a folder."""
         path = self._path(key)
-        try:
-            with FileLock(path.with_suffix(".lock"), timeout=PATIENCE_S):
-                others = [one for one in self.read(key) if one.identity != entry.identity]
-                kept = (entry, *others)[:MOST_ENTRIES]
-                replace_file(path, EntryFile(key.parts, kept).encode())
-        except Timeout as error:
-            raise OSError("another process is writing the same file") from error
-        trim(path.parent)
+
+        def work() -> None:
+            try:
+                add_to_file(path, key.parts, entry)
+            except OSError as error:
+                told(error)
+
+        entry_writer.write(path, work)
 
     def difference(self, key: Key) -> str:
         """Why there is no file under a key where there is one of the same code: the parts of the
@@ -103,13 +115,29 @@ class EntryFolder:
         )
 
     def _path(self, key: Key) -> Path:
-        return cache_folder(KIND) / f"{key.place}-{key.digest}.entry"
+        # a folder for a few of them, so that files of the same place are found fast
+        return shared_folder(KIND) / key.place[:2] / f"{key.place}-{key.digest}.entry"
+
+
+def add_to_file(path: Path, parts: Mapping[str, str], entry: StoredEntry) -> None:
+    """Adds an entry to a file. Raises OSError where it cannot be written."""
+    path.parent.mkdir(mode=PRIVATE_FOLDER, exist_ok=True)
+    try:
+        with FileLock(path.with_suffix(".lock"), timeout=PATIENCE_S):
+            known = read_file(path)
+            others = () if known is None else known.entries
+            kept = (entry, *(one for one in others if one.identity != entry.identity))
+            replace_file(path, EntryFile(parts, kept[:MOST_ENTRIES]).encode())
+    except Timeout as error:
+        raise OSError("another process is writing the same file") from error
+    if secrets.randbelow(TRIM_ONE_IN) == 0:
+        trim(path.parent.parent)
 
 
 def read_file(path: Path) -> EntryFile | None:
     """The content of a file that this user has written; None for any other."""
     try:
-        if own_distrust(path):
+        if own_distrust(path.parent) or own_distrust(path):
             return None
         data = path.read_bytes()
         with contextlib.suppress(OSError):
@@ -135,7 +163,7 @@ def replace_file(path: Path, data: bytes) -> None:
 def trim(folder: Path, limit: int = LIMIT) -> None:
     """Deletes the least recently used files until the rest is within the limit."""
     found = []
-    for path in folder.glob("*.entry"):
+    for path in folder.glob("??/*.entry"):
         with contextlib.suppress(OSError):  # another process deleted it
             stat = path.stat()
             found.append((stat.st_mtime, stat.st_size, path))

@@ -5,7 +5,9 @@ from __future__ import annotations
 
 import functools
 import hashlib
+import os
 import sys
+from collections.abc import Iterator
 from dataclasses import dataclass, fields
 from pathlib import Path
 
@@ -19,7 +21,10 @@ from .content import content_of, digest_of_code
 
 BACKENDS = ("eager", "native", "autotune")  # whose results can be stored
 PACKAGE = Path(__file__).parents[3]
-PLACES = ("*.py", "frontend/**/*.py", "guards/**/*.py", "backends/**/*.py")
+WHERE = ("versions", "machine")  # parts of a key that are about the process, not the program
+FOLDERS = ("frontend", "guards", "backends")  # of the package, with all inside
+PLACES = ("*.py", *(f"{folder}/**/*.py" for folder in FOLDERS))
+CODE = (".py", ".so", ".pyd")
 # options that change nothing about what is compiled
 IRRELEVANT = ("sinks", "probe", "strict", "compile_budget", "compile_share", "wait_for_compile")
 
@@ -35,6 +40,13 @@ class Key:
     @property
     def digest(self) -> str:
         return short_digest(repr(sorted(self.parts.items())))
+
+    @property
+    def digest_anywhere(self) -> str:
+        """Without the parts that say where the code was compiled."""
+        return short_digest(
+            repr([item for item in sorted(self.parts.items()) if item[0] not in WHERE])
+        )
 
 
 def key_of(unit: CompileUnit, options: Options) -> Key:
@@ -86,8 +98,26 @@ def versions() -> str:
 
 def digest_of_framejit() -> str:
     """A digest of framejit's own files: names, sizes and times."""
+    found = [*code_files(str(PACKAGE), deep=False)]
+    for folder in FOLDERS:
+        found += code_files(str(PACKAGE / folder), deep=True)
+    return hashlib.sha256("\n".join(sorted(found)).encode()).hexdigest()[:12]
+
+
+def digest_of_source() -> str:
+    """A digest of framejit's own files by their content: the same on all machines."""
     digest = hashlib.sha256()
     for path in sorted(path for place in PLACES for path in PACKAGE.glob(place)):
-        found = path.stat()
-        digest.update(f"{path} {found.st_size} {found.st_mtime_ns}\n".encode())
+        digest.update(str(path.relative_to(PACKAGE)).encode() + path.read_bytes())
     return digest.hexdigest()[:12]
+
+
+def code_files(folder: str, deep: bool) -> Iterator[str]:
+    """The files with code in a folder, and in those inside it: path, size and time of each."""
+    with os.scandir(folder) as entries:
+        for entry in entries:
+            if entry.name.endswith(CODE):
+                stat = entry.stat()
+                yield f"{entry.path} {stat.st_size} {stat.st_mtime_ns}"
+            elif deep and "." not in entry.name and entry.is_dir():
+                yield from code_files(entry.path, deep)

@@ -31,6 +31,9 @@ class NotFound(Exception):
 class Description:
     """How to find an object."""
 
+    def __reduce__(self) -> Any:
+        return type(self), tuple(vars(self).values())
+
     def find(self, frame: FrameView) -> Any:
         """The object, for an entry that is to serve this frame. Raises NotFound."""
         raise NotImplementedError
@@ -48,6 +51,12 @@ class Module(Description):
         if root_of(self.name) in VERSIONED:
             return importlib.import_module(self.name)
         raise NotFound(f"module {self.name} is not imported")
+
+
+@functools.cache
+def module_named(name: str) -> Module:
+    """The one description of a module, which is then written once."""
+    return Module(name)
 
 
 @dataclass(frozen=True)
@@ -160,6 +169,7 @@ def lookup(owner: Any, name: str) -> Any:
 
 
 HEAP_TYPE = 1 << 9  # Py_TPFLAGS_HEAPTYPE: made by a class statement, as a rule
+UNPLACED = (types.BuiltinFunctionType, type)  # types whose objects may not tell where they are
 # types whose objects are found by name
 NAMED = (
     type, types.FunctionType, types.BuiltinFunctionType, types.MethodDescriptorType,
@@ -176,9 +186,7 @@ def describe(obj: Any, source: Source | None) -> Description:
     if isinstance(obj, torch._ops._OpNamespace):
         return OperatorNamespace(obj.name)
     if isinstance(obj, types.ModuleType):
-        if sys.modules.get(obj.__name__) is not obj:
-            raise NotStorable(f"module {obj.__name__} is not the imported one")
-        return Module(obj.__name__)
+        return describe_module(obj.__name__, obj)
     for owner, name in possible_names(obj) if isinstance(obj, NAMED) else ():
         try:
             if lookup(owner, name) is obj:
@@ -188,6 +196,20 @@ def describe(obj: Any, source: Source | None) -> Description:
     if source is not None and is_known_by_content(obj):
         return AtSource(source, content_of(obj))
     raise NotStorable(f"{describe_kind(obj)} ({safe_name(obj)}) that another process cannot find")
+
+
+def describe_module(name: str, module: types.ModuleType) -> Module:
+    if sys.modules.get(name) is not module:
+        raise NotStorable(f"module {name} is not the imported one")
+    return module_named(name)
+
+
+def describe_globals(names: dict[str, Any]) -> ModuleDict:
+    """The description of a module's dictionary. Raises NotStorable."""
+    name = names["__name__"]
+    if names is not getattr(sys.modules.get(name), "__dict__", None):
+        raise NotStorable(f"global variables of {name}, which is not an imported module")
+    return ModuleDict(module_named(name))
 
 
 def describe_operator(operator: Any) -> Description:
@@ -225,20 +247,34 @@ def possible_names(obj: Any) -> Iterator[tuple[Any, str]]:
     module = sys.modules.get(getattr(obj, "__module__", None) or "")
     if module is not None:
         yield module, getattr(obj, "__qualname__", "")
-    known = other_names().get(id(obj))
-    if known is not None:
-        yield sys.modules[known[0]], known[1]
+    if isinstance(obj, UNPLACED):
+        own_name = getattr(obj, "__name__", "")
+        for module in modules_in_c():
+            if vars(module).get(own_name) is obj:
+                yield module, own_name
+                return
+        known = other_names().get(id(obj))
+        if known is not None:
+            yield sys.modules[known[0]], known[1]
+
+
+@functools.cache
+def modules_in_c() -> tuple[types.ModuleType, ...]:
+    """The modules that hold torch's types and functions in C, and Python's own types."""
+    return tuple(
+        module
+        for name, module in list(sys.modules.items())
+        if name in ("types", "torch") or name.startswith("torch._C")
+    )
 
 
 @functools.cache
 def other_names() -> dict[int, tuple[str, str]]:
-    """Modules and names of types and of functions in C that do not tell where they are."""
-    modules = [
-        name for name in sys.modules if name in ("types", "torch") or name.startswith("torch._C")
-    ]
+    """Modules and names of types and of functions in C that do not tell where they are, and have
+    another name there than their own."""
     return {
-        id(value): (name, attribute)
-        for name in modules
-        for attribute, value in vars(sys.modules[name]).items()
-        if isinstance(value, types.BuiltinFunctionType | type)
+        id(value): (module.__name__, attribute)
+        for module in modules_in_c()
+        for attribute, value in vars(module).items()
+        if isinstance(value, UNPLACED)
     }

@@ -2,26 +2,26 @@
 
 from __future__ import annotations
 
-import hashlib
-import io
 import pickle
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
-from ....events import Chosen, Sink, Stored
-from ....garbage_collection import no_collections
+from ....events import BackendCalled, Break, Captured, Chosen, Event, Sink, Stored
+from ....garbage_collection import no_collections, no_full_collections
 from ....guards.guard import Guard, Kind, ShapeExpr, TensorSpec
 from ....guards.program import GuardProgram
 from ....guards.source import Source, TypeOf
 from ....options import Options
-from .._hook import Entry
+from .._hook import Entry, Site
 from ..entry_parts import EntryParts
 from ..sites import HandleSites
 from ..unserved_call import UnservedCall
-from .content import LITERALS, name_of_class
-from .entry_pickle import EntryPickler, EntryUnpickler
+from .content import LITERALS, digest_of, name_of_class
+from .entry_pickle import EntryUnpickler, ProgramObjects, pickle_of
 from .files import EntryFolder, StoredEntry
-from .key import BACKENDS, key_of
+from .guard_table import GuardTable, make_table, read_table
+from .key import BACKENDS, Key, key_of
 from .object_descriptions import NotFound, NotStorable
 
 # what goes wrong when an entry is taken apart or put together: it is not stored, or not used
@@ -31,12 +31,27 @@ FAILURES = (
 )  # fmt: skip
 
 
+TOLD_AGAIN = (Break, BackendCalled, Captured, Chosen)  # records that are stored with an entry
+
+
 @dataclass(frozen=True)
 class FoundEntry:
-    """An entry of an earlier process, and what its graph runs on, if that was measured there."""
+    """An entry of an earlier process, and the records of its compile."""
 
     entry: Entry
-    chosen: Chosen | None
+    records: tuple[Any, ...]
+
+
+@dataclass(frozen=True)
+class FailedWrite:
+    """Called in another thread where an entry could not be written."""
+
+    send: Sink
+    name: str
+    start: str
+
+    def __call__(self, error: OSError) -> None:
+        self.send(Stored(self.name, self.start, False, f"not stored on disk: {error}"))
 
 
 class EntryStore:
@@ -46,14 +61,19 @@ class EntryStore:
         self.options, self.sites, self.send = options, sites, send
         self.folder = EntryFolder()
         self._known: dict[str, list[StoredEntry]] = {}
+        self._preloaded: dict[str, Sequence[StoredEntry]] = {}
 
-    def save(self, call: UnservedCall, parts: EntryParts, chosen: Chosen | None) -> None:
-        """Writes an entry that was made for a call. chosen: what its graph runs on, if that was
-        measured."""
+    def save(self, call: UnservedCall, parts: EntryParts, records: Sequence[Event]) -> None:
+        """Writes an entry that was made for a call, with the records of its compile."""
         try:
-            stored = take_apart(parts, chosen, self._own_objects(call))
-            self.folder.add(key_of(call.unit, self.options), stored)
-        except FAILURES as error:
+            with no_full_collections(), no_collections():
+                stored = take_apart(parts, stored_records(records), self._own_objects(call))
+            name, start = call.unit.name, call.unit.start
+            self.folder.add(
+                key_of(call.unit, self.options), stored, FailedWrite(self.send, name, start)
+            )
+        except Exception as error:  # a call needs no stored entry
+            self._raise_if_unexpected(error)
             self._tell(call, f"not stored on disk: {error}")
         else:
             self._tell(call, f"stored on disk, {stored.size} bytes")
@@ -61,32 +81,60 @@ class EntryStore:
     def find(self, call: UnservedCall) -> FoundEntry | None:
         """An entry of an earlier process that serves a call; None if there is none. Each is used
         once: what is dropped later is compiled again."""
-        entries = self._entries(call)
+        try:
+            entries = self._entries(call)
+        except Exception as error:  # the call is compiled, as without it
+            self._raise_if_unexpected(error)
+            self._tell(call, f"entries on disk are not used: {error}")
+            return None
         for stored in list(entries):
             try:
                 with no_collections():
                     found = put_together(stored, call, self._own_objects(call))
-            except FAILURES as error:
+            except Exception as error:  # the call is compiled, as without it
+                self._raise_if_unexpected(error)
                 self._tell(call, f"an entry on disk is not used: {error}")
                 continue
-            failed = found.entry.program.first_failure(call.slots, call.function)
-            if failed < 0:
-                entries.remove(stored)
-                self._tell(call, "taken from disk", taken=True)
-                return found
-            failure = found.entry.data.failure(failed, call.frame)
-            self._tell(call, f"an entry on disk is not used: {failure}")
+            entries.remove(stored)
+            self._tell(call, "taken from disk", taken=True)
+            return found
         return None
+
+    def preload(self, entries: Mapping[str, Sequence[StoredEntry]]) -> None:
+        """Takes entries that are not in the folder, by the digests of keys without what a machine
+        adds to them."""
+        self._preloaded.update(entries)
+
+    def knows(self, site: Site) -> bool:
+        """Whether it was given entries of this code."""
+        return key_of(site.data, self.options).digest_anywhere in self._preloaded
+
+    def entries_of(self, site: Site) -> tuple[Key, list[StoredEntry], int]:
+        """The key of a site, the stored entries that it uses, and how many it uses that are not
+        stored."""
+        key = key_of(site.data, self.options)
+        known = {one.identity: one for one in self._read(key)}
+        used = [entry.data for entry in site.entries if isinstance(entry.data, GuardProgram)]
+        found = [known.get(identity_of(make_table(program))) for program in used]
+        return key, [one for one in found if one is not None], found.count(None)
+
+    def _read(self, key: Key) -> list[StoredEntry]:
+        return [*self._preloaded.get(key.digest_anywhere, ()), *self.folder.read(key)]
 
     def _entries(self, call: UnservedCall) -> list[StoredEntry]:
         """What was on disk for the code of a call when it was first asked for."""
         key = key_of(call.unit, self.options)
         if key.digest not in self._known:
-            self._known[key.digest] = self.folder.read(key)
+            self._known[key.digest] = self._read(key)
             difference = "" if self._known[key.digest] else self.folder.difference(key)
             if difference:
                 self._tell(call, f"entries on disk are of another key: {difference}")
         return self._known[key.digest]
+
+    def _raise_if_unexpected(self, error: Exception) -> None:
+        """Raises what is a bug of ours, with the option `strict`."""
+        if self.options.strict and not isinstance(error, FAILURES):
+            raise error
 
     def _tell(self, call: UnservedCall, text: str, taken: bool = False) -> None:
         self.send(Stored(call.unit.name, call.unit.start, taken, text))
@@ -105,34 +153,38 @@ class EntryStore:
 
 def may_store(options: Options) -> bool:
     """Whether a handle with these options uses stored entries."""
-    return (
-        options.store
-        and options.backend in BACKENDS
-        and not (options.verify or options.probe or options.fullgraph)
-    )
+    return options.store and options.backend in BACKENDS and not (options.verify or options.probe)
 
 
-def take_apart(parts: EntryParts, chosen: Chosen | None, own: dict[str, Any]) -> StoredEntry:
+def stored_records(records: Sequence[Event]) -> list[Any]:
+    """The records that a later process reports too, without what it has anyway."""
+    return [
+        replace(record, graph=None, guards=(), seconds={}, watched=frozenset(), from_disk=True)
+        if isinstance(record, Captured)
+        else record
+        for record in records
+        if isinstance(record, TOLD_AGAIN)
+    ]
+
+
+def take_apart(parts: EntryParts, records: list[Any], own: dict[str, Any]) -> StoredEntry:
     """An entry as bytes. Raises one of FAILURES."""
     if parts.process_bound:
         raise NotStorable(f"{parts.process_bound}, which is another in each process")
-    body, described = io.BytesIO(), io.BytesIO()
     program = parts.program
-    pickler = EntryPickler(body, own, named_objects(program.guards))
-    pickler.dump(
-        (program.guards, program.lifted, parts.code, parts.needs_hook, parts.direct, chosen)
-    )
-    rows = EntryPickler(described, {}, ())
-    rows.dump(pickler.descriptions)
-    if rows.descriptions:
+    table = make_table(program)
+    objects, nothing = ProgramObjects(named_objects(program.guards)), ProgramObjects()
+    guards = pickle_of((table.encode(), table.objects), own, objects)
+    body = pickle_of((parts.code, parts.needs_hook, parts.direct, records), own, objects)
+    descriptions = pickle_of(objects.descriptions, {}, nothing)
+    if nothing.descriptions:
         raise NotStorable("a path that names an object of the program")
-    guards = hashlib.sha256("\n".join(text_of_guard(guard) for guard in program.guards).encode())
-    return StoredEntry(described.getvalue(), body.getvalue(), guards.hexdigest())
+    return StoredEntry(descriptions, guards, body, identity_of(table), tuple(objects.kernels))
 
 
-def text_of_guard(guard: Guard) -> str:
-    """A guard as text, equal in all processes for what does not name an object."""
-    return f"{guard.kind.name} {guard.source.name} {text_of_expected(guard.expected)}"
+def identity_of(table: GuardTable) -> str:
+    """A text that is equal for entries with equal guards, in all processes."""
+    return digest_of(iter([table.text(text_of_expected)]))
 
 
 def text_of_expected(expected: Any) -> str:
@@ -162,14 +214,23 @@ def named_objects(guards: tuple[Guard, ...]) -> list[tuple[Any, Source]]:
 
 
 def put_together(stored: StoredEntry, call: UnservedCall, own: dict[str, Any]) -> FoundEntry:
-    """The entry for the function of a call. Raises one of FAILURES."""
+    """The entry for the function of a call. Raises one of FAILURES, also where a guard fails."""
     descriptions = EntryUnpickler(stored.descriptions, {}, ()).load()
     frame = call.frame
     found = [description.find(frame) for description in descriptions]
     if len(set(map(id, found))) < len(found):
         raise NotFound("two objects that were distinct are one now")
-    guards, lifted, code, needs_hook, direct, chosen = EntryUnpickler(
-        stored.body, own, found
-    ).load()
-    parts = EntryParts(GuardProgram.build(guards, lifted), code, needs_hook, direct)
-    return FoundEntry(parts.make(call.function, bool(call.unit.frames)), chosen)
+    data, objects = EntryUnpickler(stored.guards, own, found).load()
+    program = read_table(GuardTable.decode(data, objects))
+    failed = program.native().first_failure(call.slots, call.function)
+    if failed >= 0:
+        raise NotFound(str(program.failure(failed, frame)))
+    code, needs_hook, direct, records = EntryUnpickler(stored.body, own, found).load()
+    parts = EntryParts(program, code, needs_hook, direct)
+    told = tuple(
+        replace(one, guards=program.guards, watched=program.watched_guards)
+        if isinstance(one, Captured)
+        else one
+        for one in records
+    )
+    return FoundEntry(parts.make(call.function, bool(call.unit.frames)), told)

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import enum
+import operator
 import types
-from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from ....errors import GraphBreak
@@ -81,7 +82,7 @@ class SetValue(BuiltinContainer):
             tx.guards.add(
                 self.source,
                 Kind.PYTHON,
-                (f"iterates as {self.initial!r}", iterates_as(self.initial)),
+                (f"iterates as {self.initial!r}", partial(iterates_as, self.initial)),
             )
         return [self.members[key] for key in self.order]
 
@@ -172,8 +173,8 @@ class SetIterator(ListedIterator):
         emit.run_on_top(advance, len(self.members) - len(self.rest), False)
 
 
-def iterates_as(expected: tuple[Any, ...]) -> Callable[[Any], bool]:
-    return lambda obj: tuple(obj) == expected
+def iterates_as(expected: tuple[Any, ...], obj: Any) -> bool:
+    return tuple(obj) == expected
 
 
 @method(set, "add")
@@ -236,16 +237,14 @@ def wrap_set(tx: TraceContext, obj: set[Any], source: Source | None) -> Value:
     if source is not None:
         tx.guards.add(source, Kind.TYPE, type(obj))
         tx.guards.add(
-            source, Kind.PYTHON, ("equals " + repr(sorted(map(repr, obj))), _equals(frozenset(obj)))
+            source,
+            Kind.PYTHON,
+            ("equals " + repr(sorted(map(repr, obj))), partial(operator.eq, frozenset(obj))),
         )
     members = {value.key(tx): value for value in (tx.wrap(item, None) for item in obj)}
     value = SetValue(members, source, type(obj), obj if type(obj) is frozenset else obj.copy())
     value.initial, value.before = tuple(obj), dict(zip(obj, members.values(), strict=True))
     return tx.objects.remember(obj, value) if source is not None and type(obj) is set else value
-
-
-def _equals(expected: frozenset[Any]) -> Callable[[Any], bool]:
-    return lambda obj: obj == expected
 
 
 def compare_members(op: Operation, left: SetValue, right: SetValue) -> Value:

@@ -3,6 +3,7 @@ after the graph has run."""
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 from ....errors import GraphBreak
@@ -125,13 +126,17 @@ def wrap_made_of_parts(tx: TraceContext, obj: Any, source: Source | None) -> Val
     if isinstance(obj, filter):
         return tx.objects.remember(obj, Filter(values[0], values[1], source))
     count = len(held)
-    tx.guards.add(
-        source, Kind.PYTHON, (f"has {count} parts", lambda other: len(parts(other)) == count)
-    )
+    tx.guards.add(source, Kind.PYTHON, (f"has {count} parts", partial(has_parts, count)))
     if isinstance(obj, map):
         return tx.objects.remember(obj, Map(values[0], values[1:], source))
     strict = is_strict(obj)
-    tx.guards.add(
-        source, Kind.PYTHON, (f"strict is {strict}", lambda other: is_strict(other) is strict)
-    )
+    tx.guards.add(source, Kind.PYTHON, (f"strict is {strict}", partial(has_strictness, strict)))
     return tx.objects.remember(obj, Zip(values, strict, source))
+
+
+def has_parts(count: int, iterator: Any) -> bool:
+    return len(parts(iterator)) == count
+
+
+def has_strictness(strict: bool, iterator: Any) -> bool:
+    return is_strict(iterator) is strict

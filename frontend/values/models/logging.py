@@ -4,7 +4,7 @@ it."""
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from ....errors import GraphBreak
@@ -50,13 +50,13 @@ def is_enabled(tx: TraceContext, logger: Value, level: int) -> bool:
     tx.guards.add(
         logger.source,
         Kind.PYTHON,
-        (f"isEnabledFor({level}) is {answer}", answers_enabled(level, answer)),
+        (f"isEnabledFor({level}) is {answer}", partial(answers_enabled, level, answer)),
     )
     return answer
 
 
-def answers_enabled(level: int, expected: bool) -> Callable[[Any], bool]:
-    return lambda logger: logger.isEnabledFor(level) is expected
+def answers_enabled(level: int, expected: bool, logger: logging.Logger) -> bool:
+    return logger.isEnabledFor(level) is expected
 
 
 def record_message(

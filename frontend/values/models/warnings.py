@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from ....errors import GraphBreak
@@ -50,7 +50,7 @@ def warn(
     tx.guards.add(
         ModuleSource("warnings"),
         Kind.PYTHON,
-        (f"shows {warning} by {receiver}", shows_as_now(warning, receiver)),
+        (f"shows {warning} by {receiver}", partial(shows_as_now, warning, receiver)),
     )
     where = (Constant(code.co_filename), Constant(line), FrozenObject(namespace))
     tx.effects.output(
@@ -59,5 +59,5 @@ def warn(
     return Constant(None)
 
 
-def shows_as_now(warning: tuple[Any, ...], receiver: str) -> Callable[[Any], bool]:
-    return lambda module: warning_receiver() == receiver and not raises(*warning)
+def shows_as_now(warning: tuple[Any, ...], receiver: str, module: Any) -> bool:
+    return warning_receiver() == receiver and not raises(*warning)

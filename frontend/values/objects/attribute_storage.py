@@ -7,7 +7,6 @@ import functools
 import sys
 import threading
 import types
-from collections.abc import Callable
 from typing import Any
 
 from .mro import MISSING, lookup
@@ -43,8 +42,8 @@ def has_own_lookup(cls: type) -> bool:
     return owner in OWN_LOOKUP or module not in GENERIC_LOOKUP
 
 
-def slot_is_bound(slot: types.MemberDescriptorType, bound: bool) -> Callable[[Any], bool]:
-    return lambda obj: (slot_of(obj, slot) is not MISSING) is bound
+def slot_is_bound(slot: types.MemberDescriptorType, bound: bool, obj: Any) -> bool:
+    return (slot_of(obj, slot) is not MISSING) is bound
 
 
 def slot_of(obj: Any, slot: types.MemberDescriptorType) -> Any:

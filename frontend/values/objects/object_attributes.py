@@ -280,7 +280,10 @@ class ObjectAttributes(Mutable):
             tx.guards.add(
                 self.source,
                 Kind.PYTHON,
-                (said if bound else said + " nothing", slot_is_bound(slot, bound)),
+                (
+                    said if bound else said + " nothing",
+                    functools.partial(slot_is_bound, slot, bound),
+                ),
             )
             return bound
         own = instance_dict(self.real)

@@ -4,6 +4,8 @@ a second process; test_processes.py starts real ones."""
 from __future__ import annotations
 
 import gc
+import logging
+import warnings
 
 import framejit
 import pytest
@@ -145,7 +147,7 @@ class Handle:
 
     @property
     def compiled(self):
-        return sum(isinstance(event, Captured) for event in self.events)
+        return sum(isinstance(one, Captured) and not one.from_disk for one in self.events)
 
     @property
     def sentences(self):
@@ -219,6 +221,35 @@ def test_a_choice_that_was_measured_is_taken_over():
     ]
     assert chosen[0] == chosen[1] != set()
     assert later.compiled == 0
+
+
+@pytest.mark.parametrize("training", [False, True])
+def test_a_choice_for_sizes_that_vary_is_taken_over(training, monkeypatch):
+    """Also one that has not been measured when the entry was stored."""
+
+    def run(handle, sizes):
+        results = []
+        for size in sizes:
+            x = torch.linspace(0, 1, size * 4).reshape(size, 4).requires_grad_(training)
+            with torch.set_grad_enabled(training):
+                results.append(handle(x)[1])
+            if training:
+                results[-1].sum().backward()
+                results.append(x.grad)
+        return results
+
+    at_once = {"patience": 0, "candidates": ["native"]}
+    first = Handle(plain, "autotune", options=at_once, dynamic=True)
+    want = run(plain, (30, 31))
+    assert_same(run(first.run, (30, 31)), want)
+    with monkeypatch.context() as patch:
+        patch.setattr("framejit.backends.autotune.tuning.measure", fail)
+        later = Handle(plain, "autotune", options=at_once, dynamic=True)
+        assert_same(run(later.run, (30, 31)), want)
+    assert (later.taken, later.compiled) == (1, 0), later.sentences
+    # of another scale, nothing is known: the next call compiles again, and measures
+    assert_same(run(later.run, (900, 901)), run(plain, (900, 901)))
+    assert later.compiled == 1
 
 
 def test_another_kind_of_input_is_compiled_and_stored_beside():
@@ -374,8 +405,128 @@ def test_nothing_is_written_unless_asked_for(cache_dir):
     assert not (cache_dir / "entries").exists()
 
 
+def test_a_handle_with_fullgraph_uses_stored_entries():
+    want = results(make(Net))
+    for _ in range(2):
+        later = Handle(Net, "eager", fullgraph=True)
+        assert_same(results(later.run), want)
+    assert (later.taken, later.compiled) == (1, 0), later.sentences
+    with pytest.raises(framejit.GraphBreakError):
+        results(Handle(Breaks, "eager", fullgraph=True).run)
+
+
+def test_a_report_tells_of_stored_entries_what_it_told_when_they_were_captured():
+    def report():
+        run = framejit.compile(Breaks(), backend="eager")
+        results(run)
+        return run.framejit.explain(), framejit.stats()
+
+    (first, _), (later, stats) = report(), report()
+    assert (later.ops, len(later.graphs)) == (first.ops, len(first.graphs)) != (0, 0)
+    assert later.breaks == first.breaks != ()
+    assert [one.checks for one in later.captures] == [one.checks for one in first.captures]
+    assert [one.inputs for one in later.captures] == [one.inputs for one in first.captures]
+    assert [one.backend for one in later.captures] == [one.backend for one in first.captures]
+    assert "print() writes output" in str(later)
+    assert any(one.entries and not one.compiles for one in stats.functions)
+
+
+def fail(*args):
+    raise ZeroDivisionError("of the test")
+
+
+@pytest.mark.parametrize(
+    "place",
+    ["key_of", "take_apart", "put_together", "EntryFolder.read", "EntryFolder.add",
+     "EntryFolder.difference"],
+)  # fmt: skip
+def test_a_store_that_fails_costs_an_entry_and_nothing_else(place, monkeypatch, recwarn):
+    if place == "put_together":
+        results(Handle(Net, "eager").run)
+    monkeypatch.setattr(f"framejit.frontend.runtime.stored.store.{place}", fail)
+    with config.patch(strict=False):
+        later = Handle(Net, "eager")
+    assert_same(results(later.run), results(make(Net)))
+    assert (later.taken, later.compiled) == (0, 1)
+    assert any("of the test" in text for text in later.sentences)
+    assert not recwarn
+
+
+def test_a_folder_that_cannot_be_written_costs_no_warning(tmp_path, recwarn):
+    (tmp_path / "file").write_text("")
+    with config.patch(cache_dir=tmp_path / "file" / "inside"):
+        handle = Handle(Net, "eager")
+        assert_same(results(handle.run), results(make(Net)))
+    assert handle.sentences[0].startswith("entries on disk are not used: the cache folder cannot")
+    assert handle.sentences[1].startswith("not stored on disk: the cache folder cannot")
+    assert not recwarn
+
+
+def test_global_variables_of_no_module_are_not_those_of_the_module_of_their_name():
+    names = {"__name__": __name__, "factor": 5}
+    exec("def run(x, other):\n    return other(x) * factor", names)
+
+    def other(x):
+        return x + factor
+
+    for _ in range(2):
+        handle = Handle(names["run"], "eager")
+        assert torch.equal(handle.run(torch.ones(2), other), torch.full((2,), 15.0))
+
+
 @pytest.mark.parametrize("asked, stored", [(True, True), (False, False)])
 def test_the_option_of_one_handle(cache_dir, asked, stored):
     with config.patch(store=not asked):
         results(Handle(plain, "eager", options={"store": asked}).run)
     assert (cache_dir / "entries").exists() == stored
+
+
+names = {"sin", "cos"}
+logger = logging.getLogger("test_store")
+
+
+def set_of_strings(x):
+    return x.sin() if "sin" in names else x
+
+
+def message_of_a_logger(x):
+    logger.debug("a message")
+    return x + logger.isEnabledFor(logging.INFO)
+
+
+def warning(x):
+    warnings.warn("a warning", UserWarning, stacklevel=1)
+    return x + 1
+
+
+def iterators(x, pairs):
+    return [x * a * b for a, b in pairs]
+
+
+@pytest.mark.parametrize(
+    "program, more",
+    [
+        (set_of_strings, lambda: ()),
+        (message_of_a_logger, lambda: ()),
+        (warning, lambda: ()),
+        (iterators, lambda: (zip([1, 2], [3, 4], strict=True),)),
+        (iterators, lambda: (map(divmod, [7, 9], [2, 4]),)),
+    ],
+)
+def test_conditions_in_python_are_stored(program, more):
+    handles = [Handle(program, "eager"), Handle(program, "eager")]
+    results = []
+    for run in (program, *(handle.run for handle in handles)):
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            results.append([run(torch.ones(2), *more()), *map(str, caught)])
+    assert repr(results[0]) == repr(results[1]) == repr(results[2])
+    assert (handles[1].taken, handles[1].compiled) == (1, 0), handles[1].sentences
+
+
+def test_a_condition_in_python_that_fails_is_compiled_anew(monkeypatch):
+    Handle(set_of_strings, "eager").run(torch.ones(2))
+    monkeypatch.setitem(globals(), "names", {"cos", "sin", "tan"})
+    later = Handle(set_of_strings, "eager")
+    later.run(torch.ones(2))
+    assert (later.taken, later.compiled) == (0, 1)

@@ -33,7 +33,7 @@ else:
         values = net(x).flatten().tolist()
 print(json.dumps({
     "values": values,
-    "captured": sum(isinstance(event, Captured) for event in events),
+    "captured": sum(isinstance(one, Captured) and not one.from_disk for one in events),
     "taken": sum(isinstance(event, Stored) and event.taken for event in events),
     "told": [event.text for event in events if isinstance(event, Stored)],
     "imported": sorted(set(sys.modules) - before),
@@ -122,3 +122,77 @@ def test_a_damaged_kernel_is_compiled_again(run, tmp_path):
     second = run()
     assert second["values"] == first["values"]
     assert second["captured"] == 2 and any("not used" in text for text in second["told"])
+
+
+# a program without a module of its own: its class is in __main__
+ALONE = """
+import sys
+import framejit, torch
+from framejit.events import Captured, Stored
+from framejit.options import config
+from torch import nn
+
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.linear = nn.Linear(4, 4)
+    def forward(self, x):
+        print(end="")
+        return Part(self.linear(x)).double() + len({"a", "b"})
+
+class Part:
+    def __init__(self, x):
+        self.x = x
+    def double(self):
+        return self.x * 2
+
+events = []
+config.sinks = (events.append,)
+torch.manual_seed(0)
+net = framejit.compile(Net(), backend="eager")
+x = torch.ones(2, 4)
+with torch.no_grad():
+    equal = torch.equal(net(x), Net.forward(net, x))
+    scale = framejit.compile(lambda x, by=2: x * by, backend="eager")
+    equal = equal and torch.equal(scale(x), x * 2)
+captured = sum(isinstance(one, Captured) and not one.from_disk for one in events)
+print(equal, captured, sum(isinstance(one, Stored) and one.taken for one in events))
+"""
+CELL = """
+import os
+exec(compile(SOURCE, f"/tmp/ipykernel_{os.getpid()}/123.py", "exec"), globals())
+"""
+
+
+@pytest.mark.parametrize(
+    "how, second",
+    [
+        pytest.param(["-c", ALONE], "True 0 3", id="-c"),
+        pytest.param(["-"], "True 0 3", id="standard input"),
+        # the name of a cell's file contains the number of the process
+        pytest.param(["-c", f"SOURCE = {ALONE!r}\n{CELL}"], "True 3 0", id="a cell"),
+    ],
+)
+def test_programs_without_a_file(how, second, tmp_path):
+    environment = inherited_environment(FRAMEJIT_CACHE_DIR=str(tmp_path / "cache"))
+    del environment["FRAMEJIT_STORE"]  # entries are stored by default
+
+    def run():
+        done = subprocess.run(
+            [sys.executable, "-W", "ignore", *how],
+            cwd=tmp_path,
+            env=environment,
+            input=ALONE,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert done.returncode == 0, done.stderr
+        return done.stdout.strip()
+
+    assert [run(), run()] == ["True 3 0", second]
+
+
+def test_it_can_be_switched_off(run, tmp_path):
+    run(FRAMEJIT_STORE="0")
+    assert not (tmp_path / "cache" / "entries").exists()
