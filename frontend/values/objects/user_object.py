@@ -47,6 +47,7 @@ from .class_value import (
 )
 from .mro import MISSING, lookup, name_in_c
 
+CLASS_OF_OBJECT = vars(object)["__class__"]
 PLAIN_CLASS = (object, typing.Generic)  # whose __class__ is type(self)
 
 MADE_IN_C = (types.WrapperDescriptorType, types.MethodDescriptorType)
@@ -176,6 +177,8 @@ class UserObject(Mutable):
                 return property_function(tx, raw, source, "fget").call(tx, [self], {})
             if name == "__dict__" and isinstance(raw, types.GetSetDescriptorType):
                 return self.dictionary(tx)
+            if name == "__class__" and raw is CLASS_OF_OBJECT:
+                return ClassValue(self.cls, self.source and TypeOf(self.source))
             if isinstance(raw, types.MemberDescriptorType):
                 base = self.base if self._of_base(raw) else None
                 return self._slot(tx, name) if base is None else base.attribute(tx, name)
