@@ -402,6 +402,8 @@ class GraphBuilder:
         if isinstance(value, TensorValue):
             return value.node, value.fake
         if isinstance(value, SymbolicNumber):
+            if value.is_known_by_now():
+                return value.constant(), value.constant()
             return self._symbols.shapes.node(value, self), value.sym
         if isinstance(value, VaryingScalar):
             return self.argument(value.number)

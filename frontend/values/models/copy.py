@@ -16,6 +16,7 @@ from ....errors import GraphBreak
 from ....guards.guard import Kind
 from ....guards.source import InstanceDict
 from ..base import ObservedException, Value
+from ..containers.deque import DequeValue
 from ..containers.mapping import DictValue
 from ..containers.sequence import ListValue, TupleValue
 from ..containers.set import SetValue
@@ -157,12 +158,12 @@ class DeepCopy:
             return obj
         if id(obj) in self.memo and id(obj) not in self.open:
             return self.memo[id(obj)][1]
-        copied = CONTAINERS.get(type(obj))
-        if copied is not None:
+        family = next((cls for cls in CONTAINERS if isinstance(obj, cls)), None)
+        if family is not None and not isinstance(obj, DequeValue):
             if id(obj) in self.open:
                 raise GraphBreak("unknown-call", f"copy.deepcopy() of {obj.describe()} in itself")
             self.open.add(id(obj))
-            made = copied(self, obj)
+            made = CONTAINERS[family](self, obj)
             self.open.remove(id(obj))
             return made
         if isinstance(obj, UserObject) and is_captured(obj) and not self._has_own_way(obj):

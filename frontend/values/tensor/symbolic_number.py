@@ -75,6 +75,11 @@ class SymbolicNumber(VaryingLiteral):
     def constant(self) -> Any:
         return self.owner.specialise(self.sym)
 
+    def is_known_by_now(self) -> bool:
+        """Whether it follows from sizes all of which a guard has fixed since it was computed."""
+        computed = self.source is None and self.function is None and self.node is None
+        return computed and self.sym.node.expr.is_number
+
     def describe(self) -> str:
         where = f" '{self.source.name}'" if self.source is not None else ""
         return f"a symbolic {self.python_type().__name__}{where} ({self.sym})"
