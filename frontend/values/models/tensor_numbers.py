@@ -6,11 +6,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import torch
-from torch._C._functorch import is_functorch_wrapped_tensor
 
 from ....errors import GraphBreak
 from ..base import Value
 from ..registry import method
+from ..tensor.read_number import INTEGERS, can_be_node
 from ..tensor.symbolic_number import calculate
 from ..tensor.tensor import TensorValue
 from .optimizers import is_in_step_with_numbers
@@ -19,20 +19,6 @@ if TYPE_CHECKING:
     from ..context import TraceContext
 
 LONGEST = 64  # list of numbers, each of which has a symbol
-INTEGERS = (torch.int8, torch.int16, torch.int32, torch.int64, torch.uint8)
-FRACTIONS = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
-
-
-def can_be_node(tx: TraceContext, tensor: TensorValue) -> bool:
-    """Whether reading a tensor's numbers can be a node of the graph. A bool is left to Python, as
-    it is read for a branch."""
-    wanted, fake = tx.options.capture_scalar_outputs, tensor.fake
-    return (
-        wanted is not False
-        and (bool(wanted) or fake.device.type == "cpu")
-        and fake.dtype in (*INTEGERS, *FRACTIONS)
-        and not is_functorch_wrapped_tensor(fake)
-    )
 
 
 def reads(text: str, tensor: TensorValue) -> GraphBreak:
@@ -57,7 +43,8 @@ def tolist(tx: TraceContext, self: TensorValue) -> Value:
         if not isinstance(size, int):
             raise reads(".tolist()", self)
         count *= size
-    if not can_be_node(tx, self) or not 0 < count <= LONGEST or len(sizes) > 1:
+    numbers = can_be_node(tx, self) and self.fake.dtype is not torch.bool
+    if not numbers or not 0 < count <= LONGEST or len(sizes) > 1:
         raise reads(".tolist()", self)
     return tx.graph.call("call_method", "tolist", [self], {})
 
@@ -65,9 +52,12 @@ def tolist(tx: TraceContext, self: TensorValue) -> Value:
 def number_of(tx: TraceContext, cls: type, tensor: TensorValue) -> Value:
     """int(tensor) or float(tensor). A fraction that becomes an int is left to Python: no symbol
     stands for each of its ints."""
-    if cls is complex or (cls is int and tensor.fake.dtype not in INTEGERS):
+    whole = tensor.fake.dtype in INTEGERS
+    if cls is complex or tensor.fake.dtype is torch.bool or (cls is int and not whole):
         raise reads(f"{cls.__name__}()", tensor)
     number = item(tx, tensor)
+    if number.python_type() is cls:
+        return number
     return calculate(tx, cls, number) or number
 
 

@@ -17,6 +17,8 @@ from ..containers.sequence import Sequence, TupleValue
 from ..context import TraceContext
 from ..modes.mode_manager import AUTOCASTS, GRAD_MODES, ModeManager
 from ..registry import method, models
+from ..tensor.read_number import can_be_node
+from ..tensor.symbolic_number import SymbolicNumber
 from ..tensor.tensor import TensorValue
 
 # modes
@@ -103,9 +105,7 @@ _always(
     ("torch.fx._symbolic_trace", "is_fx_tracing"),
 )
 _always(None, torch._C._get_tracing_state)
-_always(
-    None, torch._C._log_api_usage_once, torch._check_is_size, torch._C._functorch.maybe_get_level
-)
+_always(None, torch._C._log_api_usage_once, torch._C._functorch.maybe_get_level)
 _always(None, torch._C._functorch.peek_interpreter_stack)
 
 
@@ -178,17 +178,39 @@ def parameter(tx: TraceContext, *args: Value, **kwargs: Value) -> Value:
 @models(torch._assert)
 def torch_assert(tx: TraceContext, condition: Value, message: Value) -> Value:
     if isinstance(condition, TensorValue):
-        return tx.graph.call("call_function", torch._assert, [condition, message], {})
-    if condition.truth(tx):
+        if condition.fake.dim() != 0 or not can_be_node(tx, condition):
+            return tx.graph.call("call_function", torch._assert, [condition, message], {})
+        fact = tx.graph.call("call_function", torch.ne, [condition, Constant(0)], {})
+        condition = fact.method(tx, "item", [], {})
+    if expect_true(tx, condition).constant():
         return Constant(None)
     raise tx.exceptions.new_of_values(AssertionError, [message])
 
 
 @models(torch._check)
 def torch_check(tx: TraceContext, condition: Value, message: Value | None = None) -> Value:
-    if condition.truth(tx):
+    if expect_true(tx, condition).constant():
         return Constant(None)
     raise GraphBreak("exception-leaves", "RuntimeError of torch._check")
+
+
+@models(torch._check_is_size)
+def check_is_size(
+    tx: TraceContext, number: Value, message: Value | None = None, *, max: Value | None = None
+) -> Value:
+    torch_check(tx, tx.objects.compare(">=", number, Constant(0)))
+    if max is not None and not max.is_none():
+        torch_check(tx, tx.objects.compare("<=", number, max))
+    return Constant(None)
+
+
+@models(("torch.fx.experimental.symbolic_shapes", "expect_true"))
+def expect_true(tx: TraceContext, condition: Value, skip: Value | None = None) -> Value:
+    """The truth of a condition that torch._check and its kind ask for. They raise where it is
+    wrong, so it is assumed of a number that only values tell, and checked by each call."""
+    if isinstance(condition, SymbolicNumber):
+        return Constant(condition.expect(True))
+    return Constant(condition.truth(tx))
 
 
 @models(torch.diff)
