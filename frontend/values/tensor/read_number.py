@@ -42,4 +42,11 @@ def is_index(tx: TraceContext, value: Value) -> bool:
     if not is_integer_tensor(value):
         return False
     fake: torch.Tensor = value.fake  # type: ignore[attr-defined]
-    return fake.dim() == 0 and fake.dtype in INDICES and can_be_node(tx, value)
+    number = fake.dim() == 0 and fake.dtype in INDICES and can_be_node(tx, value)
+    return number and not indexes_by_tensors()
+
+
+def indexes_by_tensors() -> bool:
+    """Whether torch's mode for score_mod and mask_mod is on, in which a tensor stays an index."""
+    stack = map(torch._C._get_function_stack_at, range(torch._C._len_torch_function_stack()))
+    return any(type(mode).__name__ == "TransformGetItemToIndex" for mode in stack)
