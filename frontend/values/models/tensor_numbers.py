@@ -3,15 +3,17 @@ graph; what depends on them has symbols, as no value is known before the graph r
 
 from __future__ import annotations
 
+import operator
 from typing import TYPE_CHECKING
 
 import torch
 
 from ....errors import GraphBreak
 from ..base import Value
-from ..registry import method
+from ..constant import Constant
+from ..registry import method, models
 from ..tensor.read_number import INTEGERS, can_be_node
-from ..tensor.symbolic_number import calculate
+from ..tensor.symbolic_number import SymbolicNumber, calculate
 from ..tensor.tensor import TensorValue
 from .optimizers import is_in_step_with_numbers
 
@@ -69,3 +71,28 @@ def tensor_int(tx: TraceContext, self: TensorValue) -> Value:
 @method(torch.Tensor, "__float__")
 def tensor_float(tx: TraceContext, self: TensorValue) -> Value:
     return number_of(tx, float, self)
+
+
+@models(torch.nn.functional.one_hot)
+def one_hot(tx: TraceContext, input: Value, num_classes: Value | None = None) -> Value:
+    """Reads the largest class where the number of classes is not given, as torch does."""
+    function = torch.nn.functional.one_hot
+    given = {} if num_classes is None else {"num_classes": num_classes}
+    known = any(not count.is_constant() or count.constant() != -1 for count in given.values())
+    tensor = tx.look(input)
+    sizes = tensor.fake.shape if isinstance(tensor, TensorValue) else ()
+    readable = isinstance(tensor, TensorValue) and tensor.fake.dtype is torch.int64
+    filled = all(isinstance(size, int) and size > 0 for size in sizes)
+    if known or not readable or not filled or not can_be_node(tx, tensor):
+        return tx.graph.call("call_function", function, [input], given)
+    largest = item(tx, tensor.method(tx, "max", [], {}))
+    positive = tx.objects.compare(">=", largest, Constant(0))  # torch refuses other classes
+    assert isinstance(positive, SymbolicNumber)
+    positive.expect(True)
+    count = calculate(tx, operator.add, largest, Constant(1))
+    assert count is not None
+    # the operator takes no symbol
+    every = tx.graph.call("call_function", torch.arange, [count], {})
+    column = tensor.method(tx, "unsqueeze", [Constant(-1)], {})
+    equal = tx.graph.call("call_function", torch.eq, [column, every], {})
+    return equal.method(tx, "long", [], {})

@@ -3,6 +3,7 @@ with Python results."""
 
 from __future__ import annotations
 
+from types import FunctionType
 from typing import Any
 
 import torch
@@ -15,7 +16,7 @@ from ..base import Value
 from ..constant import Constant, fold
 from ..containers.sequence import Sequence, TupleValue
 from ..context import TraceContext
-from ..modes.mode_manager import AUTOCASTS, GRAD_MODES, ModeManager
+from ..modes.mode_manager import AUTOCASTS, GRAD_MODES, ManagerMethod, ModeManager
 from ..registry import method, models
 from ..tensor.read_number import can_be_node
 from ..tensor.symbolic_number import SymbolicNumber
@@ -37,8 +38,22 @@ def _manager(cls: type) -> None:
         return manager
 
 
-for _cls in (*GRAD_MODES, torch.inference_mode, *dict.fromkeys(AUTOCASTS)):
+MANAGERS = (*GRAD_MODES, torch.inference_mode, *dict.fromkeys(AUTOCASTS))
+for _cls in MANAGERS:
     _manager(_cls)
+
+
+def _manager_function(function: FunctionType) -> None:
+    @models(function)
+    def call(tx: TraceContext, manager: Value, *args: Value) -> Value:
+        """`type(manager).__enter__(manager)` and the same for __exit__, as ExitStack calls them."""
+        if isinstance(manager, ModeManager):
+            return ManagerMethod(manager, function.__name__).call(tx, list(args), {})
+        return tx.calls.inline(tx.wrap(function, None), [manager, *args], {})
+
+
+for _function in {getattr(_cls, name) for _cls in MANAGERS for name in ("__enter__", "__exit__")}:
+    _manager_function(_function)
 
 
 @models(torch._C._set_grad_enabled)

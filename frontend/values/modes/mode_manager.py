@@ -94,7 +94,7 @@ class ModeManager(Mutable):
         self.saved = (found if self.prev is None else self.prev, grad)
         self.last = found if self.cls in GRAD_MODES else None
         tx.modes.open.append(self)
-        return Constant(None)
+        return self if self.cls in AUTOCASTS else Constant(None)
 
     def exit(self, tx: TraceContext) -> Value:
         # entered before the frame, or before a break
@@ -161,6 +161,8 @@ class NullManager(Value):
     def attribute(self, tx: TraceContext, name: str) -> Value:
         if name in ("__enter__", "__exit__"):
             return NullMethod(self, name)
+        if name == "enter_result":
+            return self.result
         raise self.unsupported_use(f"attribute {name}")
 
     def reconstruct(self, emit: Emitter) -> None:

@@ -188,7 +188,13 @@ def compared_lengths(x, y):
     return (steps[None] < y.long()[:, None]).float() * y[:, None], steps.float() @ steps.float()
 
 
+def classes(x, y):
+    one_hot = torch.nn.functional.one_hot
+    return one_hot(y.long()) * x[0], one_hot(y.long() + 1, num_classes=-1), one_hot(y.long(), 5)
+
+
 ONE_GRAPH = [
+    classes,
     text_of_tensors, tensors_as_bounds, lengths_by_cumulation, tensors_as_indices,
     numbers_as_indices, written_by_tensors, smaller_and_larger, compared_lengths,
     scatter_back, mask_twice, scalars, kinds, sizes, divisions, list_of_numbers, split, reductions,
