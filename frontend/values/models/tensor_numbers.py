@@ -75,7 +75,7 @@ def tensor_float(tx: TraceContext, self: TensorValue) -> Value:
 
 @models(torch.nn.functional.one_hot)
 def one_hot(tx: TraceContext, input: Value, num_classes: Value | None = None) -> Value:
-    """Reads the largest class where the number of classes is not given, as torch does."""
+    """Reads the smallest and the largest class where their number is not given, as torch does."""
     function = torch.nn.functional.one_hot
     given = {} if num_classes is None else {"num_classes": num_classes}
     known = any(not count.is_constant() or count.constant() != -1 for count in given.values())
@@ -85,10 +85,10 @@ def one_hot(tx: TraceContext, input: Value, num_classes: Value | None = None) ->
     filled = all(isinstance(size, int) and size > 0 for size in sizes)
     if known or not readable or not filled or not can_be_node(tx, tensor):
         return tx.graph.call("call_function", function, [input], given)
-    largest = item(tx, tensor.method(tx, "max", [], {}))
-    positive = tx.objects.compare(">=", largest, Constant(0))  # torch refuses other classes
-    assert isinstance(positive, SymbolicNumber)
-    positive.expect(True)
+    smallest, largest = (item(tx, tensor.method(tx, name, [], {})) for name in ("min", "max"))
+    for number in (smallest, largest):  # torch refuses negative classes
+        assert isinstance(number, SymbolicNumber)
+        number.owner.expect(number.sym >= 0, True)  # type: ignore[operator]
     count = calculate(tx, operator.add, largest, Constant(1))
     assert count is not None
     # the operator takes no symbol

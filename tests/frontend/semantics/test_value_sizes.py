@@ -396,12 +396,25 @@ def checks_of_tensors(x, y):
     return x[: (x > 0).sum()]
 
 
+def classes_below_zero(x, y):
+    return torch.nn.functional.one_hot((5 - x).long()), y
+
+
 def bools(x, y):
     found = (x > 0).any().item()
     return found, f"{found}", x * 2
 
 
-CHECKED = [asserted, raised, negated, fraction, checks, checks_of_tensors, bools]
+CHECKED = [
+    asserted,
+    raised,
+    negated,
+    fraction,
+    checks,
+    checks_of_tensors,
+    classes_below_zero,
+    bools,
+]
 
 
 @pytest.mark.parametrize("grad", [False, True], ids=["", "grad"])
