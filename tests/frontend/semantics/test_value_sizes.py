@@ -396,6 +396,15 @@ def checks_of_tensors(x, y):
     return x[: (x > 0).sum()]
 
 
+def exact(x, y):
+    rows, count = x[x > 0], (y > 0).sum().item()
+    assert rows.shape[0] < 6
+    assert count == 3
+    if (x > 5).sum().item() != 0:
+        raise ValueError("large")
+    return rows * count, torch.ones(count)
+
+
 def classes_below_zero(x, y):
     return torch.nn.functional.one_hot((5 - x).long()), y
 
