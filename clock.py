@@ -46,15 +46,10 @@ class Clock:
         self._late = late
         self._open = threading.local()  # backends may work in other threads
 
-    def phase(self, name: str) -> Lap:
-        """A context manager around one of PHASES."""
-        return Lap(self, name)
-
-    def inside(self, name: str, spent: float) -> None:
-        """Counts seconds of a phase that just went by inside the one that is open."""
-        self.seconds[name] = self.seconds.get(name, 0.0) + spent
-        if self.stack:
-            self.stack[-1].inner += spent
+    def phase(self, name: str, *, shown: bool = True) -> Lap:
+        """A context manager around one of PHASES. shown: it has a span; what runs once an operator
+        has none."""
+        return Lap(self, name, shown)
 
     @property
     def stack(self) -> list[Lap]:
@@ -75,17 +70,17 @@ class Clock:
                 self._late(lap.name, spent)
             return
         self.seconds[lap.name] = self.seconds.get(lap.name, 0.0) + spent - lap.inner
-        if spent >= SHORTEST:
+        if lap.shown and spent >= SHORTEST:
             self.spans.append(Span(lap.name, lap.start, end, len(stack)))
 
 
 class Lap:
     """One time that a phase runs. `inner`: seconds of the phases in it."""
 
-    __slots__ = ("clock", "inner", "name", "start")
+    __slots__ = ("clock", "inner", "name", "shown", "start")
 
-    def __init__(self, clock: Clock, name: str) -> None:
-        self.clock, self.name, self.inner = clock, name, 0.0
+    def __init__(self, clock: Clock, name: str, shown: bool) -> None:
+        self.clock, self.name, self.inner, self.shown = clock, name, 0.0, shown
 
     def __enter__(self) -> None:
         self.clock.stack.append(self)

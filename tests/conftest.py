@@ -115,6 +115,19 @@ def _handles_are_shared_within_a_test_only(monkeypatch):
     monkeypatch.setattr(shared_handles, "_handles", {})
 
 
+@pytest.fixture(autouse=True)
+def _settings_of_torch_end_with_a_test():
+    """Benchmarks set them for a process, and tests run parts of benchmarks."""
+    parts = torch.backends.cuda.matmul, torch.backends.mkldnn.matmul
+    precisions, threads = [part.fp32_precision for part in parts], torch.get_num_threads()
+    yield
+    for part, precision in zip(parts, precisions, strict=True):
+        if part.fp32_precision != precision:
+            part.fp32_precision = precision
+    if torch.get_num_threads() != threads:
+        torch.set_num_threads(threads)
+
+
 @pytest.fixture
 def cache_dir(tmp_path):
     """An empty one."""

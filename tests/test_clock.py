@@ -33,13 +33,15 @@ def test_phases_add_up(monkeypatch):
     ]  # fmt: skip
 
 
-def test_what_went_by_inside(monkeypatch):
+def test_a_phase_that_is_not_shown_is_counted(monkeypatch):
     Turns(monkeypatch)
     clock = Clock()
-    with clock.phase("trace"):
-        clock.inside("fake_tensors", 0.25)
-        clock.inside("fake_tensors", 0.25)
-    assert clock.seconds == {"fake_tensors": 0.5, "trace": 0.5}
+    with clock.phase("trace"):  # 1 .. 6
+        with clock.phase("fake_tensors", shown=False):  # 2 .. 5
+            with clock.phase("imports"):  # 3 .. 4
+                pass
+    assert clock.seconds == {"imports": 1, "fake_tensors": 2, "trace": 2}
+    assert [span.phase for span in clock.spans] == ["imports", "trace"]
 
 
 def test_an_exception_ends_a_phase():

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -50,10 +49,11 @@ class InputFakes:
             raise GraphBreak("unsupported-value", f"'{source.name}', integers with a history")
         if is_captured_wrapper(type(real)):
             return self._of_wrapper(real, source)
-        return self._of_plain(real, source)
+        with self._symbols.clock.phase("fake_tensors", shown=False):
+            return self._of_plain(real, source)
 
     def _of_plain(self, real: torch.Tensor, source: Source) -> torch.Tensor:
-        dims, start = self._dynamic_dims(real, source), time.perf_counter()
+        dims = self._dynamic_dims(real, source)
         try:
             if dims:
                 return self._symbols.shapes.fake(self._fake_mode, real, source, dims)
@@ -86,8 +86,6 @@ class InputFakes:
                     f"'{source.name}', a view of a tensor whose strides the frame has changed",
                 ) from error
             raise
-        finally:
-            self._symbols.clock.inside("fake_tensors", time.perf_counter() - start)
 
     def _of_wrapper(self, real: Any, source: Source) -> torch.Tensor:
         """The fake of a wrapper subclass. Raises GraphBreak where the class's own code fails."""

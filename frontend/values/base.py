@@ -60,6 +60,10 @@ class Value:
         """Whether `constant()` has an answer."""
         return False
 
+    def varies(self) -> bool:
+        """Whether `constant()` specialises: the code would be for this call's number only."""
+        return False
+
     def is_none(self) -> bool:
         """Whether it is None. The type answers that, so no number is specialised for it."""
         return self.python_type() is type(None)

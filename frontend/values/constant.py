@@ -106,6 +106,9 @@ class VaryingLiteral(Value):
     def is_constant(self) -> bool:
         return True
 
+    def varies(self) -> bool:
+        return True
+
     def key(self, tx: TraceContext) -> Any:
         return self.constant()
 

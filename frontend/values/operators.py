@@ -48,11 +48,14 @@ def compare(tx: TraceContext, sign: str, left: Value, right: Value) -> Value:
     result = first_answer(COMPARE_RULES, tx, op, left, right)
     if result is not None:
         return result
-    if left.is_constant() and right.is_constant():
+    constant = left.is_constant() and right.is_constant()
+    if constant and not (left.varies() or right.varies()):
         return fold(tx, op.function, [left, right], {})
     result = left.compare(tx, op, right) or right.compare_reflected(tx, op, left)
     if result is not None:
         return result
+    if constant:
+        return fold(tx, op.function, [left, right], {})
     if op.is_equality:
         return Constant(op.answer(tx.objects.same(left, right)))
     raise GraphBreak("unsupported-operator", f"{left.describe()} {sign} {right.describe()}")
@@ -68,8 +71,11 @@ def unary(tx: TraceContext, sign: str, value: Value) -> Value:
 
 
 def equal(tx: TraceContext, left: Value, right: Value) -> bool:
-    """`left is right or left == right`, as containers compare their items."""
-    return tx.objects.same(left, right) or compare(tx, "==", left, right).truth(tx)
+    """`left is right or left == right`, as containers compare their items. One int is equal to
+    itself, so which of two numbers are one object is not asked."""
+    numbers = (left.varies() or right.varies()) and left.python_type() is int
+    same = left is right if numbers else tx.objects.same(left, right)
+    return same or compare(tx, "==", left, right).truth(tx)
 
 
 def contains(tx: TraceContext, item: Value, container: Value) -> bool:

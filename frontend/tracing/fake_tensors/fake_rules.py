@@ -450,3 +450,20 @@ def expand(fakes: FakeRules, x: Any, sizes: Any, *, implicit: bool = False) -> A
         else:
             return None
     return fakes.share(x, sizes, strides)
+
+
+@rule(
+    aten.squeeze_.default, aten.squeeze_.dim, aten.squeeze_.dims, aten.unsqueeze_.default,
+    aten.transpose_.default, aten.t_.default,
+)  # fmt: skip
+def in_place_view(fakes: FakeRules, x: Any, *dims: Any) -> None:
+    """Gives the storage the size that `make` has left open: torch's operator, which runs then,
+    compares it with what the tensor's sizes need. vmap squeezes what a linear layer returns."""
+    if not fakes.is_strided(x):
+        return
+    held = x.untyped_storage().nbytes()
+    if type(held) is int and held == 0:
+        steps = zip(x.shape, x.stride(), strict=True)
+        elements = x.storage_offset() + sum((size - 1) * stride for size, stride in steps) + 1
+        with in_kernel_invocation_manager(fakes.mode):
+            torch.ops.inductor.resize_storage_bytes_(x, elements * x.element_size())

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from contextlib import nullcontext
 from functools import partial
 from typing import Any
@@ -44,14 +43,15 @@ class OperationRunner:
 
     def run(self, kind: str, target: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
         """Runs an operation on fake tensors; again, with symbols, if it has to depend on values."""
-        try:
-            return self._run_once(kind, target, args, kwargs)
-        except NeedsSymbols:
-            self._symbols.load()
-            return self._run_once(kind, target, args, kwargs)
+        with self._symbols.clock.phase("fake_tensors", shown=False):
+            try:
+                return self._run_once(kind, target, args, kwargs)
+            except NeedsSymbols:
+                self._symbols.load()
+                return self._run_once(kind, target, args, kwargs)
 
     def _run_once(self, kind: str, target: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
-        exist, start = self._symbols.exist, time.perf_counter()
+        exist = self._symbols.exist
         asking = self._symbols.shapes.asking(target) if exist else NO_SYMBOLS
         name = target_name(target)
         if exist:
@@ -78,8 +78,6 @@ class OperationRunner:
                 self._symbols.shapes.restart_at_origin(error)
                 raise GraphBreak("data-dependent-value", name) from error
             raise GraphBreak("fake-tensor", f"{name}: {type(error).__name__}: {error}") from error
-        finally:
-            self._symbols.clock.inside("fake_tensors", time.perf_counter() - start)
 
 
 def check_before_run(kind: str, target: Any, args: list[Any], kwargs: dict[str, Any]) -> None:

@@ -176,6 +176,9 @@ class TupleValue(Sequence):
             self.cls in (tuple, torch.Size) or hasattr(self.cls, "_make")
         )
 
+    def varies(self) -> bool:
+        return any(item.varies() for item in self.items)
+
     def constant(self) -> Any:
         items = [item.constant() for item in self.items]
         return self.cls(*items) if hasattr(self.cls, "_make") else self.cls(items)

@@ -27,7 +27,7 @@ def lazy_load_decompositions(tx: TraceContext) -> Value:
 
 @models(predispatch._vmap_increment_nesting)
 def vmap_increment_nesting(tx: TraceContext, batch_size: Value, randomness: Value) -> Value:
-    return Constant(tx.modes.enter_level(tx, "vmap", batch_size.constant(), randomness.constant()))
+    return Constant(tx.modes.enter_level(tx, "vmap", batch_size, randomness))
 
 
 @models(predispatch._vmap_decrement_nesting)
@@ -120,7 +120,7 @@ def exit_dual_level(tx: TraceContext, *, level: Value) -> Value:
 
 @models(forward_ad._set_fwd_grad_enabled)
 def set_fwd_grad_enabled(tx: TraceContext, mode: Value) -> Value:
-    tx.modes.enter_level(tx, "forward", mode.truth(tx))
+    tx.modes.enter_level(tx, "forward", Constant(mode.truth(tx)))
     return ForwardMode(tx.frames.break_position())
 
 

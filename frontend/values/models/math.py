@@ -1,13 +1,15 @@
-"""math: functions of numbers that vary, where torch's symbols have them. On literals they are
-folded."""
+"""math: functions of numbers that vary, where torch's symbols have them, and prod(). On literals
+they are folded."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 
 from ..base import Value
-from ..constant import fold
+from ..constant import Constant, fold
 from ..context import TraceContext
+from ..operators import binary
 from ..registry import models
 from ..tensor.symbolic_number import FUNCTIONS, SymbolicNumber, calculate
 
@@ -22,3 +24,11 @@ def _function(function: Callable[[float], float]) -> None:
 
 for _f in FUNCTIONS:
     _function(_f)
+
+
+@models(math.prod)
+def product(tx: TraceContext, iterable: Value, *, start: Value | None = None) -> Value:
+    total: Value = Constant(1) if start is None else start
+    for item in iterable.unpack(tx):
+        total = binary(tx, "*", total, item)
+    return total

@@ -27,7 +27,8 @@ def get_rng_state(tx: TraceContext) -> Value:
 # by name: importing torch._dynamo puts a wrapper in its place
 @models(("torch.random", "manual_seed"))
 def manual_seed(tx: TraceContext, seed: Value) -> Value:
-    if not (
+    # a seed that varies, such as a step's number, is not worth a compile each
+    if seed.varies() or not (
         seed.is_constant() and type(seed.constant()) is int and -(2**63) <= seed.constant() < 2**64
     ):
         raise GraphBreak("unknown-call", f"torch.manual_seed() of {seed.describe()}")

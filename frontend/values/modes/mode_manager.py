@@ -254,14 +254,19 @@ class TorchModes:
             self.enter(tx, torch.autocast, [manager.arguments[0], *found], {})
         self.left.append(manager)
 
-    def enter_level(self, tx: TraceContext, what: str, *arguments: Any) -> int:
+    def enter_level(self, tx: TraceContext, what: str, *arguments: Value) -> int:
         """Opens a level of torch.func (of LEVELS), here and in the graph; returns its number."""
+        in_graph, here = [], []
+        for argument in arguments:
+            node, fake = tx.graph.argument(argument)
+            in_graph.append(node)
+            here.append(fake)
         del self.level_positions[sum(what in LEVELS for what, _, _ in self.cleanups) :]
         self.level_positions.append(tx.frames.root_break_position())
-        node = tx.graph.raw_call(LEVELS[what], arguments)
-        level = LEVELS[what](*arguments)
+        opened = tx.graph.raw_call(LEVELS[what], tuple(in_graph))
+        level = LEVELS[what](*here)
         # the graph may find another mode
-        self.cleanups.append((what, level, node if what == "forward" else level))
+        self.cleanups.append((what, level, opened if what == "forward" else level))
         return level
 
     def position_outside_levels(self) -> int | None:

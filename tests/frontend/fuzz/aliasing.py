@@ -130,10 +130,14 @@ class Program:
         ]
         return replace(self, source="\n".join([head, *body]) + "\n")
 
-    def hides_writes(self, pattern: str) -> bool:
+    def hides_writes(self, pattern: str, dynamic: bool | None) -> bool:
         """Whether it may write, behind a break, what a backward pass keeps, by way of `.data` or of
-        another storage, of which autograd sees nothing."""
-        return BREAK in self.source and (".data" in self.source or pattern == "other storage")
+        another storage, of which autograd sees nothing. With `dynamic`, the capture breaks by
+        itself where torch cannot make a fake view of symbolic sizes."""
+        hidden = ".data" in self.source or pattern == "other storage"
+        if dynamic:
+            return hidden or pattern == "detached"
+        return BREAK in self.source and hidden
 
     @property
     def changes_metadata(self) -> bool:
@@ -482,7 +486,7 @@ def examine(program: Program, backend: str, dynamic: bool | None = None) -> str 
                 expected = outcome(looking, program, pattern, seed)
             if program.shows_bits and expected.has_nan and backend != "eager":
                 actual.values = expected.values
-            if backend != "eager" and program.hides_writes(pattern):
+            if backend != "eager" and program.hides_writes(pattern, dynamic):
                 actual.gradients = expected.gradients  # a backward pass keeps what it chooses
             if program.changes_metadata or program.writes_lists:
                 actual.gradients = expected.gradients

@@ -118,6 +118,55 @@ def test_two_tensors_of_one_size():
     assert compiles(lambda x, y: x + y, broadcast) <= 4
 
 
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda x: torch.vmap(lambda row: row.sin() * row.sum())(x),
+        lambda x: torch.vmap(LINEAR)(x),
+        lambda x: torch.vmap(lambda row: torch.vmap(lambda item: item * row.sum())(row))(x),
+        lambda x: torch.vmap(torch.func.grad(lambda row: LINEAR(row[None]).sum()))(x),
+        lambda x: torch.vmap(lambda row: row * 2, out_dims=1)(x),
+        lambda x: x.reshape(math.prod(x.shape)) + math.prod(x.shape[1:], start=2),
+    ],
+)
+@pytest.mark.parametrize("backend", ["eager", "aot_eager"])
+def test_batches_of_vmap_vary(function, backend):
+    assert compiles(function, rows(*range(5, 10)), backend) == 2
+
+
+def test_a_seed_that_varies_breaks():
+    def function(x, seed):
+        torch.manual_seed(seed)
+        return x + torch.rand(4)
+
+    assert compiles(function, [(torch.ones(4), seed) for seed in range(9)]) == 3
+
+
+@pytest.mark.parametrize(
+    "holds",
+    [
+        lambda x, y: x.shape == y.shape,
+        lambda x, y: x.size() != y.size(),
+        lambda x, y: x.shape[:-1] == y.shape[:1],
+        lambda x, y: (x.size(1), x.size(0)) == (y.size(1), y.size(0)),
+        lambda x, y: list(x.shape) == list(y.shape),
+        lambda x, y: x.shape == (300, 4),
+        lambda x, y: x.shape in ((300, 4), (400, 4)),
+        lambda x, y: len(x) in (300, 400, 500),
+        lambda x, y: len(x) in [len(y)],
+        lambda x, y: tuple(x.shape) < (400, 4),
+        lambda x, y: [*x.shape].index(4) == 1 and y.shape.count(4) == 1,
+    ],
+)
+@pytest.mark.parametrize("more", [0, 1])
+def test_sizes_are_compared_one_by_one(holds, more):
+    def function(x, y):
+        return x + 1 if holds(x, y) else y - 1
+
+    pairs = [(torch.randn(size, 4), torch.randn(size + more, 4)) for size in range(5, 14)]
+    assert compiles(function, pairs) == 2
+
+
 def test_only_the_dimension_that_differs():
     def f(x):
         return x.view(-1), x.shape
