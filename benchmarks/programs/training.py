@@ -77,7 +77,7 @@ def lightning_module(compile: Compile) -> Step:
             return loss
 
         def configure_optimizers(self) -> torch.optim.Optimizer:
-            return torch.optim.Adam(self.parameters(), lr=0.01)
+            return torch.optim.Adam(self.parameters(), lr=0.001)
 
     module = Classifier()
     module.training_step = compile(module.training_step)  # type: ignore[method-assign]
