@@ -11,8 +11,8 @@ from . import __version__
 from .cli import artifact, bench, cache, doctor, explain, minify, tune
 
 COMMANDS = {
-    "artifact": artifact, "bench": bench, "cache": cache, "doctor": doctor, "explain": explain, "minify": minify,
-    "tune": tune,
+    "artifact": artifact, "bench": bench, "cache": cache, "doctor": doctor, "explain": explain,
+    "minify": minify, "tune": tune,
 }  # fmt: skip
 
 

@@ -83,6 +83,7 @@ class AotParts:
     ) -> Any:
         """Splits a joint graph into a forward and a backward graph."""
         self.results = num_fwd_outputs
+        drop_policies(joint)
         for node in compared_values(joint.graph.nodes):
             node.meta["recompute"] = CheckpointPolicy.MUST_SAVE
         for split in (min_cut_rematerialization_partition, default_partition):
@@ -106,6 +107,14 @@ class AotParts:
         compiled = with_batches(self._compile_part, GraphPart(self._gm, part, examples, True))
         self.backwards.append((part, compiled))
         return compiled if getattr(compiled, "_boxed_call", False) else make_boxed_func(compiled)
+
+
+def drop_policies(joint: torch.fx.GraphModule) -> None:
+    """Removes what selective checkpoints have said about nodes: the split itself decides what is
+    kept."""
+    for node in joint.graph.nodes:
+        for key in ("recompute", "ac_graph_id"):
+            node.meta.pop(key, None)
 
 
 @contextmanager

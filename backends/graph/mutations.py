@@ -88,6 +88,8 @@ def may_show(node: torch.fx.Node, memory: int) -> bool:
     """Whether a node's result may be in this memory. (Several results have nodes of their own after
     it.)"""
     fake = node.meta.get("example_value")
+    if isinstance(fake, torch.SymInt | torch.SymFloat | torch.SymBool):
+        return False
     if not isinstance(fake, torch.Tensor):
         return node.op != "output"
     return fake.layout == torch.strided and memory_under(fake) == memory

@@ -227,6 +227,8 @@ class GraphBuilder:
             size = tensor.fake.shape[dim.constant()]
             same = isinstance(size, torch.SymInt) and size.node._expr == number.sym.node._expr
             return Reading(tensor.node, False, SizeOf(dim.constant())) if same else None
+        if number.function is int and isinstance(number.operands[0], SymbolicNumber):
+            return self.where_to_read(number.operands[0])  # a bool that was read, as 0 or 1
         if number.node is None or number.source is not None:
             return Reading(self.argument(number)[0], False, itself)
         read: Any = number.node
@@ -407,6 +409,9 @@ class GraphBuilder:
         if isinstance(value, TensorValue):
             return value.node, value.fake
         if isinstance(value, SymbolicNumber):
+            is_read_bool = value.python_type() is bool and value.depends_on_values()
+            if value.is_known_by_now() or is_read_bool:  # operators take no symbols for bools
+                return value.constant(), value.constant()
             return self._symbols.shapes.node(value, self), value.sym
         if isinstance(value, VaryingScalar):
             return self.argument(value.number)

@@ -96,7 +96,7 @@ class DeferredRange(DeferredLiteral):
         return self._now().method(tx, name, args, kwargs)
 
 
-SAMPLES: dict[type, Any] = {int: 1, float: 1.5, str: ""}
+SAMPLES: dict[type, Any] = {bool: True, int: 1, float: 1.5, str: ""}
 CONVERSIONS_OF_ANY_FLOAT = re.compile(r"%[-+ #0]*\d*(\.\d+)?[eEfFgGrs]|%%")
 
 

@@ -217,9 +217,18 @@ class Shapes:
         self.asked += 1
         home = self.homes.get(result.node.expr) if function is None and node is None else None
         value = home or SymbolicNumber(self, result, None, function, operands, node)
-        if node is not None and isinstance(result.node.expr, sympy.Symbol):
-            self.homes.setdefault(result.node.expr, value)
+        if node is not None:
+            self._note_home(result.node.expr, value)
         return value
+
+    def _note_home(self, expr: sympy.Basic, value: SymbolicNumber) -> None:
+        """Notes where the symbol of a number that the graph gives is found. torch's symbol for a
+        bool that is read is one for the int: `u == 1`."""
+        if isinstance(expr, sympy.Symbol):
+            self.homes.setdefault(expr, value)
+        elif isinstance(expr, sympy.Eq) and isinstance(expr.lhs, sympy.Symbol) and expr.rhs == 1:
+            sym: Any = self.env.create_symintnode(expr.lhs, hint=None)
+            self.homes.setdefault(expr.lhs, SymbolicNumber(self, sym, None, int, (value,)))
 
     def bind(
         self, node: torch.fx.Node, result: Any, find_origin: Callable[[], ValueOrigin]
@@ -241,9 +250,9 @@ class Shapes:
         self.origins.add(fresh or (), find_origin())
 
     @staticmethod
-    def depends_on_values(fake: torch.Tensor) -> bool:
-        """Whether a size of a tensor is known only while the graph runs."""
-        return bool(free_unbacked_symbols(fake))
+    def depends_on_values(what: torch.Tensor | Symbol) -> bool:
+        """Whether a size of a tensor, or a number, is known only while the graph runs."""
+        return bool(free_unbacked_symbols(what))
 
     def measure(self, tensor: TensorValue) -> None:
         """Makes a tensor of the graph the source where symbols are found that are its sizes and are
@@ -260,6 +269,14 @@ class Shapes:
 
     def decide(self, sym: Symbol | bool) -> bool:
         return bool(self._ask(sym, bool))
+
+    def expect(self, sym: Symbol | bool, truth: bool) -> bool:
+        relation = sym if isinstance(sym, torch.SymBool | bool) else sym != 0
+        if isinstance(relation, bool) or not self.depends_on_values(relation):
+            return self.decide(relation)
+        self.asked += 1
+        wanted: Any = relation if truth else torch.sym_not(relation)
+        return truth if wanted.node.expect_true("", 0) else not truth
 
     def specialise(self, sym: Symbol) -> Any:
         return self._ask(sym, PYTHON_TYPES[type(sym)])

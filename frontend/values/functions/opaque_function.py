@@ -17,7 +17,6 @@ OPAQUE_MODULES = frozenset(
     "torch.utils.data torch._inductor torch.fx torch._subclasses torch.profiler torch.jit._script "
     "torch.jit._trace torch.onnx "
     "numpy scipy sklearn torch.serialization torch.cuda.random torch._ops "
-    "torch._higher_order_ops.map "
     "torch._higher_order_ops.invoke_subgraph torch._higher_order_ops.wrap rich sympy networkx "
     "filelock "
     "framejit.frontend framejit.guards framejit.backends framejit.options framejit.events".split()
@@ -39,6 +38,9 @@ LOOKED_INTO = {
     "torch.distributed._functional_collectives": (
         "all_gather_", "all_reduce", "all_to_all_single", "broadcast", "reduce_scatter_",
         "wait_tensor", "_maybe_view_chunk_cat", "_chunk_or_narrow_cat",
+    ),
+    "torch._higher_order_ops.invoke_subgraph": (
+        "mark_compile_region.<locals>.wrap.<locals>.inner",
     ),
     "torch._utils": ("_maybe_view_chunk_cat", "_chunk_or_narrow_cat"),
     "torch.distributed.distributed_c10d": (

@@ -9,6 +9,8 @@ import types
 from collections.abc import Callable
 from typing import Any
 
+import torch
+
 from ....errors import GraphBreak
 from ....guards.source import AddressOf
 from ..base import ObservedException, Value, check_result_type, none_if_stopped
@@ -271,9 +273,21 @@ def _extreme(
         item_key = item if key is None or by_value else key.call(tx, [item], {})
         if isinstance(item, TensorValue) and is_in_step_with_numbers(tx):
             best = extreme(tx, op, best, item)
+        elif by_value and (number := extreme_of_values(tx, op, best, item)) is not None:
+            best = best_key = number
         elif compare(tx, op, item_key, best_key).truth(tx):
             best, best_key = item, item_key
     return best
+
+
+def extreme_of_values(tx: TraceContext, op: str, one: Value, other: Value) -> Value | None:
+    """The larger or smaller one of two ints, one of which only values tell; None for others."""
+    pair = (one, other)
+    if not any(isinstance(item, SymbolicNumber) and item.depends_on_values() for item in pair):
+        return None
+    if any(item.python_type() is not int for item in pair):
+        return None
+    return calculate(tx, torch.sym_max if op == ">" else torch.sym_min, one, other)
 
 
 @models(max)

@@ -3,6 +3,10 @@ checkpoint."""
 
 from __future__ import annotations
 
+import functools
+from collections.abc import Callable
+from typing import Any
+
 import torch
 from torch.utils import checkpoint
 
@@ -10,11 +14,39 @@ from ....backends.graph.extracted_calls import Checkpointed, extract_subgraph
 from ....errors import GraphBreak
 from ..base import Value
 from ..context import TraceContext
+from ..functions.partial import PartialValue
 from ..registry import models
+from ..tensor.hook_on_tensor import real_function
 from ..tensor.tensor import TensorValue
 from ..tensor.traced_call import interpret_without_effects, tensors_of
 
-OPTIONS = ("preserve_rng_state", "debug", "early_stop")
+OPTIONS = ("preserve_rng_state", "debug", "early_stop", "determinism_check")
+SELECTIVE = checkpoint.create_selective_checkpoint_contexts
+
+
+def known_contexts(tx: TraceContext, contexts: Value) -> Callable[[], Any]:
+    """The `context_fn` of a call, which torch runs with the node: a function that closes over
+    nothing of the frame, or torch's selective contexts for a list of operators or such a
+    function."""
+    function = real_function(tx, contexts)
+    if function is not None:
+        return function
+    if isinstance(contexts, PartialValue) and not contexts.kwargs and len(contexts.args) == 1:
+        policy = tx.look(contexts.args[0])
+        known = operators_of(tx, policy) or real_function(tx, policy)
+        if real_function(tx, tx.look(contexts.function)) is SELECTIVE and known is not None:
+            return functools.partial(SELECTIVE, known)
+    raise GraphBreak(
+        "unknown-call", "torch.utils.checkpoint.checkpoint() with contexts made in the frame"
+    )
+
+
+def operators_of(tx: TraceContext, policy: Value) -> list[Any] | None:
+    """The operators in a list; None for anything else."""
+    items = policy.unpack(tx) if policy.python_type() is list else []
+    operators = [getattr(item, "real", None) for item in items]
+    known = all(isinstance(operator, torch._ops.OpOverload) for operator in operators)
+    return operators if operators and known else None
 
 
 @models(checkpoint.checkpoint)
@@ -24,12 +56,10 @@ def checkpoint_call(tx: TraceContext, function: Value, *args: Value, **kwargs: V
         raise GraphBreak(
             "unknown-call", "torch.utils.checkpoint.checkpoint() with use_reentrant=True"
         )
-    if "context_fn" in kwargs or "determinism_check" in kwargs:
-        raise GraphBreak(
-            "unknown-call",
-            "torch.utils.checkpoint.checkpoint() with context_fn or determinism_check",
-        )
     options = {name: kwargs.pop(name).constant() for name in OPTIONS if name in kwargs}
+    contexts = kwargs.pop("context_fn", None)
+    if contexts is not None:
+        options["context_fn"] = known_contexts(tx, tx.look(contexts))
     start = tx.graph.mark()
     looked = [tx.look(arg) for arg in (*args, *kwargs.values())]
     traced = interpret_without_effects(

@@ -1,18 +1,22 @@
-"""copy.copy of containers, literals and plain objects."""
+"""copy.copy and copy.deepcopy of containers, literals and plain objects."""
 
 from __future__ import annotations
 
 import collections
 import copy
 import copyreg
+import operator
+from collections.abc import Callable
 from types import FunctionType
+from typing import Any, TypeVar
 
 import torch
 
 from ....errors import GraphBreak
 from ....guards.guard import Kind
 from ....guards.source import InstanceDict
-from ..base import Value
+from ..base import ObservedException, Value
+from ..containers.deque import DequeValue
 from ..containers.list import ListValue
 from ..containers.mapping import DictValue
 from ..containers.sequence import TupleValue
@@ -21,11 +25,15 @@ from ..context import TraceContext
 from ..functions.builtin_function import BuiltinValue
 from ..functions.function import FunctionValue
 from ..objects.attribute_storage import instance_dict
+from ..objects.class_value import ClassValue
 from ..objects.mro import HEAP_TYPE, IMMUTABLE_TYPE, lookup
 from ..objects.user_object import UserObject
 from ..registry import models
 
 NO_OWN_WAY = (None, object)
+ATOMS = (type(None), bool, int, float, complex, str, bytes, type(...), type(NotImplemented))
+
+V = TypeVar("V", bound=Value)
 
 
 def in_python(cls: type, name: str) -> bool:
@@ -59,19 +67,33 @@ def is_captured(obj: UserObject) -> bool:
 
 def reconstruct(tx: TraceContext, obj: UserObject) -> Value:
     """What copy.copy makes of an object that has no __copy__."""
+    made = new_instance(tx, obj)
+    fill_instance(tx, obj, made, lambda value: value)
+    return made
+
+
+def new_instance(tx: TraceContext, obj: UserObject) -> UserObject:
+    """An instance of the object's class, without what its initializer does."""
     made = tx.wrap(obj.cls, None).attribute(tx, "__new__").call(tx, [tx.wrap(obj.cls, None)], {})
     assert isinstance(made, UserObject)
+    return made
+
+
+def fill_instance(
+    tx: TraceContext, obj: UserObject, made: UserObject, copied: Callable[[Value], Value]
+) -> None:
+    """Gives a new instance copies of the attributes and items of an object."""
     for name in obj.names(tx):
         value = obj.own_attribute(tx, name)
         if value is not None:
-            made.store(tx, name, value)
+            made.store(tx, name, copied(value))
     if isinstance(obj.base, ListValue):
         for item in obj.unpack(tx):
-            made.method(tx, "append", [item], {})
+            made.method(tx, "append", [copied(item)], {})
     elif isinstance(obj.base, DictValue):
         for pair in obj.method(tx, "items", [], {}).unpack(tx):
-            made.set_item(tx, *pair.unpack(tx))
-    return made
+            key, value = pair.unpack(tx)
+            made.set_item(tx, copied(key), copied(value))
 
 
 def copy_of_tuple_subclass(tx: TraceContext, obj: TupleValue, items: list[Value]) -> Value:
@@ -108,7 +130,94 @@ def guard_no_attributes(tx: TraceContext, obj: Value) -> None:
 
 @models(copy.deepcopy)
 def deep(tx: TraceContext, obj: Value, memo: Value | None = None) -> Value:
-    """Of what is not copied. Python copies everything else, by rules of each class."""
-    if obj.is_constant() or isinstance(obj, FunctionValue | BuiltinValue):
-        return obj
-    raise GraphBreak("unknown-call", f"copy.deepcopy() of {obj.describe()}")
+    if memo is not None and not memo.is_none():
+        raise GraphBreak("unknown-call", "copy.deepcopy() with a memo")
+    return DeepCopy(tx).copy(obj)
+
+
+def is_atomic(obj: Value) -> bool:
+    """Whether an object is its own deep copy."""
+    return (
+        obj.is_constant()
+        or isinstance(obj, FunctionValue | BuiltinValue | ClassValue)
+        or obj.python_type() in ATOMS
+    )
+
+
+class DeepCopy:
+    """One call of copy.deepcopy. `memo` holds what was copied and its copy, by id of the value."""
+
+    def __init__(self, tx: TraceContext) -> None:
+        self.tx = tx
+        self.memo: dict[int, tuple[Value, Value]] = {}
+        self.open: set[int] = set()  # builtin containers whose items are being copied
+
+    def copy(self, obj: Value) -> Value:
+        obj = self.tx.look(obj)
+        self.tx.work.count()
+        if is_atomic(obj):
+            return obj
+        if id(obj) in self.memo and id(obj) not in self.open:
+            return self.memo[id(obj)][1]
+        family = next((cls for cls in CONTAINERS if isinstance(obj, cls)), None)
+        if family is not None and not isinstance(obj, DequeValue):
+            if id(obj) in self.open:
+                raise GraphBreak("unknown-call", f"copy.deepcopy() of {obj.describe()} in itself")
+            self.open.add(id(obj))
+            made = CONTAINERS[family](self, obj)
+            self.open.remove(id(obj))
+            return made
+        if isinstance(obj, UserObject) and is_captured(obj) and not self._has_own_way(obj):
+            instance = self._remember(obj, new_instance(self.tx, obj))
+            fill_instance(self.tx, obj, instance, self.copy)
+            return instance
+        raise GraphBreak("unknown-call", f"copy.deepcopy() of {obj.describe()}")
+
+    def _remember(self, obj: Value, made: V) -> V:
+        self.memo[id(obj)] = obj, made
+        return made
+
+    def _has_own_way(self, obj: UserObject) -> bool:
+        """Whether `obj.__deepcopy__` exists. Python asks the object for this and more names: a
+        __getattribute__ or __getattr__ that changes something is left to Python."""
+        stop = GraphBreak("unknown-call", f"copy.deepcopy() of {obj.describe()}")
+        with self.tx.effects.only_its_own(stop):
+            try:
+                obj.attribute(self.tx, "__deepcopy__")
+            except ObservedException as error:
+                if not issubclass(error.cls, AttributeError):
+                    raise
+                return False
+        return True
+
+    def of_tuple(self, obj: TupleValue) -> Value:
+        items = obj.all(self.tx)
+        copies = [self.copy(item) for item in items]
+        if obj.cls is tuple and all(map(operator.is_, items, copies)):
+            return obj
+        if obj.cls is not tuple and not hasattr(obj.cls, "_make"):
+            raise GraphBreak("unknown-call", f"copy.deepcopy() of {obj.describe()}")
+        return self._remember(obj, copy_of_tuple_subclass(self.tx, obj, copies))
+
+    def of_list(self, obj: ListValue) -> Value:
+        made = self._remember(obj, self.tx.make.list_of([]))
+        for item in obj.iterate_live(self.tx):
+            made.method(self.tx, "append", [self.copy(item)], {})
+        return made
+
+    def of_dict(self, obj: DictValue) -> Value:
+        guard_no_attributes(self.tx, obj)
+        made = self._remember(obj, obj.method(self.tx, "copy", [], {}))
+        for key, value in obj.pairs(self.tx):
+            if not is_atomic(key):
+                raise GraphBreak("unknown-call", f"copy.deepcopy() of {obj.describe()}")
+            if not is_atomic(value):
+                made.set_item(self.tx, key, self.copy(value))
+        return made
+
+
+CONTAINERS: dict[type, Callable[[DeepCopy, Any], Value]] = {
+    TupleValue: DeepCopy.of_tuple,
+    ListValue: DeepCopy.of_list,
+    DictValue: DeepCopy.of_dict,
+}

@@ -1,7 +1,7 @@
-"""torch's higher-order operators. Of cond, while_loop, scan and flex_attention, the functions that
-they are given are captured as graphs, and the call is one node. associative_scan is inlined, since
-its kernel for plain tensors is Python. The others break: in eager they call torch.compile, which
-refuses functions that a kernel would run."""
+"""torch's higher-order operators. Of cond, while_loop, scan, map and flex_attention, the functions
+that they are given are captured as graphs, and the call is one node. associative_scan is inlined,
+since its kernel for plain tensors is Python. The others break: in eager they call torch.compile,
+which refuses functions that a kernel would run."""
 
 from __future__ import annotations
 
@@ -42,6 +42,7 @@ from ..tensor.tensor_tree import TensorTree
 CALLERS = {
     "torch._higher_order_ops.while_loop": "while_loop",
     "torch._higher_order_ops.scan": "scan",
+    "torch._higher_order_ops.map": "map",
     "torch.nn.attention.flex_attention": "flex_attention",
 }
 
@@ -113,6 +114,13 @@ class OperatorCall:
 def positions(first: int, count: int) -> list[Operand]:
     """Stand for `count` arguments of the node, from the position `first` on."""
     return [Operand(position) for position in range(first, first + count)]
+
+
+@models(("torch._higher_order_ops.invoke_subgraph", "invoke_subgraph_placeholder"))
+def call_region(tx: TraceContext, function: Value, *args: Value, **kwargs: Value) -> Value:
+    """A call of what torch.compiler.nested_compile_region marks: equal kernels are compiled once in
+    any case."""
+    return function.call(tx, list(args), kwargs)
 
 
 # cond
@@ -209,6 +217,25 @@ def scan(
         tuple(positions(first, len(more) + len(free))),
     )
     return step.result.rebuild(tx, call.node(operands, arguments))
+
+
+# map
+
+
+def map_impl(call: OperatorCall, function: Value, xs: Value, additional: Value) -> Value:
+    tx = call.tx
+    mapped, more = TensorTree(tx, xs).leaves, TensorTree(tx, additional).leaves
+    examples = [value.fake[0] for value in mapped] + [value.fake for value in more]
+    step = call.capture(function, examples)
+    step.check_results_are_new()
+    free = free_values(tx, [step])
+    graph = step.graph_of(nodes_of(tx, free))
+    arguments = (
+        graph,
+        tuple(positions(0, len(mapped))),
+        tuple(positions(len(mapped), len(more) + len(free))),
+    )
+    return step.result.rebuild(tx, call.node([*mapped, *more, *free], arguments))
 
 
 # flex_attention
@@ -328,6 +355,7 @@ OPERATORS: dict[str, Handler] = {
     "cond": cond,
     "while_loop": while_loop,
     "scan": scan,
+    "map_impl": map_impl,
     "flex_attention": flex_attention,
     "associative_scan": associative_scan,
 }

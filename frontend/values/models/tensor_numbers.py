@@ -3,15 +3,17 @@ graph; what depends on them has symbols, as no value is known before the graph r
 
 from __future__ import annotations
 
+import operator
 from typing import TYPE_CHECKING
 
 import torch
-from torch._C._functorch import is_functorch_wrapped_tensor
 
 from ....errors import GraphBreak
 from ..base import Value
-from ..registry import method
-from ..tensor.symbolic_number import calculate
+from ..constant import Constant
+from ..registry import method, models
+from ..tensor.read_number import INTEGERS, can_be_node
+from ..tensor.symbolic_number import SymbolicNumber, calculate
 from ..tensor.tensor import TensorValue
 from .optimizers import is_in_step_with_numbers
 
@@ -19,20 +21,6 @@ if TYPE_CHECKING:
     from ..context import TraceContext
 
 LONGEST = 64  # list of numbers, each of which has a symbol
-INTEGERS = (torch.int8, torch.int16, torch.int32, torch.int64, torch.uint8)
-FRACTIONS = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
-
-
-def can_be_node(tx: TraceContext, tensor: TensorValue) -> bool:
-    """Whether reading a tensor's numbers can be a node of the graph. A bool is left to Python, as
-    it is read for a branch."""
-    wanted, fake = tx.options.capture_scalar_outputs, tensor.fake
-    return (
-        wanted is not False
-        and (bool(wanted) or fake.device.type == "cpu")
-        and fake.dtype in (*INTEGERS, *FRACTIONS)
-        and not is_functorch_wrapped_tensor(fake)
-    )
 
 
 def reads(text: str, tensor: TensorValue) -> GraphBreak:
@@ -57,7 +45,8 @@ def tolist(tx: TraceContext, self: TensorValue) -> Value:
         if not isinstance(size, int):
             raise reads(".tolist()", self)
         count *= size
-    if not can_be_node(tx, self) or not 0 < count <= LONGEST or len(sizes) > 1:
+    numbers = can_be_node(tx, self) and self.fake.dtype is not torch.bool
+    if not numbers or not 0 < count <= LONGEST or len(sizes) > 1:
         raise reads(".tolist()", self)
     return tx.graph.call("call_method", "tolist", [self], {})
 
@@ -65,9 +54,12 @@ def tolist(tx: TraceContext, self: TensorValue) -> Value:
 def number_of(tx: TraceContext, cls: type, tensor: TensorValue) -> Value:
     """int(tensor) or float(tensor). A fraction that becomes an int is left to Python: no symbol
     stands for each of its ints."""
-    if cls is complex or (cls is int and tensor.fake.dtype not in INTEGERS):
+    whole = tensor.fake.dtype in INTEGERS
+    if cls is complex or tensor.fake.dtype is torch.bool or (cls is int and not whole):
         raise reads(f"{cls.__name__}()", tensor)
     number = item(tx, tensor)
+    if number.python_type() is cls:
+        return number
     return calculate(tx, cls, number) or number
 
 
@@ -79,3 +71,28 @@ def tensor_int(tx: TraceContext, self: TensorValue) -> Value:
 @method(torch.Tensor, "__float__")
 def tensor_float(tx: TraceContext, self: TensorValue) -> Value:
     return number_of(tx, float, self)
+
+
+@models(torch.nn.functional.one_hot)
+def one_hot(tx: TraceContext, input: Value, num_classes: Value | None = None) -> Value:
+    """Reads the smallest and the largest class where their number is not given, as torch does."""
+    function = torch.nn.functional.one_hot
+    given = {} if num_classes is None else {"num_classes": num_classes}
+    known = any(not count.is_constant() or count.constant() != -1 for count in given.values())
+    tensor = tx.look(input)
+    sizes = tensor.fake.shape if isinstance(tensor, TensorValue) else ()
+    readable = isinstance(tensor, TensorValue) and tensor.fake.dtype is torch.int64
+    filled = all(isinstance(size, int) and size > 0 for size in sizes)
+    if known or not readable or not filled or not can_be_node(tx, tensor):
+        return tx.graph.call("call_function", function, [input], given)
+    smallest, largest = (item(tx, tensor.method(tx, name, [], {})) for name in ("min", "max"))
+    for number in (smallest, largest):  # torch refuses negative classes
+        assert isinstance(number, SymbolicNumber)
+        number.owner.expect(number.sym >= 0, True)  # type: ignore[operator]
+    count = calculate(tx, operator.add, largest, Constant(1))
+    assert count is not None
+    # the operator takes no symbol
+    every = tx.graph.call("call_function", torch.arange, [count], {})
+    column = tensor.method(tx, "unsqueeze", [Constant(-1)], {})
+    equal = tx.graph.call("call_function", torch.eq, [column, every], {})
+    return equal.method(tx, "long", [], {})

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import torch
+
 from ....errors import GraphBreak
 from ..base import Value, check_result_type
 from ..constant import Constant, fold
@@ -12,6 +14,7 @@ from ..context import TraceContext
 from ..deferred_literal import format_number, text_of
 from ..objects.user_object import UserObject
 from ..registry import method, models
+from ..tensor.read_number import can_be_node
 from ..tensor.tensor import TensorValue
 
 
@@ -52,7 +55,10 @@ def builtin_repr(tx: TraceContext, obj: Value) -> Value:
 def builtin_format(tx: TraceContext, obj: Value, spec: Value | None = None) -> Value:
     spec = spec or Constant("")
     if isinstance(obj, TensorValue):
-        raise GraphBreak("data-dependent-value", f"the text of {obj.describe()}")
+        if obj.cls is not torch.Tensor or obj.fake.dim() != 0 or not can_be_node(tx, obj):
+            raise GraphBreak("data-dependent-value", f"the text of {obj.describe()}")
+        read = obj.method(tx, "detach", [], {}) if obj.fake.requires_grad else obj
+        return format_number(tx, read.method(tx, "item", [], {}), spec.constant())
     if isinstance(obj, UserObject):
         return check_result_type(
             obj._call_special(tx, "__format__", [spec], "has no format()"), str, "__format__"

@@ -3,6 +3,7 @@ with Python results."""
 
 from __future__ import annotations
 
+from types import FunctionType
 from typing import Any
 
 import torch
@@ -15,8 +16,11 @@ from ..base import Value
 from ..constant import Constant, call_now, fold
 from ..containers.sequence import Sequence, TupleValue
 from ..context import TraceContext
+from ..modes.context_manager import ManagerMethod
 from ..modes.mode_manager import AUTOCASTS, GRAD_MODES, ModeManager
 from ..registry import method, models
+from ..tensor.read_number import can_be_node
+from ..tensor.symbolic_number import SymbolicNumber
 from ..tensor.tensor import TensorValue
 
 # modes
@@ -35,8 +39,22 @@ def _manager(cls: type) -> None:
         return manager
 
 
-for _cls in (*GRAD_MODES, torch.inference_mode, *dict.fromkeys(AUTOCASTS)):
+MANAGERS = (*GRAD_MODES, torch.inference_mode, *dict.fromkeys(AUTOCASTS))
+for _cls in MANAGERS:
     _manager(_cls)
+
+
+def _manager_function(function: FunctionType) -> None:
+    @models(function)
+    def call(tx: TraceContext, manager: Value, *args: Value) -> Value:
+        """`type(manager).__enter__(manager)` and the same for __exit__, as ExitStack calls them."""
+        if isinstance(manager, ModeManager):
+            return ManagerMethod(manager, function.__name__).call(tx, list(args), {})
+        return tx.calls.inline(tx.wrap(function, None), [manager, *args], {})
+
+
+for _function in {getattr(_cls, name) for _cls in MANAGERS for name in ("__enter__", "__exit__")}:
+    _manager_function(_function)
 
 
 @models(torch._C._set_grad_enabled)
@@ -70,7 +88,7 @@ _always(
 )
 FUNCTIONAL: Any = torch.nn.functional
 _always(
-    None, torch._C._get_tracing_state, torch._C._log_api_usage_once, torch._check_is_size,
+    None, torch._C._get_tracing_state, torch._C._log_api_usage_once,
     torch._C._functorch.maybe_get_level, torch._C._functorch.peek_interpreter_stack,
     FUNCTIONAL._verify_batch_size, FUNCTIONAL._verify_spatial_size,
 )  # fmt: skip
@@ -121,17 +139,39 @@ def parameter(tx: TraceContext, *args: Value, **kwargs: Value) -> Value:
 @models(torch._assert)
 def torch_assert(tx: TraceContext, condition: Value, message: Value) -> Value:
     if isinstance(condition, TensorValue):
-        return tx.graph.function(torch._assert, condition, message)
-    if condition.truth(tx):
+        if condition.fake.dim() != 0 or not can_be_node(tx, condition):
+            return tx.graph.function(torch._assert, condition, message)
+        fact = tx.graph.function(torch.ne, condition, Constant(0))
+        condition = fact.method(tx, "item", [], {})
+    if expect_true(tx, condition).constant():
         return Constant(None)
     raise tx.exceptions.new_of_values(AssertionError, [message])
 
 
 @models(torch._check)
 def torch_check(tx: TraceContext, condition: Value, message: Value | None = None) -> Value:
-    if condition.truth(tx):
+    if expect_true(tx, condition).constant():
         return Constant(None)
     raise GraphBreak("exception-leaves", "RuntimeError of torch._check")
+
+
+@models(torch._check_is_size)
+def check_is_size(
+    tx: TraceContext, number: Value, message: Value | None = None, *, max: Value | None = None
+) -> Value:
+    torch_check(tx, tx.objects.compare(">=", number, Constant(0)))
+    if max is not None and not max.is_none():
+        torch_check(tx, tx.objects.compare("<=", number, max))
+    return Constant(None)
+
+
+@models(("torch.fx.experimental.symbolic_shapes", "expect_true"))
+def expect_true(tx: TraceContext, condition: Value, skip: Value | None = None) -> Value:
+    """The truth of a condition that torch._check and its kind ask for. They raise where it is
+    wrong, so it is assumed of a number that only values tell, and checked by each call."""
+    if isinstance(condition, SymbolicNumber):
+        return Constant(condition.expect(True))
+    return Constant(condition.truth(tx))
 
 
 @models(torch.diff)

@@ -68,6 +68,9 @@ class NullManager(ContextManager):
     def enter(self, tx: TraceContext) -> Value:
         return self.result
 
+    def attribute(self, tx: TraceContext, name: str) -> Value:
+        return self.result if name == "enter_result" else super().attribute(tx, name)
+
     def reconstruct(self, emit: Emitter) -> None:
         emit.call(contextlib.nullcontext, [self.result])
 

@@ -89,7 +89,7 @@ class ModeManager(ContextManager):
         self.saved = (found if self.prev is None else self.prev, grad)
         self.last = found if self.cls in GRAD_MODES else None
         tx.modes.open.append(self)
-        return Constant(None)
+        return self if self.cls in AUTOCASTS else Constant(None)
 
     def exit(self, tx: TraceContext) -> Value:
         # entered before the frame, or before a break

@@ -49,12 +49,14 @@ class ModuleValue(UserObject):
     def generic_attribute(self, tx: TraceContext, name: str) -> Value:
         own = instance_dict(self.real)
         if (
-            own is None
-            or name in own
+            name in (own or ())
             or name in self.attrs
             or has_attribute(tx, self.cls, name, self.class_path)
         ):
             return super().generic_attribute(tx, name)
+        if own is None:
+            held = self._registered_in_frame(tx, name)
+            return super().generic_attribute(tx, name) if held is None else held
         for table in TABLES:
             if name in own.get(table, ()):
                 known = self.seen.get(name)
@@ -62,6 +64,16 @@ class ModuleValue(UserObject):
                     known = self._from_table(tx, table, name)
                 return known
         return super().generic_attribute(tx, name)
+
+    def _registered_in_frame(self, tx: TraceContext, name: str) -> Value | None:
+        """What a table of a module made in the frame holds under a name, or None."""
+        for table in TABLES:
+            entries = self.attrs.get(table)
+            if isinstance(entries, DictValue):
+                value = entries.get(tx, tx.wrap(name, None))
+                if value is not None:
+                    return value
+        return None
 
     def table(self, tx: TraceContext, name: str) -> DictValue:
         """The dictionary `_parameters`, `_buffers` or `_modules`."""

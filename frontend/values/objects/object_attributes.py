@@ -27,6 +27,7 @@ from .class_value import (
 )
 from .mro import MISSING, lookup, name_in_c
 
+CLASS_OF_OBJECT = vars(object)["__class__"]
 PLAIN_CLASS = (object, typing.Generic)  # whose __class__ is type(self)
 
 
@@ -150,6 +151,8 @@ class ObjectAttributes(Mutable):
                 return property_function(tx, raw, source, "fget").call(tx, [self], {})
             if name == "__dict__" and isinstance(raw, types.GetSetDescriptorType):
                 return self.dictionary(tx)
+            if name == "__class__" and raw is CLASS_OF_OBJECT:
+                return ClassValue(self.cls, self.class_path)
             if isinstance(raw, types.MemberDescriptorType):
                 base = self.base if self._of_base(raw) else None
                 return self._slot(tx, name) if base is None else base.attribute(tx, name)

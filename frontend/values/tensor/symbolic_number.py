@@ -36,6 +36,13 @@ class Owner(Protocol):
     def decide(self, sym: Symbol | bool) -> bool:
         """bool(sym) in this call, guarded."""
 
+    def depends_on_values(self, sym: Symbol) -> bool:
+        """Whether only the values of tensors tell the number."""
+
+    def expect(self, sym: Symbol | bool, truth: bool) -> bool:
+        """bool(sym), guarded. Where only values tell, it is assumed to be `truth`, which each call
+        checks."""
+
     def calculation(self, value: SymbolicNumber) -> tuple[Callable[..., Any], list[Value]]:
         """The calculation of a number that follows from sizes: a function and its operands."""
 
@@ -75,6 +82,11 @@ class SymbolicNumber(VaryingLiteral):
     def constant(self) -> Any:
         return self.owner.specialise(self.sym)
 
+    def is_known_by_now(self) -> bool:
+        """Whether it follows from sizes all of which a guard has fixed since it was computed."""
+        computed = self.source is None and self.function is None and self.node is None
+        return computed and self.sym.node.expr.is_number
+
     def describe(self) -> str:
         where = f" '{self.source.name}'" if self.source is not None else ""
         return f"a symbolic {self.python_type().__name__}{where} ({self.sym})"
@@ -82,6 +94,16 @@ class SymbolicNumber(VaryingLiteral):
     def truth(self, tx: TraceContext) -> bool:
         self.owner.rely_on_sign(self.sym)
         return self.owner.decide(self.sym if isinstance(self.sym, torch.SymBool) else self.sym != 0)
+
+    def depends_on_values(self) -> bool:
+        """Whether the number is known only while the graph runs."""
+        return self.owner.depends_on_values(self.sym)
+
+    def expect(self, truth: bool) -> bool:
+        """The truth of a condition that almost always holds, or, if `truth` is False, almost never
+        does: it is checked when the graph has run, where only values tell."""
+        self.owner.rely_on_sign(self.sym)
+        return self.owner.expect(self.sym, truth)
 
     def same(self, other: Value) -> bool:
         if self is other or other.python_type() is not self.python_type():
@@ -287,6 +309,7 @@ ALLOWED: dict[Callable[..., Any], Callable[..., bool]] = {
     **dict.fromkeys(
         (operator.lt, operator.le, operator.eq, operator.ne, operator.gt, operator.ge), always
     ),
+    **dict.fromkeys((torch.sym_max, torch.sym_min), always),
     operator.floordiv: ints_by_nonzero,
     operator.mod: ints_by_nonzero,
     operator.truediv: by_nonzero,

@@ -21,7 +21,7 @@ from ..identity_key import IdentityKey
 from ..mutable import Mutable
 from ..operation import UnaryOperation
 from ..registry import accepts, method_of
-from .varying_index import select_varying
+from .varying_index import read_indices, select_varying
 
 CONSTANT_ATTRIBUTES = frozenset(
     "dtype device layout ndim requires_grad is_cuda is_cpu is_sparse is_quantized is_meta is_mps "
@@ -156,6 +156,7 @@ class TensorValue(Value):
 
     def item(self, tx: TraceContext, key: Value) -> Value:
         self._check_rows(tx, key)
+        key = read_indices(tx, key)
         found = select_varying(tx, self, self.fake.shape, key)
         if found is not None:
             return found
@@ -164,6 +165,7 @@ class TensorValue(Value):
     def set_item(self, tx: TraceContext, key: Value, value: Value) -> None:
         self._check_rows(tx, key)
         self._check_mask(tx, key)
+        key = read_indices(tx, key)
         found = select_varying(tx, self, self.fake.shape, key)
         if found is not None:
             found.set_item(tx, Constant(...), value)

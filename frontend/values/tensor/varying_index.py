@@ -1,7 +1,8 @@
 """Indexing with an int that varies: `x[n]` becomes select(), which takes symbols, so that another
 index is no reason to compile again.
 
-Only indices made of ints, slices, None and Ellipsis; the others keep torch's own rules.
+Only indices made of ints, slices, None and Ellipsis; the others keep torch's own rules. A tensor of
+one integer, as an index or as a bound of a slice, is read first, as torch and Python do.
 """
 
 from __future__ import annotations
@@ -12,7 +13,9 @@ import torch
 
 from ..base import Value
 from ..constant import Constant
+from ..containers.slice import SliceValue
 from ..context import TraceContext
+from .read_number import is_index, is_integer_tensor
 from .symbolic_number import SymbolicNumber
 
 WHOLE = slice(None)
@@ -48,6 +51,28 @@ def select_varying(tx: TraceContext, tensor: Value, shape: torch.Size, key: Valu
     return view
 
 
+def read_indices(tx: TraceContext, key: Value) -> Value:
+    """An index in which numbers stand for tensors of one integer."""
+    if key.python_type() is tuple:
+        items = [tx.look(item) for item in key.unpack(tx)]
+        read = [read_index(tx, item) for item in items]
+        return key if all(map(operator.is_, items, read)) else tx.make.tuple_of(read)
+    return read_index(tx, key)
+
+
+def read_index(tx: TraceContext, item: Value) -> Value:
+    if is_index(tx, item):
+        return item.method(tx, "item", [], {})
+    if type(item) is not SliceValue:
+        return item
+    parts = [tx.look(part) for part in item.parts]
+    if not any(map(is_integer_tensor, parts)):
+        return item
+    return SliceValue(
+        [part.method(tx, "item", [], {}) if is_integer_tensor(part) else part for part in parts]
+    )
+
+
 def varies(item: Value) -> bool:
     return isinstance(item, SymbolicNumber) and item.python_type() is int
 
@@ -63,7 +88,9 @@ def is_literal(item: Value, *literals: object) -> bool:
 
 
 def lies_inside(item: Value, size: int) -> bool:
-    """Whether a dimension of that size has the index; guarded."""
+    """Whether a dimension of that size has the index; guarded. An index that only values tell is
+    taken to be inside."""
     assert isinstance(item, SymbolicNumber)
-    number, decide = item.sym, item.owner.decide
-    return decide(number < size) and decide(number >= -size)  # type: ignore[operator]
+    number, owner = item.sym, item.owner
+    below, above = number < size, number >= -size  # type: ignore[operator]
+    return owner.expect(below, True) and owner.expect(above, True)

@@ -3,13 +3,19 @@ transforms; and around it."""
 
 from __future__ import annotations
 
+import functools
+
 import pytest
 import torch
 import torch.nn.functional as F
 from framejit import config
 from torch.autograd import Function
 from torch.autograd.function import once_differentiable
-from torch.utils.checkpoint import checkpoint
+from torch.utils.checkpoint import (
+    CheckpointPolicy,
+    checkpoint,
+    create_selective_checkpoint_contexts,
+)
 
 from .harness import check, strict_compile, vec
 
@@ -284,7 +290,47 @@ def in_place_without_gradients(x, w):
     return x * w, b
 
 
+def save_products(ctx, operator, *args, **kwargs):
+    saved = operator in (torch.ops.aten.mm.default, torch.ops.aten.addmm.default)
+    return CheckpointPolicy.MUST_SAVE if saved else CheckpointPolicy.PREFER_RECOMPUTE
+
+
+SAVED = functools.partial(create_selective_checkpoint_contexts, [torch.ops.aten.mm.default])
+
+
+def selective_contexts():
+    return create_selective_checkpoint_contexts(save_products)
+
+
+def layer_of(a, w):
+    return ((a @ w).sin() @ w).cos()
+
+
+def selective_by_policy(x, w):
+    contexts = functools.partial(create_selective_checkpoint_contexts, save_products)
+    return checkpoint(layer_of, x, w, use_reentrant=False, context_fn=contexts) * 2
+
+
+def selective_by_operators(x, w):
+    operators = [torch.ops.aten.mm.default, torch.ops.aten.sin.default]
+    contexts = functools.partial(create_selective_checkpoint_contexts, operators)
+    y = checkpoint(layer_of, x * 2, w, use_reentrant=False, context_fn=contexts)
+    return checkpoint(layer_of, y, w, use_reentrant=False, context_fn=SAVED)
+
+
+def selective_by_contexts(x, w):
+    y = checkpoint(layer_of, x, w, use_reentrant=False, context_fn=selective_contexts)
+    return checkpoint(
+        lambda a: F.dropout(a @ w).sin(),
+        y,
+        use_reentrant=False,
+        context_fn=selective_contexts,
+        determinism_check="none",
+    )
+
+
 CAPTURED = [
+    selective_by_policy, selective_by_operators, selective_by_contexts,
     func_grad, func_grad_and_value, func_vmap_of_grad, func_grad_of_grad, func_vjp, func_grad_of_parameters,
     one, other_arguments, setup_context, nested, without_gradients, returns_its_input, in_a_loop, grad_of_custom, grad_twice,
     grad_of_a_leaf_made_inside, leaf_handed_out, forces, unused, checkpointed, checkpoint_of_two, checkpoint_of_custom,
@@ -404,6 +450,19 @@ def test_cond(backend):
         backward=True,
         again=False,
     )
+
+
+def test_contexts_made_in_the_frame():
+    def f(x, w):
+        names = []
+
+        def contexts():
+            names.append(x.dim())
+            return create_selective_checkpoint_contexts(save_products)
+
+        return checkpoint(layer_of, x, w, use_reentrant=False, context_fn=contexts), names
+
+    check(f, vec(2, 2, grad=True), vec(2, 2), graphs=None, breaks=("unknown-call",), backward=True)
 
 
 @pytest.mark.parametrize("backend", BACKENDS)

@@ -543,3 +543,65 @@ def test_a_graph_that_raises_leaves_no_mode_on(catches, backend):
     compiled(torch.eye(3), torch.tensor([1]))
     before = modes()
     assert seen(compiled) == seen(fn) and modes() == before
+
+
+def stacked(x, *managers):
+    with contextlib.ExitStack() as stack:
+        entered = [stack.enter_context(manager) for manager in managers]
+        y = x @ x.t()
+    return y, y.dtype, y.requires_grad, torch.is_grad_enabled(), entered, (x @ x.t()).dtype
+
+
+def stacked_with_a_break(x):
+    with contextlib.ExitStack() as stack:
+        stack.enter_context(torch.no_grad())
+        y = x.sin()
+        print("inside")
+        z = x.cos()
+    return y * x, z.requires_grad, torch.is_grad_enabled()
+
+
+def stacked_and_raised(x):
+    try:
+        with contextlib.ExitStack() as stack:
+            stack.enter_context(torch.no_grad())
+            y = x.sin()
+            raise ValueError("inside")
+    except ValueError as error:
+        return y * x, str(error), torch.is_grad_enabled()
+
+
+def autocast_that_is_named(x):
+    with torch.autocast("cpu", torch.bfloat16) as entered:
+        y = x @ x
+    return type(entered), y.dtype, x * 2
+
+
+def closed_later(x):
+    stack = contextlib.ExitStack()
+    stack.enter_context(torch.set_grad_enabled(False))
+    y = x.sin()
+    stack.close()
+    return y, y.requires_grad, x * 2
+
+
+STACKED = {
+    "no_grad": (lambda x: (stacked(x, torch.no_grad()), x * 2), 1, ()),
+    "autocast": (lambda x: stacked(x, torch.autocast("cpu", torch.bfloat16))[:4], 1, ()),
+    "several": (
+        lambda x: stacked(x, contextlib.nullcontext(3), torch.no_grad(), torch.enable_grad()),
+        1,
+        (),
+    ),
+    "nothing": (lambda x: stacked(x), 1, ()),
+    "break": (stacked_with_a_break, 2, ("output",)),
+    "raised": (stacked_and_raised, 1, ()),
+    "closed": (closed_later, 1, ()),
+    "named": (autocast_that_is_named, 1, ()),
+}
+
+
+@pytest.mark.parametrize("name", STACKED)
+def test_exit_stacks_of_modes(name):
+    f, graphs, breaks = STACKED[name]
+    check(f, vec(2, 2, grad=True), graphs=graphs, breaks=breaks, backward=True)

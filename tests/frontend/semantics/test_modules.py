@@ -723,3 +723,39 @@ def test_a_module_is_made_by_its_compiled_init():
     made = Scaled.__new__(Scaled)
     compiled(made, 3)
     assert list(vars(made)) == list(vars(Scaled(3))) and made.scale == 3
+
+
+def pad(x):
+    made = nn.Module()
+    made.register_buffer("shift", torch.ones(3))
+    made.shift = made.shift + 1
+    made.scaled = x * 2
+    return (
+        made.shift * made.scaled,
+        hasattr(made, "other"),
+        dict(made.named_buffers()),
+        made.training,
+    )
+
+
+MADE = {
+    "cross entropy": lambda x, y: nn.CrossEntropyLoss()(x, y),
+    "cross entropy with weights": lambda x, y: nn.CrossEntropyLoss(torch.arange(3.0), ignore_index=1)(x, y),
+    "likelihood": lambda x, y: nn.NLLLoss()(nn.LogSoftmax(-1)(x), y),
+    "binary": lambda x, y: nn.BCEWithLogitsLoss(pos_weight=torch.arange(3.0))(x, x.detach().sigmoid()),
+    "squares": lambda x, y: nn.MSELoss()(x, x.exp()) + nn.SmoothL1Loss(beta=0.5)(x, x * 3),
+    "divergence": lambda x, y: nn.KLDivLoss(reduction="batchmean")(x, x.detach().exp()),
+    "sequence": lambda x, y: nn.Sequential(nn.ReLU(), nn.Dropout(0.5), nn.Flatten(0), nn.Softmax(-1))(x),
+    "list": lambda x, y: [m(x) for m in nn.ModuleList([nn.Tanh(), nn.Identity()])],
+    "norms": lambda x, y: (nn.BatchNorm1d(3, affine=False)(x), nn.LayerNorm(3, elementwise_affine=False)(x)),
+    "buffers": lambda x, y: pad(x),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", MADE)
+def test_made_in_the_frame(name):
+    def f(x, y):
+        return MADE[name](x.sin(), y)
+
+    x = torch.linspace(-1, 2, 12).reshape(4, 3).requires_grad_()
+    check(f, x, torch.tensor([0, 2, 1, 1]), backward=True)

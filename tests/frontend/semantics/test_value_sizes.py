@@ -144,7 +144,59 @@ def text(x, y):
     return f"{x.max().item():.2f} of {int((x > 0).sum())}"
 
 
+def text_of_tensors(x, y):
+    return f"{x.max():.2f} of {(x > 0).sum()} ({x[0]:>8.1e}, {(x > 0).any()}, {y.long().max()})"
+
+
+def tensors_as_bounds(x, y):
+    count = (x > 0).sum()
+    grid = x.view(2, 3)
+    return x[:count] * 2, x[count:].sum(), x[-y[0].int() :], grid[:, : y.long()[1]]
+
+
+def lengths_by_cumulation(x, y):
+    ends = torch.nn.functional.pad(y.long().cumsum(0), (1, 0))
+    return torch.cat([x[ends[i] : ends[i + 1]] * i for i in range(3)])
+
+
+def tensors_as_indices(x, y):
+    count = (x > 0).sum().clamp(max=5)
+    grid = x.view(2, 3)
+    return x[count] * 2, grid[1, -y.long()[0]], grid[y.long()[0]], grid[None, 0, count % 3]
+
+
+def numbers_as_indices(x, y):
+    count = (x > 0).sum().item()
+    return x[count - 1] * 2, x.view(3, 2)[count // 4, 1], y[-1 - count // 3]
+
+
+def written_by_tensors(x, y):
+    made, count = x * 2, (x > 0).sum().clamp(max=5)
+    made[count:] = 0
+    made[count] = 7
+    made[: y.long()[0]] = x[0]
+    return made
+
+
+def smaller_and_larger(x, y):
+    count = (x > 0).sum().item()
+    return x[: min(count, 4)], torch.zeros(max(count, 2)), max(count, 1, 3) * y
+
+
+def compared_lengths(x, y):
+    steps = torch.arange(int(y.long().max()))
+    return (steps[None] < y.long()[:, None]).float() * y[:, None], steps.float() @ steps.float()
+
+
+def classes(x, y):
+    one_hot = torch.nn.functional.one_hot
+    return one_hot(y.long()) * x[0], one_hot(y.long() + 1, num_classes=-1), one_hot(y.long(), 5)
+
+
 ONE_GRAPH = [
+    classes,
+    text_of_tensors, tensors_as_bounds, lengths_by_cumulation, tensors_as_indices,
+    numbers_as_indices, written_by_tensors, smaller_and_larger, compared_lengths,
     scatter_back, mask_twice, scalars, kinds, sizes, divisions, list_of_numbers, split, reductions,
     views, columns, unique, where, repeat, concatenation, written_in_place, text,
 ]  # fmt: skip
@@ -297,6 +349,168 @@ def test_a_fact_that_was_wrong_is_left_to_python():
         assert torch.equal(compiled(x, y), x[x > 0] + y)
     report = compiled.framejit.explain()
     assert [one.id for one in report.breaks] == ["data-dependent-shape"]
+
+
+# Conditions that can only raise where they are wrong: one graph as long as they hold
+
+
+def asserted(x, y):
+    assert (x > 0).sum().item() <= x.shape[0]
+    assert (x > -100).all().item(), "small"
+    return x.sin()
+
+
+def raised(x, y):
+    if (x > 0).sum().item() > 5:
+        raise ValueError("too many")
+    if torch.isnan(x).any().item():
+        raise ValueError("not a number")
+    return x.sin()
+
+
+def negated(x, y):
+    wrong = (x > 5).any().item()
+    if not wrong:
+        return x.cos() + wrong
+    raise ValueError("a large one")
+
+
+def fraction(x, y):
+    if not x.sum().item() < 15.5:
+        raise OverflowError(f"the sum is {x.sum().item()}")
+    return x * 2
+
+
+def checks(x, y):
+    count = (x > 0).sum().item()
+    torch._check(count <= x.shape[0])
+    torch._check_is_size(count, max=5)
+    torch._check_value((y > 0).all().item(), lambda: "not positive")
+    torch._check_index(count < 6)
+    return x.narrow(0, 0, count)
+
+
+def checks_of_tensors(x, y):
+    torch._check_tensor_all(x < 6, lambda: f"too large: {x.max()}")
+    torch._assert((x < 7).all(), "larger still")
+    return x[: (x > 0).sum()]
+
+
+def exact(x, y):
+    rows, count = x[x > 0], (y > 0).sum().item()
+    assert rows.shape[0] < 6
+    assert count == 3
+    if (x > 5).sum().item() != 0:
+        raise ValueError("large")
+    return rows * count, torch.ones(count)
+
+
+def classes_below_zero(x, y):
+    return torch.nn.functional.one_hot((5 - x).long()), y
+
+
+def bools(x, y):
+    found = (x > 0).any().item()
+    return found, f"{found}", x * 2
+
+
+CHECKED = [
+    asserted,
+    raised,
+    negated,
+    fraction,
+    checks,
+    checks_of_tensors,
+    classes_below_zero,
+    bools,
+]
+
+
+@pytest.mark.parametrize("grad", [False, True], ids=["", "grad"])
+@pytest.mark.parametrize("function", CHECKED, ids=lambda function: function.__name__)
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_conditions_that_hold(function, backend, grad):
+    compiled = framejit.compile(function, backend=backend)
+    for positive in (3, 2, 4, 3, 5):
+        ours, theirs = arguments(positive, grad), arguments(positive, grad)
+        given, expected = compiled(*ours), function(*theirs)
+        assert_alike(given, expected)
+        differentiate(given)
+        differentiate(expected)
+        assert_alike([one.grad is None for one in ours], [one.grad is None for one in theirs])
+        assert_alike([one.grad for one in ours[:1]], [one.grad for one in theirs[:1]])
+    report = compiled.framejit.explain()
+    assert len(report.graphs) == 1 and not report.breaks
+
+
+@pytest.mark.parametrize("function", CHECKED, ids=lambda function: function.__name__)
+@pytest.mark.parametrize("backend", ["eager", "native"])
+def test_conditions_that_fail(function, backend):
+    """Each call raises what eager raises, and later ones are served again."""
+    compiled = framejit.compile(function, backend=backend)
+    for positive in (3, 6, 2, 6, 6, 3):
+        ours = arguments(positive, False)
+        outcomes = []
+        for f in (function, compiled):
+            try:
+                outcomes.append(f(*ours))
+            except Exception as error:
+                outcomes.append((type(error), str(error)))
+        if isinstance(outcomes[0], tuple) and isinstance(outcomes[0][0], type):
+            assert outcomes[0] == outcomes[1]
+        else:
+            assert_alike(outcomes[1], outcomes[0])
+
+
+def caught(x, y):
+    try:
+        if (x > 0).sum().item() > 3:
+            raise ValueError("too many")
+        return x.sin()
+    except ValueError:
+        return x.cos()
+
+
+def written(x, y):
+    with torch.no_grad():
+        y.add_(1)
+    assert (x > 0).sum().item() < 6
+    return x * y.sum()
+
+
+def both_sides_go_on(x, y):
+    if (x > 0).any().item():
+        return x.sin()
+    return x.cos()
+
+
+@pytest.mark.parametrize("function", [caught, written, both_sides_go_on])
+@pytest.mark.parametrize("backend", ["eager", "native"])
+def test_conditions_that_are_breaks(function, backend):
+    report = compare(function, backend, False) if function is not written else None
+    if report is None:
+        compiled = framejit.compile(function, backend=backend)
+        for positive in (3, 2, 4):
+            ours, theirs = arguments(positive, False), arguments(positive, False)
+            assert_alike(compiled(*ours), function(*theirs))
+            assert_alike(ours, theirs)
+        report = compiled.framejit.explain()
+    assert [one.id for one in report.breaks] == ["data-dependent-value"]
+
+
+def test_an_index_outside():
+    """The call in which a number is no index of the tensor raises as in eager."""
+    for number in (6, -7):
+        compiled = framejit.compile(lambda x, n: x[n] + x[n.item()], backend="eager")
+        x = torch.arange(6.0)
+        for index in (2, -1, number, 0):
+            try:
+                expected = x[index] * 2
+            except IndexError:
+                with pytest.raises(IndexError):
+                    compiled(x, torch.tensor(index))
+            else:
+                assert torch.equal(compiled(x, torch.tensor(index)), expected)
 
 
 # Programs

@@ -13,6 +13,7 @@ from ....pycode.instr import Instr, Op
 from ....values.base import LazyValue, none_if_stopped
 from ....values.constant import Constant
 from ....values.deferred_literal import DeferredRange
+from ....values.tensor.symbolic_number import SymbolicNumber
 from ....values.tensor.tensor import TensorValue
 from ...graph_inputs import is_symbolic
 from ..handlers import handles
@@ -47,21 +48,24 @@ def jump_if(frame: Interpreter, instr: Instr) -> None:
 
 
 def is_true(frame: Interpreter, tested: Value, instr: Instr) -> bool:
-    """The truth of a branch's condition. A tensor is expected to be true where every other way
-    raises: the run checks that, or starts over in eager. Where the exception may be caught, raising
-    may be usual, so it is expected only until the expectation has failed once."""
-    if isinstance(tested, TensorValue) and can_hand_out_truth(tested):
+    """The truth of a branch's condition. A tensor or a number read from one is expected to be true
+    where every other way raises: the run checks that, or starts over in eager. Where the exception
+    may be caught, raising may be usual, so it is expected only until the expectation has failed
+    once."""
+    by_number = isinstance(tested, SymbolicNumber) and tested.depends_on_values()
+    if by_number or (isinstance(tested, TensorValue) and can_hand_out_truth(tested)):
         jumping, going_on = (
             always_raises(frame.decoded, index) for index in (instr.target, frame.pc)
         )
         branch = frame.tx.frames.instruction()
-        if jumping is not going_on and branch.key not in frame.tx.work.loops:
-            return expect_truth(
-                frame.tx,
-                tested,
-                instr.arg is not jumping,
-                branch if any(map(may_be_caught, frame.tx.frames)) else None,
-            )
+        expected = instr.arg is not jumping
+        if jumping is going_on or branch.key in frame.tx.work.loops:
+            return tested.truth(frame.tx)
+        if isinstance(tested, SymbolicNumber):
+            return tested.expect(expected)
+        if isinstance(tested, TensorValue):
+            caught = any(map(may_be_caught, frame.tx.frames))
+            return expect_truth(frame.tx, tested, expected, branch if caught else None)
     return tested.truth(frame.tx)
 
 

@@ -5,10 +5,12 @@ from __future__ import annotations
 
 import copy
 import dataclasses
-from collections import deque, namedtuple
+import enum
+from collections import Counter, OrderedDict, defaultdict, deque, namedtuple
 from typing import NamedTuple
 
 import pytest
+import torch
 
 from ...semantics.harness import check, vec
 
@@ -64,6 +66,10 @@ class Items(list):
 
 class Table(dict):
     pass
+
+
+class Colour(enum.Enum):
+    RED = 1
 
 
 class Shared:
@@ -127,6 +133,102 @@ def test_parts_stay_shared():
         return x + 1, made, made.left is made.right, part
 
     check(f, vec(2), 3, graphs=None, breaks=None)
+
+
+class Config:
+    """Reads and writes attributes by another name, as the configurations of transformers do."""
+
+    other_names = {"layers": "depth"}
+
+    def __init__(self):
+        self.depth, self.sizes, self.options = 2, [1, [2]], {"a": [1], "b": (1, [2])}
+        self.itself = self
+        self.dtype = torch.float32
+
+    def __getattribute__(self, name):
+        if name in object.__getattribute__(self, "__class__").other_names:
+            name = super().__getattribute__("other_names")[name]
+        return super().__getattribute__(name)
+
+    def __setattr__(self, name, value):
+        super().__setattr__(self.other_names.get(name, name), value)
+
+
+class Counting:
+    """Counts the questions for attributes that it does not have."""
+
+    asked = 0
+
+    def __getattr__(self, name):
+        Counting.asked += 1
+        raise AttributeError(name)
+
+
+class Delegating:
+    def __init__(self, part):
+        self.part = part
+
+    def __getattr__(self, name):
+        return getattr(vars(self).get("part"), name)
+
+
+def list_in_itself():
+    made = [1]
+    made.append(made)
+    return made
+
+
+def tuple_in_its_list():
+    made = ([],)
+    made[0].append(made)
+    return made
+
+
+DEEP = {
+    "configuration": (Config, ()),
+    "default dictionary": (lambda: defaultdict(list, {1: [2]}), ()),
+    "ordered dictionary": (lambda: OrderedDict(a=[1], b=2), ()),
+    "counter": (lambda: Counter("aab"), ()),
+    "named tuple": (lambda: Typed([1], 2), ()),
+    "tuple of literals": (lambda: (1, ("a", None)), ()),
+    "list in itself": (list_in_itself, ("unknown-call",)),
+    "tuple in its list": (tuple_in_its_list, ("unknown-call",)),
+    "functions and classes": (lambda: [len, vec, Config, torch.sin, Colour.RED], ()),
+    "dictionary below dict": (lambda: Table(a=[1]), ()),
+    "list with its own append": (lambda: Items([[2]]), ()),
+    "set": (lambda: [{1, 2}], ("unknown-call",)),
+    "keys that are copied": (lambda: {(1, Colour): [2], Typed([1].index): 1}, ("unknown-call",)),
+    "tensor": (lambda: [vec(2)], ("unknown-call",)),
+    "own way": (lambda: [Shared([1])], None),
+    "counts questions": (lambda: [Counting()], None),
+    "delegates": (lambda: [Delegating([1])], None),
+    "module": (lambda: [torch.nn.Identity()], ("unknown-call",)),
+}
+
+
+@pytest.mark.parametrize("name", DEEP)
+def test_deep_copies(name):
+    make, breaks = DEEP[name]
+
+    def f(x, given):
+        pair = [given, given]
+        made = copy.deepcopy(pair)
+        asked, Counting.asked = Counting.asked, 0
+        return x * 2, made, pair, made[0] is made[1], made[0] is given, asked
+
+    check(f, vec(2), make(), graphs=None, breaks=breaks)
+
+
+def test_a_deep_copy_is_changed():
+    def f(x, config):
+        made = copy.deepcopy(config)
+        made.layers = 3
+        made.sizes[1].append(x)
+        made.options["c"] = made.options["b"][1]
+        del made.dtype
+        return x * made.layers, made, config.layers, vars(made), made.itself is made
+
+    check(f, vec(2), Config())
 
 
 def test_a_memo_of_the_programs_own():

@@ -8,6 +8,7 @@ import pytest
 import torch
 from torch._higher_order_ops.associative_scan import associative_scan, associative_scan_op
 from torch._higher_order_ops.cond import cond_op
+from torch._higher_order_ops.hints_wrap import hints_wrapper
 from torch._higher_order_ops.map import map as map_over
 from torch._higher_order_ops.scan import scan
 from torch._higher_order_ops.while_loop import while_loop
@@ -438,9 +439,70 @@ def test_more_inputs():
     )  # torch refuses
 
 
+# map
+
+
+def rows(x, w):
+    return map_over(lambda row: (row * w).sin(), x) * 2
+
+
+def rows_with_arguments(x, w):
+    return map_over(lambda row, b: row.cos() + b, x * 2, w)
+
+
+def pairs_of_rows(x, w):
+    def both(pair):
+        return {"sum": pair[0] + pair[1] * w, "product": (pair[0] * 2, linear(pair[1]))}
+
+    return map_over(both, (x, x.sin()))
+
+
+def rows_of_rows(x, w):
+    return map_over(lambda row: map_over(lambda item: item * w.sum(), row) + 1, x)
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("grad", [False, True])
+@pytest.mark.parametrize("fn", [rows, rows_with_arguments, pairs_of_rows, rows_of_rows])
+def test_map_is_one_graph(fn, grad, backend):
+    check(fn, vec(4, 3, grad=grad), vec(3, grad=grad), backend=backend, backward=grad, again=False)
+
+
+# nested_compile_region
+
+
+@torch.compiler.nested_compile_region
+def region(x, w):
+    return (x * w).sin()
+
+
+class Layer(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.scale = torch.nn.Parameter(vec(3))
+
+    @torch.compiler.nested_compile_region
+    def forward(self, x):
+        return region(x, self.scale) + x
+
+
+LAYERS = torch.nn.ModuleList([Layer() for _ in range(3)])
+
+
+def regions(x, w):
+    for layer in LAYERS:
+        x = layer(x)
+    return region(x, w=w)
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_a_region_is_part_of_the_graph(backend):
+    check(regions, vec(3, grad=True), vec(3, grad=True), backend=backend, backward=True)
+
+
 def test_others_break():
-    def fn(xs):
-        return map_over(lambda x: x.sin(), xs) + 1
+    def fn(x):
+        return hints_wrapper(lambda x: x.sin(), (x,), {}, hints={"kind": 1}) + 1
 
     step = framejit.compile(fn, backend="eager")
     torch.testing.assert_close(step(vec(3, 2)), vec(3, 2).sin() + 1)

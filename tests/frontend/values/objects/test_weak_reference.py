@@ -189,7 +189,89 @@ def test_weak_references_are_equal_as_what_they_lead_to():
             both[0] == CALLING,
         )
 
-    check(f, vec(2), graphs=None, breaks=("unknown-call",) * 2)
+    check(f, vec(2))
+
+
+def new_of_a_global(x, node):
+    made = weakref.ref(KEPT)
+    return x + 1, made, made is PLAIN, made is weakref.ref(KEPT), made() is KEPT, {"a": made}
+
+
+def new_of_an_argument(x, node):
+    made = weakref.ref(node)
+    return x + 1, made() is node, made is weakref.ref(node), made == PLAIN
+
+
+def new_behind_a_change(x, node):
+    made = weakref.ref(node.child)
+    node.child = None
+    return x + 1, made() is None
+
+
+def new_of_what_is_made(x, node):
+    made = Node()
+    reference = weakref.ref(made)
+    return x + 1, reference() is made
+
+
+def new_of_a_list(x, node):
+    try:
+        weakref.ref(ITEMS)
+    except TypeError as error:
+        return x + 1, str(error)
+
+
+def new_with_a_callback(x, node):
+    return x + 1, weakref.ref(node, print)() is node
+
+
+ITEMS = [1]
+
+
+@pytest.mark.parametrize(
+    ("f", "breaks"),
+    [(new_of_a_global, 0), (new_of_an_argument, 0), (new_behind_a_change, 1),
+     (new_of_what_is_made, 1), (new_of_a_list, 0), (new_with_a_callback, 1)],
+    ids=lambda value: getattr(value, "__name__", ""),
+)  # fmt: skip
+def test_made_in_the_frame(f, breaks):
+    handle = strict_compile(f, backend="eager")
+    for _ in range(3):
+        given, other = node(), node()
+        want, got = f(vec(2), given), handle(vec(2), other)
+        assert torch.equal(got[0], want[0]) and str(got[1:]) == str(want[1:])
+    assert len(handle.framejit.explain().breaks) == breaks
+
+
+def registered_and_removed(x, layer):
+    handle = layer.register_forward_hook(lambda module, args, result: result * 2)
+    first = layer(x)
+    handle.remove()
+    return first, layer(x), len(layer._forward_hooks)
+
+
+def registered(x, layer):
+    layer.register_forward_hook(doubled)
+    return layer(x), len(layer._forward_hooks)
+
+
+@pytest.mark.parametrize("f", [registered_and_removed, registered])
+@pytest.mark.parametrize("backend", ["eager", "native"])
+def test_hooks_of_modules(f, backend):
+    handle = strict_compile(f, backend=backend, fullgraph=True)
+    one, other = torch.nn.Linear(2, 2), torch.nn.Linear(2, 2)
+    other.load_state_dict(one.state_dict())
+    for _ in range(2):
+        want, got = f(vec(2), one), handle(vec(2), other)
+        for left, right in zip(want, got, strict=True):
+            torch.testing.assert_close(right, left)
+        want[0].sum().backward()
+        got[0].sum().backward()
+        torch.testing.assert_close(other.weight.grad, one.weight.grad)
+
+
+def doubled(module, args, result):
+    return result * 2
 
 
 def test_a_weak_reference_that_leads_nowhere():

@@ -1,0 +1,52 @@
+"""Which tensors hold one number, and whether reading it can be a node of the graph."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch._C._functorch import is_functorch_wrapped_tensor
+
+if TYPE_CHECKING:
+    from ..base import Value
+    from ..context import TraceContext
+
+INDICES = (torch.int8, torch.int16, torch.int32, torch.int64)  # as an index, uint8 is a mask
+INTEGERS = (*INDICES, torch.uint8)
+FRACTIONS = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
+
+
+def can_be_node(tx: TraceContext, tensor: Any) -> bool:
+    """Whether reading a tensor's numbers can be a node of the graph."""
+    wanted, fake = tx.options.capture_scalar_outputs, tensor.fake
+    return (
+        wanted is not False
+        and (bool(wanted) or fake.device.type == "cpu")
+        and fake.dtype in (*INTEGERS, *FRACTIONS, torch.bool)
+        and not is_functorch_wrapped_tensor(fake)
+    )
+
+
+def is_integer_tensor(value: Value) -> bool:
+    """Whether a value is a tensor of one integer, which `__index__` takes."""
+    fake = getattr(value, "fake", None)
+    return (
+        isinstance(fake, torch.Tensor)
+        and fake.dtype in INTEGERS
+        and all(type(size) is int and size == 1 for size in fake.shape)
+    )
+
+
+def is_index(tx: TraceContext, value: Value) -> bool:
+    """Whether indexing with a value is, to torch, indexing with the one int that it holds."""
+    if not is_integer_tensor(value):
+        return False
+    fake: torch.Tensor = value.fake  # type: ignore[attr-defined]
+    number = fake.dim() == 0 and fake.dtype in INDICES and can_be_node(tx, value)
+    return number and not indexes_by_tensors()
+
+
+def indexes_by_tensors() -> bool:
+    """Whether torch's mode for score_mod and mask_mod is on, in which a tensor stays an index."""
+    stack = map(torch._C._get_function_stack_at, range(torch._C._len_torch_function_stack()))
+    return any(type(mode).__name__ == "TransformGetItemToIndex" for mode in stack)
