@@ -42,6 +42,7 @@ from rich.progress import (
     TimeElapsedColumn,
 )
 
+from ..options import config
 from . import (
     background,
     compiling,
@@ -105,6 +106,8 @@ def completed(chosen: argparse.Namespace) -> str:
         return f"unknown systems {unknown}; known ones: {', '.join(known)}"
     if chosen.part == "programs" and not programs.named(chosen.only):
         return f"no program's name contains {' or '.join(chosen.only)}; known ones: {'; '.join(programs.named())}"
+    os.environ["FRAMEJIT_STORE"] = "0"  # what is measured is a compile; `warm` and `programs` say otherwise
+    config.store = False
     os.environ["PYTORCH_NVML_BASED_CUDA_CHECK"] = "1"  # processes that are forked could not use a driver that was looked at here
     if chosen.device == "cuda" and not torch.cuda.is_available():
         return "--device cuda: no CUDA device is usable here (framejit doctor says more)"

@@ -13,6 +13,7 @@ from typing import Any
 from rich.console import Console
 
 from ..frontend.support import usable
+from ..options import config
 from . import program
 from .program import MAIN, ProgramError, UserScript
 
@@ -159,7 +160,8 @@ def explain(args: argparse.Namespace) -> int:
                 name for where, name in map(split_target, args.function) if where == MAIN
             ]
         )
-        with observation:
+        # entries from disk would not tell their graphs and kernels
+        with observation, config.patch(store=False):
             for target in args.function:
                 if split_target(target)[0] != MAIN:
                     program.compile_in_place(target)

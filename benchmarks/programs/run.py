@@ -36,7 +36,7 @@ def run_child(name: str, system: str, steps: int, limit: float, clock: str) -> M
         try:
             done = subprocess.run(
                 command, cwd=ROOT, capture_output=True, text=True, timeout=limit, check=False,
-                env={**os.environ, "FRAMEJIT_CACHE_DIR": str(cache)},
+                env={**os.environ, "FRAMEJIT_CACHE_DIR": str(cache), "FRAMEJIT_STORE": "1"},
             )  # fmt: skip
         except subprocess.TimeoutExpired:
             return Measured(error=f"longer than {limit:.0f} s")

@@ -8,6 +8,7 @@ import subprocess
 import sys
 from dataclasses import dataclass
 
+import framejit
 import pytest
 from framejit.__main__ import main
 from framejit.cli.explain import our_options_first
@@ -196,6 +197,13 @@ def test_wrong_usage(explain, args, said):
     done = explain(*args)
     assert done.returncode == 2 and said in done.stderr, done.stderr
     assert "Traceback" not in done.stderr and "given" not in done.stdout
+
+
+def test_stored_entries_are_not_used(explain, folder):
+    """They have no graphs and kernels to show."""
+    (folder / "asks.py").write_text("import framejit\nprint('store:', framejit.config.store)\n")
+    with framejit.config.patch(store=True):
+        assert "store: False" in explain("asks.py").stdout
 
 
 def test_a_program_that_compiles_nothing(explain):
