@@ -58,7 +58,7 @@ def save(compiled: Any, path: str | os.PathLike[str]) -> None:
 def controls_of(control: Any) -> list[Any]:
     """The handles behind what `compiled.framejit` is."""
     if isinstance(control, ModuleControl):
-        return control.controls
+        return list(control._controls)
     return [control] if isinstance(control, api.Control) else []
 
 

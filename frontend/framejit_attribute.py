@@ -105,11 +105,6 @@ class ModuleControl:
         """Whether this module is compiled (copies are not)."""
         return bool(self._controls)
 
-    @property
-    def controls(self) -> list[Any]:
-        """Those of its handles."""
-        return list(self._controls)
-
     def wait(self) -> None:
         """Returns when no background compile is running."""
         for control in self._controls:

@@ -161,6 +161,7 @@ class EffectLog:
         self.outputs.clear()
         self.expected.clear()
         self.globals.clear()
+        self._saved.clear()
 
     def next_epoch(self) -> None:
         """Begins an epoch: changes so far are not undone any more."""

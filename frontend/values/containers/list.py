@@ -30,14 +30,14 @@ class ListValue(Sequence):
     def __init__(
         self, items: list[Value], source: Source | None = None, cls: type | None = None
     ) -> None:
-        self.unread: Callable[[], list[Value]] | None = None
+        self.unread: Callable[[ListValue], list[Value]] | None = None
         self.added: list[Value] = []
         super().__init__(items, source, cls)
 
     @property
     def items(self) -> list[Value]:  # a slot of Sequence, which it fills at the first look
         if self.unread is not None:
-            items = [*self.unread(), *self.added]
+            items = [*self.unread(self), *self.added]
             self.unread = None
             ITEMS.__set__(self, items)
         return ITEMS.__get__(self)
@@ -193,7 +193,7 @@ def wrap_list(tx: TraceContext, obj: list[Any], source: Source | None) -> Value:
     tx.guards.add(source, Kind.TYPE, list)
     value = ListValue([], source)
 
-    def read() -> list[Value]:
+    def read(value: ListValue) -> list[Value]:  # which it does not hold: no cycle
         tx.effects.read(value)
         return wrapped_items(tx, obj, source)
 

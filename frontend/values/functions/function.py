@@ -91,7 +91,7 @@ class FunctionValue(Mutable):
         if name == "__dict__":
             self.namespace = self.namespace or tx.make.instance_dictionary(self)
             return self.namespace
-        if name in MADE_ATTRIBUTES:
+        if name in MADE_ATTRIBUTES and hasattr(types.FunctionType, name):
             return tx.wrap(MADE_ATTRIBUTES[name](self), None)
         if name == "__wrapped__" or not hasattr(types.FunctionType, name):
             raise tx.exceptions.no_attribute("function", name)
@@ -123,8 +123,12 @@ class FunctionValue(Mutable):
         return super().method(tx, name, args, kwargs)
 
     def set_attribute(self, tx: TraceContext, name: str, value: Value) -> None:
-        if self.real is not None or name == "__type_params__":
+        if self.real is not None:
             super().set_attribute(tx, name, value)
+        if name == "__type_params__":  # which functools.wraps copies
+            if not (value.is_constant() and value.constant() == ()):
+                super().set_attribute(tx, name, value)
+            return
         tx.effects.change(self)
         self.attributes[name] = value
 
@@ -271,6 +275,7 @@ MADE_ATTRIBUTES: dict[str, Callable[[FunctionValue], Any]] = {
     "__qualname__": lambda function: function.code.co_qualname,
     "__module__": lambda function: function.globals.get("__name__"),
     "__doc__": _docstring,
+    "__type_params__": lambda function: (),  # one that is generic is left to Python
 }
 
 
