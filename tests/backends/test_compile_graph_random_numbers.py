@@ -35,6 +35,7 @@ LAYOUTS = {
 @pytest.mark.parametrize("layout", LAYOUTS)
 @pytest.mark.parametrize("draw", DRAWS.values(), ids=DRAWS)
 @pytest.mark.parametrize("backend", ["aot_eager", "native"])
+@pytest.mark.sweep(4)
 def test_they_are_eagers(backend, draw, layout, grad):
     compiled = framejit.compile(draw, backend=backend)
     for _ in range(2):

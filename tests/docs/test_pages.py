@@ -101,6 +101,7 @@ def changed_copy(tmp_path_factory):
 
 
 @pytest.mark.parametrize("title", RECIPES_ON_A_COPY)
+@pytest.mark.sweep(5)
 def test_recipes_on_a_copy(title, changed_copy, tmp_path):
     (program,) = (
         code for _, code in BLOCK.findall(RECIPES_ON_A_COPY[title]) if code.startswith(IN_COPY)

@@ -200,6 +200,7 @@ EXAMPLES = (
 
 
 @pytest.mark.parametrize("example", EXAMPLES)
+@pytest.mark.sweep(3)
 def test_our_own_examples_run_where_nothing_is_supported(example):
     path = Path(__file__).parents[2] / "examples" / f"{example}.py"
     program = (

@@ -108,6 +108,7 @@ def observe(program, rows, leaf, grad):
 @pytest.mark.parametrize("leaf", [True, False], ids=["leaf", "intermediate"])
 @pytest.mark.parametrize("program", PROGRAMS, ids=lambda program: program.__name__)
 @pytest.mark.parametrize("backend", ["aot_eager", "native"])
+@pytest.mark.sweep(3)
 def test_calls(made, program, leaf, grad, backend):
     compiled = framejit.compile(program, backend=backend, dynamic=True)
     for rows in (3, 5, 4):

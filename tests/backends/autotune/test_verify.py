@@ -314,6 +314,7 @@ def planted(gm, example_inputs):
 
 
 @pytest.mark.parametrize("name", ["'planted_in_program'", "planted"])
+@pytest.mark.sweep(2)
 def test_the_script_of_a_backend_in_the_users_program_runs_alone_and_shrinks(
     name, tmp_path, cache_dir, capsys
 ):

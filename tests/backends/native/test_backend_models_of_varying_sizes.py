@@ -57,6 +57,7 @@ def step(module, call, training: bool):
     ("name", "training"),
     [*((name, False) for name in INFERENCE), *((name, True) for name in TRAINING)],
 )
+@pytest.mark.sweep(3)
 def test_two_compiles(name, training):
     eager, compiled = (built(name, *SIZES[0])[0].train(training) for _ in "ec")
     framejit.compile(compiled, backend="native")

@@ -29,6 +29,7 @@ def numbers(rows, columns=15):
 @pytest.mark.parametrize("dynamic", (False, True))
 @pytest.mark.parametrize("extreme", EXTREMES)
 @pytest.mark.parametrize("inner", ("log", "sin", "log10"))
+@pytest.mark.sweep(4)
 def test_gradients_of_extremes(inner, extreme, dynamic):
     def function(x):
         return EXTREMES[extreme](INNER[inner](x))
@@ -51,6 +52,7 @@ def test_gradients_of_extremes(inner, extreme, dynamic):
 
 @pytest.mark.parametrize("dynamic", (False, True))
 @pytest.mark.parametrize("inner", INNER)
+@pytest.mark.sweep(3)
 def test_the_largest_element_is_found(inner, dynamic):
     def function(x):
         value = INNER[inner](x)

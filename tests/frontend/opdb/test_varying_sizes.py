@@ -15,7 +15,7 @@ SLICE = [
 ]
 
 
-@pytest.mark.sweep(3, each=("setting",))
+@pytest.mark.sweep(6, each=("setting",))
 @pytest.mark.parametrize(("name", "setting"), SLICE, ids=lambda value: str(value))
 def test_operator(name, setting):
     op = sweep.operators()[name]

@@ -23,6 +23,7 @@ IDS = [f"{function.__name__}{i}" for i, (function, _) in enumerate(SAMPLES)]
 
 @pytest.mark.parametrize(("function", "arguments"), SAMPLES, ids=IDS)
 @pytest.mark.parametrize("arrival", [1, 2])
+@pytest.mark.sweep(4)
 def test_every_cut(function, arguments, arrival):
     decoded = decode(function.__code__)
     kinds = stacks(decoded)

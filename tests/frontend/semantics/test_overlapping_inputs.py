@@ -113,6 +113,7 @@ COMBINATIONS = [
 
 
 @pytest.mark.parametrize(("program", "backend"), COMBINATIONS)
+@pytest.mark.sweep(3)
 def test_each_pattern_is_right_whatever_came_before(program, backend):
     for order in ORDERS if backend != "inductor" else (("disjoint", "overlapping"),):
         handle = compiled(program, backend)

@@ -69,6 +69,7 @@ def text(results):
 
 
 @pytest.mark.parametrize("left", OPERANDS)
+@pytest.mark.sweep(3)
 def test_binary_operators(left):
     function = attempts_of(STATEMENTS, "left, right")
     for right, make in OPERANDS.items():

@@ -191,6 +191,7 @@ VARYING_AS_A_WHOLE = (*AS_A_WHOLE, sizes_of_values, unusual_expressions)
     (*VARYING, inputs_that_begin_late, *VARYING_AS_A_WHOLE),
     ids=lambda function: function.__name__,
 )
+@pytest.mark.sweep(3)
 def test_equals_eager_with_sizes_that_vary(function, taken):
     compiled = framejit.compile(function, backend="native", dynamic=True)
     square = function in (shifted, switching_modes)

@@ -22,6 +22,7 @@ COMPOSITE = {
 @pytest.mark.parametrize("backend", ["native", "aot_eager", "torchscript"])
 @pytest.mark.parametrize("dynamic", [None, True])
 @pytest.mark.parametrize("name", COMPOSITE)
+@pytest.mark.sweep(3)
 def test_composite_operators_that_write_in_inference_mode(name, dynamic, backend):
     def f(x):
         return COMPOSITE[name](x) * 2

@@ -86,6 +86,7 @@ def run(tmp_path):
 
 
 @pytest.mark.parametrize("what", ["inference", "training"])
+@pytest.mark.sweep(2)
 def test_the_second_process_captures_nothing(run, what):
     first, second = run(what=what, seed="1"), run(what=what, seed="2")
     assert second["values"] == first["values"]
@@ -173,6 +174,7 @@ exec(compile(SOURCE, f"/tmp/ipykernel_{os.getpid()}/123.py", "exec"), globals())
         pytest.param(["-c", f"SOURCE = {ALONE!r}\n{CELL}"], "True 3 0", id="a cell"),
     ],
 )
+@pytest.mark.sweep(3)
 def test_programs_without_a_file(how, second, tmp_path):
     environment = inherited_environment(FRAMEJIT_CACHE_DIR=str(tmp_path / "cache"))
     del environment["FRAMEJIT_STORE"]  # entries are stored by default

@@ -133,6 +133,7 @@ def run_all(backend):
 
 
 @pytest.mark.parametrize("backend", ["eager", "native"])
+@pytest.mark.sweep(2)
 def test_numbers_taken_from_tensors(backend, tmp_path):
     program = f"import runpy; runpy.run_path({__file__!r})['run_all']({backend!r})"
     done = subprocess.run(

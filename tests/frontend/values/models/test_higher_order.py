@@ -320,6 +320,7 @@ def scan_of_trees(x, w):
 
 @pytest.mark.parametrize("backend", BACKENDS)
 @pytest.mark.parametrize("grad", [False, True])
+@pytest.mark.sweep(3)
 def test_scan_is_one_graph(grad, backend):
     check(running_product, vec(4, 3, grad=grad), backward=grad, backend=backend)
     w = vec(3, grad=grad)
