@@ -106,7 +106,7 @@ def completed(chosen: argparse.Namespace) -> str:
         return f"unknown systems {unknown}; known ones: {', '.join(known)}"
     if chosen.part == "programs" and not programs.named(chosen.only):
         return f"no program's name contains {' or '.join(chosen.only)}; known ones: {'; '.join(programs.named())}"
-    os.environ["FRAMEJIT_STORE"] = "0"  # what is measured is a compile; `warm` and `programs` say otherwise
+    os.environ["FRAMEJIT_STORE"] = "0"  # compiles are measured; `warm` and `programs` store entries in folders of their own
     config.store = False
     os.environ["PYTORCH_NVML_BASED_CUDA_CHECK"] = "1"  # processes that are forked could not use a driver that was looked at here
     if chosen.device == "cuda" and not torch.cuda.is_available():

@@ -193,7 +193,8 @@ def wrap_list(tx: TraceContext, obj: list[Any], source: Source | None) -> Value:
     tx.guards.add(source, Kind.TYPE, list)
     value = ListValue([], source)
 
-    def read(value: ListValue) -> list[Value]:  # which it does not hold: no cycle
+    # the list is an argument: a function that held it would be in a reference cycle with it
+    def read(value: ListValue) -> list[Value]:
         tx.effects.read(value)
         return wrapped_items(tx, obj, source)
 

@@ -25,8 +25,9 @@ from ..torch_directives import is_allowed, is_disallowed
 ALLOWED: set[int] = set()
 ALLOWED_OBJECTS: list[Any] = []
 
-# Functions of torch's namespaces that look like operators and are not: they change modes, or answer
-# about the world.
+# Functions of torch's namespaces that look like operators and are not: they change modes, answer
+# about the world, or (those of multi-head attention) are interpreted, so that the graph has
+# operators that can be fused and traced one by one.
 NOT_OPERATORS = frozenset(
     """set_grad_enabled _set_grad_enabled is_grad_enabled set_default_dtype get_default_dtype
     set_num_threads get_num_threads
