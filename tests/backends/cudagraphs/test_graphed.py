@@ -24,9 +24,9 @@ class Recorded(Recording):
     refuse = ""
 
     def __init__(self, run, args, copied, written, saved, pool, device):
+        self.pool, self.bytes = SimpleNamespace(bytes=0), 0
         if Recorded.refuse:
             raise Unrecordable(Recorded.refuse)
-        self.pool, self.bytes = SimpleNamespace(bytes=0), 0
         self.run = run
         self.static = tuple(index for index in range(len(args)) if index not in copied)
         self.copied = tuple(sorted(copied))
