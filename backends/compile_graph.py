@@ -19,6 +19,7 @@ from ..errors import BackendError, RequirementError, Rerun, warn_once
 from ..events import Input, Reporter
 from ..options import Options
 from .graph.collectives import has_collectives
+from .graph.detached_results import find_detached_results
 from .graph.eager_fallback import fall_back_to_eager
 from .graph.example_inputs import private_examples
 from .graph.hidden_writes import writes_detached
@@ -73,8 +74,9 @@ class GraphRequest:
 
 def compile_graph(request: GraphRequest) -> Callable[..., Any]:
     """Compiles a graph. Raises BackendError, or RequirementError."""
-    views = views_to_make_outside(request.captured.nodes, request.outputs)
-    results = request.outputs if views is None else views.results
+    detached = find_detached_results(request.captured.nodes, request.outputs)
+    views = views_to_make_outside(request.captured.nodes, detached.kept)
+    results = detached.kept if views is None else views.results
     gm = finish_graph(request, results)
     shared = overlap_reason(request.captured.nodes, request.overlapping) or view_reason(results)
     backend, compiled, shared = run_backend(request, gm, shared)
@@ -86,7 +88,7 @@ def compile_graph(request: GraphRequest) -> Callable[..., Any]:
 
     def wrap(run: Callable[..., Any]) -> Callable[..., Any]:
         outer = wrap_graph(run, len(results), request)
-        return outer if views is None else views.around(outer, request.inputs)
+        return detached.around(outer if views is None else views.around(outer, request.inputs))
 
     forward = wrap(gm.forward)
     compiled = wrap(compiled) if uses_backend else forward

@@ -95,9 +95,11 @@ def view_of(info: Any, results: int) -> ResultView | None:
         return None
     assert kind in (*OF_INPUT, *OF_BASE, OF_RESULT)
     base = info.base_idx + (results if kind in OF_BASE else 0)
-    return ResultView(
-        base, kind in OF_INPUT, kind == "is_input", info.requires_grad, steps_of(info)
-    )
+    # A result that was detached is one with equal sizes and strides on the same memory. Its
+    # recorded steps begin at another tensor than that one, where that is itself a view.
+    detached = kind == OF_RESULT and not info.requires_grad
+    steps = () if detached else steps_of(info)
+    return ResultView(base, kind in OF_INPUT, kind == "is_input", info.requires_grad, steps)
 
 
 def steps_of(info: Any) -> tuple[Any, ...] | None:

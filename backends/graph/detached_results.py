@@ -1,0 +1,102 @@
+"""Results that are another result without its history, such as the second one of
+`return loss, loss.detach()`: they are detached after the graph has run.
+
+Without them the graph's results share no memory, so it can be differentiated operator by operator.
+And aot_autograd makes such a result by the views that led to it, from the wrong tensor where the
+other result is itself a view.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+import torch.fx
+
+from ...factory_call import record_factory
+from .hidden_writes import data_nodes
+from .memory import plain_memory_at
+from .wrappers import is_wrapper
+
+# how a result follows from one of the graph's: its position, whether it is detached, and whether it
+# has a version counter of its own, as `.data` has
+Place = tuple[int, bool, bool]
+
+
+@dataclass(frozen=True)
+class DetachedResults:
+    """kept: the results that the graph returns. places: how all results follow from these."""
+
+    kept: tuple[torch.fx.Node, ...]
+    places: tuple[Place, ...]
+
+    def around(self, run: Callable[..., Any]) -> Callable[..., Any]:
+        """A function that runs the graph and returns all results."""
+        return then_detach(run, self.places) if any(place[1] for place in self.places) else run
+
+
+def find_detached_results(
+    nodes: Sequence[torch.fx.Node], outputs: Sequence[torch.fx.Node]
+) -> DetachedResults:
+    inputs = {plain_memory_at(node) for node in nodes if node.op == "placeholder"}
+    with_history = {
+        layout(node): node
+        for node in outputs
+        if is_made_by(node, inputs) and node.meta["example_value"].requires_grad
+    }
+    others = {
+        node: with_history[layout(node)]
+        for node in outputs
+        if is_made_by(node, inputs)
+        and not node.meta["example_value"].requires_grad
+        and layout(node) in with_history
+    }
+    kept = tuple(node for node in outputs if node not in others)
+    position = {node: number for number, node in enumerate(kept)}
+    data = data_nodes(nodes) if others else set()
+    return DetachedResults(
+        kept,
+        tuple((position[others.get(node, node)], node in others, node in data) for node in outputs),
+    )
+
+
+def is_made_by(node: torch.fx.Node, inputs: set[Any]) -> bool:
+    """Whether a node is a plain tensor of known sizes on memory that the graph allocates."""
+    fake = node.meta.get("example_value")
+    return (
+        isinstance(fake, torch.Tensor)
+        and not is_wrapper(type(fake))
+        and plain_memory_at(node) not in (None, *inputs)
+        and all(
+            type(number) is int for number in (*fake.shape, *fake.stride(), fake.storage_offset())
+        )
+    )
+
+
+def layout(node: torch.fx.Node) -> tuple[Any, ...]:
+    fake = node.meta["example_value"]
+    return (
+        plain_memory_at(node),
+        tuple(fake.shape),
+        fake.stride(),
+        fake.storage_offset(),
+        fake.dtype,
+        fake.is_conj(),
+        fake.is_neg(),
+    )
+
+
+def then_detach(run: Callable[..., Any], places: tuple[Place, ...]) -> Callable[..., Any]:
+    """A function that runs a graph and returns, for each of `places`, that result or the same
+    without its history."""
+
+    def call(*args: Any) -> Any:
+        results = run(*args)
+        return tuple(
+            (results[at].data if own_counter else results[at].detach()) if apart else results[at]
+            for at, apart, own_counter in places
+        )
+
+    return record_factory(call, then_detach, run, places)
