@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 import torch.fx
 from torch._subclasses.fake_tensor import FakeTensor
+from torch.fx.experimental import _config
 
 from ..copies import INPUT, AnyNode, Copy, module, template, write_copies
 from ..memory import memories, memory_of
@@ -38,6 +39,7 @@ Trace = Callable[[Callable[..., Any], Sequence[Any]], torch.fx.GraphModule]
 Window = tuple[Any, ...]
 # the sizes that operators are given, by their expressions
 Sizes = Mapping[Any, torch.SymInt]
+CONFIG: Any = _config
 COPY = torch.ops.aten.copy_.default
 WRITE = template(COPY, "target", "value")
 GRAD_MODE = torch._C._set_grad_enabled
@@ -456,7 +458,13 @@ def on_own_memory(tensor: torch.Tensor) -> torch.Tensor:
 
 
 def tensor_with_window(seen: Window) -> torch.Tensor:
-    """A tensor with this layout, on separate memory."""
+    """A tensor with this layout, on separate memory. Whether a size that varies is zero is not
+    asked."""
+    with CONFIG.patch(backed_size_oblivious=True):
+        return make_tensor_with_window(seen)
+
+
+def make_tensor_with_window(seen: Window) -> torch.Tensor:
     dtype, device, dims, *numbers = seen
     rest = [item.value if isinstance(item, VaryingSize) else item for item in numbers]
     shape, strides, offset = rest[:dims], rest[dims : 2 * dims], rest[-1]
