@@ -117,12 +117,17 @@ SIZES_IN_BACKWARD = frozenset(
 
 
 # The same for a float.
-FLOATS_IN_BACKWARD = frozenset({"lerp", "lerp_"})
+FLOATS_IN_BACKWARD = frozenset(
+    """lerp lerp_ pow pow_ ipow __rpow__ celu celu_ norm vector_norm linalg_vector_norm
+    dist scaled_dot_product_attention""".split()
+)
 
 
 def pins_floats(node: torch.fx.Node) -> bool:
     """Whether a trace of a node's backward pass would rely on a float that varies."""
-    if name_of(node) not in FLOATS_IN_BACKWARD or not any(map(needs_gradient, node.all_input_nodes)):
+    if name_of(node) not in FLOATS_IN_BACKWARD or not any(
+        map(needs_gradient, node.all_input_nodes)
+    ):
         return False
     return any(isinstance(fake_of(other), torch.SymFloat) for other in node.all_input_nodes)
 
