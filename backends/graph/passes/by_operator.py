@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 import operator
 from collections.abc import Callable, Container, Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -22,6 +23,7 @@ from torch.fx.experimental import _config
 from ..copies import INPUT, AnyNode, Copy, module, template, write_copies
 from ..memory import memories, memory_of
 from ..node_targets import run_node
+from ..size_oblivious import is_size_oblivious
 from .symbolic_sizes import (
     CannotCompute,
     SizeNodes,
@@ -96,11 +98,18 @@ class Operator:
             known = comparable(size)  # a guard may have fixed it since
             return known if isinstance(known, int) else sizes.get(known.expression, size)
 
-        made = run_node(self.node, argument_for)
+        with as_captured(self.node.target):
+            made = run_node(self.node, argument_for)
         mine: list[torch.Tensor] = []
         self.results = flatten_results(made, mine)
         self.outputs = [self.node] * len(mine)  # set by the trace
         results += mine
+
+
+def as_captured(target: Any) -> AbstractContextManager[Any]:
+    """Lets an operator treat sizes as its capture did (frontend/tracing/sizes/shapes.py): whether
+    one that varies is 0 or 1 is not asked by operators to which it makes no difference."""
+    return CONFIG.patch(backed_size_oblivious=True) if is_size_oblivious(target) else nullcontext()
 
 
 def by_operator(gm: torch.fx.GraphModule, trace: Trace) -> torch.fx.GraphModule | None:

@@ -46,7 +46,7 @@ from ...values.tensor.dynamic_marks import Mark
 from ...values.tensor.symbolic_number import SYMBOLIC, Symbol, SymbolicNumber
 from ...values.tensor.tensor import TensorValue
 from ..fake_tensors.fake_rules import FakeRules
-from ..fake_tensors.size_oblivious import is_size_oblivious
+from ....backends.graph.size_oblivious import is_size_oblivious
 from .number_nodes import NodeRecorder, NumberGraph, RecordedNumber
 from .shape_guards import GuardOrigin, RecordedGuards, backend_as_origin
 from .torch_symbols import (
