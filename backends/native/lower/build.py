@@ -13,6 +13,7 @@ import sympy
 import torch
 import torch.fx
 from torch._subclasses.fake_tensor import FakeTensor
+from torch.fx.experimental.symbolic_shapes import statically_known_true
 from torch.utils._sympy.printers import PythonPrinter
 
 from ...graph.copies import AnyNode, Copies, Copy
@@ -483,8 +484,22 @@ def _plain(tensor: torch.Tensor) -> bool:
     )
 
 
+def _is_contiguous_for_all_sizes(tensor: torch.Tensor) -> bool:
+    """Whether a tensor is contiguous as its strides are written; adds no guard."""
+    expected = largest = 1  # strides, as a product of sizes, or of sizes and ones
+    for size, stride in zip(reversed(tensor.shape), reversed(tensor.stride()), strict=True):
+        if not (
+            statically_known_true(stride == expected) or statically_known_true(stride == largest)
+        ):
+            return False
+        expected, largest = expected * size, largest * torch.sym_max(size, 1)
+    return True
+
+
 def _dense(tensor: torch.Tensor) -> bool:
     """Whether the elements fill their memory without gaps or overlaps."""
+    if _is_contiguous_for_all_sizes(tensor):
+        return True
     kept = [
         (_order(stride), _order(size))
         for size, stride in zip(tensor.shape, tensor.stride(), strict=True)
