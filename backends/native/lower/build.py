@@ -13,7 +13,6 @@ import sympy
 import torch
 import torch.fx
 from torch._subclasses.fake_tensor import FakeTensor
-from torch.fx.experimental.symbolic_shapes import statically_known_true
 from torch.utils._sympy.printers import PythonPrinter
 
 from ...graph.copies import AnyNode, Copies, Copy
@@ -484,13 +483,16 @@ def _plain(tensor: torch.Tensor) -> bool:
     )
 
 
+def _written(size: Any) -> Any:
+    """A size as a number, or as the expression of one that varies."""
+    return size.node.expr if isinstance(size, torch.SymInt) else size
+
+
 def _is_contiguous_for_all_sizes(tensor: torch.Tensor) -> bool:
     """Whether a tensor is contiguous as its strides are written; adds no guard."""
     expected = largest = 1  # strides, as a product of sizes, or of sizes and ones
     for size, stride in zip(reversed(tensor.shape), reversed(tensor.stride()), strict=True):
-        if not (
-            statically_known_true(stride == expected) or statically_known_true(stride == largest)
-        ):
+        if _written(stride) not in (_written(expected), _written(largest)):
             return False
         expected, largest = expected * size, largest * torch.sym_max(size, 1)
     return True
