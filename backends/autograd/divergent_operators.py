@@ -19,6 +19,7 @@ def diverges_with_gradients(node: torch.fx.Node) -> bool:
     return (
         diverges(node)
         or pins_sizes(node)
+        or pins_floats(node)
         or (isinstance(node.target, Checkpointed) and node.target.writes)
     )
 
@@ -113,6 +114,22 @@ SIZES_IN_BACKWARD = frozenset(
     fractional_max_pool2d
     fractional_max_pool2d_with_indices""".split()
 )
+
+
+# The same for a float.
+FLOATS_IN_BACKWARD = frozenset(
+    """lerp lerp_ pow pow_ ipow __rpow__ celu celu_ norm vector_norm linalg_vector_norm
+    dist scaled_dot_product_attention""".split()
+)
+
+
+def pins_floats(node: torch.fx.Node) -> bool:
+    """Whether a trace of a node's backward pass would rely on a float that varies."""
+    if name_of(node) not in FLOATS_IN_BACKWARD or not any(
+        map(needs_gradient, node.all_input_nodes)
+    ):
+        return False
+    return any(isinstance(fake_of(other), torch.SymFloat) for other in node.all_input_nodes)
 
 
 def pins_sizes(node: torch.fx.Node) -> bool:

@@ -34,7 +34,10 @@ def named_as_writer(name: str) -> bool:
 
 
 def may_write(node: torch.fx.Node) -> bool:
-    """Whether a node may write into an argument: in-place methods, in-place operators, out=."""
+    """Whether a node may write into an argument: in-place methods, in-place operators, out=.
+    (Inputs have names of the program, which say nothing.)"""
+    if not node.op.startswith("call_"):
+        return False
     name = name_of(node)
     in_place = name == "setitem" or (name.endswith(("_", "_.")) and name not in KEYWORDS)
     operator = name.startswith("i") and name[1:] in OPERATORS
@@ -101,7 +104,8 @@ def is_data(node: torch.fx.Node) -> bool:
 
 
 def is_norm(node: torch.fx.Node) -> bool:
-    return any(norm in name_of(node) for norm in NORMS)
+    """Whether a node calls a norm with running statistics. (An input may be named like one.)"""
+    return node.op.startswith("call_") and any(norm in name_of(node) for norm in NORMS)
 
 
 def written_by(node: torch.fx.Node) -> list[Any]:

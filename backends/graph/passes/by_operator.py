@@ -11,16 +11,19 @@ from __future__ import annotations
 import math
 import operator
 from collections.abc import Callable, Container, Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import torch
 import torch.fx
 from torch._subclasses.fake_tensor import FakeTensor
+from torch.fx.experimental import _config
 
 from ..copies import INPUT, AnyNode, Copy, module, template, write_copies
 from ..memory import memories, memory_of
 from ..node_targets import run_node
+from ..size_oblivious import is_size_oblivious
 from .symbolic_sizes import (
     CannotCompute,
     SizeNodes,
@@ -38,6 +41,7 @@ Trace = Callable[[Callable[..., Any], Sequence[Any]], torch.fx.GraphModule]
 Window = tuple[Any, ...]
 # the sizes that operators are given, by their expressions
 Sizes = Mapping[Any, torch.SymInt]
+CONFIG: Any = _config
 COPY = torch.ops.aten.copy_.default
 WRITE = template(COPY, "target", "value")
 GRAD_MODE = torch._C._set_grad_enabled
@@ -94,11 +98,18 @@ class Operator:
             known = comparable(size)  # a guard may have fixed it since
             return known if isinstance(known, int) else sizes.get(known.expression, size)
 
-        made = run_node(self.node, argument_for)
+        with as_captured(self.node.target):
+            made = run_node(self.node, argument_for)
         mine: list[torch.Tensor] = []
         self.results = flatten_results(made, mine)
         self.outputs = [self.node] * len(mine)  # set by the trace
         results += mine
+
+
+def as_captured(target: Any) -> AbstractContextManager[Any]:
+    """Lets an operator treat sizes as its capture did (frontend/tracing/sizes/shapes.py): whether
+    one that varies is 0 or 1 is not asked by operators to which it makes no difference."""
+    return CONFIG.patch(backed_size_oblivious=True) if is_size_oblivious(target) else nullcontext()
 
 
 def by_operator(gm: torch.fx.GraphModule, trace: Trace) -> torch.fx.GraphModule | None:
@@ -456,7 +467,13 @@ def on_own_memory(tensor: torch.Tensor) -> torch.Tensor:
 
 
 def tensor_with_window(seen: Window) -> torch.Tensor:
-    """A tensor with this layout, on separate memory."""
+    """A tensor with this layout, on separate memory. Whether a size that varies is zero is not
+    asked."""
+    with CONFIG.patch(backed_size_oblivious=True):
+        return make_tensor_with_window(seen)
+
+
+def make_tensor_with_window(seen: Window) -> torch.Tensor:
     dtype, device, dims, *numbers = seen
     rest = [item.value if isinstance(item, VaryingSize) else item for item in numbers]
     shape, strides, offset = rest[:dims], rest[dims : 2 * dims], rest[-1]

@@ -35,6 +35,7 @@ from torch.utils._sympy.numbers import int_oo
 from torch.utils._sympy.reference import PythonReferenceAnalysis
 from torch.utils._sympy.value_ranges import ValueRanges
 
+from ....backends.graph.size_oblivious import is_size_oblivious
 from ....errors import FramejitError, GraphBreak
 from ....guards.guard import Guard, Kind, ShapeExpr, TensorSpec
 from ....guards.kinds.shape import compile_relation
@@ -46,7 +47,6 @@ from ...values.tensor.dynamic_marks import Mark
 from ...values.tensor.symbolic_number import SYMBOLIC, Symbol, SymbolicNumber
 from ...values.tensor.tensor import TensorValue
 from ..fake_tensors.fake_rules import FakeRules
-from ..fake_tensors.size_oblivious import is_size_oblivious
 from .number_nodes import NodeRecorder, NumberGraph, RecordedNumber
 from .shape_guards import GuardOrigin, RecordedGuards, backend_as_origin
 from .torch_symbols import (

@@ -53,3 +53,19 @@ def test_padding_by_nothing_around():
         f(one).sum().backward()
         compiled(other).sum().backward()
         torch.testing.assert_close(other.grad, one.grad)
+
+
+PARTS = {
+    "two parts": lambda x, n: x[n:].sin().sum() + x[:n].cos().sum(),
+    "a part": lambda x, n: x[n:].sin() * 2,
+    "a chunk": lambda x, n: (x[:n] + 1).relu().mean(1),
+}
+
+
+@pytest.mark.parametrize("name", PARTS)
+def test_parts_of_one_row(name):
+    """Whether a part has one row makes no difference to a kernel."""
+    compiled, x = framejit.compile(PARTS[name], backend="native"), torch.randn(12, 3)
+    for rows in (3, 6, 9, 1, 11):
+        torch.testing.assert_close(compiled(x, rows), PARTS[name](x, rows))
+    assert compiled.framejit.compiles == 2
