@@ -25,7 +25,6 @@ from .graph.hidden_writes import writes_detached
 from .graph.mode_switches import switches_modes
 from .graph.node_targets import name_of as name_of_node
 from .graph.overlapping_writes import reason as overlap_reason
-from .graph.passes.full_masks import drop_full_masks
 from .graph.passes.late_waits import delay_waits
 from .graph.random_draws import draws_random_numbers
 from .graph.runtime_errors import raises_after_writing
@@ -99,7 +98,6 @@ def finish_graph(request: GraphRequest, results: Sequence[torch.fx.Node]) -> tor
     for item in unused_inputs(request):
         graph.erase_node(item.value.node)
     graph.output((*results, *request.expected))
-    drop_full_masks(graph)
     delay_waits(graph)
     return torch.fx.GraphModule({}, graph, class_name="CapturedGraph")
 

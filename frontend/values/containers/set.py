@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import enum
 import operator
+import sys
 import types
 from functools import partial
 from typing import Any
@@ -98,8 +99,12 @@ class SetValue(BuiltinContainer):
                 self._push_members(emit)
             else:
                 emit.call(frozenset, [lambda: self._push_members(emit)])
-        elif self.cls is set:  # a copy iterates in the same order
-            emit.call(set.copy, [emit.const(set(self.order))])
+        elif self.cls is set:
+            ways = [*self.members], set(self.order), [*self.order]
+            given = next(filter(partial(makes_the_same, self.order), ways), None)
+            if given is None:
+                raise CannotReconstruct(self)
+            emit.call(set, [emit.const(given)])
         else:
             emit.builder.load_const(self.order)
 
@@ -245,6 +250,13 @@ def wrap_set(tx: TraceContext, obj: set[Any], source: Source | None) -> Value:
     value = SetValue(members, source, type(obj), obj if type(obj) is frozenset else obj.copy())
     value.initial, value.before = tuple(obj), dict(zip(obj, members.values(), strict=True))
     return tx.objects.remember(obj, value) if source is not None and type(obj) is set else value
+
+
+def makes_the_same(order: set[Any], given: Any) -> bool:
+    """Whether set(given) has a table of the same size as `order`, with the members in the same
+    places. A copy of a set may have a smaller table."""
+    made = set(given)
+    return sys.getsizeof(made) == sys.getsizeof(order) and list(made) == list(order)
 
 
 def compare_members(op: Operation, left: SetValue, right: SetValue) -> Value:
