@@ -91,6 +91,11 @@ def dict_items(tx: TraceContext, self: DictValue) -> Value:
     return ViewValue(self, "items")
 
 
-@wraps(*(type(getattr(cls(), what)()) for cls in (dict, OrderedDict) for what in ViewValue.classes))
+VIEWS: list[Any] = [
+    type(getattr(cls(), what)()) for cls in (dict, OrderedDict) for what in ViewValue.classes
+]
+
+
+@wraps(*VIEWS)
 def wrap_view(tx: TraceContext, obj: Any, source: Source | None) -> Value:
     raise GraphBreak("unsupported-value", f"a {type(obj).__name__} made before the frame")
