@@ -30,6 +30,7 @@ from .graph.random_draws import draws_random_numbers
 from .graph.runtime_errors import raises_after_writing
 from .graph.separate_inputs import Inseparable, separate
 from .graph.supported import reason_to_refuse
+from .graph.version_counters import keep_version_counters
 from .graph.views_without_writes import reason as view_reason
 from .graph.views_without_writes import views_to_make_outside
 from .registry import Backend, captured_graph_function, lookup, name_of
@@ -77,6 +78,8 @@ def compile_graph(request: GraphRequest) -> Callable[..., Any]:
     shared = overlap_reason(request.captured.nodes, request.overlapping) or view_reason(results)
     backend, compiled, shared = run_backend(request, gm, shared)
     uses_backend = compiled != gm.forward
+    if uses_backend:
+        compiled = keep_version_counters(compiled, request.captured.nodes, request.inputs)
     if uses_backend and request.options.verify:
         compiled = verify_first_calls(request, gm, compiled)
 

@@ -1,0 +1,61 @@
+"""Version counters of inputs that a graph writes only through `.data`.
+
+Such a write does not count in eager: `.data` has a counter of its own, and a backward pass that
+saved the input before still runs. A compiled graph writes the input itself, which counts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+import torch.fx
+
+from ...factory_call import record_factory
+from .hidden_writes import data_nodes
+from .memory import plain_memory_at
+from .mutations import may_write, written_nodes
+
+
+def keep_version_counters(
+    run: Callable[..., Any], nodes: Sequence[torch.fx.Node], inputs: Sequence[torch.fx.Node]
+) -> Callable[..., Any]:
+    """The compiled form of a graph, with version counters as eager leaves them. nodes: those of the
+    captured graph. inputs: the nodes of the arguments that `run` takes."""
+    mutated = [position for position, node in enumerate(inputs) if node.meta.get("mutated")]
+    made, counted = data_nodes(nodes), set[Any]()
+    if not mutated or not made:
+        return run
+    for node in nodes:
+        if node.op.startswith("call_") and may_write(node):
+            counted |= {plain_memory_at(it) for it in written_nodes(node) if it not in made}
+    uncounted = tuple(at for at in mutated if plain_memory_at(inputs[at]) not in counted)
+    if not uncounted:
+        return run
+    return restoring_counters(run, uncounted, tuple(at for at in mutated if at not in uncounted))
+
+
+def restoring_counters(
+    run: Callable[..., Any], uncounted: tuple[int, ...], counted: tuple[int, ...]
+) -> Callable[..., Any]:
+    """A function that runs a graph, then sets the counters of the arguments at `uncounted` back,
+    except where views of the same memory at `counted` were written, which share the counter."""
+
+    def call(*args: Any) -> Any:
+        shared = {storage_of(args[at]) for at in counted}
+        kept = [
+            args[at]
+            for at in uncounted
+            if not args[at].is_inference() and storage_of(args[at]) not in shared
+        ]
+        before = tuple(tensor._version for tensor in kept)
+        results = run(*args)
+        torch._C._autograd._unsafe_set_version_counter(tuple(kept), before)
+        return results
+
+    return record_factory(call, restoring_counters, run, uncounted, counted)
+
+
+def storage_of(tensor: torch.Tensor) -> int:
+    return tensor.untyped_storage()._cdata if tensor.layout is torch.strided else id(tensor)
