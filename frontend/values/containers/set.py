@@ -116,13 +116,13 @@ class SetValue(BuiltinContainer):
     def emit_changes(self, emit: Emitter) -> None:
         stay = set(map(id, self.members.values()))
         there = set(map(id, self.before.values()))  # by identity: others may be equal to them
+        for member in self.members.values():
+            if id(member) not in there:
+                emit.run(set.add, [self, member])
         for key, member in self.before.items():
             if id(member) not in stay:
                 dropped = emit.const(key) if member.source is None else member
                 emit.run(set.discard, [self, dropped])
-        for member in self.members.values():
-            if id(member) not in there:
-                emit.run(set.add, [self, member])
 
     def operate(self, tx: TraceContext, op: Operation, other: Value) -> Value | None:
         name = METHODS.get(op.symbol)
@@ -185,6 +185,8 @@ def iterates_as(expected: tuple[Any, ...], obj: Any) -> bool:
 @method(set, "add")
 def set_add(tx: TraceContext, self: SetValue, item: Value) -> Value:
     key = item.key(tx)
+    if not self.before.keys() <= self.members.keys():  # where it goes depends on what was there
+        raise GraphBreak("unsupported-mutation", "of a set by add() after a removal")
     tx.effects.change(self)
     self.members.setdefault(key, item)
     self.order.add(key)
@@ -194,6 +196,8 @@ def set_add(tx: TraceContext, self: SetValue, item: Value) -> Value:
 @method(set, "discard")
 def set_discard(tx: TraceContext, self: SetValue, item: Value) -> Value:
     key = item.key(tx)
+    if self.source is not None and key in self.members and key not in self.before:
+        raise GraphBreak("unsupported-mutation", "of a set by the removal of a new member")
     tx.effects.change(self)
     self.members.pop(key, None)
     self.order.discard(key)
@@ -220,6 +224,8 @@ def set_pop(tx: TraceContext, self: SetValue) -> Value:
 
 @method(set, "clear")
 def set_clear(tx: TraceContext, self: SetValue) -> Value:
+    if self.source is not None:
+        raise GraphBreak("unsupported-mutation", "of a set by clear()")
     tx.effects.change(self)
     self.members, self.order = {}, set()
     return Constant(None)

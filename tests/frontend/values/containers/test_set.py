@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import collections
+import operator
 import random
 from typing import Any
 
@@ -108,6 +109,52 @@ def copied_before_a_break(x, l):  # noqa: E741
 @pytest.mark.parametrize("fn", [made_before_a_break, copied_before_a_break])
 def test_a_set_is_made_again_with_the_same_table(fn, seed):
     check(fn, vec(2), numbers(seed), graphs=None, breaks=None)
+
+
+def updated(x, l, s):  # noqa: E741
+    c, d, e = set(l), set(l), set(l)
+    c.update([1000, 1001])
+    d |= {1000, 1001, 7}
+    e -= set(l[5:])
+    return x + 1, list(c), list(d), list(e), list(set(l) | {5, 6}), list(set(l) - {l[0]})
+
+
+def existing(change):
+    def f(x, l, s):  # noqa: E741
+        change(s, l)
+        return x + 1, s, list(s)
+
+    return f
+
+
+CHANGES = {
+    "-=": lambda s, given: operator.isub(s, set(given[5:])),
+    "|=": lambda s, given: operator.ior(s, set(given[5:])),
+    "&=": lambda s, given: operator.iand(s, set(given[5:])),
+    "update": lambda s, given: s.update(given[5:]),
+    "add, discard, add": lambda s, given: (s.add(7), s.discard(given[3]), s.add(900)),
+    "clear, update": lambda s, given: (s.clear(), s.update(given[5:])),
+    "symmetric": lambda s, given: s.symmetric_difference_update(given[5:]),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_the_order_of_changed_sets(seed):
+    check(updated, vec(2), numbers(seed), set())
+
+
+@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("change", CHANGES)
+def test_existing_sets_keep_their_order(change, seed):
+    members = numbers(seed)
+    check(
+        existing(CHANGES[change]),
+        vec(2),
+        members,
+        {*numbers(seed + 50), *members[2:8]},
+        graphs=None,
+        breaks=None,
+    )
 
 
 def grown(*left):
