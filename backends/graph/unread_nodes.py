@@ -11,6 +11,11 @@ from .mutations import may_write, written_nodes
 from .node_targets import name_of
 
 OVERWRITES = ("zero_", "fill_", "copy_")
+# Operators that read no element of their first argument, only its sizes, dtype and device.
+READ_METADATA = frozenset((
+    "empty_like", "zeros_like", "ones_like", "full_like", "rand_like", "randn_like", "randint_like",
+    "new_empty", "new_empty_strided", "new_zeros", "new_ones", "new_full", "size", "sym_size",
+))  # fmt: skip
 
 
 def unread_nodes(graph: torch.fx.Graph) -> list[torch.fx.Node]:
@@ -28,6 +33,8 @@ def unread_nodes(graph: torch.fx.Graph) -> list[torch.fx.Node]:
                 apart = {other for other in written_nodes(node) if memory_at(other) not in read}
                 # nobody reads what is written there
                 inputs = [other for other in inputs if other not in apart]
+            if name_of(node) in READ_METADATA:
+                inputs = [other for other in inputs if other not in node.args[:1]]
             if overwrites(node):
                 target, *inputs = inputs
                 needed.discard(target)

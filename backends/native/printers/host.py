@@ -274,9 +274,9 @@ class Host:
             and (view.size[::-1], view.stride[::-1]) == (buffer.size, buffer.stride)
         ):
             return f"{buffer.name}.t()"
-        if not buffer.size and all(size == 1 for size in (*view.size, *view.stride)):
-            return f"{buffer.name}.view({_tuple(view.size)})"
         whole = view.offset == 0 and product(view.size) == product(buffer.size)
+        if whole and not buffer.size and all(step == 1 for step in view.stride):
+            return f"{buffer.name}.view({_tuple(view.size)})"
         if (
             whole
             and view.stride == contiguous_strides(view.size)

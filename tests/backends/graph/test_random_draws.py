@@ -134,6 +134,11 @@ def drawn_into_a_list(x):
     return y
 
 
+def read_only_for_its_sizes(x):
+    view = x.view_as(x)
+    return view.abs() + torch.zeros_like(torch.rand(view.shape)).fill_(3)
+
+
 def drawn_by_functions(x):
     torch.empty(3).uniform_()
     torch.normal(0.0, 1.0, (3,))
@@ -153,6 +158,7 @@ def drawn_by_functions(x):
         dropped_before_a_break,
         dropped_and_overwritten_behind_a_break,
         drawn_into_a_list,
+        read_only_for_its_sizes,
         drawn_by_functions,
     ],
 )
@@ -163,4 +169,17 @@ def test_random_numbers_that_nobody_reads_are_drawn(fn, backend, needs_grad, dyn
     torch.manual_seed(0)
     result = framejit.compile(fn, backend=backend, dynamic=dynamic)(x)
     assert torch.equal(result, expected)
+    assert torch.equal(torch.get_rng_state(), state)
+
+
+def test_numbers_read_only_for_their_sizes_are_drawn_beside_a_view_with_a_history():
+    def f(x):
+        return x.abs().max(), torch.empty_like(torch.rand(x.shape)).fill_(3)
+
+    x = (torch.ones(40, requires_grad=True) * 1)[2:14].view(3, 4)
+    torch.manual_seed(0)
+    f(x)
+    state = torch.get_rng_state()
+    torch.manual_seed(0)
+    framejit.compile(f, backend="native", dynamic=True)(x)
     assert torch.equal(torch.get_rng_state(), state)

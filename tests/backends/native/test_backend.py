@@ -260,6 +260,18 @@ def test_a_variable_named_as_an_operator_hides_no_helper():
         torch.testing.assert_close(mine, yours)
 
 
+@pytest.mark.parametrize(
+    "element", [lambda w: w[1, 1:], lambda w: w[:, 1:].unbind(0)[0], lambda w: w.narrow(1, 1, 1)[1]]
+)
+def test_one_element_of_a_window_around_a_number(element):
+    def f(number):
+        return element(number.as_strided((2, 2), (2, 1)))
+
+    number = torch.arange(10)[3]
+    result = framejit.compile(f, backend="native")(number)
+    assert torch.equal(result, f(number)) and result.data_ptr() == f(number).data_ptr()
+
+
 @pytest.mark.parametrize("history", [False, True])
 def test_what_is_written_through_data_shares_memory(history):
     def f(x):
