@@ -83,6 +83,7 @@ WHY = {
     "torch._C._autograd._get_current_graph_task_keep_graph": (
         "whether saved tensors are needed after this backward pass"
     ),
+    "torch._C._autograd._unsafe_set_version_counter": "writes through .data keep a tensor's version",
     "torch._C._autograd._top_saved_tensors_default_hooks": (
         "whether hooks of the program's see what autograd saves"
     ),
@@ -153,7 +154,6 @@ WHY = {
     "torch._functorch.aot_autograd": (
         "forward and backward graphs, where framejit's own way does not apply"
     ),
-    "torch._functorch.autograd_function": "rules of autograd.Function for vmap",
     "torch._functorch.eager_transforms": "what torch.func's transforms call",
     "torch._functorch.partitioners": (
         "divides a joint graph, where framejit's own way does not apply"
