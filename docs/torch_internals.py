@@ -83,7 +83,7 @@ WHY = {
     "torch._C._autograd._get_current_graph_task_keep_graph": (
         "whether saved tensors are needed after this backward pass"
     ),
-    "torch._C._autograd._unsafe_set_version_counter": "writes through .data keep a tensor's version",
+    "torch._C._autograd._unsafe_set_version_counter": "writes through .data keep the version",
     "torch._C._autograd._top_saved_tensors_default_hooks": (
         "whether hooks of the program's see what autograd saves"
     ),
@@ -159,7 +159,6 @@ WHY = {
         "divides a joint graph, where framejit's own way does not apply"
     ),
     "torch._functorch.predispatch": "what torch.func's transforms call",
-    "torch._functorch.pyfunctorch": "rules of autograd.Function for vmap",
     "torch._guards": "what torch's symbols of sizes and its backends expect around a compilation",
     "torch._higher_order_ops": "rules of higher-order operators for fake tensors",
     "torch._inductor": "the backend itself and its options",
