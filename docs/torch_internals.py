@@ -159,13 +159,11 @@ WHY = {
     "torch._functorch.aot_autograd": (
         "forward and backward graphs, where framejit's own way does not apply"
     ),
-    "torch._functorch.autograd_function": "rules of autograd.Function for vmap",
     "torch._functorch.eager_transforms": "what torch.func's transforms call",
     "torch._functorch.partitioners": (
         "divides a joint graph, where framejit's own way does not apply"
     ),
     "torch._functorch.predispatch": "what torch.func's transforms call",
-    "torch._functorch.pyfunctorch": "rules of autograd.Function for vmap",
     "torch._guards": "what torch's symbols of sizes and its backends expect around a compilation",
     "torch._higher_order_ops": "rules of higher-order operators for fake tensors",
     "torch._inductor": "the backend itself and its options",

@@ -28,7 +28,6 @@ class Kind(enum.Enum):
     KEYS = enum.auto()
     ABSENT = enum.auto()  # a constant key that the dictionary (or None for no dictionary) lacks
     PRESENT = enum.auto()  # a constant key that the dictionary holds
-    HASATTR = enum.auto()  # (name, bool): hasattr(obj, name) is bool
     TENSOR = enum.auto()  # TensorSpec
     SAME = enum.auto()  # a Source: both are one object
     DISTINCT = enum.auto()  # tuple of Sources: no two of obj and theirs are one object

@@ -241,8 +241,6 @@ def source_of_implied_load(guard: Guard) -> Source | None:
     """The source whose load can only succeed if the guard holds."""
     if guard.kind is Kind.PRESENT:
         return s.DictItem(guard.source, guard.expected)
-    if guard.kind is Kind.HASATTR and guard.expected[1]:
-        return s.AttrSource(guard.source, guard.expected[0])
     return None
 
 

@@ -29,7 +29,7 @@ from .aot_plan import plan_of
 from .autograd_function import without_base
 from .batched_backward import with_batches
 from .graph_parts import Compile, GraphPart, compile_forward_and_backward
-from .partitioner import compared_values
+from .min_cut import compared_values
 
 TENSORIFY = "TENSORIFY_PYTHON_SCALARS"  # torch's own switch; it is read whenever a graph is traced
 

@@ -15,15 +15,8 @@ from torch._subclasses.fake_tensor import FakeTensor
 
 from ..graph.copies import INPUT, Copy, template
 from ..graph.memory import memory_of
-from ..graph.passes.by_operator import (
-    AssembledGraph,
-    NeedsWholeTrace,
-    Operator,
-    Window,
-    example,
-    size_of,
-    window,
-)
+from ..graph.passes.by_operator import AssembledGraph, Operator
+from ..graph.passes.captured_nodes import NeedsWholeTrace, Window, example, size_of, window
 from ..graph.passes.symbolic_sizes import varies
 from .traced_operators import ATEN, Differentiable, Differentiables
 

@@ -10,7 +10,7 @@ import torch
 import torch.fx
 from torch._subclasses.fake_tensor import FakeTensor
 
-from ..graph.passes.by_operator import NeedsWholeTrace
+from ..graph.passes.captured_nodes import NeedsWholeTrace
 from ..graph.wrappers import has_wrappers
 from .joint_graph import Joint
 from .partitioner import Partition, partition

@@ -19,13 +19,10 @@ from torch._subclasses.fake_tensor import FakeTensor
 from ..graph.extracted_calls import Checkpointed, CustomFunction
 from ..graph.mutations import may_write
 from ..graph.node_targets import is_foreign
-from ..graph.passes.by_operator import (
+from ..graph.passes.by_operator import Operator, Operators, Sizes, ancestors_of
+from ..graph.passes.captured_nodes import (
     NeedsWholeTrace,
-    Operator,
-    Operators,
-    Sizes,
     Window,
-    ancestors_of,
     draws_random_numbers,
     on_own_memory,
     tensor_with_window,

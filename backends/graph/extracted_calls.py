@@ -168,17 +168,6 @@ def returned_input(tensor: torch.Tensor) -> torch.Tensor:
     return tensor.detach() if tensor.requires_grad else tensor.view_as(tensor)
 
 
-class TransformedFunction:
-    """A torch.autograd.Function inside a torch.func transform, which calls its methods itself."""
-
-    def __init__(self, function: type[torch.autograd.Function]) -> None:
-        self.__name__ = f"{function.__name__}_{next(_numbers)}"
-        self.function = function
-
-    def __call__(self, *args: Any) -> Any:
-        return self.function.apply(*args)
-
-
 def like_traced(grad: torch.Tensor | None, strides: tuple[int, ...]) -> torch.Tensor | None:
     """A gradient with the layout that the backward pass was captured for."""
     if grad is None:

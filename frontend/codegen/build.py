@@ -25,8 +25,9 @@ from ..tracing.capture import Capture
 from ..tracing.interpreter.outcome import BreakExit, ReturnExit
 from ..values.modes.mode_manager import GRAD_MODES, TorchModes, enter_for_real, leave_for_real
 from ..values.tensor.tensor import TensorValue
+from .break_emission import TimingMarks
 from .reconstruct import Reconstructor
-from .resume_stub import TimingMarks, emit_break
+from .resume_stub import emit_break
 from .side_effects import emit_side_effects
 
 

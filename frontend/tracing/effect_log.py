@@ -77,15 +77,11 @@ class EffectLog:
         self._kept_outputs = 0  # of those, how many will not be taken back
         self.expected: list[Expectation] = []
         self._kept_expected = 0
-        # something that may read, from now on, any object that existed before the frame
-        self.watched_by: str | None = None
         self._saved: list[SavedState] = []
         self._saved_globals: dict[tuple[int, str], tuple[Namespace, Value]] | None = None
 
     def change(self, value: Mutable) -> None:
         """To be called before a change of `value`'s state."""
-        if self.watched_by is not None and was_there(value):
-            self._keep()
         self._save(value)
         self.changed.setdefault(value, None)
 
@@ -124,13 +120,8 @@ class EffectLog:
         if changed or set_ or marks != (len(self.outputs), len(self.expected)):
             raise stop
 
-    def _keep(self) -> None:
-        raise GraphBreak("unsupported-mutation", f"of what {self.watched_by} may look at")
-
     def set_global(self, where: Namespace, name: str, value: Value) -> None:
         """Binds a global variable or an attribute of a class."""
-        if self.watched_by is not None:
-            self._keep()
         if self._saved_globals is None:
             self._saved_globals = dict(self.globals)
         self.globals[id(where), name] = (where, value)

@@ -150,7 +150,6 @@ class Effects(Protocol):
     """What the program changed."""
 
     changed: dict[Mutable, None]
-    watched_by: str | None
 
     @property
     def globals(self) -> dict[tuple[int, str], tuple[Namespace, Value]]: ...

@@ -2,7 +2,6 @@
 registers them all."""
 
 from . import (
-    attributes,
     containers,
     equality,
     identity,
@@ -17,6 +16,6 @@ from . import (
 from .registry import GuardKind, guard_kind, kind_of
 
 __all__ = [
-    "GuardKind", "attributes", "containers", "equality", "guard_kind", "identity", "iterators",
+    "GuardKind", "containers", "equality", "guard_kind", "identity", "iterators",
     "kind_of", "memory", "predicate", "shape", "state", "tensor", "types",
 ]  # fmt: skip

@@ -201,19 +201,6 @@ keys_match(const fj_instance *view, PyObject *keys)
     return 1;
 }
 
-static int
-has_attribute(PyObject *object, PyObject *name, int expected)
-{
-    PyObject *value = PyObject_GetAttr(object, name);
-    if (value == NULL) {
-        if (!PyErr_ExceptionMatches(PyExc_AttributeError))
-            return 0;
-        PyErr_Clear();
-    }
-    Py_XDECREF(value);
-    return (value != NULL) == expected;
-}
-
 /* Whether each of the first `number` objects differs from all others. */
 static int
 distinct_few(PyObject *const *temps, const Step *step)
@@ -372,7 +359,6 @@ fj_run_steps(Program *program, Frame frame, PyObject **temps, PyObject **owns, P
         case OP_INSTANCE_PRESENT:
             REQUIRE(!PyType_Check(OF) &&
                     fj_instance_item(OF, step->object, step->hash, &step->hint));
-        case OP_HASATTR: REQUIRE(has_attribute(OF, step->object, (int)step->number));
         case OP_TENSOR: REQUIRE(fj_tensor_matches(step->tensor, OF));
         case OP_SAME: REQUIRE(temps[step->others[0]] == temps[step->others[1]]);
         case OP_DISTINCT: REQUIRE(distinct(temps, step));
@@ -599,9 +585,9 @@ static PyObject *
 named(int op, PyObject *object)
 {
     Py_INCREF(object);
-    int name = op == OP_ATTR || op == OP_HASATTR || op == OP_INSTANCE_ITEM ||
-               op == OP_INSTANCE_ABSENT || op == OP_INSTANCE_PRESENT || op == OP_CLASS_ATTRIBUTE ||
-               op == OP_DICT_ITEM || op == OP_ABSENT || op == OP_PRESENT;
+    int name = op == OP_ATTR || op == OP_INSTANCE_ITEM || op == OP_INSTANCE_ABSENT ||
+               op == OP_INSTANCE_PRESENT || op == OP_CLASS_ATTRIBUTE || op == OP_DICT_ITEM ||
+               op == OP_ABSENT || op == OP_PRESENT;
     if (name && PyUnicode_CheckExact(object))
         PyUnicode_InternInPlace(&object);
     return object;

@@ -23,7 +23,6 @@ from .objects import (
     ClassDict,
     InstanceDict,
     MroItem,
-    ProxiedMapping,
     Referent,
     TypeOf,
     attribute_path,
@@ -37,7 +36,7 @@ __all__ = [
     "CalculatedNumber", "CellContents", "ClassAttribute", "ClassDict", "ClosureSource",
     "DictItem", "DictKey", "EnteredRandomState", "FrameView", "GlobalsSource", "HandledOutside",
     "InstanceDict", "IteratedContainer", "IteratorItem", "IteratorPart", "ModuleSource",
-    "MroItem", "PathEnds", "PlainTensor", "ProxiedMapping", "Referent", "SequenceItem",
+    "MroItem", "PathEnds", "PlainTensor", "Referent", "SequenceItem",
     "SlotSource", "Source", "TensorProperty", "TorchStateSource", "TypeOf", "attribute_path",
     "path", "safe_repr",
 ]  # fmt: skip

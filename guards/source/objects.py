@@ -9,7 +9,6 @@ from typing import Any
 
 from ..encoded import Encoded
 from ..native import UNBOUND
-from ..proxies import mapping_behind
 from .path import PathEnds, Source, path
 
 
@@ -137,21 +136,6 @@ class Referent(Source):
 
     def encode(self) -> Encoded:
         return Encoded("CALL", weakref.ReferenceType.__call__)
-
-
-@path
-class ProxiedMapping(Source):
-    """The mapping behind the mappingproxy `of`."""
-
-    cost = 50
-    written = "{0.of.name}<mapping>"
-    of: Source
-
-    def read(self, of: Any) -> Any:
-        return mapping_behind(of)
-
-    def encode(self) -> Encoded:
-        return Encoded("CALL", mapping_behind)
 
 
 @path

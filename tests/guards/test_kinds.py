@@ -175,10 +175,6 @@ CASES = [
     ),
     (Kind.ABSENT, "a", [{}, {"b": 1}, None, Liar()], [{"a": None}, ["b"], 3]),
     (Kind.PRESENT, (1, 2), [{(1, 2): 0}], [{}]),
-    (Kind.HASATTR, ("real", True), [1, 2.0], ["s", Plain()]),
-    (Kind.HASATTR, ("real", False), ["s", Plain()], [1]),
-    (Kind.HASATTR, ("broken", True), [Plain(broken=1)], [Raising(), 1]),
-    (Kind.HASATTR, ("broken", False), [1], [Raising()]),
     (Kind.PYTHON, ("x is even", lambda x: x % 2 == 0), [2, 4], [1, "s"]),
     (Kind.PYTHON, ("x as it is", lambda x: x), [1, [0]], [0, [], None, Raising()]),
 ]

@@ -234,7 +234,6 @@ def test_duplicates_merge_but_not_equal_looking_constants():
         (Guard(X, Kind.KEYS, ("a",)), Guard(X, Kind.PRESENT, "a")),
         (Guard(X, Kind.KEYS, ("a",)), Guard(X, Kind.ABSENT, "b")),
         (Guard(s.DictItem(X, "a"), Kind.IS, None), Guard(X, Kind.PRESENT, "a")),
-        (Guard(s.AttrSource(X, "a"), Kind.IS, None), Guard(X, Kind.HASATTR, ("a", True))),
     ],
 )
 def test_implied_guards_are_dropped(strong, weak):
@@ -254,7 +253,6 @@ def test_implied_guards_are_dropped(strong, weak):
         (Guard(X, Kind.KEYS, ("a",)), Guard(X, Kind.LENGTH, 2)),
         (Guard(X, Kind.KEYS, ("a",)), Guard(X, Kind.ABSENT, "a")),
         (Guard(X, Kind.EQUALS, 1), Guard(Y, Kind.TYPE, int)),
-        (Guard(s.AttrSource(X, "a"), Kind.IS, None), Guard(X, Kind.HASATTR, ("a", False))),
     ],
 )
 def test_what_is_not_implied_stays(one, other):

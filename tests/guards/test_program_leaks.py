@@ -54,8 +54,6 @@ def guards_on(thing):
         Guard(s.DictKey(own("ordered"), 1), Kind.EQUALS, "b"),
         Guard(own("tensor"), Kind.TENSOR, TensorSpec.of(thing.tensor)),
         Guard(s.SequenceItem(s.AttrSource(X, "made"), 0), Kind.EQUALS, 10**20),
-        Guard(X, Kind.HASATTR, ("nothing", False)),
-        Guard(X, Kind.HASATTR, ("text", True)),
         Guard(X, Kind.PYTHON, ("is there", lambda x: True)),
         Guard(own("text"), Kind.DISTINCT, (own("n"), own("items"))),
         Guard(own("text"), Kind.SAME, s.AttrSource(X, "text")),

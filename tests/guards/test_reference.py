@@ -269,7 +269,6 @@ class World:
         kinds = {
             Kind.TYPE: type(found),
             Kind.IS: found,
-            Kind.HASATTR: ("a", has(found, "a")),
             Kind.PYTHON: ("of this type", lambda x: type(x) is type(found)),
             Kind.SAME: source,
         }

@@ -5,7 +5,6 @@ from __future__ import annotations
 import functools
 import math
 import sys
-import types
 import weakref
 from collections import OrderedDict, UserDict, defaultdict, namedtuple
 from types import FunctionType, SimpleNamespace
@@ -168,8 +167,6 @@ CASES = {
     "referent that is gone": (s.Referent(X), weakref.ref(Plain()), None),
     "referent of a subclass": (s.Referent(X), weakref.KeyedRef(Plain, None, 1), Plain),
     "referent of no reference": (s.Referent(X), 3, GONE),
-    "mapping behind a proxy": (s.ProxiedMapping(X), types.MappingProxyType({"a": 1}), {"a": 1}),
-    "mapping behind no proxy": (s.ProxiedMapping(X), {"a": 1}, GONE),
     "cached result": (
         s.CachedResult(X, (1,), (("b", 2),), (int, int)),
         functools.lru_cache(lambda a, b: (a, b)),

@@ -18,7 +18,7 @@ from torch.nn.functional import scaled_dot_product_attention
 from ..memory import memory_of
 from ..mutations import may_write
 from ..node_targets import name_of, run_node
-from .by_operator import example, is_understood, window
+from .captured_nodes import example, is_understood, window
 from .symbolic_sizes import varies
 
 MASK_POSITION = 3  # position of attn_mask

@@ -11,7 +11,6 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from dataclasses import dataclass
 from typing import Any
 
 import sympy
@@ -22,7 +21,6 @@ import torch.utils._pytree as pytree
 from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.fx.experimental import _config
 from torch.fx.experimental.symbolic_shapes import (
-    ConstraintViolationError,
     DimDynamic,
     GuardOnDataDependentSymNode,
     PendingUnbackedSymbolNotFound,
@@ -36,7 +34,7 @@ from torch.utils._sympy.reference import PythonReferenceAnalysis
 from torch.utils._sympy.value_ranges import ValueRanges
 
 from ....backends.graph.size_oblivious import is_size_oblivious
-from ....errors import FramejitError, GraphBreak
+from ....errors import GraphBreak
 from ....guards.guard import Guard, Kind, ShapeExpr, TensorSpec
 from ....guards.kinds.shape import compile_relation
 from ....guards.source import Source, TensorProperty
@@ -49,6 +47,7 @@ from ...values.tensor.tensor import TensorValue
 from ..fake_tensors.fake_rules import FakeRules
 from .number_nodes import NodeRecorder, NumberGraph, RecordedNumber
 from .shape_guards import GuardOrigin, RecordedGuards, backend_as_origin
+from .size_facts import FactsAtRunTime, MarkError, SizeFact, SpecialisedNumber, check_mark
 from .torch_symbols import (
     PYTHON_TYPES,
     GuardPrinter,
@@ -58,41 +57,6 @@ from .torch_symbols import (
     layout_of,
 )
 from .value_origins import ValueOrigin, ValueOrigins
-
-
-class MarkError(FramejitError, ConstraintViolationError):
-    """A user's mark of a dimension does not hold. Also torch's error of that meaning, for those who
-    catch it."""
-
-
-@dataclass(frozen=True)
-class SizeFact:
-    """A number at a path, and the symbolic number for it."""
-
-    source: Source
-    sym: Symbol
-
-
-@dataclass(frozen=True)
-class SpecialisedNumber:
-    """A number that was to vary and is guarded now: its path, its value, and the user's line that
-    needed it."""
-
-    source: Source
-    number: Any
-    line: str
-    mark: Mark | None
-    operator: str = ""  # at which a backend needed it, "" if the program did
-
-
-@dataclass(frozen=True)
-class FactsAtRunTime:
-    """Relations of numbers, to be checked by each call. origin: the last operation that gave one of
-    the numbers."""
-
-    function: Callable[..., bool]
-    numbers: tuple[SymbolicNumber, ...]
-    origin: ValueOrigin
 
 
 class Shapes:
@@ -544,14 +508,3 @@ CONFIG: Any = _config
 AS_UNKNOWN: Callable[[], AbstractContextManager[Any]] = functools.partial(
     CONFIG.patch, backed_size_oblivious=True
 )
-
-
-def check_mark(real: torch.Tensor, source: Source, dim: int, mark: Mark | None) -> None:
-    if mark is None:
-        return
-    size = real.shape[dim]
-    if (mark.min is not None and size < mark.min) or (mark.max is not None and size > mark.max):
-        raise MarkError(
-            f"dimension {dim} of {source.name} has size {size}, outside of what mark_dynamic "
-            f"said: [{mark.min}, {mark.max}]"
-        )

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import collections
-import functools
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -17,7 +16,7 @@ from ..context import TraceContext
 from ..emitter import Emitter
 from ..operation import Operation
 from ..registry import method, wraps
-from .list import ListValue, list_reverse, list_reversed
+from .list import ListValue
 from .sequence import SequenceIterator
 from .slice import SliceValue
 
@@ -57,6 +56,11 @@ class DequeValue(ListValue):
             if self.moves != before:
                 raise GraphBreak("exception-leaves", "RuntimeError of a deque that has changed")
 
+    def set_item(self, tx: TraceContext, key: Value, value: Value) -> None:
+        if self.source is not None:  # its iterators go on, but not after emit_changes
+            raise GraphBreak("unsupported-mutation", "of an item of a deque")
+        super().set_item(tx, key, value)
+
     def del_item(self, tx: TraceContext, key: Value) -> None:
         self.move(tx)
         super().del_item(tx, key)
@@ -79,43 +83,19 @@ class DequeValue(ListValue):
         return DequeIterator(tx, self)
 
     def backwards(self, tx: TraceContext) -> Value:
-        return DequeIterator(tx, self, len(self.items) - 1, -1)
+        raise self.unsupported_use("reversed()")
 
     def reconstruct(self, emit: Emitter) -> None:
         items = super().reconstruct
         emit.call(collections.deque, [lambda: items(emit), emit.const(self.maxlen)])
 
     def emit_changes(self, emit: Emitter) -> None:
-        if self.moves:
-            self._emit_refill(emit)
-        else:  # its iterators survive an item set at its place
-            self._emit_set_items(emit)
-
-    def _emit_refill(self, emit: Emitter) -> None:
-        """Emits code that removes all items and adds the current ones."""
         items = emit.builder.temp()  # made before the old ones are gone
         super().reconstruct(emit)
         emit.builder.store_slot(items)
         emit.run(collections.deque.clear, [self])
         emit.run(collections.deque.extend, [self, lambda: emit.builder.load_slot(items)])
         emit.builder.delete_slot(items)
-
-    def _emit_set_items(self, emit: Emitter) -> None:
-        """Emits code that sets the items that have changed."""
-        b = emit.builder
-        changed = [
-            index
-            for index, item in enumerate(self.items)
-            if item.source != IteratorItem(self.known_source, index)
-        ]
-        items = {index: b.temp() for index in changed}  # all read before any is set
-        for index in changed:
-            emit.push(self.items[index])
-            b.store_slot(items[index])
-        for index in changed:
-            load = functools.partial(b.load_slot, items[index])
-            emit.run(collections.deque.__setitem__, [self, emit.const(index), load])
-            b.delete_slot(items[index])
 
     def operate(self, tx: TraceContext, op: Operation, other: Value) -> Value | None:
         if op.sign == "+=":
@@ -128,27 +108,20 @@ class DequeValue(ListValue):
 
 
 class DequeIterator(SequenceIterator):
-    """iter(deque) or reversed(deque). Any change of the deque is an error, except for setting an
-    item."""
+    """iter(deque). Any change of the deque is an error."""
 
-    __slots__ = ("size", "moves_of_deque", "created_at")
+    __slots__ = ("moves_of_deque", "created_at")
 
-    def __init__(
-        self, tx: TraceContext, sequence: DequeValue, index: int = 0, step: int = 1
-    ) -> None:
-        super().__init__(sequence, index, step)
-        self.size, self.moves_of_deque = len(sequence.items), sequence.moves
+    def __init__(self, tx: TraceContext, sequence: DequeValue) -> None:
+        super().__init__(sequence)
+        self.moves_of_deque = sequence.moves
         self.created_at = tx.frames.break_position()
 
     def python_type(self) -> type:
-        if self.step == 1:
-            return type(iter(collections.deque()))
-        return type(reversed(collections.deque()))
+        return type(iter(collections.deque()))
 
     def next(self, tx: TraceContext) -> Value | None:
         assert isinstance(self.sequence, DequeValue)
-        if len(self.sequence.items) != self.size:
-            raise tx.exceptions.new(RuntimeError, "deque mutated during iteration")
         if self.sequence.moves != self.moves_of_deque:
             raise self.unsupported_use("next() after the deque has changed")
         return super().next(tx)
@@ -157,13 +130,7 @@ class DequeIterator(SequenceIterator):
         assert isinstance(self.sequence, DequeValue)
         if self.sequence.moves != self.moves_of_deque:
             raise CannotReconstruct(self)
-        length = len(self.sequence.items)
-        taken = self.index if self.step == 1 else length - 1 - self.index
-        emit.run_on_top(advance, taken, False)  # one of a deque cannot be set
-
-
-method(collections.deque, "reverse")(list_reverse)
-method(collections.deque, "__reversed__")(list_reversed)
+        emit.run_on_top(advance, self.index, False)  # one of a deque cannot be set
 
 
 def _changing(name: str, read: Callable[[TraceContext, Value], Any]) -> None:

@@ -2,28 +2,20 @@
 
 from __future__ import annotations
 
-import collections
 from collections import OrderedDict
 from typing import Any
 
-from ....guards.guard import Kind
-from ....guards.source import AttrSource, Source
+from ....errors import GraphBreak
+from ....guards.source import Source
 from ..base import Value
-from ..constant import Constant, call_now
+from ..constant import Constant
 from ..context import TraceContext
 from ..emitter import Emitter
 from ..operation import Operation
 from ..registry import method, wraps
-from .list import ListValue
 from .mapping import DictIterator, DictValue
-from .mapping_proxy import MappingProxyValue
 from .sequence import TupleValue
-from .set import METHODS, SetValue, compare_members
-from .set_algebra import kept_members
-
-
-class OtherDict(dict):  # type: ignore[type-arg]
-    """A subclass of dict, for which C does not take the short cuts of exact dicts."""
+from .set import SetValue, compare_members
 
 
 class ViewValue(Value):
@@ -63,16 +55,6 @@ class ViewValue(Value):
             return self.of.contains(tx, item)
         return Constant(any(tx.objects.equal(candidate, item) for candidate in self.list(tx)))
 
-    def real(self, tx: TraceContext) -> Any:
-        """A real view of a dictionary of keys, in the order of list()."""
-        whole = (
-            self.of.pairs(tx)
-            if self.what == "items"
-            else [(key, Constant(None)) for key, _ in self.of.whole(tx).values()]
-        )
-        keys = {key.key(tx): value.key(tx) for key, value in whole}
-        return getattr(keys if self.of.is_plain() else OtherDict(keys), self.what)()
-
     def as_set(self, tx: TraceContext) -> SetValue | None:
         if self.what == "values":
             return None
@@ -84,18 +66,11 @@ class ViewValue(Value):
         return None if left is None or right is None else compare_members(op, right, left)
 
     def operate(self, tx: TraceContext, op: Operation, other: Value) -> Value | None:
-        """Returns a new set; also for an operator in place."""
-        if op.symbol not in METHODS or not isinstance(other, SetValue | ViewValue):
-            return None
-        kinds = {side.what for side in (self, other) if isinstance(side, ViewValue)}
-        if "values" in kinds and len(kinds) > 1:
-            return None  # keys and items take any iterable: the values themselves count
-        return combine_with_view(tx, op, self, other)
+        """Breaks for set operators: C builds the new set in an order of its own."""
+        raise self.unsupported_use(op.sign)
 
     def operate_reflected(self, tx: TraceContext, op: Operation, other: Value) -> Value | None:
-        if op.symbol not in METHODS or not isinstance(other, SetValue):
-            return None
-        return combine_with_view(tx, op, other, self)
+        raise self.unsupported_use(op.sign)
 
     def reconstruct(self, emit: Emitter) -> None:
         emit.call(getattr(self.of.cls, self.what), [self.of])
@@ -116,32 +91,11 @@ def dict_items(tx: TraceContext, self: DictValue) -> Value:
     return ViewValue(self, "items")
 
 
-VIEWS: dict[type, str] = {
-    type(getattr(cls(), what)()): what
-    for cls in (dict, collections.OrderedDict)
-    for what in ("keys", "values", "items")
-}
+VIEWS: list[Any] = [
+    type(getattr(cls(), what)()) for cls in (dict, OrderedDict) for what in ViewValue.classes
+]
 
 
 @wraps(*VIEWS)
 def wrap_view(tx: TraceContext, obj: Any, source: Source | None) -> Value:
-    if source is None:
-        return ListValue([tx.wrap(item, None) for item in obj])
-    tx.guards.add(source, Kind.TYPE, type(obj))
-    proxy = tx.wrap(obj.mapping, AttrSource(source, "mapping"))
-    assert isinstance(proxy, MappingProxyValue)
-    return tx.objects.remember(obj, ViewValue(proxy.mapping, VIEWS[type(obj)], source))
-
-
-def combine_with_view(
-    tx: TraceContext, op: Operation, left: SetValue | ViewValue, right: SetValue | ViewValue
-) -> Value:
-    """A set operator with a dictionary's view: views build the new set in an order of their own.
-    Values have no such operators, so that Python raises TypeError."""
-    sides = [side.order if isinstance(side, SetValue) else side.real(tx) for side in (left, right)]
-    members = [
-        side.members if isinstance(side, SetValue) else dict(zip(real, side.list(tx), strict=True))
-        for side, real in zip((left, right), sides, strict=True)
-    ]
-    made = call_now(tx, op.function, *sides)
-    return SetValue(kept_members(made, members), None, set, made)
+    raise GraphBreak("unsupported-value", f"a {type(obj).__name__} made before the frame")

@@ -1,4 +1,5 @@
-"""Read-only views of mappings (types.MappingProxyType), such as the parameters of a Signature."""
+"""Read-only views of mappings (types.MappingProxyType) that are made in the frame, such as the
+parameters of a Signature."""
 
 from __future__ import annotations
 
@@ -6,9 +7,7 @@ import types
 from typing import Any
 
 from ....errors import GraphBreak
-from ....guards.guard import Kind
-from ....guards.proxies import mapping_behind
-from ....guards.source import ProxiedMapping, Source
+from ....guards.source import Source
 from ..base import Value
 from ..context import TraceContext
 from ..emitter import Emitter
@@ -27,8 +26,8 @@ class MappingProxyValue(Value):
     __slots__ = ("mapping",)
     cls = types.MappingProxyType
 
-    def __init__(self, mapping: DictValue, source: Source | None = None) -> None:
-        super().__init__(source)
+    def __init__(self, mapping: DictValue) -> None:
+        super().__init__()
         self.mapping = mapping
 
     def truth(self, tx: TraceContext) -> bool:
@@ -80,15 +79,5 @@ class MappingProxyValue(Value):
 
 
 @wraps(types.MappingProxyType)
-def wrap_mapping_proxy(
-    tx: TraceContext, obj: types.MappingProxyType[Any, Any], source: Source | None
-) -> Value:
-    behind = mapping_behind(obj)
-    # a class has its namespace watched, not a mappingproxy of it
-    if not isinstance(behind, dict) or "__doc__" in behind:
-        raise GraphBreak("unsupported-value", "a mappingproxy of a class")
-    tx.guards.add(source, Kind.TYPE, types.MappingProxyType)
-    inner = tx.objects.wrap_held(behind, source and ProxiedMapping(source))
-    if not isinstance(inner, DictValue):
-        raise GraphBreak("unsupported-value", f"a mappingproxy of {inner.describe()}")
-    return tx.objects.remember(obj, MappingProxyValue(inner, source))
+def wrap_mapping_proxy(tx: TraceContext, obj: Any, source: Source | None) -> Value:
+    raise GraphBreak("unsupported-value", "a mappingproxy")  # what it shows may change

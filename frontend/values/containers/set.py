@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import enum
 import operator
+import sys
 import types
 from functools import partial
 from typing import Any
@@ -98,8 +99,12 @@ class SetValue(BuiltinContainer):
                 self._push_members(emit)
             else:
                 emit.call(frozenset, [lambda: self._push_members(emit)])
-        elif self.cls is set:  # a copy iterates in the same order
-            emit.call(set.copy, [emit.const(set(self.order))])
+        elif self.cls is set:
+            ways = [*self.members], set(self.order), [*self.order]
+            given = next(filter(partial(makes_the_same, self.order), ways), None)
+            if given is None:
+                raise CannotReconstruct(self)
+            emit.call(set, [emit.const(given)])
         else:
             emit.builder.load_const(self.order)
 
@@ -111,13 +116,13 @@ class SetValue(BuiltinContainer):
     def emit_changes(self, emit: Emitter) -> None:
         stay = set(map(id, self.members.values()))
         there = set(map(id, self.before.values()))  # by identity: others may be equal to them
+        for member in self.members.values():
+            if id(member) not in there:
+                emit.run(set.add, [self, member])
         for key, member in self.before.items():
             if id(member) not in stay:
                 dropped = emit.const(key) if member.source is None else member
                 emit.run(set.discard, [self, dropped])
-        for member in self.members.values():
-            if id(member) not in there:
-                emit.run(set.add, [self, member])
 
     def operate(self, tx: TraceContext, op: Operation, other: Value) -> Value | None:
         name = METHODS.get(op.symbol)
@@ -180,6 +185,8 @@ def iterates_as(expected: tuple[Any, ...], obj: Any) -> bool:
 @method(set, "add")
 def set_add(tx: TraceContext, self: SetValue, item: Value) -> Value:
     key = item.key(tx)
+    if not self.before.keys() <= self.members.keys():  # where it goes depends on what was there
+        raise GraphBreak("unsupported-mutation", "of a set by add() after a removal")
     tx.effects.change(self)
     self.members.setdefault(key, item)
     self.order.add(key)
@@ -189,6 +196,8 @@ def set_add(tx: TraceContext, self: SetValue, item: Value) -> Value:
 @method(set, "discard")
 def set_discard(tx: TraceContext, self: SetValue, item: Value) -> Value:
     key = item.key(tx)
+    if self.source is not None and key in self.members and key not in self.before:
+        raise GraphBreak("unsupported-mutation", "of a set by the removal of a new member")
     tx.effects.change(self)
     self.members.pop(key, None)
     self.order.discard(key)
@@ -215,6 +224,8 @@ def set_pop(tx: TraceContext, self: SetValue) -> Value:
 
 @method(set, "clear")
 def set_clear(tx: TraceContext, self: SetValue) -> Value:
+    if self.source is not None:
+        raise GraphBreak("unsupported-mutation", "of a set by clear()")
     tx.effects.change(self)
     self.members, self.order = {}, set()
     return Constant(None)
@@ -245,6 +256,13 @@ def wrap_set(tx: TraceContext, obj: set[Any], source: Source | None) -> Value:
     value = SetValue(members, source, type(obj), obj if type(obj) is frozenset else obj.copy())
     value.initial, value.before = tuple(obj), dict(zip(obj, members.values(), strict=True))
     return tx.objects.remember(obj, value) if source is not None and type(obj) is set else value
+
+
+def makes_the_same(order: set[Any], given: Any) -> bool:
+    """Whether set(given) has a table of the same size as `order`, with the members in the same
+    places. A copy of a set may have a smaller table."""
+    made = set(given)
+    return sys.getsizeof(made) == sys.getsizeof(order) and list(made) == list(order)
 
 
 def compare_members(op: Operation, left: SetValue, right: SetValue) -> Value:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from ....errors import GraphBreak
 from ..base import Value
 from ..constant import Constant
 from ..context import TraceContext
@@ -47,7 +48,7 @@ def _apply(
 ) -> tuple[Any, Any, dict[Any, Value]]:
     """(the set after its method `name`, the method's result, the members in either)."""
     parts = [as_members(tx, other) for other in others]
-    order = self.order.copy()
+    order = self.order  # not a copy of it, which may have a smaller table
     result = getattr(order, name)(*(keys for keys, _ in parts))
     made = order if result is None else result if isinstance(result, set | frozenset) else ()
     return order, result, kept_members(made, [self.members, *(members for _, members in parts)])
@@ -64,8 +65,10 @@ def _combining(name: str) -> None:
 def _updating(name: str) -> None:
     @method(set, name)
     def update(tx: TraceContext, self: SetValue, *others: Value) -> Value:
-        order, _, members = _apply(tx, self, name, others)
+        if self.source is not None:  # made of single changes, it would have another order
+            raise GraphBreak("unsupported-mutation", f"of a set by {name}()")
         tx.effects.change(self)
+        order, _, members = _apply(tx, self, name, others)
         stay, there = set(map(id, members.values())), set(map(id, self.members.values()))
         kept = {key: item for key, item in self.members.items() if id(item) in stay}
         self.members = kept | {key: item for key, item in members.items() if id(item) not in there}

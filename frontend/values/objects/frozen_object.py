@@ -11,7 +11,6 @@ from typing import Any
 
 from ....errors import GraphBreak
 from ....guards.guard import Kind
-from ....guards.proxies import mapping_behind
 from ....guards.source import Source
 from ..base import Value
 from ..constant import LITERAL_TYPES, Constant, fold
@@ -59,7 +58,7 @@ class FrozenObject(Value):
             parameters: dict[Any, tuple[Value, Value]] = {
                 key: (Constant(key), FrozenObject(item)) for key, item in found.items()
             }
-            return MappingProxyValue(DictValue(parameters, cls=type(mapping_behind(found))))
+            return MappingProxyValue(DictValue(parameters, cls=type(found.copy())))
         if type(found) in LITERAL_TYPES or isinstance(found, type | tuple | list):
             return tx.wrap(found, None)
         return FrozenObject(found)

@@ -9,9 +9,6 @@ from typing import Any
 
 import torch
 import torch.fx
-from torch._C._functorch import TransformType
-from torch._functorch.autograd_function import VmapInfo, unwrap_batched
-from torch._functorch.pyfunctorch import VmapInterpreter
 from torch.autograd.function import Function, FunctionCtx, _SingleLevelFunction, once_differentiable
 
 from ....backends.graph.extracted_calls import (
@@ -19,10 +16,8 @@ from ....backends.graph.extracted_calls import (
     CustomBackward,
     CustomFunction,
     ExtractedGraph,
-    TransformedFunction,
     extract_subgraph,
 )
-from ....backends.graph.random_draws import draws_random_numbers
 from ....errors import GraphBreak
 from ..base import CannotReconstruct, ObservedException, Value
 from ..constant import Constant
@@ -42,14 +37,13 @@ class ContextValue(UserObject):
 
     __slots__ = ("needs", "saved")
 
-    def __init__(self, needs: Sequence[bool] | None) -> None:
+    def __init__(self, needs: Sequence[bool]) -> None:
         super().__init__(FunctionCtx)
-        # None: that may differ from call to call
-        self.needs = None if needs is None else tuple(needs)
+        self.needs = tuple(needs)
         self.saved: list[Value] | None = None  # known when backward is interpreted
 
     def generic_attribute(self, tx: TraceContext, name: str) -> Value:
-        if name == "needs_input_grad" and self.needs is not None:
+        if name == "needs_input_grad":
             return tx.wrap(self.needs, None)
         if name == "saved_tensors" and self.saved is not None:
             return TupleValue(self.saved)
@@ -91,9 +85,10 @@ def apply(tx: TraceContext, cls: ClassValue, args: list[Value]) -> Value:
     if not tensors:
         raise GraphBreak("unknown-call", f"{function.__qualname__}.apply() without tensors")
     if torch._C._functorch.maybe_current_level() is not None:
-        return apply_under_transform(tx, cls, args)
+        where = "inside a torch.func transform"
+        raise GraphBreak("unknown-call", f"{function.__qualname__}.apply() {where}")
     ctx = ContextValue([isinstance(arg, TensorValue) and arg.fake.requires_grad for arg in args])
-    differentiable = torch.is_grad_enabled() and any(ctx.needs or ())
+    differentiable = torch.is_grad_enabled() and any(ctx.needs)
     versions = [version(tensor) for tensor in tensors]
     start = tx.graph.mark()
     call = interpret_without_effects(
@@ -112,89 +107,6 @@ def apply(tx: TraceContext, cls: ClassValue, args: list[Value]) -> Value:
     backward = trace_backward(tx, cls, ctx, args, results) if differentiable else None
     forward = ForwardTrace(call.nodes, tensors, results, start)
     return call.wrap(results, call_node(tx, function, ctx, forward, backward))
-
-
-def apply_under_transform(tx: TraceContext, cls: ClassValue, args: list[Value]) -> Value:
-    """cls.apply(*args) inside a torch.func transform. The graph calls it, since torch's behaviour
-    depends on the open levels. Its Python is interpreted to find what it relies on, and that it has
-    no side effects when torch runs it."""
-    function: Any = cls.cls
-    where = f"{cls.cls.__qualname__}, inside a torch.func transform,"
-    levels = {
-        interpreter.key() for interpreter in torch._C._functorch.get_interpreter_stack() or ()
-    }
-    if function.setup_context is _SingleLevelFunction.setup_context or not levels <= {
-        TransformType.Grad,
-        TransformType.Vmap,
-    }:
-        raise GraphBreak("unknown-call", f"{where} as torch refuses it, or with a jvp")
-    if tx.effects.may_be_seen():
-        raise GraphBreak("unknown-call", f"{where} after changes that it could see")
-    start = tx.graph.mark()
-    look_through(tx, cls, args, where)
-    if draws_random_numbers(tx.graph.nodes[start:]):
-        raise GraphBreak("unknown-call", f"{where} with random numbers")
-    tx.graph.rollback(start)
-    if TransformType.Grad in levels:
-        tx.effects.watched_by = f"the backward pass of {function.__qualname__}"
-    return tx.graph.function(TransformedFunction(function), *args)
-
-
-def look_through(tx: TraceContext, cls: ClassValue, args: list[Value], where: str) -> None:
-    """Interprets the functions that torch may call for cls.apply(*args)."""
-    stack = torch._C._functorch.get_interpreter_stack()
-    generated = cls.attribute(tx, "generate_vmap_rule").truth(tx)
-    maps = [position for position, level in enumerate(stack) if level.key() == TransformType.Vmap]
-    try:
-        if maps and not generated:
-            if len(maps) > 1:
-                raise GraphBreak("unknown-call", f"{where} with a rule for vmap, mapped over twice")
-            follow_rule(tx, cls, args, VmapInterpreter(stack[maps[0]]), stack[maps[0] + 1 :])
-        ctx = ContextValue(None)
-        tensors = [arg for arg in args if isinstance(arg, TensorValue)]
-        versions = [version(tensor) for tensor in tensors]
-        forward = interpret_without_effects(
-            tx, args, False, lambda: run_forward(tx, cls, ctx, args, True)
-        )
-        if versions != [version(tensor) for tensor in tensors] or ctx.declared_tensors(
-            tx, "dirty_tensors", []
-        ):
-            raise GraphBreak("unsupported-mutation", f"of an input by {where}")
-        trace_backward(tx, cls, ctx, args, forward.results(tx, where))
-    except ObservedException as error:
-        raise GraphBreak("exception-leaves", f"{error.cls.__name__} in {where}") from None
-
-
-def follow_rule(
-    tx: TraceContext,
-    cls: ClassValue,
-    args: list[Value],
-    level: VmapInterpreter,
-    above: Sequence[Any],
-) -> None:
-    """Interprets the vmap rule for the level that maps, as torch calls it below that level. Does
-    nothing without one."""
-    inner: list[Value] = []
-    dims: list[Value] = []
-    for arg in args:
-        fake, dim = arg.fake if isinstance(arg, TensorValue) else None, None
-        for interpreter in reversed(above):
-            fake = (
-                fake
-                if fake is None
-                else torch._C._functorch._unwrap_for_grad(fake, interpreter.level())
-            )
-        if fake is not None:
-            (fake,), (dim,) = unwrap_batched((fake,), level.level())
-        inner.append(arg if fake is None else tx.graph.stand_in(incoming_gradient, 0, fake))
-        dims.append(Constant(dim))
-    if all(dim.is_none() for dim in dims):
-        return
-    info = tx.wrap(VmapInfo(level.batch_size(), level.randomness()), None)
-    rule = cls.attribute(tx, "vmap")
-    interpret_without_effects(
-        tx, args, True, lambda: rule.call(tx, [info, tx.make.tuple_of(dims), *inner], {})
-    )
 
 
 def with_defaults(forward: Value, args: list[Value]) -> list[Value]:

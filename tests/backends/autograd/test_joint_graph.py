@@ -7,7 +7,7 @@ import framejit
 import pytest
 import torch
 from framejit.backends.autograd import graph_parts as parts
-from framejit.backends.autograd import partitioner
+from framejit.backends.autograd import min_cut, partitioner
 from framejit.backends.autograd import shared_partition as shared
 from framejit.backends.autograd import traced_operators as operators
 from torch import nn
@@ -376,7 +376,7 @@ def counted(monkeypatch, module, name):
 def test_more_equal_blocks_are_no_more_to_trace_or_to_decide(monkeypatch):
     traced, decided = (
         counted(monkeypatch, operators, "trace_operators"),
-        counted(monkeypatch, partitioner, "minimum_cut"),
+        counted(monkeypatch, min_cut, "minimum_cut"),
     )
     numbers = []
     for count in (3, 9):
@@ -391,8 +391,8 @@ def test_more_equal_blocks_are_no_more_to_trace_or_to_decide(monkeypatch):
 
 @pytest.mark.parametrize("fast", [True, False])
 def test_large_values_are_rather_computed_again_where_that_is_fast(monkeypatch, fast):
-    monkeypatch.setattr(partitioner, "LARGE_BYTES", 4 * 32 * 64)
-    monkeypatch.setattr(partitioner, "FAST_DEVICES", {"cpu"} if fast else set())
+    monkeypatch.setattr(min_cut, "LARGE_BYTES", 4 * 32 * 64)
+    monkeypatch.setattr(min_cut, "FAST_DEVICES", {"cpu"} if fast else set())
 
     def step(x, y, z, w):
         gate, up = x @ y, x @ z

@@ -308,7 +308,7 @@ def test_dict_views():
     def f(x, d):
         keys = d.keys()
         d["new"] = x + 1
-        return sorted(keys), "new" in keys, len(keys), list(d.items())[0], keys & {"a", "zz"}
+        return sorted(keys), "new" in keys, len(keys), list(d.items())[0], keys <= {"a", "new"}
 
     check(f, vec(2), {"a": 1})
 
@@ -373,8 +373,9 @@ def test_sets():
 
 def test_set_methods_on_inputs():
     def f(x, s):
-        s.update([7, 8])
-        s.remove(7)
+        s.add(7)
+        s.add(8)
+        s.remove(1)
         return s.issuperset({8}), s.isdisjoint({100}), x + len(s)
 
     check(f, vec(2), {1, 2})

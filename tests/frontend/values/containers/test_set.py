@@ -1,9 +1,9 @@
-"""Sets and operators of dictionaries' views give their items in the order in which CPython's own
-tables come to hold them."""
+"""Sets give their items in the order in which CPython's own tables come to hold them."""
 
 from __future__ import annotations
 
 import collections
+import operator
 import random
 from typing import Any
 
@@ -29,6 +29,8 @@ s.union(e)
 s.difference(d)
 s.intersection(d)
 s.symmetric_difference(d)
+""".strip().splitlines()
+OF_VIEWS = """
 d.keys() - {3}
 d.keys() - s
 s - d.keys()
@@ -53,10 +55,18 @@ def numbers(seed: int) -> list[int]:
 
 @pytest.mark.parametrize("seed", range(2))
 def test_the_order_of_new_sets(seed):
+    check(listing(EXPRESSIONS), vec(2), numbers(seed))
+
+
+def test_set_operators_of_views_are_left_to_python():
+    check(listing(OF_VIEWS), vec(2), numbers(0), graphs=None, breaks=None)
+
+
+def listing(expressions):
     source = "def f(x, l):\n    d, e, s = dict.fromkeys(l), collections.OrderedDict.fromkeys(l[3:]), set(range(400, 430))\n    return x + 1, ["
     space: dict[str, Any] = dict(NAMES)
-    exec(source + ", ".join(f"list({expression})" for expression in EXPRESSIONS) + "]\n", space)
-    check(space["f"], vec(2), numbers(seed))
+    exec(source + ", ".join(f"list({expression})" for expression in expressions) + "]\n", space)
+    return space["f"]
 
 
 def test_in_place_operators_with_a_view_make_another_set():
@@ -68,7 +78,7 @@ def test_in_place_operators_with_a_view_make_another_set():
         b.update(dict.fromkeys(l))
         return x + 1, a is b, c is e, list(a), list(b), list(c)
 
-    check(f, vec(2), numbers(5))
+    check(f, vec(2), numbers(5), graphs=None, breaks=None)
 
 
 def test_a_view_of_values_is_no_set():
@@ -78,7 +88,73 @@ def test_a_view_of_values_is_no_set():
         except TypeError as error:
             return x + 1, str(error)
 
-    check(f, vec(2), {"a": 1})
+    check(f, vec(2), {"a": 1}, graphs=None, breaks=None)
+
+
+def made_before_a_break(x, l):  # noqa: E741
+    c, y = set(l), x + 1
+    print(end="")
+    c.add(1000)
+    return y * 2, list(c)
+
+
+def copied_before_a_break(x, l):  # noqa: E741
+    c, y = set(l).copy(), x + 1
+    print(end="")
+    c -= set(l[5:])
+    return y * 2, list(c)
+
+
+@pytest.mark.parametrize("seed", range(10))
+@pytest.mark.parametrize("fn", [made_before_a_break, copied_before_a_break])
+def test_a_set_is_made_again_with_the_same_table(fn, seed):
+    check(fn, vec(2), numbers(seed), graphs=None, breaks=None)
+
+
+def updated(x, l, s):  # noqa: E741
+    c, d, e = set(l), set(l), set(l)
+    c.update([1000, 1001])
+    d |= {1000, 1001, 7}
+    e -= set(l[5:])
+    return x + 1, list(c), list(d), list(e), list(set(l) | {5, 6}), list(set(l) - {l[0]})
+
+
+def existing(change):
+    def f(x, l, s):  # noqa: E741
+        change(s, l)
+        return x + 1, s, list(s)
+
+    return f
+
+
+CHANGES = {
+    "-=": lambda s, given: operator.isub(s, set(given[5:])),
+    "|=": lambda s, given: operator.ior(s, set(given[5:])),
+    "&=": lambda s, given: operator.iand(s, set(given[5:])),
+    "update": lambda s, given: s.update(given[5:]),
+    "add, discard, add": lambda s, given: (s.add(7), s.discard(given[3]), s.add(900)),
+    "clear, update": lambda s, given: (s.clear(), s.update(given[5:])),
+    "symmetric": lambda s, given: s.symmetric_difference_update(given[5:]),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_the_order_of_changed_sets(seed):
+    check(updated, vec(2), numbers(seed), set())
+
+
+@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("change", CHANGES)
+def test_existing_sets_keep_their_order(change, seed):
+    members = numbers(seed)
+    check(
+        existing(CHANGES[change]),
+        vec(2),
+        members,
+        {*numbers(seed + 50), *members[2:8]},
+        graphs=None,
+        breaks=None,
+    )
 
 
 def grown(*left):
