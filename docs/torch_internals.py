@@ -56,9 +56,6 @@ WHY = {
     "torch._C._DisablePythonDispatcher": (
         "gives views on fake tensors the strides of their C++, also while a graph is traced"
     ),
-    "torch.fx.passes.shape_prop._extract_tensor_metadata": (
-        "traces operators without asking for memory formats of sizes that vary"
-    ),
     "torch._C._autograd._unsafe_set_version_counter": (
         "writes through `.data` do not count as writes, as in eager"
     ),

@@ -5,16 +5,16 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from functools import partial
 from typing import Any
-from unittest import mock
 
 import torch.fx
 from torch.fx.experimental import proxy_tensor
 from torch.fx.experimental.proxy_tensor import make_fx
-from torch.fx.passes.shape_prop import _extract_tensor_metadata
 
+DESCRIBE = "_extract_tensor_metadata"
 # a garbage collection inside may run a finalizer that compiles
 tracing_lock: Any = threading.RLock()
 # a forked process has none of the threads that may hold it (autotune/isolation.py)
@@ -26,9 +26,21 @@ def trace_operators(
     inputs: Sequence[Any],
     decompositions: Mapping[Any, Callable[..., Any]],
 ) -> torch.fx.GraphModule:
-    """The operators that function(*inputs) calls, decomposed, as a graph. Its nodes have no memory
-    formats in their metadata: to find these, torch asks whether sizes that vary are one, which
-    takes long and adds guards."""
-    described = partial(_extract_tensor_metadata, include_contiguity=False)
-    with tracing_lock, mock.patch.object(proxy_tensor, "_extract_tensor_metadata", described):
+    """The operators that function(*inputs) calls, decomposed, as a graph."""
+    with tracing_lock, without_memory_formats():
         return make_fx(function, decomposition_table=dict(decompositions))(*inputs)
+
+
+@contextmanager
+def without_memory_formats() -> Iterator[None]:
+    """Lets make_fx leave memory formats out of the metadata of nodes: to find these, torch asks
+    whether sizes that vary are one, which takes long and adds guards."""
+    describe = getattr(proxy_tensor, DESCRIBE, None)
+    if describe is None:  # another version of torch
+        yield
+        return
+    setattr(proxy_tensor, DESCRIBE, partial(describe, include_contiguity=False))
+    try:
+        yield
+    finally:
+        setattr(proxy_tensor, DESCRIBE, describe)

@@ -30,10 +30,12 @@ def path(cls: type) -> type:
     compute = made.__hash__
 
     def cached_hash(self: Any) -> int:
-        known = self.__dict__.get("_hash")
-        if known is None:
-            known = self.__dict__["_hash"] = compute(self)
-        return known
+        try:
+            return self._hash
+        except AttributeError:
+            known: int = compute(self)
+            object.__setattr__(self, "_hash", known)
+            return known
 
     names = tuple(field.name for field in fields(made))
 

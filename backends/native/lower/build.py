@@ -483,7 +483,7 @@ def _plain(tensor: torch.Tensor) -> bool:
     )
 
 
-def _written(size: Any) -> Any:
+def _expression(size: Any) -> Any:
     """A size as a number, or as the expression of one that varies."""
     return size.node.expr if isinstance(size, torch.SymInt) else size
 
@@ -492,7 +492,7 @@ def _is_contiguous_for_all_sizes(tensor: torch.Tensor) -> bool:
     """Whether a tensor is contiguous as its strides are written; adds no guard."""
     expected = largest = 1  # strides, as a product of sizes, or of sizes and ones
     for size, stride in zip(reversed(tensor.shape), reversed(tensor.stride()), strict=True):
-        if _written(stride) not in (_written(expected), _written(largest)):
+        if _expression(stride) not in (_expression(expected), _expression(largest)):
             return False
         expected, largest = expected * size, largest * torch.sym_max(size, 1)
     return True

@@ -32,6 +32,7 @@ from torch._prims_common import suggest_memory_format
 from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
 
 from .fake_results import cached_results
+from .parameter_fakes import fake_of_known_kind, key_of_parameter, learn_kind
 
 # of a c10::StorageImpl that are compared; it has more than that in each supported torch
 STORAGE_BYTES = 96
@@ -60,6 +61,7 @@ FORMAT_OF_FIRST = frozenset(
         ATEN.replication_pad2d.default,
     }
 )  # fmt: skip
+STATIC = {"static_shapes": True}  # the arguments of from_tensor, for a parameter
 NO_LEAF = (
     "ignore",
     re.compile("The .grad attribute of a Tensor that is not a leaf"),
@@ -87,7 +89,14 @@ class CaptureFakeMode(FakeTensorMode):
 
     def from_tensor(self, tensor: torch.Tensor, **named: Any) -> FakeTensor:
         if tensor.is_leaf:
-            return forbid_reads(super().from_tensor(tensor, **named))
+            kind = key_of_parameter(tensor) if named == STATIC else None
+            known = None if kind is None else fake_of_known_kind(self, tensor, kind)
+            if known is not None:
+                return known
+            fake = forbid_reads(super().from_tensor(tensor, **named))
+            if kind is not None:
+                learn_kind(self, tensor, kind, fake)
+            return fake
         with without_gradient_warning():
             return forbid_reads(super().from_tensor(tensor, **named))
 
