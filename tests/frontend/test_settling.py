@@ -112,3 +112,19 @@ def test_packed_batches_of_varying_lengths():
         compiles.append(handle.framejit.compiles)
     assert compiles[-1] == compiles[2] <= 7
     assert len(handle.framejit.explain().breaks) == 3
+
+
+def test_a_progress_bar_is_left_to_python():
+    def step(model, bar, x):
+        with torch.no_grad():
+            mean = model(x).mean()
+        bar.set_postfix(mean=f"{mean.item():.3f}")
+        bar.update()
+        return mean * 2
+
+    model, _ = parts()
+    compiled = framejit.compile(step, backend="eager")
+    with tqdm(total=100, file=io.StringIO(), mininterval=0) as bar:
+        for x in BATCHES:
+            assert torch.equal(compiled(model, bar, x), model(x).mean().detach() * 2)
+    assert compiled.framejit.compiles <= 3
