@@ -23,8 +23,6 @@ from .joint_graph import Joint
 from .traced_operators import ATEN
 
 Node = Copy
-
-
 CHEAP = frozenset(
     """sum mean amax amin any var var_mean std argmax to _to_copy clone full_like zeros_like
     ones_like new_zeros new_full full zeros ones
@@ -32,34 +30,24 @@ CHEAP = frozenset(
     where masked_fill isinf isnan
     constant_pad_nd broadcast_tensors _unsafe_view""".split()
 )
-
-
 # A value as the minimum cut sees it: the cost of saving it, whether it must be saved, whether the
 # backward pass needs it, and the values that may be recomputed from it.
 CutNode = tuple[float, bool, bool, tuple[int, ...]]
-
-
 WIDE = "cat"  # producers can be fused into it; it is fused into nothing
 
 
 MAX_CHAIN = 100  # nodes in a chain of cheap operators that are recomputed
-
-
 COMPARISONS = frozenset(getattr(ATEN, name).Tensor for name in ("eq", "ne", "ge", "gt", "le", "lt"))
 
 
 # Operators that do not round: comparing their results compares their inputs.
 EXACT = frozenset({ATEN.abs.default, ATEN.neg.default, ATEN.clone.default, ATEN._to_copy.default})
-
-
 DISTANCE = 1.1  # factor on the cost of saving a value, for each step away from the backward pass
 
 
 # On these devices a cheap value is recomputed about as fast as it is read from memory, so values of
 # at least LARGE_BYTES are recomputed rather than kept until the backward pass.
 FAST_DEVICES = frozenset({"cuda"})
-
-
 LARGE_BYTES = 4 << 20
 
 

@@ -19,8 +19,6 @@ CONFIG: Any = _config
 Window = tuple[Any, ...]
 SEEDED = torch.Tag.nondeterministic_seeded
 SYMBOLIC = (torch.SymInt, torch.SymFloat, torch.SymBool)
-
-
 PLAIN = (
     int,
     bool,
