@@ -34,6 +34,7 @@ GENERATED = ("<framejit ", "<eval_with_key>")
 LIBRARIES = (
     "numpy", "scipy", "sklearn", "joblib", "sympy", "typing_extensions", "networkx", "rich",
     "IPython", "pytest", "_pytest", "pluggy", "tqdm", "matplotlib", "pandas", "filelock",
+    "tensorboard", "wandb", "mlflow", "setuptools", "_distutils_hack",
 )  # fmt: skip
 
 

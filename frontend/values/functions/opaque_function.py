@@ -18,9 +18,12 @@ OPAQUE_MODULES = frozenset(
     "torch.jit._trace torch.onnx "
     "numpy scipy sklearn torch.serialization torch.cuda.random torch._ops "
     "torch._higher_order_ops.invoke_subgraph torch._higher_order_ops.wrap rich sympy networkx "
-    "filelock "
+    "filelock tqdm matplotlib pandas IPython pluggy tensorboard wandb mlflow "
     "framejit.frontend framejit.guards framejit.backends framejit.options framejit.events".split()
 )
+
+# Of these, the modules whose functions write output.
+WRITERS = frozenset({"logging", "warnings", "tqdm"})
 
 # Functions of those modules that are, by module and how their names begin: what a call of a
 # torch.fx.GraphModule goes through, and what code for one process asks as well.
@@ -75,7 +78,5 @@ def opaque_reason(function: FunctionValue, args: list[Value]) -> tuple[str, str]
     for end in range(1, min(len(parts), 4) + 1):
         name = ".".join(parts[:end])
         if name in OPAQUE_MODULES:
-            return (
-                "output" if name in ("logging", "warnings") else "unknown-call"
-            ), f"{module}.{function.name}"
+            return "output" if name in WRITERS else "unknown-call", f"{module}.{function.name}"
     return None
