@@ -11,7 +11,7 @@ from typing import Any, Protocol
 from bytecode import Label
 
 from ..pycode.code_builder import CodeBuilder
-from ..pycode.instr import Op
+from ..pycode.instr import Instr, Op
 from ..pycode.resume import ResumePoint, SuspendedFrame
 from ..tracing.interpreter.outcome import BrokenFrame
 from ..values.base import Null, Value
@@ -20,8 +20,9 @@ from ..values.functions.cell import CellValue
 from ..values.objects.current_exception import HandledException, LastInstruction
 from ..values.tensor.symbolic_number import SymbolicNumber
 from ..values.tensor.tensor import TensorMethod
+from .break_tail import break_tail
 from .reconstruct import Reconstructor
-from .stack_effect import awaited_effect, group_effect
+from .stack_effect import GroupEffect, awaited_effect, effect_of_groups, group_effect
 
 Makers = Callable[[tuple[SuspendedFrame, ...]], Any]
 
@@ -92,13 +93,14 @@ class BreakEmission:
     ) -> None:
         self.b, self.r, self.shared = b, r, shared
         self.frame, self.open, self.outer, self.inner = frame, open_, outer, inner
-        self.decoded = frame.decoded
+        self.decoded, self.marks = frame.decoded, shared.marks if inner is None else None
         self.instr = self.decoded.instrs[frame.index]
-        self.effect = (
-            group_effect(self.decoded, frame.index)
-            if inner is None
-            else awaited_effect(self.decoded, frame.index)
+        self.tail = (
+            break_tail(frame, may_return=self.marks is None)
+            if inner is None and not outer and not shared.quiet
+            else None
         )
+        self.effect = self._effect()
         depth = len(frame.stack) - self.effect.operands
         self.below, self.operands = frame.stack[:depth], frame.stack[depth:]
         # the callee's upper stack item is NULL, and stays NULL
@@ -110,7 +112,6 @@ class BreakEmission:
             if position in self.open and isinstance(value, HandledException)
         ]
         self.below_objects = [value for value in self.below if not isinstance(value, Null)]
-        self.marks = shared.marks if inner is None else None
         # The number of items under the operands: one for each open handler, one for the tuple of
         # the other items below.
         self.pushed = 0
@@ -131,7 +132,9 @@ class BreakEmission:
                 self._emit_group(jumped)
         else:
             self._emit_group(jumped)
-        if self.effect.next >= 0:
+        if self.tail is not None and self.tail.returns:
+            self._emit_return(self.decoded.instrs[self.tail.end])
+        elif self.effect.next >= 0:
             self._emit_normal_exit(self.effect.next, self.effect.left)
         if self.effect.target >= 0:
             b.mark(jumped)
@@ -139,6 +142,14 @@ class BreakEmission:
         if handler is not None:
             b.mark(failed)
             self._emit_handler_exit(handler.target, handler.depth, handler.lasti)
+
+    def _effect(self) -> GroupEffect:
+        index = self.frame.index
+        if self.inner is not None:
+            return awaited_effect(self.decoded, index)
+        if self.tail is None:
+            return group_effect(self.decoded, index)
+        return effect_of_groups(self.decoded, self.tail.starts, self.tail.end)
 
     # before the group
 
@@ -230,7 +241,8 @@ class BreakEmission:
         bound method is made."""
         if self.inner is not None or self.instr.op is not Op.CALL:
             return None
-        callee = [value for value in self.operands[:2] if not isinstance(value, Null)]
+        operands = self.operands[-self.instr.arg[0] - 2 :]  # a tail may take others under them
+        callee = [value for value in operands[:2] if not isinstance(value, Null)]
         return (
             callee[0]
             if len(callee) == 1
@@ -344,6 +356,14 @@ class BreakEmission:
             self._return_continuation(lambda: self._load_maker(point), state)
         else:
             self._return_continuation(lambda: self._load_inner_maker(results[0]), state)
+
+    def _emit_return(self, load: Instr) -> None:
+        """Returns a variable or a constant from the frame."""
+        b = self.b
+        b.line(load.line)
+        b.pop_top()  # the tuple of the items below
+        (b.load_slot if load.op is Op.LOAD_FAST else b.load_const)(load.arg)
+        b.return_value()
 
     def _bound_after_group(self, index: int) -> list[int]:
         """The bound slots at `index`, after the stores and deletions of the group."""
