@@ -8,7 +8,7 @@ a matter of compile time only: Python may run any instruction.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from types import GeneratorType
 from typing import Any
 
@@ -27,20 +27,15 @@ JOINED = (enumerate, zip)  # they iterate over their arguments
 @dataclass(frozen=True)
 class BreakTail:
     """starts: of the raw groups that run, the breaking one first. end: the index of the instruction
-    after them. returns: whether that loads what the frame then returns."""
+    after them."""
 
     starts: tuple[int, ...]
     end: int
-    returns: bool = False
 
 
-def break_tail(frame: BrokenFrame, may_return: bool) -> BreakTail | None:
-    """What runs together with the breaking group; None if nothing else does. may_return: whether
-    the group is the frame's own call, so that the frame may return after it."""
+def break_tail(frame: BrokenFrame) -> BreakTail | None:
+    """What runs together with the breaking group; None if nothing else does."""
     decoded, index = frame.decoded, frame.index
-    handler = decoded.handlers[index]
-    if handler is not None and handler.lasti:
-        return None
     op, end = decoded.instrs[index].op, decoded.group_end(index)
     if op is Op.GET_ITER:
         loop = loop_start(decoded, end) if has_opaque(frame.stack[-1], "__iter__") else None
@@ -66,11 +61,8 @@ def break_tail(frame: BrokenFrame, may_return: bool) -> BreakTail | None:
     loop = loop_start(decoded, end)
     if loop is not None and below and is_opaque_iterator(below[-1]):
         return tail(decoded, [*starts, loop])
-    if may_return and not below and handler is None and is_return(frame, end):
-        found = tail(decoded, starts)
-        return None if found is None else replace(found, returns=True)
     # after the last call nothing is gained by running the removal of its result
-    return tail(decoded, starts) if len(starts) > 2 else None
+    return tail(decoded, starts) if len(starts) > 2 or is_return(frame, end) else None
 
 
 def tail(decoded: DecodedCode, starts: list[int]) -> BreakTail | None:
