@@ -9,9 +9,10 @@ from ....guards.source import ArrayTensor, CellContents, SequenceItem, SlotSourc
 from ...pycode.instr import DecodedCode, Op
 from ...pycode.liveness import loop_around
 from ...pycode.resume import ResumePoint, SuspendedFrame
-from ...values.base import Value
+from ...values.base import LazyValue, Value
 from ...values.containers.sequence import Sequence
 from ...values.functions.cell import CellValue
+from ...values.iterators.iterator import Iterator
 from ...values.numpy.array import ArrayValue
 from ...values.tensor.symbolic_number import SymbolicNumber
 from ...values.tensor.tensor import TensorValue
@@ -40,7 +41,7 @@ def pass_on_variation(
         carried = carried_slots(suspended.decoded, suspended.point.index, frame)
         for index, slot in enumerate(sorted(suspended.point.bound)):
             value = frame.slots[slot]
-            if slot in carried and value is not None and value.python_type() in (int, float):
+            if slot in carried and is_number(value):
                 variation.expect_number(SequenceItem(root, index))
         for index, value in enumerate(values):
             if value is not None:
@@ -58,9 +59,18 @@ def carried_slots(decoded: DecodedCode, index: int, frame: BrokenFrame) -> froze
     heads = [at for at in loop if decoded.instrs[at].op is Op.FOR_ITER]
     bound = {decoded.instrs[at].arg for at in loop if decoded.instrs[at].op in STORES}
     carried = bound & frozenset[int]().union(*(decoded.live_in[head] for head in heads))
-    if any(value.python_type() is enumerate for value in frame.stack):
+    if any(is_enumerate(value) for value in frame.stack):
         carried |= {slot for head in heads for slot in unpacked_slots(decoded, head + 1)}
     return frozenset(carried)
+
+
+def is_number(value: Value | None) -> bool:
+    known = isinstance(value, LazyValue) or (value is not None and value.is_constant())
+    return known and value is not None and value.python_type() in (int, float)
+
+
+def is_enumerate(value: Value) -> bool:
+    return isinstance(value, LazyValue | Iterator) and value.python_type() is enumerate
 
 
 def unpacked_slots(decoded: DecodedCode, index: int) -> list[int]:
