@@ -40,7 +40,9 @@ class DetachedResults:
 def find_detached_results(
     nodes: Sequence[torch.fx.Node], outputs: Sequence[torch.fx.Node]
 ) -> DetachedResults:
-    inputs = {plain_memory_at(node) for node in nodes if node.op == "placeholder"}
+    if not outputs:
+        return DetachedResults((), ())
+    inputs = set(map(plain_memory_at, outputs[0].graph.find_nodes(op="placeholder")))
     with_history = {
         layout(node): node
         for node in outputs

@@ -87,6 +87,19 @@ def test_results_are_as_in_eager(fn, backend):
         assert torch.equal(x.grad, y.grad)
 
 
+@pytest.mark.parametrize("backend", ["eager", "native"])
+def test_results_on_the_memory_of_different_inputs(backend):
+    def f(x, y):
+        return x.view_as(x), y.detach()
+
+    compiled = framejit.compile(f, backend=backend)
+    for start in (0, 1, 2):  # they are on one memory at first, at one place
+        base = torch.arange(6.0, requires_grad=True) * 1
+        x, y = base[:3], base[start : start + 3]
+        for mine, eagers in zip(compiled(x, y), f(x, y), strict=True):
+            assert torch.equal(mine, eagers) and mine.data_ptr() == eagers.data_ptr()
+
+
 def test_a_detached_result_follows_writes_to_the_other():
     loss, number = framejit.compile(loss_and_number, backend="native")(
         torch.ones(3, requires_grad=True)
