@@ -38,6 +38,7 @@ from .symbolic_sizes import (
     CannotCompute,
     SizeNodes,
     comparable,
+    is_contiguous_for_all_sizes,
     is_scalar,
     is_size,
 )
@@ -88,7 +89,7 @@ class Operator:
             known = comparable(size)  # a guard may have fixed it since
             return known if isinstance(known, int) else sizes.get(known.expression, size)
 
-        with as_captured(self.node.target):
+        with as_captured(self.node.target, inputs):
             made = run_node(self.node, argument_for)
         mine: list[torch.Tensor] = []
         self.results = flatten_results(made, mine)
@@ -96,10 +97,13 @@ class Operator:
         results += mine
 
 
-def as_captured(target: Any) -> AbstractContextManager[Any]:
+def as_captured(target: Any, inputs: Sequence[torch.Tensor]) -> AbstractContextManager[Any]:
     """Lets an operator treat sizes as its capture did (frontend/tracing/sizes/shapes.py): whether
-    one that varies is 0 or 1 is not asked by operators to which it makes no difference."""
-    return CONFIG.patch(backed_size_oblivious=True) if is_size_oblivious(target) else nullcontext()
+    one that varies is 0 or 1 is not asked by operators to which it makes no difference. To the
+    strides of a result it makes none where all inputs are contiguous."""
+    if is_size_oblivious(target) and all(map(is_contiguous_for_all_sizes, inputs)):
+        return CONFIG.patch(backed_size_oblivious=True)
+    return nullcontext()
 
 
 def by_operator(gm: torch.fx.GraphModule, trace: Trace) -> torch.fx.GraphModule | None:

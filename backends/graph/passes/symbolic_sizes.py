@@ -93,6 +93,21 @@ def has_known_hints(value: Any) -> bool:
     )
 
 
+def expression_of(size: Any) -> Any:
+    """A size as a number, or as the expression of one that varies."""
+    return size.node.expr if isinstance(size, torch.SymInt) else size
+
+
+def is_contiguous_for_all_sizes(tensor: torch.Tensor) -> bool:
+    """Whether a tensor is contiguous as its strides are written; adds no guard."""
+    expected = largest = 1  # strides, as a product of sizes, or of sizes and ones
+    for size, stride in zip(reversed(tensor.shape), reversed(tensor.stride()), strict=True):
+        if expression_of(stride) not in (expression_of(expected), expression_of(largest)):
+            return False
+        expected, largest = expected * size, largest * torch.sym_max(size, 1)
+    return True
+
+
 def numbers_of(value: Any) -> Iterator[Any]:
     """The sizes, strides and offset of a strided tensor; of anything else, itself."""
     if not isinstance(value, torch.Tensor):

@@ -17,6 +17,7 @@ from torch.utils._sympy.printers import PythonPrinter
 
 from ...graph.copies import AnyNode, Copies, Copy
 from ...graph.memory import memories, results_of
+from ...graph.passes.symbolic_sizes import is_contiguous_for_all_sizes
 from ..bounds import require
 from ..ir.index import ONE, ZERO, Index
 from ..ir.ir import (
@@ -483,24 +484,9 @@ def _plain(tensor: torch.Tensor) -> bool:
     )
 
 
-def _expression(size: Any) -> Any:
-    """A size as a number, or as the expression of one that varies."""
-    return size.node.expr if isinstance(size, torch.SymInt) else size
-
-
-def _is_contiguous_for_all_sizes(tensor: torch.Tensor) -> bool:
-    """Whether a tensor is contiguous as its strides are written; adds no guard."""
-    expected = largest = 1  # strides, as a product of sizes, or of sizes and ones
-    for size, stride in zip(reversed(tensor.shape), reversed(tensor.stride()), strict=True):
-        if _expression(stride) not in (_expression(expected), _expression(largest)):
-            return False
-        expected, largest = expected * size, largest * torch.sym_max(size, 1)
-    return True
-
-
 def _dense(tensor: torch.Tensor) -> bool:
     """Whether the elements fill their memory without gaps or overlaps."""
-    if _is_contiguous_for_all_sizes(tensor):
+    if is_contiguous_for_all_sizes(tensor):
         return True
     kept = [
         (_order(stride), _order(size))

@@ -29,6 +29,7 @@ def key_of_parameter(real: torch.Tensor) -> Any:
         or real._is_view()
         or real.is_inference()
         or torch.is_inference_mode_enabled()
+        or torch._C._functorch.maybe_current_level() is not None
         or not real.is_contiguous()
         or real.storage_offset()
         or real.untyped_storage().nbytes() != real.numel() * real.element_size()
