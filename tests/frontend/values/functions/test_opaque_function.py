@@ -32,7 +32,7 @@ def made_in(module):
         (len, False),
         (None, False),
     ],
-    ids=lambda case: getattr(case, "__module__", None) or str(case),
+    ids=lambda case: str(getattr(case, "__module__", case)),
 )
 def test_functions_by_module(function, expected):
     assert is_opaque(function) is expected
