@@ -11,7 +11,7 @@ from typing import Any, Protocol
 from bytecode import Label
 
 from ..pycode.code_builder import CodeBuilder
-from ..pycode.instr import Op
+from ..pycode.instr import Handler, Instr, Op
 from ..pycode.resume import ResumePoint, SuspendedFrame
 from ..tracing.interpreter.outcome import BrokenFrame
 from ..values.base import Null, Value
@@ -20,8 +20,9 @@ from ..values.functions.cell import CellValue
 from ..values.objects.current_exception import HandledException, LastInstruction
 from ..values.tensor.symbolic_number import SymbolicNumber
 from ..values.tensor.tensor import TensorMethod
+from .break_tail import break_tail, is_return
 from .reconstruct import Reconstructor
-from .stack_effect import awaited_effect, group_effect
+from .stack_effect import GroupEffect, awaited_effect, effect_of_groups, group_effect
 
 Makers = Callable[[tuple[SuspendedFrame, ...]], Any]
 
@@ -92,15 +93,20 @@ class BreakEmission:
     ) -> None:
         self.b, self.r, self.shared = b, r, shared
         self.frame, self.open, self.outer, self.inner = frame, open_, outer, inner
-        self.decoded = frame.decoded
+        self.decoded, self.marks = frame.decoded, shared.marks if inner is None else None
         self.instr = self.decoded.instrs[frame.index]
-        self.effect = (
-            group_effect(self.decoded, frame.index)
-            if inner is None
-            else awaited_effect(self.decoded, frame.index)
-        )
+        alone = inner is None and not outer and not shared.quiet
+        self.tail = break_tail(frame) if alone else None
+        self.effect = self._effect()
         depth = len(frame.stack) - self.effect.operands
         self.below, self.operands = frame.stack[:depth], frame.stack[depth:]
+        # whether code after the group that only returns from the frame is emitted with it
+        self.may_return = (
+            alone
+            and self.marks is None
+            and not self.below
+            and self.decoded.handlers[frame.index] is None
+        )
         # the callee's upper stack item is NULL, and stays NULL
         if inner is None and self.instr.op is Op.DICT_MERGE:
             self.effect = replace(self.effect, left=stack_kinds(self.operands[:-1], frozenset()))
@@ -110,7 +116,6 @@ class BreakEmission:
             if position in self.open and isinstance(value, HandledException)
         ]
         self.below_objects = [value for value in self.below if not isinstance(value, Null)]
-        self.marks = shared.marks if inner is None else None
         # The number of items under the operands: one for each open handler, one for the tuple of
         # the other items below.
         self.pushed = 0
@@ -123,22 +128,41 @@ class BreakEmission:
         self._emit_stack()
         self._drop_temporaries()
         handler = self.decoded.handlers[self.frame.index]
-        jumped, failed = b.label(), b.label()
+        jumped = b.label()
+        failures: list[tuple[Instr, Label]] = []  # where the exceptions of which group go
         if self.marks is not None:
             b.notify(self.marks.leave)
-        if handler is not None:
-            with b.protect(failed, self.pushed, False):
-                self._emit_group(jumped)
-        else:
-            self._emit_group(jumped)
+        for starts in self._protected_parts(handler):
+            if handler is None:
+                self._emit_groups(starts, jumped)
+                continue
+            failures.append((self.decoded.instrs[starts[0]], b.label()))
+            with b.protect(failures[-1][1], self.pushed, False):
+                self._emit_groups(starts, jumped)
         if self.effect.next >= 0:
-            self._emit_normal_exit(self.effect.next, self.effect.left)
+            self._emit_exit(self.effect.next, self.effect.left)
         if self.effect.target >= 0:
             b.mark(jumped)
-            self._emit_normal_exit(self.effect.target, self.effect.jumped)
-        if handler is not None:
+            self._emit_exit(self.effect.target, self.effect.jumped)
+        for instr, failed in failures:
+            assert handler is not None
             b.mark(failed)
-            self._emit_handler_exit(handler.target, handler.depth, handler.lasti)
+            self._emit_handler_exit(instr, handler)
+
+    def _protected_parts(self, handler: Handler | None) -> list[tuple[int, ...]]:
+        """The groups, divided where the handler is told which one has raised."""
+        starts = self.effect.starts
+        if handler is None or not handler.lasti or self.tail is None:
+            return [starts]
+        return [(start,) for start in starts]
+
+    def _effect(self) -> GroupEffect:
+        index = self.frame.index
+        if self.inner is not None:
+            return awaited_effect(self.decoded, index)
+        if self.tail is None:
+            return group_effect(self.decoded, index)
+        return effect_of_groups(self.decoded, self.tail.starts, self.tail.end)
 
     # before the group
 
@@ -230,7 +254,8 @@ class BreakEmission:
         bound method is made."""
         if self.inner is not None or self.instr.op is not Op.CALL:
             return None
-        callee = [value for value in self.operands[:2] if not isinstance(value, Null)]
+        operands = self.operands[-self.instr.arg[0] - 2 :]  # a tail may take others under them
+        callee = [value for value in operands[:2] if not isinstance(value, Null)]
         return (
             callee[0]
             if len(callee) == 1
@@ -281,7 +306,7 @@ class BreakEmission:
             if temp is not None:
                 self.b.delete_slot(temp)
 
-    def _emit_group(self, jumped: Label) -> None:
+    def _emit_groups(self, starts: tuple[int, ...], jumped: Label) -> None:
         if self.inner is not None:
             self.b.at(self.instr)
             self.b.call(1)
@@ -290,7 +315,7 @@ class BreakEmission:
             self.b.line(self.instr.line)
             self.b.load_attr(self.instr.arg)
             return
-        for start in self.effect.starts:
+        for start in starts:
             instr = self.decoded.instrs[start]
             emit_anew = EMITTED_ANEW.get(instr.op)
             if emit_anew is not None:
@@ -303,6 +328,13 @@ class BreakEmission:
             self.b.raw(instr, jumped if jumps else None)
 
     # after it
+
+    def _emit_exit(self, index: int, left: tuple[str, ...]) -> None:
+        """Goes on with the instruction at `index`, above which the group has left these items."""
+        if self.may_return and not left and is_return(self.frame, index):
+            self._emit_return(self.decoded.instrs[index])
+        else:
+            self._emit_normal_exit(index, left)
 
     def _emit_normal_exit(self, index: int, left: tuple[str, ...]) -> None:
         """Builds the state for the instruction at `index` from the results of the group and the
@@ -345,6 +377,14 @@ class BreakEmission:
         else:
             self._return_continuation(lambda: self._load_inner_maker(results[0]), state)
 
+    def _emit_return(self, load: Instr) -> None:
+        """Returns a variable or a constant from the frame."""
+        b = self.b
+        b.line(load.line)
+        b.pop_top()  # the tuple of the items below
+        (b.load_slot if load.op is Op.LOAD_FAST else b.load_const)(load.arg)
+        b.return_value()
+
     def _bound_after_group(self, index: int) -> list[int]:
         """The bound slots at `index`, after the stores and deletions of the group."""
         held = {slot for slot, value in enumerate(self.frame.slots) if value is not None}
@@ -384,16 +424,16 @@ class BreakEmission:
         here = SuspendedFrame(self.decoded, frame.globals, point, frame.through, frame.completion)
         self.b.load_const(self.shared.makers((*self.outer, here)))
 
-    def _emit_handler_exit(self, index: int, depth: int, lasti: bool) -> None:
-        """Returns the continuation for one of the user's exception handlers; the exception is on
-        the stack."""
-        b = self.b
+    def _emit_handler_exit(self, instr: Instr, handler: Handler) -> None:
+        """Returns the continuation for one of the user's exception handlers; the exception that the
+        instruction raised is on the stack."""
+        b, index, lasti = self.b, handler.target, handler.lasti
         self._notify_resumed()
         error, below_temp = b.temp(), b.temp()
         b.store_slot(error)
         b.store_slot(below_temp)
         slots = bound_slots(self.frame, index)
-        below = self.below[:depth]
+        below = self.below[: handler.depth]
         below_count = sum(not isinstance(value, Null) for value in below)
 
         def state() -> None:
@@ -402,7 +442,7 @@ class BreakEmission:
                 b.load_slot(below_temp)
                 self._subscript(len(self.below_objects) - 1 - position)
             if lasti:
-                b.load_const(self.instr.offset // 2)
+                b.load_const(instr.offset // 2)
             b.load_slot(error)
             b.delete_slot(error)  # its traceback refers to this frame
             b.build_tuple(len(slots) + below_count + lasti + 1)

@@ -95,7 +95,7 @@ class GroupEffect:
 ENDS = frozenset({Op.RAISE, Op.RERAISE, Op.JUMP})
 
 
-def with_tail(decoded: DecodedCode, index: int) -> tuple[tuple[int, ...], int]:
+def with_comparison(decoded: DecodedCode, index: int) -> tuple[tuple[int, ...], int]:
     """The starts of the raw groups that run together, and the index after them. A result that is
     compared and branched on at once (`if x.item() > 0`) is branched on in Python too, so that later
     code depends on the branch and not on a number."""
@@ -125,12 +125,18 @@ TAIL = (
 def group_effect(decoded: DecodedCode, index: int) -> GroupEffect:
     """The effect of the raw group that starts at `index`. Raises UnsupportedInstruction for one
     that cannot be run separately."""
-    instrs = decoded.instrs
-    starts, end = with_tail(decoded, index)
+    return effect_of_groups(decoded, *with_comparison(decoded, index))
+
+
+def effect_of_groups(decoded: DecodedCode, starts: tuple[int, ...], end: int) -> GroupEffect:
+    """The effect of raw groups that run one after the other; `end` is the index of what runs
+    next."""
+    instrs, index = decoded.instrs, starts[0]
     stack: list[str] = []  # what the group has put on top of what was there
     operands, target = 0, -1
     jumped: tuple[str, ...] = ()
-    for instr in instrs[index:end]:
+    run = [instr for start in starts for instr in instrs[start : decoded.group_end(start)]]
+    for instr in run:
         if instr.op is Op.PUSH_NULL:
             stack.append("null")
             continue
@@ -144,9 +150,9 @@ def group_effect(decoded: DecodedCode, index: int) -> GroupEffect:
             target = instr.target
             jumped = (*stack, V) if instr.op is Op.JUMP_IF_OR_POP else tuple(stack)
         stack += [V] * left
-    ends = instrs[end - 1].op in ENDS
+    ends = run[-1].op in ENDS
     only_attribute = instrs[index].op is Op.LOAD_ATTR and decoded.group_end(index) - index > 1
-    if instrs[index].op is Op.LOAD_SUPER_ATTR and end - index > 1:
+    if instrs[index].op is Op.LOAD_SUPER_ATTR and len(run) > 1:
         raise UnsupportedInstruction(instrs[index])
     return GroupEffect(
         starts, operands, tuple(stack), -1 if ends else end, jumped, target, only_attribute

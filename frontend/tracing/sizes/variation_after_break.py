@@ -6,10 +6,13 @@ from __future__ import annotations
 import torch
 
 from ....guards.source import ArrayTensor, CellContents, SequenceItem, SlotSource, Source
+from ...pycode.instr import DecodedCode, Op
+from ...pycode.liveness import loop_around
 from ...pycode.resume import ResumePoint, SuspendedFrame
-from ...values.base import Value
+from ...values.base import LazyValue, Value
 from ...values.containers.sequence import Sequence
 from ...values.functions.cell import CellValue
+from ...values.iterators.iterator import Iterator
 from ...values.numpy.array import ArrayValue
 from ...values.tensor.symbolic_number import SymbolicNumber
 from ...values.tensor.tensor import TensorValue
@@ -19,6 +22,8 @@ from .variation import Beginnings, Variation
 
 # breaks that take a number from a tensor: it differs each time
 NUMBERS = ("data-dependent-value", "data-dependent-branch")
+
+STORES = frozenset({Op.STORE_FAST, Op.STORE_DEREF})
 
 
 def pass_on_variation(
@@ -33,12 +38,48 @@ def pass_on_variation(
     root: Source = SlotSource(0, "state")
     for suspended, frame in zip(frames, exit_.frames, strict=False):
         values = state_values(suspended.point, frame)
+        carried = carried_slots(suspended.decoded, suspended.point.index, frame)
+        for index, slot in enumerate(sorted(suspended.point.bound)):
+            value = frame.slots[slot]
+            if slot in carried and is_number(value):
+                variation.expect_number(SequenceItem(root, index))
         for index, value in enumerate(values):
             if value is not None:
                 record_variation(variation, known, value, SequenceItem(root, index))
         if frame is exit_.frames[-1] and values and exit_.reason.reason.id in NUMBERS:
             variation.expect_number(SequenceItem(root, len(values) - 1))
         root = SequenceItem(root, len(values))
+
+
+def carried_slots(decoded: DecodedCode, index: int, frame: BrokenFrame) -> frozenset[int]:
+    """The slots of variables whose numbers differ in the next iteration of the loop around a break:
+    those that an iteration reads from the one before and binds anew (a sum, the best value so far),
+    and those that a loop over enumerate() binds."""
+    loop = loop_around(decoded, index)
+    heads = [at for at in loop if decoded.instrs[at].op is Op.FOR_ITER]
+    bound = {decoded.instrs[at].arg for at in loop if decoded.instrs[at].op in STORES}
+    carried = bound & frozenset[int]().union(*(decoded.live_in[head] for head in heads))
+    if any(is_enumerate(value) for value in frame.stack):
+        carried |= {slot for head in heads for slot in unpacked_slots(decoded, head + 1)}
+    return frozenset(carried)
+
+
+def is_number(value: Value | None) -> bool:
+    known = isinstance(value, LazyValue) or (value is not None and value.is_constant())
+    return known and value is not None and value.python_type() in (int, float)
+
+
+def is_enumerate(value: Value) -> bool:
+    return isinstance(value, LazyValue | Iterator) and value.python_type() is enumerate
+
+
+def unpacked_slots(decoded: DecodedCode, index: int) -> list[int]:
+    """The slots of the variables to which the instruction at `index` unpacks a tuple."""
+    instrs = decoded.instrs
+    if instrs[index].op is not Op.UNPACK_SEQUENCE:
+        return []
+    stores = instrs[index + 1 : index + 1 + instrs[index].arg]
+    return [instr.arg for instr in stores if instr.op in STORES]
 
 
 def state_values(point: ResumePoint, frame: BrokenFrame) -> list[Value | None]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import types
+
 import torch
 from torch.nn.utils import rnn
 
@@ -72,11 +74,24 @@ def opaque_reason(function: FunctionValue, args: list[Value]) -> tuple[str, str]
     if real is not None and is_disabled(real):
         return "disabled-call", disabled_reason(real, function.name)
     module = function.globals.get("__name__", "")
-    parts = module.split(".") if isinstance(module, str) else []
-    if function.name.startswith(LOOKED_INTO.get(".".join(parts), ())):
+    found = opaque_module(module, function.name)
+    if found is None:
         return None
-    for end in range(1, min(len(parts), 4) + 1):
-        name = ".".join(parts[:end])
-        if name in OPAQUE_MODULES:
-            return "output" if name in WRITERS else "unknown-call", f"{module}.{function.name}"
-    return None
+    return "output" if found in WRITERS else "unknown-call", f"{module}.{function.name}"
+
+
+def opaque_module(module: object, name: str) -> str | None:
+    """The entry of OPAQUE_MODULES for a function of this name that a module defines; None if it is
+    inlined."""
+    parts = module.split(".") if isinstance(module, str) else []
+    if name.startswith(LOOKED_INTO.get(".".join(parts), ())):
+        return None
+    beginnings = (".".join(parts[:end]) for end in range(1, min(len(parts), 4) + 1))
+    return next((beginning for beginning in beginnings if beginning in OPAQUE_MODULES), None)
+
+
+def is_opaque(function: object) -> bool:
+    """Whether a Python function is not inlined because of the module that defines it."""
+    return isinstance(function, types.FunctionType) and (
+        opaque_module(function.__globals__.get("__name__"), function.__qualname__) is not None
+    )
