@@ -15,8 +15,9 @@ import torch.fx
 from torch._C._autograd import CreationMeta, _get_creation_meta
 
 from .extracted_calls import extract_subgraph
+from .hidden_writes import SHOWN_DATA
 from .memory import plain_memory_at
-from .mutations import may_write
+from .mutations import is_data, may_write
 from .node_targets import is_foreign, is_users
 from .views_without_writes import ViewsAfterGraph
 from .wrappers import is_wrapper
@@ -33,6 +34,7 @@ def views_of_results(
     if not made:
         return None
     steps = {step for path in made.values() for step in path}
+    note_shown_data(steps)
     view_graph = extract_subgraph([node for node in nodes if node in steps], (), tuple(made))
     bases = [node for node in view_graph.inputs if node.op != "placeholder"]
     results = tuple(dict.fromkeys([node for node in outputs if node not in made] + bases))
@@ -74,6 +76,15 @@ def paths_to_views(
         if root in outputs or len(views) > 1:
             found |= views
     return found
+
+
+def note_shown_data(steps: set[torch.fx.Node]) -> None:
+    """Marks the inputs whose `.data` is created after the graph."""
+    shown = {plain_memory_at(step) for step in steps if is_data(step)}
+    for step in steps:
+        for source in step.all_input_nodes:
+            if source.op == "placeholder" and plain_memory_at(source) in shown:
+                source.meta[SHOWN_DATA] = True
 
 
 def has_no_history(node: torch.fx.Node) -> bool:
