@@ -57,14 +57,15 @@ def paths_to_views(
         for node in reversed(nodes)
         if plain_memory_at(node) not in given
     }
-    # where no input has a gradient, backends return views of inputs as views
-    with_gradients = any(map(needs_gradient, inputs))
+    # Backends return these as views where no input has a gradient; but one made before the version
+    # counter of its input is set back would have another version.
+    views_of_inputs = any(map(needs_gradient, inputs)) or any(map(is_data, nodes))
     found: dict[torch.fx.Node, Path] = {}
     families: dict[torch.fx.Node, dict[torch.fx.Node, Path]] = {}
     for node in candidates:
         fake = node.meta["example_value"]
         root = first.get(id(fake if fake._base is None else fake._base))
-        if root is None or (root.op == "placeholder" and not with_gradients):
+        if root is None or (root.op == "placeholder" and not views_of_inputs):
             continue
         memory = plain_memory_at(node)
         if memory in given and (path := path_from_inputs(node)):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import types
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TypeGuard
 
 import sympy
 import torch
@@ -75,7 +75,7 @@ def as_python_number(number: Any) -> Any:
     return PYTHON_TYPES[type(number)](expr) if fixed else None
 
 
-def is_symbol(size: Any) -> bool:
+def is_symbol(size: Any) -> TypeGuard[torch.SymInt]:
     """Whether a size is one symbol by itself."""
     return isinstance(size, torch.SymInt) and isinstance(size.node.expr, sympy.Symbol)
 

@@ -141,12 +141,24 @@ def input_read_before_it_has_a_history(a, b):
     return c, d
 
 
+def view_beside_a_write_through_data(a, b):
+    c = a.new_ones(4)
+    go_on()
+    c.data.add_(1)
+    v = c.reshape(-1)
+    go_on()
+    v.mul_(b.sum())
+    c.data.add_(1)
+    torch.relu_(v)
+    return v, c
+
+
 PROGRAMS = [
     root_written, view_written, view_of_a_view_written, detached_beside_its_original, detached_input,
     detached_view_of_an_input, detached_twice, data_of_a_written_input, zeros_filled_by_rows,
     root_that_is_not_returned, written_in_the_graph, window_of_a_varying_size,
     view_of_an_input_beside_a_gradient, history_through_a_detached_input,
-    input_read_before_it_has_a_history,
+    input_read_before_it_has_a_history, view_beside_a_write_through_data,
 ]  # fmt: skip
 
 

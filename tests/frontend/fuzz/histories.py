@@ -28,7 +28,7 @@ VIEWS = (
 )  # fmt: skip
 WRITES = (
     "{v}.add_(1)", "{v}.zero_()", "{v}.mul_({w}.sum())", "{v}[0] = {w}.mean()", "{v} += {w}.max()",
-    "{v}.copy_({w}.sum().expand_as({v}))", "{v}[:1].mul_({w}.mean())", "{v}.data.add_(1)",
+    "{v}.copy_({w}.sum().expand_as({v}))", "{v}[:1].mul_({w}.mean())",
     "with torch.no_grad(): {v}.mul_(2)", "torch.relu_({v})",
 )  # fmt: skip
 NAMES = ("a", "b", "c")  # with a history, a leaf or not, without one
