@@ -37,26 +37,11 @@ def rule(*operators: Any) -> Callable[[Rule], Rule]:
 
 
 class FakeRules:
-    """The rules for one fake mode; active inside `with`."""
+    """The rules for one fake mode."""
 
     def __init__(self, mode: FakeTensorMode) -> None:
-        self.mode, self._depth = mode, 0
-        self._contiguous: dict[tuple[Any, ...], bool] = {}
-
-    def __enter__(self) -> None:
-        self._depth += 1
-        self.mode.dispatch = self._dispatch  # type: ignore[method-assign]
-
-    def __exit__(self, *exception: object) -> None:
-        self._depth -= 1
-        if self._depth == 0:
-            del self.mode.dispatch  # the class's own again
-
-    def _dispatch(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        made = self.results(func, args, kwargs or {})
-        return (
-            type(self.mode).dispatch(self.mode, func, types, args, kwargs) if made is None else made
-        )
+        self.mode = mode
+        self._contiguous: dict[tuple[Any, ...], bool] = vars(mode).setdefault("contiguous", {})
 
     def results(self, func: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
         """The results of an operator by its rule; None where torch's operator has to run."""
@@ -204,12 +189,14 @@ def comparison(fakes: FakeRules, x: Any, y: Any) -> Any:
 
 @rule(aten.native_layer_norm.default)
 def layer_norm(fakes: FakeRules, x: Any, shape: Any, weight: Any, bias: Any, eps: float) -> Any:
+    """Of any strided tensor: torch makes it contiguous first."""
     affine = [tensor for tensor in (weight, bias) if tensor is not None]
     if (
-        not fakes.is_known(x, *affine)
+        not fakes.is_strided(x)
         or x.dtype not in FULL
+        or not all(fakes.is_known(t) and t.dtype == x.dtype for t in affine)
         or not 0 < len(shape) <= x.dim()
-        or x.fake_device.type != "cpu"
+        or any(tensor.fake_device.type != "cpu" for tensor in (x, *affine))
     ):
         return None
     at = x.dim() - len(shape)
@@ -218,7 +205,7 @@ def layer_norm(fakes: FakeRules, x: Any, shape: Any, weight: Any, bias: Any, eps
     ):
         return None
     each = [*x.shape[:at], *[1] * len(shape)]
-    return fakes.make(x, x.shape), fakes.make(x, each), fakes.make(x, each)
+    return fakes.make(x, [*x.shape]), fakes.make(x, each), fakes.make(x, each)
 
 
 @rule(aten.native_group_norm.default)
@@ -236,6 +223,40 @@ def group_norm(
     ):
         return None
     return fakes.make(x, x.shape), fakes.make(x, [n, groups]), fakes.make(x, [n, groups])
+
+
+@rule(aten._native_batch_norm_legit_no_training.default)
+def batch_norm_by_statistics(
+    fakes: FakeRules, x: Any, weight: Any, bias: Any, mean: Any, var: Any, *numbers: float
+) -> Any:
+    """It returns no statistics on the CPU."""
+    if not is_batch_norm(fakes, x, weight, bias, mean, var):
+        return None
+    return fakes.make(x, x.shape), fakes.make(x, [0]), fakes.make(x, [0])
+
+
+@rule(aten.native_batch_norm.default, aten._native_batch_norm_legit.default)
+def batch_norm(
+    fakes: FakeRules, x: Any, weight: Any, bias: Any, mean: Any, var: Any, training: bool, *_: float
+) -> Any:
+    if not is_batch_norm(fakes, x, weight, bias, mean, var):
+        return None
+    each = x.shape[1] if training else 0
+    return fakes.make(x, x.shape), fakes.make(x, [each]), fakes.make(x, [each])
+
+
+def is_batch_norm(fakes: FakeRules, x: Any, *of_channels: Any) -> bool:
+    """Whether the tensors are such that nothing has to be asked."""
+    vectors = [tensor for tensor in of_channels if tensor is not None]
+    return (
+        fakes.is_known(x, *vectors)
+        and x.dtype in FULL
+        and x.fake_device.type == "cpu"
+        and x.dim() > 1
+        and type(x.shape[1]) is int
+        and x.shape[1] > 0
+        and all(tensor.dim() == 1 and tensor.shape[0] == x.shape[1] for tensor in vectors)
+    )
 
 
 @rule(aten.cat.default)
@@ -256,20 +277,35 @@ def cat(fakes: FakeRules, tensors: Any, dim: Any = 0) -> Any:
 
 @rule(aten.mean.dim)
 def mean(fakes: FakeRules, x: Any, dims: Any, keepdim: bool = False, *, dtype: Any = None) -> Any:
-    if (
-        dtype is not None
-        or not keepdim
-        or not dims
-        or not fakes.is_known(x)
-        or not x.is_floating_point()
-    ):
+    return None if dtype is not None or not dims else reduction(fakes, x, dims, keepdim)
+
+
+@rule(aten.sum.dim_IntList)
+def sum_(fakes: FakeRules, x: Any, dims: Any, keepdim: bool = False, *, dtype: Any = None) -> Any:
+    return None if dtype is not None or not dims else reduction(fakes, x, dims, keepdim)
+
+
+@rule(aten.var_mean.correction)
+def var_mean(
+    fakes: FakeRules, x: Any, dims: Any = None, *, correction: Any = None, keepdim: bool = False
+) -> Any:
+    made = reduction(fakes, x, dims, keepdim) if dims else None
+    return None if made is None else (made, reduction(fakes, x, dims, keepdim))
+
+
+def reduction(fakes: FakeRules, x: Any, dims: Any, keepdim: bool) -> Any:
+    """The result of a reduction that an empty dimension does not make an error."""
+    if not fakes.is_known(x) or not x.is_floating_point():
         return None
     if not all(type(dim) is int and -x.dim() <= dim < x.dim() for dim in dims) or len(
         {dim % x.dim() for dim in dims}
     ) != len(dims):
         return None
     gone = {dim % x.dim() for dim in dims}
-    return fakes.make(x, [1 if dim in gone else size for dim, size in enumerate(x.shape)])
+    sizes = [1 if dim in gone else size for dim, size in enumerate(x.shape)]
+    return fakes.make(
+        x, sizes if keepdim else [size for dim, size in enumerate(x.shape) if dim not in gone]
+    )
 
 
 @rule(aten.mm.default)

@@ -1,0 +1,119 @@
+"""Fake results of operators that keep the layout of contiguous operands: elementwise ones, and some
+like softmax.
+
+Where all operands broadcast to the sizes of one of them as they are written, the result has those
+sizes and is contiguous. Its dtype, and whether the operator takes such operands, is found with
+static tensors of the same dtypes, the twins, whose results are cached for the whole process.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cache
+from typing import Any
+
+import torch
+from torch._subclasses.fake_tensor import FakeTensor
+
+from .fake_results import LITERALS, NewTensor, is_cacheable
+from .fake_rules import FakeRules, Size, broadcasts_to, have_same_sizes, strides_of
+
+aten = torch.ops.aten
+LIKE_THEIR_FIRST = frozenset({
+    aten._softmax.default, aten._log_softmax.default, aten._softmax_backward_data.default,
+    aten._log_softmax_backward_data.default, aten._to_copy.default, aten.native_dropout.default,
+    aten.empty_like.default, aten.zeros_like.default, aten.ones_like.default,
+    aten.full_like.default, aten.rand_like.default, aten.randn_like.default, aten.fill.Scalar,
+    aten.copy_.default,
+})  # fmt: skip
+USUAL_FORMATS = (None, torch.preserve_format, torch.contiguous_format)
+TWIN_SIZE = 2  # in place of a symbol
+
+
+def results_like_operands(
+    rules: FakeRules, func: Any, args: Sequence[Any], kwargs: dict[str, Any]
+) -> Any:
+    """The results of an operator on contiguous operands with symbols; None where torch's operator
+    has to run."""
+    if not keeps_layout(func) or kwargs.get("memory_format") not in USUAL_FORMATS:
+        return None
+    tensors = [arg for arg in args if isinstance(arg, torch.Tensor)]
+    others = [arg for arg in (*args, *kwargs.values()) if not isinstance(arg, torch.Tensor)]
+    full = full_operand(rules, tensors)
+    if full is None or any(isinstance(arg, torch.Tensor) for arg in kwargs.values()):
+        return None
+    if not all(type(arg) in LITERALS for arg in others):
+        return None
+    mode = rules.mode
+    twins = [twin_of(arg).make(mode, ()) if isinstance(arg, torch.Tensor) else arg for arg in args]
+    try:
+        made = mode.dispatch(func, (), twins, kwargs)
+    except Exception:  # torch's operator raises it with the sizes of the program
+        return None
+    if writes_first(func):
+        return full if full is args[0] and made is twins[0] else None
+    found = made if isinstance(made, tuple) else (made,)
+    if not all(is_twin_of(full, item) for item in found):
+        return None
+    results = [rules.make(full, full.shape, item.dtype) for item in found]
+    return tuple(results) if isinstance(made, tuple) else results[0]
+
+
+@cache
+def keeps_layout(func: Any) -> bool:
+    """Whether the results of an operator have the layout of its operands, if these are contiguous
+    and have the same sizes."""
+    if not is_cacheable(func) or func.is_view:
+        return False
+    return func in LIKE_THEIR_FIRST or (
+        torch.Tag.pointwise in func.tags and (not func._schema.is_mutable or writes_first(func))
+    )
+
+
+@cache
+def writes_first(func: Any) -> bool:
+    """Whether an operator writes its first argument, and no other, and returns it."""
+    schema = func._schema
+    written = [arg.alias_info is not None and arg.alias_info.is_write for arg in schema.arguments]
+    return written[:1] == [True] and sum(written) == len(schema.returns) == 1
+
+
+def full_operand(rules: FakeRules, tensors: Sequence[Any]) -> FakeTensor | None:
+    """The operand to whose sizes all others broadcast. Without dimensions a tensor of another
+    dtype may be a number of the program, which has less weight than a tensor."""
+    if not any(tensor._has_symbolic_sizes_strides for tensor in tensors):
+        return None
+    if not all(rules.is_strided(tensor) and rules.is_contiguous(tensor) for tensor in tensors):
+        return None
+    most = max(map(torch.Tensor.dim, tensors))
+    full: Any
+    for full in tensors:
+        if full.dim() == most and all(broadcasts_to(other.shape, full.shape) for other in tensors):
+            break
+    else:
+        return None
+    usual = all(
+        tensor.fake_device == full.fake_device and (tensor.dim() or tensor.dtype == full.dtype)
+        for tensor in tensors
+    )
+    return full if usual else None
+
+
+def twin_of(tensor: Any) -> NewTensor:
+    sizes = static_sizes(tensor.shape)
+    strides: Any = tuple(strides_of(sizes))
+    return NewTensor(sizes, strides, tensor.dtype, tensor.fake_device)
+
+
+def static_sizes(sizes: Sequence[Size]) -> tuple[int, ...]:
+    return tuple(size if isinstance(size, int) else TWIN_SIZE for size in sizes)
+
+
+def is_twin_of(full: FakeTensor, made: Any) -> bool:
+    """Whether a result for twins has the twin's sizes, is contiguous, and on the same device."""
+    return (
+        type(made) is FakeTensor
+        and have_same_sizes(made.shape, static_sizes(full.shape))
+        and made.is_contiguous()
+        and made.fake_device == full.fake_device
+    )
