@@ -8,21 +8,31 @@ times a number is contiguous. Where a rule here does not apply, torch's operator
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
 from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode, in_kernel_invocation_manager
 
+from .size_products import (
+    Size,
+    as_product,
+    dense_order,
+    have_same_sizes,
+    is_same_size,
+    missing_size,
+    product_of,
+    strides_of_view,
+)
+
 aten = torch.ops.aten
-Size = int | torch.SymInt
 Rule = Callable[
     ..., Any
 ]  # of FakeRules and an operator's arguments; returns None where torch's operator has to run
 RULES: dict[Any, Rule] = {}
 NUMBERS = (int, float, torch.SymInt, torch.SymFloat)
 LONGEST = 2**63 - 1
+CHANNELS_LAST = [1, 3, 2, 0]  # dimensions from the innermost to the outermost
 FULL = (torch.float32, torch.float64)  # what operators calculate in is also what they return
 
 
@@ -41,7 +51,8 @@ class FakeRules:
 
     def __init__(self, mode: FakeTensorMode) -> None:
         self.mode = mode
-        self._contiguous: dict[tuple[Any, ...], bool] = vars(mode).setdefault("contiguous", {})
+        self._contiguous: dict[Any, bool] = vars(mode).setdefault("contiguous", {})
+        self._orders: dict[Any, list[int] | None] = vars(mode).setdefault("orders", {})
 
     def results(self, func: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
         """The results of an operator by its rule; None where torch's operator has to run."""
@@ -70,13 +81,26 @@ class FakeRules:
         )
 
     def is_contiguous(self, tensor: torch.Tensor) -> bool:
-        key = (*map(size_text, tensor.shape), None, *map(size_text, tensor.stride()))
+        key = (*map(as_product, tensor.shape), None, *map(as_product, tensor.stride()))
         known = self._contiguous.get(key)
         if known is None:
-            known = self._contiguous[key] = key[tensor.dim() + 1 :] == tuple(
-                map(size_text, strides_of(tensor.shape))
+            known = self._contiguous[key] = have_same_sizes(
+                tensor.stride(), strides_of(tensor.shape)
             )
         return known
+
+    def order(self, tensor: torch.Tensor) -> list[int] | None:
+        """The dimensions of a dense tensor from the innermost to the outermost; None for others."""
+        if self.is_contiguous(tensor):
+            return [*range(tensor.dim())][::-1]
+        key = (*map(as_product, tensor.shape), "order", *map(as_product, tensor.stride()))
+        if key not in self._orders:
+            self._orders[key] = dense_order(tensor.shape, tensor.stride())
+        return self._orders[key]
+
+    def is_channels_last(self, tensor: torch.Tensor) -> bool:
+        """Whether it is dense with channels last, of two dimensions in space."""
+        return self.order(tensor) == CHANNELS_LAST
 
     def make(
         self, like: FakeTensor, sizes: Sequence[Size], dtype: torch.dtype | None = None
@@ -91,6 +115,12 @@ class FakeRules:
         empty = torch.empty(0, dtype=kind, device="meta")
         return FakeTensor(self.mode, torch.as_strided(empty, sizes, strides), like.fake_device)
 
+    def make_like(self, like: FakeTensor, dtype: torch.dtype | None = None) -> FakeTensor:
+        """A new tensor with the sizes and strides of a dense one."""
+        empty = torch.empty(0, dtype=dtype or like.dtype, device="meta")
+        meta = torch.as_strided(empty, like.shape, like.stride())
+        return FakeTensor(self.mode, meta, like.fake_device)
+
     def share(
         self, base: FakeTensor, sizes: Sequence[Size], strides: Sequence[Size], skipped: Size = 0
     ) -> FakeTensor:
@@ -101,11 +131,6 @@ class FakeRules:
         return FakeTensor(self.mode, meta, base.fake_device)
 
 
-def size_text(size: Size) -> Any:
-    """What is the same for two sizes only if they are equal whatever the symbols are."""
-    return size.node.expr if isinstance(size, torch.SymInt) else size
-
-
 def strides_of(sizes: Sequence[Size]) -> list[Size]:
     strides: list[Size] = [1]
     for size in reversed(sizes[1:]):
@@ -114,14 +139,6 @@ def strides_of(sizes: Sequence[Size]) -> list[Size]:
             size if isinstance(strides[-1], int) and strides[-1] == 1 else size * strides[-1]
         )
     return strides[::-1] if len(sizes) else []
-
-
-def have_same_sizes(one: Sequence[Size], other: Sequence[Size]) -> bool:
-    return len(one) == len(other) and all(map(is_same_size, one, other))
-
-
-def is_same_size(one: Size, other: Size) -> bool:
-    return one is other or bool(size_text(one) == size_text(other))
 
 
 def broadcasts_to(sizes: Sequence[Size], full: Sequence[Size]) -> bool:
@@ -232,7 +249,7 @@ def batch_norm_by_statistics(
     """It returns no statistics on the CPU."""
     if not is_batch_norm(fakes, x, weight, bias, mean, var):
         return None
-    return fakes.make(x, x.shape), fakes.make(x, [0]), fakes.make(x, [0])
+    return fakes.make_like(x), fakes.make(x, [0]), fakes.make(x, [0])
 
 
 @rule(aten.native_batch_norm.default, aten._native_batch_norm_legit.default)
@@ -242,17 +259,22 @@ def batch_norm(
     if not is_batch_norm(fakes, x, weight, bias, mean, var):
         return None
     each = x.shape[1] if training else 0
-    return fakes.make(x, x.shape), fakes.make(x, [each]), fakes.make(x, [each])
+    return fakes.make_like(x), fakes.make(x, [each]), fakes.make(x, [each])
 
 
 def is_batch_norm(fakes: FakeRules, x: Any, *of_channels: Any) -> bool:
     """Whether the tensors are such that nothing has to be asked."""
     vectors = [tensor for tensor in of_channels if tensor is not None]
     return (
-        fakes.is_known(x, *vectors)
+        fakes.is_strided(x)
+        and x.dim() > 1
+        and (fakes.is_contiguous(x) or fakes.is_channels_last(x))
         and x.dtype in FULL
         and x.fake_device.type == "cpu"
-        and x.dim() > 1
+        and all(
+            fakes.is_known(tensor) and tensor.dtype == x.dtype and tensor.fake_device.type == "cpu"
+            for tensor in vectors
+        )
         and type(x.shape[1]) is int
         and x.shape[1] > 0
         and all(tensor.dim() == 1 and tensor.shape[0] == x.shape[1] for tensor in vectors)
@@ -390,33 +412,24 @@ def clone(fakes: FakeRules, x: Any, *, memory_format: Any = None) -> Any:
 
 @rule(aten.view.default, aten._unsafe_view.default)
 def view(fakes: FakeRules, x: Any, sizes: Any) -> Any:
-    if not fakes.is_known(x):
+    if not fakes.is_strided(x) or not x.dim():
         return None
-    sizes, open_at = (
-        list(sizes),
-        [at for at, size in enumerate(sizes) if isinstance(size, int) and size < 0],
-    )
-    whole = math.prod(map(size_text, x.shape))
-    rest = math.prod(size_text(size) for at, size in enumerate(sizes) if at not in open_at)
-    if open_at and (
-        len(open_at) > 1 or rest == 0 or (size := size_of(whole, rest, x.shape)) is None
-    ):
+    sizes = list(sizes)
+    open_at = [at for at, size in enumerate(sizes) if isinstance(size, int) and size < 0]
+    others = [size for at, size in enumerate(sizes) if at not in open_at]
+    if len(open_at) > 1 or any(isinstance(size, int) and size == 0 for size in (*x.shape, *others)):
         return None
     if open_at:
+        size = missing_size(x.shape, others)
+        if size is None:
+            return None
         sizes[open_at[0]] = size
-    elif whole != rest:
+    elif product_of(x.shape) != product_of(sizes):
         return None
-    return fakes.share(x, sizes, strides_of(sizes))
-
-
-def size_of(whole: Any, rest: Any, sizes: Sequence[Size]) -> Size | None:
-    """The size that is a quotient of two expressions: a number, or one of these symbols."""
-    if isinstance(whole, int) and isinstance(rest, int):
-        return None if whole % rest else whole // rest
-    wanted = whole / rest
-    if wanted.is_Integer:
-        return int(wanted)
-    return next((size for size in sizes if size_text(size) == wanted), None)
+    strides = (
+        strides_of(sizes) if fakes.is_contiguous(x) else strides_of_view(x.shape, x.stride(), sizes)
+    )
+    return None if strides is None else fakes.share(x, sizes, strides)
 
 
 @rule(aten.transpose.int, aten.t.default)

@@ -168,6 +168,43 @@ CALLS = {
         X,
     ),
     "like a turned one": (lambda x: (torch.zeros_like(x), torch.empty_like(x)), TURNED),
+    "of turned ones": (lambda x: (x.sin() + x, x > 0, x.sin().add_(x), x * 2), TURNED),
+    "of turned ones and others": (
+        lambda x, w: (x + w, w + x, x + x[:1, :, :1], x[0] + x, x + x[0], x * x.contiguous()),
+        TURNED,
+        W,
+    ),
+    "of turned ones, dtypes": (
+        lambda x: (x.half(), x.to(torch.int64), x.clone(), x.masked_fill(x > 0, 0)),
+        TURNED,
+    ),
+    "turned, made contiguous": (
+        lambda x: x.clone(memory_format=torch.contiguous_format),
+        TURNED,
+    ),
+    "elementwise, channels last": (
+        lambda x: (x.relu() + x, x.clone(), x.double(), torch.zeros_like(x)),
+        torch.ones(5, 12, 7, 6).to(memory_format=torch.channels_last),
+    ),
+    "elementwise, with gaps": (lambda x: (x[..., ::2].sin(), x[:, 1:].sin()), X),
+    "elementwise, expanded": (lambda x: x[:, :1].expand(-1, 6, -1).sin(), X),
+    "flattened, channels last": (
+        lambda x: (x.flatten(2), x.permute(0, 2, 3, 1).flatten(1, 2), x.view(-1, 3, 4, 7, 6)),
+        torch.ones(5, 12, 7, 6).to(memory_format=torch.channels_last),
+    ),
+    "views of a turned one": (
+        lambda x: (x.view(5, 2, 3, 8), x.view(5, 6, 4, 2), x[None].view(-1, 1, 6, 8)),
+        TURNED,
+    ),
+    "unflattened": (
+        lambda x: x.flatten(2).transpose(1, 2).transpose(1, 2).view(5, 12, 7, -1),
+        torch.ones(5, 12, 7, 6),
+    ),
+    "sizes with a quotient": (
+        lambda x, w: F.conv2d(x, w, stride=2, padding=1).relu().flatten(2).transpose(1, 2).exp(),
+        torch.ones(5, 12, 7, 6),
+        torch.ones(4, 12, 3, 3),
+    ),
     "dropout": (lambda x: torch.native_dropout(x, 0.5, True), X),
     "mm": (torch.mm, FLAT, torch.ones(8, 3)),
     "linear": (F.linear, X, torch.ones(3, 8), torch.ones(3)),
