@@ -112,14 +112,33 @@ class FakeRules:
         if not symbolic:
             meta = torch.empty_strided(sizes, strides, dtype=kind, device="meta")
             return FakeTensor(self.mode, meta, like.fake_device)
-        empty = torch.empty(0, dtype=kind, device="meta")
-        return FakeTensor(self.mode, torch.as_strided(empty, sizes, strides), like.fake_device)
+        return self.make_strided(sizes, strides, kind, like.fake_device)
 
     def make_like(self, like: FakeTensor, dtype: torch.dtype | None = None) -> FakeTensor:
         """A new tensor with the sizes and strides of a dense one."""
-        empty = torch.empty(0, dtype=dtype or like.dtype, device="meta")
-        meta = torch.as_strided(empty, like.shape, like.stride())
-        return FakeTensor(self.mode, meta, like.fake_device)
+        return self.make_strided(like.shape, like.stride(), dtype or like.dtype, like.fake_device)
+
+    def make_strided(
+        self,
+        sizes: Sequence[Size],
+        strides: Sequence[Size],
+        dtype: torch.dtype,
+        device: torch.device,
+    ) -> FakeTensor:
+        """A new tensor; with symbols, the size of its storage is left open."""
+        empty = torch.empty(0, dtype=dtype, device="meta")
+        return FakeTensor(self.mode, torch.as_strided(empty, sizes, strides), device)
+
+    def are_nonnegative(self, sizes: Sequence[Size]) -> bool:
+        """Whether there are symbols among these sizes, and none can be negative."""
+        expressions = [size.node.expr for size in sizes if isinstance(size, torch.SymInt)]
+        env = self.mode.shape_env
+        return (
+            bool(expressions)
+            and env is not None
+            and all(isinstance(size, torch.SymInt) or size >= 0 for size in sizes)
+            and all(env.bound_sympy(expression).lower >= 0 for expression in expressions)
+        )
 
     def share(
         self, base: FakeTensor, sizes: Sequence[Size], strides: Sequence[Size], skipped: Size = 0
@@ -406,6 +425,42 @@ def clone(fakes: FakeRules, x: Any, *, memory_format: Any = None) -> Any:
     return fakes.make(x, x.shape) if usual and fakes.is_known(x) else None
 
 
+@rule(aten.empty_strided.default)
+def empty_strided(
+    fakes: FakeRules,
+    sizes: Any,
+    strides: Any,
+    *,
+    dtype: Any = None,
+    layout: Any = None,
+    device: Any = None,
+    pin_memory: Any = None,
+) -> Any:
+    if dtype is None or device is None or layout not in (None, torch.strided) or pin_memory:
+        return None
+    if torch.device(device).type != "cpu" or not fakes.are_nonnegative((*sizes, *strides)):
+        return None
+    return fakes.make_strided(sizes, strides, dtype, torch.device(device))
+
+
+@rule(aten.new_empty.default)
+def new_empty(
+    fakes: FakeRules,
+    x: Any,
+    sizes: Any,
+    *,
+    dtype: Any = None,
+    layout: Any = None,
+    device: Any = None,
+    pin_memory: Any = None,
+) -> Any:
+    if not fakes.is_strided(x) or layout not in (None, torch.strided) or pin_memory:
+        return None
+    if device is not None and torch.device(device) != x.fake_device:
+        return None
+    return fakes.make(x, sizes, dtype) if fakes.are_nonnegative(sizes) else None
+
+
 # ---- views: of any strided tensor, but for view() itself
 # ------------------------------------------------------------
 
@@ -444,6 +499,16 @@ def transpose(fakes: FakeRules, x: Any, one: Any = 0, other: Any = 1) -> Any:
     for numbers in (sizes, strides):
         numbers[one], numbers[other] = numbers[other], numbers[one]
     return fakes.share(x, sizes, strides)
+
+
+@rule(aten.permute.default)
+def permute(fakes: FakeRules, x: Any, dims: Any) -> Any:
+    if not fakes.is_strided(x) or not all(type(dim) is int for dim in dims):
+        return None
+    order = [dim % x.dim() if -x.dim() <= dim < x.dim() else -1 for dim in dims]
+    if sorted(order) != [*range(x.dim())]:
+        return None
+    return fakes.share(x, [x.shape[dim] for dim in order], [x.stride(dim) for dim in order])
 
 
 @rule(aten.unsqueeze.default)

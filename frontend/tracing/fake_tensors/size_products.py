@@ -44,7 +44,7 @@ def factors_of(expression: Any) -> tuple[int, tuple[Any, ...]]:
     if expression.is_Integer:
         return int(expression), ()
     if expression.is_Mul:
-        number, factors = 1, []
+        number, factors = 1, list[Any]()
         for part in expression.args:
             of_part, more = factors_of(part)
             number *= of_part
@@ -127,7 +127,7 @@ def strides_of_view(
                 as_product(stride) == product_of((*chunk, strides[dim + len(chunk) - 1]))
             ):
                 continue
-        whole, taken = product_of(chunk), []
+        whole, taken = product_of(chunk), list[Size]()
         while open_sizes and (product_of(taken) != whole or is_same_size(open_sizes[-1], 1)):
             found.append(step)
             size = open_sizes.pop()

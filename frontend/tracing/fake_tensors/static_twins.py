@@ -55,11 +55,11 @@ def results_like_operands(
         return None
     if writes_first(func):
         return full if full is args[0] and made is twins[0] else None
-    several = isinstance(made, tuple)
-    results = [result_of(rules, full, twin, item) for item in (made if several else (made,))]
+    items: Sequence[Any] = made if isinstance(made, tuple) else (made,)
+    results = [result_of(rules, full, twin, item) for item in items]
     if any(result is None for result in results):
         return None
-    return tuple(results) if several else results[0]
+    return tuple(results) if items is made else results[0]
 
 
 def result_of(rules: FakeRules, full: FakeTensor, twin: Any, made: Any) -> FakeTensor | None:
@@ -114,6 +114,14 @@ def full_operand(rules: FakeRules, tensors: Sequence[Any]) -> FakeTensor | None:
         for tensor in tensors
     )
     return full if usual else None
+
+
+def twin_of_argument(rules: FakeRules, arg: Any) -> Any:
+    """The twin of a tensor; another argument as it is, and a number for a symbol, of which only the
+    type counts."""
+    if isinstance(arg, torch.Tensor):
+        return twin_of(rules, arg).make(rules.mode, ())
+    return TWIN_SIZE if isinstance(arg, torch.SymInt) else arg
 
 
 def twin_of(rules: FakeRules, tensor: Any) -> NewTensor:

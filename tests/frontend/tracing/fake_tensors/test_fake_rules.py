@@ -205,6 +205,18 @@ CALLS = {
         torch.ones(5, 12, 7, 6),
         torch.ones(4, 12, 3, 3),
     ),
+    "permute": (lambda x: (x.permute(2, 0, 1), x.permute(-1, 1, 0), x.permute(0, 1, 2)), TURNED),
+    "clamp to a size": (lambda x: (x.clamp(max=x.shape[0]), x + x.shape[0]), INTS),
+    "clamp to a size, of floats": (lambda x: (x.clamp(0, x.shape[0] - 1), x / x.shape[0]), X),
+    "new": (
+        lambda x: (
+            x.new_empty(x.shape[0], 2),
+            x.new_empty((x.shape[0] * 2, 0), dtype=torch.int64),
+            torch.empty_strided((x.shape[0], 4), (4, 1), dtype=x.dtype, device=x.device),
+            torch.empty_strided((4, x.shape[0]), (1, 4), dtype=torch.half, device="cpu"),
+        ),
+        X,
+    ),
     "dropout": (lambda x: torch.native_dropout(x, 0.5, True), X),
     "mm": (torch.mm, FLAT, torch.ones(8, 3)),
     "linear": (F.linear, X, torch.ones(3, 8), torch.ones(3)),
