@@ -1,9 +1,10 @@
-"""Fake results by rule, for operators on contiguous operands whose sizes are written alike, so that
-no question about a size has to be decided.
+"""Fake results by rule, for operators on operands whose sizes have the same factors, so that no
+question about a size has to be decided. In captures and, for sizes that vary, in backends.
 
 torch's fake operators take a millisecond or more each: with symbols they reason about every one of
 them, and without they run decompositions written in Python, mostly to find that a contiguous tensor
-times a number is contiguous. Where a rule here does not apply, torch's operator runs.
+times a number is contiguous. Where a rule here does not apply, static_twins.py is asked,
+and then torch's operator runs.
 """
 
 from __future__ import annotations

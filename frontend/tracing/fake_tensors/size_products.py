@@ -62,7 +62,7 @@ def factors_of(expression: Any) -> tuple[int, tuple[Any, ...]]:
 
 def missing_size(sizes: Sequence[Size], others: Sequence[Size]) -> Size | None:
     """The size that makes the product of `others` the one of `sizes`: a number, one of the sizes,
-    or a product of some; None where it is something else."""
+    or a product of some; None where it is something else, or open as there are no elements."""
     left, unmatched = list(sizes), []
     for size in others:
         same = next((at for at, one in enumerate(left) if is_same_size(one, size)), None)
@@ -72,7 +72,7 @@ def missing_size(sizes: Sequence[Size], others: Sequence[Size]) -> Size | None:
             del left[same]
     number, factors = product_of(left)
     divisor, divisors = product_of(unmatched)
-    if divisor == 0 or number % divisor:
+    if any(isinstance(size, int) and size == 0 for size in (*sizes, *others)) or number % divisor:
         return None
     rest = Counter(dict(factors))
     rest.subtract(dict(divisors))
