@@ -28,6 +28,9 @@ BINARY: dict[str, Callable[[Any, Any], Any]] = {
 }  # fmt: skip
 
 
+WITHOUT_BOUNDS = "sizes_without_lower_bounds"  # the attribute of a ShapeEnv
+
+
 class CannotCompute(Exception):
     """No nodes can compute a size."""
 
@@ -52,22 +55,31 @@ class VaryingSize:
 
 def without_lower_bounds(node: Any) -> sympy.Expr:
     """The expression of a size. Strides have Max(1, n) for a size n, or n itself where its operator
-    was traced: they are the same for sizes that are known not to be 0."""
+    was traced: they are the same for sizes that are known not to be 0. Cached in the ShapeEnv,
+    unless a later guard may tell more."""
     expression: sympy.Expr = node.expr
     if expression.is_Atom:
         return expression
+    known: dict[sympy.Expr, sympy.Expr] = vars(node.shape_env).setdefault(WITHOUT_BOUNDS, {})
+    if (found := known.get(expression)) is not None:
+        return found
 
     def is_redundant(part: sympy.Expr) -> bool:
-        return (
-            type(part).__name__ == "Max"
-            and len(part.args) == 2
-            and part.args[0] == 1
-            and bool(node.shape_env.bound_sympy(part.args[1]).lower >= 1)
-        )
+        return is_lower_bound(part) and bool(node.shape_env.bound_sympy(part.args[1]).lower >= 1)
 
-    if not expression.find(is_redundant):
-        return expression
-    return expression.replace(is_redundant, lambda part: part.args[1])
+    bounds = expression.find(is_lower_bound)
+    redundant = sum(map(is_redundant, bounds))
+    simple: sympy.Expr = (
+        expression.replace(is_redundant, lambda part: part.args[1]) if redundant else expression
+    )
+    if redundant == len(bounds):
+        known[expression] = simple
+    return simple
+
+
+def is_lower_bound(part: sympy.Expr) -> bool:
+    """Whether it is Max(1, n)."""
+    return type(part).__name__ == "Max" and len(part.args) == 2 and part.args[0] == 1
 
 
 def comparable(size: int | torch.SymInt) -> int | VaryingSize:

@@ -9,7 +9,9 @@ import sympy
 import torch
 from torch.utils._sympy.functions import FloorDiv, Mod, PythonMod
 
-from ..ir.index import Index, Sym, atom, index
+from ..ir.index import Index, Sym, atom, index, product
+
+ROUNDED = (FloorDiv, Mod, PythonMod)
 
 
 class Sizes:
@@ -19,12 +21,14 @@ class Sizes:
     def __init__(self) -> None:
         self.hidden: dict[str, sympy.Expr] = {}
         self._known: dict[sympy.Expr, Index] = {}
+        self._shape_env: Any = None
 
     def __call__(self, size: Any) -> Index:
         """An int, SymInt or Index."""
         if isinstance(size, (int, Index)):
             return index(size)
         if isinstance(size, torch.SymInt):
+            self._shape_env = size.node.shape_env
             return self.expression(size.node.expr)
         raise TypeError(f"a size must be an int, SymInt or Index, not {type(size).__name__}")
 
@@ -37,28 +41,41 @@ class Sizes:
         if isinstance(expression, sympy.Integer):
             return index(int(expression))
         if isinstance(expression, sympy.Add):
-            total = index(0)
-            for part in expression.args:
-                total = total + self.expression(part)
-            return total
+            return self._sum(expression)
         if isinstance(expression, sympy.Mul):
-            total = index(1)
-            for part in expression.args:
-                total = total * self.expression(part)
-            return total
+            return product(map(self.expression, expression.args))
         if (
             isinstance(expression, sympy.Pow)
             and isinstance(expression.exp, sympy.Integer)
             and expression.exp > 0
         ):
-            total = index(1)
-            for _ in range(int(expression.exp)):
-                total = total * self.expression(expression.base)
-            return total
-        if isinstance(expression, FloorDiv) and expression.args[1].is_positive:
-            return self.expression(expression.args[0]) // self.expression(expression.args[1])
-        if isinstance(expression, (Mod, PythonMod)) and expression.args[1].is_positive:
-            return self.expression(expression.args[0]) % self.expression(expression.args[1])
+            return product([self.expression(expression.base)] * int(expression.exp))
+        if isinstance(expression, ROUNDED) and self._can_divide(*expression.args):
+            dividend, divisor = map(self.expression, expression.args)
+            return dividend // divisor if isinstance(expression, FloorDiv) else dividend % divisor
+        return self._hide(expression)
+
+    def _sum(self, expression: sympy.Add) -> Index:
+        """A sum with a quotient, as the sizes of convolutions are, is one symbol: products of such
+        sums would have many terms, and no factor to divide by."""
+        content, rest = expression.primitive()
+        if content > 1:
+            return self.expression(rest) * int(content)
+        if expression.has(*ROUNDED) and self._is_nonnegative(expression):
+            return self._hide(expression)
+        total = index(0)
+        for part in expression.args:
+            total = total + self.expression(part)
+        return total
+
+    def _can_divide(self, dividend: sympy.Expr, divisor: sympy.Expr) -> bool:
+        """Whether C rounds the quotient as Python does."""
+        return bool(divisor.is_positive) and self._is_nonnegative(dividend)
+
+    def _hide(self, expression: sympy.Expr) -> Index:
         name = str(expression) if isinstance(expression, sympy.Symbol) else f"z{len(self.hidden)}"
         self.hidden[name] = expression
         return atom(Sym(name))
+
+    def _is_nonnegative(self, expression: sympy.Expr) -> bool:
+        return self._shape_env is None or bool(self._shape_env.bound_sympy(expression).lower >= 0)

@@ -32,7 +32,9 @@ from torch._prims_common import suggest_memory_format
 from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
 
 from .fake_results import cached_results
+from .fake_rules import FakeRules
 from .parameter_fakes import fake_of_known_kind, key_of_parameter, learn_kind
+from .static_twins import results_like_operands
 
 # of a c10::StorageImpl that are compared; it has more than that in each supported torch
 STORAGE_BYTES = 96
@@ -126,9 +128,14 @@ class CaptureFakeMode(FakeTensorMode):
         if self.shape_env is None:
             result = run()
         else:
-            # without symbols, their modules need not be loaded
-            varying = importlib.import_module(".varying_results", __package__)
-            result = varying.results_of_varying_sizes(self, func, args, kwargs, run)
+            rules = FakeRules(self)
+            result = rules.results(func, args, kwargs)
+            if result is None:
+                result = results_like_operands(rules, func, args, kwargs)
+            if result is None:
+                # without symbols, their modules need not be loaded
+                varying = importlib.import_module(".varying_results", __package__)
+                result = varying.results_of_varying_sizes(self, func, args, kwargs, run)
         if asked in CONTIGUOUS:
             result = in_format(result, torch.contiguous_format)
         elif asked in FORMAT_OF_FIRST and not args[0]._has_symbolic_sizes_strides:

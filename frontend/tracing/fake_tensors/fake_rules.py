@@ -1,28 +1,39 @@
-"""Fake results by rule, for operators on contiguous operands whose sizes are written alike, so that
-no question about a size has to be decided.
+"""Fake results by rule, for operators on operands whose sizes have the same factors, so that no
+question about a size has to be decided. In captures and, for sizes that vary, in backends.
 
 torch's fake operators take a millisecond or more each: with symbols they reason about every one of
 them, and without they run decompositions written in Python, mostly to find that a contiguous tensor
-times a number is contiguous. Where a rule here does not apply, torch's operator runs.
+times a number is contiguous. Where a rule here does not apply, static_twins.py is asked,
+and then torch's operator runs.
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
 from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode, in_kernel_invocation_manager
 
+from .size_products import (
+    Size,
+    as_product,
+    dense_order,
+    have_same_sizes,
+    is_same_size,
+    missing_size,
+    product_of,
+    strides_of_view,
+)
+
 aten = torch.ops.aten
-Size = int | torch.SymInt
 Rule = Callable[
     ..., Any
 ]  # of FakeRules and an operator's arguments; returns None where torch's operator has to run
 RULES: dict[Any, Rule] = {}
 NUMBERS = (int, float, torch.SymInt, torch.SymFloat)
 LONGEST = 2**63 - 1
+CHANNELS_LAST = [1, 3, 2, 0]  # dimensions from the innermost to the outermost
 FULL = (torch.float32, torch.float64)  # what operators calculate in is also what they return
 
 
@@ -37,26 +48,12 @@ def rule(*operators: Any) -> Callable[[Rule], Rule]:
 
 
 class FakeRules:
-    """The rules for one fake mode; active inside `with`."""
+    """The rules for one fake mode."""
 
     def __init__(self, mode: FakeTensorMode) -> None:
-        self.mode, self._depth = mode, 0
-        self._contiguous: dict[tuple[Any, ...], bool] = {}
-
-    def __enter__(self) -> None:
-        self._depth += 1
-        self.mode.dispatch = self._dispatch  # type: ignore[method-assign]
-
-    def __exit__(self, *exception: object) -> None:
-        self._depth -= 1
-        if self._depth == 0:
-            del self.mode.dispatch  # the class's own again
-
-    def _dispatch(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        made = self.results(func, args, kwargs or {})
-        return (
-            type(self.mode).dispatch(self.mode, func, types, args, kwargs) if made is None else made
-        )
+        self.mode = mode
+        self._contiguous: dict[Any, bool] = vars(mode).setdefault("contiguous", {})
+        self._orders: dict[Any, list[int] | None] = vars(mode).setdefault("orders", {})
 
     def results(self, func: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
         """The results of an operator by its rule; None where torch's operator has to run."""
@@ -85,13 +82,26 @@ class FakeRules:
         )
 
     def is_contiguous(self, tensor: torch.Tensor) -> bool:
-        key = (*map(size_text, tensor.shape), None, *map(size_text, tensor.stride()))
+        key = (*map(as_product, tensor.shape), None, *map(as_product, tensor.stride()))
         known = self._contiguous.get(key)
         if known is None:
-            known = self._contiguous[key] = key[tensor.dim() + 1 :] == tuple(
-                map(size_text, strides_of(tensor.shape))
+            known = self._contiguous[key] = have_same_sizes(
+                tensor.stride(), strides_of(tensor.shape)
             )
         return known
+
+    def order(self, tensor: torch.Tensor) -> list[int] | None:
+        """The dimensions of a dense tensor from the innermost to the outermost; None for others."""
+        if self.is_contiguous(tensor):
+            return [*range(tensor.dim())][::-1]
+        key = (*map(as_product, tensor.shape), "order", *map(as_product, tensor.stride()))
+        if key not in self._orders:
+            self._orders[key] = dense_order(tensor.shape, tensor.stride())
+        return self._orders[key]
+
+    def is_channels_last(self, tensor: torch.Tensor) -> bool:
+        """Whether it is dense with channels last, of two dimensions in space."""
+        return self.order(tensor) == CHANNELS_LAST
 
     def make(
         self, like: FakeTensor, sizes: Sequence[Size], dtype: torch.dtype | None = None
@@ -103,8 +113,33 @@ class FakeRules:
         if not symbolic:
             meta = torch.empty_strided(sizes, strides, dtype=kind, device="meta")
             return FakeTensor(self.mode, meta, like.fake_device)
-        empty = torch.empty(0, dtype=kind, device="meta")
-        return FakeTensor(self.mode, torch.as_strided(empty, sizes, strides), like.fake_device)
+        return self.make_strided(sizes, strides, kind, like.fake_device)
+
+    def make_like(self, like: FakeTensor, dtype: torch.dtype | None = None) -> FakeTensor:
+        """A new tensor with the sizes and strides of a dense one."""
+        return self.make_strided(like.shape, like.stride(), dtype or like.dtype, like.fake_device)
+
+    def make_strided(
+        self,
+        sizes: Sequence[Size],
+        strides: Sequence[Size],
+        dtype: torch.dtype,
+        device: torch.device,
+    ) -> FakeTensor:
+        """A new tensor; with symbols, the size of its storage is left open."""
+        empty = torch.empty(0, dtype=dtype, device="meta")
+        return FakeTensor(self.mode, torch.as_strided(empty, sizes, strides), device)
+
+    def are_nonnegative(self, sizes: Sequence[Size]) -> bool:
+        """Whether there are symbols among these sizes, and none can be negative."""
+        expressions = [size.node.expr for size in sizes if isinstance(size, torch.SymInt)]
+        env = self.mode.shape_env
+        return (
+            bool(expressions)
+            and env is not None
+            and all(isinstance(size, torch.SymInt) or size >= 0 for size in sizes)
+            and all(env.bound_sympy(expression).lower >= 0 for expression in expressions)
+        )
 
     def share(
         self, base: FakeTensor, sizes: Sequence[Size], strides: Sequence[Size], skipped: Size = 0
@@ -116,11 +151,6 @@ class FakeRules:
         return FakeTensor(self.mode, meta, base.fake_device)
 
 
-def size_text(size: Size) -> Any:
-    """What is the same for two sizes only if they are equal whatever the symbols are."""
-    return size.node.expr if isinstance(size, torch.SymInt) else size
-
-
 def strides_of(sizes: Sequence[Size]) -> list[Size]:
     strides: list[Size] = [1]
     for size in reversed(sizes[1:]):
@@ -129,14 +159,6 @@ def strides_of(sizes: Sequence[Size]) -> list[Size]:
             size if isinstance(strides[-1], int) and strides[-1] == 1 else size * strides[-1]
         )
     return strides[::-1] if len(sizes) else []
-
-
-def have_same_sizes(one: Sequence[Size], other: Sequence[Size]) -> bool:
-    return len(one) == len(other) and all(map(is_same_size, one, other))
-
-
-def is_same_size(one: Size, other: Size) -> bool:
-    return one is other or bool(size_text(one) == size_text(other))
 
 
 def broadcasts_to(sizes: Sequence[Size], full: Sequence[Size]) -> bool:
@@ -204,12 +226,14 @@ def comparison(fakes: FakeRules, x: Any, y: Any) -> Any:
 
 @rule(aten.native_layer_norm.default)
 def layer_norm(fakes: FakeRules, x: Any, shape: Any, weight: Any, bias: Any, eps: float) -> Any:
+    """Of any strided tensor: torch makes it contiguous first."""
     affine = [tensor for tensor in (weight, bias) if tensor is not None]
     if (
-        not fakes.is_known(x, *affine)
+        not fakes.is_strided(x)
         or x.dtype not in FULL
+        or not all(fakes.is_known(t) and t.dtype == x.dtype for t in affine)
         or not 0 < len(shape) <= x.dim()
-        or x.fake_device.type != "cpu"
+        or any(tensor.fake_device.type != "cpu" for tensor in (x, *affine))
     ):
         return None
     at = x.dim() - len(shape)
@@ -218,7 +242,7 @@ def layer_norm(fakes: FakeRules, x: Any, shape: Any, weight: Any, bias: Any, eps
     ):
         return None
     each = [*x.shape[:at], *[1] * len(shape)]
-    return fakes.make(x, x.shape), fakes.make(x, each), fakes.make(x, each)
+    return fakes.make(x, [*x.shape]), fakes.make(x, each), fakes.make(x, each)
 
 
 @rule(aten.native_group_norm.default)
@@ -236,6 +260,45 @@ def group_norm(
     ):
         return None
     return fakes.make(x, x.shape), fakes.make(x, [n, groups]), fakes.make(x, [n, groups])
+
+
+@rule(aten._native_batch_norm_legit_no_training.default)
+def batch_norm_by_statistics(
+    fakes: FakeRules, x: Any, weight: Any, bias: Any, mean: Any, var: Any, *numbers: float
+) -> Any:
+    """It returns no statistics on the CPU."""
+    if not is_batch_norm(fakes, x, weight, bias, mean, var):
+        return None
+    return fakes.make_like(x), fakes.make(x, [0]), fakes.make(x, [0])
+
+
+@rule(aten.native_batch_norm.default, aten._native_batch_norm_legit.default)
+def batch_norm(
+    fakes: FakeRules, x: Any, weight: Any, bias: Any, mean: Any, var: Any, training: bool, *_: float
+) -> Any:
+    if not is_batch_norm(fakes, x, weight, bias, mean, var):
+        return None
+    each = x.shape[1] if training else 0
+    return fakes.make_like(x), fakes.make(x, [each]), fakes.make(x, [each])
+
+
+def is_batch_norm(fakes: FakeRules, x: Any, *of_channels: Any) -> bool:
+    """Whether the tensors are such that nothing has to be asked."""
+    vectors = [tensor for tensor in of_channels if tensor is not None]
+    return (
+        fakes.is_strided(x)
+        and x.dim() > 1
+        and (fakes.is_contiguous(x) or fakes.is_channels_last(x))
+        and x.dtype in FULL
+        and x.fake_device.type == "cpu"
+        and all(
+            fakes.is_known(tensor) and tensor.dtype == x.dtype and tensor.fake_device.type == "cpu"
+            for tensor in vectors
+        )
+        and type(x.shape[1]) is int
+        and x.shape[1] > 0
+        and all(tensor.dim() == 1 and tensor.shape[0] == x.shape[1] for tensor in vectors)
+    )
 
 
 @rule(aten.cat.default)
@@ -256,20 +319,35 @@ def cat(fakes: FakeRules, tensors: Any, dim: Any = 0) -> Any:
 
 @rule(aten.mean.dim)
 def mean(fakes: FakeRules, x: Any, dims: Any, keepdim: bool = False, *, dtype: Any = None) -> Any:
-    if (
-        dtype is not None
-        or not keepdim
-        or not dims
-        or not fakes.is_known(x)
-        or not x.is_floating_point()
-    ):
+    return None if dtype is not None or not dims else reduction(fakes, x, dims, keepdim)
+
+
+@rule(aten.sum.dim_IntList)
+def sum_(fakes: FakeRules, x: Any, dims: Any, keepdim: bool = False, *, dtype: Any = None) -> Any:
+    return None if dtype is not None or not dims else reduction(fakes, x, dims, keepdim)
+
+
+@rule(aten.var_mean.correction)
+def var_mean(
+    fakes: FakeRules, x: Any, dims: Any = None, *, correction: Any = None, keepdim: bool = False
+) -> Any:
+    made = reduction(fakes, x, dims, keepdim) if dims else None
+    return None if made is None else (made, reduction(fakes, x, dims, keepdim))
+
+
+def reduction(fakes: FakeRules, x: Any, dims: Any, keepdim: bool) -> Any:
+    """The result of a reduction that an empty dimension does not make an error."""
+    if not fakes.is_known(x) or not x.is_floating_point():
         return None
     if not all(type(dim) is int and -x.dim() <= dim < x.dim() for dim in dims) or len(
         {dim % x.dim() for dim in dims}
     ) != len(dims):
         return None
     gone = {dim % x.dim() for dim in dims}
-    return fakes.make(x, [1 if dim in gone else size for dim, size in enumerate(x.shape)])
+    sizes = [1 if dim in gone else size for dim, size in enumerate(x.shape)]
+    return fakes.make(
+        x, sizes if keepdim else [size for dim, size in enumerate(x.shape) if dim not in gone]
+    )
 
 
 @rule(aten.mm.default)
@@ -348,39 +426,66 @@ def clone(fakes: FakeRules, x: Any, *, memory_format: Any = None) -> Any:
     return fakes.make(x, x.shape) if usual and fakes.is_known(x) else None
 
 
+@rule(aten.empty_strided.default)
+def empty_strided(
+    fakes: FakeRules,
+    sizes: Any,
+    strides: Any,
+    *,
+    dtype: Any = None,
+    layout: Any = None,
+    device: Any = None,
+    pin_memory: Any = None,
+) -> Any:
+    if dtype is None or device is None or layout not in (None, torch.strided) or pin_memory:
+        return None
+    if torch.device(device).type != "cpu" or not fakes.are_nonnegative((*sizes, *strides)):
+        return None
+    return fakes.make_strided(sizes, strides, dtype, torch.device(device))
+
+
+@rule(aten.new_empty.default)
+def new_empty(
+    fakes: FakeRules,
+    x: Any,
+    sizes: Any,
+    *,
+    dtype: Any = None,
+    layout: Any = None,
+    device: Any = None,
+    pin_memory: Any = None,
+) -> Any:
+    if not fakes.is_strided(x) or layout not in (None, torch.strided) or pin_memory:
+        return None
+    if device is not None and torch.device(device) != x.fake_device:
+        return None
+    return fakes.make(x, sizes, dtype) if fakes.are_nonnegative(sizes) else None
+
+
 # ---- views: of any strided tensor, but for view() itself
 # ------------------------------------------------------------
 
 
 @rule(aten.view.default, aten._unsafe_view.default)
 def view(fakes: FakeRules, x: Any, sizes: Any) -> Any:
-    if not fakes.is_known(x):
+    if not fakes.is_strided(x) or not x.dim():
         return None
-    sizes, open_at = (
-        list(sizes),
-        [at for at, size in enumerate(sizes) if isinstance(size, int) and size < 0],
-    )
-    whole = math.prod(map(size_text, x.shape))
-    rest = math.prod(size_text(size) for at, size in enumerate(sizes) if at not in open_at)
-    if open_at and (
-        len(open_at) > 1 or rest == 0 or (size := size_of(whole, rest, x.shape)) is None
-    ):
+    sizes = list(sizes)
+    open_at = [at for at, size in enumerate(sizes) if isinstance(size, int) and size < 0]
+    others = [size for at, size in enumerate(sizes) if at not in open_at]
+    if len(open_at) > 1 or any(isinstance(size, int) and size == 0 for size in (*x.shape, *others)):
         return None
     if open_at:
+        size = missing_size(x.shape, others)
+        if size is None:
+            return None
         sizes[open_at[0]] = size
-    elif whole != rest:
+    elif product_of(x.shape) != product_of(sizes):
         return None
-    return fakes.share(x, sizes, strides_of(sizes))
-
-
-def size_of(whole: Any, rest: Any, sizes: Sequence[Size]) -> Size | None:
-    """The size that is a quotient of two expressions: a number, or one of these symbols."""
-    if isinstance(whole, int) and isinstance(rest, int):
-        return None if whole % rest else whole // rest
-    wanted = whole / rest
-    if wanted.is_Integer:
-        return int(wanted)
-    return next((size for size in sizes if size_text(size) == wanted), None)
+    strides = (
+        strides_of(sizes) if fakes.is_contiguous(x) else strides_of_view(x.shape, x.stride(), sizes)
+    )
+    return None if strides is None else fakes.share(x, sizes, strides)
 
 
 @rule(aten.transpose.int, aten.t.default)
@@ -395,6 +500,16 @@ def transpose(fakes: FakeRules, x: Any, one: Any = 0, other: Any = 1) -> Any:
     for numbers in (sizes, strides):
         numbers[one], numbers[other] = numbers[other], numbers[one]
     return fakes.share(x, sizes, strides)
+
+
+@rule(aten.permute.default)
+def permute(fakes: FakeRules, x: Any, dims: Any) -> Any:
+    if not fakes.is_strided(x) or not all(type(dim) is int for dim in dims):
+        return None
+    order = [dim % x.dim() if -x.dim() <= dim < x.dim() else -1 for dim in dims]
+    if sorted(order) != [*range(x.dim())]:
+        return None
+    return fakes.share(x, [x.shape[dim] for dim in order], [x.stride(dim) for dim in order])
 
 
 @rule(aten.unsqueeze.default)

@@ -67,7 +67,6 @@ def results_of_varying_sizes(
         func,
         torch.get_default_dtype(),
         torch.is_inference_mode_enabled(),
-        mode.allow_fallback_kernels,
         CONFIG.backed_size_oblivious,  # such a run adds fewer guards
         *kwargs,
         *operands_key.parts,

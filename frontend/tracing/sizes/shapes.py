@@ -45,7 +45,6 @@ from ...values.constant import Constant
 from ...values.tensor.dynamic_marks import Mark
 from ...values.tensor.symbolic_number import SYMBOLIC, Symbol, SymbolicNumber
 from ...values.tensor.tensor import TensorValue
-from ..fake_tensors.fake_rules import FakeRules
 from .number_nodes import NodeRecorder, NumberGraph, RecordedNumber
 from .shape_guards import GuardOrigin, RecordedGuards, backend_as_origin
 from .size_facts import FactsAtRunTime, MarkError, SizeFact, SpecialisedNumber, check_mark
@@ -75,7 +74,6 @@ class Shapes:
         mode.shape_env = self.env
         # with symbols, making and reading its entries takes longer than running the operators
         mode.cache_enabled = False
-        self.quick = FakeRules(mode)
         self.where = where
         # by the program, when the backend began
         self.relied_on_before: frozenset[sympy.Symbol] | None = None
@@ -295,7 +293,7 @@ class Shapes:
         """Surrounds the run of an operator on fake tensors. Its questions about sizes of 0 and 1
         are guarded only where they matter."""
         try:
-            with self.quick, AS_UNKNOWN() if is_size_oblivious(target) else nullcontext():
+            with AS_UNKNOWN() if is_size_oblivious(target) else nullcontext():
                 yield
         except BaseException:  # symbols that it has made belong to no result
             self.env.pending_fresh_unbacked_symbols.clear()

@@ -69,3 +69,49 @@ def test_parts_of_one_row(name):
     for rows in (3, 6, 9, 1, 11):
         torch.testing.assert_close(compiled(x, rows), PARTS[name](x, rows))
     assert compiled.framejit.compiles == 2
+
+
+QUOTIENTS = {
+    "rounded up": lambda x, n: x[(n - 1) // 2 + 1 :].sin() * 2,
+    "a window": lambda x, n: F.pad(x, ((n - 1) // 2 + 1, 1)).sin(),
+    "both parts": lambda x, n: torch.cat(
+        [x[: (n - 1) // 2 + 1].cos(), x[(n - 1) // 2 + 1 :]]
+    ).exp(),
+    "a remainder": lambda x, n: x[(n - 1) % 3 + 1 :].sin() * 2,
+}
+
+
+@pytest.mark.parametrize("name", QUOTIENTS)
+def test_quotients_round_down(name):
+    """In C they are rounded towards zero: those of a number that may be negative are calculated in
+    Python."""
+    compiled, x = framejit.compile(QUOTIENTS[name], backend="native"), torch.randn(12, 3)
+    for number in (3, 6, 0, 1, 2, 7):
+        torch.testing.assert_close(compiled(x, number), QUOTIENTS[name](x, number))
+    assert compiled.framejit.compiles == 2
+
+
+CONVOLUTIONS = {
+    "halved": lambda x, w: F.conv2d(x, w, stride=2, padding=1),
+    "a quarter": lambda x, w: F.max_pool2d(F.conv2d(x, w, stride=2, padding=1), 3, 2, 1),
+}
+
+
+@pytest.mark.parametrize("name", CONVOLUTIONS)
+def test_sizes_of_convolutions_are_fused(name):
+    """As many kernels as with static sizes."""
+    weights, of_channels = torch.randn(4, 4, 3, 3) / 6, torch.rand(4) + 0.5
+
+    def f(x):
+        y = CONVOLUTIONS[name](x, weights)
+        y = F.batch_norm(y, of_channels, of_channels).relu() + 1
+        return F.batch_norm(y, of_channels, of_channels).tanh()
+
+    compiled, counts = framejit.compile(f, backend="native"), []
+    for batch, size in ((2, 17), (3, 20), (5, 9), (2, 31)):
+        x = torch.randn(batch, 4, size, size + 1)
+        torch.testing.assert_close(compiled(x), f(x))
+        kernels = [part for one in compiled.framejit.explain().captures for part in one.kernels]
+        counts.append(len(kernels[-1].kernels))
+    assert compiled.framejit.compiles == 2
+    assert len(set(counts)) == 1

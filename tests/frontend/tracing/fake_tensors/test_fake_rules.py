@@ -4,12 +4,11 @@ whose memory they are."""
 from __future__ import annotations
 
 import operator
-from contextlib import nullcontext
 
 import pytest
 import torch
 import torch.nn.functional as F
-from framejit.frontend.tracing.fake_tensors.fake_rules import RULES, FakeRules
+from framejit.frontend.tracing.fake_tensors.fake_execution import CaptureFakeMode
 from torch._dispatch.python import enable_python_dispatcher
 from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.fx.experimental import _config
@@ -107,9 +106,118 @@ CALLS = {
         torch.ones(5, 12, 7, 6).to(memory_format=torch.channels_last),
     ),
     "cat of two dtypes": (lambda x: torch.cat([x, x.double()], 1), X),
+    "layer norm of a turned one": (lambda x: F.layer_norm(x, (8,)), TURNED),
+    "batch norm": (
+        lambda x, c: F.batch_norm(x, c, c, c, c),
+        torch.ones(5, 12, 7, 6),
+        torch.ones(12),
+    ),
+    "batch norm in training": (
+        lambda x, c: torch.native_batch_norm(x, c, c, c, c, True, 0.1, 1e-5),
+        torch.ones(5, 12, 7, 6),
+        torch.ones(12),
+    ),
+    "batch norm, bare": (
+        lambda x: torch.native_batch_norm(x, None, None, None, None, True, 0.1, 1e-5),
+        torch.ones(5, 12, 7),
+    ),
+    "batch norm by statistics": (
+        lambda x, c: torch._native_batch_norm_legit_no_training(x, None, None, c, c, 0.1, 1e-5),
+        torch.ones(5, 12, 7),
+        torch.ones(12),
+    ),
+    "batch norm of half": (
+        lambda x, c: F.batch_norm(x, c, c),
+        torch.ones(5, 12, 7).half(),
+        torch.ones(12),
+    ),
+    "batch norm, channels last": (
+        lambda x, c: F.batch_norm(x, c, c),
+        torch.ones(5, 12, 7, 6).to(memory_format=torch.channels_last),
+        torch.ones(12),
+    ),
+    "sum": (lambda x: (x.sum(0), x.sum((0, -1)), x.sum(1, keepdim=True), x.sum()), X),
+    "sum of ints": (lambda x: x.sum(0), INTS),
+    "sum, a dtype": (lambda x: x.sum(0, dtype=torch.float64), X),
+    "sum of a turned one": (lambda x: x.sum(0), TURNED),
+    "var_mean": (lambda x: torch.var_mean(x, (1, 2), correction=0, keepdim=True), X),
     "mean": (lambda x: x.mean(-1, keepdim=True), X),
     "mean, two": (lambda x: x.mean((0, 2), keepdim=True), X),
     "mean, flat": (lambda x: x.mean(-1), X),
+    "in place": (lambda x: x.sin().add_(1).mul_(x).relu_(), X),
+    "in place, of a vector": (lambda x, w: x.sin().add_(w), X, W),
+    "in place, of ints": (lambda x, y: x.sin().add_(y), X, INTS),
+    "copy_": (lambda x, w: (x.sin().copy_(x), x.sin().copy_(w), x.sin().copy_(x > 0)), X, W),
+    "tanh and its gradient": (lambda x: torch.ops.aten.tanh_backward(x, x.tanh()), X),
+    "clamp": (lambda x: (x.clamp(0, 1), x.clamp(min=x), x.isnan()), X),
+    "ints, elementwise": (lambda x: (x.sin(), ~x, x % 2, x.bitwise_and(x)), INTS),
+    "masked_fill": (lambda x, m: (x.masked_fill(m, 0.0), x.masked_fill(m[..., :1], 0)), X, MASK),
+    "of two dtypes": (lambda x, y: (x + y.double(), torch.where(y > 0, x, y)), X, INTS),
+    "to a dtype": (lambda x: (x.half(), x.to(torch.int64), x.double().float()), X),
+    "to channels last": (lambda x: x.half().to(memory_format=torch.channels_last), WIDE),
+    "clone, channels last": (lambda x: x.clone(memory_format=torch.channels_last), WIDE),
+    "softmax": (lambda x: (x.softmax(-1), x.log_softmax(0), x.softmax(1, torch.float64)), X),
+    "softmax of a turned one": (lambda x: x.softmax(-1), TURNED),
+    "like": (
+        lambda x: (
+            torch.zeros_like(x),
+            torch.ones_like(x, dtype=torch.bool),
+            torch.full_like(x, 2),
+            torch.rand_like(x),
+        ),
+        X,
+    ),
+    "like a turned one": (lambda x: (torch.zeros_like(x), torch.empty_like(x)), TURNED),
+    "of turned ones": (lambda x: (x.sin() + x, x > 0, x.sin().add_(x), x * 2), TURNED),
+    "of turned ones and others": (
+        lambda x, w: (x + w, w + x, x + x[:1, :, :1], x[0] + x, x + x[0], x * x.contiguous()),
+        TURNED,
+        W,
+    ),
+    "of turned ones, dtypes": (
+        lambda x: (x.half(), x.to(torch.int64), x.clone(), x.masked_fill(x > 0, 0)),
+        TURNED,
+    ),
+    "turned, made contiguous": (
+        lambda x: x.clone(memory_format=torch.contiguous_format),
+        TURNED,
+    ),
+    "elementwise, channels last": (
+        lambda x: (x.relu() + x, x.clone(), x.double(), torch.zeros_like(x)),
+        torch.ones(5, 12, 7, 6).to(memory_format=torch.channels_last),
+    ),
+    "elementwise, with gaps": (lambda x: (x[..., ::2].sin(), x[:, 1:].sin()), X),
+    "elementwise, expanded": (lambda x: x[:, :1].expand(-1, 6, -1).sin(), X),
+    "flattened, channels last": (
+        lambda x: (x.flatten(2), x.permute(0, 2, 3, 1).flatten(1, 2), x.view(-1, 3, 4, 7, 6)),
+        torch.ones(5, 12, 7, 6).to(memory_format=torch.channels_last),
+    ),
+    "views of a turned one": (
+        lambda x: (x.view(5, 2, 3, 8), x.view(5, 6, 4, 2), x[None].view(-1, 1, 6, 8)),
+        TURNED,
+    ),
+    "unflattened": (
+        lambda x: x.flatten(2).transpose(1, 2).transpose(1, 2).view(5, 12, 7, -1),
+        torch.ones(5, 12, 7, 6),
+    ),
+    "sizes with a quotient": (
+        lambda x, w: F.conv2d(x, w, stride=2, padding=1).relu().flatten(2).transpose(1, 2).exp(),
+        torch.ones(5, 12, 7, 6),
+        torch.ones(4, 12, 3, 3),
+    ),
+    "permute": (lambda x: (x.permute(2, 0, 1), x.permute(-1, 1, 0), x.permute(0, 1, 2)), TURNED),
+    "clamp to a size": (lambda x: (x.clamp(max=x.shape[0]), x + x.shape[0]), INTS),
+    "clamp to a size, of floats": (lambda x: (x.clamp(0, x.shape[0] - 1), x / x.shape[0]), X),
+    "new": (
+        lambda x: (
+            x.new_empty(x.shape[0], 2),
+            x.new_empty((x.shape[0] * 2, 0), dtype=torch.int64),
+            torch.empty_strided((x.shape[0], 4), (4, 1), dtype=x.dtype, device=x.device),
+            torch.empty_strided((4, x.shape[0]), (1, 4), dtype=torch.half, device="cpu"),
+        ),
+        X,
+    ),
+    "dropout": (lambda x: torch.native_dropout(x, 0.5, True), X),
     "mm": (torch.mm, FLAT, torch.ones(8, 3)),
     "linear": (F.linear, X, torch.ones(3, 8), torch.ones(3)),
     "linear, bare": (F.linear, X, torch.ones(3, 8)),
@@ -146,11 +254,11 @@ CALLS = {
 }
 
 
-def run(call, quick, numbers):
+def run(call, by_rule, numbers):
     """What is to be known of the results, numbers in place of symbols."""
     env = ShapeEnv(specialize_zero_one=False, duck_shape=True)
-    mode, inputs = FakeTensorMode(shape_env=env), []
-    mode.cache_enabled = False
+    mode, inputs = (CaptureFakeMode if by_rule else FakeTensorMode)(), []
+    mode.shape_env, mode.static_shapes, mode.cache_enabled = env, False, False
     function, *args = call
     for arg in args:
         if isinstance(arg, torch.Tensor) and arg.dim() > 1:
@@ -164,11 +272,7 @@ def run(call, quick, numbers):
         elif isinstance(arg, torch.Tensor):
             arg = mode.from_tensor(arg)
         inputs.append(arg)
-    with (
-        mode,
-        _config.patch(backed_size_oblivious=True),
-        FakeRules(mode) if quick else nullcontext(),
-    ):
+    with mode, _config.patch(backed_size_oblivious=True):
         try:
             results = function(*inputs)
         except (
@@ -214,22 +318,3 @@ def test_with_gradients():
     )
     assert run(call, True, {5: 50, 6: 60}) == run(call, False, {5: 50, 6: 60})
     assert run(call, True, {5: 50})[0][5]
-
-
-def test_the_rules_are_in_force_only_inside():
-    mode, asked = FakeTensorMode(shape_env=ShapeEnv()), []
-    with mode:
-        x = torch.ones(3)
-    kept = dict(RULES)
-    RULES[torch.ops.aten.sin.default] = lambda fakes, x: asked.append(x)
-    try:
-        with mode:
-            torch.sin(x)
-            assert not asked
-            with FakeRules(mode):
-                torch.sin(x)
-            assert len(asked) == 1
-            torch.sin(x)
-    finally:
-        RULES.update(kept)
-    assert len(asked) == 1

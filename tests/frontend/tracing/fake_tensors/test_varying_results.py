@@ -6,8 +6,9 @@ from __future__ import annotations
 import framejit
 import pytest
 import torch
-from framejit.frontend.tracing.fake_tensors import varying_results
+from framejit.frontend.tracing.fake_tensors import fake_execution, varying_results
 from framejit.frontend.tracing.fake_tensors.fake_execution import CaptureFakeMode
+from framejit.frontend.tracing.fake_tensors.fake_rules import FakeRules
 from torch._dynamo.source import ConstantSource
 from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.fx.experimental.symbolic_shapes import (
@@ -38,8 +39,10 @@ def varying(mode, rows, columns=3, **how):
 
 @pytest.fixture
 def runs(monkeypatch):
-    """The operators that torch's mode ran."""
+    """The operators that torch's mode ran, without rules."""
     ran = []
+    monkeypatch.setattr(FakeRules, "results", lambda self, *call: None)
+    monkeypatch.setattr(fake_execution, "results_like_operands", lambda *call: None)
     kept = FakeTensorMode.dispatch
     monkeypatch.setattr(
         FakeTensorMode,
