@@ -14,7 +14,7 @@ from ...backends.graph.collectives import runs_collective
 from ...backends.graph.memory import plain_memory_at
 from ...backends.graph.mutations import may_write, written_nodes
 from ...backends.graph.node_targets import RECURRENT_OPERATORS
-from ...backends.graph.random_draws import may_draw
+from ...backends.graph.random_draws import may_draw, target_may_draw
 from ...backends.graph.runtime_errors import may_raise
 from ...errors import GraphBreak
 from ..values.base import Value
@@ -104,7 +104,14 @@ class CallChecks:
             tensor, *dims = call.fakes
             self._symbols.shapes.require_known(tensor, dims or [*call.fake_kwargs.values()])
 
-    _OF_CALLS = (_check_numpy_data, _check_lengths, _check_sizes_of_one)
+    def _store_state_before_draws(self, call: FakeCall) -> None:
+        """Adds torch.set_rng_state() to the graph before what may draw; otherwise it happens after
+        the graph."""
+        random = self._tx.random
+        if random.stored is not None and target_may_draw(call.target):
+            random.store_in_graph(self._tx)
+
+    _OF_CALLS = (_store_state_before_draws, _check_numpy_data, _check_lengths, _check_sizes_of_one)
 
     # floats, around the run
 
