@@ -16,7 +16,6 @@ from .emitter import Emitter
 from .mutable import Mutable
 from .tensor.traced_call import NoEffects
 
-
 DEFAULT_GENERATOR = AttrSource(ModuleSource("torch.random"), "default_generator")
 
 
