@@ -25,6 +25,7 @@ from ..objects.class_value import ClassValue
 from ..operation import Operation, UnaryOperation
 from ..tensor.symbolic_number import SymbolicNumber, number_now
 from ..tensor.tensor import TensorValue
+from ..tensor.varying_index import select_varying
 from .expected_result import (
     EXAMPLE_SIZE,
     ResultLayout,
@@ -136,12 +137,24 @@ class ArrayValue(Value):
 
     def item(self, tx: TraceContext, key: Value) -> Value:
         size = self.fake.shape[0] if self.fake.dim() else 0
-        if key.python_type() is int and isinstance(size, int) and self.fake.dim():
+        known = key.python_type() is int and not isinstance(key, SymbolicNumber)
+        if known and isinstance(size, int) and self.fake.dim():
             index = key.constant()
             if not -size <= index < size:
                 sentence = f"index {index} is out of bounds for axis 0 with size {size}"
                 raise tx.exceptions.new(IndexError, sentence)
+        view = self.selected(tx, key)
+        if view is not None:
+            return scalar_copy(tx, view) if not view.fake.dim() else view
         return call_numpy(tx, "getitem", lambda array, key: array[key], [self, key], {})
+
+    def selected(self, tx: TraceContext, key: Value) -> ArrayValue | None:
+        """The view that an index with an int that varies gives; None for other indices."""
+        refuse_modes()
+        view = select_varying(tx, self.tensor, self.fake.shape, key)
+        if not isinstance(view, TensorValue):
+            return None
+        return ArrayValue(view, self.cls, None, self.read_only)
 
     def set_item(self, tx: TraceContext, key: Value, value: Value) -> None:
         if isinstance(value, ArrayValue) and not numpy().can_cast(
@@ -152,7 +165,11 @@ class ArrayValue(Value):
         def store(array: Any, key: Any, value: Any) -> None:
             array[key] = value
 
-        call_numpy(tx, "setitem", store, [self, key, value], {})
+        view = self.selected(tx, key)
+        if view is not None:
+            call_numpy(tx, "setitem", store, [view, Constant(...), value], {})
+        else:
+            call_numpy(tx, "setitem", store, [self, key, value], {})
 
     def apply_unary(self, tx: TraceContext, op: UnaryOperation) -> Value:
         if self.is_scalar and not self.fake.is_floating_point():
@@ -171,6 +188,13 @@ def read_only_array(tensor: torch.Tensor) -> Any:
     array = tensor.numpy()
     array.flags.writeable = False
     return array
+
+
+def scalar_copy(tx: TraceContext, element: ArrayValue) -> ArrayValue:
+    """NumPy's scalar of an array without dimensions, in memory of its own."""
+    copied = tx.graph.call("call_method", "clone", [element.tensor], {})
+    assert isinstance(copied, TensorValue)
+    return ArrayValue(copied, dtype_of(copied.fake.dtype).type)
 
 
 def scalar_of(tensor: torch.Tensor) -> Any:
