@@ -10,6 +10,7 @@ from ...pycode.instr import DecodedCode, Op
 from ...pycode.liveness import loop_around
 from ...pycode.resume import ResumePoint, SuspendedFrame
 from ...values.base import LazyValue, Value
+from ...values.containers.builtin_container import BoundBuiltin
 from ...values.containers.sequence import Sequence
 from ...values.functions.cell import CellValue
 from ...values.functions.method import MethodValue
@@ -62,16 +63,17 @@ def gives_varying_number(exit_: BreakExit, frame: BrokenFrame) -> bool:
     if instr.op is not Op.CALL:
         return False
     under = len(frame.stack) - instr.arg[0]
-    return any(home_of(value) in CLOCKS_AND_DICE for value in frame.stack[max(under - 2, 0) : under])
+    return any(
+        home_of(value) in CLOCKS_AND_DICE for value in frame.stack[max(under - 2, 0) : under]
+    )
 
 
 def home_of(callee: Value) -> str:
     """The module of a callable, or of the object whose method it is."""
-    if isinstance(callee, MethodValue):
+    if isinstance(callee, MethodValue | BoundBuiltin):
         return str(callee.receiver.python_type().__module__)
     found = callee.object if isinstance(callee, LazyValue) else getattr(callee, "real", None)
-    module = getattr(found, "__module__", None)
-    return str(module or type(getattr(found, "__self__", None)).__module__)
+    return str(getattr(found, "__module__", ""))
 
 
 def carried_slots(decoded: DecodedCode, index: int, frame: BrokenFrame) -> frozenset[int]:
