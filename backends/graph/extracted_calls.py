@@ -127,7 +127,7 @@ class _TransformedApply(torch.autograd.Function):
     generate_vmap_rule = True
 
     @staticmethod
-    def forward(function: Any, *inputs: Any) -> Any:  # type: ignore[override]
+    def forward(function: Any, *inputs: Any) -> Any:
         return tuple(function.forward(*inputs))
 
     @staticmethod

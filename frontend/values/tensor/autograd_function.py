@@ -298,7 +298,7 @@ def call_node(
 def output_of(graph: ExtractedGraph) -> Sequence[Any]:
     """What a graph returns."""
     (node,) = graph.module.graph.find_nodes(op="output")
-    return node.args[0]  # type: ignore[no-any-return]
+    return node.args[0]
 
 
 def extract_passes(
