@@ -4,6 +4,7 @@ to compile one by one."""
 from __future__ import annotations
 
 import collections
+import dataclasses
 
 import framejit
 import pytest
@@ -127,6 +128,25 @@ def test_code_for_a_class_of_each_call_is_compiled_twice(f):
         assert handle(x).equal(f(x))
     report = handle.framejit.explain()
     assert len(report.breaks) == 1 and len(report.captures) == 3
+
+
+def test_the_methods_of_a_dataclass_are_made_in_python():
+    def f(x):
+        @dataclasses.dataclass
+        class Pair:
+            factor: int
+            tensor: torch.Tensor
+
+        pair = Pair(3, x * 2)
+        return pair.tensor + pair.factor
+
+    handle = framejit.compile(f, backend="eager")
+    for k in range(8):
+        x = torch.ones(2) * k
+        assert handle(x).equal(f(x))
+    captures = handle.framejit.explain().captures
+    assert all(capture.function != "__create_fn__" for capture in captures)
+    assert len(captures) <= 4
 
 
 def test_classes_that_repeat_have_entries_each():
