@@ -16,7 +16,6 @@ from ...guards.source import FrameView, PathEnds
 from ...options import Options
 from ..tracing.sizes.variation import VARIES, Variation
 
-
 ENTRIES_OF_NEW_CLASSES = 2  # of a site, that were made for classes which are gone
 
 
