@@ -200,7 +200,6 @@ class RandomGenerator(Protocol):
     """torch's CPU generator."""
 
     stored: Value | None  # the state that it is given after the graph
-    position: int  # of that
 
     def was_used(self, tx: TraceContext) -> bool: ...
     def store_in_graph(self, tx: TraceContext) -> None: ...

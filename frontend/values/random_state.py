@@ -21,11 +21,10 @@ DEFAULT_GENERATOR = AttrSource(ModuleSource("torch.random"), "default_generator"
 
 class RandomState(Mutable):
     """`seed`: the program seeded it before the graph draws from it. `kept`: the program holds the
-    state that the frame began with. `stored`: the state that it is given after the graph;
-    `position` the position of that (tracing/interpreter/outcome.py)."""
+    state that the frame began with. `stored`: the state that it is given after the graph."""
 
-    __slots__ = ("seed", "kept", "stored", "position")
-    state = ("seed", "kept", "stored", "position")
+    __slots__ = ("seed", "kept", "stored")
+    state = ("seed", "kept", "stored")
     cls = torch.Generator
 
     def __init__(self) -> None:
@@ -33,7 +32,6 @@ class RandomState(Mutable):
         self.seed: int | None = None
         self.kept = False
         self.stored: Value | None = None
-        self.position = -1
 
     def keep_state(self, tx: TraceContext) -> None:
         """The program takes the state that the frame began with."""
@@ -68,7 +66,7 @@ class RandomState(Mutable):
     def store(self, tx: TraceContext, state: Value) -> None:
         """The generator has this state after the graph."""
         tx.effects.change(self)
-        self.stored, self.position = state, tx.frames.break_position()
+        self.stored = state
 
     def emit_state(self, emit: Emitter, *, seeded_by_graph: bool) -> None:
         """Emits code that seeds the generator, unless the graph does, and then gives it the state

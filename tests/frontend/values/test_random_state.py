@@ -183,6 +183,12 @@ def only_put_back(x):
     return y
 
 
+def draw_behind_a_state(x, state=torch.get_rng_state()):
+    y = x.sin()
+    torch.set_rng_state(state)
+    return y + torch.rand(2)
+
+
 def seeded_and_refused(x):
     torch.manual_seed(5)
     drawn = torch.rand(2)
@@ -204,7 +210,7 @@ def wrong_seed(x):
 
 @pytest.mark.parametrize("function, breaks", [
     (kept_and_put_back, 0), (forked, 0), (seeded, 0), (put_back_while_handling, 0), (put_back_behind_a_break, 1), (between_draws, 0),
-    (seeded_in_turns, 1), (two_states, 0), (read_and_forked, 0), (put_back_twice, 0), (only_put_back, 0), (seeded_and_refused, None), (wrong_state, None), (wrong_seed, None),
+    (seeded_in_turns, 1), (two_states, 0), (read_and_forked, 0), (put_back_twice, 0), (only_put_back, 0), (draw_behind_a_state, 0), (seeded_and_refused, None), (wrong_state, None), (wrong_seed, None),
 ])  # fmt: skip
 def test_states_of_the_generator(function, breaks):
     check(function, vec(2), graphs=None, breaks=breaks)
