@@ -143,12 +143,12 @@ class ArrayValue(Value):
             if not -size <= index < size:
                 sentence = f"index {index} is out of bounds for axis 0 with size {size}"
                 raise tx.exceptions.new(IndexError, sentence)
-        view = self.selected(tx, key)
+        view = self.view_by_varying_index(tx, key)
         if view is not None:
             return scalar_copy(tx, view) if not view.fake.dim() else view
         return call_numpy(tx, "getitem", lambda array, key: array[key], [self, key], {})
 
-    def selected(self, tx: TraceContext, key: Value) -> ArrayValue | None:
+    def view_by_varying_index(self, tx: TraceContext, key: Value) -> ArrayValue | None:
         """The view that an index with an int that varies gives; None for other indices."""
         refuse_modes()
         view = select_varying(tx, self.tensor, self.fake.shape, key)
@@ -165,7 +165,7 @@ class ArrayValue(Value):
         def store(array: Any, key: Any, value: Any) -> None:
             array[key] = value
 
-        view = self.selected(tx, key)
+        view = self.view_by_varying_index(tx, key)
         if view is not None:
             call_numpy(tx, "setitem", store, [view, Constant(...), value], {})
         else:
