@@ -54,7 +54,7 @@ from .sizes.symbolic_inputs import SymbolicInputs
 from .sizes.value_origins import ValueOrigin
 
 READS = ("item", "tolist")  # methods that give Python's numbers
-MOST_BYTES_SAVED = 1 << 20  # of written inputs, in each call of a graph that may start over
+MOST_BYTES_SAVED = 1 << 15  # of written inputs, in each call of a graph that may start over
 
 
 class GraphBuilder:

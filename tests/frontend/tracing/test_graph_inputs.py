@@ -141,17 +141,17 @@ def test_only_the_graph_that_may_start_over_saves():
 @pytest.mark.parametrize(
     ("make", "breaks"),
     [
-        (lambda: torch.zeros(1 << 18), False),
-        (lambda: torch.zeros((1 << 18) + 1), True),
-        (lambda: np.zeros(1 << 17), False),
-        (lambda: np.zeros((1 << 17) + 1), True),
+        (lambda: torch.zeros(1 << 13), False),
+        (lambda: torch.zeros((1 << 13) + 1), True),
+        (lambda: np.zeros(1 << 12), False),
+        (lambda: np.zeros((1 << 12) + 1), True),
         (lambda: torch.zeros(3, requires_grad=True) * 1, True),
         (lambda: torch.zeros(3), False),
     ],
     ids=["large", "too large", "large array", "too large array", "gradients", "small"],
 )
 def test_which_inputs_are_saved(make, breaks):
-    """Not those of more than a megabyte, and none whose history the write extends."""
+    """Not those of more than 32 KiB, and none whose history the write extends."""
 
     def program(x, written):
         written += 1
