@@ -14,8 +14,9 @@ import torch
 import torch.fx
 from torch._subclasses.fake_tensor import DataDependentOutputException, DynamicOutputShapeException
 
+from ..graph.fake_values import fake_of
 from ..graph.grad_mode import is_on_at_both_ends, run_with_grad_mode, without_switches_at_the_ends
-from ..graph.gradient_history import wants_gradients
+from ..graph.gradient_history import gains_its_first_history, wants_gradients
 from ..graph.node_targets import name_of
 from .compiled_node import like_eager
 from .data_results import data_results, shows_data_of_inputs, with_own_versions
@@ -105,10 +106,11 @@ def _ahead_of_time(
 def one_node(
     gm: torch.fx.GraphModule, example_inputs: list[Any], build: Build, random_like_eager: bool
 ) -> Callable[..., Any]:
+    examples = before_the_graph(gm, example_inputs)
     try:
         with warnings.catch_warnings():
             warnings.filterwarnings("ignore", ANOMALY)
-            compiled = build_again(lambda: build(gm, example_inputs))
+            compiled = build_again(lambda: build(gm, examples))
     except UNTRACEABLE:
         return gm.forward
     except Exception as error:
@@ -120,6 +122,16 @@ def one_node(
             )  # a backward pass may lack what it needs, or that was freed; then it raises, later
         raise
     return like_eager(gm, compiled, random_like_eager)
+
+
+def before_the_graph(gm: torch.fx.GraphModule, example_inputs: list[Any]) -> list[Any]:
+    """The example inputs without the histories that the graph gives them. aot_autograd would take
+    the capture's fake tensors for them, which have these histories, and so find one in everything
+    that is made of such an input before it is written."""
+    return [
+        fake_of(node).detach() if gains_its_first_history(node) else example
+        for node, example in zip(gm.graph.find_nodes(op="placeholder"), example_inputs, strict=True)
+    ]
 
 
 def build_again(build: Callable[[], Callable[..., Any]]) -> Callable[..., Any]:

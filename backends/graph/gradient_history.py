@@ -55,6 +55,11 @@ def comes_with_gradient(node: torch.fx.Node) -> bool:
     )
 
 
+def gains_its_first_history(node: torch.fx.Node) -> bool:
+    """Whether the graph gives a history to an input that comes with none."""
+    return "grad_fn" in node.meta and needs_gradient(node) and not comes_with_gradient(node)
+
+
 def lost_its_history(node: torch.fx.Node) -> bool:
     """Whether autograd refuses to say how a tensor came about: a view of which its operator gave
     several, on memory written to since."""

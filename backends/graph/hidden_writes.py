@@ -24,16 +24,15 @@ SHOWN_DATA = "shown_data"
 def hides_writes(gm: torch.fx.GraphModule) -> bool:
     """Whether a captured graph writes in this way to the memory of an input with a history, or
     through `.data` to that of a computed value with a history. What eager has saved of that value
-    for the backward pass is overwritten too, and no version counter shows it."""
+    for the backward pass is overwritten too, and no version counter shows it. Or whether it writes
+    a value with a history through a detached input, which then has it and the input has not."""
     inputs = gm.graph.find_nodes(op="placeholder")
     made = {plain_memory_at(node) for node in inputs if node.meta.get("grad_fn") is not None} - {
         None
     }
-    computed = {plain_memory_at(node) for node in gm.graph.nodes if has_history(node)} - {
-        None,
-        *(plain_memory_at(node) for node in inputs),
-    }
-    if not made and not computed:
+    given = {plain_memory_at(node) for node in inputs} - {None}
+    with_history = {plain_memory_at(node) for node in gm.graph.nodes if has_history(node)} - {None}
+    if not made and not with_history:
         return False
     grad, detached, data = True, set[torch.fx.Node](), data_nodes(gm.graph.nodes)
     for node in gm.graph.nodes:
@@ -49,7 +48,9 @@ def hides_writes(gm: torch.fx.GraphModule) -> bool:
                 recorded = grad and written.meta["example_value"].requires_grad
                 if memory in made and (written in detached or not recorded):
                     return True
-                if memory in computed and written in data and name_of(node) != "requires_grad_":
+                if memory in given and written in detached and recorded:
+                    return True
+                if memory in with_history - given and written in data and name_of(node) != "requires_grad_":
                     return True
     return False
 

@@ -1,5 +1,5 @@
-"""Results without a gradient history that are views of another result, or a detached input: they
-are created after the graph, by eager's operators.
+"""Results without a gradient history that are views of another result, or of an input, or a
+detached input: they are created after the graph, by eager's operators.
 
 If the program writes something with a history into one of them later, its views have it too, and a
 detached input's original does not. A compiled graph returns such results as separate tensors on one
@@ -15,6 +15,7 @@ import torch.fx
 from torch._C._autograd import CreationMeta, _get_creation_meta
 
 from .extracted_calls import extract_subgraph
+from .gradient_history import needs_gradient
 from .hidden_writes import SHOWN_DATA
 from .memory import plain_memory_at
 from .mutations import is_data, may_write
@@ -56,12 +57,14 @@ def paths_to_views(
         for node in reversed(nodes)
         if plain_memory_at(node) not in given
     }
+    # where no input has a gradient, backends return views of inputs as views
+    with_gradients = any(map(needs_gradient, inputs))
     found: dict[torch.fx.Node, Path] = {}
     families: dict[torch.fx.Node, dict[torch.fx.Node, Path]] = {}
     for node in candidates:
         fake = node.meta["example_value"]
         root = first.get(id(fake if fake._base is None else fake._base))
-        if root is None or root.op == "placeholder":
+        if root is None or (root.op == "placeholder" and not with_gradients):
             continue
         memory = plain_memory_at(node)
         if memory in given and (path := path_from_inputs(node)):

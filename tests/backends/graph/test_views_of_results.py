@@ -118,10 +118,35 @@ def window_of_a_varying_size(a, b):
     return y, v
 
 
+def view_of_an_input_beside_a_gradient(a, b):
+    v = b.detach()[None][0]
+    a.flip(0).zero_()
+    go_on()
+    v[0] = b.mean()
+    return a, v
+
+
+def history_through_a_detached_input(a, b):
+    v = a.detach()[1:]
+    v.copy_(b.sum().expand_as(v))
+    return v, a
+
+
+def input_read_before_it_has_a_history(a, b):
+    c = a.new_ones(4)
+    d = a.new_ones(4)
+    go_on()
+    c.mul_(d)
+    d.mul_(b)
+    return c, d
+
+
 PROGRAMS = [
     root_written, view_written, view_of_a_view_written, detached_beside_its_original, detached_input,
     detached_view_of_an_input, detached_twice, data_of_a_written_input, zeros_filled_by_rows,
     root_that_is_not_returned, written_in_the_graph, window_of_a_varying_size,
+    view_of_an_input_beside_a_gradient, history_through_a_detached_input,
+    input_read_before_it_has_a_history,
 ]  # fmt: skip
 
 
