@@ -205,7 +205,8 @@ def with_fallback(
             return compiled
         return fall_back_to_eager(compiled, forward, backend)
     saves_inputs = bool(mutated) and (
-        shares_memory  # operators refuse inputs that overlap in part
+        bool(request.expected)
+        or shares_memory  # operators refuse inputs that overlap in part
         or raises_after_writing(nodes)
         or writes_detached(nodes)
     )

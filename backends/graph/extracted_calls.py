@@ -94,11 +94,7 @@ class _Apply(torch.autograd.Function):
             like_traced(grad, strides)
             for grad, strides in zip(grads, backward.strides, strict=True)
         ]
-        kept = [
-            tensor if number is None else number
-            for tensor, number in zip(ctx.saved_tensors, ctx.numbers, strict=True)
-        ]
-        made = backward.run(*laid_out, *kept)
+        made = backward.run(*laid_out, *saved_values(ctx))
         return None, *made, *(None,) * (ctx.count - len(made))
 
 
@@ -123,6 +119,41 @@ class ContextMarks:
     fixed: tuple[int, ...]
     dirty: tuple[int, ...]
     materialize: bool
+
+
+class _TransformedApply(torch.autograd.Function):
+    """The form that torch.func's transforms take. Only inputs and results are saved."""
+
+    generate_vmap_rule = True
+
+    @staticmethod
+    def forward(function: Any, *inputs: Any) -> Any:
+        return tuple(function.forward(*inputs))
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: Any, output: Any) -> None:
+        function, *given = inputs
+        everything = (*given, *output)
+        kept = [everything[position] for position in function.backward_pass.saved]
+        ctx.function, ctx.count = function, len(given)
+        ctx.save_for_backward(*(item if isinstance(item, torch.Tensor) else None for item in kept))
+        ctx.numbers = [None if isinstance(item, torch.Tensor) else item for item in kept]
+        ctx.mark_non_differentiable(*(output[position] for position in function.marks.fixed))
+        ctx.set_materialize_grads(function.marks.materialize)
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Any) -> Any:
+        """Gradients keep their layouts, which are eager's: vmap could not copy into another."""
+        made = ctx.function.backward_pass.run(*grads, *saved_values(ctx))
+        return None, *made, *(None,) * (ctx.count - len(made))
+
+
+def saved_values(ctx: Any) -> list[Any]:
+    """What forward saved: tensors and numbers."""
+    return [
+        tensor if number is None else number
+        for tensor, number in zip(ctx.saved_tensors, ctx.numbers, strict=True)
+    ]
 
 
 class CustomFunction:
@@ -160,6 +191,18 @@ class CustomFunction:
             returned_input(result) if any(result is one for one in same) else result
             for result in results
         )
+
+
+class TransformedFunction(CustomFunction):
+    """A torch.autograd.Function inside a torch.func transform: torch calls it once for each level.
+    It has a backward pass, and saves no intermediates. called_at: the position before the
+    outermost transform; a break is made there where the program changes later what the backward
+    pass, which was traced at once, may read."""
+
+    called_at = -1
+
+    def __call__(self, *inputs: Any) -> Any:
+        return _TransformedApply.apply(self, *inputs)
 
 
 def returned_input(tensor: torch.Tensor) -> torch.Tensor:

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 import torch.fx
 
-from .node_targets import is_foreign, is_users, name_of, subgraph_nodes
+from .node_targets import PYTHONS, is_foreign, is_users, name_of, subgraph_nodes
 from .unread_nodes import unread_nodes
 
 RANDOM = (
@@ -33,6 +33,15 @@ def draws_unread(graph: torch.fx.Graph) -> bool:
 def named_as_random(name: str) -> bool:
     """Whether an operator's name follows torch's convention for drawing random numbers."""
     return any(word in name for word in RANDOM)
+
+
+def target_may_draw(target: Any) -> bool:
+    """Whether a call of this function, or method, may draw from torch's generators."""
+    if isinstance(target, str):
+        return named_as_random(target)
+    home = str(getattr(target, "__module__", "torch"))
+    known = "torch" in home or home in PYTHONS
+    return not known or hasattr(target, "subgraphs") or named_as_random(target.__name__)
 
 
 def may_draw(node: torch.fx.Node) -> bool:

@@ -1,9 +1,12 @@
-"""Operators that draw from a torch.Generator of the program's, which is an input of the graph."""
+"""Operators that draw from a torch.Generator of the program's, which is an input of the graph, and
+that seed it, keep its state or restore one."""
 
 from __future__ import annotations
 
 import itertools
 from typing import Any
+
+import torch
 
 _numbers = itertools.count()
 
@@ -13,6 +16,34 @@ class NoGenerator:
 
 
 NO_GENERATOR = NoGenerator()
+
+
+# What the program does to a generator, beside drawing from it. Without one they run on fakes, and
+# do nothing. (By their names, random_draws.py takes them for draws, whose order counts.)
+
+
+def random_state(size: int, *, generator: Any = None) -> torch.Tensor:
+    """The generator's state: a tensor of `size` bytes."""
+    if generator is None:
+        return torch.empty(size, dtype=torch.uint8, device="cpu")
+    found: torch.Tensor = generator.get_state()
+    return found
+
+
+def restore_random_state(state: torch.Tensor, *, generator: Any = None) -> None:
+    if generator is not None:
+        generator.set_state(state)
+
+
+def seed_random_generator(seed: int, *, generator: Any = None) -> None:
+    if generator is not None:
+        generator.manual_seed(seed)
+
+
+def seed_random_generators(seed: int, *, generator: Any = None) -> None:
+    """Seeds torch's default generators, of which `generator` is the CPU's."""
+    if generator is not None:
+        torch.manual_seed(seed)
 
 
 class DrawFrom:

@@ -44,6 +44,8 @@ def written_by_library(function: types.FunctionType) -> bool:
     module = str(function.__globals__.get("__name__", ""))
     package, _, below = module.partition(".")
     ours = package == "framejit" and below.partition(".")[0] in (*FOLDERS, *FILES)
+    if function.__code__.co_name == "__create_fn__":  # dataclasses makes methods by calling it
+        return True
     return ours or module.startswith("namedtuple_") or package in ("torch", *LIBRARIES)
 
 

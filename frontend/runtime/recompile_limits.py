@@ -16,6 +16,8 @@ from ...guards.source import FrameView, PathEnds
 from ...options import Options
 from ..tracing.sizes.variation import VARIES, Variation
 
+ENTRIES_OF_NEW_CLASSES = 2  # of a site, that were made for classes which are gone
+
 
 class RecompileDecision(Enum):
     """What to do with the call. LATER: it runs in eager, with everything that it calls; a later one
@@ -67,11 +69,37 @@ def decide(
         limit, most = RecompileDecision.LIMIT, options.recompile_limit
     if misses.for_iteration and not misses.room:
         return RecompileDecision.LATER
+    raises = options.fail_on_recompile_limit_hit or options.fullgraph
+    if own >= ENTRIES_OF_NEW_CLASSES and not raises and needs_new_classes(misses.failures, frame):
+        return RecompileDecision.LIMIT
     if misses.entries < most or generalise(misses.failures, variation, options, frame):
         return RecompileDecision.COMPILE
-    if options.fail_on_recompile_limit_hit or options.fullgraph:
+    if raises:
         raise limit_error(name, limit.option, most, reason)
     return limit
+
+
+def needs_new_classes(failures: Sequence[Failure], frame: FrameView) -> bool:
+    """Whether each entry is for another class of the same name, as a `class` statement in the
+    function makes one in each call: the next entry would not be used again, either."""
+    return all(is_another_class_of_that_name(failure, frame) for failure in failures)
+
+
+def is_another_class_of_that_name(failure: Failure, frame: FrameView) -> bool:
+    guard = failure.guard
+    if guard is None or guard.kind not in (Kind.IS, Kind.TYPE):
+        return False
+    try:
+        found = guard.source.load(frame)
+    except (PathEnds, AttributeError):
+        return False
+    expected, cls = guard.expected, found if guard.kind is Kind.IS else type(found)
+    return (
+        isinstance(expected, type)
+        and isinstance(cls, type)
+        and cls is not expected
+        and (cls.__module__, cls.__qualname__) == (expected.__module__, expected.__qualname__)
+    )
 
 
 def limit_error(name: str, option: str, limit: int, reason: str) -> FramejitError:

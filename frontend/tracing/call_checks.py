@@ -14,7 +14,7 @@ from ...backends.graph.collectives import runs_collective
 from ...backends.graph.memory import plain_memory_at
 from ...backends.graph.mutations import may_write, written_nodes
 from ...backends.graph.node_targets import RECURRENT_OPERATORS
-from ...backends.graph.random_draws import may_draw
+from ...backends.graph.random_draws import target_may_draw
 from ...backends.graph.runtime_errors import may_raise
 from ...errors import GraphBreak
 from ..values.base import Value
@@ -104,7 +104,14 @@ class CallChecks:
             tensor, *dims = call.fakes
             self._symbols.shapes.require_known(tensor, dims or [*call.fake_kwargs.values()])
 
-    _OF_CALLS = (_check_numpy_data, _check_lengths, _check_sizes_of_one)
+    def _store_state_before_draws(self, call: FakeCall) -> None:
+        """Adds torch.set_rng_state() to the graph before what may draw; otherwise it happens after
+        the graph."""
+        random = self._tx.random
+        if random.stored is not None and target_may_draw(call.target):
+            random.store_in_graph(self._tx)
+
+    _OF_CALLS = (_store_state_before_draws, _check_numpy_data, _check_lengths, _check_sizes_of_one)
 
     # floats, around the run
 
@@ -136,13 +143,6 @@ class CallChecks:
             what = f"{target_name(node.target)}, which may raise, behind a collective"
             raise GraphBreak("unsupported-operator", what)
 
-    def _check_order_of_draws(self, node: torch.fx.Node) -> None:
-        """Breaks at a random operator after set_rng_state, whose effect would come too late."""
-        if self._tx.random.stored is not None and may_draw(node):
-            stop = GraphBreak("unknown-call", "torch.set_rng_state() before a random operator")
-            stop.position = self._tx.random.position
-            raise stop
-
     def _check_writes_past_wrappers(self, node: torch.fx.Node) -> None:
         """Breaks at a write into an inner tensor of a wrapper, which would be one into the wrapper,
         too."""
@@ -154,7 +154,7 @@ class CallChecks:
             if memory in self.wrapper_memory and not is_captured_wrapper(type(fake)):
                 raise GraphBreak("subclass", f"{target_name(node.target)} on an inner tensor")
 
-    _OF_NODES = (_check_order_of_errors, _check_order_of_draws, _check_writes_past_wrappers)
+    _OF_NODES = (_check_order_of_errors, _check_writes_past_wrappers)
 
     def rollback(self, removed: list[torch.fx.Node], kept: list[torch.fx.Node]) -> None:
         """To be called when nodes leave the graph."""

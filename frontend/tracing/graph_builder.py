@@ -54,6 +54,7 @@ from .sizes.symbolic_inputs import SymbolicInputs
 from .sizes.value_origins import ValueOrigin
 
 READS = ("item", "tolist")  # methods that give Python's numbers
+MOST_BYTES_SAVED = 1 << 15  # of written inputs, in each call of a graph that may start over
 
 
 class GraphBuilder:
@@ -293,8 +294,12 @@ class GraphBuilder:
 
     @property
     def runs_only_once(self) -> bool:
-        """Whether a run of the graph does more than compute, so that no call may start over."""
-        return self.has_collectives or any(item.is_mutated for item in self.inputs)
+        """Whether a run of the graph does what cannot be undone, so that no call may start over.
+        What it writes into small inputs can be."""
+        if self.has_collectives:
+            return True
+        sizes = [item.bytes_to_save for item in self.inputs if item.is_mutated]
+        return None in sizes or sum(size or 0 for size in sizes) > MOST_BYTES_SAVED
 
     def _is_generator(self, value: Value | None) -> bool:
         return value is not None and self.tx.look(value).python_type() is torch.Generator

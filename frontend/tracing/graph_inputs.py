@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Any
 
@@ -40,6 +41,17 @@ class GraphInput:
         return fake.layout == torch.strided and is_written(self.value.node, for_sure=counts)
 
     @property
+    def bytes_to_save(self) -> int | None:
+        """The size of a copy from which the tensor could be restored after a write; None where a
+        copy of its elements would not restore it."""
+        fake = self.value.fake
+        if type(self.value) is not TensorValue or fake.layout is not torch.strided:
+            return None
+        if fake.requires_grad or fake.is_inference() or not has_layout_of(fake, self.real):
+            return None
+        return int(number_of_elements(fake)) * fake.element_size()
+
+    @property
     def example(self) -> torch.Tensor:
         """The example input for a backend: the tensor, or its fake where sizes are symbols."""
         return self.value.fake if is_symbolic(self.value.fake) else self.real
@@ -53,6 +65,7 @@ class NumberInput:
     source: Source
     real: Any = None
     is_mutated: bool = False
+    bytes_to_save: int = 0
 
     @property
     def node(self) -> torch.fx.Node:
@@ -72,6 +85,7 @@ class GeneratorInput:
     source: Source
     real: torch.Generator
     is_mutated: bool = False
+    bytes_to_save: int = 0
 
     @property
     def value(self) -> GeneratorInput:
@@ -83,6 +97,26 @@ class GeneratorInput:
     @property
     def example(self) -> torch.Generator:
         return self.real
+
+
+def has_layout_of(fake: torch.Tensor, real: torch.Tensor) -> bool:
+    """Whether a fake still has the sizes, strides and offset of the tensor in this call."""
+    pairs = zip(
+        (*fake.shape, *fake.stride(), fake.storage_offset()),
+        (*real.shape, *real.stride(), real.storage_offset()),
+        strict=False,
+    )
+    return fake.dim() == real.dim() and all(number_in_call(one) == other for one, other in pairs)
+
+
+def number_of_elements(fake: torch.Tensor) -> int:
+    """The number of elements in this call, which is not relied on."""
+    return math.prod(size for size in map(number_in_call, fake.shape) if size is not None)
+
+
+def number_in_call(size: int | torch.SymInt) -> int | None:
+    """A size in this call, which is not relied on; None where values decide it."""
+    return size if isinstance(size, int) else size.node.hint
 
 
 def is_symbolic(fake: torch.Tensor) -> bool:

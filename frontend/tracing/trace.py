@@ -9,6 +9,7 @@ from collections.abc import Callable
 from torch.utils.hooks import RemovableHandle
 
 from ...backends.graph.backward_hooks import HookEntry, HookExit
+from ...backends.graph.extracted_calls import TransformedFunction
 from ...backends.graph.size_checks import check_node
 from ...clock import Clock
 from ...errors import GraphBreak
@@ -118,8 +119,9 @@ class Trace:
 
         That is before the first output that may be appended to a list which the program uses, so
         that its time matters; before the first expectation, where the graph writes to its inputs
-        or calls collectives, and could not start over; and before backward hooks are set up, which
-        counts handles, where the program counts some too.
+        or calls collectives, and could not start over; before a transform with an
+        autograd.Function, whose backward pass may read what the program changes later; and before
+        backward hooks are set up, which counts handles, where the program counts some too.
         """
         uses_lists = any(
             isinstance(value, ListValue) and value.source is not None
@@ -136,6 +138,11 @@ class Trace:
             what = "calls collectives" if self.graph.has_collectives else "writes into its inputs"
             stop = GraphBreak("data-dependent-branch", f", in code that {what}")
             return Restart(first.position, first.stop or stop)
+        if self.effects.may_be_seen():
+            for node in self.graph.nodes:
+                if isinstance(node.target, TransformedFunction):
+                    what = "an autograd.Function inside a torch.func transform, before a mutation"
+                    return Restart(node.target.called_at, GraphBreak("unknown-call", what))
         if (id(RemovableHandle), "next_id") in self.effects.globals:
             for node in self.graph.nodes:
                 if isinstance(node.target, HookEntry | HookExit):

@@ -34,6 +34,8 @@ from .functions import (  # noqa: F401
     partial,
     scripted,
 )
+from .functions.builtin_function import wrap_cython_function
+from .functions.method import is_cython_function
 from .iterators import existing_iterator  # noqa: F401
 from .iterators.iterator import ListedIterator
 from .modes import mode_manager  # noqa: F401
@@ -66,4 +68,6 @@ def wrap(tx: TraceContext, obj: Any, source: Source | None) -> Value:
     folded = source is None and cls.__module__ == "builtins"
     if folded and isinstance(obj, collections.abc.Iterator):  # the result of a folded call
         return ListedIterator([tx.wrap(item, None) for item in obj], cls)
+    if is_cython_function(obj):
+        return wrap_cython_function(tx, obj, source)
     return wrap_object(tx, obj, source)

@@ -154,6 +154,9 @@ class Interpreter(FrameState):
             raise error
         if error.value.source is None:
             here = self.tx.frames.break_position() if error.position is None else error.position
+            outside = self.tx.modes.position_outside_levels()
+            if outside is not None:  # Python raises again from there
+                here = min(here, outside)
             position = self.tx.exceptions.raised_at.setdefault(error.value, here)
             if isinstance(error.value, ExceptionValue):
                 error.value.created_at = position

@@ -10,8 +10,10 @@ from ...pycode.instr import DecodedCode, Op
 from ...pycode.liveness import loop_around
 from ...pycode.resume import ResumePoint, SuspendedFrame
 from ...values.base import LazyValue, Value
+from ...values.containers.builtin_container import BoundBuiltin
 from ...values.containers.sequence import Sequence
 from ...values.functions.cell import CellValue
+from ...values.functions.method import MethodValue
 from ...values.iterators.iterator import Iterator
 from ...values.numpy.array import ArrayValue
 from ...values.tensor.symbolic_number import SymbolicNumber
@@ -23,6 +25,8 @@ from .variation import Beginnings, Variation
 # breaks that take a number from a tensor: it differs each time
 NUMBERS = ("data-dependent-value", "data-dependent-branch")
 
+# modules whose functions give another number each time
+CLOCKS_AND_DICE = frozenset({"random", "time", "numpy.random.mtrand", "numpy.random._generator"})
 STORES = frozenset({Op.STORE_FAST, Op.STORE_DEREF})
 
 
@@ -46,9 +50,30 @@ def pass_on_variation(
         for index, value in enumerate(values):
             if value is not None:
                 record_variation(variation, known, value, SequenceItem(root, index))
-        if frame is exit_.frames[-1] and values and exit_.reason.reason.id in NUMBERS:
+        if frame is exit_.frames[-1] and values and gives_varying_number(exit_, frame):
             variation.expect_number(SequenceItem(root, len(values) - 1))
         root = SequenceItem(root, len(values))
+
+
+def gives_varying_number(exit_: BreakExit, frame: BrokenFrame) -> bool:
+    """Whether the result of a break, if it is a number, is likely to differ in each call."""
+    if exit_.reason.reason.id in NUMBERS:
+        return True
+    instr = frame.decoded.instrs[frame.index]
+    if instr.op is not Op.CALL:
+        return False
+    under = len(frame.stack) - instr.arg[0]
+    return any(
+        home_of(value) in CLOCKS_AND_DICE for value in frame.stack[max(under - 2, 0) : under]
+    )
+
+
+def home_of(callee: Value) -> str:
+    """The module of a callable, or of the object whose method it is."""
+    if isinstance(callee, MethodValue | BoundBuiltin):
+        return str(callee.receiver.python_type().__module__)
+    found = callee.object if isinstance(callee, LazyValue) else getattr(callee, "real", None)
+    return str(getattr(found, "__module__", ""))
 
 
 def carried_slots(decoded: DecodedCode, index: int, frame: BrokenFrame) -> frozenset[int]:

@@ -177,6 +177,12 @@ def wrap_builtin(tx: TraceContext, obj: Any, source: Source | None) -> Value:
     return BuiltinValue(obj, source)
 
 
+def wrap_cython_function(tx: TraceContext, obj: Any, source: Source | None) -> Value:
+    if source is not None:
+        tx.guards.add(source, Kind.IS, obj)
+    return BuiltinValue(obj, source)
+
+
 def modelled_class_method(cls: type, bound: Any) -> Any:
     """The class method written in C that `bound` is bound from, if there is a model of it; else
     None."""

@@ -72,3 +72,9 @@ def wrap_method(tx: TraceContext, obj: types.MethodType, source: Source | None) 
     return MethodValue(
         receiver, tx.wrap(obj.__func__, source and AttrSource(source, "__func__")), source
     )
+
+
+def is_cython_function(obj: Any) -> bool:
+    """Whether an object is a function written in Cython, such as those of numpy.random. Each
+    version of Cython has a type of its own for them, of this name."""
+    return type(obj).__name__ == "cython_function_or_method"

@@ -9,9 +9,12 @@ import torch
 
 from ....errors import GraphBreak
 from ..base import Value
+from ..constant import Constant
 from ..containers.sequence import Sequence
 from ..context import TraceContext
+from ..deferred_literal import is_dynamic
 from ..numpy.array import ArrayValue, alias, array_over, arrays_in, literal_array
+from ..numpy.expected_result import is_array, run_on_stand_ins
 from ..numpy.numpy_function import call_function
 from ..registry import method, models
 from ..tensor.tensor import TensorValue
@@ -28,7 +31,7 @@ def tensor_numpy(tx: TraceContext, self: TensorValue) -> Value:
 def from_numpy(tx: TraceContext, array: Value) -> Value:
     """A tensor over the memory of an array."""
     array = tx.look(array)
-    if not isinstance(array, ArrayValue) or array.is_scalar:
+    if not isinstance(array, ArrayValue) or not array.is_writable:
         raise GraphBreak("unknown-call", f"torch.from_numpy() of {array.describe()}")
     return alias(tx, array.tensor)
 
@@ -60,8 +63,41 @@ def _array(name: str) -> None:
         )
 
 
+def _function_of_literals(name: str) -> None:
+    """NumPy makes the arrays while tracing."""
+    function = getattr(NUMPY, name)
+
+    @models(function)
+    def make(tx: TraceContext, *args: Value, **kwargs: Value) -> Value:
+        if not all(map(is_literal, (*args, *kwargs.values()))):
+            raise GraphBreak("unknown-call", f"numpy.{name}")
+        given = [arg.literal(tx) for arg in args]
+        made = run_on_stand_ins(lambda: function(*given, **literals(tx, kwargs)))
+        if type(made) is tuple and all(map(is_array, made)):
+            return tx.make.tuple_of([literal_array(tx, array) for array in made])
+        if not is_array(made):
+            raise GraphBreak("unknown-call", f"numpy.{name}")
+        return literal_array(tx, made)
+
+
+def is_literal(value: Value) -> bool:
+    """Whether a number, or a tuple of numbers, is written in the program, or guarded already."""
+    if isinstance(value, Sequence):
+        return all(map(is_literal, value.items))
+    return isinstance(value, Constant) and not is_dynamic(value)
+
+
+def literals(tx: TraceContext, values: dict[str, Value]) -> dict[str, Any]:
+    return {name: value.literal(tx) for name, value in values.items()}
+
+
 if NUMPY is not None:
     for _name in "zeros ones empty full eye identity arange".split():
         _array_function(_name)
+    for _name in """
+        bartlett blackman hamming hanning kaiser tri indices tril_indices triu_indices diag_indices
+        geomspace logspace
+    """.split():
+        _function_of_literals(_name)
     for _name in "array asarray ascontiguousarray".split():
         _array(_name)

@@ -39,7 +39,7 @@ def of_array(
 ) -> Value:
     """A tensor with the numbers of an array; torch.as_tensor() shares its memory."""
     shares = function is torch.as_tensor
-    if args or how.keys() - {"dtype"} or (shares and how) or (shares and array.is_scalar):
+    if args or how.keys() - {"dtype"} or (shares and how) or (shares and not array.is_writable):
         raise array.unsupported_use("as data with a device or dtype")
     if shares:
         return alias(tx, array.tensor)

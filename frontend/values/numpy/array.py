@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import torch
@@ -24,7 +25,9 @@ from ..objects.class_value import ClassValue
 from ..operation import Operation, UnaryOperation
 from ..tensor.symbolic_number import SymbolicNumber, number_now
 from ..tensor.tensor import TensorValue
+from ..tensor.varying_index import select_varying
 from .expected_result import (
+    EXAMPLE_SIZE,
     ResultLayout,
     StandIns,
     compare_results,
@@ -38,6 +41,8 @@ from .expected_result import (
 from .mapping import QUIET, REFUSED, mapping, numpy_defaults
 from .numpy_number import VaryingScalar
 from .operation_recorder import OperationRecorder
+from .replacements import METHODS as REPLACED_METHODS
+from .replacements import REPLACEMENTS
 
 TENSOR_DTYPES = frozenset(getattr(torch, name) for name in ARRAY_DTYPES)
 MOST_LITERALS = 256  # numbers of an array that the program writes down
@@ -45,19 +50,26 @@ MOST_LITERALS = 256  # numbers of an array that the program writes down
 OVERFLOWING = frozenset({"+", "-", "*", "**", "//", "%", "<<"})
 POWERS = frozenset({"pow", "power"})
 TAKES = frozenset({"take", "take_along_axis", "choose"})
+FIND_ELEMENTS = frozenset({"nonzero", "where", "argwhere", "flatnonzero"})
 INTEGERS_OF_NUMPY = ("int8", "int16", "int32", "int64", "uint8")
 METADATA = frozenset({"shape", "ndim", "size", "itemsize", "nbytes", "dtype", "strides"})
 
 
 class ArrayValue(Value):
     """An ndarray, or a scalar that NumPy has calculated: `cls` says which. `tensor` has its
-    values; an array shares its memory."""
+    values; an array shares its memory. `read_only`: it is a view that NumPy does not write."""
 
-    __slots__ = ("tensor", "cls")
+    __slots__ = ("tensor", "cls", "read_only")
 
-    def __init__(self, tensor: TensorValue, cls: type, source: Source | None = None) -> None:
+    def __init__(
+        self,
+        tensor: TensorValue,
+        cls: type,
+        source: Source | None = None,
+        read_only: bool = False,
+    ) -> None:
         super().__init__(source)
-        self.tensor, self.cls = tensor, cls
+        self.tensor, self.cls, self.read_only = tensor, cls, read_only
 
     @property
     def fake(self) -> torch.Tensor:
@@ -66,6 +78,11 @@ class ArrayValue(Value):
     @property
     def is_scalar(self) -> bool:
         return self.cls is not numpy().ndarray
+
+    @property
+    def is_writable(self) -> bool:
+        """Whether it is an array whose memory a tensor may share."""
+        return not (self.is_scalar or self.read_only)
 
     def describe(self) -> str:
         where = f" '{self.source.name}'" if self.source is not None else ""
@@ -102,7 +119,8 @@ class ArrayValue(Value):
         def method(array: Any, *args: Any, **kwargs: Any) -> Any:
             return getattr(array, name)(*args, **kwargs)
 
-        result = call_numpy(tx, name, method, [self, *args], kwargs)
+        replacement = REPLACEMENTS[name] if name in REPLACED_METHODS else None
+        result = call_numpy(tx, name, method, [self, *args], kwargs, replacement=replacement)
         if name == "astype" and isinstance(result, ArrayValue):
             expect_exact_cast(tx, self.tensor, result)
         return result
@@ -119,12 +137,24 @@ class ArrayValue(Value):
 
     def item(self, tx: TraceContext, key: Value) -> Value:
         size = self.fake.shape[0] if self.fake.dim() else 0
-        if key.python_type() is int and isinstance(size, int) and self.fake.dim():
+        known = key.python_type() is int and not isinstance(key, SymbolicNumber)
+        if known and isinstance(size, int) and self.fake.dim():
             index = key.constant()
             if not -size <= index < size:
                 sentence = f"index {index} is out of bounds for axis 0 with size {size}"
                 raise tx.exceptions.new(IndexError, sentence)
+        view = self.view_by_varying_index(tx, key)
+        if view is not None:
+            return scalar_copy(tx, view) if not view.fake.dim() else view
         return call_numpy(tx, "getitem", lambda array, key: array[key], [self, key], {})
+
+    def view_by_varying_index(self, tx: TraceContext, key: Value) -> ArrayValue | None:
+        """The view that an index with an int that varies gives; None for other indices."""
+        refuse_modes()
+        view = select_varying(tx, self.tensor, self.fake.shape, key)
+        if not isinstance(view, TensorValue):
+            return None
+        return ArrayValue(view, self.cls, None, self.read_only)
 
     def set_item(self, tx: TraceContext, key: Value, value: Value) -> None:
         if isinstance(value, ArrayValue) and not numpy().can_cast(
@@ -135,7 +165,11 @@ class ArrayValue(Value):
         def store(array: Any, key: Any, value: Any) -> None:
             array[key] = value
 
-        call_numpy(tx, "setitem", store, [self, key, value], {})
+        view = self.view_by_varying_index(tx, key)
+        if view is not None:
+            call_numpy(tx, "setitem", store, [view, Constant(...), value], {})
+        else:
+            call_numpy(tx, "setitem", store, [self, key, value], {})
 
     def apply_unary(self, tx: TraceContext, op: UnaryOperation) -> Value:
         if self.is_scalar and not self.fake.is_floating_point():
@@ -143,7 +177,24 @@ class ArrayValue(Value):
         return call_numpy(tx, op.name.strip("_"), op.function, [self], {})
 
     def reconstruct(self, emit: Emitter) -> None:
-        emit.call(scalar_of if self.is_scalar else torch.Tensor.numpy, [self.tensor])
+        if self.is_scalar:
+            emit.call(scalar_of, [self.tensor])
+        else:
+            emit.call(read_only_array if self.read_only else torch.Tensor.numpy, [self.tensor])
+
+
+def read_only_array(tensor: torch.Tensor) -> Any:
+    """An array over a tensor's memory that does not write it."""
+    array = tensor.numpy()
+    array.flags.writeable = False
+    return array
+
+
+def scalar_copy(tx: TraceContext, element: ArrayValue) -> ArrayValue:
+    """NumPy's scalar of an array without dimensions, in memory of its own."""
+    copied = tx.graph.call("call_method", "clone", [element.tensor], {})
+    assert isinstance(copied, TensorValue)
+    return ArrayValue(copied, dtype_of(copied.fake.dtype).type)
 
 
 def scalar_of(tensor: torch.Tensor) -> Any:
@@ -243,13 +294,16 @@ def call_numpy(
     args: list[Value],
     kwargs: dict[str, Value],
     implementation: Callable[..., Any] | None = None,
+    replacement: Callable[..., Any] | None = None,
 ) -> Value:
     """function(*args, **kwargs) of NumPy's; `implementation` is the mapping's, if it is not the
-    same function of other arrays."""
+    same function of other arrays, and `replacement` stands for it."""
     refuse_modes()
     arrays = list(arrays_in([*args, *kwargs.values()]))
     outline = name in ("getitem", "setitem") and len(arrays) == 1 + (name == "setitem")
     call = ArrayCall(tx, name, arrays, outline and is_plain_key(args[1]))
+    if replacement is not None:
+        implementation = partial(replacement, call.recorder)
     return call.run(function, implementation or function, args, kwargs)
 
 
@@ -284,7 +338,8 @@ class ArrayCall:
         self, tx: TraceContext, name: str, arrays: list[ArrayValue], outline: bool
     ) -> None:
         self.tx, self.name, self.arrays = tx, name, arrays
-        self.stand_ins = StandIns([array.fake for array in arrays], outline)
+        fakes = [array.fake for array in arrays]
+        self.stand_ins = StandIns(fakes, outline, ones=name in FIND_ELEMENTS)
         self.recorder = OperationRecorder(tx, [array.tensor for array in arrays])
         self.made: dict[int, Any] = {}  # by id of the value: its stand-in
         self.wrapped: dict[int, Any] = {}
@@ -315,6 +370,8 @@ class ArrayCall:
                 "unknown-call", f"numpy.{self.name} ({type(error).__name__}: {error})"
             ) from error
         self.refuse_other_values(args, expected)
+        for fact, otherwise in self.recorder.expected:
+            self.tx.graph.expect(fact, GraphBreak("unknown-call", f"numpy.{self.name} {otherwise}"))
         return self.result(expected, found)  # outside: errors in it are framejit's own
 
     def refuse_other_values(self, args: list[Value], expected: Any) -> None:
@@ -359,7 +416,11 @@ class ArrayCall:
 
     def array(self, value: ArrayValue) -> tuple[Any, Any]:
         if id(value) not in self.made:
-            array = self.stand_ins.make(value.fake)
+            # one number fits any elements that are written
+            written = self.name == "setitem" and value is self.arrays[-1] is not self.arrays[0]
+            array = self.stand_ins.make(value.fake, 1 if written else EXAMPLE_SIZE)
+            if value.read_only:
+                array.flags.writeable = False
             self.made[id(value)] = array[()] if value.is_scalar else array
             self.wrapped[id(value)] = mapping().ndarray(value.fake)
         return self.made[id(value)], self.wrapped[id(value)]
@@ -392,7 +453,7 @@ class ArrayCall:
                 items = [self.result(*pair) for pair in zip(expected, found, strict=True)]
                 make = self.tx.make
                 return make.list_of(items) if type(expected) is list else make.tuple_of(items)
-        if expected is None and found is None:
+        if expected is None:  # the mapping may return what it has written into
             return Constant(None)
         raise GraphBreak("unsupported-value", f"a {type(expected).__name__} from numpy.{self.name}")
 
@@ -412,7 +473,9 @@ class ArrayCall:
         if self.has_unknown_sizes(tensor.fake) and not expected.size:
             raise GraphBreak("data-dependent-shape", f"numpy.{self.name}")
         memory = compare_results(expected, tensor.fake, self.stand_ins)
-        result = ArrayValue(self.laid_out(tensor, memory), type(expected))
+        read_only = is_array(expected) and not expected.flags.writeable
+        laid_out = self.laid_out(tensor, memory)
+        result = ArrayValue(laid_out, type(expected), None, read_only)
         self.expect_no_warning(result)
         return result
 
@@ -430,9 +493,10 @@ class ArrayCall:
             tensor = call("call_method", "resolve_conj", [tensor], {})
             tensor = call("call_method", "resolve_neg", [tensor], {})
         # fakes of mixed layouts have other strides than tensors, and sizes may be unknown
-        known = all(
-            array.fake.is_contiguous() for array in self.arrays
-        ) and not self.has_unknown_sizes(fake)
+        fakes = [fake, *(array.fake for array in self.arrays)]
+        known = not any(map(self.has_unknown_sizes, fakes)) and all(
+            one.is_contiguous() for one in fakes[1:]
+        )
         layout = {"memory_format": Constant(torch.contiguous_format)}
         if memory is ResultLayout.C and not (known and tensor.fake.is_contiguous()):
             return call("call_method", "clone", [tensor], layout)

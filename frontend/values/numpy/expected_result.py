@@ -16,6 +16,7 @@ import torch
 
 from ....errors import GraphBreak
 
+EXAMPLE_SIZE = 3  # where values decide a size
 LARGEST = 50_000  # elements of an array whose stand-in has the same sizes
 
 
@@ -29,40 +30,50 @@ def dtype_of(dtype: torch.dtype) -> Any:
     return numpy().dtype(str(dtype).removeprefix("torch."))
 
 
-def size_now(size: int | torch.SymInt) -> int:
-    """A size in this call, which is not relied on. Breaks where values decide it."""
+def size_now(size: int | torch.SymInt, example: int = EXAMPLE_SIZE) -> int:
+    """A size in this call, which is not relied on; of one that values decide, an example. Breaks
+    where a size depends on more than one such number."""
     if isinstance(size, int):
         return size
-    if size.node.hint is None:
+    if size.node.hint is not None:
+        return int(size.node.hint)
+    expr = size.node.expr
+    if len(expr.free_symbols) > 1:
         raise GraphBreak("data-dependent-shape", "an array")
-    return int(size.node.hint)
+    return int(expr.subs(dict.fromkeys(expr.free_symbols, example)))
 
 
 class StandIns:
     """The stand-ins of one call. Where an array is large, all sizes become small ones; equal sizes
-    stay equal. `outline`: keeps the sizes, and all elements are one; for indexing."""
+    stay equal. `outline`: keeps the sizes, and all elements are one; for indexing. `ones`: integers
+    are 1, too; for functions that look for elements."""
 
-    def __init__(self, fakes: Iterable[torch.Tensor], outline: bool = False) -> None:
+    def __init__(
+        self, fakes: Iterable[torch.Tensor], outline: bool = False, ones: bool = False
+    ) -> None:
         self.made: list[tuple[Any, torch.Tensor]] = []
         shapes = [tuple(map(size_now, fake.shape)) for fake in fakes]
-        self.outline = outline
+        self.outline, self.ones = outline, ones
         self.small: dict[int, int] = {}
         if not outline and any(torch.Size(shape).numel() > LARGEST for shape in shapes):
             sizes = sorted({size for shape in shapes for size in shape if size > 1})
             self.small = {size: number for number, size in enumerate(sizes, 2)}
 
-    def make(self, fake: torch.Tensor) -> Any:
-        """An array like a tensor. Numbers are 1, and 2 on the diagonal, so that a matrix has an
-        inverse; integers are 0, which is a valid index; bools are true."""
+    def make(self, fake: torch.Tensor, example: int = EXAMPLE_SIZE) -> Any:
+        """An array like a tensor, with `example` for sizes that values decide. Numbers are 1, and 2
+        on the diagonal, so that a matrix has an inverse; integers are 0, which is a valid index;
+        bools are true."""
         np = numpy()
-        sizes = [self.small.get(size, size) for size in map(size_now, fake.shape)]
+        now = [size_now(size, example) for size in fake.shape]
+        sizes = [self.small.get(size, size) for size in now]
         dtype = dtype_of(fake.dtype)
         if self.outline:
             array = np.lib.stride_tricks.as_strided(
                 np.zeros(1, dtype), sizes, [0] * len(sizes), writeable=True
             )
         else:
-            array = np.zeros(sizes, dtype) if dtype.kind in "iu" else np.ones(sizes, dtype)
+            zero = dtype.kind in "iu" and not self.ones
+            array = np.zeros(sizes, dtype) if zero else np.ones(sizes, dtype)
             if dtype.kind not in "iub" and len(sizes) > 1:
                 array += np.eye(*sizes[-2:], dtype=dtype)
             array = laid_out(array, fake)
@@ -76,7 +87,7 @@ def laid_out(array: Any, fake: torch.Tensor) -> Any:
     if any(stride == 0 and size > 1 for stride, size in zip(strides, array.shape, strict=True)):
         raise GraphBreak("unsupported-value", "an array whose elements share memory")
     order = sorted(range(array.ndim), key=lambda dim: -strides[dim])
-    if fake.is_contiguous():
+    if is_contiguous_now(fake):
         return array
     np = numpy()
     sizes = [array.shape[dim] for dim in order]
@@ -87,6 +98,16 @@ def laid_out(array: Any, fake: torch.Tensor) -> Any:
     made = made.transpose(np.argsort(order))
     made[...] = array
     return made
+
+
+def is_contiguous_now(fake: torch.Tensor) -> bool:
+    """Whether a tensor is in the order of C, with its sizes in this call."""
+    reach = 1
+    for size, stride in zip(reversed(fake.shape), reversed(fake.stride()), strict=True):
+        if size_now(size) != 1 and size_now(stride) != reach:
+            return 0 in map(size_now, fake.shape)
+        reach *= size_now(size)
+    return True
 
 
 def is_dense(fake: torch.Tensor) -> bool:
@@ -125,9 +146,10 @@ def is_scalar(obj: Any) -> bool:
 
 class ResultLayout(enum.Enum):
     """Where a result is: a view of an operand, or in memory of its own, in the order of C or of
-    Fortran."""
+    Fortran, or as it is, with gaps."""
 
     VIEW = enum.auto()
+    GAPS = enum.auto()
     C = enum.auto()
     FORTRAN = enum.auto()
 
@@ -155,8 +177,6 @@ def compare_results(expected: Any, fake: torch.Tensor, stand_ins: StandIns) -> R
         )
     if is_scalar(expected):
         return ResultLayout.C
-    if not expected.flags.writeable:
-        raise GraphBreak("unsupported-value", "a read-only array")
     if any(np.may_share_memory(expected, array) for array, _ in stand_ins.made):
         if not shares_memory(fake, stand_ins):
             raise GraphBreak("unsupported-value", "a view that NumPy has and torch has not")
@@ -165,4 +185,6 @@ def compare_results(expected: Any, fake: torch.Tensor, stand_ins: StandIns) -> R
         return ResultLayout.C
     if expected.flags.f_contiguous:
         return ResultLayout.FORTRAN
+    if expected.strides == tuple(step * expected.itemsize for step in fake.stride()):
+        return ResultLayout.GAPS
     raise GraphBreak("unsupported-value", "a result with gaps or another order of dimensions")

@@ -18,7 +18,7 @@ NAMESPACES = ("", "linalg", "fft")
 # values in Python.
 REFUSED = frozenset("""
     can_cast result_type promote_types iscomplexobj isrealobj issubdtype broadcast_shapes shape ndim
-    size modf fix angle argsort linspace geomspace logspace eig eigh svd qr
+    size modf fix angle geomspace logspace eig eigh svd qr
 """.split())  # fmt: skip
 # Functions that never warn of values.
 QUIET = frozenset("""
@@ -28,6 +28,7 @@ QUIET = frozenset("""
     concatenate stack vstack hstack dstack column_stack row_stack split array_split hsplit vsplit
     dsplit tile repeat roll flip flipud fliplr rot90 take take_along_axis choose where sort argsort
     tril triu diag diagflat getitem setitem atleast_1d atleast_2d atleast_3d broadcast_to meshgrid
+    nonzero argwhere flatnonzero fill_diagonal identity
     maximum minimum fmax fmin max min amax amin ptp clip absolute negative positive conjugate sign
     copysign fabs neg pos floor ceil trunc rint append unique fill
 """.split())  # fmt: skip

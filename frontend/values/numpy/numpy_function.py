@@ -16,11 +16,13 @@ from ..models.torch_policy import refuse_disallowed
 from .array import arrays_in, call_numpy
 from .expected_result import is_scalar, numpy
 from .mapping import implementations
+from .replacements import REPLACEMENTS
 
 # Functions that do nothing but give a result; numpy.ufuncs are as harmless.
 FUNCTIONS = """abs all amax amin any around ceil clip cumsum dot floor isclose isscalar max mean
     median min ndim prod round size sqrt std
     sum var""".split()
+NEW_ARRAYS = frozenset({"linspace"})  # that go into the graph without an array, too
 
 
 @functools.cache
@@ -46,7 +48,7 @@ class NumpyFunction(BuiltinValue):
         refuse_disallowed(self.real)
         given = [tx.look(arg) for arg in args]
         named = {name: tx.look(arg) for name, arg in kwargs.items()}
-        if arrays_in([*given, *named.values()]):
+        if self.real.__name__ in NEW_ARRAYS or arrays_in([*given, *named.values()]):
             return call_function(tx, self.real, given, named)
         if not is_folded(self.real):
             raise GraphBreak("unknown-call", f"numpy.{self.real.__name__}")
@@ -82,6 +84,8 @@ def call_function(
     """A call of a function of NumPy's for which its mapping has another."""
     implementation = implementations().get(id(function))
     name = function.__name__
-    if implementation is None:
+    named = getattr(numpy(), name, None) is function
+    replacement = REPLACEMENTS.get(name) if named else None
+    if implementation is None and replacement is None:
         raise GraphBreak("unknown-call", f"numpy.{name}")
-    return call_numpy(tx, name, function, args, kwargs, implementation)
+    return call_numpy(tx, name, function, args, kwargs, implementation, replacement)

@@ -32,6 +32,8 @@ READS = frozenset(
 DTYPES: dict[type, torch.dtype] = {
     bool: torch.bool, int: torch.int64, float: torch.float64, complex: torch.complex128,
 }  # fmt: skip
+# NumPy's dtypes of numbers that vary.
+NUMBERS: dict[type, torch.dtype] = {torch.SymInt: torch.int64, torch.SymFloat: torch.float64}
 FROM_DATA = frozenset({"tensor", "as_tensor"})
 # Special methods that are operators of the graph.
 OPERATORS = {"__getitem__": operator.getitem, "__setitem__": operator.setitem}
@@ -44,6 +46,7 @@ class OperationRecorder(TorchFunctionMode):
         super().__init__()
         self.tx = tx
         self.values = {id(value.fake): value for value in tensors}
+        self.expected: list[tuple[TensorValue, str]] = []
 
     def __torch_function__(self, func: Any, types_: Any, args: Any = (), kwargs: Any = None) -> Any:
         named = kwargs or {}
@@ -58,6 +61,10 @@ class OperationRecorder(TorchFunctionMode):
         if name in READS:
             raise GraphBreak("data-dependent-value", f"`.{name}()` in NumPy")
         if name in FROM_DATA and "dtype" not in named:
+            if type(args[0]) in NUMBERS:  # torch.tensor would read it
+                dtype = Constant(NUMBERS[type(args[0])])
+                number = self.value(args[0])
+                return self.object(self.tx.graph.function(torch.scalar_tensor, number, dtype=dtype))
             # the mapping has other default dtypes than the program's torch
             named = {**named, "dtype": func(*args, **named).dtype}
         if name in OPERATORS:
@@ -71,6 +78,10 @@ class OperationRecorder(TorchFunctionMode):
         operands = [self.value(arg) for arg in args]
         named = {name: self.value(arg) for name, arg in kwargs.items()}
         return self.object(self.tx.graph.call(kind, target, operands, named))
+
+    def expect(self, fact: torch.Tensor, otherwise: str) -> None:
+        """Assumes that a tensor is true; `otherwise` says of what the call is where it is not."""
+        self.expected.append((self.values[id(fact)], otherwise))
 
     def value(self, obj: Any) -> Value:
         """The value of an operand."""

@@ -28,7 +28,7 @@ from ..constant import fold, foldable
 from ..containers.sequence import Sequence, TupleValue
 from ..context import TraceContext
 from ..emitter import Emitter
-from ..functions.method import MethodValue
+from ..functions.method import MethodValue, is_cython_function
 from ..models.torch_policy import is_plain_metaclass
 from ..registry import accepts, model_of, wraps_subclasses
 from .mro import HEAP_TYPE, IMMUTABLE_TYPE, MISSING, lookup
@@ -142,7 +142,7 @@ def bind(tx: TraceContext, raw: Any, receiver: Value, cls: Value, source: Source
     """raw.__get__(receiver, cls) for an attribute found in a class: methods, and objects that are
     no descriptors."""
     kind = type(raw)
-    if kind is types.FunctionType:
+    if kind is types.FunctionType or is_cython_function(raw):
         return MethodValue(receiver, tx.wrap(raw, source))
     if kind is classmethod:
         inner, path = raw.__func__, attribute_path(source, "__func__")

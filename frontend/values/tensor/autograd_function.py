@@ -9,6 +9,7 @@ from typing import Any
 
 import torch
 import torch.fx
+from torch._C._functorch import TransformType
 from torch.autograd.function import Function, FunctionCtx, _SingleLevelFunction, once_differentiable
 
 from ....backends.graph.extracted_calls import (
@@ -16,6 +17,7 @@ from ....backends.graph.extracted_calls import (
     CustomBackward,
     CustomFunction,
     ExtractedGraph,
+    TransformedFunction,
     extract_subgraph,
 )
 from ....errors import GraphBreak
@@ -37,13 +39,13 @@ class ContextValue(UserObject):
 
     __slots__ = ("needs", "saved")
 
-    def __init__(self, needs: Sequence[bool]) -> None:
+    def __init__(self, needs: Sequence[bool] | None) -> None:
         super().__init__(FunctionCtx)
-        self.needs = tuple(needs)
+        self.needs = None if needs is None else tuple(needs)
         self.saved: list[Value] | None = None  # known when backward is interpreted
 
     def generic_attribute(self, tx: TraceContext, name: str) -> Value:
-        if name == "needs_input_grad":
+        if name == "needs_input_grad" and self.needs is not None:
             return tx.wrap(self.needs, None)
         if name == "saved_tensors" and self.saved is not None:
             return TupleValue(self.saved)
@@ -84,11 +86,15 @@ def apply(tx: TraceContext, cls: ClassValue, args: list[Value]) -> Value:
     tensors = [arg for arg in args if isinstance(arg, TensorValue)]
     if not tensors:
         raise GraphBreak("unknown-call", f"{function.__qualname__}.apply() without tensors")
-    if torch._C._functorch.maybe_current_level() is not None:
+    transformed = torch._C._functorch.maybe_current_level() is not None
+    plain = all(isinstance(arg, TensorValue) or arg.is_constant() for arg in args)
+    if transformed and not (plain and is_transformable(function)):
         where = "inside a torch.func transform"
         raise GraphBreak("unknown-call", f"{function.__qualname__}.apply() {where}")
-    ctx = ContextValue([isinstance(arg, TensorValue) and arg.fake.requires_grad for arg in args])
-    differentiable = torch.is_grad_enabled() and any(ctx.needs)
+    # which inputs want gradients differs from level to level
+    needs = [isinstance(arg, TensorValue) and arg.fake.requires_grad for arg in args]
+    ctx = ContextValue(None if transformed else needs)
+    differentiable = transformed or (torch.is_grad_enabled() and any(needs))
     versions = [version(tensor) for tensor in tensors]
     start = tx.graph.mark()
     call = interpret_without_effects(
@@ -106,7 +112,25 @@ def apply(tx: TraceContext, cls: ClassValue, args: list[Value]) -> Value:
         raise GraphBreak("unsupported-mutation", f"of an input by {function.__qualname__}.forward")
     backward = trace_backward(tx, cls, ctx, args, results) if differentiable else None
     forward = ForwardTrace(call.nodes, tensors, results, start)
-    return call.wrap(results, call_node(tx, function, ctx, forward, backward))
+    if transformed and (written or ctx.declared_tensors(tx, "dirty_tensors", [])):
+        raise GraphBreak("unsupported-mutation", f"of an input by {function.__qualname__}.forward")
+    kind = TransformedFunction if transformed else CustomFunction
+    return call.wrap(results, call_node(tx, function, ctx, forward, backward, kind))
+
+
+def is_transformable(function: Any) -> bool:
+    """Whether torch.func's transforms take a function, at the levels that are open now, and derive
+    all that they need from its forward and backward."""
+    kinds = {level.key() for level in torch._C._functorch.get_interpreter_stack() or ()}
+    split = function.setup_context is not _SingleLevelFunction.setup_context
+    own_rule = function.vmap is not Function.vmap
+    by_batches = function.generate_vmap_rule and not own_rule
+    return (
+        split
+        and kinds <= {TransformType.Grad, TransformType.Vmap}
+        and (by_batches or TransformType.Vmap not in kinds)
+        and getattr(function.backward, "__code__", None) is not ONCE
+    )
 
 
 def with_defaults(forward: Value, args: list[Value]) -> list[Value]:
@@ -249,19 +273,32 @@ def call_node(
     ctx: ContextValue,
     forward: ForwardTrace,
     backward: BackwardTrace | None,
+    kind: type[CustomFunction],
 ) -> list[Value]:
     """Replaces the nodes of both passes by one node; returns its outputs."""
     once = getattr(function.backward, "__code__", None) is ONCE
     front, behind = extract_passes(forward, backward, once)
-    target = CustomFunction(
-        function.__name__, front.run, len(forward.outputs), context_marks(tx, ctx, forward), behind
-    )
+    results = len(forward.outputs)
+    target = kind(function.__name__, front.run, results, context_marks(tx, ctx, forward), behind)
+    if isinstance(target, TransformedFunction):
+        target.called_at = tx.modes.position_outside_levels() or 0
+    if kind is TransformedFunction and not (
+        len(front.inputs) == len(forward.tensors) and len(output_of(front)) == results
+    ):
+        what = "which uses more than its arguments and results, inside a torch.func transform"
+        raise GraphBreak("unknown-call", f"{function.__qualname__}.apply(), {what}")
     arguments: list[Value] = [
         *forward.tensors,
         *(tx.graph.value_of(node) for node in front.inputs[len(forward.tensors) :]),
     ]
     tx.graph.rollback(forward.start)
     return tx.graph.function(target, *arguments).unpack(tx)
+
+
+def output_of(graph: ExtractedGraph) -> Sequence[Any]:
+    """What a graph returns."""
+    (node,) = graph.module.graph.find_nodes(op="output")
+    return node.args[0]
 
 
 def extract_passes(

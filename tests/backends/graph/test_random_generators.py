@@ -42,7 +42,27 @@ def beside_the_default(x, g):
     return torch.rand(3) + torch.rand(3, generator=g) + torch.rand(3) * x
 
 
-FUNCTIONS = [adds_noise, two_generators, in_place, initialises, beside_the_default]
+def seeds(x, g):
+    y = x + torch.rand(3, generator=g)
+    return y * torch.rand(3, generator=g.manual_seed(4))
+
+
+def keeps_and_restores(x, g):
+    state = g.get_state()
+    y = x * torch.rand(3, generator=g)
+    same = g.set_state(state) is g
+    return y + torch.rand(3, generator=g) + state.sum() * same
+
+
+def replays_another(x, g, other):
+    other.set_state(g.get_state())
+    return x + torch.rand(3, generator=other) - torch.rand(3, generator=g)
+
+
+FUNCTIONS = [
+    adds_noise, two_generators, in_place, initialises, beside_the_default, seeds, keeps_and_restores,
+    replays_another,
+]  # fmt: skip
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
@@ -117,3 +137,39 @@ def test_a_generator_that_the_frame_seeds():
     for seed in (1, 2):
         expected = fn(vec(3), torch.Generator().manual_seed(seed))
         assert step(vec(3), torch.Generator().manual_seed(seed)).equal(expected)
+    report = step.framejit.explain()
+    assert not report.breaks and len(report.captures) == 1
+
+
+def test_an_error_takes_the_seed_back():
+    def fn(x, index, g):
+        state = g.get_state()
+        y = torch.rand(3, generator=g.manual_seed(3))
+        z = (x + y)[index]
+        g.set_state(state)
+        return z
+
+    step = framejit.compile(fn, backend="eager")
+    mine, yours = torch.Generator().manual_seed(1), torch.Generator().manual_seed(1)
+    for index in (1, 7, 2):
+        for function, g in ((fn, mine), (step, yours)):
+            try:
+                function(vec(3), torch.tensor(index), g)
+            except IndexError:
+                assert index == 7
+        assert mine.get_state().equal(yours.get_state())
+
+
+@pytest.mark.parametrize(
+    "state", [torch.zeros(3, dtype=torch.uint8), torch.zeros(5056), torch.zeros(5056, dtype=torch.uint8)]
+)  # fmt: skip
+def test_a_wrong_state_raises_as_in_eager(state):
+    def fn(x, g, state):
+        g.set_state(state)
+        return x + torch.rand(3, generator=g)
+
+    step = strict_compile(fn, backend="eager")
+    for function in (fn, step, step):
+        with pytest.raises((RuntimeError, TypeError)) as found:
+            function(vec(3), torch.Generator(), state)
+        assert "state" in str(found.value)

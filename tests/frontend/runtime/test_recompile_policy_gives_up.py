@@ -3,6 +3,9 @@ to compile one by one."""
 
 from __future__ import annotations
 
+import collections
+import dataclasses
+
 import framejit
 import pytest
 import torch
@@ -89,3 +92,69 @@ def test_the_hook_comes_back_behind_it():
         handle(torch.ones(2), f"a{k}")
     assert other(torch.ones(2), "ab").equal(by_text(torch.ones(2), "ab"))
     assert other.framejit.compiles > 1
+
+
+def class_statement(x):
+    y = x.sin()
+
+    class Scale:
+        factor = 2
+
+    return y * Scale.factor
+
+
+def class_of_a_call(x):
+    return x * type("Scale", (), {"factor": 2}).factor
+
+
+def named_tuple(x):
+    pair = collections.namedtuple("Pair", "a b")(x, x + 1)
+    return pair.a * pair.b
+
+
+def nested_instance(x):
+    class Layer(torch.nn.Module):
+        def forward(self, x):
+            return x * 2
+
+    return Layer()(x.sin()).cos()
+
+
+@pytest.mark.parametrize("f", [class_statement, class_of_a_call, named_tuple, nested_instance])
+def test_code_for_a_class_of_each_call_is_compiled_twice(f):
+    handle = framejit.compile(f, backend="eager")
+    for k in range(12):
+        x = torch.ones(2) * k
+        assert handle(x).equal(f(x))
+    report = handle.framejit.explain()
+    assert len(report.breaks) == 1 and len(report.captures) == 3
+
+
+def test_the_methods_of_a_dataclass_are_made_in_python():
+    def f(x):
+        @dataclasses.dataclass
+        class Pair:
+            factor: int
+            tensor: torch.Tensor
+
+        pair = Pair(3, x * 2)
+        return pair.tensor + pair.factor
+
+    handle = framejit.compile(f, backend="eager")
+    for k in range(8):
+        x = torch.ones(2) * k
+        assert handle(x).equal(f(x))
+    captures = handle.framejit.explain().captures
+    assert all(capture.function != "__create_fn__" for capture in captures)
+    assert len(captures) <= 4
+
+
+def test_classes_that_repeat_have_entries_each():
+    def of_class(x, cls):
+        return x * cls.factor
+
+    classes = [type("Scale", (), {"factor": n}) for n in range(4)]
+    handle = framejit.compile(of_class, backend="eager")
+    for _ in range(3):
+        for cls in classes:
+            assert handle(torch.ones(2), cls).equal(of_class(torch.ones(2), cls))

@@ -24,12 +24,6 @@ def one_length_of_a_recurrence(x):
     return GRU(x)[0].sin()
 
 
-def draw_behind_a_state(x, state=torch.get_rng_state()):
-    y = x.sin()
-    torch.set_rng_state(state)
-    return y + torch.rand(3)
-
-
 CASES = {
     "data of a tensor": (numpy_data, [torch.ones(3)], "a numpy number as data of tensor"),
     "an item": (numpy_item, [torch.ones(3)], "a numpy number as data of setitem"),
@@ -38,7 +32,6 @@ CASES = {
         [torch.ones(2, n, 4) for n in (3, 5, 6)],
         "a length that varies, in gru",
     ),
-    "a draw": (draw_behind_a_state, [torch.ones(3)], "torch.set_rng_state() before a random"),
 }
 
 

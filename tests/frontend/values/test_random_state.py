@@ -161,6 +161,34 @@ def two_states(x):
     return one is other, x + torch.rand(2), one
 
 
+def read_and_forked(x):
+    with torch.random.fork_rng(devices=[]):
+        drawn = F.dropout(x, 0.5)
+    return drawn + torch.rand(2), torch.get_rng_state()
+
+
+def put_back_twice(x):
+    state = torch.get_rng_state()
+    first = torch.rand(2)
+    torch.set_rng_state(state)
+    torch.set_rng_state(state)
+    second = torch.rand(2)
+    torch.set_rng_state(state)
+    return x, first, second, F.dropout(x, 0.5, training=False)
+
+
+def only_put_back(x):
+    y = x.sin()
+    torch.set_rng_state(torch.get_rng_state())
+    return y
+
+
+def draw_behind_a_state(x, state=torch.get_rng_state()):
+    y = x.sin()
+    torch.set_rng_state(state)
+    return y + torch.rand(2)
+
+
 def seeded_and_refused(x):
     torch.manual_seed(5)
     drawn = torch.rand(2)
@@ -181,11 +209,73 @@ def wrong_seed(x):
 
 
 @pytest.mark.parametrize("function, breaks", [
-    (kept_and_put_back, 0), (forked, 0), (seeded, 0), (put_back_while_handling, 0), (put_back_behind_a_break, 1), (between_draws, 2),
-    (seeded_in_turns, 3), (two_states, 1), (seeded_and_refused, None), (wrong_state, None), (wrong_seed, None),
+    (kept_and_put_back, 0), (forked, 0), (seeded, 0), (put_back_while_handling, 0), (put_back_behind_a_break, 1), (between_draws, 0),
+    (seeded_in_turns, 1), (two_states, 0), (read_and_forked, 0), (put_back_twice, 0), (only_put_back, 0), (draw_behind_a_state, 0), (seeded_and_refused, None), (wrong_state, None), (wrong_seed, None),
 ])  # fmt: skip
 def test_states_of_the_generator(function, breaks):
     check(function, vec(2), graphs=None, breaks=breaks)
+
+
+STEPS = [read_and_forked, between_draws, seeded_in_turns, kept_and_put_back, put_back_twice]
+
+
+@pytest.mark.parametrize("backend", ["eager", "aot_eager", "native"])
+@pytest.mark.parametrize("function", STEPS, ids=lambda function: function.__name__)
+def test_states_between_draws_with_gradients(function, backend):
+    compiled = strict_compile(function, backend=backend)
+    for seed in range(3):
+        outcomes = []
+        for one in (function, compiled):
+            torch.manual_seed(seed)
+            x = vec(2, grad=True)
+            found = tensors_of(one(x * 3))
+            sum(tensor.double().sum() for tensor in found if tensor.requires_grad).backward()
+            outcomes.append([x.grad, torch.rand(2), *found])
+        torch.testing.assert_close(*outcomes)
+
+
+def tensors_of(found):
+    parts = found if isinstance(found, tuple | list) else [found]
+    return [
+        one for part in parts for one in (part if isinstance(part, list) else [part])
+        if isinstance(one, torch.Tensor)
+    ]  # fmt: skip
+
+
+def test_a_seed_that_varies_compiles_once():
+    def f(x, step):
+        torch.manual_seed(step)
+        return x + torch.rand(2)
+
+    compiled = strict_compile(f)
+    for step in range(2, 9):
+        expected = f(vec(2), step), torch.rand(2)
+        found = compiled(vec(2), step), torch.rand(2)
+        torch.testing.assert_close(found, expected)
+    report = compiled.framejit.explain()
+    assert len(report.captures) == 2 and not report.breaks
+
+
+def test_a_graph_that_starts_over_restores_the_state():
+    """The graph has drawn and restored before an operator raises."""
+
+    def f(x, index):
+        state = torch.get_rng_state()
+        drawn = torch.rand(2)
+        torch.set_rng_state(state)
+        return drawn + x[index] + torch.rand(2)
+
+    compiled = strict_compile(f)
+    for index in (0, 0, 5, 1):
+        outcomes = []
+        for one in (f, compiled):
+            torch.manual_seed(index)
+            try:
+                found = one(vec(2, 2), torch.tensor(index))
+            except IndexError as error:
+                found = str(error)
+            outcomes.append((found, torch.rand(2)))
+        assert str(outcomes[0]) == str(outcomes[1])
 
 
 def test_seeded_without_a_draw():

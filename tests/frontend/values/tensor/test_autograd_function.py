@@ -193,6 +193,49 @@ def of_a_rule_around_grad(x):
     return vmap(grad(lambda a: Product.apply(a.sin(), a, 2)[0]))(x)
 
 
+class TwoResults(Base):
+    @staticmethod
+    def forward(x, y, times=2.0):
+        return x * y * times, x + y
+
+    @staticmethod
+    def setup_context(ctx, inputs, output):
+        ctx.save_for_backward(*inputs[:2], output[0])
+        ctx.times = inputs[2]
+
+    @staticmethod
+    def backward(ctx, g, h):
+        x, y, product = ctx.saved_tensors
+        return g * y * ctx.times + h, g * x * ctx.times + h + product, None
+
+
+class Counted(Base):
+    @staticmethod
+    def forward(x):
+        return x.sum(), x * 2
+
+    @staticmethod
+    def setup_context(ctx, inputs, output):
+        ctx.save_for_backward(*inputs)
+        ctx.mark_non_differentiable(output[1])
+
+    @staticmethod
+    def backward(ctx, g, h):
+        (x,) = ctx.saved_tensors
+        return g * x * x.shape[0]
+
+
+def of_two_results(x):
+    def f(a, b):
+        return (TwoResults.apply(a, b)[0] * TwoResults.apply(a, b, 3.0)[1]).sum()
+
+    return grad(f, argnums=(0, 1))(x, x + 1)[1] + vmap(lambda a: TwoResults.apply(a, x)[0])(x).sum()
+
+
+def of_an_output_without_gradient(x):
+    return grad(lambda a: Counted.apply(a)[0])(x) + vmap(lambda a: Counted.apply(a)[1])(x[None])[0]
+
+
 CALLED_IN_TRANSFORMS = [
     of_grad, of_vmap, of_vmap_over_columns, of_grad_in_vmap, of_vmap_in_grad, of_two_grads, of_vjp, of_jacobian, of_a_rule,
     of_a_rule_for_one_argument, of_a_rule_that_is_not_asked, of_a_rule_in_grad, of_a_rule_around_grad,
@@ -201,7 +244,7 @@ CALLED_IN_TRANSFORMS = [
 
 @pytest.mark.parametrize("backend", ["eager", "native"])
 @pytest.mark.parametrize("fn", CALLED_IN_TRANSFORMS, ids=lambda fn: fn.__name__)
-def test_calls_in_transforms_are_left_to_python(fn, backend):
+def test_calls_in_transforms(fn, backend):
     def f(x):
         return fn(x * 2)
 
@@ -210,6 +253,31 @@ def test_calls_in_transforms_are_left_to_python(fn, backend):
     check(
         f, vec(3, grad=True), graphs=None, breaks=None, backend=backend, backward=True, again=again
     )
+
+
+CAPTURED = [
+    of_grad, of_vmap, of_vmap_over_columns, of_grad_in_vmap, of_vmap_in_grad, of_two_grads, of_jacobian, of_two_results,
+    of_an_output_without_gradient,
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("backend", ["eager", "aot_eager", "native"])
+@pytest.mark.parametrize("fn", CAPTURED, ids=lambda fn: fn.__name__)
+def test_calls_in_transforms_are_one_graph(fn, backend):
+    check(fn, vec(3), graphs=1, backend=backend)
+    check(fn, vec(3, grad=True), graphs=1, backend=backend, backward=True)
+
+
+def test_a_list_that_changes_breaks_at_the_transform():
+    """Its place is before the transform, where Python makes the call."""
+
+    def f(x, log):
+        y = x.sin()
+        z = grad(lambda a: Square.apply(a).sum())(y)
+        log.append(z)
+        return z.cos()
+
+    check(f, vec(3), [], graphs=None, breaks=None)
 
 
 @pytest.mark.parametrize("cls", [Tells, TellsBackwards, Draws, Asks], ids=lambda cls: cls.__name__)
