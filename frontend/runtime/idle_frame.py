@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-IDLE_CAPTURES = 4  # of one frame, before calls are passed over
+IDLE_CAPTURES = 2  # of one frame, before calls are passed over
 IDLE_RESTS = 12  # the same, of all that follows breaks in a frame
 
 

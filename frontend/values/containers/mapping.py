@@ -368,6 +368,16 @@ class DictValue(BuiltinContainer):
         for key, item in (self.entries or {}).values():
             emit.run(self.cls.__setitem__, [obj, key, item])
 
+    def stored_items(self) -> list[tuple[Source, Value]]:
+        if self.source is None or self.real is None:
+            return []
+        stored = self.stores if self.entries is None else self.entries
+        return [
+            (DictItem(self.source, key), value)
+            for key, (_, value) in stored.items()
+            if key_is_literal(key) and not self._is_unchanged(self.real, key, value)
+        ]
+
     def emit_changes(self, emit: Emitter) -> None:
         """Sets and deletes the items that differ. Fills the dictionary anew where that would give
         the wrong order."""
