@@ -292,11 +292,12 @@ class DictValue(BuiltinContainer):
         self.attributes = {**self.attributes, name: value}
 
     def length(self, tx: TraceContext) -> Value:
-        if self.entries is None and not self.stores:
+        self.settle_keys(tx)
+        if self.entries is None:
             assert self.real is not None
             tx.guards.add(self.source, Kind.LENGTH, length := dict.__len__(self.real))
-            return Constant(length)
-        return Constant(len(self.whole(tx)))
+            return Constant(length + sum(not self._was_there(tx, key) for key in self.stores))
+        return Constant(len(self.entries))
 
     def iterator(self, tx: TraceContext) -> Value:
         return DictIterator(self, "keys", tx)
@@ -344,10 +345,14 @@ class DictValue(BuiltinContainer):
             and key_is_literal(hashed)
             and self.has_plain_keys()
         ):
-            present = dict.__contains__(self.real, hashed)
-            tx.guards.add(self.source, Kind.PRESENT if present else Kind.ABSENT, hashed)
-            return Constant(present)
+            return Constant(self._was_there(tx, hashed))
         return Constant(hashed in self.whole(tx))
+
+    def _was_there(self, tx: TraceContext, key: Any) -> bool:
+        """Whether the real dictionary has a literal key; guarded."""
+        present = self.real is not None and dict.__contains__(self.real, key)
+        tx.guards.add(self.source, Kind.PRESENT if present else Kind.ABSENT, key)
+        return present
 
     def reconstruct(self, emit: Emitter) -> None:
         def new_dict() -> None:
@@ -371,11 +376,12 @@ class DictValue(BuiltinContainer):
     def stored_items(self) -> list[tuple[Source, Value]]:
         if self.source is None or self.real is None:
             return []
+        real = dict(dict.items(self.real))  # past methods of a subclass
         stored = self.stores if self.entries is None else self.entries
         return [
             (DictItem(self.source, key), value)
             for key, (_, value) in stored.items()
-            if key_is_literal(key) and not self._is_unchanged(self.real, key, value)
+            if key_is_literal(key) and not self._is_unchanged(real, key, value)
         ]
 
     def emit_changes(self, emit: Emitter) -> None:
