@@ -1,4 +1,5 @@
-"""Floats that vary, as arguments of operators that take C's doubles: at most two compiles, and eager's results, errors and effects."""
+"""Numbers that vary, as arguments of operators that take C's doubles and ints: at most two compiles, and eager's results, errors and
+effects."""
 
 from __future__ import annotations
 
@@ -21,7 +22,9 @@ CALLS = {
     "normal": lambda x, p: x + torch.normal(0.0, p, (4, 8)), "normal_": lambda x, p: x.clone().normal_(0, p),
     "uniform_": lambda x, p: x.clone().uniform_(-p, p), "logit": lambda x, p: torch.logit(x.sigmoid(), eps=p / 4),
     "isclose": lambda x, p: torch.isclose(x, x + 0.3, atol=p), "cdist": lambda x, p: torch.cdist(x, x + 1, p=p),
-    "quantile": lambda x, p: x.quantile(p),
+    "quantile": lambda x, p: x.quantile(p), "attention": lambda x, p: F.scaled_dot_product_attention(x[None], x[None], x[None], scale=p),
+    "attention with dropout": lambda x, p: F.scaled_dot_product_attention(x[None], x[None], x[None], dropout_p=p),
+    "nan_to_num": lambda x, p: x.log().nan_to_num(p, posinf=p), "trapezoid": lambda x, p: torch.trapezoid(x, dx=p), "pad": lambda x, p: F.pad(x, (1, 2), value=p),
 }  # fmt: skip
 X = torch.arange(32.0).view(4, 8).sin()
 
@@ -81,6 +84,70 @@ def test_gradients(backend):
             grads.append(x.grad)
         torch.testing.assert_close(*grads)
     assert handle.framejit.compiles <= 2
+
+
+INT_CALLS = {
+    "std": lambda x, n: x.std(correction=n), "var of rows": lambda x, n: torch.var(x, 1, correction=n, keepdim=True),
+    "std_mean": lambda x, n: sum(torch.std_mean(x, correction=n)), "var_mean": lambda x, n: sum(torch.var_mean(x, 0, correction=n)), "cov": lambda x, n: torch.cov(x, correction=n),
+    "round": lambda x, n: x.round(decimals=n) + torch.round(x, decimals=n), "linspace": lambda x, n: torch.linspace(0, 1, n).sum() + x,
+    "linspace of floats": lambda x, n: torch.linspace(n / 4, n * 0.5, steps=n, dtype=torch.float64) * 2, "logspace": lambda x, n: torch.logspace(0.1, 1.0, n),
+    "hann_window": lambda x, n: torch.hann_window(n), "other windows": lambda x, n: torch.hamming_window(n, False) + torch.blackman_window(n) * torch.bartlett_window(n),
+    "kaiser_window": lambda x, n: torch.kaiser_window(n, True, 9.0), "one_hot": lambda x, n: F.one_hot(torch.arange(6).view(2, 3) % 3, n),
+    "one_hot by name": lambda x, n: F.one_hot((x > 0).long(), num_classes=n), "topk": lambda x, n: x.flatten().topk(n).values,
+    "rows of linspace": lambda x, n: x.flatten()[:n] * torch.linspace(-1, 1, n), "linspace of a size": lambda x, n: torch.linspace(0, 1, x.flatten()[:n].shape[0]) + 1,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("backend", ["eager", "aot_eager", "native"])
+@pytest.mark.parametrize("name", INT_CALLS)
+def test_two_compiles_for_ints(name, backend):
+    call = INT_CALLS[name]
+
+    def f(x, n, met):
+        met.append("before")
+        x = call(x, n)
+        met.append("behind")
+        return x
+
+    handle, ours, eagers = framejit.compile(f, backend=backend), [], []
+    for n in (3, 4, 5, 7, 9, 12):
+        got, wanted = outcome(handle, X, n, ours), outcome(f, X, n, eagers)
+        same(got[0], wanted[0])
+        if isinstance(wanted[0], torch.Tensor):
+            assert (got[0].dtype, got[0].stride()) == (wanted[0].dtype, wanted[0].stride())
+    assert handle.framejit.compiles <= 2, handle.framejit.explain()
+    for n in (1, 0, -1, 2, 3):
+        got, wanted = outcome(handle, X, n, ours), outcome(f, X, n, eagers)
+        same(got[0], wanted[0])
+    assert ours == eagers
+
+
+@pytest.mark.parametrize("backend", ["eager", "aot_eager", "native", "inductor"])
+def test_gradients_pass_lengths_that_vary(backend):
+    def f(x, w):
+        n = x.shape[0]
+        y = torch.relu(x @ w + torch.linspace(0, 1, n)[:, None])
+        y = y * torch.hann_window(n, requires_grad=False)[:, None]
+        return (y * F.one_hot(torch.arange(3), n).sum(1)).sin()
+
+    handle = framejit.compile(f, backend=backend)
+    for n in (4, 6, 7, 9):
+        x, grads = X.flatten()[: 3 * n].view(n, 3), []
+        for fn in (handle, f):
+            w = X[:3, :3].clone().requires_grad_()
+            fn(x, w).sum().backward()
+            grads.append(w.grad)
+        torch.testing.assert_close(*grads)
+    assert handle.framejit.compiles <= 2, handle.framejit.explain()
+
+
+def test_a_window_that_wants_a_gradient():
+    def f(n):
+        return torch.linspace(0, 1, n, requires_grad=True) * 2
+
+    handle = framejit.compile(f, backend="eager")
+    for n in (3, 4, 5):
+        assert handle(n).requires_grad and handle(n).equal(f(n))
 
 
 def test_a_number_read_from_a_tensor_breaks_with_its_own_reason():
