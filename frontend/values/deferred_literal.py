@@ -86,8 +86,7 @@ class DeferredRange(DeferredLiteral):
 
 
 SAMPLES: dict[type, Any] = {bool: True, int: 1, float: 1.5, str: ""}
-CONVERSIONS_OF_ANY_FLOAT = re.compile(r"%[-+ #0]*\d*(\.\d+)?[eEfFgGrs]|%%")
-CONVERSIONS_OF_ANY_INT = re.compile(r"%[-+ #0]*\d*(\.\d+)?[dioxXeEfFgGrs]|%%")
+CONVERSIONS = re.compile(r"%[-+ #0]*\d*(?:\.\d+)?([dioxXeEfFgGrs])|%%")
 
 
 def format_number(tx: TraceContext, number: Value, spec: str) -> Value:
@@ -135,11 +134,14 @@ def concatenate(*parts: str) -> str:
 
 def format_template(template: str, items: list[Value]) -> Value | None:
     """`template % items`, deferred where a number varies; None where it is to be computed now."""
-    varying = {item.python_type() for item in items if is_dynamic(item)}
-    conversions = CONVERSIONS_OF_ANY_FLOAT if float in varying else CONVERSIONS_OF_ANY_INT
-    simple = conversions.sub("", template).count("%") == 0
-    if not varying or not simple or not all(item.is_constant() for item in items):
+    if not any(map(is_dynamic, items)) or not all(item.is_constant() for item in items):
         return None
+    found = [one.group(1) for one in CONVERSIONS.finditer(template)]
+    if CONVERSIONS.sub("", template).count("%"):
+        return None
+    for conversion, item in zip(filter(None, found), items, strict=False):
+        if conversion in "dioxX" and is_dynamic(item) and item.python_type() is float:
+            return None  # which is refused where it is not finite
     try:
         template % tuple(
             SAMPLES.get(item.python_type()) if item.varies() else item.constant() for item in items
