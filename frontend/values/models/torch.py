@@ -236,7 +236,8 @@ def pad_sequence(
     padded = tx.graph.call("call_method", "new_full", [tensors[0], shape, padding_value], {})
     along = Constant(int(rows[0] is longest))
     for index, (one, length) in enumerate(zip(tensors, lengths, strict=True)):
-        first, last = Constant(None), length
+        first: Value = Constant(None)
+        last: Value = length
         if padding_side.constant() == "left":
             first, last = tx.objects.operate("-", longest, length), Constant(None)
         row = tx.graph.function(SELECT, padded, along, Constant(index))
