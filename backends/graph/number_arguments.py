@@ -24,9 +24,11 @@ NAMES = frozenset(
     layer_norm group_norm batch_norm instance_norm rms_norm cosine_similarity pairwise_distance
     logit logit_ isclose cdist smooth_l1_loss huber_loss cross_entropy margin_ranking_loss
     triplet_margin_loss cosine_embedding_loss hinge_embedding_loss poisson_nll_loss
-    quantile nanquantile scaled_dot_product_attention nan_to_num nan_to_num_ trapezoid pad
-    constant_pad_nd""".split()
+    quantile nanquantile scaled_dot_product_attention""".split()
 )
+# with floats any of which is allowed and treated alike
+FREE = frozenset("nan_to_num nan_to_num_ trapezoid pad constant_pad_nd".split())
+FREE_BY_NAME = {"scaled_dot_product_attention": "scale"}
 # the same of ints, which are given by these names
 INTS = {
     **dict.fromkeys(("std", "var", "std_mean", "var_mean", "cov"), "correction"),
@@ -63,7 +65,10 @@ def takes_varying_number(node: torch.fx.Node) -> bool:
     return (
         takes_varying_length(node)
         or is_symbol(node.kwargs.get(INTS.get(name, "")), torch.SymInt)
-        or (name in NAMES and any(is_symbol(one, torch.SymFloat) for one in node.all_input_nodes))
+        or (
+            name in NAMES | FREE
+            and any(is_symbol(one, torch.SymFloat) for one in node.all_input_nodes)
+        )
     )
 
 

@@ -10,7 +10,14 @@ from typing import Any
 import torch
 import torch.utils._pytree as pytree
 
-from ....backends.graph.number_arguments import INTS, LENGTHS, NAMES, length_argument
+from ....backends.graph.number_arguments import (
+    FREE,
+    FREE_BY_NAME,
+    INTS,
+    LENGTHS,
+    NAMES,
+    length_argument,
+)
 
 Decide = Callable[[Any], bool]
 
@@ -30,8 +37,14 @@ def with_known_numbers(name: str, args: Any, kwargs: Any, decide: Decide) -> tup
         if position < len(args):
             return [*args[:position], hint_of(length), *args[position + 1 :]], kwargs
         return args, {**kwargs, keyword: hint_of(length)}
+    if name in FREE:
+        made: tuple[Any, Any] = pytree.tree_map_only(torch.SymFloat, float_of, (args, kwargs))
+        return made
     if name not in NAMES:
         return args, kwargs
+    free = FREE_BY_NAME.get(name, "")
+    if isinstance(kwargs.get(free), torch.SymFloat):
+        kwargs = {**kwargs, free: float_of(kwargs[free])}
 
     def number_now(value: torch.SymFloat) -> Any:
         hint = value.node.hint
@@ -42,8 +55,14 @@ def with_known_numbers(name: str, args: Any, kwargs: Any, decide: Decide) -> tup
                 return border
         return hint
 
-    made: tuple[Any, Any] = pytree.tree_map_only(torch.SymFloat, number_now, (args, kwargs))
+    made = pytree.tree_map_only(torch.SymFloat, number_now, (args, kwargs))
     return made
+
+
+def float_of(number: torch.SymFloat) -> Any:
+    """The number in this call, which is not relied on; the symbol of a tensor's value."""
+    hint = number.node.hint
+    return number if hint is None else float(hint)
 
 
 def with_varying_length(result: Any, name: str, args: Any, kwargs: Any) -> Any:

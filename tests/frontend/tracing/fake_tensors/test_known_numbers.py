@@ -86,6 +86,16 @@ def test_gradients(backend):
     assert handle.framejit.compiles <= 2
 
 
+@pytest.mark.parametrize("backend", ["eager", "native"])
+@pytest.mark.parametrize("name", ["attention", "nan_to_num", "trapezoid", "pad"])
+def test_any_float_is_treated_alike(name, backend):
+    call = CALLS[name]
+    handle = framejit.compile(lambda x, p: call(x, p) + 1, backend=backend)
+    for p in (0.5, 0.7, 1.0, 0.0, -1.5, 3.0, 1e-9):
+        torch.testing.assert_close(handle(X, p), call(X, p) + 1, equal_nan=True)
+    assert handle.framejit.compiles <= 3, handle.framejit.explain()  # torch's 0.0 has no symbol
+
+
 INT_CALLS = {
     "std": lambda x, n: x.std(correction=n), "var of rows": lambda x, n: torch.var(x, 1, correction=n, keepdim=True),
     "std_mean": lambda x, n: sum(torch.std_mean(x, correction=n)), "var_mean": lambda x, n: sum(torch.var_mean(x, 0, correction=n)), "cov": lambda x, n: torch.cov(x, correction=n),
