@@ -203,7 +203,8 @@ class Compilation:
         with self.clock.phase("guards"), no_collections():
             report_specialised(self.unit, capture, self.options, self.observer)
             self.unit.variation.note_capture(trace.graph.fakes.sizes, trace.symbols.numbers)
-            expect_stored_numbers(self.unit.variation, trace.effects.changed)
+            found, changed = trace.symbols.numbers, trace.effects.changed
+            expect_stored_numbers(self.unit.variation, changed, found)
             self.unit.iterations.note_changes(trace.effects.changed)
             guards = entry_guards(capture, generated.inputs, memory)
             program = GuardProgram.build(guards, generated.lifted)

@@ -100,3 +100,20 @@ def test_what_a_closure_keeps_varies():
     for second in (False, True, True, True, False, True):
         assert handle(torch.ones(2), second).equal(other(torch.ones(2), second))
     assert handle.framejit.compiles == 2
+
+
+def test_a_number_that_is_stored_back_stays_one_number():
+    class Steps:
+        count = None
+
+    def f(x, steps, more):
+        steps.count = steps.count or 3
+        for _ in range(steps.count):
+            x = x + more
+        return x
+
+    handle, steps = framejit.compile(f, backend="eager"), Steps()
+    for more in (1, 2.5, 3.5, 4.5, 5.5):
+        assert handle(torch.ones(2), steps, more).equal(torch.ones(2) + 3 * more)
+    report = handle.framejit.explain()
+    assert not report.breaks and report.graphs[-1].ops >= 3
