@@ -10,7 +10,7 @@ from ..pycode.instr import DecodedCode
 from ..pycode.resume import SuspendedFrame
 from ..tracing.interpreter.work_budget import Loops
 from ..tracing.sizes.variation import Variation
-from .idle_frame import IdleFrame
+from .idle_frame import IDLE_ENDS, IdleFrame
 from .unrolled_iterations import UnrolledIterations
 
 
@@ -30,7 +30,7 @@ class CompileUnit:
     tier: Tier = field(default_factory=Tier)
     idle: IdleFrame = field(default_factory=IdleFrame)
     # after a break: counts the captures of this unit alone that ended without another break
-    idle_end: IdleFrame = field(default_factory=IdleFrame)
+    idle_end: IdleFrame = field(default_factory=lambda: IdleFrame(IDLE_ENDS))
     forbidden: GraphBreak | None = None
 
     def may_capture(self) -> bool:

@@ -21,10 +21,10 @@ ITEMS: Any = vars(Sequence)["items"]
 
 class ListValue(Sequence):
     """A list (exactly; a subclass is a user object with a list inside). `unread` gives the items of
-    an existing list (`real`) to which the program has only added so far, so that its length is not
+    an existing list (`existing`) to which the program has only added so far, so that its length is not
     guarded yet."""
 
-    __slots__ = ("unread", "added", "real")
+    __slots__ = ("unread", "added", "existing")
     default_class: type = list
 
     def __init__(
@@ -32,7 +32,7 @@ class ListValue(Sequence):
     ) -> None:
         self.unread: Callable[[ListValue], list[Value]] | None = None
         self.added: list[Value] = []
-        self.real: list[Any] = []  # of no use once its items are read
+        self.existing: list[Any] = []  # of no use once its items are read
         super().__init__(items, source, cls)
 
     @property
@@ -57,7 +57,7 @@ class ListValue(Sequence):
         """A symbol for the length of an existing list that grows."""
         if self.unread is None:
             return super().length(tx)
-        path, count = CalculatedNumber(self.known_source, len), len(self.real)
+        path, count = CalculatedNumber(self.known_source, len), len(self.existing)
         if not tx.symbols.is_symbolic(path, count):
             return super().length(tx)
         return tx.objects.operate("+", tx.symbols.input(count, path), Constant(len(self.added)))
@@ -69,9 +69,9 @@ class ListValue(Sequence):
             if -len(self.added) <= index < 0:
                 return tx.look(self.added[index])
             index += len(self.added)
-            if -len(self.real) <= index < 0:
+            if -len(self.existing) <= index < 0:
                 path = SequenceItem(self.known_source, index)
-                return tx.objects.wrap_held(self.real[index], path)
+                return tx.objects.wrap_held(self.existing[index], path)
         return super().item(tx, key)
 
     def snapshot(self) -> Any:
@@ -214,7 +214,7 @@ def wrap_list(tx: TraceContext, obj: list[Any], source: Source | None) -> Value:
         return ListValue(wrapped_items(tx, obj, None))
     tx.guards.add(source, Kind.TYPE, list)
     value = ListValue([], source)
-    value.real = obj
+    value.existing = obj
 
     # the list is an argument: a function that held it would be in a reference cycle with it
     def read(value: ListValue) -> list[Value]:

@@ -236,7 +236,9 @@ class DictValue(BuiltinContainer):
 
     def pairs_to_store(self, tx: TraceContext) -> list[tuple[Value, Value]]:
         """All (key, value) for another dictionary to store. Keys that vary may be equal."""
-        return list((self.whole(tx) if self.entries is None else self.entries).values())
+        if self.entries and any(type(hashed) is VaryingKey for hashed in self.entries):
+            return list(self.entries.values())
+        return self.mapping_pairs(tx)
 
     def pairs(self, tx: TraceContext) -> list[tuple[Value, Value]]:
         """All (key, value), realised."""
