@@ -33,6 +33,7 @@ from .graph.runtime_errors import raises_after_writing
 from .graph.separate_inputs import Inseparable, separate
 from .graph.supported import reason_to_refuse
 from .graph.version_counters import keep_version_counters
+from .graph.views_of_results import views_of_results
 from .graph.views_without_writes import reason as view_reason
 from .graph.views_without_writes import views_to_make_outside
 from .registry import Backend, captured_graph_function, lookup, name_of
@@ -74,21 +75,25 @@ class GraphRequest:
 
 def compile_graph(request: GraphRequest) -> Callable[..., Any]:
     """Compiles a graph. Raises BackendError, or RequirementError."""
-    detached = find_detached_results(request.captured.nodes, request.outputs)
-    views = views_to_make_outside(request.captured.nodes, detached.kept)
+    nodes = request.captured.nodes
+    related = views_of_results(nodes, request.outputs)
+    detached = find_detached_results(nodes, request.outputs if related is None else related.results)
+    views = views_to_make_outside(nodes, detached.kept)
     results = detached.kept if views is None else views.results
     gm = finish_graph(request, results)
-    shared = overlap_reason(request.captured.nodes, request.overlapping) or view_reason(results)
+    shared = overlap_reason(nodes, request.overlapping) or view_reason(results)
     backend, compiled, shared = run_backend(request, gm, shared)
     uses_backend = compiled != gm.forward
     if uses_backend:
-        compiled = keep_version_counters(compiled, request.captured.nodes, request.inputs)
+        compiled = keep_version_counters(compiled, nodes, request.inputs)
     if uses_backend and request.options.verify:
         compiled = verify_first_calls(request, gm, compiled)
 
     def wrap(run: Callable[..., Any]) -> Callable[..., Any]:
-        outer = wrap_graph(run, len(results), request)
-        return detached.around(outer if views is None else views.around(outer, request.inputs))
+        run = wrap_graph(run, len(results), request)
+        run = run if views is None else views.around(run, request.inputs)
+        run = detached.around(run)
+        return run if related is None else related.around(run, request.inputs)
 
     forward = wrap(gm.forward)
     compiled = wrap(compiled) if uses_backend else forward

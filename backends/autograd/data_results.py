@@ -12,7 +12,8 @@ from typing import Any
 import torch.fx
 
 from ...factory_call import record_factory
-from ..graph.hidden_writes import data_nodes
+from ..graph.gradient_history import needs_gradient
+from ..graph.hidden_writes import SHOWN_DATA, data_nodes
 from ..graph.memory import plain_memory_at
 
 
@@ -24,16 +25,15 @@ def data_results(gm: torch.fx.GraphModule) -> list[int]:
 
 
 def shows_data_of_inputs(gm: torch.fx.GraphModule) -> bool:
-    """Whether such a result shares memory with an input that has a gradient. If the program writes
-    into it before the backward pass, a compiled backward pass may read the new content of that
-    input; eager has saved what it needs."""
-    inputs = {
-        plain_memory_at(node)
-        for node in gm.graph.find_nodes(op="placeholder")
-        if getattr(node.meta.get("example_value"), "requires_grad", False)
-    } - {None}
+    """Whether such a result, of the graph or created after it, shares memory with an input that has
+    a gradient. If the program writes into it before the backward pass, a compiled backward pass may
+    read the new content of that input; eager has saved what it needs."""
+    inputs = list(filter(needs_gradient, gm.graph.find_nodes(op="placeholder")))
+    if any(SHOWN_DATA in node.meta for node in inputs):
+        return True
+    memories = {plain_memory_at(node) for node in inputs} - {None}
     results: Any = gm.graph.output_node().args[0]
-    return any(plain_memory_at(results[place]) in inputs for place in data_results(gm))
+    return any(plain_memory_at(results[place]) in memories for place in data_results(gm))
 
 
 def with_own_versions(compiled: Callable[..., Any], places: list[int]) -> Callable[..., Any]:

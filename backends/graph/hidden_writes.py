@@ -17,6 +17,9 @@ from .mode_switches import GRAD_MODE
 from .mutations import is_data, is_norm, may_write, written_nodes
 from .node_targets import name_of
 
+# meta of an input whose `.data` the program gets, though the graph does not return it
+SHOWN_DATA = "shown_data"
+
 
 def hides_writes(gm: torch.fx.GraphModule) -> bool:
     """Whether a captured graph writes in this way to the memory of an input with a history, or

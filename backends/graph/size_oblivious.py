@@ -15,7 +15,7 @@ OBLIVIOUS = frozenset(
         "itruediv lt le gt ge eq ne logical_and logical_or logical_not softmax log_softmax "
         "layer_norm group_norm rms_norm batch_norm "
         "linear matmul mm bmm baddbmm addmm embedding dropout sum mean var std amax amin max min "
-        "argmax argmin cat float half bfloat16 to "
+        "argmax argmin cat float double half bfloat16 int long bool to "
         "type_as detach clone masked_fill softplus leaky_relu elu selu hardtanh hardswish "
         "hardsigmoid mish sign floor ceil round "
         "reciprocal square "

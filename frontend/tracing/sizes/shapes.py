@@ -9,6 +9,7 @@ half a second to import.
 from __future__ import annotations
 
 import functools
+import itertools
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any
@@ -54,6 +55,7 @@ from .torch_symbols import (
     NamedSource,
     Symbols,
     as_python_number,
+    is_symbol,
     layout_of,
 )
 from .value_origins import ValueOrigin, ValueOrigins
@@ -111,6 +113,7 @@ class Shapes:
             if dims.get(dim) is not None:
                 self._mark(size, dims[dim])
         self._note_strides(fake, source)
+        self._order_strides(fake)
         return fake
 
     def share_symbols_of_view(self, fake: torch.Tensor, source: Source) -> None:
@@ -128,6 +131,13 @@ class Shapes:
         for dim, stride in enumerate(fake.stride()):
             self._note_number(TensorProperty(source, "stride", dim), stride)
         self._note_number(TensorProperty(source, "storage_offset", 0), fake.storage_offset())
+
+    def _order_strides(self, fake: torch.Tensor) -> None:
+        """Decides which of the strides that vary is larger: results have their order, also where an
+        operator's questions are unknown (`asking`)."""
+        varying = [stride for stride in fake.stride() if is_symbol(stride)]
+        for stride, following in itertools.pairwise(varying):
+            self.decide(stride >= following)
 
     def input(self, number: int | float, source: Source) -> SymbolicNumber:
         """The value of a number that the program is given."""
@@ -151,11 +161,7 @@ class Shapes:
                 self.homes.setdefault(expr, SymbolicNumber(self, number, source))
 
     def _mark(self, size: Any, mark: Mark | None) -> None:
-        if (
-            mark is None
-            or not isinstance(size, torch.SymInt)
-            or not isinstance(size.node.expr, sympy.Symbol)
-        ):
+        if mark is None or not is_symbol(size):
             return
         symbol = size.node.expr
         self.marks[symbol] = mark
@@ -222,11 +228,7 @@ class Shapes:
         """Makes a tensor of the graph the source where symbols are found that are its sizes and are
         found nowhere else."""
         for dim, size in enumerate(tensor.fake.shape):
-            if (
-                isinstance(size, torch.SymInt)
-                and isinstance(size.node.expr, sympy.Symbol)
-                and size.node.expr not in self.homes
-            ):
+            if is_symbol(size) and size.node.expr not in self.homes:
                 self.homes[size.node.expr] = SymbolicNumber(
                     self, size, None, torch.Tensor.size, (tensor, Constant(dim))
                 )

@@ -75,6 +75,11 @@ def as_python_number(number: Any) -> Any:
     return PYTHON_TYPES[type(number)](expr) if fixed else None
 
 
+def is_symbol(size: Any) -> bool:
+    """Whether a size is one symbol by itself."""
+    return isinstance(size, torch.SymInt) and isinstance(size.node.expr, sympy.Symbol)
+
+
 def layout_of(result: Any) -> list[torch.SymInt]:
     """The symbolic sizes and strides of a tensor."""
     if not isinstance(result, torch.Tensor) or result.layout is not torch.strided:

@@ -1,0 +1,50 @@
+"""Layouts of results whose sizes vary."""
+
+import framejit
+import pytest
+import torch
+
+
+def spread(rows):
+    """A tensor of (2, rows) elements with strides of (11, 31)."""
+    return torch.arange(200.0).as_strided((rows, 2), (31, 11)).t()
+
+
+def spread_rows(rows):
+    """A tensor of (rows, 2) elements with strides of (31, 11)."""
+    return torch.arange(200.0).as_strided((rows, 2), (31, 11))
+
+
+def sum_in_place(x):
+    copied = x.clone()
+    copied.cumsum_(0)
+    return copied
+
+
+def arithmetic(x):
+    return (x + 1).exp() * x
+
+
+def chosen(x):
+    return torch.where(x > 1, x, 0.5)
+
+
+@pytest.mark.parametrize("backend", ["eager", "aot_eager", "native"])
+@pytest.mark.parametrize("function", [sum_in_place, arithmetic, chosen])
+def test_results_have_the_order_of_strides_that_vary(function, backend):
+    compiled = framejit.compile(function, backend=backend, dynamic=True)
+    for make in (spread, spread_rows):
+        for rows in (4, 3, 5):
+            expected = function(make(rows))
+            result = compiled(make(rows))
+            assert (result.tolist(), result.stride()) == (expected.tolist(), expected.stride())
+    assert compiled.framejit.compiles == 2
+
+
+@pytest.mark.parametrize("method", ["float", "double", "half", "bfloat16", "int", "long", "bool"])
+def test_conversions_of_a_single_row_compile_nothing_new(method):
+    compiled = framejit.compile(lambda x: getattr(x, method)(), backend="eager", dynamic=True)
+    for rows in (4, 1, 6):
+        given = torch.ones(rows, 3)
+        assert torch.equal(compiled(given), getattr(given, method)())
+    assert compiled.framejit.compiles == 1
