@@ -21,8 +21,8 @@ ITEMS: Any = vars(Sequence)["items"]
 
 class ListValue(Sequence):
     """A list (exactly; a subclass is a user object with a list inside). `unread` gives the items of
-    an existing list (`existing`) to which the program has only added so far, so that its length is not
-    guarded yet."""
+    an `existing` list to which the program has only added so far, so that its length is not guarded
+    yet."""
 
     __slots__ = ("unread", "added", "existing")
     default_class: type = list

@@ -162,9 +162,7 @@ def test_a_handle_keeps_to_its_budget(budget, compiles):
 def test_what_is_given_up_is_told_once_and_again_after_a_reset():
     told = []
     with framejit.config.patch(sinks=(told.append,), compile_budget=0.0):
-        handle = framejit.compile(
-            lambda x, text: x * 2 if text[:1] == "a" else x, backend="eager"
-        )
+        handle = framejit.compile(lambda x, text: x * 2 if text[:1] == "a" else x, backend="eager")
     for reset in (False, True):
         for k in range(6):
             handle(X, f"a{k}")
