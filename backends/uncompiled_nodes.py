@@ -13,6 +13,7 @@ from ..errors import RequirementError
 from ..events import Reporter
 from .autograd.split_graph import (
     CannotSplit,
+    is_passed_between,
     make_subgraphs,
     memories_of,
     separate_modes,
@@ -29,6 +30,7 @@ from .graph.memory import is_strided
 from .graph.mode_switches import switches_modes
 from .graph.mutations import is_written
 from .graph.node_targets import name_of
+from .graph.number_arguments import takes_varying_length
 from .graph.opaque_call import OpaqueNode
 from .graph.random_draws import draws_random_numbers
 from .graph.random_generators import DrawFrom
@@ -132,8 +134,10 @@ def compile_between(
         nodes, modes = separate_modes(
             node for node in gm.graph.nodes if node.op not in ("placeholder", "output")
         )
+        nodes.sort(key=lambda node: not is_made_of_numbers(node))  # so that fewer subgraphs remain
         groups = list(runs(nodes, uncompiled))
-        depends = has_data_dependent_sizes(gm) and wants_gradients(gm)
+        varies = has_data_dependent_sizes(gm) or any(map(takes_varying_length, nodes))
+        depends = varies and wants_gradients(gm)
         if depends and write_each_others_memory(groups):
             raise CannotSplit  # a history that begins in one subgraph would be used in another
         subgraphs, numbers = make_subgraphs(gm, groups, results, modes)
@@ -149,6 +153,11 @@ def compile_between(
         for subgraph in subgraphs
     ]
     return call_in_sequence(subgraphs, calls, numbers)
+
+
+def is_made_of_numbers(node: torch.fx.Node) -> bool:
+    """Whether a node makes a tensor of a varying length from numbers that are known before."""
+    return takes_varying_length(node) and not any(map(is_passed_between, node.all_input_nodes))
 
 
 def run_as_captured(gm: torch.fx.GraphModule) -> Callable[..., Any]:

@@ -50,7 +50,11 @@ def hides_writes(gm: torch.fx.GraphModule) -> bool:
                     return True
                 if memory in given and written in detached and recorded:
                     return True
-                if memory in with_history - given and written in data and name_of(node) != "requires_grad_":
+                if (
+                    memory in with_history - given
+                    and written in data
+                    and name_of(node) != "requires_grad_"
+                ):
                     return True
     return False
 

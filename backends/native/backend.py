@@ -26,6 +26,7 @@ from ..graph.data_dependent_sizes import (
     with_checked_sizes,
 )
 from ..graph.gradient_history import wants_gradients
+from ..graph.number_arguments import takes_varying_length
 from ..graph.passes.attention import join_attention
 from ..graph.passes.batch_norms import fold_batch_norms
 from ..graph.passes.constants import take_out_constants
@@ -105,9 +106,9 @@ def compile_or_run_captured(
     """Compiles a graph; the captured graph where no kernels can be made for it."""
     if is_left_to_torch(gm, wanted.report):
         return gm.forward
-    if has_data_dependent_sizes(gm):
+    if has_data_dependent_sizes(gm) or any(map(takes_varying_length, gm.graph.nodes)):
         compile_part = partial(compile_or_run_captured, wanted=wanted)
-        return compile_between(gm, example_inputs, gives_data_dependent_size, compile_part)
+        return compile_between(gm, example_inputs, runs_by_torch, compile_part)
     if "cuda" in usable_devices() and any(
         isinstance(fake, FakeTensor) and fake.device.type == "cuda" for fake in fakes(gm)
     ):
@@ -124,6 +125,11 @@ def compile_or_run_captured(
         reason = "numbers depend on values"
     wanted.report(f"runs torch's operators: {reason}")
     return gm.forward
+
+
+def runs_by_torch(node: torch.fx.Node) -> bool:
+    """Whether torch runs a node, between the subgraphs that are compiled."""
+    return gives_data_dependent_size(node) or takes_varying_length(node)
 
 
 def is_left_to_torch(gm: torch.fx.GraphModule, report: Reporter) -> bool:

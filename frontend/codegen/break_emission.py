@@ -18,7 +18,6 @@ from ..values.base import Null, Value
 from ..values.constant import Constant
 from ..values.functions.cell import CellValue
 from ..values.objects.current_exception import HandledException, LastInstruction
-from ..values.tensor.symbolic_number import SymbolicNumber
 from ..values.tensor.tensor import TensorMethod
 from .break_tail import break_tail, is_return
 from .reconstruct import Reconstructor
@@ -197,9 +196,7 @@ class BreakEmission:
     def _make_value(self, value: Value) -> None:
         if isinstance(value, HandledException):
             value = value.current
-        if not isinstance(value, Null) and (
-            isinstance(value, SymbolicNumber) or not value.is_constant()
-        ):
+        if not isinstance(value, Null) and (value.varies() or not value.is_constant()):
             self.r.push(value)
             self.b.pop_top()
 

@@ -122,7 +122,7 @@ class Cache:
         ):
             return None
         unit: CompileUnit = site.data
-        if site is not self.root and not unit.idle.may_capture():
+        if site is not self.root and not unit.may_capture():
             if not unit.frames:
                 return None
             if unit.idle.reports_now():
@@ -261,9 +261,12 @@ class Cache:
             if not unit.tier.hot:
                 self.policy.account.charge_graph(time.monotonic() - started)
             unit.idle.found_work()
+            unit.idle_end.found_work()
             self._sites.idle_after(unit.decoded.code).found_work()
         elif unit.frames or (entry.function is None and entry.code is None):
             unit.idle.found_nothing()
+            if compilation.has_ended:
+                unit.idle_end.found_nothing()
         return entry
 
     def _forget_entries_of(self, unit: CompileUnit) -> Callable[[], None]:

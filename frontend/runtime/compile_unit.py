@@ -10,7 +10,7 @@ from ..pycode.instr import DecodedCode
 from ..pycode.resume import SuspendedFrame
 from ..tracing.interpreter.work_budget import Loops
 from ..tracing.sizes.variation import Variation
-from .idle_frame import IdleFrame
+from .idle_frame import IDLE_ENDS, IdleFrame
 from .unrolled_iterations import UnrolledIterations
 
 
@@ -29,7 +29,13 @@ class CompileUnit:
     iterations: UnrolledIterations = field(default_factory=UnrolledIterations)
     tier: Tier = field(default_factory=Tier)
     idle: IdleFrame = field(default_factory=IdleFrame)
+    # after a break: counts the captures of this unit alone that ended without another break
+    idle_end: IdleFrame = field(default_factory=lambda: IdleFrame(IDLE_ENDS))
     forbidden: GraphBreak | None = None
+
+    def may_capture(self) -> bool:
+        """Whether a call that no entry serves is captured now, as far as tensor work decides."""
+        return self.idle_end.may_capture() and self.idle.may_capture()
 
     @property
     def name(self) -> str:

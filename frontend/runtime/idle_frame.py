@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 IDLE_CAPTURES = 4  # of one frame, before calls are passed over
+IDLE_ENDS = 2  # the same, of what follows one break if the frame ends there
 IDLE_RESTS = 12  # the same, of all that follows breaks in a frame
 
 

@@ -35,6 +35,7 @@ from ..tracing.input_memory import InputMemory, input_memory
 from ..tracing.interpreter.outcome import BreakExit, Restart
 from ..tracing.interpreter.root import CaptureRequest, capture_call, capture_rest
 from ..tracing.interpreter.work_budget import Loops
+from ..tracing.sizes.stored_numbers import expect_stored_numbers
 from ..values.base import CannotReconstruct
 from ._hook import Quiet
 from .active_modes import (
@@ -74,7 +75,8 @@ class Compilation:
         self.options, self.observer, self.clock = options, observer, observer.clock
         self.continuations, self.outdated = continuations, outdated
         self.marks: SegmentMarks | None = None
-        self.has_tensor_work = False  # known once it has run
+        # known once it has run
+        self.has_tensor_work = self.has_ended = False
 
     def run(self) -> EntryParts:
         """Raises SkipFrame where the frame has to run in Python."""
@@ -201,6 +203,8 @@ class Compilation:
         with self.clock.phase("guards"), no_collections():
             report_specialised(self.unit, capture, self.options, self.observer)
             self.unit.variation.note_capture(trace.graph.fakes.sizes, trace.symbols.numbers)
+            found, changed = trace.symbols.numbers, trace.effects.changed
+            expect_stored_numbers(self.unit.variation, changed, found)
             self.unit.iterations.note_changes(trace.effects.changed)
             guards = entry_guards(capture, generated.inputs, memory)
             program = GuardProgram.build(guards, generated.lifted)
@@ -221,6 +225,7 @@ class Compilation:
             # the original code is as good
             return EntryParts(program, None, False, process_bound=bound)
         self.has_tensor_work = graph is not None
+        self.has_ended = not isinstance(capture.exit, BreakExit)
         if graph is None:
             return EntryParts(program, generated.code, runs_python(capture), process_bound=bound)
         # where the hook is off anyway, CPython inlines calls of Python functions

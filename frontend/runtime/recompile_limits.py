@@ -111,21 +111,21 @@ def limit_error(name: str, option: str, limit: int, reason: str) -> FramejitErro
 def generalise(
     failures: Sequence[Failure], variation: Variation, options: Options, frame: FrameView
 ) -> bool:
-    """Makes the numbers and sizes that failed dynamic, for one more compile. False if all of them
-    are dynamic already, or cannot be."""
+    """Makes the numbers, texts and sizes that failed dynamic, for one more compile. False if all of
+    them are dynamic already, or cannot be."""
     if options.dynamic is False or not options.automatic_dynamic_shapes:
         return False
     return any([loosen(failure, variation, options, frame) for failure in failures])
 
 
 def loosen(failure: Failure, variation: Variation, options: Options, frame: FrameView) -> bool:
-    """Whether a failed guard specialised a number that can be dynamic."""
+    """Whether a failed guard specialised a number or text that can be dynamic."""
     guard = failure.guard
     if guard is None:
         return False
-    if guard.kind is Kind.EQUALS and type(guard.expected) in (int, float):
-        fixed = options.specialize_int if type(guard.expected) is int else options.specialize_float
-        if fixed or variation.numbers.get(guard.source, VARIES) is VARIES:
+    if guard.kind is Kind.EQUALS and type(guard.expected) in (int, float, str):
+        fixed = {int: options.specialize_int, float: options.specialize_float}
+        if fixed.get(type(guard.expected)) or variation.numbers.get(guard.source, VARIES) is VARIES:
             return False
         variation.expect_number(guard.source)
         return True

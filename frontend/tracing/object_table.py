@@ -33,6 +33,7 @@ from ..values.objects.class_value import ClassValue
 from ..values.objects.python_module import PythonModule
 from ..values.objects.user_object import UserObject
 from ..values.tensor.tensor import TensorValue
+from ..values.varying_text import VaryingText
 from ..values.wrap import wrap
 from .graph_inputs import GeneratorInput, GraphInput, NumberInput
 from .interpreter.frame_stack import FrameStack
@@ -126,9 +127,10 @@ class ObjectTable:
         if left.same(right):
             if (
                 left is not right
-                and may_be_two(left, right)
                 and left.source is not None
                 and right.source is not None
+                and left.source != right.source
+                and may_be_two(left, right)
             ):
                 guards.add(left.source, Kind.SAME, right.source)
             return True
@@ -256,9 +258,10 @@ def is_namespace_of_its_module(globals_: dict[str, Any]) -> bool:
 
 def may_be_two(left: Value, right: Value) -> bool:
     """Whether two values are equal literals that may be different objects."""
-    if not (type(left) is type(right) is Constant):
+    known = isinstance(left, Constant | VaryingText) and isinstance(right, Constant | VaryingText)
+    if not known or left.python_type() is not right.python_type():
         return False
-    one, other = left.object, right.object
+    one, other = left.constant(), right.constant()
     return (
         type(one) is type(other) and type(one) in (str, bytes, int, float, complex) and one == other
     )

@@ -14,6 +14,7 @@ import torch
 from ..values.base import LazyValue, Value
 from ..values.constant import is_literal
 from ..values.containers.list import ListValue
+from ..values.containers.mapping import DictValue
 from ..values.context import TraceContext
 from ..values.objects.attribute_storage import instance_dict
 from ..values.objects.mro import lookup
@@ -59,6 +60,8 @@ def lost_values(tx: TraceContext, value: Value) -> Iterator[Any]:
         }
         yield from (object() if name in slots else own.get(name) for name in value.attrs)
     elif not isinstance(value, ListValue) or value.unread is None:  # else it was only added to
+        if isinstance(value, DictValue):
+            value.whole(tx)  # a store replaces an item or adds one
         real = tx.objects.real_object(value)
         kept = {
             id(held.object if isinstance(held, LazyValue) else tx.objects.real_object(held))

@@ -3,8 +3,6 @@ each other)."""
 
 from __future__ import annotations
 
-from typing import Any
-
 from ..values.base import Value
 from ..values.containers.builtin_container import BoundBuiltin
 from ..values.containers.instance_dict import InstanceDictValue
@@ -30,12 +28,10 @@ class ValueFactory:
 
     def dict_of(self, pairs: list[tuple[Value, Value]]) -> DictValue:
         """A dictionary display: of equal keys the first stays, with the last value."""
-        entries: dict[Any, tuple[Value, Value]] = {}
+        made = DictValue({})
         for key, value in pairs:
-            hashed = key.key(self._tx)
-            old = entries.get(hashed)
-            entries[hashed] = (old[0] if old else key, value)
-        return DictValue(entries)
+            made.put(self._tx, key, value)
+        return made
 
     def bound_method(self, receiver: Value, name: str) -> Value:
         """A method of a builtin type, bound to a value."""

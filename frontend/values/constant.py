@@ -3,6 +3,7 @@ them."""
 
 from __future__ import annotations
 
+import types
 from collections.abc import Callable
 from typing import Any
 
@@ -110,12 +111,29 @@ class VaryingLiteral(Value):
     def key(self, tx: TraceContext) -> Any:
         return self.constant()
 
+    def iterator(self, tx: TraceContext) -> Value:
+        return Constant(self.constant()).iterator(tx)
+
+    def length(self, tx: TraceContext) -> Value:
+        return Constant(self.constant()).length(tx)
+
+    def item(self, tx: TraceContext, key: Value) -> Value:
+        return Constant(self.constant()).item(tx, key)
+
+    def contains(self, tx: TraceContext, item: Value) -> Value:
+        return Constant(self.constant()).contains(tx, item)
+
     def attribute(self, tx: TraceContext, name: str) -> Value:
+        if method_of(self.python_type(), name) is not None:
+            return ConstantMethod(self, name)
         return Constant(self.constant()).attribute(tx, name)
 
     def method(
         self, tx: TraceContext, name: str, args: list[Value], kwargs: dict[str, Value]
     ) -> Value:
+        handler = method_of(self.python_type(), name)
+        if handler is not None and accepts(handler, len(args) + 2, kwargs):
+            return handler(tx, self, *args, **kwargs)
         return Constant(self.constant()).method(tx, name, args, kwargs)
 
 
@@ -124,12 +142,14 @@ class ConstantMethod(Value):
 
     __slots__ = ("receiver", "name")
 
-    def __init__(self, receiver: Constant, name: str) -> None:
+    def __init__(self, receiver: Value, name: str) -> None:
         super().__init__()
         self.receiver, self.name = receiver, name
 
     def python_type(self) -> type:
-        return type(getattr(self.receiver.object, self.name))
+        if isinstance(self.receiver, Constant):
+            return type(getattr(self.receiver.object, self.name))
+        return types.BuiltinMethodType
 
     def call(self, tx: TraceContext, args: list[Value], kwargs: dict[str, Value]) -> Value:
         return self.receiver.method(tx, self.name, args, kwargs)
@@ -171,7 +191,7 @@ def call_now(tx: TraceContext, function: Callable[..., Any], *args: Any, **kwarg
         raise tx.exceptions.new(type(error), *error.args) from None
 
 
-@wraps(*(set(LITERAL_TYPES) - {int, float}))
+@wraps(*(set(LITERAL_TYPES) - {int, float, str}))
 def wrap_literal(tx: TraceContext, obj: Any, source: Source | None) -> Value:
     tx.guards.add(source, Kind.EQUALS, obj)
     return Constant(obj, source)

@@ -1,14 +1,15 @@
-"""Literals computed from numbers that vary: formatted text, a rounded number.
+"""Literals computed from numbers and texts that vary: formatted text, a rounded number.
 
 Such a literal seldom decides which operations run, so a new number is no reason to compile again:
 generated code computes the literal in each call. Where tracing needs its value (as a dictionary
-key, in a comparison), the numbers are specialised.
+key that is looked up, in a comparison), the numbers and texts are specialised.
 """
 
 from __future__ import annotations
 
 import operator
 import re
+import string
 from collections.abc import Callable
 from typing import Any
 
@@ -17,12 +18,12 @@ from .constant import Constant, VaryingLiteral, fold
 from .containers.range import RangeValue
 from .context import TraceContext
 from .emitter import Emitter
-from .tensor.symbolic_number import SymbolicNumber, calculate_at_the_call
+from .tensor.symbolic_number import calculate_at_the_call
 
 
 class DeferredLiteral(VaryingLiteral):
-    """`function(*operands)`, of type `cls`. The function is pure and does not raise for any number
-    of the operands' types."""
+    """`function(*operands)`, of type `cls`. The function is pure and does not raise for any
+    operands of these types."""
 
     __slots__ = ("function", "operands", "cls")
 
@@ -36,25 +37,13 @@ class DeferredLiteral(VaryingLiteral):
         return self.function(*(operand.constant() for operand in self.operands))
 
     def describe(self) -> str:
-        return f"a {self.cls.__name__} computed from a number that varies"
+        return f"a {self.cls.__name__} computed from literals that vary"
 
     def truth(self, tx: TraceContext) -> bool:
         return bool(self.constant())
 
     def same(self, other: Value) -> bool:
         return self is other
-
-    def iterator(self, tx: TraceContext) -> Value:
-        return Constant(self.constant()).iterator(tx)
-
-    def length(self, tx: TraceContext) -> Value:
-        return Constant(len(self.constant()))
-
-    def item(self, tx: TraceContext, key: Value) -> Value:
-        return Constant(self.constant()).item(tx, key)
-
-    def contains(self, tx: TraceContext, item: Value) -> Value:
-        return Constant(self.constant()).contains(tx, item)
 
     def reconstruct(self, emit: Emitter) -> None:
         emit.call(self.function, self.operands)
@@ -97,12 +86,14 @@ class DeferredRange(DeferredLiteral):
 
 
 SAMPLES: dict[type, Any] = {bool: True, int: 1, float: 1.5, str: ""}
-CONVERSIONS_OF_ANY_FLOAT = re.compile(r"%[-+ #0]*\d*(\.\d+)?[eEfFgGrs]|%%")
+CONVERSIONS = re.compile(r"%[-+ #0]*\d*(?:\.\d+)?([dioxXeEfFgGrs])|%%")
 
 
 def format_number(tx: TraceContext, number: Value, spec: str) -> Value:
-    """format(number, spec), deferred where the number varies. `c` (a code point) is refused for
-    some ints, so those are specialised."""
+    """format(number, spec), deferred where the number, or text, varies. `c` (a code point) is
+    refused for some ints, so those are specialised."""
+    if is_dynamic(number) and number.python_type() is str and not spec:
+        return number  # as Python does
     if (
         is_dynamic(number)
         and number.python_type() in SAMPLES
@@ -122,8 +113,10 @@ def accepts_spec(cls: type, spec: str) -> bool:
 
 
 def text_of(tx: TraceContext, function: Callable[[Any], str], number: Value) -> Value:
-    """str(number) or repr(number)."""
+    """str() or repr() of a number or text. str() of a text is the text itself."""
     if is_dynamic(number):
+        if function is str and number.python_type() is str:
+            return number
         return DeferredLiteral(function, (number,), str)
     return fold(tx, function, [number], {})
 
@@ -141,22 +134,53 @@ def concatenate(*parts: str) -> str:
 
 def format_template(template: str, items: list[Value]) -> Value | None:
     """`template % items`, deferred where a number varies; None where it is to be computed now."""
-    simple = CONVERSIONS_OF_ANY_FLOAT.sub("", template).count("%") == 0
-    if (
-        not simple
-        or not any(map(is_dynamic, items))
-        or not all(item.is_constant() for item in items)
-    ):
+    if not any(map(is_dynamic, items)) or not all(item.is_constant() for item in items):
         return None
+    found = [one.group(1) for one in CONVERSIONS.finditer(template)]
+    if CONVERSIONS.sub("", template).count("%"):
+        return None
+    for conversion, item in zip(filter(None, found), items, strict=False):
+        if conversion in "dioxX" and is_dynamic(item) and item.python_type() is float:
+            return None  # which is refused where it is not finite
     try:
-        template % tuple(SAMPLES.get(item.python_type()) for item in items)
-    except (TypeError, ValueError):
+        template % tuple(
+            SAMPLES.get(item.python_type()) if item.varies() else item.constant() for item in items
+        )
+    except (TypeError, ValueError, OverflowError):
         return None
     return DeferredLiteral(fill_template, (Constant(template), *items), str)
 
 
 def fill_template(template: str, *items: Any) -> str:
     return template % items
+
+
+def fill_fields(template: str, items: list[Value]) -> Value | None:
+    """`template.format(*items)`, deferred where a number or text varies; None where it is to be
+    computed now."""
+    if not any(map(is_dynamic, items)) or not all(item.is_constant() for item in items):
+        return None
+    types = [item.python_type() for item in items]
+    try:
+        fields = [*string.Formatter().parse(template)]
+        if not all(cls in SAMPLES for cls in types) or not all(map(is_simple_field, fields)):
+            return None
+        template.format(*(SAMPLES[cls] for cls in types))
+    except (IndexError, KeyError, ValueError):
+        return None
+    return DeferredLiteral(str.format, (Constant(template), *items), str)
+
+
+def is_simple_field(field: tuple[str, str | None, str | None, str | None]) -> bool:
+    """Whether a replacement field names an item, not a part of one, and can be filled with all
+    items of a type if with one."""
+    _, name, spec, _ = field
+    simple = not name or name.isdigit()
+    return simple and not (spec and ("{" in spec or spec.endswith("c")))
+
+
+def join_with(separator: str, *parts: str) -> str:
+    return separator.join(parts)
 
 
 def round_number(tx: TraceContext, number: Value, digits: Value) -> Value:
@@ -190,4 +214,4 @@ def concatenate_texts(left: Value, right: Value) -> Value | None:
 
 
 def is_dynamic(value: Value) -> bool:
-    return isinstance(value, SymbolicNumber | DeferredLiteral)
+    return isinstance(value, VaryingLiteral)

@@ -18,3 +18,10 @@ class IdentityKey:
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, IdentityKey) and self.of is other.of
+
+
+class VaryingKey(IdentityKey):
+    """Stands in a dictionary for a key that is not known now, so that each store is an entry of its
+    own, in order."""
+
+    __slots__ = ()

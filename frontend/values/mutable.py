@@ -36,6 +36,10 @@ class Mutable(Value):
         the frame's own."""
         return self.source is not None
 
+    def stored_items(self) -> list[tuple[Source, Value]]:
+        """What the program stored, with the path by which a later call finds it."""
+        return []
+
     def emit_changes(self, emit: Emitter) -> None:
         """Emits code that applies the changes to the real object. Does nothing by default, for
         values whose parts apply their changes."""

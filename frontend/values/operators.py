@@ -71,10 +71,10 @@ def unary(tx: TraceContext, sign: str, value: Value) -> Value:
 
 
 def equal(tx: TraceContext, left: Value, right: Value) -> bool:
-    """`left is right or left == right`, as containers compare their items. Ints that vary are
-    compared by `==` only: it holds wherever `is` does, and `is` would specialise them."""
-    numbers = (left.varies() or right.varies()) and left.python_type() is int
-    same = left is right if numbers else tx.objects.same(left, right)
+    """`left is right or left == right`, as containers compare their items. Ints and texts that
+    vary are compared by `==` only: it holds wherever `is` does, and `is` would specialise them."""
+    by_value = (left.varies() or right.varies()) and left.python_type() in (int, str)
+    same = left is right if by_value else tx.objects.same(left, right)
     return same or compare(tx, "==", left, right).truth(tx)
 
 

@@ -7,9 +7,10 @@ import collections.abc
 from typing import Any
 
 from ...guards.source import Source
-from .base import Value
 
 # The families that register rules, methods or both.
+from . import varying_text  # noqa: F401
+from .base import Value
 from .containers import (  # noqa: F401
     deque,
     dict_view,

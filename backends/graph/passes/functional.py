@@ -17,10 +17,10 @@ import torch.utils._pytree as pytree
 from torch._dispatch.python import enable_python_dispatcher
 from torch._subclasses.fake_tensor import FakeTensor
 
-from ..float_arguments import takes_varying_float
 from ..memory import memory_at
 from ..mutations import is_data
 from ..node_targets import name_of
+from ..number_arguments import takes_varying_number
 from ..runtime_errors import raises_unread
 from ..supported import line_of
 from ..tracing_lock import trace_operators
@@ -99,8 +99,8 @@ def prepare_for_tracing(gm: torch.fx.GraphModule) -> torch.fx.GraphModule:
             "a functional graph drops operators whose results nobody reads, and one of them may "
             "raise"
         )
-    for node in filter(takes_varying_float, gm.graph.nodes):
-        raise NotImplementedError(f"{name_of(node)} with a float that varies{line_of(node)}")
+    for node in filter(takes_varying_number, gm.graph.nodes):
+        raise NotImplementedError(f"{name_of(node)} with a number that varies{line_of(node)}")
     return keep_layouts(gm)
 
 

@@ -16,7 +16,7 @@ from ....backends.graph.random_draws import named_as_random
 from ....errors import GraphBreak
 from ..sizes.symbolic_inputs import SymbolicInputs
 from .fake_execution import lacks_dimension
-from .known_floats import with_known_floats
+from .known_numbers import with_known_numbers, with_varying_length
 from .mixed_dtypes import has_mixed_dtypes, refuses_dtypes
 from .refused_dtypes import may_refuse_dtype
 from .refused_writes import gives_integers_history, refuses_operation, writes_first_argument
@@ -54,15 +54,17 @@ class OperationRunner:
         exist = self._symbols.exist
         asking = self._symbols.shapes.asking(target) if exist else NO_SYMBOLS
         name = target_name(target)
+        given = args, kwargs
         if exist:
-            args, kwargs = with_known_floats(name, args, kwargs, self._symbols.shapes.decide)
+            args, kwargs = with_known_numbers(name, args, kwargs, self._symbols.shapes.decide)
         if communicates(target):
             forget_constants(args, kwargs)
         check_before_run(kind, target, args, kwargs)
         try:
             with self._symbols.fake_mode, asking, without_torch_log():
                 check_fakes(target, args, kwargs)
-                return (apply_to_symbols if exist else apply)(kind, target, args, kwargs)
+                result = (apply_to_symbols if exist else apply)(kind, target, args, kwargs)
+                return with_varying_length(result, name, *given) if exist else result
         except (GraphBreak, RecursionError):  # the latter is raised by the interpretation
             raise
         except SHAPE_DEPENDS as error:

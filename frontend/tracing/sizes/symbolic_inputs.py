@@ -69,6 +69,12 @@ class SymbolicInputs:
             return False
         return self.variation.varies(source, number)
 
+    def text_varies(self, source: Source, text: str) -> bool:
+        """Whether a text that the program is given was another one in an earlier call."""
+        self.numbers[source] = text
+        adapts = self.options.dynamic is not False and self.options.automatic_dynamic_shapes
+        return adapts and self.variation.varies(source, text)
+
     def tuple_varies(self, source: Source, items: tuple[Any, ...]) -> bool:
         """Whether a tuple of literals had other numbers in an earlier call. The numbers that
         differ are expected to differ from now on."""

@@ -40,8 +40,9 @@ class Variation:
             if old is None or old not in (new, UNKNOWN)
         )
 
-    def varies(self, source: Source, number: int | float | tuple[Any, ...]) -> bool:
-        """Whether a number, or a tuple of literals, differs between calls, this one included."""
+    def varies(self, source: Source, number: int | float | str | tuple[Any, ...]) -> bool:
+        """Whether a number, a text or a tuple of literals differs between calls, this one
+        included."""
         known = self.numbers.get(source, number)
         return (
             known is VARIES

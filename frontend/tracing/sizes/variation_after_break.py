@@ -10,13 +10,13 @@ from ...pycode.instr import DecodedCode, Op
 from ...pycode.liveness import loop_around
 from ...pycode.resume import ResumePoint, SuspendedFrame
 from ...values.base import LazyValue, Value
+from ...values.constant import VaryingLiteral
 from ...values.containers.builtin_container import BoundBuiltin
 from ...values.containers.sequence import Sequence
 from ...values.functions.cell import CellValue
 from ...values.functions.method import MethodValue
 from ...values.iterators.iterator import Iterator
 from ...values.numpy.array import ArrayValue
-from ...values.tensor.symbolic_number import SymbolicNumber
 from ...values.tensor.tensor import TensorValue
 from ..capture import Capture
 from ..interpreter.outcome import BreakExit, BrokenFrame
@@ -132,7 +132,7 @@ def record_variation(
         dims = [dim for dim, size in enumerate(value.fake.shape) if isinstance(size, torch.SymInt)]
         if dims:
             variation.expect_dims(path, value.fake.dim(), dims)
-    elif isinstance(value, SymbolicNumber):
+    elif isinstance(value, VaryingLiteral):
         variation.expect_number(path)
     elif (
         isinstance(value, Sequence)

@@ -100,7 +100,7 @@ class BuiltinContainer(Mutable):
         raise self.unsupported_use(f"method {name} with these arguments")
 
     def truth(self, tx: TraceContext) -> bool:
-        return bool(self.length(tx).constant())
+        return self.length(tx).truth(tx)
 
     def new_arguments(self, emit: Emitter) -> list[Callable[[], None]]:
         """The arguments of __new__, besides the class, for the object that contains this

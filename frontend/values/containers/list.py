@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from ....guards.guard import Kind
-from ....guards.source import Source
+from ....guards.source import CalculatedNumber, SequenceItem, Source
 from ..base import CannotReconstruct, ObservedException, Value
 from ..constant import Constant, call_now
 from ..context import TraceContext
@@ -21,10 +21,10 @@ ITEMS: Any = vars(Sequence)["items"]
 
 class ListValue(Sequence):
     """A list (exactly; a subclass is a user object with a list inside). `unread` gives the items of
-    an existing list to which the program has only added so far, so that its length is not guarded
+    an `existing` list to which the program has only added so far, so that its length is not guarded
     yet."""
 
-    __slots__ = ("unread", "added")
+    __slots__ = ("unread", "added", "existing")
     default_class: type = list
 
     def __init__(
@@ -32,6 +32,7 @@ class ListValue(Sequence):
     ) -> None:
         self.unread: Callable[[ListValue], list[Value]] | None = None
         self.added: list[Value] = []
+        self.existing: list[Any] = []  # of no use once its items are read
         super().__init__(items, source, cls)
 
     @property
@@ -51,6 +52,27 @@ class ListValue(Sequence):
         """Adds items at the end."""
         tx.effects.change(self)
         (self.items if self.unread is None else self.added).extend(new)
+
+    def length(self, tx: TraceContext) -> Value:
+        """A symbol for the length of an existing list that grows."""
+        if self.unread is None:
+            return super().length(tx)
+        path, count = CalculatedNumber(self.known_source, len), len(self.existing)
+        if not tx.symbols.is_symbolic(path, count):
+            return super().length(tx)
+        return tx.objects.operate("+", tx.symbols.input(count, path), Constant(len(self.added)))
+
+    def item(self, tx: TraceContext, key: Value) -> Value:
+        """An item counted from the end, of a list that grows, is read without the others."""
+        if self.unread is not None and isinstance(key, Constant) and type(key.object) is int:
+            index = key.object
+            if -len(self.added) <= index < 0:
+                return tx.look(self.added[index])
+            index += len(self.added)
+            if -len(self.existing) <= index < 0:
+                path = SequenceItem(self.known_source, index)
+                return tx.objects.wrap_held(self.existing[index], path)
+        return super().item(tx, key)
 
     def snapshot(self) -> Any:
         return self.unread, list(self.added if self.unread is not None else self.items)
@@ -192,6 +214,7 @@ def wrap_list(tx: TraceContext, obj: list[Any], source: Source | None) -> Value:
         return ListValue(wrapped_items(tx, obj, None))
     tx.guards.add(source, Kind.TYPE, list)
     value = ListValue([], source)
+    value.existing = obj
 
     # the list is an argument: a function that held it would be in a reference cycle with it
     def read(value: ListValue) -> list[Value]:

@@ -17,6 +17,7 @@ from ..base import CannotReconstruct, LazyValue, Value
 from ..constant import LITERAL_TYPES, Constant
 from ..context import TraceContext
 from ..emitter import Emitter
+from ..identity_key import VaryingKey
 from ..iterators.iterator import Iterator
 from ..objects.mro import lookup
 from ..operation import Operation
@@ -29,6 +30,15 @@ PLAIN_METHODS = frozenset(
     "__getitem__ __len__".split()
 )
 LARGEST = 1 << 13  # items of a dictionary that are all realised
+
+
+Entries = dict[Any, tuple[Value, Value]]  # by key: the values of the key and of the item
+
+
+def add_entry(entries: Entries, hashed: Any, key: Value, value: Value) -> None:
+    """Stores an item. Of equal keys the first one stays."""
+    old = entries.get(hashed)
+    entries[hashed] = (old[0] if old else key, value)
 
 
 def key_is_literal(key: Any) -> bool:
@@ -57,18 +67,19 @@ def look_at_key_parts(tx: TraceContext, key: Value) -> Value:
 
 
 class DictValue(BuiltinContainer):
-    """A dictionary. An existing one is read key by key from the real one (`real`) until all of it
-    is needed or it changes; from then on `entries` (key -> (key value, value)) is used."""
+    """A dictionary. An existing one is read key by key from the real one (`real`), and `stores` has
+    what the program stored, until all of it is needed; from then on `entries` (key -> (key value,
+    value)) is used. Keys that vary stay unknown until something is read (VaryingKey)."""
 
     __slots__ = (
-        "entries", "real", "seen", "cls", "default_factory", "deletions", "dropped", "plain_keys",
-        "attributes",
+        "entries", "stores", "real", "seen", "cls", "default_factory", "deletions", "dropped",
+        "plain_keys", "attributes",
     )  # fmt: skip
-    state = ("entries", "attributes", "default_factory")
+    state = ("entries", "stores", "attributes", "default_factory")
 
     def __init__(
         self,
-        entries: dict[Any, tuple[Value, Value]] | None,
+        entries: Entries | None,
         source: Source | None = None,
         real: dict[Any, Any] | None = None,
         cls: Any = dict,
@@ -76,6 +87,7 @@ class DictValue(BuiltinContainer):
     ) -> None:
         super().__init__(source)
         self.entries = entries
+        self.stores: Entries = {}  # while `entries` is None
         self.real = real
         self.cls = cls
         self.default_factory = default_factory
@@ -87,8 +99,23 @@ class DictValue(BuiltinContainer):
         # keys deleted at some time: a live iterator sees that, though they come back
         self.dropped: set[Any] = set()
 
-    def whole(self, tx: TraceContext) -> dict[Any, tuple[Value, Value]]:
+    def settle_keys(self, tx: TraceContext) -> None:
+        """Specialises the keys that vary, before something is read."""
+        known = self.stores if self.entries is None else self.entries
+        if not any(type(hashed) is VaryingKey for hashed in known):
+            return
+        tx.effects.read(self)
+        settled: Entries = {}
+        for key, value in known.values():
+            add_entry(settled, key.key(tx), key, value)
+        if self.entries is None:
+            self.stores = settled
+        else:
+            self.entries = settled
+
+    def whole(self, tx: TraceContext) -> Entries:
         """All entries, in order; values may be LazyValue."""
+        self.settle_keys(tx)
         if self.entries is None:
             assert self.real is not None
             if dict.__len__(self.real) > LARGEST:
@@ -97,6 +124,7 @@ class DictValue(BuiltinContainer):
                 raise self.unsupported_use("keys of classes that hash or compare in Python")
             held = self.real_items()
             tx.guards.add(self.source, Kind.KEYS, tuple(held))
+            tx.effects.read(self)
             self.entries = {}
             for index, (key, obj) in enumerate(held.items()):
                 if key_is_literal(key):
@@ -109,6 +137,9 @@ class DictValue(BuiltinContainer):
                     )
                     value = LazyValue(obj, DictItem(self.known_source, key))
                 self.entries[key_value.key(tx)] = (key_value, value)
+            for hashed, (key, value) in self.stores.items():
+                add_entry(self.entries, hashed, key, value)
+            self.stores = {}
         return self.entries
 
     def real_items(self) -> dict[Any, Any]:
@@ -143,11 +174,13 @@ class DictValue(BuiltinContainer):
     def get(self, tx: TraceContext, key: Value) -> Value | None:
         """The item under a key, or None."""
         hashed = key.key(tx)
-        if self.entries is not None:
-            entry = self.entries.get(hashed)
-            if entry is not None and type(entry[1]) is LazyValue:
-                tx.effects.read(self)
-                entry = self.entries[hashed] = (entry[0], tx.look(entry[1]))
+        self.settle_keys(tx)
+        known = self.stores if self.entries is None else self.entries
+        entry = known.get(hashed)
+        if entry is not None and type(entry[1]) is LazyValue:
+            tx.effects.read(self)
+            entry = known[hashed] = (entry[0], tx.look(entry[1]))
+        if entry is not None or self.entries is not None:
             return entry and entry[1]
         if not key_is_literal(hashed) or not self.has_plain_keys():
             self.whole(tx)
@@ -164,12 +197,21 @@ class DictValue(BuiltinContainer):
         return None
 
     def put(self, tx: TraceContext, key: Value, value: Value) -> None:
-        self.whole(tx)
-        hashed = key.key(tx)
+        look_at_key_parts(tx, key)
+        varies = key.varies() and key.is_constant()
+        hashed = VaryingKey(key) if varies else key.key(tx)
+        if self.entries is None and not self.can_store_unread(hashed):
+            self.whole(tx)
         tx.effects.change(self)
-        entries = self.whole(tx)
-        old = entries.get(hashed)
-        entries[hashed] = (old[0] if old else key, value)
+        entries = self.stores if self.entries is None else self.entries
+        if type(next(reversed(entries), None)) is VaryingKey:
+            hashed = VaryingKey(key)  # which may be equal to one before
+        add_entry(entries, hashed, key, value)
+
+    def can_store_unread(self, hashed: Any) -> bool:
+        """Whether an item can be stored in the real dictionary whatever it holds."""
+        known = type(hashed) is VaryingKey or key_is_literal(hashed)
+        return known and self.has_plain_keys()
 
     def drop(self, tx: TraceContext, key: Value) -> Value | None:
         """Removes an item and gives it, None when there was none."""
@@ -191,6 +233,12 @@ class DictValue(BuiltinContainer):
 
     def mapping_pairs(self, tx: TraceContext) -> list[tuple[Value, Value]]:
         return self.pairs(tx)
+
+    def pairs_to_store(self, tx: TraceContext) -> list[tuple[Value, Value]]:
+        """All (key, value) for another dictionary to store. Keys that vary may be equal."""
+        if self.entries and any(type(hashed) is VaryingKey for hashed in self.entries):
+            return list(self.entries.values())
+        return self.mapping_pairs(tx)
 
     def pairs(self, tx: TraceContext) -> list[tuple[Value, Value]]:
         """All (key, value), realised."""
@@ -246,10 +294,11 @@ class DictValue(BuiltinContainer):
         self.attributes = {**self.attributes, name: value}
 
     def length(self, tx: TraceContext) -> Value:
+        self.settle_keys(tx)
         if self.entries is None:
             assert self.real is not None
             tx.guards.add(self.source, Kind.LENGTH, length := dict.__len__(self.real))
-            return Constant(length)
+            return Constant(length + sum(not self._was_there(tx, key) for key in self.stores))
         return Constant(len(self.entries))
 
     def iterator(self, tx: TraceContext) -> Value:
@@ -289,16 +338,23 @@ class DictValue(BuiltinContainer):
 
     def contains(self, tx: TraceContext, item: Value) -> Value:
         hashed = item.key(tx)
+        self.settle_keys(tx)
+        if self.entries is None and hashed in self.stores:
+            return Constant(True)
         if (
             self.entries is None
             and self.real is not None
             and key_is_literal(hashed)
             and self.has_plain_keys()
         ):
-            present = dict.__contains__(self.real, hashed)
-            tx.guards.add(self.source, Kind.PRESENT if present else Kind.ABSENT, hashed)
-            return Constant(present)
+            return Constant(self._was_there(tx, hashed))
         return Constant(hashed in self.whole(tx))
+
+    def _was_there(self, tx: TraceContext, key: Any) -> bool:
+        """Whether the real dictionary has a literal key; guarded."""
+        present = self.real is not None and dict.__contains__(self.real, key)
+        tx.guards.add(self.source, Kind.PRESENT if present else Kind.ABSENT, key)
+        return present
 
     def reconstruct(self, emit: Emitter) -> None:
         def new_dict() -> None:
@@ -319,17 +375,30 @@ class DictValue(BuiltinContainer):
         for key, item in (self.entries or {}).values():
             emit.run(self.cls.__setitem__, [obj, key, item])
 
+    def stored_items(self) -> list[tuple[Source, Value]]:
+        if self.source is None or self.real is None:
+            return []
+        real = dict(dict.items(self.real))  # past methods of a subclass
+        stored = self.stores if self.entries is None else self.entries
+        return [
+            (DictItem(self.source, key), value)
+            for key, (_, value) in stored.items()
+            if key_is_literal(key) and not self._is_unchanged(real, key, value)
+        ]
+
     def emit_changes(self, emit: Emitter) -> None:
         """Sets and deletes the items that differ. Fills the dictionary anew where that would give
         the wrong order."""
+        if self.entries is None:
+            for key, item in self.stores.values():
+                emit.run(self.cls.__setitem__, [self, key, item])
+            return
         try:
-            self._emit_difference(emit, self.real_items(), self.entries or {})
+            self._emit_difference(emit, self.real_items(), self.entries)
         except GraphBreak as error:  # its order differs from that of its items
             raise CannotReconstruct(self) from error
 
-    def _emit_difference(
-        self, emit: Emitter, real: dict[Any, Any], entries: dict[Any, tuple[Value, Value]]
-    ) -> None:
+    def _emit_difference(self, emit: Emitter, real: dict[Any, Any], entries: Entries) -> None:
         kept = [key for key in real if key in entries and key not in self.dropped]
         new = [key for key in entries if key not in real or key in self.dropped]
         if [*kept, *new] != list(entries):

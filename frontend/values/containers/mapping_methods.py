@@ -64,7 +64,11 @@ def dict_update(tx: TraceContext, self: DictValue, *others: Value, **named: Valu
     by_method = self.cls is OrderedDict and self.outer is not None
     put = self.outer.set_item if by_method and self.outer is not None else self.put
     for other in others:
-        for key, value in other.mapping_pairs(tx):
+        if isinstance(other, DictValue):
+            pairs = other.pairs_to_store(tx)
+        else:
+            pairs = other.mapping_pairs(tx)
+        for key, value in pairs:
             put(tx, key, value)
     for name, value in named.items():
         put(tx, Constant(name), value)

@@ -213,7 +213,7 @@ class TupleValue(Sequence):
         self.real = real
 
     def key(self, tx: TraceContext) -> Any:
-        return tuple(item.key(tx) for item in self.items)
+        return tuple(item.key(tx) for item in self.all(tx))
 
     def is_constant(self) -> bool:
         return all(item.is_constant() for item in self.items) and (

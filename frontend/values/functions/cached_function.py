@@ -24,7 +24,6 @@ from ..objects.attribute_storage import instance_dict
 from ..objects.mro import lookup
 from ..objects.user_object import UserObject
 from ..registry import wraps
-from ..tensor.symbolic_number import SymbolicNumber
 from ..tensor.tensor import TensorValue
 from .builtin_function import wrap_builtin
 from .method import MethodValue
@@ -211,10 +210,10 @@ def real(tx: TraceContext, arg: Value) -> Any:
 
 
 def varies(value: Value) -> bool:
-    """Whether a value is, or contains, a number that varies between calls."""
+    """Whether a value is, or contains, a number or text that varies between calls."""
     if isinstance(value, TupleValue):
         return any(map(varies, value.items))
-    return isinstance(value, SymbolicNumber)
+    return value.varies()
 
 
 def readable_result(tx: TraceContext, result: Value) -> Value | None:

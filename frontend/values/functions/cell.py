@@ -53,6 +53,11 @@ class CellValue(Mutable):
     def is_real(self) -> bool:
         return self.source is not None or self.slot is not None
 
+    def stored_items(self) -> list[tuple[Source, Value]]:
+        if self.source is None or self.contents is None:
+            return []
+        return [(CellContents(self.source), self.contents)]
+
     def emit_changes(self, emit: Emitter) -> None:
         if self.slot is None:
             self._emit_contents(emit)

@@ -281,11 +281,12 @@ def _extreme(
 
 
 def extreme_of_values(tx: TraceContext, op: str, one: Value, other: Value) -> Value | None:
-    """The larger or smaller one of two ints, one of which only values tell; None for others."""
-    pair = (one, other)
-    if not any(isinstance(item, SymbolicNumber) and item.depends_on_values() for item in pair):
+    """The larger or smaller one of two ints that both vary, or one of which only values tell; None
+    for others."""
+    varying = [item for item in (one, other) if isinstance(item, SymbolicNumber)]
+    if len(varying) < 2 and not any(item.depends_on_values() for item in varying):
         return None
-    if any(item.python_type() is not int for item in pair):
+    if any(item.python_type() is not int for item in (one, other)):
         return None
     return calculate(tx, torch.sym_max if op == ">" else torch.sym_min, one, other)
 

@@ -78,7 +78,10 @@ def one_hot(tx: TraceContext, input: Value, num_classes: Value | None = None) ->
     """Reads the smallest and the largest class where their number is not given, as torch does."""
     function = torch.nn.functional.one_hot
     given = {} if num_classes is None else {"num_classes": num_classes}
-    known = any(not count.is_constant() or count.constant() != -1 for count in given.values())
+    known = any(
+        not count.is_constant() or count.varies() or count.constant() != -1
+        for count in given.values()
+    )
     tensor = tx.look(input)
     sizes = tensor.fake.shape if isinstance(tensor, TensorValue) else ()
     readable = isinstance(tensor, TensorValue) and tensor.fake.dtype is torch.int64

@@ -11,7 +11,14 @@ from ..containers.list import ListValue
 from ..containers.mapping import DictValue
 from ..containers.sequence import Sequence, TupleValue
 from ..context import TraceContext
-from ..deferred_literal import format_number, text_of
+from ..deferred_literal import (
+    DeferredLiteral,
+    fill_fields,
+    format_number,
+    is_dynamic,
+    join_with,
+    text_of,
+)
 from ..objects.user_object import UserObject
 from ..registry import method, models
 from ..tensor.read_number import can_be_node
@@ -69,10 +76,40 @@ def builtin_format(tx: TraceContext, obj: Value, spec: Value | None = None) -> V
 
 
 @method(str, "format")
-def str_format(tx: TraceContext, self: Constant, *args: Value, **kwargs: Value) -> Value:
-    return fold(tx, self.object.format, list(args), kwargs)
+def str_format(tx: TraceContext, self: Value, *args: Value, **kwargs: Value) -> Value:
+    if not kwargs and isinstance(self, Constant):
+        deferred = fill_fields(self.object, [tx.look(arg) for arg in args])
+        if deferred is not None:
+            return deferred
+    return fold(tx, self.constant().format, list(args), kwargs)
 
 
 @method(str, "join")
-def str_join(tx: TraceContext, self: Constant, items: Value) -> Value:
-    return fold(tx, self.object.join, [TupleValue(items.unpack(tx))], {})
+def str_join(tx: TraceContext, self: Value, items: Value) -> Value:
+    parts = [tx.look(item) for item in items.unpack(tx)]
+    if any(map(is_dynamic, (self, *parts))) and all(part.python_type() is str for part in parts):
+        return DeferredLiteral(join_with, (self, *parts), str)
+    return fold(tx, self.constant().join, [TupleValue(parts)], {})
+
+
+def _defers(name: str, counts: tuple[int, ...]) -> None:
+    function = getattr(str, name)
+
+    @method(str, name)
+    def changed_text(tx: TraceContext, self: Value, *args: Value) -> Value:
+        operands = (self, *map(tx.look, args))
+        texts = all(operand.python_type() is str for operand in operands)
+        if texts and len(args) in counts and any(map(is_dynamic, operands)):
+            return DeferredLiteral(function, operands, str)
+        return fold(tx, getattr(self.constant(), name), list(args), {})
+
+
+# methods that give a text and raise for no texts, with their numbers of arguments
+METHODS_OF_TEXTS = {
+    **dict.fromkeys(("capitalize", "casefold", "lower", "swapcase", "title", "upper"), (0,)),
+    **dict.fromkeys(("lstrip", "rstrip", "strip"), (0, 1)),
+    **dict.fromkeys(("removeprefix", "removesuffix"), (1,)),
+    "replace": (2,),
+}
+for _name, _counts in METHODS_OF_TEXTS.items():
+    _defers(_name, _counts)

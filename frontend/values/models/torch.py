@@ -20,7 +20,7 @@ from ..modes.context_manager import ManagerMethod
 from ..modes.mode_manager import AUTOCASTS, GRAD_MODES, ModeManager
 from ..registry import method, models
 from ..tensor.read_number import can_be_node
-from ..tensor.symbolic_number import SymbolicNumber
+from ..tensor.symbolic_number import SymbolicNumber, calculate
 from ..tensor.tensor import TensorValue
 
 # modes
@@ -204,6 +204,49 @@ def torch_diff(
 
 
 SLICE = torch.ops.aten.slice.Tensor
+
+
+@models(torch._C._nn.pad_sequence)
+def pad_sequence(
+    tx: TraceContext,
+    sequences: Value,
+    batch_first: Value | None = None,
+    padding_value: Value | None = None,
+    padding_side: Value | None = None,
+) -> Value:
+    """torch.nn.utils.rnn.pad_sequence, where lengths vary by writes into the padded tensor: torch's
+    own reads the lengths as numbers."""
+    batch_first, padding_value = batch_first or Constant(False), padding_value or Constant(0.0)
+    padding_side = padding_side or Constant("right")
+    items = [tx.look(item) for item in sequences.unpack(tx)]
+    tensors = [item for item in items if isinstance(item, TensorValue)]
+    alike = {(one.fake.dtype, one.fake.device, one.fake.dim()) for one in tensors}
+    if len(tensors) < len(items) or len(alike) != 1 or not any(map(has_symbols, tensors)):
+        given = (sequences, batch_first, padding_value, padding_side)
+        return tx.graph.function(torch._C._nn.pad_sequence, *given)
+    lengths = [tensor_size(tx, one, Constant(0)) for one in tensors]
+    longest = lengths[0]
+    for length in lengths[1:]:
+        longest = calculate(tx, torch.sym_max, longest, length) or longest
+    sizes = [tensor_size(tx, tensors[0], Constant(dim)) for dim in range(tensors[0].fake.dim())]
+    rows = [Constant(len(tensors)), longest]
+    if not batch_first.truth(tx):
+        rows.reverse()
+    shape = TupleValue([*rows, *sizes[1:]])
+    padded = tx.graph.call("call_method", "new_full", [tensors[0], shape, padding_value], {})
+    along = Constant(int(rows[0] is longest))
+    for index, (one, length) in enumerate(zip(tensors, lengths, strict=True)):
+        first: Value = Constant(None)
+        last: Value = length
+        if padding_side.constant() == "left":
+            first, last = tx.objects.operate("-", longest, length), Constant(None)
+        row = tx.graph.function(SELECT, padded, along, Constant(index))
+        part = tx.graph.function(SLICE, row, Constant(0), first, last)
+        tx.graph.call("call_method", "copy_", [part, one], {})
+    return padded
+
+
+SELECT = torch.ops.aten.select.int
 
 
 def has_symbols(value: Value) -> bool:

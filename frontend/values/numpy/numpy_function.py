@@ -52,7 +52,9 @@ class NumpyFunction(BuiltinValue):
             return call_function(tx, self.real, given, named)
         if not is_folded(self.real):
             raise GraphBreak("unknown-call", f"numpy.{self.real.__name__}")
-        if not tx.options.fullgraph and any(map(is_dynamic, args)):
+        if not tx.options.fullgraph and any(
+            is_dynamic(arg) and arg.python_type() is not str for arg in args
+        ):
             # its result would be a numpy number that varies, which no symbol stands for
             raise GraphBreak(
                 "unknown-call", f"numpy.{self.real.__name__} with a number that varies"

@@ -258,6 +258,12 @@ class ObjectAttributes(Mutable):
             )
         self.store(tx, name, value)
 
+    def stored_items(self) -> list[tuple[Source, Value]]:
+        if self.source is None:
+            return []
+        own = InstanceDict(self.source)
+        return [(DictItem(own, name), value) for name, value in self.attrs.items() if value]
+
     def store(self, tx: TraceContext, name: str, value: Value) -> None:
         """Binds a name in the instance dictionary (or a slot)."""
         tx.effects.change(self)

@@ -141,7 +141,7 @@ def by_text(x, text):
 @pytest.mark.filterwarnings("ignore:framejit")
 def test_a_handle_keeps_to_its_budget(budget, compiles):
     handle = framejit.compile(
-        lambda x, text: x * 2 if text.startswith("a") else x,
+        lambda x, text: x * 2 if text[:1] == "a" else x,
         backend="eager",
         options={"compile_budget": budget},
     )
@@ -162,9 +162,7 @@ def test_a_handle_keeps_to_its_budget(budget, compiles):
 def test_what_is_given_up_is_told_once_and_again_after_a_reset():
     told = []
     with framejit.config.patch(sinks=(told.append,), compile_budget=0.0):
-        handle = framejit.compile(
-            lambda x, text: x * 2 if text.startswith("a") else x, backend="eager"
-        )
+        handle = framejit.compile(lambda x, text: x * 2 if text[:1] == "a" else x, backend="eager")
     for reset in (False, True):
         for k in range(6):
             handle(X, f"a{k}")
@@ -177,7 +175,7 @@ def test_iterations_whose_code_serves_no_other_are_given_up():
         memo = {}
         for i, o in enumerate(xs):
             print(end="")
-            memo[id(o)] = i
+            memo[id(o)] = memo.get(id(o), i)
             xs[i] = o * 2 + i
         return sum(xs), len(memo)
 
@@ -222,7 +220,7 @@ def test_a_backend_gets_its_own_options_only():
 
 def test_a_first_time_user_is_told_once(monkeypatch):
     monkeypatch.setattr(account, "WARN_AFTER_VERSIONS", 5)
-    handle = framejit.compile(lambda x, text: x * 2 if text.startswith("a") else x, backend="eager")
+    handle = framejit.compile(lambda x, text: x * 2 if text[:1] == "a" else x, backend="eager")
     with pytest.warns(FramejitWarning, match="compiled 6 times in 6 calls") as told:
         for k in range(8):
             handle(X, f"a{k}")

@@ -52,3 +52,21 @@ def test_a_frame_with_tensor_work_behind_many_breaks_is_compiled():
     for chatty in ([], [1], [1], []):
         assert torch.equal(handle(x, chatty), x.sin() + 1)
     assert any(capture.ops for capture in handle.framejit.explain().captures)
+
+
+def test_a_rest_without_tensor_work_is_captured_twice_at_first():
+    def f(x, mode):
+        total = x.sum().item()
+        if mode == 0:
+            return total + 1
+        if mode == 1:
+            return total - 1
+        if mode == 2:
+            return total * 2
+        return torch.full((2,), total) if mode > 9 else -total
+
+    handle = framejit.compile(f, backend="eager")
+    for mode in (0, 1, 2, 3, 4, 2, 2, 12, 11, 10, 2):
+        got, expected = handle(torch.ones(2), mode), f(torch.ones(2), mode)
+        assert repr(got) == repr(expected)
+    assert handle.framejit.compiles <= 5, handle.framejit.explain()

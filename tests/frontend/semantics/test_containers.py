@@ -797,9 +797,17 @@ def test_zip_strict():
     check(f, vec(2))
 
 
-def test_a_very_large_dictionary_is_pythons():
+def test_a_very_large_dictionary_is_read_and_written_item_by_item():
+    def f(x, table):
+        table["new"], table[5] = 1, 6
+        return x + table[3] + table[5] + len(table)
+
+    check(f, vec(2), {i: i for i in range(20_000)}, graphs=1)
+
+
+def test_the_order_of_a_very_large_dictionary_is_left_to_python():
     def f(x, table):
         table["new"] = 1
-        return x + table[3] + len(table)
+        return x + list(table)[-2]
 
     check(f, vec(2), {i: i for i in range(20_000)}, graphs=1, breaks=("unsupported-value",))

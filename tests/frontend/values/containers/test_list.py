@@ -1,0 +1,108 @@
+"""Existing lists that grow from call to call, a history of losses or texts: what is asked of them
+without their items."""
+
+from __future__ import annotations
+
+import framejit
+import pytest
+import torch
+
+
+def length(x, kept):
+    kept.append(x.sum())
+    return x + len(kept), len(kept) * 2
+
+
+def is_empty(x, kept):
+    first = not kept
+    kept.append(1)
+    return x + 1, first, bool(kept)
+
+
+def text_of_length(x, kept):
+    kept.append(f"entry {len(kept)}")
+    return x + 1, f"{len(kept)} entries", kept[-1]
+
+
+def last(x, kept):
+    before = kept[-1] if len(kept) > 0 else 0.0
+    kept.append(before + 0.5)
+    kept.append(before * 2)
+    return x * before, kept[-1], kept[-2], kept[-3] if len(kept) > 2 else None
+
+
+def last_two(x, kept):
+    kept += [x.mean().item()]
+    return x + 1 if len(kept) < 3 or kept[-2] < kept[-1] else x - 1
+
+
+def last_tensor(x, kept):
+    if kept:
+        x = x + kept[-1]
+        kept[-1].add_(1)
+    kept.append(x * 2)
+    return x
+
+
+def beyond_the_ends(x, kept):
+    kept.append(0)
+    try:
+        return kept[-100]
+    except IndexError as error:
+        return x + 1, str(error)
+
+
+GROWING = (length, is_empty, text_of_length, last, last_two, last_tensor)
+
+
+@pytest.mark.parametrize("f", (*GROWING, beyond_the_ends), ids=lambda f: f.__name__)
+def test_results_and_contents_are_eagers(f):
+    handle, mine, its = framejit.compile(f, backend="eager"), [], []
+    for step in range(9):
+        x = torch.full((2,), step * 0.25)
+        assert repr(handle(x.clone(), mine)) == repr(f(x.clone(), its))
+        assert repr(mine) == repr(its)
+    if f in GROWING:
+        assert handle.framejit.compiles <= 5, handle.framejit.explain()
+
+
+def test_a_length_decides_after_the_list_was_changed():
+    def f(x, kept):
+        kept.append(1)
+        n = len(kept)
+        kept.pop(0)
+        kept.insert(0, n)
+        return x + n, len(kept), kept[0], kept[-1], [*kept]
+
+    handle, mine, its = framejit.compile(f, backend="eager"), [], []
+    for _ in range(5):
+        assert repr(handle(torch.ones(2), mine)) == repr(f(torch.ones(2), its))
+        assert mine == its
+
+
+def test_the_last_item_is_one_object_on_two_paths():
+    def f(x, kept, item):
+        kept[-1].append(1)
+        return x + len(item), kept[-1] is item
+
+    handle = framejit.compile(f, backend="eager")
+    for same in (True, True, False, True):
+        for count in (1, 2, 3):
+            item = []
+            kept = [[] for _ in range(count)] + ([item] if same else [[]])
+            mine, its = handle(torch.ones(2), kept, item), (torch.ones(2) + same, same)
+            assert repr(mine) == repr(its)
+
+
+def test_a_growing_list_in_a_loop_with_breaks():
+    def f(x, kept):
+        for _ in range(3):
+            kept.append(x.sum().item())
+            print(end="")
+            x = x + len(kept)
+        return x, len(kept), kept[-1]
+
+    handle, mine, its = framejit.compile(f, backend="eager"), [], []
+    for _ in range(4):
+        assert repr(handle(torch.ones(2), mine)) == repr(f(torch.ones(2), its))
+        assert mine == its
