@@ -32,6 +32,7 @@ def hides_writes(gm: torch.fx.GraphModule) -> bool:
     }
     given = {plain_memory_at(node) for node in inputs} - {None}
     with_history = {plain_memory_at(node) for node in gm.graph.nodes if has_history(node)} - {None}
+    computed = with_history - given
     if not made and not with_history:
         return False
     grad, detached, data = True, set[torch.fx.Node](), data_nodes(gm.graph.nodes)
@@ -50,11 +51,7 @@ def hides_writes(gm: torch.fx.GraphModule) -> bool:
                     return True
                 if memory in given and written in detached and recorded:
                     return True
-                if (
-                    memory in with_history - given
-                    and written in data
-                    and name_of(node) != "requires_grad_"
-                ):
+                if memory in computed and written in data and name_of(node) != "requires_grad_":
                     return True
     return False
 

@@ -214,15 +214,18 @@ def pad_sequence(
     padding_value: Value | None = None,
     padding_side: Value | None = None,
 ) -> Value:
-    """torch.nn.utils.rnn.pad_sequence, where lengths vary by writes into the padded tensor: torch's
-    own reads the lengths as numbers."""
+    """torch.nn.utils.rnn.pad_sequence. Where lengths vary by writes into the padded tensor, as
+    torch's own reads the lengths as numbers; on the left too, which its decomposition of 2.11 does
+    not know."""
     batch_first, padding_value = batch_first or Constant(False), padding_value or Constant(0.0)
     padding_side = padding_side or Constant("right")
     items = [tx.look(item) for item in sequences.unpack(tx)]
     tensors = [item for item in items if isinstance(item, TensorValue)]
     alike = {(one.fake.dtype, one.fake.device, one.fake.dim()) for one in tensors}
-    if len(tensors) < len(items) or len(alike) != 1 or not any(map(has_symbols, tensors)):
-        given = (sequences, batch_first, padding_value, padding_side)
+    on_the_left = padding_side.constant() == "left"
+    by_writes = on_the_left or any(map(has_symbols, tensors))
+    if len(tensors) < len(items) or len(alike) != 1 or not by_writes:
+        given = (sequences, batch_first, padding_value, *[padding_side] * on_the_left)
         return tx.graph.function(torch._C._nn.pad_sequence, *given)
     lengths = [tensor_size(tx, one, Constant(0)) for one in tensors]
     longest = lengths[0]
@@ -238,7 +241,7 @@ def pad_sequence(
     for index, (one, length) in enumerate(zip(tensors, lengths, strict=True)):
         first: Value = Constant(None)
         last: Value = length
-        if padding_side.constant() == "left":
+        if on_the_left:
             first, last = tx.objects.operate("-", longest, length), Constant(None)
         row = tx.graph.function(SELECT, padded, along, Constant(index))
         part = tx.graph.function(SLICE, row, Constant(0), first, last)

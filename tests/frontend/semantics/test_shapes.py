@@ -152,12 +152,12 @@ def test_a_layer_of_attention_in_training_is_compiled_twice():
     assert not any(attention in str(capture.graph) for capture in report.captures)
 
 
-def test_a_seed_that_varies_breaks():
+def test_a_seed_that_varies():
     def function(x, seed):
         torch.manual_seed(seed)
         return x + torch.rand(4)
 
-    assert compiles(function, [(torch.ones(4), seed) for seed in range(9)]) == 3
+    assert compiles(function, [(torch.ones(4), seed) for seed in range(9)]) == 2
 
 
 @pytest.mark.parametrize(
