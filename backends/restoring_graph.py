@@ -165,9 +165,11 @@ class RestoringGraph:
 
 
 class SavedInput:
-    """The content of an input before a graph writes it, or of its whole storage."""
+    """The content of an input before a graph writes it, or of its whole storage, and its version:
+    autograd refuses some views of memory that was written, also if it was restored."""
 
     def __init__(self, tensor: torch.Tensor, whole_storage: bool) -> None:
+        self.counted = None if tensor.is_inference() else (tensor, tensor._version)
         if whole_storage and tensor.layout is torch.strided and tensor.device.type != "meta":
             storage = tensor.untyped_storage()
             tensor = torch.empty(0, dtype=torch.uint8, device=tensor.device).set_(storage)
@@ -179,6 +181,9 @@ class SavedInput:
                 first_of_repeats(self.tensor.detach()).copy_(
                     first_of_repeats(self.before, self.tensor)
                 )
+        if self.counted is not None:
+            tensor, version_before = self.counted
+            torch._C._autograd._unsafe_set_version_counter((tensor,), (version_before,))
 
 
 def first_of_repeats(tensor: torch.Tensor, like: torch.Tensor | None = None) -> torch.Tensor:
