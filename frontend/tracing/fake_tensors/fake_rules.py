@@ -433,11 +433,10 @@ def empty_strided(
     strides: Any,
     *,
     dtype: Any = None,
-    layout: Any = None,
     device: Any = None,
-    pin_memory: Any = None,
+    **options: Any,
 ) -> Any:
-    if dtype is None or device is None or layout not in (None, torch.strided) or pin_memory:
+    if dtype is None or device is None or not are_usual(options):
         return None
     if torch.device(device).type != "cpu" or not fakes.are_nonnegative((*sizes, *strides)):
         return None
@@ -451,15 +450,19 @@ def new_empty(
     sizes: Any,
     *,
     dtype: Any = None,
-    layout: Any = None,
     device: Any = None,
-    pin_memory: Any = None,
+    **options: Any,
 ) -> Any:
-    if not fakes.is_strided(x) or layout not in (None, torch.strided) or pin_memory:
+    if not fakes.is_strided(x) or not are_usual(options):
         return None
     if device is not None and torch.device(device) != x.fake_device:
         return None
     return fakes.make(x, sizes, dtype) if fakes.are_nonnegative(sizes) else None
+
+
+def are_usual(options: dict[str, Any]) -> bool:
+    """Whether a factory is asked for a strided tensor in ordinary memory."""
+    return options.get("layout") in (None, torch.strided) and not options.get("pin_memory")
 
 
 # ---- views: of any strided tensor, but for view() itself

@@ -116,14 +116,6 @@ def full_operand(rules: FakeRules, tensors: Sequence[Any]) -> FakeTensor | None:
     return full if usual else None
 
 
-def twin_of_argument(rules: FakeRules, arg: Any) -> Any:
-    """The twin of a tensor; another argument as it is, and a number for a symbol, of which only the
-    type counts."""
-    if isinstance(arg, torch.Tensor):
-        return twin_of(rules, arg).make(rules.mode, ())
-    return TWIN_SIZE if isinstance(arg, torch.SymInt) else arg
-
-
 def twin_of(rules: FakeRules, tensor: Any) -> NewTensor:
     """How to make the twin of a dense tensor."""
     sizes = tuple(size if isinstance(size, int) else TWIN_SIZE for size in tensor.shape)
