@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import inspect
 import os
 import sysconfig
@@ -60,9 +61,11 @@ MAKES_WRAPPERS = "_make_wrapper_subclass"
 def stays_in_python(code: types.CodeType) -> bool:
     """Whether a frame and everything it calls run with the hook off. A function passed to
     torch.compile is compiled by torch.compile; two frame evaluators that start and stop in a
-    different order may leave one of them installed."""
+    different order may leave one of them installed. Callbacks of the garbage collector run between
+    any two instructions and are no part of the function that they interrupt."""
     return (
         any(code is other for other in IN_PYTHON)  # by identity: constants may have no hash
+        or any(code is getattr(callback, "__code__", None) for callback in gc.callbacks)
         or code.co_name in BELOW_DISPATCHER
         or MAKES_WRAPPERS in code.co_names
         or is_wrapper(code, TORCH)

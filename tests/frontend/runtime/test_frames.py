@@ -9,7 +9,9 @@ import sys
 import traceback
 import types
 
+import framejit
 import pytest
+import torch
 from framejit.frontend.runtime import _hook as hook
 
 from .handles import (
@@ -329,3 +331,29 @@ def test_growing_frames_survive_the_end_of_a_chunk():
     for n in (*range(0, 400, 3), 700):
         assert handle(n) == n
     assert entry.hits > 700
+
+
+def test_callbacks_of_the_garbage_collector_stay_in_python():
+    """They interrupt a function between any two instructions, and are no part of it."""
+    seen, events = [], []
+
+    def callback(phase, info):
+        seen.append(torch.ones(2) + 1)
+
+    def collects(x):
+        gc.collect()
+        return x * 2
+
+    with framejit.config.patch(sinks=(events.append,)):
+        handle = framejit.compile(collects, backend="eager")
+    gc.callbacks.append(callback)
+    try:
+        for _ in range(3):
+            torch.testing.assert_close(handle(torch.ones(2)), torch.full((2,), 2.0))
+    finally:
+        gc.callbacks.remove(callback)
+    assert len(seen) >= 6
+    functions = {
+        event.function.rpartition(".")[2] for event in events if hasattr(event, "function")
+    }
+    assert functions == {"collects"}, functions
