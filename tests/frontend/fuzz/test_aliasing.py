@@ -124,6 +124,32 @@ def test_only_the_error_that_a_look_at_the_history_takes_away_is_no_difference(s
     assert aliasing.examine(program, "eager") is None
 
 
+SHARED = """def program(m):
+    a = m.a
+    b = m.b
+    v2 = a.chunk(2, -1)[1]
+    with torch.no_grad(): b.mul_(3)
+    return a, b, {read},
+"""
+
+
+@pytest.mark.parametrize("read", ["v2.sum()", "v2"])
+@pytest.mark.parametrize("pattern", ["disjoint", "same"])
+def test_only_the_error_of_a_shared_version_counter_is_no_difference(read, pattern):
+    """Of inputs that share no element, eager takes the write into one for a write into the other:
+    they share a version counter."""
+    source = SHARED.format(read=read)
+    program = aliasing.Program(
+        source, ["cube", "cube"], aliasing.DTYPES[0], "leaves", True, by_module=True
+    )
+    function = aliasing.function_of(source, "<plain>")
+    _, *alone = program.alternatives(pattern, 3)
+    assert len(alone) == (pattern == "disjoint")
+    plain, *apart = (aliasing.outcome(function, one, pattern, 3) for one in (program, *alone))
+    assert plain.error == "RuntimeError" or plain.gradients is None
+    assert all(plain.refuses_more_than(one) for one in apart)
+
+
 UNREAD = """def program(m):
     a = m.a
     b = m.b
