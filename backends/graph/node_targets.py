@@ -67,9 +67,10 @@ def is_foreign(node: torch.fx.Node) -> bool:
         return False
     if hasattr(node.target, "subgraphs"):
         return any(map(is_foreign, subgraph_nodes(node)))
-    home = (
-        "torch"
-        if isinstance(node.target, str)
-        else str(getattr(node.target, "__module__", "torch"))
-    )
+    return is_foreign_target(node.target)
+
+
+def is_foreign_target(target: Any) -> bool:
+    """Whether a target is an unknown function, by the module that it is from."""
+    home = "torch" if isinstance(target, str) else str(getattr(target, "__module__", "torch"))
     return "torch" not in home and home not in PYTHONS

@@ -13,7 +13,7 @@ import torch.fx
 from ...backends.graph.collectives import runs_collective
 from ...backends.graph.memory import plain_memory_at
 from ...backends.graph.mutations import may_write, written_nodes
-from ...backends.graph.node_targets import RECURRENT_OPERATORS
+from ...backends.graph.node_targets import RECURRENT_OPERATORS, is_foreign_target
 from ...backends.graph.random_draws import target_may_draw
 from ...backends.graph.runtime_errors import may_raise
 from ...errors import GraphBreak
@@ -22,6 +22,7 @@ from ..values.constant import Constant
 from ..values.containers.sequence import Sequence
 from ..values.context import TraceContext
 from ..values.numpy.numpy_number import TYPED_BY_DATA, VaryingScalar
+from ..values.objects.class_value import ClassValue
 from ..values.tensor.symbolic_number import SymbolicNumber
 from ..values.tensor.wrapper_subclass import is_captured_wrapper
 from .fake_tensors.operation_runner import target_name
@@ -92,6 +93,14 @@ class CallChecks:
             type(value) is Constant and type(value.object).__module__ == "numpy"
         )
 
+    def _check_classes(self, call: FakeCall) -> None:
+        """Breaks where a class such as `int` is given to a function that may take it for something
+        else than a dtype."""
+        if is_foreign_target(call.target) and any(
+            isinstance(self._tx.look(operand), ClassValue) for operand in call.operands
+        ):
+            raise GraphBreak("unsupported-value", f"a class given to {target_name(call.target)}")
+
     def _check_lengths(self, call: FakeCall) -> None:
         """Breaks at an operator that would be captured for one length only."""
         if not self._tx.options.fullgraph and steps_through_a_length(call.target, call.fakes):
@@ -111,7 +120,13 @@ class CallChecks:
         if random.stored is not None and target_may_draw(call.target):
             random.store_in_graph(self._tx)
 
-    _OF_CALLS = (_store_state_before_draws, _check_numpy_data, _check_lengths, _check_sizes_of_one)
+    _OF_CALLS = (
+        _store_state_before_draws,
+        _check_numpy_data,
+        _check_classes,
+        _check_lengths,
+        _check_sizes_of_one,
+    )
 
     # floats, around the run
 

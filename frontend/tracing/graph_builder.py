@@ -53,6 +53,13 @@ from .interpreter.work_budget import WorkBudget
 from .sizes.symbolic_inputs import SymbolicInputs
 from .sizes.value_origins import ValueOrigin
 
+# what torch takes for dtypes
+DTYPES: dict[type, torch.dtype] = {
+    bool: torch.bool,
+    int: torch.int64,
+    float: torch.float64,
+    complex: torch.complex128,
+}
 READS = ("item", "tolist")  # methods that give Python's numbers
 MOST_BYTES_SAVED = 1 << 15  # of written inputs, in each call of a graph that may start over
 
@@ -427,11 +434,9 @@ class GraphBuilder:
         if isinstance(value, SliceValue):
             pairs = [self.argument(part) for part in value.parts]
             return slice(*(pair[0] for pair in pairs)), slice(*(pair[1] for pair in pairs))
-        if isinstance(value, ClassValue) and value.cls not in (bool, int, float, complex):
-            raise GraphBreak(
-                "unsupported-value", f"{value.describe()} as an argument of a torch function"
-            )
-        if value.is_constant():
+        if isinstance(value, ClassValue) and value.cls in DTYPES:
+            return DTYPES[value.cls], value.cls  # text of a graph cannot name the class
+        if value.is_constant() and not isinstance(value, ClassValue):
             literal = value.constant()
             if type(literal).__module__ == "numpy":
                 literal = operand(literal)

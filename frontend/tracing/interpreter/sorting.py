@@ -1,5 +1,6 @@
 """sorted() of values: by the keys themselves where they are constants, else by comparisons in the
-order of Python's sort."""
+order of Python's sort, which are guarded. Python sorts by floats that vary, since a guarded order of
+those seldom comes again."""
 
 from __future__ import annotations
 
@@ -8,6 +9,7 @@ from ...values.base import ObservedException, Value
 from ...values.constant import call_now
 from ...values.context import TraceContext
 from ...values.operators import compare
+from ...values.tensor.symbolic_number import SymbolicNumber
 
 
 class SortItem:
@@ -31,7 +33,10 @@ def sort_values(
     by_value = key is None or key.is_none()
     keys = items if key is None or by_value else [key.call(tx, [item], {}) for item in items]
     backwards = reverse is not None and reverse.truth(tx)
-    if not all(key.is_constant() for key in keys):
+    varying = [key for key in keys if isinstance(key, SymbolicNumber)]
+    if any(key.python_type() is float for key in varying):
+        raise GraphBreak("data-dependent-value", "a sort by floats that vary from call to call")
+    if varying or not all(key.is_constant() for key in keys):
         pairs = zip(keys, items, strict=True)
         return [
             one.item

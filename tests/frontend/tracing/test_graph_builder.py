@@ -1,4 +1,4 @@
-"""Names of inputs."""
+"""Names of inputs, and classes that stand for dtypes."""
 
 from __future__ import annotations
 
@@ -27,3 +27,29 @@ def test_inputs_named_like_what_generated_code_uses(function, count):
     args = [torch.randn(3) for _ in range(count)]
     torch.testing.assert_close(framejit.compile(function, backend=keep)(*args), function(*args))
     torch.testing.assert_close(graphs[0](*args)[0], function(*args))
+
+
+CLASSES_AS_DTYPES = {
+    "to": lambda x, cls: x.to(cls),
+    "to a device": lambda x, cls: x.to("cpu", cls),
+    "sum": lambda x, cls: x.sum(dtype=cls),
+    "zeros": lambda x, cls: torch.zeros(2, dtype=cls),
+    "full": lambda x, cls: torch.full((2,), 1, dtype=cls),
+    "like": lambda x, cls: torch.ones_like(x, dtype=cls),
+    "new": lambda x, cls: x.new_zeros(2, dtype=cls),
+}
+
+
+@pytest.mark.parametrize("backend", ["eager", "aot_eager", "native"])
+@pytest.mark.parametrize("cls", [bool, int, float, complex])
+def test_classes_as_dtypes(backend, cls):
+    x = torch.tensor([1.0, 2.0])
+    for name, function in CLASSES_AS_DTYPES.items():
+        found = framejit.compile(function, backend=backend, fullgraph=True)(x, cls)
+        expected = function(x, cls)
+        assert (found.dtype, found.tolist()) == (expected.dtype, expected.tolist()), name
+
+
+def test_a_class_that_is_no_dtype_there_raises_as_in_eager():
+    with pytest.raises(ValueError, match="invalid type: 'int'"):
+        framejit.compile(lambda x: x.type(int), backend="eager")(torch.ones(2))
