@@ -1,6 +1,6 @@
 """sorted() of values: by the keys themselves where they are constants, else by comparisons in the
-order of Python's sort, which are guarded. Python sorts by floats that vary, since a guarded order of
-those seldom comes again."""
+order of Python's sort, which are guarded. Floats that vary are left to Python: their order seldom
+comes again."""
 
 from __future__ import annotations
 
