@@ -203,7 +203,7 @@ def builtin_reversed(tx: TraceContext, obj: Value) -> Value:
     if isinstance(obj, ViewValue):
         return DictIterator(obj.of, obj.what, tx, reversed)
     if isinstance(obj, TensorValue):
-        return obj.method(tx, "__reversed__", [], {}).iterator(tx)
+        return obj.method(tx, "__reversed__", [], {})  # a tensor, of which no iterator is made
     if isinstance(obj, UserObject) and obj.special(tx, "__reversed__") is None:
         if obj.base is not None or obj.special(tx, "__getitem__") is None:
             raise GraphBreak(
@@ -370,6 +370,8 @@ def builtin_pow(
 
 @models(divmod)
 def builtin_divmod(tx: TraceContext, left: Value, right: Value) -> Value:
+    if TensorValue in (type(left), type(right)):
+        raise GraphBreak("unknown-call", "divmod() of a tensor, which has none")
     if (
         foldable([left, right], {})
         and not isinstance(left, SymbolicNumber)

@@ -38,6 +38,11 @@ def builtin_str(tx: TraceContext, obj: Value | None = None, *rest: Value) -> Val
     return fold(tx, str, [obj, *rest], {}) if rest else text_of(tx, str, obj)
 
 
+@method(torch.Tensor, "__str__")
+def tensor_str(tx: TraceContext, self: TensorValue) -> Value:
+    return builtin_str(tx, self)
+
+
 @models(repr)
 def builtin_repr(tx: TraceContext, obj: Value) -> Value:
     if isinstance(obj, UserObject):
@@ -73,6 +78,11 @@ def builtin_format(tx: TraceContext, obj: Value, spec: Value | None = None) -> V
     if isinstance(obj, ListValue | DictValue) and spec.constant() == "":
         return builtin_repr(tx, obj)
     return format_number(tx, obj, spec.constant())
+
+
+@method(torch.Tensor, "__format__")
+def tensor_format(tx: TraceContext, self: TensorValue, spec: Value) -> Value:
+    return builtin_format(tx, self, spec)
 
 
 @method(str, "format")

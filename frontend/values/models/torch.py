@@ -318,7 +318,7 @@ for _name in ("bool", "index"):
     _reads_value(f"__{_name}__", f"{_name}()")
 
 
-@method(torch.Tensor, "data_ptr", "untyped_storage", "storage", "__dlpack__")
+@method(torch.Tensor, "data_ptr", "untyped_storage", "storage", "storage_type", "__dlpack__")
 @method(torch.Tensor, "register_post_accumulate_grad_hook")
 def tensor_memory(tx: TraceContext, self: TensorValue, *args: Value, **kwargs: Value) -> Value:
     raise self.unsupported_use("memory or hooks")
@@ -426,9 +426,9 @@ def tensor_is_view(tx: TraceContext, self: TensorValue) -> Value:
     return Constant(self.fake._is_view())
 
 
-@method(torch.Tensor, "is_shared")
-def tensor_is_shared(tx: TraceContext, self: TensorValue) -> Value:
-    raise self.unsupported_use("is_shared()")  # a view of an input shares its memory
+@method(torch.Tensor, "is_shared", "is_pinned")
+def tensor_kind_of_memory(tx: TraceContext, self: TensorValue, *args: Value) -> Value:
+    raise self.unsupported_use("what memory it has")  # a view of an input has the input's
 
 
 @method(torch.Tensor, "type")

@@ -67,7 +67,7 @@ class TensorValue(Value):
         handler = ATTRIBUTES.get(name)
         if handler is not None:
             return handler(tx, self)
-        if name in CONSTANT_ATTRIBUTES:
+        if name in CONSTANT_ATTRIBUTES and hasattr(self.fake, name):
             return tx.wrap(getattr(self.fake, name), None)
         if name in GRAPH_ATTRIBUTES:
             return tx.graph.function(getattr, self, Constant(name))
