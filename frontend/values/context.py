@@ -126,6 +126,7 @@ class Operations(Protocol):
     """The graph. Any stands for a TensorValue."""
 
     nodes: list[torch.fx.Node]
+    inputs: list[Any]
 
     def input(self, tx: TraceContext, real: torch.Tensor, source: Source) -> Any: ...
     def call(

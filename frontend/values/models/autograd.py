@@ -7,14 +7,18 @@ from torch.nn.modules._functions import BackwardHookFunction
 from torch.utils.hooks import BackwardHook
 
 from ....backends.graph.backward_hooks import is_set_up
+from ....backends.graph.gradient_history import needs_gradient
 from ....backends.graph.tensor_hooks import RegisterHook
 from ....errors import GraphBreak
 from ....torch_compat import AUTOGRAD_FUNCTION, FUNCTION_APPLY, SWITCHED_OFF
 from ..base import Value
+from ..constant import Constant
+from ..containers.sequence import Sequence
 from ..context import TraceContext
 from ..objects.class_value import ClassValue
 from ..registry import models
 from ..tensor import autograd_function, backward_hook
+from ..tensor.tensor import TensorValue
 
 
 @models(FUNCTION_APPLY)
@@ -44,4 +48,31 @@ def setup_output_hook(tx: TraceContext, self: Value, args: Value) -> Value:
 def grad(tx: TraceContext, *args: Value, **kwargs: Value) -> Value:
     if any(is_set_up(node) or isinstance(node.target, RegisterHook) for node in tx.graph.nodes):
         raise GraphBreak("unknown-call", "torch.autograd.grad() after a hook")
+    asked = kwargs.get("inputs", args[1] if len(args) > 1 else Constant(None))
+    if may_pass_through_the_past(tx, asked):
+        raise GraphBreak(
+            "unknown-call", "torch.autograd.grad() of tensors that were calculated before the graph"
+        )
     return tx.graph.function(torch.autograd.grad, *args, **kwargs)
+
+
+def may_pass_through_the_past(tx: TraceContext, asked: Value) -> bool:
+    """Whether derivatives with respect to inputs of the graph may reach these by way of operations
+    before the graph, of which it knows nothing: another input is no leaf. Guarded."""
+    asked = tx.look(asked)
+    tensors = [tx.look(item) for item in (asked.items if isinstance(asked, Sequence) else [asked])]
+    inputs = [
+        item.value
+        for item in tx.graph.inputs
+        if isinstance(item.value, TensorValue) and needs_gradient(item.node)
+    ]
+    wanted = {id(value) for value in inputs if any(value is tensor for tensor in tensors)}
+    calculated = {id(value) for value in inputs if wanted and comes_calculated(tx, value)}
+    return bool(calculated) and (len(wanted) > 1 or not calculated <= wanted)
+
+
+def comes_calculated(tx: TraceContext, value: TensorValue) -> bool:
+    """Whether an input has a gradient history; guarded, but for parameters, which have none."""
+    if not isinstance(value.real, torch.nn.Parameter):
+        value.is_leaf(tx)
+    return value.node.meta.get("grad_fn") is not None

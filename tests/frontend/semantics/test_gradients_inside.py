@@ -135,3 +135,81 @@ def test_a_backward_pass_compiled_inside_a_program_is_not_captured_itself(dynami
     seen = capture_events(handle)
     handle(torch.randn(7, 3, requires_grad=True))
     assert {event.function for event in seen if hasattr(event, "function")} == {"trains_itself"}
+
+
+# Derivatives that pass through operations before the graph
+
+
+def of_what_came(x, y):
+    return grad(y.sum(), x, allow_unused=True)[0]
+
+
+def on_two_ways(x, y):
+    return grad((y * 2 + x).sum(), x)[0]
+
+
+def of_both(x, y):
+    return grad((y * 2 + x).sum(), [x, y])
+
+
+def behind_a_break(x, y):
+    z = x * x + y
+    print(end="")
+    return grad((z * 2).sum(), x, allow_unused=True)[0]
+
+
+def of_a_parameter_used_before(x, y):
+    z = LAYER(x)
+    print(end="")
+    return grad(LAYER(z).sum(), LAYER.weight)[0]
+
+
+def in_a_loop_of_a_varying_length(x, y):
+    out = (x[0] * x[0]).reshape(-1)
+    return torch.stack([grad(out[j], x, retain_graph=True)[0][0] for j in range(out.nelement())])
+
+
+@pytest.mark.parametrize("backend", ["eager", "aot_eager", "native"])
+@pytest.mark.parametrize(
+    "function",
+    [
+        of_what_came,
+        on_two_ways,
+        of_both,
+        behind_a_break,
+        of_a_parameter_used_before,
+        in_a_loop_of_a_varying_length,
+    ],
+)
+def test_histories_from_before_the_graph_count(function, backend):
+    compiled = framejit.compile(function, backend=backend)
+    for rows in (3, 5, 4):
+        outcomes = []
+        for run in (function, compiled):
+            x = torch.ones(rows, 3, requires_grad=True)
+            outcomes.append(run(x, x * x))
+        torch.testing.assert_close(*outcomes)
+
+
+@pytest.mark.parametrize("backend", ["eager", "native"])
+def test_a_leaf_that_is_calculated_in_another_call(backend):
+    compiled = framejit.compile(on_two_ways, backend=backend)
+    x, y = (torch.ones(3, requires_grad=True) for _ in range(2))
+    torch.testing.assert_close(compiled(x, y), torch.ones(3))
+    torch.testing.assert_close(compiled(x, x * x), torch.full((3,), 5.0))
+
+
+def of_an_input_with_a_history(x, y):
+    return grad((y * 2).sum(), y)[0]
+
+
+def of_what_the_graph_calculated(x, y):
+    z = x * y
+    return grad((z * z).sum(), z)[0]
+
+
+@pytest.mark.parametrize("function", [of_an_input_with_a_history, of_what_the_graph_calculated])
+def test_derivatives_that_end_in_the_graph_are_captured(function):
+    x = torch.ones(3, requires_grad=True)
+    compiled = framejit.compile(function, backend="native", fullgraph=True)
+    torch.testing.assert_close(compiled(x, x * x), function(x, x * x))
