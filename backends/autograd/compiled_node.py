@@ -253,8 +253,10 @@ class Backward:
         grads = tuple(
             None if index is not None and index not in reached else grad for index, grad in places
         )
-        if torch.is_grad_enabled() and self.graph.again is not None and not self.wiring.rebuilt:
-            return self.differentiable(given, grads)
+        if torch.is_grad_enabled():
+            if self.graph.again is not None and not self.wiring.rebuilt:
+                return self.differentiable(given, grads)
+            return self.refusing(given, grads)
         grads = self.graph.layouts.like_eager(
             given, grads, self.wiring.inputs, self.args, self.wiring.own
         )
@@ -287,6 +289,8 @@ class Backward:
             for index, grad in zip(self.wiring.inputs, grads, strict=True)
             if index is not None and grad is not None
         ]
+        if not wanted:
+            return grads
         outputs = [results[self.wiring.own[number]] for number in given]
         made = torch.autograd.grad(
             outputs,
@@ -299,6 +303,38 @@ class Backward:
         return tuple(
             grad if index not in fresh else fresh[index]
             for index, grad in zip(self.wiring.inputs, grads, strict=True)
+        )
+
+    def refusing(
+        self, given: dict[int, torch.Tensor], grads: tuple[torch.Tensor | None, ...]
+    ) -> tuple[torch.Tensor | None, ...]:
+        """The same gradients, with a history that raises: a compiler's own may lack inputs, and a
+        derivative through it would lack terms without a word."""
+        numbers = [number for number, grad in enumerate(grads) if grad is not None]
+        depends_on = [*given.values(), *(self.args[index] for index in self.graph.wanted)]
+        made = RefusedDerivative.apply(  # type: ignore[no-untyped-call]
+            len(numbers), *(grads[number] for number in numbers), *depends_on
+        )
+        found = list(grads)
+        for number, grad in zip(numbers, made, strict=True):
+            found[number] = grad
+        return tuple(found)
+
+
+class RefusedDerivative(torch.autograd.Function):
+    """The gradients of a graph that cannot run a second time. Raises where these are differentiated
+    themselves."""
+
+    @staticmethod
+    def forward(ctx: Any, count: int, *tensors: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        return tuple(tensor.view_as(tensor) for tensor in tensors[:count])
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Any) -> Any:
+        raise RuntimeError(
+            "framejit cannot differentiate the backward pass of this compiled function, which "
+            "writes to inputs that it reads, or draws random numbers; call the function under "
+            "framejit.disable() where second derivatives are taken"
         )
 
 

@@ -1,0 +1,44 @@
+"""Derivatives of the backward pass of a compiled graph."""
+
+from __future__ import annotations
+
+import framejit
+import pytest
+import torch
+from torch.autograd import grad
+
+
+def writes_what_it_reads(x, y, w):
+    with torch.no_grad():
+        w.add_(w, alpha=0.1)
+    unused = grad((x * x).sum(), [w], create_graph=True, allow_unused=True)
+    return (y * y).sum(), unused
+
+
+@pytest.mark.parametrize("backend", ["aot_eager", "native"])
+def test_a_graph_that_cannot_run_again_refuses_second_derivatives(backend):
+    """The compiler's own backward pass has a history without `y`."""
+    x, w = torch.tensor([1.0, 2.0], requires_grad=True), torch.nn.Parameter(torch.ones(2))
+    y = x * x
+    result, _ = framejit.compile(writes_what_it_reads, backend=backend)(x, y, w)
+    (first,) = grad(result, x, create_graph=True)
+    torch.testing.assert_close(first.detach(), 4 * x.detach() ** 3)
+    with pytest.raises(RuntimeError, match="second derivatives"):
+        grad(first.sum(), x)
+
+
+def beside_a_new_leaf(x):
+    y = x.exp() * 0.1
+    print(end="")
+    leaf = y.detach().clone().requires_grad_()
+    square = (x * x).sum() * 2
+    return grad(square, x, create_graph=True, allow_unused=True)[0], leaf
+
+
+@pytest.mark.parametrize("backend", ["aot_eager", "native"])
+def test_a_node_none_of_whose_inputs_gets_a_gradient_is_differentiated(backend):
+    x = torch.tensor([1.0, 2.0], requires_grad=True)
+    compiled = framejit.compile(beside_a_new_leaf, backend=backend)
+    for run in (beside_a_new_leaf, compiled, compiled):
+        (second,) = grad(run(x)[0].sum(), x)
+        torch.testing.assert_close(second, torch.full((2,), 4.0))
