@@ -27,18 +27,17 @@ def test_a_graph_that_cannot_run_again_refuses_second_derivatives(backend):
         grad(first.sum(), x)
 
 
-def beside_a_new_leaf(x):
+def beside_an_unused_leaf(x):
     y = x.exp() * 0.1
     print(end="")
-    leaf = y.detach().clone().requires_grad_()
-    square = (x * x).sum() * 2
-    return grad(square, x, create_graph=True, allow_unused=True)[0], leaf
+    y.detach().clone().requires_grad_()
+    return grad((x * x).sum() * 2, x, create_graph=True)[0]
 
 
 @pytest.mark.parametrize("backend", ["aot_eager", "native"])
 def test_a_node_none_of_whose_inputs_gets_a_gradient_is_differentiated(backend):
     x = torch.tensor([1.0, 2.0], requires_grad=True)
-    compiled = framejit.compile(beside_a_new_leaf, backend=backend)
-    for run in (beside_a_new_leaf, compiled, compiled):
-        (second,) = grad(run(x)[0].sum(), x)
+    compiled = framejit.compile(beside_an_unused_leaf, backend=backend)
+    for run in (beside_an_unused_leaf, compiled, compiled):
+        (second,) = grad(run(x).sum(), x)
         torch.testing.assert_close(second, torch.full((2,), 4.0))
