@@ -414,10 +414,7 @@ class GraphBuilder:
         if isinstance(value, TensorValue):
             return value.node, value.fake
         if isinstance(value, SymbolicNumber):
-            is_read_bool = value.python_type() is bool and value.depends_on_values()
-            if value.is_known_by_now() or is_read_bool:  # operators take no symbols for bools
-                return value.constant(), value.constant()
-            return self._symbols.shapes.node(value, self), value.sym
+            return self._number_argument(value)
         if isinstance(value, VaryingScalar):
             return self.argument(value.number)
         if isinstance(value, Sequence):
@@ -427,11 +424,7 @@ class GraphBuilder:
         if isinstance(value, SliceValue):
             pairs = [self.argument(part) for part in value.parts]
             return slice(*(pair[0] for pair in pairs)), slice(*(pair[1] for pair in pairs))
-        if isinstance(value, ClassValue) and value.cls not in (bool, int, float, complex):
-            raise GraphBreak(
-                "unsupported-value", f"{value.describe()} as an argument of a torch function"
-            )
-        if value.is_constant():
+        if value.is_constant() and not is_class_of_objects(value):
             literal = value.constant()
             if type(literal).__module__ == "numpy":
                 literal = operand(literal)
@@ -450,6 +443,12 @@ class GraphBuilder:
         raise GraphBreak(
             "unsupported-value", f"{value.describe()} as an argument of a torch function"
         )
+
+    def _number_argument(self, number: SymbolicNumber) -> tuple[Any, Any]:
+        is_read_bool = number.python_type() is bool and number.depends_on_values()
+        if number.is_known_by_now() or is_read_bool:  # operators take no symbols for bools
+            return number.constant(), number.constant()
+        return self._symbols.shapes.node(number, self), number.sym
 
     def drop_idle(self) -> None:
         """Empties a graph that only switches modes."""
@@ -484,3 +483,8 @@ class GraphBuilder:
             self.graph.erase_node(node)
         del self.nodes[mark:]
         self._checks.rollback(removed, self.nodes)
+
+
+def is_class_of_objects(value: Value) -> bool:
+    """Whether it is a class other than those of numbers, which stand for dtypes."""
+    return isinstance(value, ClassValue) and value.cls not in (bool, int, float, complex)
