@@ -175,10 +175,10 @@ class VerifiedGraph:
         path = save_repro(config.cache_dir, key, self.gm, args, self.backend, reason)
         self.run, self.left = self.gm.forward, 0
         self.report.wrong(name, reason, str(path) if path else "")
-        where = f"; reproduce it with {path}" if path else ""
+        where = f". To reproduce it, run {path}" if path else ""
         warn_user(
             f"backend '{name}' computes a graph of {self.report.function} wrongly: {reason}. "
-            f"The graph runs by torch's operators now{where}",
+            f"torch's own operators run this graph from now on{where}",
             stacklevel=4,
         )
 
