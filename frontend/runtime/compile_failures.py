@@ -1,4 +1,5 @@
-"""What becomes of an exception that ended a compile: the user's to see, or a report and eager."""
+"""An exception that ended a compile: it is raised to the user, or reported, and the frame runs in
+eager."""
 
 from __future__ import annotations
 
