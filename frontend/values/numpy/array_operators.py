@@ -36,7 +36,10 @@ def call_on_arrays(tx: TraceContext, op: Operation, left: Value, right: Value) -
         and op.symbol in OVERFLOWING
         and result.fake.dtype in INTEGERS
     ):
-        raise GraphBreak("unknown-call", "arithmetic with NumPy's integer scalars")
+        raise GraphBreak(
+            "unknown-call",
+            f"`{op.sign}` of NumPy's integer scalars, which may warn of an overflow,",
+        )
     return result
 
 

@@ -337,7 +337,7 @@ class ObjectAttributes(Mutable):
             and not isinstance(raw, types.MemberDescriptorType)
         ):
             raise GraphBreak(
-                "unsupported-mutation", f"deleting attribute '{name}' of {self.describe()}"
+                "unsupported-mutation", f"of {self.describe()} (del of attribute '{name}')"
             )
         slot = isinstance(raw, types.MemberDescriptorType)
         if not self._is_bound(tx, name):
