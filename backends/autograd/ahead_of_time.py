@@ -1,5 +1,5 @@
-"""Compiles a captured graph ahead of time where that leaves the gradients that eager would leave:
-whole, in pieces around what autograd does, or not at all.
+"""Compiles a captured graph ahead of time, as far as the gradients stay those of eager: the whole
+graph, subgraphs of it around what only autograd can do, or nothing.
 
 In: a captured graph and the compiler of one. Out: a callable.
 """

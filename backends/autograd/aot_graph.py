@@ -62,8 +62,8 @@ class ResultView:
             )
             return made
         if like._base is not None:
-            same = layout(base) == layout(like._base)
-            start = base if same else base.as_strided(*layout(like._base))
+            same = layout_of(base) == layout_of(like._base)
+            start = base if same else base.as_strided(*layout_of(like._base))
             made = like._view_func(start)  # type: ignore[attr-defined]
             if made is not None and made.shape == like.shape:
                 return made
@@ -71,10 +71,10 @@ class ResultView:
             base = torch.view_as_real(base)
         elif like.is_complex() and not base.is_complex():
             base = torch.view_as_complex(base)
-        return base.as_strided(*layout(like))
+        return base.as_strided(*layout_of(like))
 
 
-def layout(tensor: torch.Tensor) -> tuple[Any, ...]:
+def layout_of(tensor: torch.Tensor) -> tuple[Any, ...]:
     return tensor.size(), tensor.stride(), tensor.storage_offset()
 
 
@@ -88,7 +88,7 @@ class Tangent:
     stride: Sequence[int] | None
     memory_format: torch.memory_format | None
 
-    def fit(self, gradient: Any) -> Any:
+    def lay_out(self, gradient: Any) -> Any:
         """The gradient with this layout."""
         if not isinstance(gradient, torch.Tensor):
             return gradient
@@ -211,7 +211,9 @@ class AotGraph:
         assert self.backward is not None
         given = [*ctx.numbers, *saved_values(ctx)]
         with torch.no_grad(), torch._C._DisableAutocast():
-            given += (tangent.fit(gradients[tangent.position]) for tangent in self.plan.tangents)
+            given += (
+                tangent.lay_out(gradients[tangent.position]) for tangent in self.plan.tangents
+            )
             made: Sequence[Any] = self.backward(given) if self.boxed else self.backward(*given)
         if torch.is_grad_enabled():
             return OnceDifferentiable.apply(torch.empty(0, requires_grad=True), *made)

@@ -1,9 +1,9 @@
-"""Restores what eager's autograd does and a single autograd node for a whole graph does not: an
-input that no output with a gradient depends on keeps None, and a backward pass can itself be
-differentiated.
+"""Runs a compiled graph as one autograd node that leaves the same gradients as eager.
 
-In: a captured graph and what an ahead-of-time compiler made of it, which runs as one node named
-CompiledFunctionBackward. Out: a callable that leaves the same gradients as eager.
+In: a captured graph and what an ahead-of-time compiler made of it. Out: a callable, whose node is
+named CompiledFunctionBackward. A single node for a whole graph would differ from eager in two ways,
+which are corrected here: an input that no output with a gradient depends on keeps None as its
+gradient, and a backward pass can itself be differentiated.
 """
 
 from __future__ import annotations

@@ -1,5 +1,4 @@
-"""Graphs of which no compiler can say beforehand what eager's autograd would do. They run as
-captured."""
+"""Graphs for which eager's gradients cannot be predicted from the graph. They run as captured."""
 
 from __future__ import annotations
 

@@ -164,7 +164,7 @@ class GradientLayouts:
                 for index, gradient in zip(inputs, left, strict=True)
                 if index is not None
                 and index in wanted
-                and is_plain(gradient)
+                and is_plain_tensor(gradient)
                 and dimension_order(gradient) != wanted[index]
             }
         return self.other[key]
@@ -248,13 +248,13 @@ def is_strided(tensor: torch.Tensor) -> bool:
     return tensor.layout == torch.strided
 
 
-def is_plain(gradient: Any) -> bool:
+def is_plain_tensor(gradient: Any) -> bool:
     return type(gradient) is torch.Tensor and is_strided(gradient)
 
 
 def laid_out(gradient: Any, wanted: DimensionOrder) -> Any:
     """The gradient with another layout."""
-    if not is_plain(gradient):
+    if not is_plain_tensor(gradient):
         return gradient
     shape = gradient.shape
     if any(dim >= len(shape) for dim in (*wanted.order, *wanted.repeated)):

@@ -44,7 +44,7 @@ def difference(
     for position, ((name, one), (_, other)) in enumerate(
         zip(got.tensors(), wanted.tensors(), strict=True)
     ):
-        said = layout(one, other)
+        said = layout_difference(one, other)
         if said:
             return f"{name} {said}"
         if not isinstance(other, torch.Tensor) or same(one, other):
@@ -64,7 +64,7 @@ def difference(
     return ""
 
 
-def layout(one: Any, other: Any) -> str:
+def layout_difference(one: Any, other: Any) -> str:
     """How two results differ apart from their numbers."""
     if not isinstance(other, torch.Tensor):
         if type(one) is type(other) and (one is other or one == other):

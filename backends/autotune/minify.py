@@ -97,7 +97,7 @@ class Repro:
         used = set().union(*map(names_in, (*self.lines, *self.outputs)))
         return replace(self, inputs=tuple(pair for pair in self.inputs if pair[0] in used))
 
-    def missing(self) -> set[str]:
+    def undefined_names(self) -> set[str]:
         """Names of the graph that are read but not assigned."""
         known = {name for name, _ in self.inputs}
         lost: set[str] = set()
@@ -193,7 +193,7 @@ class Minifier:
     def tries(self, smaller: Repro) -> bool:
         """Keeps a smaller repro if it fails in the same way."""
         smaller = smaller.without_unused()
-        if smaller == self.best or smaller.missing() or not smaller.outputs:
+        if smaller == self.best or smaller.undefined_names() or not smaller.outputs:
             return False
         verdict = self.run(smaller.text)
         if kind_of(verdict) != self.kind:
@@ -209,19 +209,19 @@ class Minifier:
         before = None
         while before != self.best:
             before = self.best
-            self.fewer_results()
-            self.cut()
-            self.fewer_operations()
-            self.smaller_inputs()
+            self.drop_results()
+            self.end_earlier()
+            self.drop_operations()
+            self.shrink_inputs()
         return self.best
 
-    def fewer_results(self) -> None:
+    def drop_results(self) -> None:
         reduce_list(
             list(self.best.outputs),
             lambda kept: self.tries(replace(self.best, outputs=tuple(kept))),
         )
 
-    def cut(self) -> None:
+    def end_earlier(self) -> None:
         """Ends the graph earlier, by bisection: at the first operation with which it fails."""
         low, high = 0, len(self.best.lines)
         while low < high:
@@ -233,7 +233,7 @@ class Minifier:
             else:
                 low = middle + 1
 
-    def fewer_operations(self) -> None:
+    def drop_operations(self) -> None:
         """Drops operations; a dropped result that others need becomes an input with the same
         layout."""
         made = self.layouts()
@@ -241,7 +241,7 @@ class Minifier:
 
         def keep(kept: Sequence[str]) -> bool:
             smaller = replace(self.best, lines=tuple(kept))
-            lost = smaller.missing()
+            lost = smaller.undefined_names()
             if not lost <= set(made):
                 return False
             return self.tries(
@@ -281,7 +281,7 @@ class Minifier:
             run_isolated(work, self.limit_s, ROOM)
             return json.loads(layouts_file.read_text()) if layouts_file.exists() else {}
 
-    def smaller_inputs(self) -> None:
+    def shrink_inputs(self) -> None:
         """Reduces sizes, each in all inputs at once."""
         for size in sorted(
             {size for _, made in self.best.inputs for size in shape_of(made)}, reverse=True

@@ -21,7 +21,7 @@ from torch.utils._pytree import tree_leaves
 from ...overlap import may_repeat
 from ..registry import name_of
 from .compare import difference
-from .trial import RunResult, Trial, coarsest
+from .trial import RunResult, Trial, coarsest_of
 from .user_backends import backend_statements
 
 FOLDER = "struck_out"
@@ -189,7 +189,7 @@ def judge(
         torch.set_rng_state(state)
         return trial.first_run(lambda *args: call(None, *args), given)
 
-    def exact() -> RunResult | None:
+    def run_in_float64() -> RunResult | None:
         try:
             return run(forward, trial.in_float64())
         except Exception:  # the graph fixes its precision
@@ -207,7 +207,7 @@ def judge(
     def computed_in() -> torch.dtype | None:
         with ResultDtypes() as noted:
             run(forward, trial.copies())
-        return coarsest(noted.dtypes)
+        return coarsest_of(noted.dtypes)
 
-    reason = difference(got, wanted, exact, computed_in)
+    reason = difference(got, wanted, run_in_float64, computed_in)
     return f"is wrong: {reason}" if reason else None

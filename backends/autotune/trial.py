@@ -55,10 +55,10 @@ def coarsest_dtype(gm: torch.fx.GraphModule) -> torch.dtype | None:
     fakes = (node.meta.get("example_value") for node in gm.graph.nodes if node.op != "placeholder")
     tensors = (item for fake in fakes for item in tree_leaves(fake))
     found = {item.dtype.to_real() for item in tensors if isinstance(item, torch.Tensor)}
-    return coarsest(found)
+    return coarsest_of(found)
 
 
-def coarsest(dtypes: Iterable[torch.dtype]) -> torch.dtype | None:
+def coarsest_of(dtypes: Iterable[torch.dtype]) -> torch.dtype | None:
     floating = (dtype for dtype in dtypes if dtype.is_floating_point)
     return max(floating, key=lambda dtype: torch.finfo(dtype).eps, default=None)
 

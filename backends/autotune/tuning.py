@@ -385,10 +385,12 @@ class Tuning:
             return (
                 f"takes {peak_here / 1e6:.0f} MB of device memory, eager {eager_peak / 1e6:.0f} MB"
             )
-        reason = difference(got, wanted, lambda: self.exact(trial), lambda: coarsest_dtype(self.gm))
+        reason = difference(
+            got, wanted, lambda: self.run_in_float64(trial), lambda: coarsest_dtype(self.gm)
+        )
         return f"is wrong: {reason}" if reason else ""
 
-    def exact(self, trial: Trial) -> RunResult | None:
+    def run_in_float64(self, trial: Trial) -> RunResult | None:
         """Eager's run in double precision, if the graph allows it. (Other dtypes draw other random
         numbers.)"""
         if self.random:

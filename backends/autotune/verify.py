@@ -88,7 +88,7 @@ class VerifiedGraph:
             return self.run(*args)
         originals = trial.copies()
 
-        def exact() -> RunResult | None:  # also when a run has changed the inputs
+        def run_in_float64() -> RunResult | None:  # also when a run has changed the inputs
             return None if before.have_moved else in_float64(trial, originals, self.gm, before)
 
         before.note()
@@ -103,10 +103,10 @@ class VerifiedGraph:
         reason = ""
         if trial.training:
             before.restore()
-            reason = self.compare_training(trial, wanted, exact)
+            reason = self.compare_training(trial, wanted, run_in_float64)
         if not reason:
             before.restore()
-            results, reason = self.compare_results(args, trial, wanted, exact)
+            results, reason = self.compare_results(args, trial, wanted, run_in_float64)
             if not reason:
                 return results
             restore(args, originals)
@@ -125,7 +125,7 @@ class VerifiedGraph:
             raise
         except Exception as error:
             return f"raises {type(error).__name__} where eager does not: {error}"
-        return difference(got, wanted, exact, self.coarsest)
+        return difference(got, wanted, exact, self.coarsest_dtype)
 
     def compare_results(
         self,
@@ -151,9 +151,11 @@ class VerifiedGraph:
         without_gradients = RunResult(
             list(map(detach, wanted.results)), [], list(map(detach, wanted.inputs)), wanted.between
         )
-        return results, difference(got, without_gradients, exact_results(exact), self.coarsest)
+        return results, difference(
+            got, without_gradients, exact_results(exact), self.coarsest_dtype
+        )
 
-    def coarsest(self) -> torch.dtype | None:
+    def coarsest_dtype(self) -> torch.dtype | None:
         return coarsest_dtype(self.gm)
 
     @property
@@ -175,10 +177,10 @@ class VerifiedGraph:
         path = save_repro(config.cache_dir, key, self.gm, args, self.backend, reason)
         self.run, self.left = self.gm.forward, 0
         self.report.wrong(name, reason, str(path) if path else "")
-        where = f"; reproduce it with {path}" if path else ""
+        where = f". To reproduce it, run {path}" if path else ""
         warn_user(
             f"backend '{name}' computes a graph of {self.report.function} wrongly: {reason}. "
-            f"The graph runs by torch's operators now{where}",
+            f"torch's own operators run this graph from now on{where}",
             stacklevel=4,
         )
 

@@ -44,16 +44,16 @@ def find_detached_results(
         return DetachedResults((), ())
     inputs = set(map(plain_memory_at, outputs[0].graph.find_nodes(op="placeholder")))
     with_history = {
-        layout(node): node
+        layout_of(node): node
         for node in outputs
         if is_made_by(node, inputs) and node.meta["example_value"].requires_grad
     }
     others = {
-        node: with_history[layout(node)]
+        node: with_history[layout_of(node)]
         for node in outputs
         if is_made_by(node, inputs)
         and not node.meta["example_value"].requires_grad
-        and layout(node) in with_history
+        and layout_of(node) in with_history
     }
     kept = tuple(node for node in outputs if node not in others)
     position = {node: number for number, node in enumerate(kept)}
@@ -77,7 +77,7 @@ def is_made_by(node: torch.fx.Node, inputs: set[Any]) -> bool:
     )
 
 
-def layout(node: torch.fx.Node) -> tuple[Any, ...]:
+def layout_of(node: torch.fx.Node) -> tuple[Any, ...]:
     fake = node.meta["example_value"]
     return (
         plain_memory_at(node),

@@ -1,5 +1,5 @@
-"""Replaces a compiled graph by the captured one after it raised an error that the captured one does
-not raise."""
+"""Replaces a compiled graph by the captured one, once it has raised an error that the captured one
+does not raise."""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
-"""Operators that take numbers as C's doubles and ints, which no symbol fits.
+"""Operators with a C double or int argument, which cannot be a symbol.
 
-Most such numbers do not decide what the results are like, only their values: a chance, a scale, an
-epsilon. A capture therefore makes fake results with the number of the call. Others are the size of
-the result's last dimension. A tracer of functional graphs would make compiled code for one number
-alone: such nodes run as captured.
+Most such numbers do not decide the layout of results, only their values: a probability, a scale, an
+epsilon. So a capture makes fake results with the number of the call. Others are the size of the
+result's last dimension. A tracer of functional graphs would specialise the compiled code to one
+number, so nodes of these operators run as captured.
 """
 
 from __future__ import annotations

@@ -90,7 +90,7 @@ class OpaqueNode:
         taken = {memory_of(tensor) for tensor in given if tensor.layout == torch.strided}
         for result, promised in zip(results, self.promised, strict=True):
             found = properties_of(result)
-            if not promised.fit(found):
+            if not promised.allows(found):
                 self.refuse(str(found), str(promised))
             if result.layout == torch.strided and memory_of(result) in taken:
                 self.refuse("a tensor on an argument's memory", "a new one")
@@ -111,7 +111,7 @@ class Properties:
     strides: tuple[int | None, ...]
     requires_grad: bool
 
-    def fit(self, other: Properties) -> bool:
+    def allows(self, other: Properties) -> bool:
         """Whether a tensor with these properties is as promised here."""
         sizes = zip(self.shape, other.shape, strict=False)
         if len(self.shape) != len(other.shape) or any(a not in (None, b) for a, b in sizes):

@@ -1,6 +1,5 @@
-"""Operators for which a size of 0 or 1 is a size like others. Such a size changes neither the rank
-of their result nor which elements are combined; strides are torch's own at run time. Questions of
-their fake versions about such sizes need no guards."""
+"""Operators that need no guard on whether a size is 0 or 1: such a size changes neither the rank of
+their result nor which elements are combined, and strides are computed by torch at run time."""
 
 from __future__ import annotations
 

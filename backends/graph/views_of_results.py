@@ -48,38 +48,52 @@ def paths_to_views(
     outputs: Sequence[torch.fx.Node],
     candidates: Iterable[torch.fx.Node],
 ) -> dict[torch.fx.Node, Path]:
-    """The results to create after the graph, each with the nodes that make it."""
+    """The results to create after the graph, each with the nodes that make it: views of inputs, and
+    views of a tensor of the graph that is a result, too, or has several such views."""
     inputs = outputs[0].graph.find_nodes(op="placeholder")
-    first = nodes_by_fake((*inputs, *nodes))
+    bases = bases_of(candidates, nodes_by_fake((*inputs, *nodes)))
+    # Backends return these as views where no input has a gradient; but one made before the version
+    # counter of its input is set back would have another version.
+    if not (any(map(needs_gradient, inputs)) or any(map(is_data, nodes))):
+        bases = {node: base for node, base in bases.items() if base.op != "placeholder"}
     given = {plain_memory_at(node) for node in inputs} - {None}
+    of_inputs = {
+        node: path
+        for node in bases
+        if plain_memory_at(node) in given and (path := path_from_inputs(node))
+    }
     allocated = {
         plain_memory_at(node): node
         for node in reversed(nodes)
         if plain_memory_at(node) not in given
     }
-    # Backends return these as views where no input has a gradient; but one made before the version
-    # counter of its input is set back would have another version.
-    views_of_inputs = any(map(needs_gradient, inputs)) or any(map(is_data, nodes))
-    found: dict[torch.fx.Node, Path] = {}
     families: dict[torch.fx.Node, dict[torch.fx.Node, Path]] = {}
-    for node in candidates:
-        fake = node.meta["example_value"]
-        root = first.get(id(fake if fake._base is None else fake._base))
-        if root is None or (root.op == "placeholder" and not views_of_inputs):
+    for node, root in bases.items():
+        if node in of_inputs:
             continue
-        memory = plain_memory_at(node)
-        if memory in given and (path := path_from_inputs(node)):
-            found[node] = path
-            continue
-        owner = allocated.get(memory)
+        owner = allocated.get(plain_memory_at(node))
         if owner is not None and not owner.meta["example_value"].requires_grad:
             root = owner  # it was detached
         if root is not node and (path := path_from(root, node)):
             families.setdefault(root, {})[node] = path
+    found = of_inputs.copy()
     for root, views in families.items():
         if root in outputs or len(views) > 1:
             found |= views
     return found
+
+
+def bases_of(
+    candidates: Iterable[torch.fx.Node], first: dict[int, torch.fx.Node]
+) -> dict[torch.fx.Node, torch.fx.Node]:
+    """Of which node autograd takes each candidate to be a view, itself if of none. `first`: the
+    nodes by fake tensor."""
+    fakes = {node: node.meta["example_value"] for node in candidates}
+    bases = {
+        node: first.get(id(fake if fake._base is None else fake._base))
+        for node, fake in fakes.items()
+    }
+    return {node: base for node, base in bases.items() if base is not None}
 
 
 def note_shown_data(steps: set[torch.fx.Node]) -> None:

@@ -63,9 +63,8 @@ class FrozenGraph:
 
     def give_up(self) -> Callable[..., Any]:
         warn_user(
-            f"parameters changed {MOST} times under the option freezing, which is for parameters "
-            "that stay as they are; "
-            "it is not used any more for this graph",
+            f"parameters changed {MOST} times under the option freezing, which is switched off for "
+            "this graph now; use it for parameters that do not change",
             stacklevel=3,
         )
         self.instead = self.plain()

@@ -1,4 +1,5 @@
-"""What becomes of an exception that ended a compile: the user's to see, or a report and eager."""
+"""An exception that ended a compile: it is raised to the user, or reported, and the frame runs in
+eager."""
 
 from __future__ import annotations
 
@@ -42,11 +43,9 @@ def report_internal_failure(unit: CompileUnit, error: Exception) -> None:
     """One warning a cause: the line of ours that raised, and what it raised."""
     cause = type(error).__name__, *raising_line(error)
     warn_once(
-        f"internal failure on {unit.name} ({type(error).__name__}: {error}); it runs in eager, "
-        "as will others that fail so, "
-        "without another warning. @framejit.disable on it keeps framejit from trying; "
-        "FRAMEJIT_STRICT=1 raises here: please "
-        "report that output.",
+        f"internal failure on {unit.name} ({type(error).__name__}: {error}). It runs in eager; the "
+        "same failure elsewhere gives no second warning. Please report what FRAMEJIT_STRICT=1 "
+        "prints; to silence this, decorate the function with @framejit.disable.",
         key=cause,
         stacklevel=2,
     )

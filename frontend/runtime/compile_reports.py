@@ -67,7 +67,7 @@ def report_specialised(
     as dynamic; with `strict`, raises torch's ConstraintViolationError."""
     if not capture.trace.symbols.exist:
         return
-    for found in capture.trace.symbols.shapes.specialised_numbers():
+    for found in capture.trace.symbols.shapes.relied_on.specialised_numbers():
         if not unit.iterations.differs(found.source):  # iterations of a loop are reported together
             backend = name_of(options.backend) if found.operator else ""
             observer.send(

@@ -75,7 +75,7 @@ class CompiledCall(ModuleCall):
 
     def otherwise(self, module: Any, *args: Any, **kwargs: Any) -> Any:
         """A call of which C cannot tell that it only runs forward."""
-        if self.forward is not None and is_plain(module, self.function):
+        if self.forward is not None and only_calls_forward(module, self.function):
             return self.forward(module, *args, **kwargs)
         return self._whole_call(module)(module, *args, **kwargs)
 
@@ -104,7 +104,7 @@ def class_attribute(cls: type, name: str) -> Any:
     return next((vars(base)[name] for base in cls.__mro__ if name in vars(base)), None)
 
 
-def is_plain(module: Any, forward: Any) -> bool:
+def only_calls_forward(module: Any, forward: Any) -> bool:
     """Whether calling a module only calls `forward`, the function that its class had at compile
     time."""
     own = module.__dict__

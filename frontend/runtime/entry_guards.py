@@ -26,7 +26,7 @@ def entry_guards(
     distinct = capture.trace.objects.distinct_groups(capture.trace.graph.inputs)
     guards = [*capture.trace.guards, Guard(DUAL_LEVEL, Kind.EQUALS, -1)]
     if capture.trace.symbols.exist:
-        guards = [*with_symbols(capture, guards), *capture.trace.symbols.shapes.guards()]
+        guards = [*with_symbols(capture, guards), *capture.trace.symbols.shapes.relied_on.guards()]
     inputs = [
         item
         for item in capture.trace.graph.inputs

@@ -259,7 +259,7 @@ def backend_at_work(capture: Capture) -> AbstractContextManager[None]:
     """Surrounds the backend, so that sizes that it specialises are told apart from those that the
     program specialises."""
     symbols = capture.trace.symbols
-    return symbols.shapes.backend_at_work() if symbols.exist else nullcontext()
+    return symbols.shapes.relied_on.backend_at_work() if symbols.exist else nullcontext()
 
 
 def runs_python(capture: Capture) -> bool:

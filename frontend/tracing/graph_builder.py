@@ -429,10 +429,7 @@ class GraphBuilder:
         if isinstance(value, TensorValue):
             return value.node, value.fake
         if isinstance(value, SymbolicNumber):
-            is_read_bool = value.python_type() is bool and value.depends_on_values()
-            if value.is_known_by_now() or is_read_bool:  # operators take no symbols for bools
-                return value.constant(), value.constant()
-            return self._symbols.shapes.node(value, self), value.sym
+            return self._number_argument(value)
         if isinstance(value, VaryingScalar):
             return self.argument(value.number)
         if isinstance(value, Sequence):
@@ -463,6 +460,12 @@ class GraphBuilder:
         raise GraphBreak(
             "unsupported-value", f"{value.describe()} as an argument of a torch function"
         )
+
+    def _number_argument(self, number: SymbolicNumber) -> tuple[Any, Any]:
+        is_read_bool = number.python_type() is bool and number.depends_on_values()
+        if number.is_known_by_now() or is_read_bool:  # operators take no symbols for bools
+            return number.constant(), number.constant()
+        return self._symbols.shapes.node(number, self), number.sym
 
     def drop_idle(self) -> None:
         """Empties a graph that only switches modes."""

@@ -16,7 +16,7 @@ from .containers import set_algebra  # noqa: F401 - methods by which operators g
 from .containers.sequence import TupleValue
 from .context import TraceContext
 from .deferred_literal import concatenate_texts, format_template
-from .numpy.array import call_on_arrays
+from .numpy.array_operators import call_on_arrays
 from .objects.special_methods import compare_by_methods, has_custom_getattr, operate_by_methods
 from .objects.user_object import UserObject
 from .operation import BINARY, COMPARE, UNARY, Operation

@@ -1,4 +1,4 @@
-"""`framejit tune`, in a process of its own."""
+"""`framejit tune`: what another process has decided, and what it deletes."""
 
 import os
 import subprocess
@@ -7,37 +7,40 @@ import sys
 import framejit
 import pytest
 import torch
+from framejit.__main__ import main
 
 
-def tune(folder, *args):
-    command = [sys.executable, "-m", "framejit", "tune", *args]
-    environment = os.environ | {"FRAMEJIT_CACHE_DIR": str(folder)}
-    return subprocess.run(command, capture_output=True, text=True, env=environment, timeout=120)
-
-
-def test_decisions_are_shown_and_forgotten(cache_dir, register):
+def test_decisions_are_shown_and_forgotten(cache_dir, register, capsys):
     register("tune_shown", lambda gm, inputs: gm.forward)
     framejit.compile(
         lambda x: (x @ x).sin().sum(0), backend="autotune", options={"candidates": ["tune_shown"]}
     )(torch.randn(32, 32))
-    shown = tune(cache_dir, "--show")
+    shown = subprocess.run(
+        [sys.executable, "-m", "framejit", "tune", "--show"],
+        capture_output=True,
+        text=True,
+        env=os.environ | {"FRAMEJIT_CACHE_DIR": str(cache_dir)},
+        timeout=120,
+    )
     assert (
         shown.returncode == 0
         and "tune_shown" in shown.stdout
         and "float32[32x32]" in shown.stdout
         and "1 decisions" in shown.stdout
     )
-    assert "1 decisions forgotten" in tune(cache_dir, "--clear").stdout
-    assert "0 decisions" in tune(cache_dir, "--show").stdout
+    assert main(["tune", "--clear"]) == 0
+    assert "1 decisions forgotten" in capsys.readouterr().out
+    assert main(["tune", "--show"]) == 0
+    assert "0 decisions" in capsys.readouterr().out
 
 
-def test_a_file_that_is_none(cache_dir):
+def test_a_file_that_is_none(cache_dir, capsys):
     cache_dir.mkdir()
     (cache_dir / "decisions.sqlite").write_text(
         "this is no database, and long enough to be one" * 100
     )
-    shown = tune(cache_dir, "--show")
-    assert shown.returncode == 1 and "decisions.sqlite" in shown.stderr
+    assert main(["tune", "--show"]) == 1
+    assert "decisions.sqlite" in capsys.readouterr().err
     with pytest.warns(UserWarning, match="decisions cannot be kept"):
         compiled = framejit.compile(
             lambda x: (x @ x).sin().sum(0),
@@ -47,8 +50,7 @@ def test_a_file_that_is_none(cache_dir):
         compiled(torch.randn(32, 32))
 
 
-def test_what_is_no_command():
-    asked = subprocess.run(
-        [sys.executable, "-m", "framejit", "nonsense"], capture_output=True, text=True, timeout=120
-    )
-    assert asked.returncode == 2 and "tune" in asked.stderr
+def test_what_is_no_command(capsys):
+    with pytest.raises(SystemExit) as end:
+        main(["nonsense"])
+    assert end.value.code == 2 and "tune" in capsys.readouterr().err

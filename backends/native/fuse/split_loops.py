@@ -1,5 +1,5 @@
-"""A loop over operands that lie behind one another, as a concatenation's, becomes a loop for each:
-in each, one operand is read and nothing is compared."""
+"""Splits a loop that compares its position with constants to choose an operand, as that of a
+concatenation: one loop for each operand, without comparisons."""
 
 from __future__ import annotations
 

@@ -17,7 +17,6 @@ from torch.utils._sympy.printers import PythonPrinter
 
 from ...graph.copies import AnyNode, Copies, Copy
 from ...graph.memory import memories, results_of
-from ...graph.passes.symbolic_sizes import is_contiguous_for_all_sizes
 from ..bounds import require
 from ..ir.index import ONE, ZERO, Index
 from ..ir.ir import (
@@ -37,19 +36,15 @@ from ..ir.ir import (
     reduce,
 )
 from ..ir.patterns import Patterns
+from .fake_layouts import is_dense, is_plain, number_now, tensors_in
 from .fractions import fraction, refuse_fractions
 from .lowering_cache import LoweringCache
 from .registry import LOWERINGS, SELDOM, Unsupported
 from .sizes import Sizes
 
-DTYPES = frozenset({
-    torch.bool, torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64, torch.float16,
-    torch.bfloat16, torch.float32, torch.float64,
-})  # fmt: skip
 SYMBOLIC = (torch.SymInt, torch.SymFloat, torch.SymBool)
 COPY = torch.ops.aten.copy_.default
 CHECK = "positions within"  # the origin of a step that is no operator
-MADE_UP = 7919  # no tensor has such a size by chance
 NOTHING = {"sum": 0, "prod": 1, "any": False}  # placeholders of inputs without values
 Body = Callable[[Sequence[Index]], Scalar]
 
@@ -233,14 +228,14 @@ class Builder:
     def supports(self, node: AnyNode) -> bool:
         """Whether all tensors are plain, of a supported dtype, and on one device."""
         tensors = [
-            *_fakes(node.meta["val"]),
-            *(fake for other in node.all_input_nodes for fake in _fakes(other.meta.get("val"))),
+            *tensors_in(node.meta["val"]),
+            *(fake for other in node.all_input_nodes for fake in tensors_in(other.meta.get("val"))),
         ]
         devices = {fake.device for fake in tensors}
         return (
             len(devices) == 1
             and devices.pop().type in self.kernels_for
-            and all(map(_plain, tensors))
+            and all(map(is_plain, tensors))
         )
 
     def view(self, node: AnyNode) -> Any:
@@ -282,7 +277,7 @@ class Builder:
     ) -> tuple[tuple[Index, ...], tuple[Index, ...], Index] | None:
         """Sizes, strides and offset of a result as a view of a buffer; `offset`: that of the base
         tensor."""
-        if not (_plain(result) and _plain(base)) or result.is_conj() or result.is_neg():
+        if not (is_plain(result) and is_plain(base)) or result.is_conj() or result.is_neg():
             return None
         start = self.sizes(result.storage_offset()) - self.sizes(base.storage_offset()) + offset
         return self.shape(result.shape), self.shape(result.stride()), start
@@ -399,11 +394,11 @@ class Builder:
         """As pointwise; with `kind`, element [i, ...] reduces body([i, ...], [r, ...]) over r, ...
         below the sizes `inner`."""
         like = self.fake if like is None else like
-        if not _dense(like):
+        if not is_dense(like):
             raise Unsupported("the result has gaps")
         buffer = self.new_buffer(self.node.name, like)
         kept = [number for number, size in enumerate(buffer.size) if size != ONE]
-        kept.sort(key=lambda number: _order(like.stride()[number]), reverse=True)
+        kept.sort(key=lambda number: number_now(like.stride()[number]), reverse=True)
         outer = loops([buffer.size[number] for number in kept], "p")
         subscripts = [ZERO] * len(buffer.size)
         for variable, number in zip(outer, kept, strict=True):
@@ -445,57 +440,3 @@ def writes(target: Any) -> bool:
     """Whether an operator writes into its arguments."""
     schema = getattr(target, "_schema", None)
     return schema is not None and schema.is_mutable
-
-
-def _order(number: Any) -> int:
-    """The number that a size or stride has in the call that is compiled for; of one that depends on
-    values a large prime stands for each symbol."""
-    if isinstance(number, int):
-        return number
-    known: int | None = number.node.hint
-    if known is None:
-        expr = number.node.expr
-        known = int(expr.xreplace(dict.fromkeys(expr.free_symbols, sympy.Integer(MADE_UP))))
-    return known
-
-
-def _is_one(size: Any) -> bool:
-    """Whether a size is one; that is guarded, but for one that depends on values, which is taken
-    not to be (graph/data_dependent_sizes.py checks what that relies on)."""
-    depends = isinstance(size, torch.SymInt) and size.node.hint is None
-    return not depends and size == 1
-
-
-def _fakes(value: Any) -> list[torch.Tensor]:
-    if isinstance(value, torch.Tensor):
-        return [value]
-    if isinstance(value, (tuple, list)):
-        return [item for item in value if isinstance(item, torch.Tensor)]
-    return []
-
-
-def _plain(tensor: torch.Tensor) -> bool:
-    kind = type(tensor) in (FakeTensor, torch.Tensor, torch.nn.Parameter)
-    return (
-        kind
-        and tensor.layout == torch.strided
-        and tensor.dtype in DTYPES
-        and not tensor.is_quantized
-    )
-
-
-def _dense(tensor: torch.Tensor) -> bool:
-    """Whether the elements fill their memory without gaps or overlaps."""
-    if is_contiguous_for_all_sizes(tensor):
-        return True
-    kept = [
-        (_order(stride), _order(size))
-        for size, stride in zip(tensor.shape, tensor.stride(), strict=True)
-        if not _is_one(size)
-    ]
-    expected = 1
-    for stride, size in sorted(kept):
-        if stride != expected and size != 0:
-            return False
-        expected = stride * size
-    return True

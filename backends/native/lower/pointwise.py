@@ -110,20 +110,21 @@ def formulas(kind: KIND, table: dict[str, Formula]) -> None:
         formula(kind, *overloads_of(names))(function)
 
 
-def direct(name: str) -> Formula:
+def single_operation(name: str) -> Formula:
     """The formula that is one scalar operation."""
     return lambda *args: s(name, *args)
 
 
-formulas(KIND.INT_TO_FLOAT, {name: direct(name) for name in (
+formulas(KIND.INT_TO_FLOAT, {name: single_operation(name) for name in (
     "exp", "exp2", "expm1", "log", "log2", "log10", "log1p", "sin", "cos", "tan", "asin", "acos",
     "atan", "sinh", "cosh", "tanh", "asinh", "acosh", "atanh", "erf", "erfc", "lgamma", "sqrt",
     "rsqrt", "atan2", "copysign",
 )})  # fmt: skip
 formulas(
-    KIND.DEFAULT, {name: direct(name) for name in "neg hypot nextafter maximum minimum".split()}
+    KIND.DEFAULT,
+    {name: single_operation(name) for name in "neg hypot nextafter maximum minimum".split()},
 )
-formulas(KIND.ALWAYS_BOOL, {name: direct(name) for name in "eq ne lt le gt ge".split()})
+formulas(KIND.ALWAYS_BOOL, {name: single_operation(name) for name in "eq ne lt le gt ge".split()})
 formulas(KIND.INT_TO_FLOAT, {
     "div true_divide.Tensor": lambda a, b: a / b,
 })  # fmt: skip

@@ -202,7 +202,9 @@ class Host:
 
     def call(self, step: Call) -> None:
         linear = self.linear(step)
-        function, args = (direct(step), step.args) if linear is None else (F.linear, linear)
+        function, args = (
+            (function_to_call(step), step.args) if linear is None else (F.linear, linear)
+        )
         arguments = [self.argument(arg) for arg in args] + [
             f"{name}={self.argument(arg)}" for name, arg in step.kwargs.items()
         ]
@@ -302,7 +304,7 @@ class Host:
         return self.argument(item)
 
 
-def direct(step: Call) -> Callable[..., Any]:
+def function_to_call(step: Call) -> Callable[..., Any]:
     """The function of an operator in torch itself, where there is one that takes these arguments:
     it costs less to call."""
     operator = step.function

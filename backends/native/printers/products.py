@@ -162,9 +162,9 @@ class ProductFunction(TritonFunction):
         counts as 0."""
         product, depth = self.kernel, self.index(self.depth.size)
         *_, rows, columns = product.outer
-        beyond = [f"k < {depth}"] * uneven(self.depth, self.sides.depth)
-        left = ["mmask"] * uneven(rows, self.sides.rows) + beyond
-        right = ["nmask"] * uneven(columns, self.sides.columns) + beyond
+        beyond = [f"k < {depth}"] * needs_mask(self.depth, self.sides.depth)
+        left = ["mmask"] * needs_mask(rows, self.sides.rows) + beyond
+        right = ["nmask"] * needs_mask(columns, self.sides.columns) + beyond
         *images, m, n = map(atom, product.outer)
         k, wide = atom(self.depth), ".to(tl.int64)" if self.wide else ""
         return [
@@ -185,5 +185,5 @@ class ProductFunction(TritonFunction):
         return f"tl.load({source})"
 
 
-def uneven(variable: Var, side: int) -> bool:
+def needs_mask(variable: Var, side: int) -> bool:
     return variable.size.value is None or variable.size.value % side != 0

@@ -1,5 +1,5 @@
 """The content of code objects, functions and classes as a digest: equal in two processes if the
-sources that they were made from are equal, down to the lines on which they stand."""
+sources are equal, including line numbers."""
 
 from __future__ import annotations
 

@@ -1,5 +1,6 @@
-"""The key of a stored entry's file: what must be equal in two processes for code that one has
-compiled to serve the other, beside what each entry says of the objects that it names."""
+"""The key of a stored entry's file: the code, the options and the versions, which must be equal in
+the process that compiled the entry and in the one that uses it. The entry itself lists the objects
+that must be equal, too."""
 
 from __future__ import annotations
 

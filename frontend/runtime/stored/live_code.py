@@ -1,4 +1,4 @@
-"""The program's own code objects for the copies that are read from disk."""
+"""Replaces code objects that were read from disk by the equal ones of the running program."""
 
 from __future__ import annotations
 

@@ -2,4 +2,13 @@
 
 In: an operator and its arguments. Out: the result's sizes, dtype and strides, or the error that
 torch raises for them. Nothing here reads or writes a tensor's memory.
+
+Where a result comes from, the first that has one:
+
+    static sizes                                      sizes that vary
+    1. the cache of the process  fake_results.py      1. a rule             fake_rules.py
+    2. a view, by torch's C++    fake_results.py      2. a static twin      static_twins.py
+    3. a rule                    fake_rules.py        3. the capture's own  varying_results.py
+                                                         cache
+    4. torch's fake operator     fake_execution.py    4. torch's fake operator
 """

@@ -23,6 +23,7 @@ from torch._ops import OpOverload
 from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode, in_kernel_invocation_manager
 from torch.utils import _pytree as pytree
 
+from . import operator_rules, view_rules  # noqa: F401 - they register
 from .fake_rules import FakeRules
 
 aten = torch.ops.aten

@@ -1,5 +1,5 @@
-"""Operators that torch has no kernel for in some dtypes, which fake tensors do not check. A break
-leaves it to torch itself to refuse."""
+"""Operators for which torch has no kernel in some dtypes, which fake tensors do not check. The
+capture breaks there, and torch raises its error."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""Writes that torch refuses because tensors overlap in memory, which fake tensors do not check, and
-writes that no graph does as torch does them."""
+"""Writes that end a graph: those that torch refuses because tensors overlap in memory, which fake
+tensors do not check, and those that no graph can do as eager does."""
 
 from __future__ import annotations
 

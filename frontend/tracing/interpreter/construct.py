@@ -72,9 +72,7 @@ def begin_construction(
 def new_object(tx: TraceContext, cls: type, args: list[Value]) -> Value:
     """object.__new__(cls), and that of the builtin containers and exceptions."""
     if lookup(cls, "__del__")[0] is not None:
-        raise GraphBreak(
-            "unknown-call", f"class {cls.__qualname__} (its instances do something when they die)"
-        )
+        raise GraphBreak("unknown-call", f"class {cls.__qualname__} (it defines __del__)")
     if getattr(cls, "__abstractmethods__", None):
         raise GraphBreak("exception-leaves", f"TypeError: {cls.__name__} is abstract")
     if issubclass(cls, BaseExceptionGroup):

@@ -1,9 +1,8 @@
-"""Shapes: the symbols of one capture: numbers that vary, numbers that follow from them, and the
-facts relied on.
+"""Shapes: the symbols of one capture: numbers that vary, and numbers that follow from them.
 
-In: tensors and numbers that are to be symbolic. Out: fake tensors and values with torch's symbols,
-and the guards on them. Only captures with a symbol load this module: torch's symbolic shapes take
-half a second to import.
+In: tensors and numbers that are to be symbolic. Out: fake tensors and values with torch's symbols;
+the guards on them are in symbol_guards.py. Only captures with a symbol load this module: torch's
+symbolic shapes take half a second to import.
 """
 
 from __future__ import annotations
@@ -30,13 +29,11 @@ from torch.fx.experimental.symbolic_shapes import (
     free_unbacked_symbols,
 )
 from torch.utils._sympy.interp import sympy_interp
-from torch.utils._sympy.numbers import int_oo
 from torch.utils._sympy.reference import PythonReferenceAnalysis
-from torch.utils._sympy.value_ranges import ValueRanges
 
 from ....backends.graph.size_oblivious import is_size_oblivious
 from ....errors import GraphBreak
-from ....guards.guard import Guard, Kind, ShapeExpr, TensorSpec
+from ....guards.guard import TensorSpec
 from ....guards.kinds.shape import compile_relation
 from ....guards.source import Source, TensorProperty
 from ....options import Options
@@ -46,11 +43,10 @@ from ...values.tensor.dynamic_marks import Mark
 from ...values.tensor.symbolic_number import SYMBOLIC, Symbol, SymbolicNumber
 from ...values.tensor.tensor import TensorValue
 from .number_nodes import NodeRecorder, NumberGraph, RecordedNumber
-from .shape_guards import GuardOrigin, RecordedGuards, backend_as_origin
-from .size_facts import FactsAtRunTime, MarkError, SizeFact, SpecialisedNumber, check_mark
+from .size_facts import FactsAtRunTime, MarkError, SizeFact, check_mark
+from .symbol_guards import PRINTER, SymbolGuards
 from .torch_symbols import (
     PYTHON_TYPES,
-    GuardPrinter,
     NamedSource,
     Symbols,
     as_python_number,
@@ -70,22 +66,14 @@ class Shapes:
             allow_scalar_outputs=options.capture_scalar_outputs is not False,
             allow_dynamic_output_shape_ops=options.capture_dynamic_output_shape_ops is not False,
         )
-        self.asked_for = self.env.guards = RecordedGuards(lambda: GuardOrigin(where()))
         mode.shape_env = self.env
         # with symbols, making and reading its entries takes longer than running the operators
         mode.cache_enabled = False
-        self.where = where
-        # by the program, when the backend began
-        self.relied_on_before: frozenset[sympy.Symbol] | None = None
         self.origins = ValueOrigins()
         self.asked = 0  # times that torch has calculated or compared with symbols
         self.homes: dict[sympy.Symbol, SymbolicNumber] = {}  # where a symbol's number is found
-        self.facts: list[SizeFact] = []
+        self.relied_on = SymbolGuards(self.env, self.homes, where)
         self.ragged: set[sympy.Symbol] = set()  # sizes of jagged tensors, which are no numbers
-        self.ranges: list[tuple[sympy.Symbol, Mark]] = []
-        self.marks: dict[sympy.Symbol, Mark] = {}
-        # sizes that must not be zero, which torch assumes without a guard
-        self.positive: dict[sympy.Symbol, str] = {}
 
     # what varies
 
@@ -108,8 +96,9 @@ class Shapes:
         )
         for dim, size in enumerate(fake.shape):
             self._note_number(TensorProperty(source, "size", dim), size)
-            if dims.get(dim) is not None:
-                self._mark(size, dims[dim])
+            mark = dims.get(dim)
+            if mark is not None and is_symbol(size):
+                self.relied_on.mark(size.node.expr, mark)
         self._note_strides(fake, source)
         self._order_strides(fake)
         return fake
@@ -146,28 +135,17 @@ class Shapes:
         )
         sym = make(symbol, hint=number, source=named)
         value = self.homes[symbol] = SymbolicNumber(self, sym, source)
-        self.facts.append(SizeFact(source, sym))
+        self.relied_on.facts.append(SizeFact(source, sym))
         return value
 
     def _note_number(self, source: Source, number: int | torch.SymInt) -> None:
         if isinstance(number, torch.SymInt) and number.node.is_nested_int():
             self.ragged |= number.node.expr.free_symbols
         elif isinstance(number, torch.SymInt):
-            self.facts.append(SizeFact(source, number))
+            self.relied_on.facts.append(SizeFact(source, number))
             expr = number.node.expr
             if isinstance(expr, sympy.Symbol):
                 self.homes.setdefault(expr, SymbolicNumber(self, number, source))
-
-    def _mark(self, size: Any, mark: Mark | None) -> None:
-        if mark is None or not is_symbol(size):
-            return
-        symbol = size.node.expr
-        self.marks[symbol] = mark
-        if mark.min is not None or mark.max is not None:
-            self.ranges.append((symbol, mark))
-            lower = mark.min if mark.min is not None else 0
-            upper = mark.max if mark.max is not None else int_oo
-            self.env.var_to_range[symbol] = ValueRanges(lower, upper)
 
     # values
 
@@ -247,7 +225,7 @@ class Shapes:
 
     def is_fixed(self, sym: Symbol) -> bool:
         """Whether a number that was to vary is guarded to be one number."""
-        return bool(self._simplest(sym.node.expr).is_number)
+        return self.relied_on.is_fixed(sym.node.expr)
 
     def _ask(self, sym: Symbol | bool, function: Callable[[Any], Any]) -> Any:
         self.asked += 1
@@ -284,9 +262,7 @@ class Shapes:
         return not self.ragged.isdisjoint(sym.node.expr.free_symbols)
 
     def rely_on_sign(self, sym: Symbol) -> None:
-        for symbol in sym.node.expr.free_symbols:
-            if symbol.is_positive:
-                self.positive.setdefault(symbol, self.where())
+        self.relied_on.rely_on_sign(sym)
 
     @contextmanager
     def asking(self, target: Any) -> Iterator[None]:
@@ -302,20 +278,6 @@ class Shapes:
     def refuse(self, message: str) -> MarkError:
         """The error for a mark that does not hold."""
         return MarkError(message)
-
-    @contextmanager
-    def backend_at_work(self) -> Iterator[None]:
-        """Surrounds the backend: guards added there are attributed to it, not to the program."""
-        self.relied_on_before = self._relied_on()
-        before, self.asked_for.origin = self.asked_for.origin, backend_as_origin
-        try:
-            yield
-        finally:
-            self.asked_for.origin = before
-
-    def _relied_on(self) -> frozenset[sympy.Symbol]:
-        """Symbols that are one number by now."""
-        return frozenset(symbol for symbol in self.homes if self._simplest(symbol).is_number)
 
     # in the graph, and in rebuilt code
 
@@ -382,82 +344,6 @@ class Shapes:
         nodes = [home.node, *(getattr(operand, "node", None) for operand in home.operands)]
         return not any(node is not None and node._erased for node in nodes)
 
-    # guards
-
-    def guards(self) -> Iterator[Guard]:
-        """The guards on symbols; complete only when the backend is done."""
-        for fact in self.facts:
-            expr = self._simplest(fact.sym.node.expr)
-            home = self.homes.get(expr)
-            if home is not None and home.source == fact.source:
-                continue
-            symbols = fact.sym.node._expr.free_symbols  # before anything was said of them
-            line = next(filter(None, map(self._line_of, sorted(symbols, key=str))), "")
-            if expr.is_number:
-                yield Guard(fact.source, Kind.EQUALS, PYTHON_TYPES[type(fact.sym)](fact.sym), line)
-            else:
-                yield self._relation(
-                    sympy.Eq(sympy.Symbol("here"), expr, evaluate=False),
-                    line,
-                    {"here": fact.source},
-                )
-        for symbol, mark in self.ranges:
-            if mark.min is not None:
-                yield self._relation(sympy.Ge(symbol, mark.min, evaluate=False), "")
-            if mark.max is not None:
-                yield self._relation(sympy.Le(symbol, mark.max, evaluate=False), "")
-        for symbol, line in self.positive.items():
-            if self._can_be_read(symbol) and not self._simplest(symbol).is_number:
-                yield self._relation(sympy.Ge(symbol, 1, evaluate=False), line)
-        said = set()
-        for asked, origin in zip(self.asked_for, self.asked_for.origins, strict=True):
-            expr = self._simplest(asked.expr)
-            if expr in (sympy.true, True) or expr in said or not self._can_be_read(expr):
-                continue
-            said.add(expr)
-            if self._is_value_of_floats(expr):
-                yield from self._each_as_now(expr, origin.line)
-            else:
-                yield self._relation(expr, origin.line)
-
-    def _is_value_of_floats(self, expr: Any) -> bool:
-        """Whether a fact is that a calculation with floats has one value. sympy rearranges it, and
-        then it rounds otherwise than Python's."""
-        if not isinstance(expr, sympy.Eq) or any(side.is_Symbol for side in expr.args):
-            return False
-        return any(
-            isinstance(self.homes[symbol].sym, torch.SymFloat) for symbol in expr.free_symbols
-        )
-
-    def _each_as_now(self, expr: Any, line: str) -> Iterator[Guard]:
-        """Each number in a calculation is what it is now."""
-        for symbol in sorted(expr.free_symbols, key=str):
-            value = self.homes[symbol]
-            assert value.source is not None
-            hint = PYTHON_TYPES[type(value.sym)](value.sym.node.hint)
-            yield Guard(value.source, Kind.EQUALS, hint, line)
-
-    def _simplest(self, expr: Any) -> Any:
-        return self.env.replace(expr)
-
-    def _can_be_read(self, expr: sympy.Basic) -> bool:
-        """Whether each symbol has a source from which its number is read. The others are checked by
-        the operators themselves."""
-        return all(
-            symbol in self.homes and self.homes[symbol].source is not None
-            for symbol in expr.free_symbols
-        )
-
-    def _relation(self, expr: Any, line: str, positions: dict[str, Source] | None = None) -> Guard:
-        sources = dict(positions or {})
-        for symbol in sorted(expr.free_symbols, key=str):
-            if str(symbol) not in sources:
-                source = self.homes[symbol].source
-                assert source is not None
-                sources[str(symbol)] = source
-        symbols = tuple(sources.items())
-        return Guard(symbols[0][1], Kind.SHAPE, ShapeExpr(PRINTER.doprint(expr), symbols), line)
-
     def spec(self, spec: TensorSpec, fake: torch.Tensor) -> TensorSpec:
         """A tensor's spec, with the numbers that are guarded by now."""
         return TensorSpec(
@@ -471,39 +357,7 @@ class Shapes:
             spec.keys,
         )
 
-    def specialised_numbers(self) -> list[SpecialisedNumber]:
-        """The numbers that were to vary and are guarded."""
-        found = []
-        for symbol, value in self.homes.items():
-            if value.source is None or not self._simplest(symbol).is_number:
-                continue
-            by_backend = self.relied_on_before is not None and symbol not in self.relied_on_before
-            origin = self._last_origin(symbol) if by_backend else GuardOrigin(self._line_of(symbol))
-            found.append(
-                SpecialisedNumber(
-                    value.source,
-                    PYTHON_TYPES[type(value.sym)](value.sym),
-                    origin.line,
-                    self.marks.get(symbol),
-                    origin.operator,
-                )
-            )
-        return found
 
-    def _line_of(self, symbol: sympy.Symbol) -> str:
-        """The user's line that first needed something of a symbol."""
-        return next((origin.line for origin in self._origins(symbol)), "")
-
-    def _last_origin(self, symbol: sympy.Symbol) -> GuardOrigin:
-        """The origin of the guard that made a symbol one number: no question about it follows."""
-        return next(reversed([GuardOrigin("", "the whole graph"), *self._origins(symbol)]))
-
-    def _origins(self, symbol: sympy.Symbol) -> Iterator[GuardOrigin]:
-        asked = zip(self.asked_for, self.asked_for.origins, strict=True)
-        return (origin for guard, origin in asked if symbol in guard.expr.free_symbols)
-
-
-PRINTER = GuardPrinter()
 CONFIG: Any = _config
 AS_UNKNOWN: Callable[[], AbstractContextManager[Any]] = functools.partial(
     CONFIG.patch, backed_size_oblivious=True

@@ -207,7 +207,7 @@ def builtin_reversed(tx: TraceContext, obj: Value) -> Value:
     if isinstance(obj, UserObject) and obj.special(tx, "__reversed__") is None:
         if obj.base is not None or obj.special(tx, "__getitem__") is None:
             raise GraphBreak(
-                "unknown-call", f"reversed() of {obj.describe()}, by its length and its items"
+                "unknown-call", f"reversed() of {obj.describe()}, which has no __reversed__"
             )
         return ReversedItems(tx, obj)
     if all(lookup(obj.python_type(), name)[0] is None for name in ("__reversed__", "__getitem__")):

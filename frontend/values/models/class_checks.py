@@ -50,7 +50,7 @@ def builtin_isinstance(tx: TraceContext, obj: Value, spec: Value) -> Value:
     if any(_is_protocol(cls) and cls not in obj.python_type().__mro__ for cls in _flat(classes)):
         raise GraphBreak(
             "unknown-call",
-            f"isinstance() of {obj.describe()}, with a protocol, which reads its attributes,",
+            f"isinstance() of {obj.describe()}, with a runtime_checkable protocol",
         )
     if (
         isinstance(obj, UserObject)
@@ -58,7 +58,7 @@ def builtin_isinstance(tx: TraceContext, obj: Value, spec: Value) -> Value:
         and not _is_subclass(obj.cls, classes)
     ):
         raise GraphBreak(
-            "unknown-call", f"isinstance() of {obj.describe()}, which says itself what it is"
+            "unknown-call", f"isinstance() of {obj.describe()}, whose class overrides __class__"
         )
     if isinstance(obj, TensorValue | OpaqueTensor | UserObject) and obj.real is not None:
         return Constant(isinstance(obj.real, classes))
@@ -100,7 +100,7 @@ def _refuse_hooks(classes: Any, name: str) -> None:
             if by_program or lookup(cls, "__subclasses__")[0] is not None:
                 raise GraphBreak(
                     "unknown-call",
-                    f"{cls.__qualname__}'s own answer to which classes are its subclasses",
+                    f"__subclasshook__ or __subclasses__ of {cls.__qualname__}",
                 )
 
 

@@ -11,7 +11,7 @@ import torch
 
 from ....errors import GraphBreak
 from ....guards.guard import Kind
-from ....guards.source import ModuleSource, Source
+from ....guards.source import Source
 from ....guards.source.tensors import ARRAY_DTYPES, ArrayTensor, tensor_of_array
 from ..base import Value
 from ..constant import Constant
@@ -22,13 +22,12 @@ from ..context import TraceContext
 from ..emitter import Emitter
 from ..iterators.iterator import ItemIterator
 from ..objects.class_value import ClassValue
-from ..operation import Operation, UnaryOperation
+from ..operation import UnaryOperation
 from ..tensor.symbolic_number import SymbolicNumber, number_now
 from ..tensor.tensor import TensorValue
 from ..tensor.varying_index import select_varying
 from .expected_result import (
     EXAMPLE_SIZE,
-    ResultLayout,
     StandIns,
     compare_results,
     dtype_of,
@@ -36,18 +35,17 @@ from .expected_result import (
     is_scalar,
     numpy,
     run_on_stand_ins,
-    shares_memory,
 )
 from .mapping import QUIET, REFUSED, mapping, numpy_defaults
 from .numpy_number import VaryingScalar
+from .numpy_warnings import expect_exact_cast, expect_finite
 from .operation_recorder import OperationRecorder
 from .replacements import METHODS as REPLACED_METHODS
 from .replacements import REPLACEMENTS
+from .result_layout import has_unknown_sizes, lay_out_result
 
 TENSOR_DTYPES = frozenset(getattr(torch, name) for name in ARRAY_DTYPES)
 MOST_LITERALS = 256  # numbers of an array that the program writes down
-# Operators on two integers after which NumPy's scalars warn of an overflow, and arrays do not.
-OVERFLOWING = frozenset({"+", "-", "*", "**", "//", "%", "<<"})
 POWERS = frozenset({"pow", "power"})
 TAKES = frozenset({"take", "take_along_axis", "choose"})
 FIND_ELEMENTS = frozenset({"nonzero", "where", "argwhere", "flatnonzero"})
@@ -122,7 +120,7 @@ class ArrayValue(Value):
         replacement = REPLACEMENTS[name] if name in REPLACED_METHODS else None
         result = call_numpy(tx, name, method, [self, *args], kwargs, replacement=replacement)
         if name == "astype" and isinstance(result, ArrayValue):
-            expect_exact_cast(tx, self.tensor, result)
+            expect_exact_cast(tx, self.tensor, result.tensor)
         return result
 
     def iterator(self, tx: TraceContext) -> Value:
@@ -470,52 +468,21 @@ class ArrayCall:
             return same
         tensor = self.recorder.value(found.tensor)
         assert isinstance(tensor, TensorValue)
-        if self.has_unknown_sizes(tensor.fake) and not expected.size:
+        if has_unknown_sizes(self.tx, tensor.fake) and not expected.size:
             raise GraphBreak("data-dependent-shape", f"numpy.{self.name}")
-        memory = compare_results(expected, tensor.fake, self.stand_ins)
+        layout = compare_results(expected, tensor.fake, self.stand_ins)
         read_only = is_array(expected) and not expected.flags.writeable
-        laid_out = self.laid_out(tensor, memory)
+        operands = [array.fake for array in self.arrays]
+        laid_out = lay_out_result(self.tx, tensor, layout, operands, self.stand_ins)
         result = ArrayValue(laid_out, type(expected), None, read_only)
         self.expect_no_warning(result)
         return result
-
-    def has_unknown_sizes(self, fake: torch.Tensor) -> bool:
-        """Whether the sizes of a result depend on values."""
-        return self.tx.symbols.exist and self.tx.symbols.shapes.depends_on_values(fake)
-
-    def laid_out(self, tensor: TensorValue, memory: ResultLayout) -> TensorValue:
-        """The tensor, in memory of its own or with other strides where NumPy's result is so."""
-        call: Any = self.tx.graph.call  # its results are tensors
-        fake = tensor.fake
-        if any(isinstance(size, int) and not size for size in fake.shape):
-            raise GraphBreak("unsupported-value", "an array without elements")
-        if fake.is_conj() or fake.is_neg():
-            tensor = call("call_method", "resolve_conj", [tensor], {})
-            tensor = call("call_method", "resolve_neg", [tensor], {})
-        # fakes of mixed layouts have other strides than tensors, and sizes may be unknown
-        fakes = [fake, *(array.fake for array in self.arrays)]
-        known = not any(map(self.has_unknown_sizes, fakes)) and all(
-            one.is_contiguous() for one in fakes[1:]
-        )
-        layout = {"memory_format": Constant(torch.contiguous_format)}
-        if memory is ResultLayout.C and not (known and tensor.fake.is_contiguous()):
-            return call("call_method", "clone", [tensor], layout)
-        if memory is ResultLayout.FORTRAN:
-            order = tuple(reversed(range(fake.dim())))
-            if not (known and tensor.fake.permute(*order).is_contiguous()):
-                dims = self.recorder.value(order)
-                turned = call("call_method", "permute", [tensor, dims], {})
-                turned = call("call_method", "clone", [turned], layout)
-                return call("call_method", "permute", [turned, dims], {})
-        if memory is not ResultLayout.VIEW and shares_memory(tensor.fake, self.stand_ins):
-            tensor = call("call_method", "clone", [tensor], {})
-        return tensor
 
     def expect_no_warning(self, result: ArrayValue) -> None:
         """Expects that NumPy does not warn of a result, or raise, as numpy.errstate says."""
         fake = result.fake
         if self.name not in QUIET and (fake.is_floating_point() or fake.is_complex()):
-            expect_finite(self.tx, result, self.name)
+            expect_finite(self.tx, result.tensor, self.name)
 
 
 def is_same_view(one: torch.Tensor, other: torch.Tensor) -> bool:
@@ -524,81 +491,4 @@ def is_same_view(one: torch.Tensor, other: torch.Tensor) -> bool:
         one.untyped_storage()._cdata == other.untyped_storage()._cdata
         and one.shape == other.shape
         and one.stride() == other.stride()
-    )
-
-
-# what NumPy warns of
-
-
-def expect_finite(tx: TraceContext, array: ArrayValue, name: str) -> None:
-    """Expects that an operation gives finite numbers: of others NumPy may warn, or raise, as
-    numpy.errstate says. Underflow leaves no trace in the result."""
-    expect_underflow_ignored(tx)
-    dtype: dict[str, Value] = (
-        {"dtype": Constant(torch.float32)} if array.fake.dtype is torch.float16 else {}
-    )
-    total = tx.graph.call("call_method", "sum", [array.tensor], dtype)
-    fact = tx.graph.function(torch.isfinite, total)
-    tx.graph.expect(
-        fact, GraphBreak("unknown-call", f"numpy.{name}, which may warn of its result,")
-    )
-
-
-def expect_exact_cast(tx: TraceContext, tensor: TensorValue, result: ArrayValue) -> None:
-    """Expects that numbers fit into the integers to which they are cast."""
-    if not tensor.fake.is_floating_point() or result.fake.dtype not in INTEGERS:
-        return
-    info = torch.iinfo(result.fake.dtype)
-    low = tx.graph.function(torch.gt, tensor, Constant(float(info.min) - 1.0))
-    high = tx.graph.function(torch.lt, tensor, Constant(float(info.max) + 1.0))
-    both = tx.graph.function(torch.logical_and, low, high)
-    fact = tx.graph.call("call_method", "all", [both], {})
-    tx.graph.expect(fact, GraphBreak("unknown-call", "astype() of numbers that do not fit"))
-
-
-INTEGERS = frozenset({torch.int8, torch.int16, torch.int32, torch.int64, torch.uint8})
-
-
-def expect_underflow_ignored(tx: TraceContext) -> None:
-    if not ignores_underflow(numpy()):
-        raise GraphBreak("unknown-call", "NumPy where it reports underflow")
-    tx.guards.add(ModuleSource("numpy"), Kind.PYTHON, ("it ignores underflow", ignores_underflow))
-
-
-def ignores_underflow(module: Any) -> bool:
-    """Whether numpy.errstate() or numpy.seterr() lets results underflow, as they do by default."""
-    return module.geterr()["under"] == "ignore"
-
-
-# operators
-
-
-def call_on_arrays(tx: TraceContext, op: Operation, left: Value, right: Value) -> Value | None:
-    """An operator of which an operand is an array; None for others."""
-    if not (isinstance(left, ArrayValue) or isinstance(right, ArrayValue)):
-        return None
-    for side in (left, right):
-        if not is_number_or_array(side):
-            raise GraphBreak(
-                "unsupported-operator", f"{left.describe()} {op.sign} {right.describe()}"
-            )
-    in_place = isinstance(left, ArrayValue) and not left.is_scalar
-    result = call_numpy(
-        tx, op.name.strip("_"), op.written if in_place else op.function, [left, right], {}
-    )
-    if (
-        isinstance(result, ArrayValue)
-        and result.is_scalar
-        and op.symbol in OVERFLOWING
-        and result.fake.dtype in INTEGERS
-    ):
-        raise GraphBreak("unknown-call", "arithmetic with NumPy's integer scalars")
-    return result
-
-
-def is_number_or_array(value: Value) -> bool:
-    if isinstance(value, ArrayValue | VaryingScalar | SymbolicNumber):
-        return True
-    return isinstance(value, Constant) and (
-        type(value.object) in (bool, int, float, complex) or is_scalar(value.object)
     )

@@ -144,20 +144,9 @@ class ObjectAttributes(Mutable):
             own = self.own_attribute(tx, name)
             return stored if own is None else own
         raw, source = self.raw_attribute(tx, name)
-        if raw is not MISSING:
-            if isinstance(raw, property) and type(raw).__get__ is property.__get__:
-                if raw.fget is None:
-                    raise GraphBreak("exception-leaves", "AttributeError of a property")
-                return property_function(tx, raw, source, "fget").call(tx, [self], {})
-            if name == "__dict__" and isinstance(raw, types.GetSetDescriptorType):
-                return self.dictionary(tx)
-            if name == "__class__" and raw is CLASS_OF_OBJECT:
-                return ClassValue(self.cls, self.class_path)
-            if isinstance(raw, types.MemberDescriptorType):
-                base = self.base if self._of_base(raw) else None
-                return self._slot(tx, name) if base is None else base.attribute(tx, name)
-            if hasattr(type(raw), "__set__") and hasattr(type(raw), "__get__"):
-                return self._descriptor(tx, raw, name, source)
+        found = None if raw is MISSING else self._data_descriptor(tx, name, raw, source)
+        if found is not None:
+            return found
         own = self.own_attribute(tx, name)
         if own is not None:
             return own
@@ -177,6 +166,26 @@ class ObjectAttributes(Mutable):
             ):
                 return BoundBuiltin(self.base, name)
         return bind(tx, raw, self, ClassValue(self.cls, self.class_path), source)
+
+    def _data_descriptor(
+        self, tx: TraceContext, name: str, raw: Any, source: Source | None
+    ) -> Value | None:
+        """What a descriptor of the class gives that comes before the instance's own attribute; None
+        where `raw` is no such descriptor."""
+        if isinstance(raw, property) and type(raw).__get__ is property.__get__:
+            if raw.fget is None:
+                raise GraphBreak("exception-leaves", "AttributeError of a property")
+            return property_function(tx, raw, source, "fget").call(tx, [self], {})
+        if name == "__dict__" and isinstance(raw, types.GetSetDescriptorType):
+            return self.dictionary(tx)
+        if name == "__class__" and raw is CLASS_OF_OBJECT:
+            return ClassValue(self.cls, self.class_path)
+        if isinstance(raw, types.MemberDescriptorType):
+            base = self.base if self._of_base(raw) else None
+            return self._slot(tx, name) if base is None else base.attribute(tx, name)
+        if hasattr(type(raw), "__set__") and hasattr(type(raw), "__get__"):
+            return self._descriptor(tx, raw, name, source)
+        return None
 
     def _require_generic_attributes(self, name: str) -> None:
         """Leaves to Python what an object that finds attributes in its own way, in C, has under a
@@ -328,7 +337,7 @@ class ObjectAttributes(Mutable):
             and not isinstance(raw, types.MemberDescriptorType)
         ):
             raise GraphBreak(
-                "unsupported-mutation", f"deleting attribute '{name}' of {self.describe()}"
+                "unsupported-mutation", f"of {self.describe()} (del of attribute '{name}')"
             )
         slot = isinstance(raw, types.MemberDescriptorType)
         if not self._is_bound(tx, name):

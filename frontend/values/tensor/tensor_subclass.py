@@ -185,7 +185,7 @@ class StandIn(torch.Tensor):
         raise StandInCalled(*given)
 
 
-class StandIns:
+class SubclassStandIns:
     """Converts arguments to stand-ins for torch, and back."""
 
     def __init__(self, tx: TraceContext) -> None:
@@ -232,7 +232,7 @@ def dispatch_operation(
     tx: TraceContext, operation: Callable[..., Any], args: list[Value], kwargs: dict[str, Value]
 ) -> Value:
     """Runs an operation of torch with instances among its arguments."""
-    stand_ins = StandIns(tx)
+    stand_ins = SubclassStandIns(tx)
     given = [stand_ins.of(arg) for arg in args]
     named = {name: stand_ins.of(arg) for name, arg in kwargs.items()}
     try:

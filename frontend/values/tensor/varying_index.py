@@ -25,11 +25,11 @@ def select_varying(tx: TraceContext, tensor: Value, shape: torch.Size, key: Valu
     """The view of a tensor of this shape that an index with an int that varies gives. None for an
     index without one, and where torch's indexing has to answer."""
     items = [tx.look(item) for item in (key.unpack(tx) if key.python_type() is tuple else [key])]
-    if not any(map(varies, items)) or not all(map(is_plain, items)):
+    if not any(map(varies, items)) or not all(map(is_basic_index, items)):
         return None
-    used = sum(not is_literal(item, None, ...) for item in items)
+    used = sum(not is_one_of(item, None, ...) for item in items)
     dims = len(shape)
-    if used > dims or sum(is_literal(item, ...) for item in items) > 1:
+    if used > dims or sum(is_one_of(item, ...) for item in items) > 1:
         return None
     selected, rest, dim, place = [], [], 0, 0  # `place`: where `dim` is, once `rest` is applied
     for item in items:
@@ -38,8 +38,8 @@ def select_varying(tx: TraceContext, tensor: Value, shape: torch.Size, key: Valu
             rest.append(tx.wrap(WHOLE, None))
         else:
             rest.append(item)
-        passed = dims - used if is_literal(item, ...) else 1
-        dim += 0 if is_literal(item, None) else passed
+        passed = dims - used if is_one_of(item, ...) else 1
+        dim += 0 if is_one_of(item, None) else passed
         place += 0 if rest[-1] is item and item.python_type() is int else passed
     if not selected:
         return None
@@ -77,13 +77,15 @@ def varies(item: Value) -> bool:
     return isinstance(item, SymbolicNumber) and item.python_type() is int
 
 
-def is_plain(item: Value) -> bool:
+def is_basic_index(item: Value) -> bool:
+    """Whether an index is one that makes a view: an int, a slice, None or an ellipsis."""
     if isinstance(item, Constant):
-        return type(item.object) is int or is_literal(item, None, ...)
+        return type(item.object) is int or is_one_of(item, None, ...)
     return varies(item) or item.python_type() is slice
 
 
-def is_literal(item: Value, *literals: object) -> bool:
+def is_one_of(item: Value, *literals: object) -> bool:
+    """Whether an item is one of these literals, by identity."""
     return isinstance(item, Constant) and any(item.object is one for one in literals)
 
 

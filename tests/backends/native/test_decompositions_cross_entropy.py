@@ -36,7 +36,7 @@ def labels_of(shape):
 @pytest.mark.parametrize("dynamic", [None, True], ids=["", "dynamic"])
 @pytest.mark.parametrize("shape", SHAPES)
 @pytest.mark.parametrize("case", CASES)
-@pytest.mark.sweep(3)
+@pytest.mark.sweep(6, each=("case", "shape", "dynamic"))
 def test_equals_eager(case, shape, dynamic):
     def f(logits, labels):
         return F.cross_entropy(logits, labels, **CASES[case])

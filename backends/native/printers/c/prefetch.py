@@ -1,5 +1,5 @@
-"""Fetches ahead: asks for the memory at computed places that an iteration soon after this one reads
-and writes. The processor cannot foresee them, and would wait."""
+"""Prefetching: loads the memory that one of the next iterations reads or writes at a computed
+position. The processor cannot predict such an address, so the loop would wait for it."""
 
 from __future__ import annotations
 

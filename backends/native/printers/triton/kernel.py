@@ -91,7 +91,7 @@ class TritonFunction(KernelEmitter):
         if not self.kernel.inner:
             self.stores(top, 0, None)
         elif self.tiles.persistent:
-            self.persistent(top)
+            self.print_persistent_reduction(top)
         else:
             self.print_loop(top)
         blocks = [f"{axis.block}: tl.constexpr" for axis in self.axes]
@@ -145,7 +145,7 @@ class TritonFunction(KernelEmitter):
             *self.unravel("rindex", self.kernel.inner),
         ]
 
-    def persistent(self, top: Scope) -> None:
+    def print_persistent_reduction(self, top: Scope) -> None:
         scope = Scope(top.variables | set(self.kernel.inner), top, lines=self.columns(""))
         for stage in range(self.plan.stages + 1):
             for node in self.plan.reductions(stage):

@@ -49,7 +49,7 @@ def compare(frame: Interpreter, instr: Instr) -> None:
 def is_op(frame: Interpreter, instr: Instr) -> None:
     right, left = frame.pop(), frame.pop()
     if left is not right and may_be_another_float(left, right):
-        raise GraphBreak("unsupported-operator", "whether two equal floats are one object")
+        raise GraphBreak("unsupported-operator", "`is` between two equal floats")
     frame.push(Constant(frame.tx.objects.same(left, right) != instr.arg))
 
 

@@ -1,0 +1,305 @@
+"""Rules for operators that return new tensors: elementwise ones, norms, reductions, products and
+factories. A rule returns None where torch's operator has to run (fake_rules.py)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+from .fake_rules import FakeRules, broadcasts_to, rule
+from .size_products import have_same_sizes, is_same_size
+
+aten = torch.ops.aten
+NUMBERS = (int, float, torch.SymInt, torch.SymFloat)
+FULL = (torch.float32, torch.float64)  # what operators calculate in is also what they return
+
+
+@rule(
+    *(getattr(aten, name).default for name in (
+        "sin", "cos", "tan", "tanh", "exp", "log", "log1p", "sqrt", "rsqrt", "sigmoid", "erf",
+        "neg", "abs", "relu", "gelu", "silu",
+        "reciprocal", "floor", "ceil", "round", "sign", "leaky_relu", "hardtanh", "hardswish",
+        "elu", "mish", "softplus", "hardsigmoid",
+    )),
+)  # fmt: skip
+def of_one(fakes: FakeRules, x: Any, *numbers: Any, **named: Any) -> Any:
+    """Elementwise, of a real tensor."""
+    return fakes.make(x, x.shape) if fakes.is_known(x) and x.is_floating_point() else None
+
+
+@rule(
+    aten.add.Tensor, aten.sub.Tensor, aten.mul.Tensor, aten.div.Tensor, aten.maximum.default,
+    aten.minimum.default,
+    aten.pow.Tensor_Scalar,
+)  # fmt: skip
+def of_two(fakes: FakeRules, x: Any, y: Any, **named: Any) -> Any:
+    """Elementwise, of two tensors or of one and a number."""
+    if not set(named) <= {"alpha"} or not isinstance(named.get("alpha", 1), NUMBERS):
+        return None
+    if type(y) in NUMBERS:
+        return of_one(fakes, x)
+    if type(x) in NUMBERS:
+        return of_one(fakes, y)
+    if not fakes.is_known(x, y) or not x.is_floating_point():
+        return None
+    for full, other in ((x, y), (y, x)):
+        if broadcasts_to(other.shape, full.shape):
+            return fakes.make(full, full.shape)
+    return None
+
+
+@rule(
+    *(
+        getattr(getattr(aten, name), kind)
+        for name in ("eq", "ne", "lt", "le", "gt", "ge")
+        for kind in ("Tensor", "Scalar")
+    )
+)
+def comparison(fakes: FakeRules, x: Any, y: Any) -> Any:
+    if type(y) in NUMBERS:
+        return fakes.make(x, x.shape, torch.bool) if fakes.is_known(x) else None
+    if fakes.is_known(x, y) and have_same_sizes(x.shape, y.shape):
+        return fakes.make(x, x.shape, torch.bool)
+    return None
+
+
+@rule(aten.native_layer_norm.default)
+def layer_norm(fakes: FakeRules, x: Any, shape: Any, weight: Any, bias: Any, eps: float) -> Any:
+    """Of any strided tensor: torch makes it contiguous first."""
+    affine = [tensor for tensor in (weight, bias) if tensor is not None]
+    if (
+        not fakes.is_strided(x)
+        or x.dtype not in FULL
+        or not all(fakes.is_known(t) and t.dtype == x.dtype for t in affine)
+        or not 0 < len(shape) <= x.dim()
+        or any(tensor.fake_device.type != "cpu" for tensor in (x, *affine))
+    ):
+        return None
+    at = x.dim() - len(shape)
+    if not have_same_sizes(shape, x.shape[at:]) or not all(
+        have_same_sizes(tensor.shape, shape) for tensor in affine
+    ):
+        return None
+    each = [*x.shape[:at], *[1] * len(shape)]
+    return fakes.make(x, [*x.shape]), fakes.make(x, each), fakes.make(x, each)
+
+
+@rule(aten.native_group_norm.default)
+def group_norm(
+    fakes: FakeRules, x: Any, weight: Any, bias: Any, n: Any, c: Any, _: Any, groups: Any, eps: Any
+) -> Any:
+    affine = [tensor for tensor in (weight, bias) if tensor is not None]
+    if (
+        not fakes.is_known(x, *affine)
+        or x.dtype not in FULL
+        or x.fake_device.type != "cpu"
+        or not (type(c) is type(groups) is int and c % groups == 0)
+        or not (x.dim() > 1 and is_same_size(x.shape[0], n) and is_same_size(x.shape[1], c))
+        or not all(tensor.dim() == 1 and is_same_size(tensor.shape[0], c) for tensor in affine)
+    ):
+        return None
+    return fakes.make(x, x.shape), fakes.make(x, [n, groups]), fakes.make(x, [n, groups])
+
+
+@rule(aten._native_batch_norm_legit_no_training.default)
+def batch_norm_by_statistics(
+    fakes: FakeRules, x: Any, weight: Any, bias: Any, mean: Any, var: Any, *numbers: float
+) -> Any:
+    """It returns no statistics on the CPU."""
+    if not is_batch_norm(fakes, x, weight, bias, mean, var):
+        return None
+    return fakes.make_like(x), fakes.make(x, [0]), fakes.make(x, [0])
+
+
+@rule(aten.native_batch_norm.default, aten._native_batch_norm_legit.default)
+def batch_norm(
+    fakes: FakeRules, x: Any, weight: Any, bias: Any, mean: Any, var: Any, training: bool, *_: float
+) -> Any:
+    if not is_batch_norm(fakes, x, weight, bias, mean, var):
+        return None
+    each = x.shape[1] if training else 0
+    return fakes.make_like(x), fakes.make(x, [each]), fakes.make(x, [each])
+
+
+def is_batch_norm(fakes: FakeRules, x: Any, *of_channels: Any) -> bool:
+    """Whether the tensors are such that nothing has to be asked."""
+    vectors = [tensor for tensor in of_channels if tensor is not None]
+    return (
+        fakes.is_strided(x)
+        and x.dim() > 1
+        and (fakes.is_contiguous(x) or fakes.is_channels_last(x))
+        and x.dtype in FULL
+        and x.fake_device.type == "cpu"
+        and all(
+            fakes.is_known(tensor) and tensor.dtype == x.dtype and tensor.fake_device.type == "cpu"
+            for tensor in vectors
+        )
+        and type(x.shape[1]) is int
+        and x.shape[1] > 0
+        and all(tensor.dim() == 1 and tensor.shape[0] == x.shape[1] for tensor in vectors)
+    )
+
+
+@rule(aten.cat.default)
+def cat(fakes: FakeRules, tensors: Any, dim: Any = 0) -> Any:
+    """Of tensors of the same number of dimensions: an empty one of one dimension is left out."""
+    if not tensors or not fakes.is_known(*tensors):
+        return None
+    first, count = tensors[0], tensors[0].dim()
+    if count < 2 or type(dim) is not int or not -count <= dim < count:
+        return None
+    at = dim % count
+    others = [[*tensor.shape[:at], *tensor.shape[at + 1 :]] for tensor in tensors]
+    if not all(have_same_sizes(sizes, others[0]) for sizes in others):
+        return None
+    together = sum(tensor.shape[at] for tensor in tensors)
+    return fakes.make(first, [*first.shape[:at], together, *first.shape[at + 1 :]])
+
+
+@rule(aten.mean.dim)
+def mean(fakes: FakeRules, x: Any, dims: Any, keepdim: bool = False, *, dtype: Any = None) -> Any:
+    return None if dtype is not None or not dims else reduction(fakes, x, dims, keepdim)
+
+
+@rule(aten.sum.dim_IntList)
+def sum_(fakes: FakeRules, x: Any, dims: Any, keepdim: bool = False, *, dtype: Any = None) -> Any:
+    return None if dtype is not None or not dims else reduction(fakes, x, dims, keepdim)
+
+
+@rule(aten.var_mean.correction)
+def var_mean(
+    fakes: FakeRules, x: Any, dims: Any = None, *, correction: Any = None, keepdim: bool = False
+) -> Any:
+    made = reduction(fakes, x, dims, keepdim) if dims else None
+    return None if made is None else (made, reduction(fakes, x, dims, keepdim))
+
+
+def reduction(fakes: FakeRules, x: Any, dims: Any, keepdim: bool) -> Any:
+    """The result of a reduction that an empty dimension does not make an error."""
+    if not fakes.is_known(x) or not x.is_floating_point():
+        return None
+    if not all(type(dim) is int and -x.dim() <= dim < x.dim() for dim in dims) or len(
+        {dim % x.dim() for dim in dims}
+    ) != len(dims):
+        return None
+    gone = {dim % x.dim() for dim in dims}
+    sizes = [1 if dim in gone else size for dim, size in enumerate(x.shape)]
+    return fakes.make(
+        x, sizes if keepdim else [size for dim, size in enumerate(x.shape) if dim not in gone]
+    )
+
+
+@rule(aten.mm.default)
+def mm(fakes: FakeRules, x: Any, y: Any) -> Any:
+    """A matrix product. Its result is contiguous even where the operands are transposed."""
+    if not (fakes.is_strided(x) and fakes.is_strided(y) and x.dim() == y.dim() == 2):
+        return None
+    meet = (
+        x.dtype == y.dtype
+        and x.dtype in FULL
+        and x.fake_device == y.fake_device
+        and is_same_size(x.shape[1], y.shape[0])
+    )
+    return fakes.make(x, [x.shape[0], y.shape[1]]) if meet else None
+
+
+@rule(aten.addmm.default)
+def addmm(fakes: FakeRules, bias: Any, x: Any, y: Any, *, beta: Any = 1, alpha: Any = 1) -> Any:
+    made = mm(fakes, x, y)
+    return (
+        made
+        if made is not None
+        and fakes.is_known(bias, made)
+        and bias.dim() == 1
+        and is_same_size(bias.shape[0], made.shape[1])
+        else None
+    )
+
+
+@rule(aten.where.self)
+def where(fakes: FakeRules, condition: Any, x: Any, y: Any) -> Any:
+    if (
+        not fakes.is_known(condition)
+        or condition.dtype != torch.bool
+        or not fakes.is_known(x, y)
+        or x.fake_device != condition.fake_device
+    ):
+        return None
+    tensors = (condition, x, y)
+    for full in tensors:
+        if all(broadcasts_to(tensor.shape, full.shape) for tensor in tensors):
+            return fakes.make(full, full.shape, x.dtype)
+    return None
+
+
+@rule(aten.cumsum.default)
+def cumsum(fakes: FakeRules, x: Any, dim: Any, *, dtype: Any = None) -> Any:
+    if (
+        dtype is not None
+        or not fakes.is_known(x)
+        or type(dim) is not int
+        or not -x.dim() <= dim < x.dim()
+    ):
+        return None
+    if not x.is_complex():
+        return fakes.make(x, x.shape, x.dtype if x.is_floating_point() else torch.int64)
+    return None
+
+
+@rule(
+    aten.bitwise_and.Tensor,
+    aten.bitwise_or.Tensor,
+    aten.logical_and.default,
+    aten.logical_or.default,
+)
+def mask_arithmetic(fakes: FakeRules, x: Any, y: Any) -> Any:
+    if type(y) in NUMBERS or not fakes.is_known(x, y) or x.dtype != torch.bool:
+        return None
+    full = x if broadcasts_to(y.shape, x.shape) else y if broadcasts_to(x.shape, y.shape) else None
+    return full if full is None else fakes.make(full, full.shape)
+
+
+@rule(aten.clone.default)
+def clone(fakes: FakeRules, x: Any, *, memory_format: Any = None) -> Any:
+    usual = memory_format in (None, torch.preserve_format, torch.contiguous_format)
+    return fakes.make(x, x.shape) if usual and fakes.is_known(x) else None
+
+
+@rule(aten.empty_strided.default)
+def empty_strided(
+    fakes: FakeRules,
+    sizes: Any,
+    strides: Any,
+    *,
+    dtype: Any = None,
+    device: Any = None,
+    **options: Any,
+) -> Any:
+    if dtype is None or device is None or not are_usual(options):
+        return None
+    if torch.device(device).type != "cpu" or not fakes.are_nonnegative((*sizes, *strides)):
+        return None
+    return fakes.make_strided(sizes, strides, dtype, torch.device(device))
+
+
+@rule(aten.new_empty.default)
+def new_empty(
+    fakes: FakeRules,
+    x: Any,
+    sizes: Any,
+    *,
+    dtype: Any = None,
+    device: Any = None,
+    **options: Any,
+) -> Any:
+    if not fakes.is_strided(x) or not are_usual(options):
+        return None
+    if device is not None and torch.device(device) != x.fake_device:
+        return None
+    return fakes.make(x, sizes, dtype) if fakes.are_nonnegative(sizes) else None
+
+
+def are_usual(options: dict[str, Any]) -> bool:
+    """Whether a factory is asked for a strided tensor in ordinary memory."""
+    return options.get("layout") in (None, torch.strided) and not options.get("pin_memory")
