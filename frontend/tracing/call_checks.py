@@ -29,6 +29,12 @@ from .fake_tensors.operation_runner import target_name
 from .interpreter.outcome import Restart
 from .sizes.symbolic_inputs import SymbolicInputs
 
+# methods with results that are no tensors, which depend on metadata only
+TOLD_BY_FAKES = frozenset(
+    "_is_zerotensor dense_dim dim element_size get_device is_coalesced is_complex is_conj "
+    "is_contiguous is_distributed is_floating_point is_inference is_neg is_same_size is_signed "
+    "item ndimension nelement numel size sparse_dim stride".split()
+)
 DROPS_ONES = ("squeeze", "squeeze_")  # of which torch assumes that a size is not one
 
 
@@ -141,6 +147,11 @@ class CallChecks:
             what = f"{fixed[0].describe()}, which varies, in {target_name(call.target)}"
             place = self._tx.frames.break_position()
             raise Restart(place, GraphBreak("unsupported-value", what))
+
+    def check_literal(self, kind: str, target: Any, result: Any) -> None:
+        """Breaks where a method's result that is no tensor may depend on more than a fake tells."""
+        if kind == "call_method" and not (target in TOLD_BY_FAKES or result is NotImplemented):
+            raise GraphBreak("unknown-call", f"Tensor.{target}()")
 
     # nodes, after the run
 

@@ -60,12 +60,6 @@ DTYPES: dict[type, torch.dtype] = {
     float: torch.float64,
     complex: torch.complex128,
 }
-# methods with results that are no tensors, which depend on metadata only
-TOLD_BY_FAKES = frozenset(
-    "_is_zerotensor dense_dim dim element_size get_device is_coalesced is_complex is_conj "
-    "is_contiguous is_distributed is_floating_point is_inference is_neg is_same_size is_signed "
-    "item ndimension nelement numel size sparse_dim stride".split()
-)
 READS = ("item", "tolist")  # methods that give Python's numbers
 MOST_BYTES_SAVED = 1 << 15  # of written inputs, in each call of a graph that may start over
 
@@ -211,8 +205,7 @@ class GraphBuilder:
             result = self._runner.run(kind, target, fakes, fake_kwargs)
         self._checks.check_floats(call, varied)
         if isinstance(result, LITERAL_TYPES) and result is not None:
-            if kind == "call_method" and not (target in TOLD_BY_FAKES or result is NotImplemented):
-                raise GraphBreak("unknown-call", f"Tensor.{target}()")
+            self._checks.check_literal(kind, target, result)
             return Constant(result)
         node = self.graph.create_node(
             kind,
