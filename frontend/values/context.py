@@ -121,6 +121,8 @@ class KnownVariation(Protocol):
 
     captures: int  # so far
 
+    def expect_number(self, source: Source) -> None: ...
+
 
 class Operations(Protocol):
     """The graph. Any stands for a TensorValue."""
