@@ -182,8 +182,7 @@ def check_rows(tx: TraceContext, iterable: Value) -> None:
     if isinstance(rows[0] if rows else 0, torch.SymInt):
         several = tx.symbols.variation.captures >= UNROLLED_LENGTHS
         if several and not tx.options.fullgraph:
-            what = "iteration over rows whose number varies"
-            raise LengthVaries(f"{iterable.describe()} ({what})")
+            raise LengthVaries(f"{iterable.describe()} (iteration over rows that vary in number)")
 
 
 @models(zip)
