@@ -87,8 +87,6 @@ def allocate(steps: Sequence[Step], lifted: Sequence[int], anchors: Sequence[int
 
 
 def renumber(step: Step, places: dict[int, int]) -> None:
-    if loaded_temp(step) < 0:
-        step.uses = tuple(places[temp] for temp in step.uses)
-    else:
+    step.uses = tuple([places[temp] for temp in step.uses])
+    if loaded_temp(step) >= 0:
         step.dst = places[step.dst]
-        step.src = places[step.src] if step.src >= 0 else -1

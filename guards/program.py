@@ -38,12 +38,12 @@ from .source import FrameView, Source
 
 @dataclass(slots=True)
 class Load:
-    """temps[dst] = op(temps[src], object or number). `keep`: hold the result strongly to the end of
-    the run. Temps and `keep` are settled when all steps are known (lifetimes.py)."""
+    """temps[dst] = op(temps[uses], object or number). `keep`: hold the result strongly to the end
+    of the run. Temps and `keep` are settled when all steps are known (lifetimes.py)."""
 
     op: str
     dst: int
-    src: int  # -1 for roots
+    uses: tuple[int, ...]  # () for roots
     source: Source
     object: Any = None
     number: int = 0
@@ -52,12 +52,8 @@ class Load:
     guard: Guard | None = None  # who asked first; None for a lifted object
     section: Section = Section.LAST
 
-    @property
-    def uses(self) -> tuple[int, ...]:
-        return (self.src,) if self.src >= 0 else ()
-
     def __str__(self) -> str:
-        of = f"t{self.src}" if self.src >= 0 else ""
+        of = ", ".join(f"t{temp}" for temp in self.uses)
         what = (
             repr(self.source.key)
             if isinstance(self.source, s.DictItem)
@@ -280,13 +276,24 @@ def sort_guards(guards: Sequence[Guard]) -> list[Guard]:
     done: dict[int, Guard] = {}
     # paths whose quiet guards are in place, as are those on the way to them
     settled: set[Source] = set()
+
+    def settle_way_to(source: Source) -> None:
+        new = list(itertools.takewhile(lambda prefix: prefix not in settled, prefixes(source)))
+        settled.update(new)
+        for step in (*reversed(new), source):
+            for key in step.operands[1:]:
+                settle_way_to(key)
+                add_quiet(key)
+            if step is not source:
+                add_quiet(step)
+
+    def add_quiet(source: Source) -> None:
+        for guard in quiet[source]:
+            done.setdefault(id(guard), guard)
+
     for guard in queue:
         for source in kind_of(guard).subjects(guard):
-            new = list(itertools.takewhile(lambda prefix: prefix not in settled, prefixes(source)))
-            settled.update(new)
-            for prefix in reversed(new):
-                for earlier in quiet[prefix]:
-                    done.setdefault(id(earlier), earlier)
+            settle_way_to(source)
         done.setdefault(id(guard), guard)
     return list(done.values())
 
@@ -310,8 +317,8 @@ def load_cost(source: Source, known: dict[Source, int]) -> int:
     """The cost of all loads of a source."""
     cost = known.get(source)
     if cost is None:
-        base = source.base
-        cost = known[source] = source.cost + (0 if base is None else load_cost(base, known))
+        cost = source.cost + sum([load_cost(one, known) for one in source.operands])
+        known[source] = cost
     return cost
 
 
@@ -400,19 +407,16 @@ class StepWriter:
             and source not in self.sections.early
         ):
             section = Section.LAST
-        encoded, base = self._encode(source)
-        src = (
-            -1
-            if base is None
-            else self.load(base, guard, Section.FIRST if section is Section.STABLE else section)
-        )
+        encoded, operands = self._encode(source)
+        earliest = Section.FIRST if section is Section.STABLE else section
+        uses = tuple([self.load(operand, guard, earliest) for operand in operands])
         dst = self.temps[source] = self._count
         self._count += 1
         self._lists[section].append(
             Load(
                 encoded.op,
                 dst,
-                src,
+                uses,
                 source,
                 encoded.object,
                 encoded.number,
@@ -423,22 +427,22 @@ class StepWriter:
         )
         return dst
 
-    def _encode(self, source: Source) -> tuple[Encoded, Source | None]:
-        """The native form, and the source it starts from."""
+    def _encode(self, source: Source) -> tuple[Encoded, tuple[Source, ...]]:
+        """The native form, and the sources of the objects that it takes."""
         if (
             isinstance(source, s.DictItem)
             and isinstance(source.of, s.InstanceDict)
             and type(source.key) is str
         ):
-            return Encoded("INSTANCE_ITEM", source.key), source.of.of
+            return Encoded("INSTANCE_ITEM", source.key), (source.of.of,)
         if known := self.sections.known_key(source):
-            return Encoded("CONSTANT", *known), None
+            return Encoded("CONSTANT", *known), ()
         name: str = getattr(source, "attr", "")
         if self.sections.is_function_field(source):
-            return Encoded("FUNCTION_FIELD", name, FUNCTION_FIELDS.index(name)), source.base
+            return Encoded("FUNCTION_FIELD", name, FUNCTION_FIELDS.index(name)), source.operands
         if self.sections.is_property_field(source):
-            return Encoded("PROPERTY_FIELD", name, PROPERTY_FIELDS.index(name)), source.base
-        return source.encode(), source.base
+            return Encoded("PROPERTY_FIELD", name, PROPERTY_FIELDS.index(name)), source.operands
+        return source.encode(), source.operands
 
 
 def plain_load(load: Load) -> str:

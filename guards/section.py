@@ -184,11 +184,12 @@ def paths_of(guards: Iterable[Guard], lifted: Iterable[Source]) -> set[Source]:
 
 def paths_to(ends: Iterable[Source]) -> set[Source]:
     found: set[Source] = set()
-    for end in ends:
-        source: Source | None = end
-        while source is not None and source not in found:
+    todo = list(ends)
+    while todo:
+        source = todo.pop()
+        if source not in found:
             found.add(source)
-            source = source.base
+            todo += source.operands
     return found
 
 

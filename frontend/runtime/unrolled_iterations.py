@@ -114,7 +114,7 @@ class UnrolledIterations:
         if not self.in_loop:
             return False
         while source is not None:
-            if (
+            if any(map(self.differs, source.operands[1:])) or (
                 isinstance(source, IteratorItem | IteratorPart | IteratedContainer)
                 or source in self._bound
                 or source in self._changed

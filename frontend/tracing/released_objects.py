@@ -59,7 +59,7 @@ def lost_values(tx: TraceContext, value: Value) -> Iterator[Any]:
             if isinstance(lookup(value.cls, name)[1], types.MemberDescriptorType)
         }
         yield from (object() if name in slots else own.get(name) for name in value.attrs)
-    elif not isinstance(value, ListValue) or value.unread is None:  # else it was only added to
+    elif not (isinstance(value, ListValue) and value.keeps_its_items):
         if isinstance(value, DictValue):
             value.whole(tx)  # a store replaces an item or adds one
         real = tx.objects.real_object(value)

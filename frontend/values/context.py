@@ -121,6 +121,8 @@ class KnownVariation(Protocol):
 
     captures: int  # so far
 
+    def expect_number(self, source: Source) -> None: ...
+
 
 class Operations(Protocol):
     """The graph. Any stands for a TensorValue."""
@@ -233,6 +235,7 @@ class Work(Protocol):
     """The limit of what one capture interprets."""
 
     def count(self) -> None: ...
+    def leaves_length_open(self, source: Source) -> bool: ...
 
 
 class CallRules(Protocol):

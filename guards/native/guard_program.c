@@ -61,8 +61,10 @@ sequence_item(PyObject *sequence, Py_ssize_t index)
 static PyObject *
 iterator_item(PyObject *iterator, const Step *step)
 {
-    if (PyObject_TypeCheck(iterator, deque))
-        return deque->tp_as_sequence->sq_item(iterator, step->number);
+    if (PyObject_TypeCheck(iterator, deque)) {
+        Py_ssize_t at = step->number;
+        return deque->tp_as_sequence->sq_item(iterator, at < 0 ? at + Py_SIZE(iterator) : at);
+    }
     PyObject *item = fj_peek(iterator, step->number);
     return item || PyErr_Occurred() ? item : PyObject_CallOneArg(step->object, iterator);
 }
@@ -72,6 +74,42 @@ mro_item(PyObject *type, Py_ssize_t index)
 {
     PyObject *mro = PyType_Check(type) ? ((PyTypeObject *)type)->tp_mro : NULL;
     return mro ? sequence_item(mro, index) : NULL;
+}
+
+/* Whether a key that may be another one in each call can be looked up without running Python. */
+static int
+is_key(PyObject *key)
+{
+    return PyUnicode_CheckExact(key) || PyLong_CheckExact(key);
+}
+
+/* Borrowed. */
+static PyObject *
+item_at_key(PyObject *const *temps, const Step *step)
+{
+    PyObject *of = temps[step->others[0]], *key = temps[step->others[1]];
+    if (!PyDict_Check(of) || !is_key(key))
+        return NULL;
+    PyObject *item = PyDict_GetItemWithError(of, key);
+    if (item == NULL)
+        PyErr_Clear();
+    return item;
+}
+
+static PyObject *
+has_key(PyObject *const *temps, const Step *step)
+{
+    PyObject *of = temps[step->others[0]], *key = temps[step->others[1]];
+    int found = -1;
+    if (is_key(key))
+        found = PyDict_Check(of)  ? PyDict_Contains(of, key)
+                : PySet_Check(of) ? PySet_Contains(of, key)
+                                  : -1;
+    if (found < 0) {
+        PyErr_Clear();
+        return NULL;
+    }
+    return found ? Py_True : Py_False;
 }
 
 /* The index-th key in the order of iteration: an OrderedDict keeps its own. Borrowed. */
@@ -325,6 +363,8 @@ fj_run_steps(Program *program, Frame frame, PyObject **temps, PyObject **owns, P
             BORROWED(PyDict_Check(OF) ? fj_dict_item(OF, step->object, step->hash, &step->hint)
                                       : NULL);
         case OP_DICT_KEY: BORROWED(dict_key(OF, step->number));
+        case OP_ITEM_AT_KEY: BORROWED(item_at_key(temps, step));
+        case OP_HAS_KEY: BORROWED(has_key(temps, step));
         case OP_SEQUENCE_ITEM: BORROWED(sequence_item(OF, step->number));
         case OP_ITERATOR_ITEM: OWNED(iterator_item(OF, step));
         case OP_CALL: OWNED(PyObject_CallOneArg(step->object, OF));
@@ -551,6 +591,8 @@ fill_payload(Step *step, PyObject *uses, Py_ssize_t temps)
             return 0;
         PyErr_NoMemory();
         return -1;
+    case OP_ITEM_AT_KEY:
+    case OP_HAS_KEY:
     case OP_SAME:
     case OP_DISTINCT:
     case OP_MEMORY:
@@ -724,8 +766,9 @@ free_payload(Step *step)
         Py_CLEAR(step->state->modes);
         PyMem_Free(step->state);
     }
-    if (step->op == OP_SAME || step->op == OP_DISTINCT || step->op == OP_MEMORY ||
-        step->op == OP_SHAPE || step->op == OP_RELATION)
+    if (step->op == OP_ITEM_AT_KEY || step->op == OP_HAS_KEY || step->op == OP_SAME ||
+        step->op == OP_DISTINCT || step->op == OP_MEMORY || step->op == OP_SHAPE ||
+        step->op == OP_RELATION)
         PyMem_Free(step->others);
     if (step->op == OP_MEMORY)
         fj_memory_free(step->memory);

@@ -6,7 +6,7 @@ what it means (`read`), and how C loads it (`encode`). Sources use no bytecode.
 """
 
 from .calls import CachedResult, CalculatedNumber
-from .containers import DictItem, DictKey, SequenceItem
+from .containers import KEYS_THAT_VARY, DictItem, DictKey, HasKey, ItemAtKey, SequenceItem
 from .frame import (
     BuiltinsSource,
     CellContents,
@@ -35,7 +35,8 @@ __all__ = [
     "AddressOf", "ArrayTensor", "AttrSource", "BuiltinsSource", "CachedResult",
     "CalculatedNumber", "CellContents", "ClassAttribute", "ClassDict", "ClosureSource",
     "DictItem", "DictKey", "EnteredRandomState", "FrameView", "GlobalsSource", "HandledOutside",
-    "InstanceDict", "IteratedContainer", "IteratorItem", "IteratorPart", "ModuleSource",
+    "HasKey", "InstanceDict", "ItemAtKey", "IteratedContainer", "IteratorItem", "IteratorPart",
+    "KEYS_THAT_VARY", "ModuleSource",
     "MroItem", "PathEnds", "PlainTensor", "Referent", "SequenceItem",
     "SlotSource", "Source", "TensorProperty", "TorchStateSource", "TypeOf", "attribute_path",
     "path", "safe_repr",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from dataclasses import field
-from typing import Any
+from typing import Any, ClassVar
 
 from ..encoded import Encoded
 from .frame import BuiltinsSource, GlobalsSource
@@ -12,6 +12,7 @@ from .objects import InstanceDict
 from .path import PathEnds, Source, path, safe_repr
 
 KEYS_BY_VALUE = frozenset({str, int, float, complex, bool, bytes, tuple, type(None)})
+KEYS_THAT_VARY = frozenset({str, int})  # the types of keys that are paths themselves
 # where a torch.nn.Module keeps what reads as an attribute
 MODULE_TABLES = ("_modules", "_parameters", "_buffers")
 
@@ -88,6 +89,66 @@ class DictKey(Source):
 
     def encode(self) -> Encoded:
         return Encoded("DICT_KEY", number=self.index, runs_python=True)
+
+
+class KeyedStep(Source):
+    """A lookup in the dictionary or set `of` by the str or int at the path `key`, which may be
+    another one in each call."""
+
+    cost = 10
+    containers: ClassVar[tuple[type, ...]] = (dict,)
+    of: Source
+    key: Source
+
+    @property
+    def operands(self) -> tuple[Source, ...]:
+        return self.of, self.key
+
+    def read(self, of: tuple[Any, Any]) -> Any:
+        container, key = of
+        if not isinstance(container, self.containers) or type(key) not in KEYS_THAT_VARY:
+            raise PathEnds(self.name)
+        return self.look_up(container, key)
+
+    def look_up(self, of: Any, key: Any) -> Any:
+        """What the lookup finds."""
+        raise NotImplementedError
+
+
+@path
+class ItemAtKey(KeyedStep):
+    """dict.__getitem__(of, key). Ends where the dictionary does not have the key."""
+
+    written = "{0.of.name}[{0.key.name}]"
+    of: Source
+    key: Source
+
+    def look_up(self, of: dict[Any, Any], key: Any) -> Any:
+        missing = object()  # not dict.__getitem__, which calls a subclass's __missing__
+        found = dict.get(of, key, missing)
+        if found is missing:
+            raise PathEnds(self.name)
+        return found
+
+    def encode(self) -> Encoded:
+        return Encoded("ITEM_AT_KEY")
+
+
+@path
+class HasKey(KeyedStep):
+    """Whether a dictionary or set has the key, as their own __contains__ tells."""
+
+    containers = (dict, set)
+    written = "({0.key.name} in {0.of.name})"
+    of: Source
+    key: Source
+
+    def look_up(self, of: Any, key: Any) -> Any:
+        base: Any = dict if isinstance(of, dict) else set
+        return base.__contains__(of, key)
+
+    def encode(self) -> Encoded:
+        return Encoded("HAS_KEY")
 
 
 @path

@@ -65,6 +65,11 @@ class Source:
         """The path that this one extends; None for a root."""
         return getattr(self, "of", None)
 
+    @property
+    def operands(self) -> tuple[Source, ...]:
+        """The paths to the objects that the last step takes, `base` first; () for a root."""
+        return () if self.base is None else (self.base,)
+
     def parts(self) -> tuple[type, tuple[Any, ...]]:
         """The class of the path and its arguments."""
         raise NotImplementedError
@@ -72,15 +77,16 @@ class Source:
     def load(self, frame: FrameView) -> Any:
         """The object at the end of the path. Raises PathEnds where the path ends before it."""
         try:
-            return self.read(frame if self.base is None else self.base.load(frame))
+            objects = tuple([one.load(frame) for one in self.operands])
+            return self.read(frame if not objects else objects[0] if len(objects) == 1 else objects)
         except (PathEnds, RecursionError):  # the stack's end says nothing about the path
             raise
         except Exception as error:
             raise PathEnds(self.name) from error
 
     def read(self, of: Any) -> Any:
-        """The last step: the object, given the object at `base` (for a root, a FrameView). Any
-        exception means that the path ends here."""
+        """The last step: the object, given the object at `base` (for a root, a FrameView; a tuple,
+        where there are several operands). Any exception means that the path ends here."""
         raise NotImplementedError
 
     def encode(self) -> Encoded:

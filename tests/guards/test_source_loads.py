@@ -96,6 +96,8 @@ def own(attr):
 
 
 TENSOR = torch.empty(9, 8)[2:].t()
+AT_KEY = s.ItemAtKey(s.SequenceItem(X, 0), s.SequenceItem(X, 1))
+HAS_KEY = s.HasKey(s.SequenceItem(X, 0), s.SequenceItem(X, 1))
 
 CASES = {
     "slot": (X, "x", "x"),
@@ -125,6 +127,17 @@ CASES = {
         torch.nn.Linear(2, 2, bias=False),
         None,
     ),
+    "item at key": (AT_KEY, ({"a": 1, 2: 3}, "a"), 1),
+    "item at key, an int": (AT_KEY, ({"a": 1, 2: 3}, 2), 3),
+    "item at key missing": (AT_KEY, ({"a": 1}, "b"), GONE),
+    "item at key, of no type of keys": (AT_KEY, ({None: 1}, None), GONE),
+    "item at key, past __missing__": (AT_KEY, (Missing(), "b"), GONE),
+    "item at key, past __getitem__": (AT_KEY, (Missing(a=1), "a"), 1),
+    "item at key, no dictionary": (AT_KEY, ([1, 2], 0), GONE),
+    "item at key, the key is gone": (AT_KEY, ({"a": 1},), GONE),
+    "has key": (HAS_KEY, ({"a": 1}, "a"), True),
+    "has key missing": (HAS_KEY, (Missing(), "a"), False),
+    "has key, no dictionary": (HAS_KEY, ([1, 2], 0), GONE),
     "own, key not str": (s.DictItem(s.InstanceDict(X), 3), Plain(a=1), GONE),
     "dictionary of slotted": (s.InstanceDict(X), Slotted(), None),
     "dictionary of class": (s.InstanceDict(X), Plain, GONE),

@@ -107,7 +107,7 @@ def row_of(step: Step, guards: dict[int, int], encode: Callable[[Any], Any]) -> 
     else:
         how, given = OF_PATH, None
     path = encode(step.source)
-    return (guard, step.op, path, how, given, step.dst, step.src, step.number, step.keep,
+    return (guard, step.op, path, how, given, step.dst, step.uses, step.number, step.keep,
             step.runs_python, section)  # fmt: skip
 
 
@@ -130,14 +130,14 @@ def read_table(table: GuardTable) -> GuardProgram:
     keys = {guard.source: guard.expected for guard in guards if guard.kind is Kind.KEYS}
 
     def load_of(row: tuple[Any, ...]) -> Load:
-        guard, op, path, how, given, dst, src, number, keep, runs_python, section = row
+        guard, op, path, how, given, dst, uses, number, keep, runs_python, section = row
         source = decode(path)
         if how == OF_PATH:
             given = source.encode().object
         elif how == OF_KEYS:
             given = keys[source.of][source.index]
-        asked = guards[guard] if guard >= 0 else None
-        return Load(op, dst, src, source, given, number, keep, runs_python, asked, Section(section))
+        asked, place = guards[guard] if guard >= 0 else None, Section(section)
+        return Load(op, dst, uses, source, given, number, keep, runs_python, asked, place)
 
     def check_of(row: tuple[Any, ...]) -> GuardCheck:
         number, op, uses, count, runs_python, section = row

@@ -17,6 +17,7 @@ from ....errors import GraphBreak, SkipFrame
 from ...pycode.instr import Op
 from ...pycode.unwinding import passes_handlers
 from ...values.base import Value
+from ...values.containers.list import ListValue
 from ...values.context import InterpretedFrame, TraceContext
 from ...values.iterators.generator import GeneratorValue
 from ...values.mutable import Mutable
@@ -143,6 +144,8 @@ def held_values(one: Any) -> Iterable[Any]:
         return [*frame_values(one.frame)]
     if not isinstance(one, Value):
         return ()
+    if isinstance(one, ListValue) and one.unread is not None:  # what it held before is no value yet
+        return one.added
     cls: Any = type(one)
     return [getattr(one, name, None) for name in value_fields(cls)]
 

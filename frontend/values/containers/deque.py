@@ -16,7 +16,7 @@ from ..context import TraceContext
 from ..emitter import Emitter
 from ..operation import Operation
 from ..registry import method, wraps
-from .list import ListValue
+from .list import ListValue, check_length
 from .sequence import SequenceIterator
 from .slice import SliceValue
 
@@ -25,7 +25,8 @@ LARGEST_DEQUE = 1 << 13  # items of a deque that a capture looks at: finding one
 
 class DequeValue(ListValue):
     """A deque. It drops items at the other end when it holds `maxlen`. `moves` counts the changes
-    that invalidate its iterators."""
+    that invalidate its iterators. As of a list, what an existing one holds is not guarded while the
+    program only adds to its end."""
 
     __slots__ = ("maxlen", "moves")
     default_class = collections.deque
@@ -42,6 +43,27 @@ class DequeValue(ListValue):
     def restore(self, state: Any) -> None:
         items, self.moves = state
         super().restore(items)
+
+    @property
+    def keeps_its_items(self) -> bool:
+        return super().keeps_its_items and self.maxlen is None
+
+    def after_additions(self, items: list[Value]) -> list[Value]:
+        return list(collections.deque(super().after_additions(items), self.maxlen))
+
+    def path_of_item(self, index: int) -> Source:
+        return IteratorItem(self.known_source, index)
+
+    def length(self, tx: TraceContext) -> Value:
+        """As of a list; once an existing one is full, its length is `maxlen`."""
+        if self.unread is None or self.maxlen is None:
+            return super().length(tx)
+        most = Constant(self.maxlen)
+        if len(self.existing) == self.maxlen:
+            tx.guards.add(self.source, Kind.LENGTH, self.maxlen)
+            return most
+        length = super().length(tx)
+        return length if tx.objects.compare("<=", length, most).truth(tx) else most
 
     def move(self, tx: TraceContext) -> None:
         """Records a change that adds, removes or moves items. Called before the change."""
@@ -71,6 +93,9 @@ class DequeValue(ListValue):
     def item(self, tx: TraceContext, key: Value) -> Value:
         if isinstance(key, SliceValue):
             raise self.unsupported_use("a slice")
+        found = self.item_from_end(tx, key)
+        if found is not None:
+            return found
         if (
             key.is_constant()
             and isinstance(key.constant(), int)
@@ -78,6 +103,12 @@ class DequeValue(ListValue):
         ):
             raise tx.exceptions.new(IndexError, "deque index out of range")
         return super().item(tx, key)
+
+    def item_from_end(self, tx: TraceContext, key: Value) -> Value | None:
+        known = isinstance(key, Constant) and type(key.object) is int
+        if known and self.maxlen is not None and -key.constant() > self.maxlen:
+            return None
+        return super().item_from_end(tx, key)
 
     def iterator(self, tx: TraceContext) -> Value:
         return DequeIterator(tx, self)
@@ -90,6 +121,10 @@ class DequeValue(ListValue):
         emit.call(collections.deque, [lambda: items(emit), emit.const(self.maxlen)])
 
     def emit_changes(self, emit: Emitter) -> None:
+        if self.unread is not None:
+            added = ListValue(self.added)
+            emit.run(collections.deque.extend, [self, lambda: added.reconstruct(emit)])
+            return
         items = emit.builder.temp()  # made before the old ones are gone
         super().reconstruct(emit)
         emit.builder.store_slot(items)
@@ -140,6 +175,12 @@ def _changing(name: str, read: Callable[[TraceContext, Value], Any]) -> None:
     def change(tx: TraceContext, self: DequeValue, *args: Value) -> Value:
         given = [read(tx, arg) for arg in args]
         self.move(tx)
+        if name == "clear" and not given:
+            self.items = []
+            return Constant(None)
+        if self.unread is not None and name in ("append", "extend") and len(given) == 1:
+            self.added.extend(given if name == "append" else given[0])
+            return Constant(None)
         made = collections.deque(self.items, self.maxlen)
         result = call_now(tx, getattr(made, name), *given)
         self.items = list(made)
@@ -160,13 +201,20 @@ def copy(tx: TraceContext, self: DequeValue) -> Value:
 
 @wraps(collections.deque)
 def wrap_deque(tx: TraceContext, obj: collections.deque[Any], source: Source | None) -> Value:
-    source = require_path(obj, source)
-    if len(obj) > LARGEST_DEQUE:
-        raise GraphBreak("unsupported-value", f"a deque of {len(obj)} items")
-    tx.guards.add(source, Kind.TYPE, collections.deque)
-    tx.guards.add(source, Kind.LENGTH, len(obj))
-    tx.guards.add(AttrSource(source, "maxlen"), Kind.EQUALS, obj.maxlen)
-    items: list[Value] = [
-        LazyValue(item, IteratorItem(source, index)) for index, item in enumerate(obj)
-    ]
-    return tx.objects.remember(obj, DequeValue(items, obj.maxlen, source))
+    path = require_path(obj, source)
+    tx.guards.add(path, Kind.TYPE, collections.deque)
+    tx.guards.add(AttrSource(path, "maxlen"), Kind.EQUALS, obj.maxlen)
+    value = DequeValue([], obj.maxlen, path)
+    value.existing = obj
+
+    def read(value: ListValue) -> list[Value]:
+        if len(obj) > LARGEST_DEQUE:
+            raise GraphBreak("unsupported-value", f"a deque of {len(obj)} items")
+        if len(obj) != obj.maxlen:
+            check_length(tx, value)
+        tx.effects.read(value)
+        tx.guards.add(path, Kind.LENGTH, len(obj))
+        return [LazyValue(item, IteratorItem(path, index)) for index, item in enumerate(obj)]
+
+    value.unread = read
+    return tx.objects.remember(obj, value)

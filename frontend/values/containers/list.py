@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from ....errors import LengthVaries
 from ....guards.guard import Kind
-from ....guards.source import CalculatedNumber, SequenceItem, Source
+from ....guards.source import CalculatedNumber, IteratorItem, SequenceItem, Source
 from ..base import CannotReconstruct, ObservedException, Value
 from ..constant import Constant, call_now
 from ..context import TraceContext
@@ -32,13 +33,13 @@ class ListValue(Sequence):
     ) -> None:
         self.unread: Callable[[ListValue], list[Value]] | None = None
         self.added: list[Value] = []
-        self.existing: list[Any] = []  # of no use once its items are read
+        self.existing: Any = []  # of no use once its items are read
         super().__init__(items, source, cls)
 
     @property
     def items(self) -> list[Value]:  # a slot of Sequence, which it fills at the first look
         if self.unread is not None:
-            items = [*self.unread(self), *self.added]
+            items = self.after_additions(self.unread(self))
             self.unread = None
             ITEMS.__set__(self, items)
         return ITEMS.__get__(self)
@@ -47,6 +48,15 @@ class ListValue(Sequence):
     def items(self, items: list[Value]) -> None:
         self.unread = None
         ITEMS.__set__(self, items)
+
+    @property
+    def keeps_its_items(self) -> bool:
+        """Whether the program has only added to an existing list, and so dropped nothing."""
+        return self.unread is not None
+
+    def after_additions(self, items: list[Value]) -> list[Value]:
+        """The items now, given those of the existing list."""
+        return [*items, *self.added]
 
     def add(self, tx: TraceContext, new: list[Value]) -> None:
         """Adds items at the end."""
@@ -63,16 +73,24 @@ class ListValue(Sequence):
         return tx.objects.operate("+", tx.symbols.input(count, path), Constant(len(self.added)))
 
     def item(self, tx: TraceContext, key: Value) -> Value:
-        """An item counted from the end, of a list that grows, is read without the others."""
-        if self.unread is not None and isinstance(key, Constant) and type(key.object) is int:
-            index = key.object
-            if -len(self.added) <= index < 0:
-                return tx.look(self.added[index])
-            index += len(self.added)
-            if -len(self.existing) <= index < 0:
-                path = SequenceItem(self.known_source, index)
-                return tx.objects.wrap_held(self.existing[index], path)
-        return super().item(tx, key)
+        return self.item_from_end(tx, key) or super().item(tx, key)
+
+    def item_from_end(self, tx: TraceContext, key: Value) -> Value | None:
+        """An item counted from the end, of a list that grows: it is read without the others. None
+        where all of them have to be read."""
+        if self.unread is None or not isinstance(key, Constant) or type(key.object) is not int:
+            return None
+        index = key.object
+        if -len(self.added) <= index < 0:
+            return tx.look(self.added[index])
+        index += len(self.added)
+        if -len(self.existing) <= index < 0:
+            return tx.objects.wrap_held(self.existing[index], self.path_of_item(index))
+        return None
+
+    def path_of_item(self, index: int) -> Source:
+        """The path to an item of the existing list."""
+        return SequenceItem(self.known_source, index)
 
     def snapshot(self) -> Any:
         return self.unread, list(self.added if self.unread is not None else self.items)
@@ -128,6 +146,22 @@ class ListValue(Sequence):
         return super().operate(tx, op, other)
 
 
+def check_length(tx: TraceContext, value: ListValue) -> None:
+    """Leaves to Python what needs all items of an existing list whose length varies, after a few
+    lengths were compiled for. Not for lists of lists, of which mostly comprehensions make others:
+    these would break once for each."""
+    if tx.work.leaves_length_open(value.known_source) and not is_nested(tx, value):
+        raise LengthVaries(f"{value.describe()} (all items of one whose length varies)")
+
+
+def is_nested(tx: TraceContext, value: ListValue) -> bool:
+    """Whether an existing list is in another one, or holds containers."""
+    path = value.known_source
+    is_item = isinstance(path, SequenceItem) and (path.of, Kind.LENGTH) in tx.guards
+    holds_others = any(isinstance(item, list | tuple | dict | set) for item in value.existing)
+    return is_item or isinstance(path, IteratorItem) or holds_others
+
+
 @method(list, "append")
 def list_append(tx: TraceContext, self: ListValue, item: Value) -> Value:
     self.add(tx, [item])
@@ -153,7 +187,8 @@ def list_pop(tx: TraceContext, self: ListValue, index: Value | None = None) -> V
 
 @method(list, "clear")
 def list_clear(tx: TraceContext, self: ListValue) -> Value:
-    self.apply(tx, list.clear)
+    tx.effects.change(self)
+    self.items = []
     return Constant(None)
 
 
@@ -218,6 +253,7 @@ def wrap_list(tx: TraceContext, obj: list[Any], source: Source | None) -> Value:
 
     # the list is an argument: a function that held it would be in a reference cycle with it
     def read(value: ListValue) -> list[Value]:
+        check_length(tx, value)
         tx.effects.read(value)
         return wrapped_items(tx, obj, source)
 

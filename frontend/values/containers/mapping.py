@@ -24,6 +24,7 @@ from ..operation import Operation
 from ..registry import wraps
 from .builtin_container import BuiltinContainer
 from .sequence import TupleValue
+from .varying_keys import VaryingLookup, path_of_varying_key, varying_lookup
 
 PLAIN_METHODS = frozenset(
     "get keys values items pop popitem update setdefault clear move_to_end __setitem__ "
@@ -173,6 +174,12 @@ class DictValue(BuiltinContainer):
 
     def get(self, tx: TraceContext, key: Value) -> Value | None:
         """The item under a key, or None."""
+        stored = self.stored_at_varying_key(key)
+        if stored is not None:
+            return stored
+        lookup = self.varying_lookup(key)
+        if lookup is not None:
+            return lookup.item_or_none(tx)
         hashed = key.key(tx)
         self.settle_keys(tx)
         known = self.stores if self.entries is None else self.entries
@@ -195,6 +202,21 @@ class DictValue(BuiltinContainer):
             return value
         tx.guards.add(self.source, Kind.ABSENT, hashed)
         return None
+
+    def varying_lookup(self, key: Value) -> VaryingLookup | None:
+        """The lookup by a key that varies, in what an existing dictionary held before the call."""
+        untouched = self.entries is None and not self.stores and key.varies()
+        if not untouched or self.real is None or self.source is None or not self.has_plain_keys():
+            return None
+        return varying_lookup(self.source, self.real, key)
+
+    def stored_at_varying_key(self, key: Value) -> Value | None:
+        """What the program stored under this key, which varies, if it has stored under no other."""
+        if self.entries is not None or not self.stores or not key.varies():
+            return None
+        path, stored = path_of_varying_key(key), [*self.stores.values()]
+        alone = path is not None and all(path_of_varying_key(one) == path for one, _ in stored)
+        return stored[-1][1] if alone else None
 
     def put(self, tx: TraceContext, key: Value, value: Value) -> None:
         look_at_key_parts(tx, key)
@@ -337,6 +359,11 @@ class DictValue(BuiltinContainer):
             raise tx.exceptions.new_of_values(KeyError, [key])
 
     def contains(self, tx: TraceContext, item: Value) -> Value:
+        if self.stored_at_varying_key(item) is not None:
+            return Constant(True)
+        lookup = self.varying_lookup(item)
+        if lookup is not None:
+            return Constant(lookup.finds_item(tx))
         hashed = item.key(tx)
         self.settle_keys(tx)
         if self.entries is None and hashed in self.stores:

@@ -6,6 +6,7 @@ import enum
 import operator
 import sys
 import types
+from collections.abc import Callable
 from functools import partial
 from typing import Any
 
@@ -21,15 +22,19 @@ from ..iterators.iterator import ListedIterator
 from ..operation import Operation
 from ..registry import method, wraps
 from .builtin_container import BuiltinContainer
+from .mapping import compares_in_python
+from .varying_keys import varying_lookup
 
 
 class SetValue(BuiltinContainer):
     """A set or frozenset. `members` are its values by key. `order` is a real set of the keys that
     is changed in the same way, so it iterates in the same order; `initial` is the order in which an
-    existing set was found."""
+    existing set was found. `unread` finds the members of an `existing` set of which the program has
+    asked for single members only, or has `added` some, so that the others are not guarded yet."""
 
-    __slots__ = ("members", "cls", "order", "initial", "before")
-    state = ("members", "order")
+    __slots__ = (
+        "known_members", "cls", "known_order", "initial", "before", "unread", "existing", "added",
+    )  # fmt: skip
 
     def __init__(
         self,
@@ -39,11 +44,44 @@ class SetValue(BuiltinContainer):
         order: Any = None,
     ) -> None:
         super().__init__(source)
+        self.unread: Callable[[SetValue], None] | None = None
+        self.existing: Any = ()
+        self.added: list[Value] = []
         self.members, self.cls = members, cls
         # one by one: from a dictionary a set is made at once
         self.order = cls(list(members)) if order is None else order
         self.initial = tuple(self.order)
         self.before: dict[Any, Value] = {}  # the members of an existing one as they were
+
+    @property
+    def members(self) -> dict[Any, Value]:
+        self.read()
+        return self.known_members
+
+    @members.setter
+    def members(self, members: dict[Any, Value]) -> None:
+        self.known_members = members
+
+    @property
+    def order(self) -> Any:
+        self.read()
+        return self.known_order
+
+    @order.setter
+    def order(self, order: Any) -> None:
+        self.known_order = order
+
+    def read(self) -> None:
+        """Looks at all members of an existing set, if that was not needed yet."""
+        if self.unread is not None:
+            self.unread(self)
+
+    def snapshot(self) -> Any:
+        state = self.known_members.copy(), self.known_order.copy(), self.added.copy()
+        return self.unread, state
+
+    def restore(self, state: Any) -> None:
+        self.unread, (self.known_members, self.known_order, self.added) = state
 
     def key(self, tx: TraceContext) -> Any:
         if self.cls is frozenset:
@@ -91,7 +129,20 @@ class SetValue(BuiltinContainer):
         return SetIterator(self, self.members_in_order(tx))
 
     def contains(self, tx: TraceContext, item: Value) -> Value:
+        if self.unread is not None and not self.added and hashes_in_c(item, self.existing):
+            lookup = varying_lookup(self.known_source, self.existing, item)
+            if lookup is not None:
+                return Constant(lookup.finds_item(tx))
+            if isinstance(item, Constant):
+                return Constant(self.had(tx, item.object))
         return Constant(item.key(tx) in self.members)
+
+    def had(self, tx: TraceContext, key: Any) -> bool:
+        """Whether an existing set had a literal; guarded."""
+        found = key in self.existing
+        text = f"{'has' if found else 'does not have'} {key!r}"
+        tx.guards.add(self.source, Kind.PYTHON, (text, partial(has_member, key, found)))
+        return found
 
     def reconstruct(self, emit: Emitter) -> None:
         if not self.is_known():
@@ -114,6 +165,10 @@ class SetValue(BuiltinContainer):
         emit.builder.build_set(len(self.members))
 
     def emit_changes(self, emit: Emitter) -> None:
+        if self.unread is not None:
+            for member in self.added:
+                emit.run(set.add, [self, member])
+            return
         stay = set(map(id, self.members.values()))
         there = set(map(id, self.before.values()))  # by identity: others may be equal to them
         for member in self.members.values():
@@ -184,13 +239,32 @@ def iterates_as(expected: tuple[Any, ...], obj: Any) -> bool:
 
 @method(set, "add")
 def set_add(tx: TraceContext, self: SetValue, item: Value) -> Value:
+    if self.unread is not None and hashes_in_c(item, self.existing):
+        tx.effects.change(self)
+        self.added.append(item)
+        return Constant(None)
+    add_member(tx, self, item)
+    return Constant(None)
+
+
+def hashes_in_c(item: Value, existing: Any) -> bool:
+    """Whether an item is a literal, so that a set with these members finds it without Python."""
+    known = item.varies() or (isinstance(item, Constant) and is_literal_or_tuple(item.object))
+    return known and not any(map(compares_in_python, existing))
+
+
+def has_member(key: Any, expected: bool, obj: Any) -> bool:
+    return (key in obj) is expected
+
+
+def add_member(tx: TraceContext, self: SetValue, item: Value) -> None:
+    """Adds a member to a set whose other members are known."""
     key = item.key(tx)
     if not self.before.keys() <= self.members.keys():  # where it goes depends on what was there
         raise GraphBreak("unsupported-mutation", "of a set by add() after a removal")
     tx.effects.change(self)
     self.members.setdefault(key, item)
     self.order.add(key)
-    return Constant(None)
 
 
 @method(set, "discard")
@@ -243,19 +317,31 @@ NAMED = (type, enum.Enum, types.FunctionType)  # compared by identity, and guard
 
 @wraps(set, frozenset)
 def wrap_set(tx: TraceContext, obj: set[Any], source: Source | None) -> Value:
-    if not all(is_literal_or_tuple(item) or isinstance(item, NAMED) for item in obj):
-        raise GraphBreak("unsupported-value", "a set of objects")
-    if source is not None:
+    def find_members(value: SetValue) -> None:
+        if not all(is_literal_or_tuple(item) or isinstance(item, NAMED) for item in obj):
+            raise GraphBreak("unsupported-value", "a set of objects")
+        if source is not None:
+            tx.effects.read(value)
+            tx.guards.add(
+                source,
+                Kind.PYTHON,
+                ("equals " + repr(sorted(map(repr, obj))), partial(operator.eq, frozenset(obj))),
+            )
+        value.unread = None
+        members = {value.key(tx): value for value in (tx.wrap(item, None) for item in obj)}
+        value.members, value.order = members, obj if type(obj) is frozenset else obj.copy()
+        value.initial, value.before = tuple(obj), dict(zip(obj, members.values(), strict=True))
+        for item in value.added:
+            add_member(tx, value, item)
+
+    value = SetValue({}, source, type(obj))
+    if source is None or type(obj) is not set:
         tx.guards.add(source, Kind.TYPE, type(obj))
-        tx.guards.add(
-            source,
-            Kind.PYTHON,
-            ("equals " + repr(sorted(map(repr, obj))), partial(operator.eq, frozenset(obj))),
-        )
-    members = {value.key(tx): value for value in (tx.wrap(item, None) for item in obj)}
-    value = SetValue(members, source, type(obj), obj if type(obj) is frozenset else obj.copy())
-    value.initial, value.before = tuple(obj), dict(zip(obj, members.values(), strict=True))
-    return tx.objects.remember(obj, value) if source is not None and type(obj) is set else value
+        find_members(value)
+        return value
+    tx.guards.add(source, Kind.TYPE, set)
+    value.existing, value.unread = obj, find_members
+    return tx.objects.remember(obj, value)
 
 
 def makes_the_same(order: set[Any], given: Any) -> bool:

@@ -63,6 +63,11 @@ class ModuleValue(UserObject):
                 if known is None or table in self.attrs:
                     known = self._from_table(tx, table, name)
                 return known
+        for table in TABLES:  # that none has the name is guarded: one may be registered later
+            if table in own:
+                held = self.table(tx, table).get(tx, tx.wrap(name, None))
+                if held is not None:
+                    return held
         return super().generic_attribute(tx, name)
 
     def _registered_in_frame(self, tx: TraceContext, name: str) -> Value | None:

@@ -3,6 +3,7 @@ Python, and none is compiled twice."""
 
 from __future__ import annotations
 
+import functools
 from typing import Any
 
 import framejit
@@ -211,11 +212,11 @@ def test_a_loop_that_does_not_say_how_long_it_is_stops_at_the_limit():
 def test_what_does_not_differ_from_turn_to_turn_counts():
     def scaled(x, names, key):
         for _ in range(3):
-            x = x * names[key]
+            x = names[key](x)
             print(key)
         return x
 
-    names = {f"k{i}": float(i) for i in range(20)}
+    names = {f"k{i}": functools.partial(torch.mul, other=float(i)) for i in range(20)}
     with framejit.config.patch(recompile_limit=4):
         handle = strict_compile(scaled)
     for key in names:

@@ -711,6 +711,20 @@ def test_what_is_a_buffer_is_what_the_program_has_left(f):
     check(f, vec(2), Buffered(), graphs=None, breaks=None)
 
 
+@pytest.mark.parametrize("table", ["parameter", "buffer", "module"])
+def test_a_name_that_is_registered_later(table):
+    def f(x, m):
+        return x + 1 if hasattr(m, "later") else getattr(m, "other", x) * 2
+
+    handle, mine = framejit.compile(f, backend="eager"), torch.nn.Linear(2, 2)
+    assert torch.equal(handle(vec(2), mine), vec(2) * 2)
+    assert torch.equal(handle(vec(2), mine), vec(2) * 2)
+    made = torch.nn.Identity() if table == "module" else torch.nn.Parameter(torch.ones(2))
+    register = getattr(mine, f"register_{table}")
+    register("later", made)
+    assert torch.equal(handle(vec(2), mine), vec(2) + 1)
+
+
 class Scaled(torch.nn.Module):
     def __init__(self, scale):
         self.early = scale + 1

@@ -3,19 +3,24 @@
 from __future__ import annotations
 
 import sys
+from typing import TYPE_CHECKING
 
 from .....errors import GraphBreak
 from .....guards.guard import Kind
-from .....guards.source import BuiltinsSource, DictItem
+from .....guards.source import BuiltinsSource, DictItem, InstanceDict
 from ....pycode.call_completion import DROPPED
 from ....pycode.instr import Instr, Op
 from ....values.base import NULL, LazyValue, ObservedException, Value
 from ....values.functions.cell import CellValue
+from ....values.objects.attribute_storage import instance_dict
 from ....values.objects.super_value import SuperValue
 from ....values.objects.user_object import UserObject
 from ..handlers import handles
 from ..interpreter import Interpreter
 from .calls import call_value
+
+if TYPE_CHECKING:
+    from ...trace import Trace
 
 # Literals that a load only moves: what uses them looks at them, and a break before that leaves them
 # unguarded.
@@ -136,12 +141,27 @@ def store_global(frame: Interpreter, instr: Instr) -> None:
 @handles(Op.LOAD_ATTR)
 def load_attr(frame: Interpreter, instr: Instr) -> None:
     tx, obj = frame.tx, frame.pop()
+    if is_augmented(frame) and isinstance(obj, UserObject):
+        expect_another_number(tx, obj, instr.arg)
     found = obj.getter(tx, instr.arg) if type(obj) is UserObject and stands_alone(frame) else None
     frame.push(
         obj.attribute(tx, instr.arg)
         if found is None
         else call_value(frame, found.callee, found.args, {})
     )
+
+
+def is_augmented(frame: Interpreter) -> bool:
+    """Whether the attribute is loaded for an augmented assignment, as in `self.steps += 1`."""
+    before = frame.decoded.instrs[frame.pc - 2] if frame.pc > 1 else None
+    return before is not None and before.op is Op.COPY and before.arg == 1
+
+
+def expect_another_number(tx: Trace, obj: UserObject, name: str) -> None:
+    """Declares that a number in an attribute of an existing object differs from call to call."""
+    number = (instance_dict(obj.real) or {}).get(name) if obj.source is not None else None
+    if type(number) in (int, float):
+        tx.symbols.variation.expect_number(DictItem(InstanceDict(obj.known_source), name))
 
 
 def stands_alone(frame: Interpreter) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import collections
 from collections import deque
-from weakref import proxy
+from weakref import proxy, ref
 
 import framejit
 import pytest
@@ -102,3 +102,83 @@ def sum_of_ends(x, d):
 
 def test_large_deques():
     check(sum_of_ends, vec(2), deque(range(10_000)), graphs=None, breaks=None)
+
+
+def appended(x, d):
+    d.append(x.sum().item())
+    return x + 1
+
+
+def appended_with_an_end(x, d):
+    d.append(x.sum().item())
+    return x + 1, d[-1]
+
+
+def extended(x, d):
+    d.extend([x.sum(), "a"])
+    d += (1, 2)
+    return x + 1
+
+
+def emptied(x, d):
+    d.clear()
+    d.append(x * 2)
+    return x + 1
+
+
+def counted(x, d):
+    d.append(1)
+    return x + len(d), len(d), not d
+
+
+def before_the_end(x, d):
+    d.append(d[-1] + 1 if d else 0)
+    d.append(-1)
+    return x + d[-2], d[-1], d.pop()
+
+
+ADDING = (appended, appended_with_an_end, extended, emptied)
+
+
+@pytest.mark.parametrize("most", [None, 0, 1, 4])
+@pytest.mark.parametrize("f", [*ADDING, counted, before_the_end], ids=lambda f: f.__name__)
+def test_what_is_added_to_a_deque(f, most):
+    """An addition at the end needs nothing of what the deque holds."""
+    handle, mine, its = framejit.compile(f, backend="eager"), deque([], most), deque([], most)
+    for step in range(9):
+        x = torch.full((2,), step * 0.25)
+        outcomes = []
+        for fn, kept in ((handle, mine), (f, its)):
+            try:
+                outcomes.append(repr(fn(x.clone(), kept)))
+            except IndexError as error:
+                outcomes.append(str(error))
+        assert outcomes[0] == outcomes[1]
+        assert repr(mine) == repr(its) and mine.maxlen == most
+    most_compiles = 3 if f in ADDING else 9
+    assert handle.framejit.compiles <= most_compiles, handle.framejit.explain()
+
+
+class Held:
+    pass
+
+
+def alive_after_an_addition(x, d, reference):
+    d.append(1)
+    return x + 1, reference() is None
+
+
+def test_an_addition_drops_an_item_of_a_full_deque():
+    handle = framejit.compile(alive_after_an_addition, backend="eager")
+    for fn in (alive_after_an_addition, handle, handle):
+        full = deque([Held()], 1)
+        assert fn(torch.ones(2), full, ref(full[0]))[1] is True
+        room = deque([Held()], 2)
+        assert fn(torch.ones(2), room, ref(room[0]))[1] is False
+
+
+def test_a_large_deque_gets_items():
+    handle, kept = framejit.compile(appended, backend="eager"), deque(range(10_000))
+    for step in range(3):
+        handle(torch.full((2,), float(step)), kept)
+    assert [*kept][-3:] == [0.0, 2.0, 4.0] and handle.framejit.compiles <= 2

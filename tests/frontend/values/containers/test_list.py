@@ -106,3 +106,43 @@ def test_a_growing_list_in_a_loop_with_breaks():
     for _ in range(4):
         assert repr(handle(torch.ones(2), mine)) == repr(f(torch.ones(2), its))
         assert mine == its
+
+
+def stacked(x, kept):
+    return torch.stack(kept).sum(0) * x
+
+
+def stacked_with(x, kept):
+    return torch.stack([x, *kept]).mean(0) + x
+
+
+def mean_of_numbers(x, kept):
+    kept.append(0.5)
+    return x + sum(kept) / len(kept)
+
+
+def in_a_callee(x, kept):
+    return stacked(x, kept) + stacked_with(x, kept)
+
+
+@pytest.mark.parametrize(
+    "f", [stacked, stacked_with, mean_of_numbers, in_a_callee], ids=lambda f: f.__name__
+)
+def test_what_needs_all_items_of_a_list_of_varying_length(f):
+    handle, compiles = framejit.compile(f, backend="eager"), []
+    for count in (1, 2, 3, 4, 5, 9, 7, 12, 6, 30, 11, 8, 13, 2):
+        kept = [torch.full((2,), i / 4) for i in range(count)] if f is not mean_of_numbers else []
+        its = list(kept := kept or [float(i) for i in range(count)])
+        x = torch.full((2,), float(count))
+        torch.testing.assert_close(handle(x, kept), f(x, its))
+        assert repr(kept) == repr(its)
+        compiles.append(handle.framejit.compiles)
+    assert compiles[8] == compiles[-1] <= 14, compiles
+
+
+def test_under_fullgraph_each_length_of_a_list_is_compiled():
+    handle = framejit.compile(stacked, backend="eager", fullgraph=True)
+    for count in range(1, 8):
+        kept = [torch.full((2,), i / 4) for i in range(count)]
+        assert torch.equal(handle(torch.ones(2), kept), stacked(torch.ones(2), kept))
+    assert handle.framejit.compiles == 7

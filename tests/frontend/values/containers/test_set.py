@@ -7,7 +7,9 @@ import operator
 import random
 from typing import Any
 
+import framejit
 import pytest
+import torch
 
 from ...semantics.harness import check, strict_compile, vec
 
@@ -194,3 +196,78 @@ def test_an_existing_set_keeps_its_table(f, make):
     handle, mine, yours = strict_compile(f, backend="eager"), make(), make()
     for _ in range(5):
         assert str(handle(vec(2), yours)) == str(f(vec(2), mine)) and list(mine) == list(yours)
+
+
+def seen_before(x, seen, key):
+    new = key not in seen
+    seen.add(key)
+    return x + new
+
+
+def added_twice(x, seen, key):
+    seen.add(key)
+    seen.add("z")
+    return x + 1
+
+
+def added_and_counted(x, seen, key):
+    seen.add(key)
+    return x + len(seen), key in seen
+
+
+def has_a_literal(x, seen, key):
+    seen.add(key)
+    return x + 1 if "k4" in seen else x
+
+
+ADDING = {seen_before: 4, added_twice: 2, added_and_counted: None, has_a_literal: None}
+
+
+@pytest.mark.parametrize("first", [(), ("k3", 2, (1, 2))])
+@pytest.mark.parametrize("f", ADDING, ids=lambda f: f.__name__)
+def test_what_is_added_to_a_set_needs_no_other_member(f, first):
+    handle, mine, its = framejit.compile(f, backend="eager"), {*first}, {*first}
+    for step in range(12):
+        key, x = f"k{step % 7}", torch.full((2,), float(step))
+        assert repr(handle(x, mine, key)) == repr(f(x, its, key))
+        assert repr(mine) == repr(its)
+    most = ADDING[f]
+    assert most is None or handle.framejit.compiles <= most, handle.framejit.explain()
+
+
+def test_a_literal_is_asked_of_a_set_that_changes():
+    def f(x, seen):
+        return x + 1 if "a" in seen else x
+
+    handle, seen = framejit.compile(f, backend="eager"), set()
+    for step in range(6):
+        seen.add(f"b{step}")
+        assert torch.equal(handle(torch.ones(2), seen), torch.ones(2))
+    seen.add("a")
+    assert torch.equal(handle(torch.ones(2), seen), torch.ones(2) + 1)
+    assert handle.framejit.compiles == 2
+
+
+class Named:
+    def __init__(self, name, asked):
+        self.name, self.asked = name, asked
+
+    def __hash__(self):
+        return hash(self.name)
+
+    def __eq__(self, other):
+        self.asked.append(other)
+        return self.name == other
+
+
+def test_members_that_are_compared_in_python():
+    def f(x, seen, key):
+        y = x + 1
+        return y * 2, key in seen
+
+    handle = framejit.compile(f, backend="eager")
+    for fn in (f, handle, handle, handle):
+        for key in ("a", "b", "c"):
+            asked = []
+            assert fn(torch.ones(2), {Named("a", asked)}, key)[1] is (key == "a")
+            assert asked == (["a"] if key == "a" else [])
