@@ -258,14 +258,6 @@ class GraphBreak(Exception):  # noqa: N818 - it steers, it is not an error
         return refused or self.reason.id == "exception-leaves"
 
 
-class LengthVaries(GraphBreak):
-    """Python must run what depends on a length that differs from call to call: that of a list, of a
-    loop, or of the rows of a tensor."""
-
-    def __init__(self, what: str) -> None:
-        super().__init__("unsupported-value", what)
-
-
 class Rerun(Exception):  # noqa: N818 - it steers, it is not an error
     """A graph raised and everything is restored: the frame starts over in eager."""
 

@@ -23,7 +23,6 @@ from ...backends.compile_graph import GraphRequest, compile_graph
 from ...backends.graph.eager_fallback import PASSED_ON
 from ...errors import GraphBreak, SkipFrame
 from ...garbage_collection import no_collections, no_full_collections
-from ...guards.guard import Kind
 from ...guards.program import GuardProgram
 from ...options import Options
 from ...tier import Tier
@@ -204,10 +203,6 @@ class Compilation:
         with self.clock.phase("guards"), no_collections():
             report_specialised(self.unit, capture, self.options, self.observer)
             self.unit.variation.note_capture(trace.graph.fakes.sizes, trace.symbols.numbers)
-            self.unit.variation.note_loops(trace.work.loop_lengths())
-            for guard in trace.guards:
-                if guard.kind is Kind.LENGTH:
-                    self.unit.variation.note_length(guard.source, guard.expected)
             found, changed = trace.symbols.numbers, trace.effects.changed
             expect_stored_numbers(self.unit.variation, changed, found)
             self.unit.iterations.note_changes(trace.effects.changed)

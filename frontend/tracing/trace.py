@@ -64,7 +64,7 @@ class Trace:
         self.clock = clock
         self.function = function
         self.frames = FrameStack()
-        self.work = WorkBudget(options, loops, variation, self.frames, stop_at)
+        self.work = WorkBudget(options, loops, stop_at)
         self.guards = GuardLog(self.frames.where)
         self.objects = ObjectTable(self, self.frames, function)
         self.symbols = SymbolicInputs(options, clock, fake_mode, variation, self.frames.where)

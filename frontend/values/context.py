@@ -235,7 +235,6 @@ class Work(Protocol):
     """The limit of what one capture interprets."""
 
     def count(self) -> None: ...
-    def leaves_length_open(self, source: Source) -> bool: ...
 
 
 class CallRules(Protocol):

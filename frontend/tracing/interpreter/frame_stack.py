@@ -8,7 +8,6 @@ import types
 from typing import Any
 
 from ...pycode.code_place import CodePlace
-from ...pycode.liveness import loop_around
 from ...values.base import Value
 from .frame_state import FrameState
 from .outcome import BrokenFrame
@@ -69,10 +68,6 @@ class FrameStack(list[FrameState]):
         (work_budget.py)."""
         frame = self[-1]
         return CodePlace(frame.decoded.code, -frame.pc)
-
-    def are_in_a_loop(self) -> bool:
-        """Whether an instruction being interpreted is inside a loop."""
-        return any(loop_around(frame.decoded, frame.group) for frame in self)
 
     def innermost_globals(self) -> dict[str, Any]:
         return self[-1].globals

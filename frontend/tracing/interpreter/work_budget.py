@@ -5,13 +5,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ....errors import GraphBreak, LengthVaries
-from ....guards.source import Source
+from ....errors import GraphBreak
 from ....options import Options
 from ...pycode.instr import Op
-from ...values.containers.sequence import UNROLLED_LENGTHS
-from ..sizes.variation import Variation
-from .frame_stack import FrameStack
 from .frame_state import FrameState
 from .outcome import Restart
 
@@ -34,16 +30,8 @@ class LoopIterations:
 class WorkBudget:
     """Counts instructions against `trace_budget`, and a loop's work against `unroll_budget`."""
 
-    def __init__(
-        self,
-        options: Options,
-        loops: Loops,
-        variation: Variation,
-        frames: FrameStack,
-        stop_at: int,
-    ) -> None:
+    def __init__(self, options: Options, loops: Loops, stop_at: int) -> None:
         self.options = options
-        self._variation, self._frames = variation, frames
         self.loops = loops
         # the position of the break, where it is known beforehand (outcome.py); -1 for none
         self.stop_at = stop_at
@@ -84,32 +72,8 @@ class WorkBudget:
         """Breaks in front of a loop whose length varies: what it does is compiled for an
         iteration."""
         if frame.decoded.instrs[target].op is Op.FOR_ITER:
-            self.leave_to_python(frame, target)
-
-    def leave_to_python(self, frame: FrameState, target: int) -> None:
-        """Breaks here, and from now on at the end of each iteration of this loop."""
-        self.loops.add((id(frame.decoded.code), target))
-        raise LengthVaries("a loop whose length varies")
-
-    def varies_in_length(self, frame: FrameState, target: int) -> bool:
-        """Whether earlier captures unrolled the loop that starts at `target` to several lengths."""
-        loop = (id(frame.decoded.code), target)
-        lengths = self._variation.loop_lengths.get(loop, ())
-        return len(lengths) >= UNROLLED_LENGTHS and not self.options.fullgraph
-
-    def leaves_length_open(self, source: Source) -> bool:
-        """Whether entries rely on several lengths of an existing container. Not in a loop, where
-        each iteration may have an entry of its own."""
-        several = self._variation.lengths(source) >= UNROLLED_LENGTHS
-        return several and not self.options.fullgraph and not self._frames.are_in_a_loop()
-
-    def loop_lengths(self) -> dict[tuple[int, int], tuple[int, ...]]:
-        """The iterations of each loop so far, one number each time that it was met."""
-        found: dict[tuple[int, int], tuple[int, ...]] = {}
-        for (frame, target), iterations in self._iterations.items():
-            loop = (id(frame.decoded.code), target)
-            found[loop] = (*found.get(loop, ()), iterations.count)
-        return found
+            self.loops.add((id(frame.decoded.code), target))
+            raise GraphBreak("unsupported-value", "range() of a number that varies, in a loop")
 
     def release_objects(self) -> None:
         self._iterations.clear()

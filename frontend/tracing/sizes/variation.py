@@ -8,7 +8,6 @@ no torch.
 from __future__ import annotations
 
 import itertools
-import math
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Any
@@ -29,16 +28,10 @@ class Variation:
         self.sizes: dict[Source, tuple[int | None, ...]] = {}
         self.numbers: dict[Source, Any] = {}
         self.captures = 0
-        self._open: set[Source] = set()
-        self._lengths: dict[Source, set[int]] = {}
-        # by loop: the numbers of its iterations that captures have unrolled, one tuple a capture
-        self.loop_lengths: dict[tuple[int, int], set[tuple[int, ...]]] = {}
 
     def dims(self, source: Source, sizes: Sequence[int]) -> frozenset[int]:
         """The dimensions of a tensor whose size differs between calls, this one included."""
         known = self.sizes.get(source)
-        if known is None and source in self._open:
-            return frozenset(range(min(1, len(sizes))))
         if known is None or len(known) != len(sizes):
             return frozenset()
         return frozenset(
@@ -70,31 +63,12 @@ class Variation:
         for source, number in numbers.items():
             self.numbers[source] = VARIES if self.varies(source, number) else number
 
-    def note_length(self, source: Source, length: int) -> None:
-        """Records the length of a container, which an entry relies on."""
-        self._lengths.setdefault(source, set()).add(length)
-
-    def lengths(self, source: Source) -> float:
-        """How many lengths of a container entries rely on; infinity for one that was declared to
-        differ."""
-        return math.inf if source in self._open else len(self._lengths.get(source, ()))
-
-    def note_loops(self, lengths: dict[tuple[int, int], tuple[int, ...]]) -> None:
-        """Records how often the loops of a capture ran, each time that they were met."""
-        for loop, numbers in lengths.items():
-            self.loop_lengths.setdefault(loop, set()).add(numbers)
-
     def expect_dims(self, source: Source, rank: int, dims: Iterable[int]) -> None:
         """Declares beforehand that sizes will differ. The other sizes of that tensor are static."""
         known = self.sizes.get(source, ())
         if len(known) != rank:
             known = (UNKNOWN,) * rank
         self.sizes[source] = tuple(None if dim in dims else old for dim, old in enumerate(known))
-
-    def expect_length(self, source: Source) -> None:
-        """Declares beforehand that the first size of a tensor of any rank, or the length of a list,
-        will differ, whichever is there."""
-        self._open.add(source)
 
     def expect_number(self, source: Source) -> None:
         """Declares beforehand that a number will differ."""

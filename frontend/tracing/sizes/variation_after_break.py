@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import torch
 
-from ....errors import LengthVaries
 from ....guards.source import ArrayTensor, CellContents, SequenceItem, SlotSource, Source
 from ...pycode.instr import DecodedCode, Op
 from ...pycode.liveness import loop_around
@@ -25,8 +24,6 @@ from .variation import Beginnings, Variation
 
 # breaks that take a number from a tensor: it differs each time
 NUMBERS = ("data-dependent-value", "data-dependent-branch")
-
-ROWS = "data-dependent-shape"  # a break whose result has another number of rows each time
 
 # modules whose functions give another number each time
 CLOCKS_AND_DICE = frozenset({"random", "time", "numpy.random.mtrand", "numpy.random._generator"})
@@ -53,11 +50,8 @@ def pass_on_variation(
         for index, value in enumerate(values):
             if value is not None:
                 record_variation(variation, known, value, SequenceItem(root, index))
-        if frame is exit_.frames[-1] and values:
-            if gives_varying_number(exit_, frame):
-                variation.expect_number(SequenceItem(root, len(values) - 1))
-            elif exit_.reason.reason.id == ROWS or isinstance(exit_.reason, LengthVaries):
-                variation.expect_length(SequenceItem(root, len(values) - 1))
+        if frame is exit_.frames[-1] and values and gives_varying_number(exit_, frame):
+            variation.expect_number(SequenceItem(root, len(values) - 1))
         root = SequenceItem(root, len(values))
 
 

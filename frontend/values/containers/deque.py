@@ -16,7 +16,7 @@ from ..context import TraceContext
 from ..emitter import Emitter
 from ..operation import Operation
 from ..registry import method, wraps
-from .list import ListValue, check_length
+from .list import ListValue
 from .sequence import SequenceIterator
 from .slice import SliceValue
 
@@ -210,8 +210,6 @@ def wrap_deque(tx: TraceContext, obj: collections.deque[Any], source: Source | N
     def read(value: ListValue) -> list[Value]:
         if len(obj) > LARGEST_DEQUE:
             raise GraphBreak("unsupported-value", f"a deque of {len(obj)} items")
-        if len(obj) != obj.maxlen:
-            check_length(tx, value)
         tx.effects.read(value)
         tx.guards.add(path, Kind.LENGTH, len(obj))
         return [LazyValue(item, IteratorItem(path, index)) for index, item in enumerate(obj)]

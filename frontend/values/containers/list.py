@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from ....errors import LengthVaries
 from ....guards.guard import Kind
-from ....guards.source import CalculatedNumber, IteratorItem, SequenceItem, Source
+from ....guards.source import CalculatedNumber, SequenceItem, Source
 from ..base import CannotReconstruct, ObservedException, Value
 from ..constant import Constant, call_now
 from ..context import TraceContext
@@ -146,22 +145,6 @@ class ListValue(Sequence):
         return super().operate(tx, op, other)
 
 
-def check_length(tx: TraceContext, value: ListValue) -> None:
-    """Leaves to Python what needs all items of an existing list whose length varies, after a few
-    lengths were compiled for. Not for lists of lists, of which mostly comprehensions make others:
-    these would break once for each."""
-    if tx.work.leaves_length_open(value.known_source) and not is_nested(tx, value):
-        raise LengthVaries(f"{value.describe()} (all items of one whose length varies)")
-
-
-def is_nested(tx: TraceContext, value: ListValue) -> bool:
-    """Whether an existing list is in another one, or holds containers."""
-    path = value.known_source
-    is_item = isinstance(path, SequenceItem) and (path.of, Kind.LENGTH) in tx.guards
-    holds_others = any(isinstance(item, list | tuple | dict | set) for item in value.existing)
-    return is_item or isinstance(path, IteratorItem) or holds_others
-
-
 @method(list, "append")
 def list_append(tx: TraceContext, self: ListValue, item: Value) -> Value:
     self.add(tx, [item])
@@ -253,7 +236,6 @@ def wrap_list(tx: TraceContext, obj: list[Any], source: Source | None) -> Value:
 
     # the list is an argument: a function that held it would be in a reference cycle with it
     def read(value: ListValue) -> list[Value]:
-        check_length(tx, value)
         tx.effects.read(value)
         return wrapped_items(tx, obj, source)
 

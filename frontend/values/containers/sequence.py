@@ -27,9 +27,6 @@ from .builtin_container import BuiltinContainer
 from .slice import SliceValue
 
 LARGEST = 1 << 18  # items of a list or tuple that are realised
-# Captures rely on so many lengths of a list, or unroll a loop to so many; then what needs all items
-# is left to Python.
-UNROLLED_LENGTHS = 3
 
 # what a named tuple's class has under the name of a field
 FIELD: type = type(vars(collections.namedtuple("Named", "field"))["field"])

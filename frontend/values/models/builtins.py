@@ -11,7 +11,7 @@ from typing import Any
 
 import torch
 
-from ....errors import GraphBreak, LengthVaries
+from ....errors import GraphBreak
 from ....guards.source import AddressOf
 from ..base import ObservedException, Value, check_result_type, none_if_stopped
 from ..constant import Constant, fold, foldable
@@ -20,7 +20,7 @@ from ..containers.list import ListValue
 from ..containers.mapping import DictIterator, DictValue
 from ..containers.mapping_proxy import MappingProxyValue
 from ..containers.range import RangeValue
-from ..containers.sequence import UNROLLED_LENGTHS, Sequence, TupleValue
+from ..containers.sequence import Sequence, TupleValue
 from ..containers.set import SetValue
 from ..containers.slice import SliceValue
 from ..context import TraceContext
@@ -154,41 +154,29 @@ def builtin_next(tx: TraceContext, iterator: Value, default: Value | None = None
     return none_if_stopped(lambda: iterator.advance(tx)) or default
 
 
+# Loops of so many lengths are unrolled; then a range() of a number that varies is left to Python.
+UNROLLED_LENGTHS = 3
+
+
 @models(range)
 def builtin_range(tx: TraceContext, *args: Value) -> Value:
-    """range(). After a few captures, one of numbers that vary is left to Python."""
-    given = [tx.look(arg) for arg in args]
-    varies = any(isinstance(arg, SymbolicNumber) for arg in given)
-    ints = all(arg.python_type() is int for arg in given) and 1 <= len(given) <= 3
-    steps = isinstance(given[2], Constant) and given[2].object != 0 if len(given) == 3 else ints
-    if varies and ints and steps and tx.symbols.variation.captures >= UNROLLED_LENGTHS:
-        return DeferredRange(tuple(given))
-    return fold(tx, range, given, {})
+    varies = any(isinstance(tx.look(arg), SymbolicNumber) for arg in args)
+    ints = all(arg.python_type() is int for arg in args)
+    if varies and ints and len(args) == 1 and tx.symbols.variation.captures >= UNROLLED_LENGTHS:
+        return DeferredRange(tuple(map(tx.look, args)))
+    return fold(tx, range, list(args), {})
 
 
 @models(enumerate)
 def builtin_enumerate(tx: TraceContext, iterable: Value, start: Value | None = None) -> Value:
-    check_rows(tx, iterable)
     return Enumerate(
         iterable.iterator(tx),
         0 if start is None else fold(tx, operator.index, [start], {}).constant(),
     )
 
 
-def check_rows(tx: TraceContext, iterable: Value) -> None:
-    """Leaves iteration over a tensor to Python if the number of its rows varies, after a few
-    captures."""
-    rows = iterable.fake.shape[:1] if isinstance(iterable, TensorValue) else ()
-    if isinstance(rows[0] if rows else 0, torch.SymInt):
-        several = tx.symbols.variation.captures >= UNROLLED_LENGTHS
-        if several and not tx.options.fullgraph:
-            raise LengthVaries(f"{iterable.describe()} (iteration over rows that vary in number)")
-
-
 @models(zip)
 def builtin_zip(tx: TraceContext, *iterables: Value, strict: Value | None = None) -> Value:
-    for one in iterables:
-        check_rows(tx, one)
     return Zip([i.iterator(tx) for i in iterables], strict is not None and strict.truth(tx))
 
 

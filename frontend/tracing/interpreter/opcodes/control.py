@@ -12,7 +12,6 @@ from ....pycode.dead_end import always_raises, may_catch
 from ....pycode.instr import Instr, Op
 from ....values.base import LazyValue, none_if_stopped
 from ....values.constant import Constant
-from ....values.containers.sequence import UNROLLED_LENGTHS
 from ....values.deferred_literal import DeferredRange
 from ....values.tensor.symbolic_number import SymbolicNumber
 from ....values.tensor.tensor import TensorValue
@@ -44,23 +43,8 @@ def jump_to(frame: Interpreter, target: int) -> None:
 
 @handles(Op.JUMP_IF)
 def jump_if(frame: Interpreter, instr: Instr) -> None:
-    leave_while_loop_to_python(frame, instr)
     if is_true(frame, frame.pop(), instr) is instr.arg:
         jump_to(frame, instr.target)
-
-
-def leave_while_loop_to_python(frame: Interpreter, instr: Instr) -> None:
-    """Breaks before a `while` loop decides by a number that varies whether it goes on, if it was
-    unrolled to several lengths."""
-    after = frame.decoded.instrs[frame.pc]
-    jump = after if after.op is Op.JUMP else instr  # what jumps back depends on Python's version
-    tested, work = frame.peek(), frame.tx.work
-    if jump.target >= frame.pc or not isinstance(tested, SymbolicNumber):
-        return
-    if tested.depends_on_values() or frame.decoded.instrs[jump.target].op is Op.FOR_ITER:
-        return
-    if work.varies_in_length(frame, jump.target):
-        work.leave_to_python(frame, jump.target)
 
 
 def is_true(frame: Interpreter, tested: Value, instr: Instr) -> bool:
@@ -142,19 +126,9 @@ def return_value(frame: Interpreter, instr: Instr) -> Returned:
 
 @handles(Op.GET_ITER)
 def get_iter(frame: Interpreter, instr: Instr) -> None:
-    work, iterable = frame.tx.work, frame.peek()
-    varies = work.varies_in_length(frame, frame.pc) or has_open_length(frame.tx, iterable)
-    if varies and not frame.tx.options.fullgraph:
-        work.leave_loop_to_python(frame, frame.pc)
+    if isinstance(frame.peek(), DeferredRange) and not frame.tx.options.fullgraph:
+        frame.tx.work.leave_loop_to_python(frame, frame.pc)
     frame.push(frame.pop().iterator(frame.tx))
-
-
-def has_open_length(tx: Trace, iterable: Value) -> bool:
-    """Whether it is a range() of numbers that vary, or a tensor with a number of rows that varies,
-    after a few captures."""
-    if isinstance(iterable, TensorValue) and tx.symbols.variation.captures >= UNROLLED_LENGTHS:
-        return any(isinstance(size, torch.SymInt) for size in iterable.fake.shape[:1])
-    return isinstance(iterable, DeferredRange)
 
 
 @handles(Op.FOR_ITER)
