@@ -48,7 +48,9 @@ else:
         if name not in __all__:
             raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
         public = importlib.import_module(".frontend.public", __name__)
-        globals().update((public_name, getattr(public, public_name)) for public_name in public.__all__)
+        globals().update(
+            (public_name, getattr(public, public_name)) for public_name in public.__all__
+        )
         return globals()[name]
 
     def __dir__() -> list[str]:

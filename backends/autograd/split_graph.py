@@ -20,6 +20,7 @@ import torch.fx
 import torch.utils._pytree as pytree
 from torch.amp import autocast_mode
 
+from ...records import record
 from ..graph.data_dependent_sizes import is_number_from_values
 from ..graph.fake_values import element_count
 from ..graph.memory import memory_at, memory_of
@@ -112,7 +113,7 @@ def split_graph(gm: torch.fx.GraphModule) -> tuple[list[Subgraph], list[int]] | 
 # modes
 
 
-@dataclass(frozen=True)
+@record
 class Modes:
     """The grad and autocast modes in which a node runs. autocasts: the nodes that entered the open
     autocast contexts, outermost first."""
