@@ -34,10 +34,11 @@ class InputMemory:
 
 def input_memory(graph: GraphBuilder, used: Collection[torch.fx.Node]) -> InputMemory:
     """How the inputs in use overlap."""
+    taken = set(used)
     inputs = [
         part
         for item in graph.inputs
-        if isinstance(item, GraphInput) and item.value.node in used
+        if isinstance(item, GraphInput) and item.value.node in taken
         for part in parts_of(item)
         if has_memory(part.real)
     ]
