@@ -2,7 +2,8 @@
 compares symbols for it, which takes 20 to 50 ms; the strides that it finds are written with
 `Max(1, size)`, so that no other rule takes the result for contiguous.
 
-Of contiguous operands, the results of all libraries are contiguous on the CPU.
+On the CPU, the results of all libraries are contiguous if the operands are, and have channels last
+if the input has.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from .fake_rules import FULL, FakeRules, rule
 from .size_products import Size, have_same_sizes, is_same_size
 
 aten = torch.ops.aten
+CPU = torch.device("cpu")
 
 
 @rule(aten.convolution.default)
@@ -31,7 +33,10 @@ def convolution(
     ):
         return None
     sizes = sizes_in_space(fakes, x.shape[2:], weight.shape[2:], *steps)
-    return None if sizes is None else fakes.make(x, [x.shape[0], weight.shape[0], *sizes])
+    if sizes is None:
+        return None
+    make = fakes.make_channels_last if has_channels_last(fakes, x) else fakes.make
+    return make(x, [x.shape[0], weight.shape[0], *sizes])
 
 
 @rule(aten.convolution_backward.default)
@@ -41,7 +46,7 @@ def convolution_backward(
 ) -> Any:  # fmt: skip
     """The gradients of the input, the weight and the bias, as far as they are wanted."""
     steps = (stride, padding, dilation)
-    if transposed or not is_convolution(fakes, x, weight, groups, *steps):
+    if transposed or not fakes.is_known(x) or not is_convolution(fakes, x, weight, groups, *steps):
         return None
     sizes = sizes_in_space(fakes, x.shape[2:], weight.shape[2:], *steps)
     if sizes is None or not (fakes.is_strided(grad) and grad.dtype == x.dtype):
@@ -60,12 +65,14 @@ def convolution_backward(
 def is_convolution(
     fakes: FakeRules, x: Any, weight: Any, groups: Any, *steps: Sequence[Any]
 ) -> bool:
-    """Whether these are contiguous operands on the CPU that fit, of one to three dimensions in
-    space, with nothing to be asked but the size of the result."""
+    """Whether these are operands on the CPU that fit, of one to three dimensions in space. The
+    weight is contiguous."""
     return (
-        fakes.is_known(x, weight)
-        and x.dtype in FULL
-        and x.fake_device.type == "cpu"
+        fakes.is_known(weight)
+        and fakes.is_strided(x)
+        and (fakes.is_contiguous(x) or has_channels_last(fakes, x) or is_single_image(x))
+        and x.dtype == weight.dtype in FULL
+        and x.fake_device == weight.fake_device == CPU
         and 3 <= x.dim() == weight.dim() <= 5
         and all(type(size) is int and size > 0 for size in (*weight.shape, groups))
         and weight.shape[0] % groups == 0
@@ -73,6 +80,34 @@ def is_convolution(
         and fakes.are_nonnegative(x.shape)
         and all(size != 0 for size in x.shape if type(size) is int)
         and all(len(step) in (1, x.dim() - 2) and all_ints(step) for step in steps)
+    )
+
+
+def has_channels_last(fakes: FakeRules, x: Any) -> bool:
+    """Whether a convolution of x has a result with channels last."""
+    return (
+        x.dtype == torch.float32
+        and fakes.is_channels_last(x)
+        and not fakes.is_contiguous(x)
+        and type(x.shape[1]) is int
+        and x.shape[1] > 1
+    )
+
+
+def is_single_image(x: Any) -> bool:
+    """Whether x is one image with channels last, whose stride between images is less than the
+    image, as a sequence turned into an image has it. torch then takes x for contiguous. If the
+    image's size is a symbol, comparing it adds a guard, as in torch's operator."""
+    if x.dim() != 4 or type(x.shape[0]) is not int or x.shape[0] != 1:
+        return False
+    first, *strides = x.stride()
+    _, channels, height, width = x.shape
+    row = width * channels
+    return (
+        type(first) is type(channels) is int
+        and channels > 1
+        and have_same_sizes(strides, [1, row, channels])
+        and bool(first < row * height)
     )
 
 

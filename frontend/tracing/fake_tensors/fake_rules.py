@@ -103,6 +103,14 @@ class FakeRules:
         """Whether it is dense with channels last, of two dimensions in space."""
         return self.order(tensor) == CHANNELS_LAST
 
+    def make_channels_last(self, like: FakeTensor, sizes: Sequence[Size]) -> FakeTensor:
+        """A new tensor of two dimensions in space, with channels last."""
+        count, channels, height, width = sizes
+        row = channels * width
+        return self.make_strided(
+            sizes, [row * height, 1, row, channels], like.dtype, like.fake_device
+        )
+
     def make(
         self, like: FakeTensor, sizes: Sequence[Size], dtype: torch.dtype | None = None
     ) -> FakeTensor:
@@ -251,15 +259,13 @@ def group_norm(
 ) -> Any:
     affine = [tensor for tensor in (weight, bias) if tensor is not None]
     if (
-        not fakes.is_known(x, *affine)
-        or x.dtype not in FULL
-        or x.fake_device.type != "cpu"
+        not is_image(fakes, x, *affine)
         or not (type(c) is type(groups) is int and c % groups == 0)
         or not (x.dim() > 1 and is_same_size(x.shape[0], n) and is_same_size(x.shape[1], c))
         or not all(tensor.dim() == 1 and is_same_size(tensor.shape[0], c) for tensor in affine)
     ):
         return None
-    return fakes.make(x, x.shape), fakes.make(x, [n, groups]), fakes.make(x, [n, groups])
+    return fakes.make_like(x), fakes.make(x, [n, groups]), fakes.make(x, [n, groups])
 
 
 @rule(aten._native_batch_norm_legit_no_training.default)
@@ -286,25 +292,34 @@ def is_batch_norm(fakes: FakeRules, x: Any, *of_channels: Any) -> bool:
     """Whether the tensors are such that nothing has to be asked."""
     vectors = [tensor for tensor in of_channels if tensor is not None]
     return (
-        fakes.is_strided(x)
+        is_image(fakes, x, *vectors)
         and x.dim() > 1
-        and (fakes.is_contiguous(x) or fakes.is_channels_last(x))
-        and x.dtype in FULL
-        and x.fake_device.type == "cpu"
-        and all(
-            fakes.is_known(tensor) and tensor.dtype == x.dtype and tensor.fake_device.type == "cpu"
-            for tensor in vectors
-        )
         and type(x.shape[1]) is int
         and x.shape[1] > 0
         and all(tensor.dim() == 1 and tensor.shape[0] == x.shape[1] for tensor in vectors)
     )
 
 
+def is_image(fakes: FakeRules, x: Any, *others: Any) -> bool:
+    """Whether x is contiguous or has channels last, and is on the CPU as the other tensors are,
+    which are contiguous."""
+    return (
+        fakes.is_strided(x)
+        and (fakes.is_contiguous(x) or fakes.is_channels_last(x))
+        and x.dtype in FULL
+        and x.fake_device.type == "cpu"
+        and all(
+            fakes.is_known(tensor) and tensor.dtype == x.dtype and tensor.fake_device.type == "cpu"
+            for tensor in others
+        )
+    )
+
+
 @rule(aten.cat.default)
 def cat(fakes: FakeRules, tensors: Any, dim: Any = 0) -> Any:
-    """Of tensors of the same number of dimensions: an empty one of one dimension is left out."""
-    if not tensors or not fakes.is_known(*tensors):
+    """Of tensors of the same number of dimensions: an empty one of one dimension is left out. The
+    result has channels last if all tensors have."""
+    if not tensors or not are_images(fakes, tensors):
         return None
     first, count = tensors[0], tensors[0].dim()
     if count < 2 or type(dim) is not int or not -count <= dim < count:
@@ -314,7 +329,23 @@ def cat(fakes: FakeRules, tensors: Any, dim: Any = 0) -> Any:
     if not all(have_same_sizes(sizes, others[0]) for sizes in others):
         return None
     together = sum(tensor.shape[at] for tensor in tensors)
-    return fakes.make(first, [*first.shape[:at], together, *first.shape[at + 1 :]])
+    sizes = [*first.shape[:at], together, *first.shape[at + 1 :]]
+    if any(map(fakes.is_contiguous, tensors)):
+        return fakes.make(first, sizes)
+    return fakes.make_channels_last(first, sizes)
+
+
+def are_images(fakes: FakeRules, tensors: Sequence[Any]) -> bool:
+    """Whether these are fake tensors of one dtype on one device, each contiguous or with channels
+    last."""
+    first = tensors[0]
+    return all(
+        fakes.is_strided(tensor)
+        and (fakes.is_contiguous(tensor) or fakes.is_channels_last(tensor))
+        and tensor.dtype == first.dtype
+        and tensor.fake_device == first.fake_device
+        for tensor in tensors
+    )
 
 
 @rule(aten.mean.dim)
@@ -458,6 +489,32 @@ def new_empty(
     if device is not None and torch.device(device) != x.fake_device:
         return None
     return fakes.make(x, sizes, dtype) if fakes.are_nonnegative(sizes) else None
+
+
+@rule(aten.arange.default)
+def arange(fakes: FakeRules, end: Any, **options: Any) -> Any:
+    return arange_from(fakes, 0, end, **options)
+
+
+@rule(aten.arange.start, aten.arange.start_step)
+def arange_from(
+    fakes: FakeRules,
+    start: Any,
+    end: Any,
+    step: Any = 1,
+    *,
+    dtype: Any = None,
+    device: Any = None,
+    **options: Any,
+) -> Any:
+    """Of whole numbers, each one more than the last."""
+    if not (type(start) is type(step) is int and step == 1 and type(end) is torch.SymInt):
+        return None
+    device = torch.device("cpu" if device is None else device)
+    count = end - start
+    if device.type != "cpu" or not are_usual(options) or not fakes.are_nonnegative([count]):
+        return None
+    return fakes.make_strided([count], [1], dtype or torch.int64, device)
 
 
 def are_usual(options: dict[str, Any]) -> bool:
