@@ -19,6 +19,7 @@ from .size_products import (
     Size,
     as_product,
     dense_order,
+    factors_of,
     have_same_sizes,
     is_same_size,
     missing_size,
@@ -52,6 +53,7 @@ class FakeRules:
 
     def __init__(self, mode: FakeTensorMode) -> None:
         self.mode = mode
+        self._nonnegative: set[Any] = vars(mode).setdefault("nonnegative", set())
         self._contiguous: dict[Any, bool] = vars(mode).setdefault("contiguous", {})
         self._orders: dict[Any, list[int] | None] = vars(mode).setdefault("orders", {})
 
@@ -141,13 +143,25 @@ class FakeRules:
     def are_nonnegative(self, sizes: Sequence[Size]) -> bool:
         """Whether there are symbols among these sizes, and none can be negative."""
         expressions = [size.node.expr for size in sizes if isinstance(size, torch.SymInt)]
-        env = self.mode.shape_env
         return (
             bool(expressions)
-            and env is not None
             and all(isinstance(size, torch.SymInt) or size >= 0 for size in sizes)
-            and all(env.bound_sympy(expression).lower >= 0 for expression in expressions)
+            and all(map(self._is_nonnegative, expressions))
         )
+
+    def _is_nonnegative(self, expression: Any) -> bool:
+        """Whether an expression cannot be negative: a fact that no guard changes any more. Sizes
+        and strides are products of few factors."""
+        if expression not in self._nonnegative:
+            env = self.mode.shape_env
+            number, factors = factors_of(expression)
+            if number < 0 or env is None:
+                return False
+            apart = factors != (expression,) and all(map(self._is_nonnegative, factors))
+            if not apart and env.bound_sympy(expression).lower < 0:
+                return False
+            self._nonnegative.add(expression)
+        return True
 
     def share(
         self, base: FakeTensor, sizes: Sequence[Size], strides: Sequence[Size], skipped: Size = 0
