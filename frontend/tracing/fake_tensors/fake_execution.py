@@ -31,7 +31,7 @@ from torch._ops import HigherOrderOperator
 from torch._prims_common import suggest_memory_format
 from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
 
-from . import convolution_rules  # noqa: F401 - it registers
+from . import convolution_rules, factory_rules, view_rules  # noqa: F401 - they register
 from .fake_results import cached_results
 from .fake_rules import FakeRules
 from .parameter_fakes import fake_of_known_kind, key_of_parameter, learn_kind
