@@ -22,7 +22,8 @@ def record(cls: type[T]) -> type[T]:
     `__setattr__` and `__delattr__`. Methods that the class defines itself stay."""
     own = dict(vars(cls))
     made: Any = dataclass(eq=False, repr=False)(cls)
-    made._compared_fields = reader_of([one.name for one in fields(made) if one.compare])
+    compared = [one.name for one in fields(made) if one.compare]
+    made._compared_fields = staticmethod(reader_of(compared))
     for name, method in METHODS.items():
         if own.get(name) is None:  # __hash__ is None where a class defines only __eq__
             setattr(made, name, method)
@@ -31,19 +32,9 @@ def record(cls: type[T]) -> type[T]:
 
 def reader_of(names: list[str]) -> Callable[[Any], tuple[Any, ...]]:
     """A function that returns the values of these fields as a tuple."""
-    if not names:
-        return no_fields
-    return attrgetter(*names) if len(names) > 1 else attrgetter(*names, *names)
-
-
-class NoFields:
-    """Callable, but no function, which would become a method."""
-
-    def __call__(self, instance: Any) -> tuple[Any, ...]:
-        return ()
-
-
-no_fields = NoFields()
+    if len(names) > 1:
+        return attrgetter(*names)
+    return lambda instance: tuple([getattr(instance, name) for name in names])
 
 
 def equal(self: Any, other: Any) -> Any:

@@ -115,3 +115,23 @@ def test_dataclasses_functions_take_records():
 )
 def test_copies_are_equal(make_copy):
     assert make_copy(Named(1, more=[2], name="n")) == Named(1, more=[2], name="n")
+
+
+@record
+class Nested:
+    inner: object
+
+
+class CountsComparisons:
+    count = 0
+
+    def __eq__(self, other):
+        CountsComparisons.count += 1
+        return True
+
+
+def test_each_field_is_compared_once():
+    one, other = CountsComparisons(), CountsComparisons()
+    for _ in range(20):
+        one, other = Nested(one), Nested(other)
+    assert one == other and CountsComparisons.count == 1
