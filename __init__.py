@@ -1,5 +1,8 @@
 """framejit: a bytecode-level frame JIT for PyTorch."""
 
+import importlib
+from typing import TYPE_CHECKING, Any
+
 from .errors import (
     ArtifactError,
     BackendError,
@@ -11,31 +14,10 @@ from .errors import (
     RecompileLimitError,
     RequirementError,
 )
-from .frontend.support import usable
 from .options import config, replaces_torch_compile
 
-if usable():
-    from .backends.registry import register_backend
-    from .frontend.api import (
-        allow_in_graph,
-        compile,
-        debug,
-        disable,
-        explain,
-        graph_break,
-        is_compiling,
-        list_backends,
-        opaque,
-        reset,
-        set_stance,
-        stats,
-    )
-    from .frontend.artifact import load, save
-    from .frontend.export import export
-    from .frontend.replace_torch_compile import install, uninstall
-    from .frontend.values.tensor.dynamic_marks import mark_dynamic, mark_static, maybe_mark_dynamic
-else:  # the same names, which do less
-    from .frontend.eager_only import (  # type: ignore[assignment]
+if TYPE_CHECKING:
+    from .frontend.public import (
         allow_in_graph,
         compile,
         debug,
@@ -58,9 +40,25 @@ else:  # the same names, which do less
         stats,
         uninstall,
     )
+else:
+
+    def __getattr__(name: str) -> Any:
+        """Loads the compiler at the first use of a public function: that takes longer than a
+        program that only imports framejit should wait."""
+        if name not in __all__:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        public = importlib.import_module(".frontend.public", __name__)
+        globals().update(
+            (public_name, getattr(public, public_name)) for public_name in public.__all__
+        )
+        return globals()[name]
+
+    def __dir__() -> list[str]:
+        return sorted({*globals(), *__all__})
+
 
 if replaces_torch_compile():
-    install()
+    importlib.import_module(".frontend.public", __name__).install()
 
 __version__ = "0.1.0"
 __all__ = [

@@ -6,8 +6,9 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
 from types import TracebackType
+
+from .records import record
 
 PHASES = {
     "imports": "loading parts of framejit and torch on their first use",
@@ -25,7 +26,7 @@ PHASES = {
 SHORTEST = 2e-4  # seconds: what is shorter is counted, but has no span
 
 
-@dataclass(frozen=True)
+@record
 class Span:
     """When a phase ran, in seconds of time.perf_counter(); `depth` phases were open around it."""
 

@@ -9,10 +9,11 @@ from __future__ import annotations
 import sys
 import warnings
 from collections.abc import Hashable, Sequence
-from dataclasses import dataclass
+
+from .records import record
 
 
-@dataclass(frozen=True)
+@record
 class BreakReason:
     """A kind of graph break: a stable id, a sentence with blanks for the details, and what the user
     can do."""

@@ -6,11 +6,12 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable
 from concurrent.futures import Future
-from dataclasses import dataclass, field
+from dataclasses import field
 from itertools import count
 from typing import Any
 
 from .clock import Clock, Lap, Span
+from .records import record
 from .tier import Tier
 
 # line, last line, column, last column, as code objects count them
@@ -25,7 +26,7 @@ def new_number() -> int:
     return next(_numbers)
 
 
-@dataclass(frozen=True)
+@record
 class Event:
     """What happened to a frame of a function; `where`: file:line."""
 
@@ -33,12 +34,12 @@ class Event:
     where: str
 
 
-@dataclass(frozen=True)
+@record
 class CompileStarted(Event):
     """A frame (or the rest of one after a break) is about to be compiled."""
 
 
-@dataclass(frozen=True)
+@record
 class Break(Event):
     """A graph break: where (in the innermost frame), why, and what the user can do."""
 
@@ -51,7 +52,7 @@ class Break(Event):
     number: int = field(default=0, compare=False)  # of the compile that ends in it
 
 
-@dataclass(frozen=True)
+@record
 class Input:
     """What a graph takes: the path to it, its type, sizes (symbols by name) and device."""
 
@@ -61,7 +62,7 @@ class Input:
     device: str
 
 
-@dataclass(frozen=True)
+@record
 class BackendCalled(Event):
     """A backend is about to compile a graph."""
 
@@ -70,7 +71,7 @@ class BackendCalled(Event):
     number: int = 0
 
 
-@dataclass(frozen=True)
+@record
 class Captured(Event):
     """A frame (or the rest of one after a break) became an entry, with its guards in the order in
     which they are checked."""
@@ -87,7 +88,7 @@ class Captured(Event):
     from_disk: bool = False  # an earlier process captured it; then without the graph
 
 
-@dataclass(frozen=True)
+@record
 class TimeSpent(Event):
     """The time that a compile took, whether or not something came of it. `late`: it went on after
     the compile, when a call needed more."""
@@ -99,14 +100,14 @@ class TimeSpent(Event):
     late: bool = False
 
 
-@dataclass(frozen=True)
+@record
 class Skipped(Event):
     """A frame was left to Python."""
 
     reason: str
 
 
-@dataclass(frozen=True)
+@record
 class Change:
     """Why an entry could not serve a call: what it relied on, as it was when compiled and as it is
     now."""
@@ -124,7 +125,7 @@ class Change:
         )
 
 
-@dataclass(frozen=True)
+@record
 class Miss(Event):
     """A call found entries and none would serve it."""
 
@@ -138,7 +139,7 @@ class Miss(Event):
         return tuple(change.sentence for change in self.changes)
 
 
-@dataclass(frozen=True)
+@record
 class Full(Event):
     """A site has as many entries as it may have; calls that none of them serves run in eager from
     now on."""
@@ -159,7 +160,7 @@ class Full(Event):
         return f"{self.limit} entries (config.{self.option}{long}){each}"
 
 
-@dataclass(frozen=True)
+@record
 class Specialised(Event):
     """A number that varies between calls was relied on: other values of it compile again. With
     `backend`, the program does not need it, the backend does: a size that it pinned.
@@ -181,7 +182,7 @@ class Specialised(Event):
         return f"relied on: {self.source} == {self.number}{line}"
 
 
-@dataclass(frozen=True)
+@record
 class Note(Event):
     """What a backend tells of a graph."""
 
@@ -189,7 +190,7 @@ class Note(Event):
     number: int = 0
 
 
-@dataclass(frozen=True)
+@record
 class KernelRecord:
     """A kernel of the native compiler. `ops`: the operators fused in it."""
 
@@ -199,7 +200,7 @@ class KernelRecord:
     text: str
 
 
-@dataclass(frozen=True)
+@record
 class Kernels(Event):
     """What the native compiler made of a graph, or of one part of it."""
 
@@ -211,7 +212,7 @@ class Kernels(Event):
     number: int = 0
 
 
-@dataclass(frozen=True)
+@record
 class Recorded(Event):
     """A CUDA graph was recorded, or not and why."""
 
@@ -220,7 +221,7 @@ class Recorded(Event):
     number: int = 0
 
 
-@dataclass(frozen=True)
+@record
 class Chosen(Event):
     """What a graph runs on, of the backends that were tried."""
 
@@ -246,7 +247,7 @@ class Chosen(Event):
         return f"runs on {self.backend}: {self.why}" + (f" ({times})" if times else "") + out
 
 
-@dataclass(frozen=True)
+@record
 class WrongGraph(Event):
     """A compiled graph differed from eager in a call that was verified, and is not used any
     more."""
@@ -265,7 +266,7 @@ class WrongGraph(Event):
         )
 
 
-@dataclass(frozen=True)
+@record
 class Stored(Event):
     """What became of an entry on disk: taken by this process (`taken`), written, or why not."""
 
@@ -273,14 +274,14 @@ class Stored(Event):
     text: str
 
 
-@dataclass(frozen=True)
+@record
 class Working(Event):
     """Something is being compiled or tried in the background; `done` ends when it is."""
 
     done: Future[None]
 
 
-@dataclass(frozen=True)
+@record
 class Balance:
     """What a handle has spent on compiling, and what its compiled code has saved so far, as far as
     trials measured it beside eager. again: versions of code that had one before, and the seconds

@@ -5,14 +5,15 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any, TypeVar
+
+from .records import record
 
 Made = TypeVar("Made", bound=Callable[..., Any])
 ATTRIBUTE = "_framejit_factory_call"
 
 
-@dataclass(frozen=True)
+@record
 class FactoryCall:
     """`factory(*arguments)` makes the function again; the factory is a function of a module.
     made: the function, as functools.wraps copies attributes to others."""

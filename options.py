@@ -17,6 +17,8 @@ from typing import Any
 
 import platformdirs
 
+from .records import record
+
 LOGS = ("breaks", "recompiles", "guards", "graphs", "kernels", "tune")
 MODES = ("default", "reduce-overhead", "max-autotune", "max-autotune-no-cudagraphs")
 
@@ -104,7 +106,7 @@ CHECKS: dict[str, Callable[[Any], Any]] = {
 }
 
 
-@dataclass(frozen=True)
+@record
 class Options:
     """Everything that steers a capture. Knobs that mean the same as one of torch's bear torch's
     name."""

@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import torch
 
+from .records import record
 
-@dataclass(frozen=True)
+
+@record
 class Window:
     """Where a strided tensor's elements are. address: of its first element; itemsize: bytes of an
     element; strides: in elements."""

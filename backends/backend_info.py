@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from ..records import record
 
 
-@dataclass(frozen=True)
+@record
 class BackendInfo:
     """An entry of list_backends(). `reason`: why the backend is not usable here."""
 

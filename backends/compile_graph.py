@@ -6,7 +6,6 @@ from __future__ import annotations
 import importlib
 import inspect
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from functools import partial
 from typing import Any, Protocol
 
@@ -18,6 +17,7 @@ from torch.amp import autocast_mode
 from ..errors import BackendError, RequirementError, Rerun, warn_once
 from ..events import Input, Reporter
 from ..options import Options
+from ..records import record
 from .graph.collectives import has_collectives
 from .graph.detached_results import find_detached_results
 from .graph.eager_fallback import fall_back_to_eager
@@ -55,7 +55,7 @@ class CapturedGraph(Protocol):
     fake_mode: Any
 
 
-@dataclass(frozen=True)
+@record
 class GraphRequest:
     """A graph to compile. inputs: the placeholders in use. expected: nodes that must be true at run
     time; if one is not, `on_failure` is called with its position, and Rerun is raised. seed: for

@@ -8,9 +8,10 @@ import importlib.metadata
 import importlib.util
 import inspect
 from collections.abc import Callable, Collection, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
+from ..records import record
 from ..torch_compat import SWITCHED_OFF, backend_feature, switch_off
 from .backend_info import BackendInfo
 
@@ -28,7 +29,7 @@ WANTS = ("torch", "aten")
 Function = Callable[..., Any]
 
 
-@dataclass(frozen=True)
+@record
 class Backend:
     """A backend and what it says of itself.
 

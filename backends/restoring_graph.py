@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Callable, Iterator, Sequence
 from copy import copy
-from dataclasses import dataclass
 from traceback import clear_frames
 from typing import Any
 
@@ -13,6 +12,7 @@ import torch
 from torch._C._functorch import TransformType
 
 from ..errors import Rerun
+from ..records import record
 from .graph.collectives import collectives_started
 from .graph.eager_fallback import PASSED_ON, warn_of_fallback
 
@@ -75,7 +75,7 @@ def preserve_modes(devices: Sequence[str]) -> Iterator[None]:
         torch._C._set_grad_enabled(grad)
 
 
-@dataclass(frozen=True)
+@record
 class RestorePlan:
     """What a graph may have changed when it raises. random: it draws from torch's generators.
     generators: positions of inputs that are generators. mutated: positions of inputs that it

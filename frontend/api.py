@@ -5,11 +5,12 @@ from __future__ import annotations
 import contextlib
 import copyreg
 import functools
+import importlib
 import time
 import types
 from collections.abc import Callable, Iterator
 from dataclasses import replace
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import torch
 
@@ -21,10 +22,8 @@ from ..guards.guard import Guard
 from ..guards.kinds.registry import kind_of
 from ..options import MODES, Options, config, seconds_to_spend, verified_calls
 from ..torch_compat import DYNAMIC_SIZES, SWITCHED_OFF
-from . import self_check
-from .explain.gather import make_report
+from .explain import make_report
 from .explain.log import Log
-from .explain.report import Report
 from .framejit_attribute import ModuleControl, answer_for, call_of, title_of
 from .runtime import _hook
 from .runtime.cache import Cache, live_caches
@@ -35,9 +34,13 @@ from .runtime.probe import Probe
 from .runtime.shared_handles import shared_handles
 from .runtime.stance import debug, set_stance
 from .runtime.stats import Stats, make_stats
+from .support import is_tested_here
 from .values.directives import graph_break, is_compiling
 from .values.disabled import is_disabled, leave_alone
 from .values.models import torch_policy
+
+if TYPE_CHECKING:
+    from .explain.report import Report
 
 __all__ = [
     "allow_in_graph", "compile", "debug", "disable", "explain", "graph_break", "is_compiling",
@@ -93,11 +96,20 @@ def compile(
             "options": options, "verify": verify, "disable": disable,
         }  # fmt: skip
         return functools.partial(compile, **given)
-    refused = OFF if disable or config.disable else self_check.refusal(compile_checked)
+    refused = OFF if disable or config.disable else why_unusable()
     return answer_for(fn_or_module, refused) if refused else compile_target(fn_or_module, chosen)
 
 
 OFF = "framejit is switched off: by `disable=True`, FRAMEJIT_DISABLE or config.disable"
+
+
+def why_unusable() -> str:
+    """Why nothing can be compiled with the installed torch and Python; "" if something can."""
+    if is_tested_here():
+        return ""
+    self_check = importlib.import_module(".self_check", __package__)
+    reason: str = self_check.refusal(compile_checked)
+    return reason
 
 
 def compile_checked(function: Any, options: Options) -> _hook.Handle:
@@ -313,7 +325,7 @@ def report_calls(
 ) -> Report:
     """Compiles anew, calls that so often with these arguments, and returns a report of it."""
     function, bound = underlying(fn_or_module)
-    if config.disable or self_check.refusal(compile_checked):
+    if config.disable or why_unusable():
         return make_report((), condition, function(*bound, *args, **kwargs))
     probe, recorder = Probe(), Recorder()
     handle = make_handle(function, replace(options, probe=probe, sinks=(*options.sinks, recorder)))

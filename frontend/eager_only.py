@@ -5,14 +5,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ..backends.backend_info import BackendInfo
 from ..errors import ArtifactError, ExportError
-from .explain.report import Report
 from .framejit_attribute import NotCompiled, answer_for, title_of
 from .runtime.stats import Stats
 from .support import support_statement
+
+if TYPE_CHECKING:
+    from .explain.report import Report
 
 
 def compile(fn_or_module: Any = None, **asked: Any) -> Any:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import types
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -19,6 +19,7 @@ from ..guards.guard import Guard
 from ..guards.reference import check, explain
 from ..guards.source import FrameView, Source
 from ..options import Options
+from ..records import record
 from . import api
 from .framejit_attribute import title_of
 from .pycode.decode import decode
@@ -38,7 +39,7 @@ from .values.tensor.tensor import TensorValue
 from .values.tensor.tensor_tree import items_of
 
 
-@dataclass(frozen=True)
+@record
 class InputSpec:
     """An input of an exported graph. path: how the function reaches it, such as "x" or
     "self.weight". shape: sizes; a symbol's name for one that varies. mutated: whether the graph
@@ -52,7 +53,7 @@ class InputSpec:
     mutated: bool
 
 
-@dataclass(frozen=True)
+@record
 class ResultPlace:
     """Stands for a result of the graph in what the function returns."""
 

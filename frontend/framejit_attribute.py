@@ -7,13 +7,15 @@ import contextlib
 import functools
 import types
 from collections.abc import Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 
 from ..events import Skipped
-from .explain.gather import make_report
-from .explain.report import Report
+from .explain import make_report
+
+if TYPE_CHECKING:
+    from .explain.report import Report
 
 COPIED = "a copy of a compiled module is not compiled itself; call framejit.compile on the copy"
 

@@ -13,7 +13,6 @@ import re
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +24,7 @@ from ..backends.registry import lookup
 from ..errors import warn_user
 from ..guards.native import fingerprint, layout
 from ..options import Options, config
+from ..records import record
 from ..torch_compat import (
     AUTOGRAD_FUNCTION,
     DYNAMIC_SIZES,
@@ -47,7 +47,7 @@ class CheckFailed(Exception):  # noqa: N818 - the outcome of a check
     """Compiled code gave something else than eager."""
 
 
-@dataclass(frozen=True)
+@record
 class Check:
     """One feature, and a function that raises where the feature does not work."""
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
+from ..records import record
 
-@dataclass(frozen=True)
+
+@record
 class Encoded:
     """An operation of guards/native/guard_program.c with its object and number.
 

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+from ..records import record
 from .guard import Guard
 
 
-@dataclass(frozen=True)
+@record
 class Failure:
     """`what` ("x.size(0)", "type(x)") was `old` when compiled and is `new` now. `guard` is None for
     a lifted object."""

@@ -5,11 +5,11 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import Any
 
 import torch
 
+from ..records import record
 from .source import Source
 from .torch_state import TorchState
 
@@ -41,7 +41,7 @@ class Kind(enum.Enum):
     __hash__ = object.__hash__  # Enum's hashes the name, in Python
 
 
-@dataclass(frozen=True)
+@record
 class Guard:
     """A condition. `line` is the user's line that relied on it ("file:line"), for the report of a
     miss."""
@@ -52,7 +52,7 @@ class Guard:
     line: str = ""
 
 
-@dataclass(frozen=True)
+@record
 class TensorSpec:
     """The properties of a tensor that compiled code relies on. None in sizes or strides means any
     (symbolic)."""
@@ -88,7 +88,7 @@ def without_symbols(numbers: Iterable[int | torch.SymInt]) -> tuple[int | None, 
     return tuple(number if type(number) is int else None for number in numbers)
 
 
-@dataclass(frozen=True)
+@record
 class ShapeExpr:
     """A relation over numbers found by sources: `text` is Python over the names in `symbols`."""
 
@@ -96,7 +96,7 @@ class ShapeExpr:
     symbols: tuple[tuple[str, Source], ...]
 
 
-@dataclass(frozen=True)
+@record
 class MemoryRelation:
     """How the memory of several tensors, some of which compiled code writes into, overlaps. Tensors
     are numbered, written ones first.

@@ -6,9 +6,9 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
+from ..records import record
 from .section import Section
 
 Step = Any  # a Load or a GuardCheck of program.py
@@ -16,7 +16,7 @@ Step = Any  # a Load or a GuardCheck of program.py
 PERMANENT = ("SLOT", "CONSTANT", "GLOBALS", "BUILTINS")  # held by the frame or the program itself
 
 
-@dataclass(frozen=True)
+@record
 class Places:
     """Temps 0 to `fresh` are filled in each call and reused; each stable one behind them has a
     place of its own."""

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import itertools
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, partial
 from types import CodeType
@@ -104,8 +104,9 @@ class GuardProgram:
         measures the gain of sharing."""
         merged = merge(guards, lifted)
         sections = Sections(merged, lifted)
-        ordered = by_section(sort_guards(merged), sections)
-        writer = StepWriter(sections, share)
+        encoded = {id(guard): kind_of(guard).encode(guard) for guard in merged}
+        ordered = by_section(sort_guards(merged, encoded), sections, encoded)
+        writer = StepWriter(sections, encoded, share)
         for guard in ordered:
             writer.check(guard)
         lifted_temps = [writer.load(source, None) for source in lifted]
@@ -249,13 +250,17 @@ def prefixes_to_load(guard: Guard, paths: set[Source]) -> bool:
 # --------------------------------------------------------------------------------------------------
 
 
-def by_section(guards: Sequence[Guard], sections: Sections) -> list[Guard]:
+# What C checks for each guard, by the guard's id; encoding one takes as long as sorting it.
+EncodedGuards = Mapping[int, Encoded]
+
+
+def by_section(guards: Sequence[Guard], sections: Sections, encoded: EncodedGuards) -> list[Guard]:
     """Sorts guards by their sections. Held tensors with the same spec come together, so that they
     are compared in one go."""
     ranks: dict[Any, int] = {}
 
     def rank(guard: Guard) -> tuple[Section, int]:
-        section = sections.of_guard(guard, runs_python(guard))
+        section = sections.of_guard(guard, runs_python(guard, encoded))
         return section, ranks.setdefault(
             guard.expected, len(ranks)
         ) if section is Section.HELD else 0
@@ -263,11 +268,11 @@ def by_section(guards: Sequence[Guard], sections: Sections) -> list[Guard]:
     return sorted(guards, key=rank)
 
 
-def sort_guards(guards: Sequence[Guard]) -> list[Guard]:
+def sort_guards(guards: Sequence[Guard], encoded: EncodedGuards) -> list[Guard]:
     """Sorts guards by rank and cost. Guards on a path come before those on longer paths, so that no
     getattr runs on an object of an unexpected type."""
     costs: dict[Source, int] = {}
-    ranks = {id(guard): rank(guard, costs) for guard in guards}
+    ranks = {id(guard): rank(guard, costs, encoded) for guard in guards}
     queue = sorted(guards, key=lambda guard: ranks[id(guard)])  # stable
     quiet: dict[Source, list[Guard]] = defaultdict(list)
     for guard in queue:
@@ -301,14 +306,14 @@ def sort_guards(guards: Sequence[Guard]) -> list[Guard]:
 PYTHON = 3  # the rank of guards that run Python
 
 
-def rank(guard: Guard, costs: dict[Source, int]) -> tuple[int, int]:
+def rank(guard: Guard, costs: dict[Source, int], encoded: EncodedGuards) -> tuple[int, int]:
     """torch's state first: it needs no load, so nothing must be held while its slow path runs. Then
     arguments, then the rest, then what runs Python; the cheaper first."""
     subjects = kind_of(guard).subjects(guard)
     cost = kind_of(guard).cost + sum(load_cost(end, costs) for end in subjects)
     if guard.kind is Kind.TORCH_STATE:
         return 0, cost
-    if runs_python(guard):
+    if runs_python(guard, encoded):
         return PYTHON, cost
     return (1 if all(map(is_argument, subjects)) else 2), cost
 
@@ -322,8 +327,8 @@ def load_cost(source: Source, known: dict[Source, int]) -> int:
     return cost
 
 
-def runs_python(guard: Guard) -> bool:
-    return guard.kind is not Kind.TORCH_STATE and kind_of(guard).encode(guard).runs_python
+def runs_python(guard: Guard, encoded: EncodedGuards) -> bool:
+    return guard.kind is not Kind.TORCH_STATE and encoded[id(guard)].runs_python
 
 
 def is_argument(source: Source) -> bool:
@@ -347,8 +352,9 @@ def may_be_any(spec: TensorSpec | None, others: Iterable[TensorSpec | None]) -> 
 class StepWriter:
     """Appends steps, a list a section; each source gets one temp."""
 
-    def __init__(self, sections: Sections, share: bool) -> None:
+    def __init__(self, sections: Sections, encoded: EncodedGuards, share: bool) -> None:
         self.sections = sections
+        self.encoded = encoded
         self.share = share
         self.temps: dict[Source, int] = {}
         self._lists: dict[Section, list[Step]] = {section: [] for section in Section}
@@ -359,7 +365,7 @@ class StepWriter:
 
     def check(self, guard: Guard) -> None:
         kind = kind_of(guard)
-        encoded = kind.encode(guard)
+        encoded = self.encoded[id(guard)]
         op, subjects = encoded.op, kind.subjects(guard)
         if guard.kind is Kind.TORCH_STATE:
             subjects = ()

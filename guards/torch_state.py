@@ -6,17 +6,19 @@ TORCH_STATE.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import fields
 from typing import Any
 
 import torch
 from torch import _C
 from torch.utils._device import DeviceContext
 
+from ..records import record
+
 AUTOCAST_DEVICES = ("cpu", "cuda")
 
 
-@dataclass(frozen=True)
+@record
 class TorchState:
     """The state that operators read beside their arguments. Each field is one query to torch, see
     `now`."""

@@ -7,16 +7,16 @@ Unlike the function that aot_autograd makes, this one can be stored, and imports
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import torch
 
+from ...records import record
 from .autograd_function import CompiledFunction, saved_values, without_base
 from .batched_backward import is_batched
 
 
-@dataclass(frozen=True)
+@record
 class InputWrite:
     """A written input, whose new value the forward graph returns. hidden: it is a leaf; autograd
     must not see the write if the leaf requires a gradient."""
@@ -31,7 +31,7 @@ class InputWrite:
         target.copy_(value)
 
 
-@dataclass(frozen=True)
+@record
 class ResultView:
     """A result that is a view. base: the position of the tensor that it is a view of, among the
     inputs or among the results. same: it is that input itself. steps: the views that lead from the
@@ -78,7 +78,7 @@ def layout_of(tensor: torch.Tensor) -> tuple[Any, ...]:
     return tensor.size(), tensor.stride(), tensor.storage_offset()
 
 
-@dataclass(frozen=True)
+@record
 class Tangent:
     """A gradient that the backward graph takes. position: that of its tensor among what the forward
     graph returns. size, stride: its layout; None where sizes vary, then it has a memory format."""
@@ -113,7 +113,7 @@ def tensor_of(item: Any) -> Any:
     return item.tensor if isinstance(item, HiddenFromAutograd) else item
 
 
-@dataclass(frozen=True)
+@record
 class AotPlan:
     """What surrounds the graphs. The forward graph returns the new values of `writes`, `results`
     results, `bases` further tensors of which results are views, and what it saves, of which the

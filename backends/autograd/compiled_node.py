@@ -312,7 +312,7 @@ class Backward:
         derivative through it would lack terms without a word."""
         numbers = [number for number, grad in enumerate(grads) if grad is not None]
         depends_on = [*given.values(), *(self.args[index] for index in self.graph.wanted)]
-        made = RefusedDerivative.apply(  # type: ignore[no-untyped-call]
+        made = RefusedDerivative.apply(
             len(numbers), *(grads[number] for number in numbers), *depends_on
         )
         found = list(grads)

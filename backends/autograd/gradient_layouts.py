@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -22,6 +21,7 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
+from ...records import record
 from ..graph.fake_values import element_count
 from ..graph.mode_switches import ENTER_AUTOCAST
 from ..graph.node_targets import is_foreign, is_users, name_of
@@ -59,7 +59,7 @@ class RealLayouts(TorchDispatchMode):
         return (torch.empty_like(like, dtype=made[0].dtype, memory_format=form), *made[1:])
 
 
-@dataclass(frozen=True)
+@record
 class DimensionOrder:
     """`order`: dimensions of more than one element, by descending stride. `repeated`: dimensions of
     stride 0. `dense`: whether the others fill their memory without gaps."""

@@ -5,12 +5,12 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
 import torch.fx
 
+from ...records import record
 from ..graph.copies import Copies, with_code
 from ..graph.passes.functional import prepare_for_tracing
 from ..graph.random_draws import draws_unread
@@ -21,7 +21,7 @@ from .partitioner import Partition
 from .shared_partition import partition_once
 
 
-@dataclass(frozen=True)
+@record
 class GraphPart:
     """The forward or backward ATen graph of a captured graph. `results`: how many outputs of a
     forward graph are the program's; the outputs after them are saved for the backward graph. None

@@ -7,7 +7,6 @@ import heapq
 import math
 import operator
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
@@ -15,6 +14,7 @@ import networkx
 import torch
 import torch.fx
 
+from ...records import record
 from ..graph.copies import Copy
 from ..graph.memory import results_of
 from ..graph.passes.captured_nodes import SEEDED, draws_random_numbers
@@ -286,7 +286,7 @@ def minimum_cut(positions: Sequence[CutNode]) -> list[int]:
     ]
 
 
-@dataclass(frozen=True)
+@record
 class OperatorFacts:
     """Facts about an operator. `view`: its result is a view of its input. `cheap`: recomputing it
     costs little more than reading its inputs."""

@@ -7,8 +7,8 @@ recomputes the others, which is allowed only for cheap operators that stay next 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 
+from ...records import record
 from ..graph.copies import Copies, template
 from ..graph.memory import memories
 from ..graph.passes.by_operator import WRITE
@@ -23,7 +23,7 @@ NORM = "batch_norm"
 CLONE = template(ATEN.clone.default, "old")
 
 
-@dataclass(frozen=True)
+@record
 class Partition:
     """Two functional graphs. The forward graph returns `results` results, then the values that it
     saves, then `sizes` sizes. The backward graph takes these sizes, the forward inputs at the

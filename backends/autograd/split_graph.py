@@ -20,6 +20,7 @@ import torch.fx
 import torch.utils._pytree as pytree
 from torch.amp import autocast_mode
 
+from ...records import record
 from ..graph.data_dependent_sizes import is_number_from_values
 from ..graph.fake_values import element_count
 from ..graph.memory import memory_at, memory_of
@@ -102,6 +103,8 @@ def split_graph(gm: torch.fx.GraphModule) -> tuple[list[Subgraph], list[int]] | 
     before = predecessors(nodes, memories)
     together = inseparable_groups(nodes, memories, before)
     groups = group_nodes(nodes, results_by_node(nodes, ends, together), before)
+    fixed = {node for group in together for node in group}.union(results)
+    groups = move_views_to_users(groups, before, fixed)
     if len(groups) == 1:
         return None
     if len(groups) > MAX_SUBGRAPHS or is_separated(groups, together):
@@ -112,7 +115,7 @@ def split_graph(gm: torch.fx.GraphModule) -> tuple[list[Subgraph], list[int]] | 
 # modes
 
 
-@dataclass(frozen=True)
+@record
 class Modes:
     """The grad and autocast modes in which a node runs. autocasts: the nodes that entered the open
     autocast contexts, outermost first."""
@@ -349,6 +352,36 @@ def can_run(
             found.append(node)
             waiting.remove(node)
     return found
+
+
+def move_views_to_users(
+    groups: Sequence[Sequence[Node]], before: dict[Node, set[Node]], fixed: set[Node]
+) -> list[list[Node]]:
+    """The groups, with each view that has no gradient in the first group that uses it. As a result
+    of a subgraph it would share memory with an input, and such a graph cannot be differentiated
+    operator by operator (joint_graph.py). fixed: nodes that stay where they are."""
+    places = {node: place for place, group in enumerate(groups) for node in group}
+    first_later = dict.fromkeys(places, len(groups))  # the first group with a node that comes after
+    for node in reversed(places):
+        if node not in fixed and first_later[node] < len(groups) and is_view_without_gradient(node):
+            places[node] = first_later[node]
+        for other in before[node]:
+            if other in places:
+                first_later[other] = min(first_later[other], places[node])
+    moved: list[list[Node]] = [[] for _ in groups]
+    for node in before:  # in the order of the graph
+        moved[places[node]].append(node)
+    return [group for group in moved if group]
+
+
+def is_view_without_gradient(node: Node) -> bool:
+    """Whether a node is a view of a tensor, and neither has a gradient: the subgraph that takes
+    h.detach() instead of h has to stay without one."""
+    return (
+        not any(map(has_gradient, (node, *node.all_input_nodes)))
+        and not may_write(node)
+        and memory_at(node) in {memory_at(other) for other in node.all_input_nodes} - {None}
+    )
 
 
 # subgraphs

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import torch
 import torch.fx
 
+from ...records import record
 from ..cudagraphs.recordable import reason_not_recordable
 from ..graph.gradient_history import wants_gradients
 from ..graph.supported import device_types, reason_to_refuse
@@ -31,7 +30,7 @@ LITTLE = (8, 1 << 18)
 TINY = {"cpu": (3, 1 << 14), "cuda": (1, 1 << 20)}
 
 
-@dataclass(frozen=True)
+@record
 class Choice:
     """The backends to try besides eager, in order, and why others are not tried."""
 

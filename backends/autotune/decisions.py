@@ -12,10 +12,10 @@ import json
 import sqlite3
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 
 from ...errors import warn_once
+from ...records import record
 
 FILE = "decisions.sqlite"
 PATIENCE_S = 20.0  # seconds to wait for another process's lock
@@ -25,7 +25,7 @@ TABLE = (
 )
 
 
-@dataclass(frozen=True)
+@record
 class Decision:
     """The choice for a graph, and its reasons."""
 

@@ -8,14 +8,16 @@ import hashlib
 import importlib.metadata
 import platform
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import torch
 import torch.fx
 
+from ...records import record
 
-@dataclass(frozen=True)
+
+@record
 class Identity:
     """The parts of a key, and the key."""
 

@@ -14,12 +14,13 @@ import math
 import re
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeVar
 
 import torch
 
+from ...records import record
 from .isolation import run_isolated
 from .repro import INVALID, MAIN, made_like
 
@@ -32,7 +33,7 @@ class NoReproError(ValueError):
     """The script was not written by save_repro, or does not fail here."""
 
 
-@dataclass(frozen=True)
+@record
 class Repro:
     """The parts of a repro. `lines`: the graph's operations."""
 

@@ -12,12 +12,12 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 import torch
 import torch.fx
 
+from ...records import record
 from ...tier import Tier
 from ..graph.gradient_history import wants_gradients
 from ..graph.node_targets import name_of
@@ -42,7 +42,7 @@ WAITING = "for now: others are tried after"
 PRODUCTS = frozenset({"linear", "matmul", "mm", "bmm", "addmm", "baddbmm", "einsum"})
 
 
-@dataclass(frozen=True)
+@record
 class Forecast:
     """compile_s: expected seconds of trying backends. call_s: seconds of a call in eager, with its
     backward pass. share: the forward pass's fraction of call_s."""

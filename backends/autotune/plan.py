@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import fields
 from typing import Any
+
+from ...records import record
 
 PATIENT = 60.0  # seconds for trials under max-autotune
 CUDAGRAPHS = ("allow", "require", "never")
 
 
-@dataclass(frozen=True)
+@record
 class TuningPlan:
     """mode: as for compile(). The other fields are the options of the backend `autotune`."""
 

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import contextlib
+import importlib
 import sys
 from collections.abc import Callable, Iterator
-
-from rich.console import Console
-from rich.errors import LiveError
 
 from ...options import config
 
@@ -15,14 +13,15 @@ from ...options import config
 @contextlib.contextmanager
 def show_progress(title: str) -> Iterator[Callable[[str], None]]:
     """Gives a function that shows a line."""
-    console = Console(stderr=True)
     if not config.progress or not sys.stderr.isatty():
         yield lambda text: None
         return
+    # rich has 45 modules
+    console = importlib.import_module("rich.console").Console(stderr=True)
     status = console.status(title)
     try:
         status.start()
-    except LiveError:  # the program has a live display
+    except importlib.import_module("rich.errors").LiveError:  # the program has a live display
         yield lambda text: None
         return
     try:

@@ -9,13 +9,13 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import torch
 
 from ...errors import RequirementError
 from ...events import Reporter
+from ...records import record
 from . import pool
 from .recording import ADDRESS, Recording, Unrecordable
 
@@ -25,14 +25,14 @@ MOST_REMADE = 8  # times that a recording is repeated because inputs moved, at m
 PRECISION = torch._C._get_fp32_precision_getter
 
 
-@dataclass(frozen=True)
+@record
 class WarmUp:
     """The state after the first call: the addresses of its inputs."""
 
     addresses: list[int]
 
 
-@dataclass(frozen=True)
+@record
 class RecordingRequest:
     """What to record. written: positions of inputs that it writes. saved: positions of results that
     only its backward graph uses. varies: sizes of inputs differ between calls. forward: for a

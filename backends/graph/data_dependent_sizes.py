@@ -10,13 +10,13 @@ from __future__ import annotations
 import importlib
 import math
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import torch
 import torch.fx
 from torch._subclasses.fake_tensor import FakeTensor
 
+from ...records import record
 from .node_targets import name_of
 
 BINDINGS = "unbacked_bindings"
@@ -87,7 +87,7 @@ def data_dependent_symbols(value: Any) -> Iterator[Any]:
             yield symbol
 
 
-@dataclass(frozen=True)
+@record
 class CheckedGraph:
     """A compiled subgraph, some of whose sizes depend on values, and the captured one. check: says
     of the inputs whether the sizes are as assumed; None where nothing is."""

@@ -9,13 +9,13 @@ other result is itself a view.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import torch
 import torch.fx
 
 from ...factory_call import record_factory
+from ...records import record
 from .hidden_writes import data_nodes
 from .memory import plain_memory_at
 from .wrappers import is_wrapper
@@ -25,7 +25,7 @@ from .wrappers import is_wrapper
 Place = tuple[int, bool, bool]
 
 
-@dataclass(frozen=True)
+@record
 class DetachedResults:
     """kept: the results that the graph returns. places: how all results follow from these."""
 

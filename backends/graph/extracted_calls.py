@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -19,13 +18,14 @@ from torch._subclasses.fake_tensor import FakeTensor
 from torch.autograd.function import once_differentiable
 from torch.utils import checkpoint
 
+from ...records import record
 from .memory import is_strided
 from .mutations import is_written
 
 _numbers = itertools.count()
 
 
-@dataclass(frozen=True)
+@record
 class ExtractedGraph:
     """A graph made of nodes of another one. `inputs`: the nodes of the other graph that it takes,
     in order."""
@@ -98,7 +98,7 @@ class _Apply(torch.autograd.Function):
         return None, *made, *(None,) * (ctx.count - len(made))
 
 
-@dataclass(frozen=True)
+@record
 class CustomBackward:
     """run: takes a gradient for each output and what was saved; returns a gradient for each of the
     first inputs. saved: positions among (all inputs, all results of forward). strides: the layout
@@ -110,7 +110,7 @@ class CustomBackward:
     once: bool
 
 
-@dataclass(frozen=True)
+@record
 class ContextMarks:
     """What forward declared by its context. fixed: positions of outputs that are not
     differentiable. dirty: positions of inputs that forward writes and returns. materialize: whether
@@ -256,7 +256,7 @@ class Checkpointed:
         )
 
 
-@dataclass(frozen=True)
+@record
 class Operand:
     """Stands for one of a node's arguments among the arguments of a higher-order operator."""
 

@@ -6,7 +6,6 @@ from __future__ import annotations
 import functools
 import itertools
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -14,6 +13,7 @@ import torch.utils._pytree as pytree
 from torch._subclasses.fake_tensor import FakeTensor
 
 from ...errors import warn_once
+from ...records import record
 from .extracted_calls import WithHistory
 from .memory import memory_of
 
@@ -101,7 +101,7 @@ class OpaqueNode:
         raise RuntimeError(text)
 
 
-@dataclass(frozen=True)
+@record
 class Properties:
     """What a graph relies on in a tensor. Sizes and strides that vary are None."""
 

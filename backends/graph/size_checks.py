@@ -4,16 +4,17 @@ masks choose equally many elements. Checked while the graph runs."""
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import torch
 import torch.fx
 
+from ...records import record
+
 Check = Callable[..., bool]
 
 
-@dataclass(frozen=True)
+@record
 class Reading:
     """How a number is read: from a node's result, or from the list of its elements (`as_list`)."""
 
@@ -55,7 +56,7 @@ def check_node(
     return SizeChecks(lists, reads, check), tuple(node for node, _ in operands)
 
 
-@dataclass(frozen=True)
+@record
 class SizeOf:
     """Reads the size of a dimension."""
 

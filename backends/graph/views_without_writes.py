@@ -10,20 +10,20 @@ aot_autograd places views of a written input at the offset that they have in its
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import torch
 import torch.fx
 
 from ...factory_call import record_factory
+from ...records import record
 from .extracted_calls import ExtractedGraph, extract_subgraph
 from .gradient_history import is_one_of_several_views
 from .memory import memory_at
 from .mutations import may_write
 
 
-@dataclass(frozen=True)
+@record
 class ViewsAfterGraph:
     """What runs after a graph. `results`: those of the graph itself. `view_graph` creates views of
     some of them, and of inputs, since a compiled graph may return an input as another tensor.

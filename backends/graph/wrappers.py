@@ -7,13 +7,18 @@ from typing import Any
 
 import torch
 import torch.fx
+from torch._subclasses.fake_tensor import FakeTensor
 
+# most values, and none of them wrappers
+PLAIN = frozenset({torch.Tensor, torch.nn.Parameter, FakeTensor, int, type(None)})
 PROTOCOL = ("__tensor_flatten__", "__tensor_unflatten__")
 
 
 def is_wrapper(cls: type) -> bool:
     """Whether a class has torch's protocol of wrapper subclasses: `__tensor_flatten__`,
     `__tensor_unflatten__`, and a `__torch_dispatch__` of its own."""
+    if cls in PLAIN:
+        return False
     if torch.Tensor not in cls.__mro__ or not all(hasattr(cls, name) for name in PROTOCOL):
         return False
     return vars(torch.Tensor)["__torch_dispatch__"] is not next(

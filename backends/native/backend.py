@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Any
 
@@ -17,6 +17,7 @@ from ...clock import Clock
 from ...errors import warn_once
 from ...events import UNREPORTED, Reporter
 from ...garbage_collection import no_collections
+from ...records import record
 from ..autograd.divergent_operators import diverges
 from ..graph.copies import Copies
 from ..graph.data_dependent_sizes import (
@@ -89,7 +90,7 @@ def native(
     return compile_or_run_captured(gm, example_inputs, settings)
 
 
-@dataclass(frozen=True)
+@record
 class CompileSettings:
     """The options with which a graph is compiled."""
 

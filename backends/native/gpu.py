@@ -4,12 +4,13 @@ through the driver."""
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cache, partial
 from typing import Any
 
 import torch
 
+from ...records import record
 from .gpu_jobs import Choice, job, print_step
 from .ir.ir import AnyKernel, Bound, Product, Program, reads, with_buffers, writes
 from .ir.patterns import Patterns
@@ -34,7 +35,7 @@ def prepare() -> None:
     load_triton.workers()
 
 
-@dataclass(frozen=True)
+@record
 class Launches:
     """For each kernel of a program, how it is launched and its text, by position of its step.
     `finish`: puts the compiled kernels into the namespace; nothing may be launched before."""

@@ -10,6 +10,7 @@ from typing import Any, Protocol
 
 from bytecode import Label
 
+from ...records import record
 from ..pycode.code_builder import CodeBuilder
 from ..pycode.instr import Handler, Instr, Op
 from ..pycode.resume import ResumePoint, SuspendedFrame
@@ -47,7 +48,7 @@ class InnerStub:
     state: Value
 
 
-@dataclass(frozen=True)
+@record
 class BreakCode:
     """What the code of all frames of one break shares. quiet: no code can read a frame while the
     group runs, so temporaries may hold anything."""

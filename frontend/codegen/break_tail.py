@@ -8,11 +8,11 @@ a matter of compile time only: Python may run any instruction.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from types import GeneratorType
 from typing import Any
 
 from ...guards.iterators import parts
+from ...records import record
 from ..pycode.instr import DecodedCode, Op
 from ..tracing.interpreter.outcome import BrokenFrame
 from ..values.base import LazyValue, Value
@@ -24,7 +24,7 @@ LOADS = frozenset({Op.LOAD_FAST, Op.LOAD_CONST})
 JOINED = (enumerate, zip)  # they iterate over their arguments
 
 
-@dataclass(frozen=True)
+@record
 class BreakTail:
     """starts: of the raw groups that run, the breaking one first. end: the index of the instruction
     after them."""

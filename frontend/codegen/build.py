@@ -7,7 +7,6 @@ Out: the code object, the graph's outputs, and the paths whose objects the guard
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from types import CodeType
 from typing import Any
 
@@ -18,6 +17,7 @@ from ...backends.graph.collectives import has_collectives
 from ...backends.graph.eager_fallback import PASSED_ON
 from ...errors import Rerun
 from ...guards.source import SlotSource, Source
+from ...records import record
 from ..pycode.code_builder import CodeBuilder
 from ..pycode.instr import DecodedCode
 from ..pycode.resume import SuspendedFrame
@@ -35,7 +35,7 @@ class GraphSlot:
     """A placeholder in the constants of generated code for the compiled graph."""
 
 
-@dataclass(frozen=True)
+@record
 class GeneratedCode:
     """The result of `generate_code`. `bind` puts the compiled graph among the code's constants."""
 
@@ -53,7 +53,7 @@ class GeneratedCode:
         return self.code.replace(co_consts=consts)
 
 
-@dataclass(frozen=True)
+@record
 class Continuations:
     """Factories of the callables that generated code returns a call of: each takes a state
     tuple."""

@@ -3,8 +3,7 @@ it leaves."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+from ...records import record
 from ..pycode.instr import DecodedCode, Instr, Op
 
 V = "value"
@@ -78,7 +77,7 @@ VARIABLE = {
 }
 
 
-@dataclass(frozen=True)
+@record
 class GroupEffect:
     """A group (and its tail) as Python runs it: the indices where its raw groups start, operands
     taken, kinds left when it falls through to `next` or jumps to `target`."""

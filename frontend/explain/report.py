@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import importlib
 import os
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from rich.console import RenderableType
-
-from . import json_report, rich_tables, text_report
+from ...records import record
+from . import json_report, text_report
 from .report_data import ReportData
 
+if TYPE_CHECKING:
+    from rich.console import RenderableType
 
-@dataclass(frozen=True)
+
+@record
 class Report(ReportData):
     """What framejit made of one call (`framejit.explain`), of all calls so far
     (`handle.framejit.explain()`), or of a program.
@@ -52,4 +53,6 @@ class Report(ReportData):
         return text_report.text(self)
 
     def __rich__(self) -> RenderableType:
-        return rich_tables.renderable(self)
+        tables = importlib.import_module(".rich_tables", __package__)
+        renderable: RenderableType = tables.renderable(self)
+        return renderable

@@ -7,7 +7,7 @@ show it.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 from ...events import (
@@ -23,10 +23,11 @@ from ...events import (
     Stored,
     WrongGraph,
 )
+from ...records import record
 from .source_text import SourcePart, is_users
 
 
-@dataclass(frozen=True)
+@record
 class GuardReport:
     """A guard: what is checked, in words, and the user's line that relied on it. seconds: of this
     check alone, None where it was not measured. watched: it is checked only after something that it
@@ -41,7 +42,7 @@ class GuardReport:
         return f"{self.text}  # {self.line}" if self.line else self.text
 
 
-@dataclass(frozen=True)
+@record
 class Node:
     """A node of a captured graph. `kind` is "input", "parameter", "op" or "output"."""
 
@@ -53,7 +54,7 @@ class Node:
     line: str
 
 
-@dataclass(frozen=True)
+@record
 class CaptureReport:
     """A frame, or the rest of one after a break, that became compiled code. `ops` is 0 where it
     does no tensor work."""
@@ -83,7 +84,7 @@ class CaptureReport:
         return tuple(map(str, self.checks))
 
 
-@dataclass(frozen=True)
+@record
 class BreakReport:
     """A place where Python had to run a statement between two captures. Times are None where
     nothing was measured."""
@@ -117,7 +118,7 @@ class BreakReport:
         return (self.lost or 0.0) * (self.passes or 0)
 
 
-@dataclass(frozen=True)
+@record
 class IterationsReport:
     """A place in a loop that has compiled code for each iteration, as it relies on something that
     differs from iteration to iteration."""
@@ -136,7 +137,7 @@ class IterationsReport:
         )
 
 
-@dataclass(frozen=True)
+@record
 class TimelineSpan:
     """Something that took time: `row` is "compile" or "run"; seconds since the report's first
     span."""
@@ -149,7 +150,7 @@ class TimelineSpan:
     depth: int
 
 
-@dataclass(frozen=True)
+@record
 class Times:
     """Where the time went, in seconds. `wall`: of the explained call, None where nobody took it.
     `compiling`: by phase. What calls of compiled functions took beside: `graphs`, and `python`,
@@ -185,7 +186,7 @@ class Times:
         return found
 
 
-@dataclass(frozen=True)
+@record
 class ReportData:
     """What framejit made of one call, of all calls so far, or of a program."""
 

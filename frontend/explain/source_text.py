@@ -7,17 +7,17 @@ import linecache
 import os
 import sysconfig
 from collections.abc import Iterable
-from dataclasses import dataclass
 
 import torch
 
 from ...events import Position
+from ...records import record
 
 AROUND = 4  # lines shown before and after those that matter
 MOST_LINES = 3000  # in one report
 
 
-@dataclass(frozen=True)
+@record
 class SourceLine:
     """A line of a file: the numbers of the captures whose graphs have operations of it, and the
     positions of the breaks there."""
@@ -28,7 +28,7 @@ class SourceLine:
     breaks: tuple[int, ...]
 
 
-@dataclass(frozen=True)
+@record
 class SourcePart:
     """Neighbouring lines of a file."""
 

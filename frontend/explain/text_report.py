@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from ...events import Miss, Note, Recorded
+from ...records import record
 from .report_data import BreakReport, CaptureReport, GuardReport, ReportData
 from .source_text import source_line
 
@@ -81,7 +81,7 @@ def short_break(item: BreakReport) -> list[str]:
     ]
 
 
-@dataclass(frozen=True)
+@record
 class RecompileGroup:
     """Calls of one function that no compiled code served, by the place and what differed most."""
 

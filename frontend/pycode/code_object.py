@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import opcode
 from collections.abc import Sequence
-from dataclasses import dataclass
 from types import CodeType
 from typing import Any
 
 from bytecode import Bytecode, CellVar, ConcreteBytecode, ConcreteInstr, FreeVar, Instr
 from bytecode.instr import InstrLocation
+
+from ...records import record
 
 # line, end line, column, end column
 Position = tuple[int | None, int | None, int | None, int | None]
@@ -32,7 +33,7 @@ class ConstantObject:
         self.value = value
 
 
-@dataclass(frozen=True)
+@record
 class Signature:
     """What a code object takes, and the names of its locals, arguments first."""
 

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import types
-from dataclasses import dataclass
+
+from ...records import record
 
 
-@dataclass(frozen=True)
+@record
 class CodePlace:
     """An instruction, or what is known of it: `number` is its index, or a number made of that."""
 

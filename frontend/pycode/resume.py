@@ -17,6 +17,7 @@ from typing import Any
 from bytecode import ConcreteBytecode, ConcreteInstr
 from bytecode.concrete import ExceptionTableEntry
 
+from ...records import record
 from .call_completion import AS_IS, CallCompletion
 from .code_builder import GENERATORS, VARARGS, VARKEYWORDS, dummy_closure
 from .code_object import TAKES_ARGUMENT, Position, Signature, describe, location
@@ -34,7 +35,7 @@ class Unresumable(Exception):
     """This code object, or this place in it, cannot be entered."""
 
 
-@dataclass(frozen=True)
+@record
 class ResumePoint:
     """Where to enter, and what the state holds.
 
@@ -201,14 +202,14 @@ class AwaitedCall:
     completion: CallCompletion
 
 
-@dataclass(frozen=True)
+@record
 class RaisedError:
     """An error that is raised in place of the next instruction."""
 
     error: BaseException
 
 
-@dataclass(frozen=True)
+@record
 class GeneratorStart:
     """A generator is made; it waits in a yield if the original had started."""
 

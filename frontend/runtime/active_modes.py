@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -19,6 +18,7 @@ from ...guards.guard import Guard, Kind
 from ...guards.program import GuardProgram
 from ...guards.source import DictItem, InstanceDict, ModuleSource, TorchStateSource
 from ...guards.torch_state import TorchState, as_is, saved_tensor_hooks
+from ...records import record
 
 DUAL_LEVEL = DictItem(InstanceDict(ModuleSource(forward_ad.__name__)), "_current_level")
 
@@ -29,7 +29,7 @@ def inside_a_transform() -> bool:
     return torch._C._functorch.maybe_current_level() is not None or forward_ad._current_level >= 0
 
 
-@dataclass(frozen=True)
+@record
 class OperationWatcher:
     """Something in the program that observes every operation. `below`: it observes inside torch's
     dispatcher, where nothing can be compiled."""

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from ...errors import GraphBreak
+from ...records import record
 from ...tier import Tier
 from ..pycode.instr import DecodedCode
 from ..pycode.resume import SuspendedFrame
@@ -14,7 +15,7 @@ from .idle_frame import IDLE_ENDS, IdleFrame
 from .unrolled_iterations import UnrolledIterations
 
 
-@dataclass(frozen=True)
+@record
 class CompileUnit:
     """What a site compiles: a whole code object, or the code after a break. frames: those suspended
     at the break, outermost first. loops: the handle's loops that run in Python. forbidden: with

@@ -27,10 +27,11 @@ def entry_guards(
     guards = [*capture.trace.guards, Guard(DUAL_LEVEL, Kind.EQUALS, -1)]
     if capture.trace.symbols.exist:
         guards = [*with_symbols(capture, guards), *capture.trace.symbols.shapes.relied_on.guards()]
+    taken = set(used)
     inputs = [
         item
         for item in capture.trace.graph.inputs
-        if item.value.node in used and isinstance(item, GraphInput)
+        if item.value.node in taken and isinstance(item, GraphInput)
     ]
     mutated = any(item.is_mutated for item in inputs)
     tensors = [

@@ -6,12 +6,12 @@ from __future__ import annotations
 import ast
 import weakref
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from ...generated_source import file_name, keep_source
 from ...guards.kinds.registry import kind_of
 from ...guards.program import GuardProgram
+from ...records import record
 from ..pycode.readable import plain_name, readable
 from ._hook import ContinuationMaker, Entry, Quiet, Site
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 _files: weakref.WeakKeyDictionary[GuardProgram, str] = weakref.WeakKeyDictionary()
 
 
-@dataclass(frozen=True)
+@record
 class Listing:
     """One entry. `file`: what linecache knows its text by."""
 

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import types
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 from ...guards.program import GuardProgram
+from ...records import record
 from ._hook import Entry
 
 Direct = tuple[Callable[..., Any], tuple[int, ...], tuple[type[BaseException], ...]]
 
 
-@dataclass(frozen=True)
+@record
 class EntryParts:
     """The guards, the code (None: the original, as it is) and whether the hook stays on in it.
     direct: a graph that is called without the code, where its arguments are, and the errors that it

@@ -22,7 +22,7 @@ TORCH_COMPILE = (TORCH + "_dynamo" + os.sep, TORCH + "_higher_order_ops" + os.se
 FOLDERS = ("frontend", "guards", "backends", "cli")
 FILES = (
     "clock", "errors", "events", "factory_call", "garbage_collection", "generated_source",
-    "options", "overlap", "tier", "torch_compat",
+    "options", "overlap", "records", "tier", "torch_compat",
 )  # fmt: skip
 OURS = (
     *(PACKAGE + folder + os.sep for folder in FOLDERS),

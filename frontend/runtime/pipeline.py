@@ -16,7 +16,6 @@ import sys
 import types
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass
 from typing import Any
 
 from ...backends.compile_graph import GraphRequest, compile_graph
@@ -25,6 +24,7 @@ from ...errors import GraphBreak, SkipFrame
 from ...garbage_collection import no_collections, no_full_collections
 from ...guards.program import GuardProgram
 from ...options import Options
+from ...records import record
 from ...tier import Tier
 from ..codegen.build import Continuations, GeneratedCode, generate_code
 from ..codegen.stack_effect import UnsupportedInstruction
@@ -267,7 +267,7 @@ def runs_python(capture: Capture) -> bool:
     return isinstance(capture.exit, BreakExit) and not capture.exit.runs_no_frame
 
 
-@dataclass(frozen=True)
+@record
 class FailedExpectation:
     """Called when the expectation about a branch failed at run time. Where that may happen often,
     the next capture leaves the branch to Python."""

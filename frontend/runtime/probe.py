@@ -22,6 +22,7 @@ from types import FrameType, FunctionType
 from typing import Any
 
 from ...guards.program import GuardProgram
+from ...records import record
 from ._hook import Quiet
 
 MOST_SPANS = 4000
@@ -80,7 +81,7 @@ class BreakTally:
     work: Tally = field(default_factory=Tally)
 
 
-@dataclass(frozen=True)
+@record
 class GuardCosts:
     """Seconds for checking an entry's guards: all together, and each alone. None for a watched
     guard, which costs nothing while nothing has changed."""
@@ -89,7 +90,7 @@ class GuardCosts:
     alone: tuple[float | None, ...]
 
 
-@dataclass(frozen=True)
+@record
 class RunSpan:
     """When a graph or a statement ran, in seconds of time.perf_counter()."""
 

@@ -6,7 +6,6 @@ In: the failures of a site's entries. Out: a decision. Uses no locks and no byte
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from enum import Enum
 
 from ...errors import FramejitError, RecompileError, RecompileLimitError
@@ -14,6 +13,7 @@ from ...guards.failure import Failure
 from ...guards.guard import Kind
 from ...guards.source import FrameView, PathEnds
 from ...options import Options
+from ...records import record
 from ..tracing.sizes.variation import VARIES, Variation
 
 ENTRIES_OF_NEW_CLASSES = 2  # of a site, that were made for classes which are gone
@@ -34,7 +34,7 @@ class RecompileDecision(Enum):
         return self.value
 
 
-@dataclass(frozen=True)
+@record
 class Misses:
     """Why a site's entries do not serve a call. `failures`: of the entries that were not made for
     another loop iteration; if all were (`for_iteration`), of the most recently used one. `left`:

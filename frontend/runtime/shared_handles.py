@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -15,6 +14,7 @@ from torch.nn.parameter import is_lazy
 
 from ...events import Note
 from ...options import Options
+from ...records import record
 from ._hook import Handle
 from .cache import Cache
 
@@ -25,7 +25,7 @@ SHARED = "serves several modules of one structure"
 PLAIN = (bool, int, float, complex, str, bytes, type(None), torch.dtype)
 
 
-@dataclass(frozen=True)
+@record
 class SharedHandle:
     """A handle, kept by its cache, with the options that it was made with, and the modules that it
     serves. Holds none of them."""

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from ...events import Miss
+from ...records import record
 
 if TYPE_CHECKING:
     from .cache import Cache
 
 
-@dataclass(frozen=True)
+@record
 class FunctionStats:
     """The calls of one compiled function, those of what follows its graph breaks and of what it
     calls there included."""
@@ -44,7 +44,7 @@ class FunctionStats:
         )
 
 
-@dataclass(frozen=True)
+@record
 class Stats:
     functions: tuple[FunctionStats, ...]
 

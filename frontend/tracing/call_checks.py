@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import operator
-from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
@@ -17,6 +16,7 @@ from ...backends.graph.node_targets import RECURRENT_OPERATORS, is_foreign_targe
 from ...backends.graph.random_draws import target_may_draw
 from ...backends.graph.runtime_errors import may_raise
 from ...errors import GraphBreak
+from ...records import record
 from ..values.base import Value
 from ..values.constant import Constant
 from ..values.containers.sequence import Sequence
@@ -38,7 +38,7 @@ TOLD_BY_FAKES = frozenset(
 DROPS_ONES = ("squeeze", "squeeze_")  # of which torch assumes that a size is not one
 
 
-@dataclass(frozen=True)
+@record
 class FakeCall:
     """A call with its arguments as values, and as those of the run on fake tensors."""
 

@@ -3,14 +3,13 @@ generator."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+from ...records import record
 from ..pycode.instr import DecodedCode
 from .interpreter.outcome import BreakExit, ReturnExit
 from .trace import Trace
 
 
-@dataclass(frozen=True)
+@record
 class Capture:
     """`entry` is "args" for a frame captured from its start and "state" for a continuation."""
 

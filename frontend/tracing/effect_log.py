@@ -9,12 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import torch.fx
 
 from ...errors import GraphBreak
+from ...records import record
 from ..pycode.code_place import CodePlace
 from ..values.base import Value
 from ..values.context import Namespace
@@ -22,7 +22,7 @@ from ..values.mutable import Mutable
 from ..values.random_state import RandomState
 
 
-@dataclass(frozen=True)
+@record
 class ProgramOutput:
     """function(*args), to be called once, after the graph has run. `position`: where a break before
     it would be made (tracing/interpreter/outcome.py). `listed`: whether the output may be appended
@@ -34,7 +34,7 @@ class ProgramOutput:
     listed: bool
 
 
-@dataclass(frozen=True)
+@record
 class Expectation:
     """A tensor that has to be true; if it is not, the frame starts over in eager before anything
     has happened. `position`: where a break could be made instead. `branch`: the branch that is left

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -12,11 +11,12 @@ import torch.fx
 from ...backends.graph.mutations import is_written
 from ...backends.graph.wrappers import inner_tensors, is_wrapper
 from ...guards.source import Source
+from ...records import record
 from ..values.tensor.symbolic_number import SymbolicNumber
 from ..values.tensor.tensor import TensorValue
 
 
-@dataclass(frozen=True)
+@record
 class GraphInput:
     """A tensor that is an input of the graph: its path, the tensor, and the version of its fake at
     the start."""
@@ -57,7 +57,7 @@ class GraphInput:
         return self.value.fake if is_symbolic(self.value.fake) else self.real
 
 
-@dataclass(frozen=True)
+@record
 class NumberInput:
     """A symbolic number that is an input of the graph."""
 
@@ -77,7 +77,7 @@ class NumberInput:
         return self.value.sym
 
 
-@dataclass(frozen=True)
+@record
 class GeneratorInput:
     """A torch.Generator of the program's that is an input of the graph."""
 

@@ -5,7 +5,7 @@ Out: `InputMemory`."""
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import torch
 import torch.fx
@@ -17,11 +17,12 @@ from ...guards.guard import Guard, Kind, MemoryRelation
 from ...guards.native.layout import is_plain_object
 from ...guards.source import AttrSource
 from ...overlap import may_overlap, may_overlap_itself, window_of
+from ...records import record
 from .graph_builder import GraphBuilder
 from .graph_inputs import GraphInput, is_symbolic
 
 
-@dataclass(frozen=True)
+@record
 class InputMemory:
     """`guards`: that the inputs of other calls overlap in the same way; none where there is one
     input, or nothing is written. `overlapping`: names of written inputs, each with an input that
@@ -33,10 +34,11 @@ class InputMemory:
 
 def input_memory(graph: GraphBuilder, used: Collection[torch.fx.Node]) -> InputMemory:
     """How the inputs in use overlap."""
+    taken = set(used)
     inputs = [
         part
         for item in graph.inputs
-        if isinstance(item, GraphInput) and item.value.node in used
+        if isinstance(item, GraphInput) and item.value.node in taken
         for part in parts_of(item)
         if has_memory(part.real)
     ]

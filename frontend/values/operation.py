@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
+from ...records import record
 
-@dataclass(frozen=True)
+
+@record
 class Operation:
     """A binary operator or a comparison. `sign` is as the program has it ("+", "+=", "<"), `symbol`
     the same without the "=" of an operator in place."""
@@ -30,7 +31,7 @@ class Operation:
         return equal == (self.sign == "==")
 
 
-@dataclass(frozen=True)
+@record
 class UnaryOperation:
     """`-x`, `+x` or `~x`: its function and the name of its special method."""
 

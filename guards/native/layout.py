@@ -12,13 +12,14 @@ import ctypes
 import struct
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
-from dataclasses import astuple, dataclass
+from dataclasses import astuple
 from functools import cache
 from typing import Any
 
 import torch
 from torch import _C
 
+from ...records import record
 from ...torch_compat import SWITCHED_OFF, TENSOR_LAYOUT
 from ..guard import TensorSpec
 from . import _guards
@@ -28,7 +29,7 @@ REQUIRES_GRAD = "_ZNK3c1010TensorImpl13requires_gradEv"  # c10::TensorImpl::requ
 LEVELS = ("offsets", "python")
 
 
-@dataclass(frozen=True)
+@record
 class Layout:
     """Bytes from the start of the object; field order is that of set_layout in tensor_layout.c."""
 

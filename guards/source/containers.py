@@ -53,7 +53,7 @@ class DictItem(Source):
             and (
                 self.key is other.key or (type(self.key) in KEYS_BY_VALUE and self.key == other.key)
             )
-            and self.of == other.of
+            and (self.of is other.of or self.of == other.of)
         )
 
     def read(self, of: dict[Any, Any]) -> Any:

@@ -6,6 +6,7 @@ from dataclasses import dataclass, fields
 from types import FunctionType
 from typing import Any, ClassVar, dataclass_transform
 
+from ...records import record
 from ..encoded import Encoded
 
 
@@ -26,7 +27,7 @@ def path(cls: type) -> type:
     """Makes a class of paths: a frozen dataclass whose hash is computed once, as paths are long and
     used as keys everywhere. A pickled path has no hash, since that differs between processes.
     """
-    made: Any = dataclass(frozen=True)(cls)
+    made: Any = record(cls)
     compute = made.__hash__
 
     def cached_hash(self: Any) -> int:

@@ -8,13 +8,13 @@ gradients: torch's kernels have no second derivative.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Any
 
 import torch
 import torch.fx
 from torch.nn.functional import scaled_dot_product_attention
 
+from ....records import record
 from ..mutations import may_write
 from ..node_targets import name_of
 
@@ -22,7 +22,7 @@ PRODUCTS = ("matmul", "bmm", "__matmul__")
 SHORTEST = 1 << 14  # elements of the score matrix, from which on the CPU's kernel pays
 
 
-@dataclass(frozen=True)
+@record
 class Attention:
     """A match. `keys`: with the last two dimensions transposed, as the product takes them. `parts`:
     the nodes that only `result` needs, the last one first."""

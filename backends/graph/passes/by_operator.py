@@ -18,6 +18,7 @@ import torch.fx
 from torch._subclasses.fake_tensor import FakeTensor
 from torch.fx.experimental import _config
 
+from ....records import record
 from ..copies import INPUT, Copy, module, template, write_copies
 from ..memory import memories, memory_of
 from ..node_targets import run_node
@@ -55,7 +56,7 @@ WRITE = template(COPY, "target", "value")
 GRAD_MODE = torch._C._set_grad_enabled
 
 
-@dataclass(frozen=True)
+@record
 class Result:
     """The position of a tensor among an operator's results."""
 

@@ -4,15 +4,15 @@ that it does not run at every call."""
 from __future__ import annotations
 
 from collections.abc import Set
-from dataclasses import dataclass
 
 import torch
 import torch.fx
 
+from ....records import record
 from ..memory import memories
 
 
-@dataclass(frozen=True)
+@record
 class ConstantPart:
     """`once` takes the inputs at `positions`; its results are the last inputs of the remaining
     graph."""

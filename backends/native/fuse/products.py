@@ -5,11 +5,11 @@ the call."""
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 import torch
 
+from ....records import record
 from ..ir.index import Index, Var, atom, index
 from ..ir.ir import (
     CAST,
@@ -45,7 +45,7 @@ ADDED = (aten.addmm.default, aten.baddbmm.default)
 DTYPES = (torch.float16, torch.bfloat16, torch.float32)
 
 
-@dataclass(frozen=True)
+@record
 class JoinCandidate:
     """A call and a kernel, as positions among a program's steps, and their Product."""
 

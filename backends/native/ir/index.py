@@ -10,12 +10,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from typing import ClassVar
 
+from ....records import record
 
-@dataclass(frozen=True)
+
+@record
 class Var:
     """A loop variable: 0 <= value < size."""
 
@@ -30,7 +31,7 @@ class Var:
         return self.name
 
 
-@dataclass(frozen=True)
+@record
 class Sym:
     """A size known when the program runs, at least 1."""
 
@@ -44,7 +45,7 @@ class Sym:
         return self.name
 
 
-@dataclass(frozen=True)
+@record
 class Hole:
     """A number that a kernel computes itself: the n-th computed subscript of a load or store."""
 
@@ -58,7 +59,7 @@ class Hole:
         return f"@{self.number}"
 
 
-@dataclass(frozen=True)
+@record
 class Division:
     """An expression divided by a positive one, rounded down."""
 
@@ -82,7 +83,7 @@ class Remainder(Division):
     sign = "%"
 
 
-@dataclass(frozen=True)
+@record
 class ClaimedBounds:
     """An expression that is known to be at least 0 and below a size wherever it is used, because of
     a mask."""

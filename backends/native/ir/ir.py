@@ -9,12 +9,13 @@ variables are computed outside of their loop.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import KW_ONLY, dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
 import torch
 
+from ....records import record
 from .index import ONE, Atom, Index, Var, index, product
 from .scalar_ops import BOOL, SCALAR_OPS
 
@@ -65,7 +66,7 @@ class Scalar:
 Operand = Scalar | int | float  # a number takes the type of the other operands
 
 
-@dataclass(frozen=True)
+@record
 class Access:
     """An element of a buffer, counted from its start. Hole(n) in the index is the n-th computed
     subscript. Where the load's mask is false, nothing is read. checked: the last argument must hold
@@ -76,7 +77,7 @@ class Access:
     checked: bool = False
 
 
-@dataclass(frozen=True)
+@record
 class Buffer:
     """Memory for a tensor. Sizes and strides in elements; `device` and `dtype` are torch's."""
 
@@ -87,7 +88,7 @@ class Buffer:
     device: torch.device
 
 
-@dataclass(frozen=True)
+@record
 class View:
     """A tensor as a strided view of a buffer."""
 
@@ -110,7 +111,7 @@ class AliasedOutput(View):
     """An output that is another tensor on the memory of an earlier output."""
 
 
-@dataclass(frozen=True)
+@record
 class Store:
     """buffer[index] = value, once for each loop point that the index distinguishes."""
 
@@ -119,7 +120,7 @@ class Store:
     value: Scalar
 
 
-@dataclass(frozen=True)
+@record
 class Kernel:
     """Loops over `outer` and, inside, over `inner`, along which Reduce nodes reduce. Iterations of
     `outer` are independent, except in a kernel that scatters (`scattered_value`): it has one store,
@@ -151,12 +152,13 @@ class Kernel:
         return frozenset(node.attr.buffer for node in loads(self.roots()))
 
 
-@dataclass(frozen=True, kw_only=True)
+@record
 class Product(Kernel):
     """A kernel over the elements of the matrix product left @ right. Its loads of `result` read the
     product's element at this point of `outer`, which is (row, column) or (batch, row, column); that
     element is never stored."""
 
+    _: KW_ONLY
     left: View
     right: View
     result: str
@@ -169,7 +171,7 @@ class Product(Kernel):
         }
 
 
-@dataclass(frozen=True)
+@record
 class Call:
     """A step that calls `function`. Among its arguments, Views stand for tensors and Indexes for
     sizes. Results go to buffers (None: unused, or not a tensor). Calls with an `effect` keep their
@@ -261,7 +263,7 @@ def with_buffers(kernel: AnyKernel) -> Kernel:
     return kernel.kernel if isinstance(kernel, Bound) else kernel
 
 
-@dataclass(frozen=True)
+@record
 class InputOutput:
     """An output that is an input itself."""
 

@@ -7,14 +7,15 @@ A printer has one line of text for each; a test holds that none is missing.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
 import torch
+
+from ....records import record
 
 SAME, BOOL = "same", "bool"
 
 
-@dataclass(frozen=True)
+@record
 class ScalarOp:
     """An operation on numbers of one type. `result`: that type, or bool. `cost`: in additions,
     roughly."""

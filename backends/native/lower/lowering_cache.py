@@ -4,12 +4,13 @@ that also have the same operands are merged (common subexpression elimination)."
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import torch
 import torch.fx
 
+from ....records import record
 from ...graph.copies import AnyNode, Copies, Copy
 from ...graph.memory import memories, results_of
 from ..ir.index import Index
@@ -33,7 +34,7 @@ class NotRepeated(Exception):
     """Such nodes are lowered each time."""
 
 
-@dataclass(frozen=True)
+@record
 class LoweredNode:
     """The translation of a node: new buffers, kernels, and its result."""
 

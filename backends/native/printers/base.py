@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+from ....records import record
 from ..ir.index import Index, Sym, Var
 from ..ir.ir import CONST, INDEX, LOAD, REDUCE, Kernel, Scalar, topological
 
@@ -14,7 +15,7 @@ from ..ir.ir import CONST, INDEX, LOAD, REDUCE, Kernel, Scalar, topological
 SHORTEST_SIDE = 16
 
 
-@dataclass(frozen=True)
+@record
 class Parameters:
     """What a kernel is called with: buffers (those that it stores to at the end), then sizes."""
 

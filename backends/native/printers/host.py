@@ -12,6 +12,7 @@ import torch
 import torch.nn.functional as F
 from torch._C._dynamo import guards as allocation  # empty_strided with less to parse
 
+from ....records import record
 from ..ir.index import Index, product
 from ..ir.ir import (
     AliasedOutput,
@@ -53,7 +54,7 @@ class Namespace:
         return name
 
 
-@dataclass(frozen=True)
+@record
 class Launch:
     """How a kernel is called: the text around its arguments, and what they are."""
 

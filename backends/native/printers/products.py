@@ -8,10 +8,10 @@ is computed as torch's setting allows.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 import torch
 
+from ....records import record
 from ..ir.index import Index, Var, atom
 from ..ir.ir import LOAD, Buffer, Product, View
 from .base import Parameters, Scope
@@ -24,7 +24,7 @@ SHORTEST = 16  # side of a block that tensor cores take
 BAND = 8
 
 
-@dataclass(frozen=True)
+@record
 class Blocks:
     """Sides of the blocks of a product: rows, columns, and how much of the depth is read at once;
     the warps on a block, and how many reads are under way."""

@@ -5,8 +5,9 @@ low."""
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
+from ....records import record
 from ..ir.index import product
 from ..ir.ir import AnyKernel, Buffer, Program, reads, writes
 
@@ -14,7 +15,7 @@ SMALL = 1 << 18  # largest buffer, in bytes
 LINE = 128  # alignment in bytes
 
 
-@dataclass(frozen=True)
+@record
 class Scratch:
     """size: in bytes. places: for each buffer's name, its offset."""
 

@@ -5,8 +5,9 @@ them reads its variable, computed from the joint one."""
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
+from ....records import record
 from ..ir.index import ZERO, Index, Var, atom
 from ..ir.ir import INDEX, LOAD, Kernel, Scalar, Store, rewrite, scattered_value
 
@@ -14,7 +15,7 @@ SHORT = 8  # half of the numbers in the widest vector register
 MOST = 1 << 31  # iterations, counted in 32 bits: vectors of these are divided fast
 
 
-@dataclass(frozen=True)
+@record
 class JointLoop:
     """The loop over `variable` in place of two."""
 

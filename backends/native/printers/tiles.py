@@ -3,8 +3,9 @@ worth measuring."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
+from ....records import record
 from ..ir.index import Index, Var, product
 from ..ir.ir import LOAD, Kernel
 from ..ir.scalar_ops import SCALAR_OPS
@@ -19,7 +20,7 @@ MANY_ROWS = 1 << 12
 EXPENSIVE = 256
 
 
-@dataclass(frozen=True)
+@record
 class Tiles:
     """Sizes of a tile, the warps that work on it, and how many iterations of a loop are under way
     at once. `rblock` may be the whole of a persistent row's width. `yblock`: the second side of a
@@ -33,7 +34,7 @@ class Tiles:
     stages: int = 1
 
 
-@dataclass(frozen=True)
+@record
 class Axis:
     """One side of a tile. `letter`: what its names begin with; `place`: how its numbers lie in the
     tile."""

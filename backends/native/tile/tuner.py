@@ -7,13 +7,14 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from functools import partial
 from pathlib import Path
 from typing import Any, Protocol
 
 import torch
 
+from ....records import record
 from ..fuse.products import JoinCandidate, adopt, find_joinable
 from ..gpu_jobs import Choice, job, print_step
 from ..ir.ir import Buffer, Call, Kernel, Program, View
@@ -44,7 +45,7 @@ class Device(Protocol):
     def seconds(self, runs: Sequence[Callable[[], object]]) -> list[float | None]: ...
 
 
-@dataclass(frozen=True)
+@record
 class Variant:
     """A way to compute a task: an operator's call, if there is one, then a kernel. `choice`: the
     kernel's tiles."""
@@ -55,7 +56,7 @@ class Variant:
     call: Call | None = None
 
 
-@dataclass(frozen=True)
+@record
 class TuningTask:
     """Something to compute, and its variants; the first one is the default. `elements`: for each
     buffer, its memory."""

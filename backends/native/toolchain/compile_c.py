@@ -10,11 +10,11 @@ import subprocess
 import tempfile
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 
 from ....options import asked_c_compiler, config
+from ....records import record
 from .artifact_cache import ArtifactCache, key_of
 
 # No contraction: a*b - a*b must be 0. No errno and no floating-point traps: nobody reads them, and
@@ -94,7 +94,7 @@ def _compile(command: str, flags: Sequence[str], text: str, target: Path, vector
             shutil.move(output, target)
 
 
-@dataclass(frozen=True)
+@record
 class Symbol:
     """A compiled function: the key of its library among the artifacts, and its name there."""
 

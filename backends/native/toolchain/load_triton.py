@@ -11,7 +11,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any
@@ -20,6 +20,7 @@ import torch
 import triton
 
 from ....options import cache_dir_is_chosen, inherited_environment
+from ....records import record
 from . import triton_worker
 from ._launch import Kernel
 from .artifact_cache import cache_folder, key_of
@@ -27,7 +28,7 @@ from .artifact_cache import cache_folder, key_of
 MOST_WORKERS = 12
 
 
-@dataclass(frozen=True)
+@record
 class Job:
     """A module's text, and the arguments for which its function `kernel` is compiled. `aligned`:
     positions of arguments that are assumed to be multiples of 16."""

@@ -10,7 +10,7 @@ import json
 import sys
 import zipfile
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, field
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -19,6 +19,7 @@ import torch
 
 from ....backends.native.toolchain.artifact_cache import ArtifactCache
 from ....errors import ArtifactError
+from ....records import record
 from .files import EntryFile, StoredEntry
 from .key import digest_of_source, machine
 
@@ -26,7 +27,7 @@ MANIFEST, ENTRIES, KERNELS = "manifest.json", "entries/", "kernels/"
 FORMAT = 1
 
 
-@dataclass(frozen=True)
+@record
 class Manifest:
     """What an artifact is and needs. made_with: versions, by name. compiled_with: arguments of
     framejit.compile. functions: entries by the code that they are of."""

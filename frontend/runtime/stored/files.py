@@ -10,7 +10,7 @@ import pickle
 import secrets
 import tempfile
 from collections.abc import Callable, Mapping
-from dataclasses import astuple, dataclass
+from dataclasses import astuple
 from pathlib import Path
 
 from filelock import FileLock, Timeout
@@ -21,6 +21,7 @@ from ....backends.native.toolchain.trusted_files import (
     PRIVATE_FOLDER,
     own_distrust,
 )
+from ....records import record
 from .entry_writer import entry_writer
 from .key import Key
 
@@ -33,7 +34,7 @@ PATIENCE_S = 1.0  # that a process waits for another one that writes
 TRIM_ONE_IN = 64  # writes after which the sizes of all files are looked at
 
 
-@dataclass(frozen=True)
+@record
 class StoredEntry:
     """An entry as bytes: descriptions of the program's objects, and the guards and all else, which
     refer to them by number. identity: equal for entries with equal guards. kernels: the keys of the
@@ -50,7 +51,7 @@ class StoredEntry:
         return len(self.descriptions) + len(self.guards) + len(self.body)
 
 
-@dataclass(frozen=True)
+@record
 class EntryFile:
     """A file's content: the parts of its key, and the entries, the newest first."""
 

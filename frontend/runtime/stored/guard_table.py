@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import marshal
 from collections.abc import Callable, Sequence
-from dataclasses import astuple, dataclass
+from dataclasses import astuple
 from typing import Any
 
 from ....guards.guard import Guard, Kind
@@ -17,6 +17,7 @@ from ....guards.lifetimes import Places
 from ....guards.program import GuardCheck, GuardProgram, Load, Step
 from ....guards.section import Section
 from ....guards.source import DictKey, Source
+from ....records import record
 
 PLAIN = frozenset({int, bool, float, complex, str, bytes, type(None), type(Ellipsis)})
 KINDS = {kind.value: kind for kind in Kind}
@@ -24,7 +25,7 @@ KINDS = {kind.value: kind for kind in Kind}
 GIVEN, OF_PATH, OF_KEYS = range(3)
 
 
-@dataclass(frozen=True)
+@record
 class GuardTable:
     """paths: of each path its class and arguments. guards: of each guard its path, kind and what it
     expects. lines: of the guards. lifted: paths. steps: of the program. places: of its temps.

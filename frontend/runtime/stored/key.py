@@ -9,13 +9,14 @@ import hashlib
 import os
 import sys
 from collections.abc import Iterator
-from dataclasses import dataclass, fields
+from dataclasses import fields
 from pathlib import Path
 
 import torch
 
 from ....backends.autotune.identity import processor
 from ....options import Options
+from ....records import record
 from ...pycode.resume import SuspendedFrame
 from ..compile_unit import CompileUnit
 from .content import content_of, digest_of_code
@@ -30,7 +31,7 @@ CODE = (".py", ".so", ".pyd")
 IRRELEVANT = ("sinks", "probe", "strict", "compile_budget", "compile_share", "wait_for_compile")
 
 
-@dataclass(frozen=True)
+@record
 class Key:
     """place: a digest of where the code stands, for files of its other versions. parts: what must
     agree, by name."""

@@ -9,13 +9,13 @@ import importlib
 import sys
 import types
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Any
 
 import torch
 from torch._library.custom_ops import OPDEFS, CustomOpDef
 
 from ....guards.source import FrameView, PathEnds, Source
+from ....records import record
 from .content import VERSIONED, content_of, root_of
 from .operators import Unknown, digest_of_operator, is_users_operator, name_of_operator
 
@@ -39,7 +39,7 @@ class Description:
         raise NotImplementedError
 
 
-@dataclass(frozen=True)
+@record
 class Module(Description):
     """A module by its name."""
 
@@ -59,7 +59,7 @@ def module_named(name: str) -> Module:
     return Module(name)
 
 
-@dataclass(frozen=True)
+@record
 class OperatorNamespace(Description):
     """torch.ops.NAME, which is a module that nobody imports."""
 
@@ -69,7 +69,7 @@ class OperatorNamespace(Description):
         return getattr(torch.ops, self.name)
 
 
-@dataclass(frozen=True)
+@record
 class RegisteredOperator(Description):
     """An operator that the program has registered with torch, with the content of its rules.
     definition: whether it is the object that torch.library.custom_op returned."""
@@ -102,7 +102,7 @@ def find_operator(name: str, definition: bool) -> Any:
     return found
 
 
-@dataclass(frozen=True)
+@record
 class ModuleDict(Description):
     """The dictionary of a module."""
 
@@ -112,7 +112,7 @@ class ModuleDict(Description):
         return vars(self.module.find(frame))
 
 
-@dataclass(frozen=True)
+@record
 class AttributeOf(Description):
     """An attribute of a described object, with its content."""
 
@@ -126,7 +126,7 @@ class AttributeOf(Description):
         return found
 
 
-@dataclass(frozen=True)
+@record
 class AtSource(Description):
     """What a path of the frame leads to, with its content."""
 

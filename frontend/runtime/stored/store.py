@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pickle
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 from ....events import BackendCalled, Break, Captured, Chosen, Event, Sink, Stored
@@ -13,6 +13,7 @@ from ....guards.guard import Guard, Kind, ShapeExpr, TensorSpec
 from ....guards.program import GuardProgram
 from ....guards.source import Source, TypeOf
 from ....options import Options
+from ....records import record
 from .._hook import Entry, Site
 from ..entry_parts import EntryParts
 from ..sites import HandleSites
@@ -34,7 +35,7 @@ FAILURES = (
 TOLD_AGAIN = (Break, BackendCalled, Captured, Chosen)  # records that are stored with an entry
 
 
-@dataclass(frozen=True)
+@record
 class FoundEntry:
     """An entry of an earlier process, and the records of its compile."""
 
@@ -42,7 +43,7 @@ class FoundEntry:
     records: tuple[Any, ...]
 
 
-@dataclass(frozen=True)
+@record
 class FailedWrite:
     """Called in another thread where an entry could not be written."""
 

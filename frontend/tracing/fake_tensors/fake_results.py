@@ -14,7 +14,6 @@ it is a view. Else torch's mode runs it.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
@@ -23,7 +22,13 @@ from torch._ops import OpOverload
 from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode, in_kernel_invocation_manager
 from torch.utils import _pytree as pytree
 
-from . import operator_rules, view_rules  # noqa: F401 - they register
+from ....records import record
+from . import (  # noqa: F401 - they register
+    convolution_rules,
+    factory_rules,
+    operator_rules,
+    view_rules,
+)
 from .fake_rules import FakeRules
 
 aten = torch.ops.aten
@@ -48,7 +53,7 @@ VIEWS = frozenset({
 })  # fmt: skip
 
 
-@dataclass(frozen=True)
+@record
 class SameOperand:
     """A result that is the operand at a position."""
 
@@ -58,7 +63,7 @@ class SameOperand:
         return args[self.position]
 
 
-@dataclass(frozen=True)
+@record
 class NewTensor:
     """A result with memory of its own."""
 
@@ -72,7 +77,7 @@ class NewTensor:
         return FakeTensor(mode, meta, self.device)
 
 
-@dataclass(frozen=True)
+@record
 class ViewOfOperand:
     """A result that shares the memory of the operand at a position."""
 
@@ -88,7 +93,7 @@ class ViewOfOperand:
         return FakeTensor(mode, meta, base.fake_device)
 
 
-@dataclass(frozen=True)
+@record
 class Several:
     """Several results, in a tuple or a list."""
 
@@ -99,7 +104,7 @@ class Several:
         return self.cls([item.make(mode, args) for item in self.items])
 
 
-@dataclass(frozen=True)
+@record
 class Nothing:
     """None, as operators return that write into lists of tensors."""
 

@@ -16,7 +16,14 @@ from typing import Any
 import torch
 from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode, in_kernel_invocation_manager
 
-from .size_products import Size, as_product, dense_order, have_same_sizes, is_same_size
+from .size_products import (
+    Size,
+    as_product,
+    dense_order,
+    factors_of,
+    have_same_sizes,
+    is_same_size,
+)
 
 aten = torch.ops.aten
 # Of FakeRules and an operator's arguments; returns None where torch's operator has to run.
@@ -40,6 +47,7 @@ class FakeRules:
 
     def __init__(self, mode: FakeTensorMode) -> None:
         self.mode = mode
+        self._nonnegative: set[Any] = vars(mode).setdefault("nonnegative", set())
         self._contiguous: dict[Any, bool] = vars(mode).setdefault("contiguous", {})
         self._orders: dict[Any, list[int] | None] = vars(mode).setdefault("orders", {})
 
@@ -91,6 +99,14 @@ class FakeRules:
         """Whether it is dense with channels last, of two dimensions in space."""
         return self.order(tensor) == CHANNELS_LAST
 
+    def make_channels_last(self, like: FakeTensor, sizes: Sequence[Size]) -> FakeTensor:
+        """A new tensor of two dimensions in space, with channels last."""
+        count, channels, height, width = sizes
+        row = channels * width
+        return self.make_strided(
+            sizes, [row * height, 1, row, channels], like.dtype, like.fake_device
+        )
+
     def make(
         self, like: FakeTensor, sizes: Sequence[Size], dtype: torch.dtype | None = None
     ) -> FakeTensor:
@@ -121,13 +137,25 @@ class FakeRules:
     def are_nonnegative(self, sizes: Sequence[Size]) -> bool:
         """Whether there are symbols among these sizes, and none can be negative."""
         expressions = [size.node.expr for size in sizes if isinstance(size, torch.SymInt)]
-        env = self.mode.shape_env
         return (
             bool(expressions)
-            and env is not None
             and all(isinstance(size, torch.SymInt) or size >= 0 for size in sizes)
-            and all(env.bound_sympy(expression).lower >= 0 for expression in expressions)
+            and all(map(self._is_nonnegative, expressions))
         )
+
+    def _is_nonnegative(self, expression: Any) -> bool:
+        """Whether an expression cannot be negative: a fact that no guard changes any more. Sizes
+        and strides are products of few factors."""
+        if expression not in self._nonnegative:
+            env = self.mode.shape_env
+            number, factors = factors_of(expression)
+            if number < 0 or env is None:
+                return False
+            apart = factors != (expression,) and all(map(self._is_nonnegative, factors))
+            if not apart and env.bound_sympy(expression).lower < 0:
+                return False
+            self._nonnegative.add(expression)
+        return True
 
     def share(
         self, base: FakeTensor, sizes: Sequence[Size], strides: Sequence[Size], skipped: Size = 0

@@ -1,8 +1,9 @@
-"""Rules for operators that return new tensors: elementwise ones, norms, reductions, products and
-factories. A rule returns None where torch's operator has to run (fake_rules.py)."""
+"""Rules for operators that return new tensors: elementwise ones, norms, reductions and products. A
+rule returns None where torch's operator has to run (fake_rules.py)."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -91,15 +92,13 @@ def group_norm(
 ) -> Any:
     affine = [tensor for tensor in (weight, bias) if tensor is not None]
     if (
-        not fakes.is_known(x, *affine)
-        or x.dtype not in FULL
-        or x.fake_device.type != "cpu"
+        not is_image(fakes, x, *affine)
         or not (type(c) is type(groups) is int and c % groups == 0)
         or not (x.dim() > 1 and is_same_size(x.shape[0], n) and is_same_size(x.shape[1], c))
         or not all(tensor.dim() == 1 and is_same_size(tensor.shape[0], c) for tensor in affine)
     ):
         return None
-    return fakes.make(x, x.shape), fakes.make(x, [n, groups]), fakes.make(x, [n, groups])
+    return fakes.make_like(x), fakes.make(x, [n, groups]), fakes.make(x, [n, groups])
 
 
 @rule(aten._native_batch_norm_legit_no_training.default)
@@ -126,25 +125,34 @@ def is_batch_norm(fakes: FakeRules, x: Any, *of_channels: Any) -> bool:
     """Whether the tensors are such that nothing has to be asked."""
     vectors = [tensor for tensor in of_channels if tensor is not None]
     return (
-        fakes.is_strided(x)
+        is_image(fakes, x, *vectors)
         and x.dim() > 1
-        and (fakes.is_contiguous(x) or fakes.is_channels_last(x))
-        and x.dtype in FULL
-        and x.fake_device.type == "cpu"
-        and all(
-            fakes.is_known(tensor) and tensor.dtype == x.dtype and tensor.fake_device.type == "cpu"
-            for tensor in vectors
-        )
         and type(x.shape[1]) is int
         and x.shape[1] > 0
         and all(tensor.dim() == 1 and tensor.shape[0] == x.shape[1] for tensor in vectors)
     )
 
 
+def is_image(fakes: FakeRules, x: Any, *others: Any) -> bool:
+    """Whether x is contiguous or has channels last, and is on the CPU as the other tensors are,
+    which are contiguous."""
+    return (
+        fakes.is_strided(x)
+        and (fakes.is_contiguous(x) or fakes.is_channels_last(x))
+        and x.dtype in FULL
+        and x.fake_device.type == "cpu"
+        and all(
+            fakes.is_known(tensor) and tensor.dtype == x.dtype and tensor.fake_device.type == "cpu"
+            for tensor in others
+        )
+    )
+
+
 @rule(aten.cat.default)
 def cat(fakes: FakeRules, tensors: Any, dim: Any = 0) -> Any:
-    """Of tensors of the same number of dimensions: an empty one of one dimension is left out."""
-    if not tensors or not fakes.is_known(*tensors):
+    """Of tensors of the same number of dimensions: an empty one of one dimension is left out. The
+    result has channels last if all tensors have."""
+    if not tensors or not are_images(fakes, tensors):
         return None
     first, count = tensors[0], tensors[0].dim()
     if count < 2 or type(dim) is not int or not -count <= dim < count:
@@ -154,7 +162,23 @@ def cat(fakes: FakeRules, tensors: Any, dim: Any = 0) -> Any:
     if not all(have_same_sizes(sizes, others[0]) for sizes in others):
         return None
     together = sum(tensor.shape[at] for tensor in tensors)
-    return fakes.make(first, [*first.shape[:at], together, *first.shape[at + 1 :]])
+    sizes = [*first.shape[:at], together, *first.shape[at + 1 :]]
+    if any(map(fakes.is_contiguous, tensors)):
+        return fakes.make(first, sizes)
+    return fakes.make_channels_last(first, sizes)
+
+
+def are_images(fakes: FakeRules, tensors: Sequence[Any]) -> bool:
+    """Whether these are fake tensors of one dtype on one device, each contiguous or with channels
+    last."""
+    first = tensors[0]
+    return all(
+        fakes.is_strided(tensor)
+        and (fakes.is_contiguous(tensor) or fakes.is_channels_last(tensor))
+        and tensor.dtype == first.dtype
+        and tensor.fake_device == first.fake_device
+        for tensor in tensors
+    )
 
 
 @rule(aten.mean.dim)
@@ -264,42 +288,3 @@ def mask_arithmetic(fakes: FakeRules, x: Any, y: Any) -> Any:
 def clone(fakes: FakeRules, x: Any, *, memory_format: Any = None) -> Any:
     usual = memory_format in (None, torch.preserve_format, torch.contiguous_format)
     return fakes.make(x, x.shape) if usual and fakes.is_known(x) else None
-
-
-@rule(aten.empty_strided.default)
-def empty_strided(
-    fakes: FakeRules,
-    sizes: Any,
-    strides: Any,
-    *,
-    dtype: Any = None,
-    device: Any = None,
-    **options: Any,
-) -> Any:
-    if dtype is None or device is None or not are_usual(options):
-        return None
-    if torch.device(device).type != "cpu" or not fakes.are_nonnegative((*sizes, *strides)):
-        return None
-    return fakes.make_strided(sizes, strides, dtype, torch.device(device))
-
-
-@rule(aten.new_empty.default)
-def new_empty(
-    fakes: FakeRules,
-    x: Any,
-    sizes: Any,
-    *,
-    dtype: Any = None,
-    device: Any = None,
-    **options: Any,
-) -> Any:
-    if not fakes.is_strided(x) or not are_usual(options):
-        return None
-    if device is not None and torch.device(device) != x.fake_device:
-        return None
-    return fakes.make(x, sizes, dtype) if fakes.are_nonnegative(sizes) else None
-
-
-def are_usual(options: dict[str, Any]) -> bool:
-    """Whether a factory is asked for a strided tensor in ordinary memory."""
-    return options.get("layout") in (None, torch.strided) and not options.get("pin_memory")

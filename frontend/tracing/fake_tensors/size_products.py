@@ -99,13 +99,15 @@ def have_same_sizes(one: Sequence[Size], other: Sequence[Size]) -> bool:
 
 def dense_order(sizes: Sequence[Size], strides: Sequence[Size]) -> list[int] | None:
     """The dimensions from the innermost to the outermost of a tensor whose elements fill their
-    memory. None for others, and where a dimension of one element leaves the order open."""
+    memory. None for others, and where a dimension of one element leaves the order open, as any but
+    the outermost does."""
     left = {as_product(stride): dim for dim, stride in enumerate(strides)}
     order: list[int] = []
     for _ in sizes:
         dim = left.pop(product_of([sizes[dim] for dim in order]), None)
         size = 0 if dim is None else sizes[dim]
-        if dim is None or (isinstance(size, int) and size <= 1):
+        least = 1 if len(order) + 1 == len(sizes) else 2
+        if dim is None or (isinstance(size, int) and size < least):
             return None
         order.append(dim)
     return order

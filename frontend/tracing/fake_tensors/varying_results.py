@@ -7,7 +7,6 @@ need not run again. Only new tensors are cached: views and writes always run.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -17,6 +16,7 @@ from torch.fx.experimental import _config
 from torch.utils import _pytree as pytree
 
 from ....backends.graph.passes.symbolic_sizes import comparable, has_known_hints
+from ....records import record
 from .fake_results import LITERALS, is_cacheable
 
 ROUNDED = (float, complex)
@@ -24,7 +24,7 @@ CONFIG: Any = _config
 RESULTS = "varying_results"  # the attribute of a mode that has its results
 
 
-@dataclass(frozen=True)
+@record
 class NewVaryingTensor:
     """A result with memory of its own."""
 
@@ -38,7 +38,7 @@ class NewVaryingTensor:
         return FakeTensor(mode, meta, self.device)
 
 
-@dataclass(frozen=True)
+@record
 class NewVaryingTensors:
     """Several results; None for one that is None."""
 

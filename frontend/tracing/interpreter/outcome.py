@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ....errors import GraphBreak
+from ....records import record
 from ...pycode.call_completion import AS_IS, CallCompletion
 from ...pycode.instr import DecodedCode
 from ...pycode.passthrough import PassthroughFrame
@@ -27,14 +28,14 @@ class Yielded:
     value: Value
 
 
-@dataclass(frozen=True)
+@record
 class ReturnExit:
     """The frame ran to its end."""
 
     value: Value
 
 
-@dataclass(frozen=True)
+@record
 class BrokenFrame:
     """A frame at a break. In the innermost one the instruction group at `index` is to be run; in
     the others it is the call that waits for the next frame, its operands taken. `position` is the
@@ -58,7 +59,7 @@ class BrokenFrame:
 QUIET = frozenset({"data-dependent-value", "data-dependent-branch"})
 
 
-@dataclass(frozen=True)
+@record
 class BreakExit:
     """Python must run an instruction group of the innermost of `frames`, outermost first."""
 

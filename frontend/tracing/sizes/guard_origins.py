@@ -5,15 +5,16 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 import torch.fx
 
+from ....records import record
+
 RUNS_NODE = torch.fx.Interpreter.run_node.__code__
 
 
-@dataclass(frozen=True)
+@record
 class GuardOrigin:
     """The origin of a guard. line: file:line of the program. operator: the node that a backend was
     tracing, "" without a backend."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -15,6 +14,7 @@ from torch.fx.experimental.symbolic_shapes import (
 
 from ....errors import FramejitError
 from ....guards.source import Source
+from ....records import record
 from ...values.tensor.dynamic_marks import Mark
 from ...values.tensor.symbolic_number import Symbol, SymbolicNumber
 from .value_origins import ValueOrigin
@@ -25,7 +25,7 @@ class MarkError(FramejitError, ConstraintViolationError):
     catch it."""
 
 
-@dataclass(frozen=True)
+@record
 class SizeFact:
     """A number at a path, and the symbolic number for it."""
 
@@ -33,7 +33,7 @@ class SizeFact:
     sym: Symbol
 
 
-@dataclass(frozen=True)
+@record
 class SpecialisedNumber:
     """A number that was to vary and is guarded now: its path, its value, and the user's line that
     needed it."""
@@ -45,7 +45,7 @@ class SpecialisedNumber:
     operator: str = ""  # at which a backend needed it, "" if the program did
 
 
-@dataclass(frozen=True)
+@record
 class FactsAtRunTime:
     """Relations of numbers, to be checked by each call. origin: the last operation that gave one of
     the numbers."""

@@ -7,10 +7,10 @@ over with a break at that operation: Python then hands the number on, and it is 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from ....errors import GraphBreak
+from ....records import record
 from ...pycode.code_place import CodePlace
 from ..interpreter.outcome import Restart
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     import sympy  # takes half a second
 
 
-@dataclass(frozen=True)
+@record
 class ValueOrigin:
     """An operation that takes a number, or a size, from a tensor's values. position: where a break
     can be made before it. instruction: what is left to Python once facts about the number have

@@ -3,16 +3,15 @@ tensor, under a name of framejit's."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import torch
 
+from ....records import record
 from ..torch_directives import dimensions_marked, marked_range
 
 ATTRIBUTE = "_framejit_marks"
 
 
-@dataclass(frozen=True)
+@record
 class Mark:
     """A mark of one dimension: "dynamic" (with an inclusive range), "maybe" or "static"."""
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Any
 
 from ....errors import GraphBreak
+from ....records import record
 from ..base import Value
 from ..constant import Constant
 from ..containers.list import ListValue
@@ -16,7 +16,7 @@ from ..context import TraceContext
 from .tensor import TensorValue
 
 
-@dataclass(frozen=True)
+@record
 class Container:
     """A tuple, list or dictionary without its leaves. parts: for each item what it contains, None
     for a tensor. keys: those of a dictionary."""

@@ -11,7 +11,6 @@ from __future__ import annotations
 import copy
 import types
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -20,6 +19,7 @@ from ....backends.graph.wrappers import is_wrapper
 from ....errors import GraphBreak
 from ....guards.guard import Kind, TensorSpec
 from ....guards.source import AttrSource, ClassAttribute, Source, TypeOf
+from ....records import record
 from ..base import Value
 from ..constant import LITERAL_TYPES, Constant
 from ..context import TraceContext
@@ -56,7 +56,7 @@ def has_known_torch_function(cls: type) -> bool:
     return raw is DISABLED or raw is vars(torch.Tensor)["__torch_function__"]
 
 
-@dataclass(frozen=True)
+@record
 class FlatForm:
     """What an instance of a wrapper class flattens to: the names of its inner tensors and what
     `__tensor_flatten__` gives beside them, a copy."""

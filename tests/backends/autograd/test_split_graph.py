@@ -440,3 +440,49 @@ def test_few_operators_on_large_tensors_are_compiled():
         framejit.compile(function, backend=lambda gm, examples: parts.append(gm) or gm.forward)(x)
         pieces, _ = splitting.split_graph(parts[0])
         assert sum(not piece.is_small for piece in pieces) == compiled, function.__name__
+
+
+def logits_and_loss(x, w, labels):
+    flat = labels.view(-1).view(-1)
+    logits = (x @ w).tanh()
+    return F.cross_entropy(logits.exp(), flat), logits
+
+
+def test_a_view_is_taken_where_it_is_used(monkeypatch, backend):
+    """No subgraph returns a view of an input, so that each is assembled operator by operator."""
+    outputs = []
+    real = splitting.make_subgraphs
+
+    def make_subgraphs(*given):
+        subgraphs, results = real(*given)
+        outputs.extend(
+            node.name for one in subgraphs for node in one.gm.graph.output_node().args[0]
+        )
+        return subgraphs, results
+
+    monkeypatch.setattr(splitting, "make_subgraphs", make_subgraphs)
+    labels = torch.tensor([0, 2, 1])
+
+    def use(f, x, w):
+        loss, logits = f(x, w, labels)
+        loss.backward()
+        return loss, logits, x.grad, w.grad
+
+    check(logits_and_loss, use, leaf(3, 4), leaf(4, 5), backend=backend, count=2)
+    assert not any(name.startswith("view") for name in outputs)
+
+
+def written_between(x, labels):
+    first = labels.view(-1)
+    y = (x * 2).sin()
+    labels.add_(1)
+    return (y * first).sum(), y
+
+
+def test_a_view_of_written_memory_keeps_its_place(backend):
+    def use(f, x, labels):
+        loss, y = f(x, labels)
+        loss.backward()
+        return loss, y, labels, x.grad
+
+    check(written_between, use, leaf(4), torch.arange(4), backend=backend, count=2)

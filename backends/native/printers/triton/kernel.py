@@ -11,10 +11,10 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
 
 import torch
 
+from .....records import record
 from ...ir.index import ClaimedBounds, Hole, Index, Quotient, Remainder, Sym, Var, product
 from ...ir.ir import CAST, INDEX, LOAD, REDUCE, SCATTER, TRUE, Buffer, Kernel, Scalar, Store
 from ..base import (
@@ -33,7 +33,7 @@ LONGEST_NAME = 64  # letters
 MOST_ELEMENTS = 1 << 31  # of a buffer that 32-bit addresses reach
 
 
-@dataclass(frozen=True)
+@record
 class PrintedKernel:
     """A kernel's text (PREAMBLE belongs in front of it), a function with a name to read and the
     name `kernel`; what it is called with: `parameters`, then `blocks`, sizes by name that are known

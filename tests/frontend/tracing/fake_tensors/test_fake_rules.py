@@ -27,6 +27,16 @@ TURNED, FLAT, SCALAR, WIDE = (
     torch.ones(5, 6, 4, 2),
 )
 
+IMAGE, KERNEL, C12 = torch.ones(5, 12, 7, 6), torch.ones(4, 12, 3, 3), torch.ones(4)
+LAST = IMAGE.to(memory_format=torch.channels_last)
+# one image, made of a sequence of pixels: the stride between images means nothing
+SEQUENCE = torch.ones(1, 42, 12)
+
+
+def pixels(x):
+    return x.permute(0, 2, 1).unflatten(2, (7, 6))
+
+
 CALLS = {
     **{
         f"{function.__name__}": (function, X)
@@ -205,6 +215,152 @@ CALLS = {
         torch.ones(5, 12, 7, 6),
         torch.ones(4, 12, 3, 3),
     ),
+    "convolution": (F.conv2d, IMAGE, KERNEL, C12),
+    "convolution, bare": (F.conv2d, IMAGE, KERNEL),
+    "convolution, padded": (
+        lambda x, w: F.conv2d(x, w, padding=(2, 0), stride=(3, 1)),
+        IMAGE,
+        KERNEL,
+    ),
+    "convolution, dilated": (lambda x, w: F.conv2d(x, w, dilation=2, padding=2), IMAGE, KERNEL),
+    "convolution, of one number": (
+        lambda x, w: torch.conv2d(x, w, None, [2], [1], [1]),
+        IMAGE,
+        KERNEL,
+    ),
+    "convolution in groups": (lambda x, w: F.conv2d(x, w, groups=4), IMAGE, torch.ones(8, 3, 3, 3)),
+    "convolution, by channel": (
+        lambda x, w: F.conv2d(x, w, padding=1, groups=12),
+        LAST,
+        torch.ones(12, 1, 3, 3),
+    ),
+    "convolution of pixels": (F.conv2d, IMAGE, torch.ones(4, 12, 1, 1)),
+    "convolution of double": (F.conv2d, IMAGE.double(), KERNEL.double(), C12.double()),
+    "convolution of half": (F.conv2d, IMAGE.half(), KERNEL.half()),
+    "convolution of double, channels last": (F.conv2d, LAST.double(), KERNEL.double()),
+    "convolution, channels last": (
+        lambda x, w, b: (F.conv2d(x, w, b), F.conv2d(x, w, padding=1, stride=2).relu()),
+        LAST,
+        KERNEL,
+        C12,
+    ),
+    "convolution, channels last and dilated": (
+        lambda x, w: F.conv2d(x, w, dilation=2),
+        LAST,
+        KERNEL,
+    ),
+    "convolution, channels of the weight last": (
+        lambda x, w: (F.conv2d(x, w), F.conv2d(x.contiguous(), w)),
+        LAST,
+        KERNEL.to(memory_format=torch.channels_last),
+    ),
+    "convolution of one channel": (
+        lambda x, w: (F.conv2d(x[:, :1], w), F.conv2d(x[:, :1].contiguous(), w)),
+        LAST,
+        torch.ones(4, 1, 3, 3),
+    ),
+    "convolution of one image": (F.conv2d, LAST[:1].clone(), KERNEL),
+    "convolution of a large image": (F.conv2d, torch.ones(6, 12, 70, 60), KERNEL),
+    "convolution of a large image, channels last": (
+        F.conv2d,
+        torch.ones(6, 12, 70, 60).to(memory_format=torch.channels_last),
+        KERNEL,
+    ),
+    "convolution of a turned image": (F.conv2d, torch.ones(5, 12, 6, 7).mT, KERNEL),
+    "convolution of slices": (lambda x, w: F.conv2d(x[:, :, 1:], w), IMAGE, KERNEL),
+    "convolution of a sequence turned into an image": (
+        lambda x, w: (F.conv2d(x, w), F.conv2d(x, w, padding=1).relu()),
+        pixels(SEQUENCE),
+        KERNEL,
+    ),
+    "convolution in one dimension": (F.conv1d, torch.ones(5, 12, 7), torch.ones(4, 12, 3)),
+    "convolution in one dimension, turned": (
+        F.conv1d,
+        torch.ones(5, 7, 12).mT,
+        torch.ones(4, 12, 3),
+    ),
+    "convolution in three dimensions": (
+        lambda x, w: F.conv3d(x, w, padding=1),
+        torch.ones(5, 12, 7, 6, 4),
+        torch.ones(4, 12, 3, 3, 3),
+    ),
+    "convolution in three dimensions, channels last": (
+        F.conv3d,
+        torch.ones(5, 12, 7, 6, 4).to(memory_format=torch.channels_last_3d),
+        torch.ones(4, 12, 3, 3, 3),
+    ),
+    "transposed convolution": (F.conv_transpose2d, IMAGE, torch.ones(12, 4, 3, 3)),
+    **{
+        f"gradients of a convolution {what}": (
+            lambda x, w, wanted=wanted: torch.ops.aten.convolution_backward(
+                F.conv2d(x, w, padding=1),
+                x,
+                w,
+                [4],
+                [1, 1],
+                [1, 1],
+                [1, 1],
+                False,
+                [0, 0],
+                1,
+                wanted,
+            ),
+            image,
+            KERNEL,
+        )
+        for what, image, wanted in (
+            ("", IMAGE, [True, True, True]),
+            ("of weights", IMAGE, [False, True, False]),
+            (", channels last", LAST, [True, True, True]),
+        )
+    },
+    "group norm, channels last, with statistics": (
+        lambda x, c: torch.native_group_norm(
+            x, c, c, x.shape[0], 12, x.shape[2] * x.shape[3], 4, 1e-5
+        ),
+        LAST,
+        torch.ones(12),
+    ),
+    "group norm of one channel, channels last": (lambda x: F.group_norm(x[:, :1], 1), LAST),
+    "cat of images": (
+        lambda x, y: (
+            torch.cat([x, y], 1),
+            torch.cat([y, y], 0),
+            torch.cat([y, x], -1),
+            torch.cat([y, y], 2),
+        ),
+        IMAGE,
+        LAST,
+    ),
+    "cat of one channel each": (lambda x: torch.cat([x[:, :1], x[:, :1]], 1), LAST),
+    "arange": (
+        lambda x: (
+            torch.arange(x.shape[0]),
+            torch.arange(1, x.shape[0]),
+            torch.arange(0, x.shape[0], 2),
+            torch.arange(x.shape[0], dtype=torch.float32),
+            torch.arange(x.shape[0] - 2, device="cpu"),
+            torch.arange(3),
+            torch.arange(0.0, x.shape[0]),
+            torch.arange(x.shape[0], 0, -1),
+        ),
+        X,
+    ),
+    **{
+        f"{name} of one sequence, turned": (function, torch.ones(1, 8, 6).transpose(1, 2))
+        for name, function in (
+            ("gelu", F.gelu),
+            ("product", lambda x: x * 2),
+            ("sum", lambda x: x + x),
+            ("softmax", lambda x: x.softmax(-1)),
+            ("comparison", lambda x: x > 0),
+            ("copy", lambda x: (x.double(), x.clone(), torch.zeros_like(x))),
+            ("sum with a vector", lambda x: x + x[0, 0]),
+            ("sum with its copy", lambda x: x + x.contiguous()),
+            ("product by rows", lambda x: x * x[:, :, :1]),
+            ("write", lambda x: x.sin().add_(x)),
+        )
+    },
     "permute": (lambda x: (x.permute(2, 0, 1), x.permute(-1, 1, 0), x.permute(0, 1, 2)), TURNED),
     "clamp to a size": (lambda x: (x.clamp(max=x.shape[0]), x + x.shape[0]), INTS),
     "clamp to a size, of floats": (lambda x: (x.clamp(0, x.shape[0] - 1), x / x.shape[0]), X),
@@ -301,7 +457,8 @@ def run(call, by_rule, numbers):
         )
         return *layout, result.dtype, result.device, result.requires_grad, result._is_view(), shared
 
-    return [facts(result) for result in (results if isinstance(results, tuple) else (results,))]
+    results = results if isinstance(results, tuple) else (results,)
+    return [None if result is None else facts(result) for result in results]
 
 
 @pytest.mark.parametrize("name", CALLS)
@@ -318,3 +475,58 @@ def test_with_gradients():
     )
     assert run(call, True, {5: 50, 6: 60}) == run(call, False, {5: 50, 6: 60})
     assert run(call, True, {5: 50})[0][5]
+
+
+NO_RULE = "convolution in three dimensions, channels last"  # torch's fake result is contiguous
+REAL = [
+    name
+    for name in CALLS
+    if name != NO_RULE and any(kind in name for kind in ("convolution", "cat of", "group norm"))
+]
+
+
+@pytest.mark.parametrize("name", REAL)
+def test_a_result_by_rule_is_laid_out_like_a_real_one(name):
+    """By the libraries that the CPU runs convolutions with."""
+    function, *args = CALLS[name]
+    try:
+        results = function(*args)
+    except RuntimeError as error:
+        pytest.skip(str(error)[:80])
+    results = results if isinstance(results, tuple) else (results,)
+    real = [
+        (list(one.shape), significant(one.shape, one.stride()), one.dtype)
+        for one in results
+        if one is not None
+    ]
+    by_rule = [found for found in run(CALLS[name], True, {5: 5, 6: 6, 7: 7}) if found is not None]
+    assert [(one[0], significant(one[0], one[1]), one[3]) for one in by_rule] == real
+
+
+def significant(sizes, strides):
+    """The strides of dimensions with more than one element."""
+    return [stride for size, stride in zip(sizes, strides, strict=True) if size > 1]
+
+
+def test_a_kernel_that_does_not_fit_is_torchs_error():
+    for by_rule in (True, False):
+        with pytest.raises(RuntimeError, match="(?i)kernel size"):
+            run((F.conv2d, torch.ones(5, 12, 2, 6), KERNEL), by_rule, {6: 9})
+
+
+@pytest.mark.parametrize("size", [2, 3])
+def test_whether_a_kernel_fits_is_a_guard(size):
+    """A convolution without padding whose input may be too small in other calls."""
+    mode = CaptureFakeMode()
+    mode.shape_env, mode.static_shapes = ShapeEnv(), False
+    x = mode.from_tensor(
+        torch.ones(5, 12, 7, 6),
+        static_shapes=False,
+        symbolic_context=StatelessSymbolicContext(
+            dynamic_sizes=[DimDynamic.STATIC] * 2 + [DimDynamic.DYNAMIC] * 2,
+            constraint_sizes=[None] * 4,
+        ),
+    )
+    with mode:
+        F.conv2d(x, torch.ones(4, 12, size, size))
+    assert bool(mode.shape_env.guards) == (size > 2)

@@ -1,0 +1,73 @@
+"""What `import framejit`, the first use of a function and a first call load. Each takes time, and
+each collection of the program's garbage visits all objects of the loaded modules."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+
+import pytest
+
+LOADED = """
+import json, sys
+import torch
+before = set(sys.modules)
+{}
+print(json.dumps(sorted(set(sys.modules) - before)))
+"""
+FIRST_USE = "import framejit\nhandle = framejit.compile(lambda x: x.sin() + 1, backend={!r})\n"
+FIRST_CALL = FIRST_USE + "handle(torch.ones(3))"
+TRAINING = """
+import framejit
+model = torch.nn.Sequential(torch.nn.Linear(4, 4), torch.nn.LayerNorm(4), torch.nn.GELU())
+def step(x, labels):
+    logits = model(x)
+    return torch.nn.functional.cross_entropy(logits, labels.view(-1)), logits
+handle = framejit.compile(step, backend="native")
+handle(torch.ones(2, 4), torch.ones(2, 1, dtype=torch.long))[0].backward()
+"""
+# modules that torch's fake tensors load are not ours to decide
+REPORTS = "rich jinja2 framejit.frontend.explain.gather framejit.frontend.explain.text_report"
+SELDOM = f"{REPORTS} framejit.frontend.self_check framejit.cli framejit.backends.autotune.minify"
+BACKENDS = "networkx framejit.backends.autograd.aot_eager framejit.backends.inductor"
+CASES = {
+    "import": ("import framejit", 20, "framejit.frontend.api rich bytecode filelock sympy networkx"),
+    "use": (FIRST_USE.format("native"), 390, f"{SELDOM} {BACKENDS} sympy torch._dynamo"),
+    "call": (FIRST_CALL.format("native"), None, f"{SELDOM} {BACKENDS}"),
+    "call by default": (FIRST_CALL.format(None), None, f"{SELDOM} {BACKENDS}"),
+    "training": (TRAINING, None, f"{SELDOM} torch._inductor.compile_fx torch._functorch.aot_autograd"),
+}  # fmt: skip
+
+
+def loaded_by(code):
+    run = subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", LOADED.format(code)],
+        capture_output=True, text=True, check=True, timeout=300,
+    )  # fmt: skip
+    return json.loads(run.stdout.splitlines()[-1])
+
+
+@pytest.mark.parametrize(("code", "most", "forbidden"), CASES.values(), ids=CASES)
+def test_modules_that_are_loaded(code, most, forbidden):
+    loaded = loaded_by(code)
+    assert sorted(set(forbidden.split()) & set(loaded)) == []
+    assert most is None or len(loaded) <= most
+
+
+def test_the_package_lists_its_functions_before_they_are_loaded():
+    code = "import framejit\nnames = dir(framejit)\nassert set(framejit.__all__) <= set(names)"
+    assert "framejit.frontend.api" not in loaded_by(code)
+
+
+def test_all_names_are_there_from_the_first_use_on():
+    """A capture that meets `framejit.mark_dynamic` finds it in the module's dictionary."""
+    code = (
+        "import framejit\nframejit.compile\nassert set(framejit.__all__) <= vars(framejit).keys()"
+    )
+    assert "framejit.frontend.api" in loaded_by(code)
+
+
+def test_an_unknown_name():
+    code = "import framejit\ntry:\n framejit.nothing\nexcept AttributeError as error:\n assert 'framejit' in str(error)"
+    assert "framejit.frontend.api" not in loaded_by(code)
