@@ -276,9 +276,16 @@ FROM_ARRAYS = {
 }  # fmt: skip
 
 
+def without_last_digits(found):
+    if isinstance(found, list):
+        return [without_last_digits(item) for item in found]
+    return repr(float(f"{found:.13g}")) if isinstance(found, float) else repr(found)
+
+
 def kinds(found):
+    """Types and numbers; of floats in tensors 13 digits: the roots of libraries differ in the last bit."""
     if isinstance(found, torch.Tensor):
-        return found.dtype, found.tolist()
+        return found.dtype, without_last_digits(found.tolist())
     return tuple(map(kinds, found)) if isinstance(found, tuple) else (type(found), found)
 
 
