@@ -103,8 +103,14 @@ def _call_now(function: Any) -> None:
         return fold(tx, function, list(args), kwargs)
 
 
+@models(torch.is_grad_enabled)
+def is_grad_enabled(tx: TraceContext) -> Value:
+    tx.modes.know_grad()
+    return Constant(torch.is_grad_enabled())
+
+
 for _function in (
-    torch.is_grad_enabled, torch.is_inference_mode_enabled, torch.is_autocast_enabled,
+    torch.is_inference_mode_enabled, torch.is_autocast_enabled,
     torch.get_autocast_dtype, torch.get_default_dtype, torch.are_deterministic_algorithms_enabled,
     torch.cuda.is_available, torch.accelerator.is_available, torch.accelerator.current_accelerator,
     torch.finfo, torch.iinfo, torch.device, torch._C._nn._parse_to,

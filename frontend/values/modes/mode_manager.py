@@ -4,7 +4,8 @@ entered at a break."""
 from __future__ import annotations
 
 import types
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import torch
@@ -134,6 +135,8 @@ class TorchModes:
         # of the levels of torch.func opened so far, outermost first
         self.level_positions: list[int] = []
         self.subclasses_off = 0  # how often DisableTorchFunctionSubclass is entered
+        # what runs later, with or without gradients, while it is interpreted; "" for none
+        self.runs_later = ""
         # modes really entered while tracing: kind, object, node
         self.cleanups: list[tuple[str, Any, Any]] = []
 
@@ -220,7 +223,23 @@ class TorchModes:
         if tx is not None:
             tx.graph.raw_call(UNDO[what], (node,))
 
+    @contextmanager
+    def later(self, what: str) -> Iterator[None]:
+        """Inside, code is interpreted that runs later, in a grad mode that is not known."""
+        before, self.runs_later = self.runs_later, what
+        try:
+            yield
+        finally:
+            self.runs_later = before
+
+    def know_grad(self) -> None:
+        """Breaks where the grad mode is not known."""
+        if self.runs_later:
+            what = "which depends on whether gradients are recorded"
+            raise GraphBreak("unknown-call", f"{self.runs_later}, {what}")
+
     def set_grad(self, tx: TraceContext, enabled: bool) -> None:
+        self.know_grad()
         if torch.is_grad_enabled() != enabled:
             tx.graph.raw_call(torch._C._set_grad_enabled, (enabled,))
             torch._C._set_grad_enabled(enabled)

@@ -75,6 +75,7 @@ ONCE = once_differentiable(print).__code__  # of every backward under that decor
 def apply(tx: TraceContext, cls: ClassValue, args: list[Value]) -> Value:
     """cls.apply(*args)."""
     function: Any = cls.cls
+    tx.modes.know_grad()  # inside the backward pass of another
     for name in OTHER_BACKWARDS:
         if hasattr(function, name) and cls.attribute(tx, name).truth(tx):
             raise GraphBreak("unknown-call", f"{function.__qualname__}.apply() with {name}")
@@ -228,10 +229,13 @@ def trace_backward(
         for position, result in enumerate(results)
     ]
     incoming = [grad for grad in grads if isinstance(grad, TensorValue)]
+    once = getattr(function.backward, "__code__", None) is ONCE
+    later = "" if once else f"{function.__qualname__}.{name}()"
     try:
-        traced = interpret_without_effects(
-            tx, args, False, lambda: cls.attribute(tx, name).call(tx, [ctx, *grads], {})
-        )
+        with tx.modes.later(later):
+            traced = interpret_without_effects(
+                tx, args, False, lambda: cls.attribute(tx, name).call(tx, [ctx, *grads], {})
+            )
     except ObservedException as error:
         raise GraphBreak(
             "exception-leaves", f"{error.cls.__name__} in {cls.cls.__qualname__}.backward"

@@ -507,3 +507,71 @@ def test_a_result_that_has_no_gradient_beside_numbers_that_vary():
         assert all(map(torch.equal, found, expected))
         assert [one.requires_grad for one in found] == [True, False]
     assert compiled.framejit.explain().breaks == ()
+
+
+# backward passes that depend on whether gradients are recorded: with create_graph they are
+
+
+class Cosine(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x):
+        ctx.save_for_backward(x)
+        return x.cos()
+
+    @staticmethod
+    def backward(ctx, grad):
+        (x,) = ctx.saved_tensors
+        return -grad * x.sin()
+
+
+def factor_without_gradients(x):
+    with torch.no_grad():
+        return 3 * x * x
+
+
+def factor_with_gradients(x):
+    with torch.enable_grad():
+        return 3 * x * x
+
+
+def factor_by_the_mode(x):
+    return 3 * x * (x if torch.is_grad_enabled() else x.detach())
+
+
+def factor_by_another_function(x):
+    return 3 * Cosine.apply(x)
+
+
+def cube_with(factor):
+    class Cube(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx, x):
+            ctx.save_for_backward(x)
+            return x**3
+
+        @staticmethod
+        def backward(ctx, grad):
+            (x,) = ctx.saved_tensors
+            return grad * factor(x)
+
+    return lambda x: Cube.apply(x * 2).sin()
+
+
+FACTORS = [
+    factor_without_gradients,
+    factor_with_gradients,
+    factor_by_the_mode,
+    factor_by_another_function,
+]
+
+
+@pytest.mark.parametrize("backend", ["eager", "aot_eager"])
+@pytest.mark.parametrize("factor", FACTORS, ids=lambda factor: factor.__name__)
+def test_second_derivatives_by_the_mode_of_the_backward_pass(factor, backend):
+    f = cube_with(factor)
+    found = []
+    for run in (f, framejit.compile(f, backend=backend)):
+        x = torch.tensor([0.5, 1.0], requires_grad=True)
+        (first,) = torch.autograd.grad((run(x) ** 2).sum(), x, create_graph=True)
+        found.append((first.detach(), torch.autograd.grad(first.sum(), x)[0]))
+    torch.testing.assert_close(*found)
