@@ -56,6 +56,9 @@ _OPS = [
     ScalarOp("copysign", 2, torch.copysign),
     ScalarOp("nextafter", 2, torch.nextafter, cost=8),
     *(ScalarOp(name, 1, getattr(torch, name)) for name in ("floor", "ceil", "trunc", "round")),
+    # conversions to half precision that the program asks for, of float
+    ScalarOp("round_to_float16", 1, lambda a: a.to(torch.float16).to(a.dtype)),
+    ScalarOp("round_to_bfloat16", 1, lambda a: a.to(torch.bfloat16).to(a.dtype)),
     *(ScalarOp(name, 1, getattr(torch, name), BOOL) for name in ("isnan", "isinf", "signbit")),
     *(ScalarOp(name, 2, getattr(torch, name), BOOL) for name in ("eq", "ne", "lt", "le", "gt",
     "ge")),

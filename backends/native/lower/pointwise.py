@@ -428,9 +428,26 @@ def computation_of(dtype: torch.dtype) -> torch.dtype:
     torch.ops.prims.convert_element_type.default,
 )
 def copy(build: Builder, x: View | float, *_: Any, **options: Any) -> View:
-    """Also of a number: torch.func.vmap produces such copies."""
+    """Also of a number: torch.func.vmap produces such copies. What the program makes half precision
+    of is rounded, also where the next operation computes in float32 again."""
     dtype = build.fake.dtype
-    return build.pointwise(lambda subscripts: operand(build, x, subscripts, dtype))
+
+    def body(subscripts: Sequence[Index]) -> Scalar:
+        value: Scalar = operand(build, x, subscripts, _operand_dtype(build) or dtype)
+        if value.dtype == torch.float32 and dtype in ROUNDINGS:
+            value = s(ROUNDINGS[dtype], value)
+        return cast(value, dtype)
+
+    return build.pointwise(body)
+
+
+ROUNDINGS = {torch.float16: "round_to_float16", torch.bfloat16: "round_to_bfloat16"}
+
+
+def _operand_dtype(build: Builder) -> torch.dtype | None:
+    """The dtype of the node's first argument; None for a number."""
+    given = _operand(build.node.args[0])
+    return given.dtype if isinstance(given, torch.Tensor) else None
 
 
 @lowers(aten.copy.default)

@@ -56,3 +56,19 @@ def test_signs_of_zeros_at_limits(name, dtype):
     assert torch.equal(mine.isnan(), yours.isnan())
     assert torch.equal(mine.nan_to_num(), yours.nan_to_num())
     assert torch.equal(mine.signbit() & (mine == 0), yours.signbit() & (yours == 0))
+
+
+CONVERSIONS = {
+    "half and back": lambda x: x.half().float() * 1.1,
+    "bfloat16 and back": lambda x: (x * 3).bfloat16().float() + 1,
+    "half, then more": lambda x: (x.half() * 2).float() - x,
+    "type": lambda x: x.type(torch.bfloat16).type(torch.float32),
+}
+
+
+@pytest.mark.parametrize("name", CONVERSIONS)
+def test_conversions_to_half_precision_that_the_program_asks_for_round(name):
+    """Quantisation that is trained does that."""
+    function, x = CONVERSIONS[name], torch.linspace(-3, 3, 1001)
+    found = framejit.compile(function, backend="native")(x)
+    torch.testing.assert_close(found, function(x), rtol=1e-6, atol=1e-6)

@@ -34,6 +34,7 @@ OTHERS = {
     "neg": "-{0}", "not": "!{0}", "bitnot": "~{0}", "where": "{0} ? {1} : {2}",
     "isnan": "{0} != {0}", "maximum": "({0} > {1} || {0} != {0}) ? {0} : {1}",
     "minimum": "({0} < {1} || {0} != {0}) ? {0} : {1}",
+    "round_to_float16": "(float)(_Float16){0}", "round_to_bfloat16": "from_bf16(to_bf16({0}))",
 }  # fmt: skip
 # by kind of type: f or d behind the name, nothing for integers
 CALLS = {

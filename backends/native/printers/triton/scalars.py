@@ -35,6 +35,8 @@ OTHERS = {
     "not": "{0} == 0", "where": "tl.where({0}, {1}, {2})", "isnan": "{0} != {0}",
     "isinf": "tl.abs({0}) == float('inf')", "maximum": "largest({0}, {1})",
     "minimum": "smallest({0}, {1})", "signbit": "libdevice.signbit({0}) != 0",
+    "round_to_float16": "{0}.to(tl.float16).to(tl.float32)",
+    "round_to_bfloat16": "{0}.to(tl.bfloat16).to(tl.float32)",
 }  # fmt: skip
 FLOATS_AND_INTEGERS = {
     "floordiv": ("floor_divide({0}, {1})", "floor_divide_integers({0}, {1})"),
