@@ -27,7 +27,7 @@ from ..graph.gradient_history import (
     wants_gradients,
 )
 from ..graph.memory import memory_at
-from ..graph.mutations import is_norm, may_write
+from ..graph.mutations import is_norm, may_write, written_nodes
 from ..graph.random_draws import draws_random_numbers
 from .gradient_layouts import GradientLayouts
 
@@ -92,7 +92,12 @@ def _replay(
     copied = {
         node
         for node in placeholders
-        if node.users and all(may_write(user) and not user.users for user in node.users)
+        if node.users
+        and not needs_gradient(node)
+        and all(
+            may_write(user) and node in written_nodes(user) and not user.users
+            for user in node.users
+        )
     }
     for node in gm.graph.nodes:
         if is_norm(node):  # it writes running statistics, and reads none of them while training

@@ -41,3 +41,22 @@ def test_a_node_none_of_whose_inputs_gets_a_gradient_is_differentiated(backend):
     for run in (beside_an_unused_leaf, compiled, compiled):
         (second,) = grad(run(x).sum(), x)
         torch.testing.assert_close(second, torch.full((2,), 4.0))
+
+
+def by_an_operand_of_a_write(y, w):
+    z = y.clone()
+    z.mul_(w)
+    return (y * z).sum()
+
+
+@pytest.mark.parametrize("backend", ["aot_eager", "native"])
+def test_an_input_that_is_an_operand_of_a_write_is_not_what_is_written(backend):
+    found = []
+    for run in (
+        by_an_operand_of_a_write,
+        framejit.compile(by_an_operand_of_a_write, backend=backend),
+    ):
+        y, w = (torch.tensor([1.0, 2.0], requires_grad=True) for _ in range(2))
+        first = grad(run(y, w), [y, w], create_graph=True)
+        found.append(grad(sum((one**2).sum() for one in first), [y, w]))
+    torch.testing.assert_close(*found)
