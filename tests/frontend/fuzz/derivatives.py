@@ -9,15 +9,19 @@ Each program is run compiled and in eager, three times: values, which tensors re
 
 from __future__ import annotations
 
-import argparse
-import linecache
-import warnings
-from collections.abc import Callable
+import sys
+from pathlib import Path
 from random import Random
 from typing import Any
 
 import framejit
 import torch
+
+if __package__:
+    from . import long_run
+else:  # run as a script
+    sys.path.insert(0, str(Path(__file__).parent))
+    import long_run
 
 NAMES = ("x", "y", "w")  # a leaf, calculated from it (but in one call), a parameter
 CALLS = 3
@@ -47,8 +51,6 @@ GRAD = (
     "    {new} = sum((one for one in {new} if one is not None), torch.zeros(3))"
 )
 
-Program = Callable[..., Any]
-
 
 def write(seed: int) -> str:
     """The source of a program."""
@@ -73,16 +75,7 @@ def write(seed: int) -> str:
     return f"def program({', '.join(NAMES)}):\n" + "".join(f"    {line}\n" for line in lines)
 
 
-def function_of(source: str, seed: int) -> Program:
-    file = f"<derivatives {seed}>"
-    linecache.cache[file] = len(source), None, source.splitlines(keepends=True), file
-    namespace: dict[str, Any] = {"torch": torch}
-    exec(compile(source, file, "exec"), namespace)
-    program: Program = namespace["program"]
-    return program
-
-
-def outcome(program: Program, call: int) -> list[Any] | None:
+def outcome(program: long_run.Program, call: int) -> list[Any] | None:
     """What a call does, gradients last; None where it raises."""
     torch.manual_seed(call)
     x, w = torch.randn(3, requires_grad=True), torch.nn.Parameter(torch.randn(3))
@@ -112,7 +105,7 @@ def same(one: Any, other: Any) -> bool:
 def examine(seed: int, backend: str) -> str | None:
     """A difference between eager and the backend, in words; calls that raise in eager are not
     compared."""
-    program = function_of(write(seed), seed)
+    program = long_run.function_of(write(seed), seed)
     with framejit.config.patch(strict=True, recompile_limit=32):
         compiled = framejit.compile(program, backend=backend)
         for call in range(CALLS):
@@ -126,24 +119,5 @@ def examine(seed: int, backend: str) -> str | None:
     return None
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--programs", type=int, default=300)
-    parser.add_argument("--first", type=int, default=0, help="the first seed")
-    parser.add_argument("--backend", default="eager")
-    asked = parser.parse_args()
-    different = 0
-    for seed in range(asked.first, asked.first + asked.programs):
-        found = examine(seed, asked.backend)
-        if found is not None:
-            different += 1
-            print(f"seed {seed}: {found}\n{write(seed)}", flush=True)
-        framejit.reset()
-    print(
-        f"end: {asked.backend}: {asked.programs} programs from seed {asked.first}, {different} different"
-    )
-
-
 if __name__ == "__main__":
-    warnings.simplefilter("ignore")
-    main()
+    long_run.main(__doc__, write, examine)

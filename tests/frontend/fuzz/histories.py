@@ -9,15 +9,19 @@ and the gradients of everything that is returned.
 
 from __future__ import annotations
 
-import argparse
-import linecache
-import warnings
-from collections.abc import Callable
+import sys
+from pathlib import Path
 from random import Random
 from typing import Any
 
 import framejit
 import torch
+
+if __package__:
+    from . import long_run
+else:  # run as a script
+    sys.path.insert(0, str(Path(__file__).parent))
+    import long_run
 
 BREAK = "print(end='')"
 VIEWS = (
@@ -32,8 +36,6 @@ WRITES = (
     "with torch.no_grad(): {v}.mul_(2)", "torch.relu_({v})",
 )  # fmt: skip
 NAMES = ("a", "b", "c")  # with a history, a leaf or not, without one
-
-Program = Callable[..., Any]
 
 
 def inputs(random: Random) -> tuple[list[torch.Tensor], list[torch.Tensor]]:
@@ -79,16 +81,7 @@ def runs(line: str, known: dict[str, Any]) -> bool:
     return True
 
 
-def function_of(source: str, seed: int) -> Program:
-    file = f"<histories {seed}>"
-    linecache.cache[file] = len(source), None, source.splitlines(keepends=True), file
-    namespace: dict[str, Any] = {"torch": torch}
-    exec(compile(source, file, "exec"), namespace)
-    program: Program = namespace["program"]
-    return program
-
-
-def outcome(program: Program, seed: int) -> tuple[Any, Any]:
+def outcome(program: long_run.Program, seed: int) -> tuple[Any, Any]:
     """What a call does, and the gradients; None for what raises."""
     random = Random(seed)
     given, leaves = inputs(random)
@@ -118,7 +111,7 @@ def outcome(program: Program, seed: int) -> tuple[Any, Any]:
 def examine(seed: int, backend: str) -> str | None:
     """A difference between eager and the backend, in words; programs that raise in eager are not
     compared."""
-    program = function_of(write(seed), seed)
+    program = long_run.function_of(write(seed), seed)
     with framejit.config.patch(strict=True):
         compiled = framejit.compile(program, backend=backend)
         for call in range(2):
@@ -133,24 +126,5 @@ def examine(seed: int, backend: str) -> str | None:
     return None
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--programs", type=int, default=300)
-    parser.add_argument("--first", type=int, default=0, help="the first seed")
-    parser.add_argument("--backend", default="eager")
-    asked = parser.parse_args()
-    different = 0
-    for seed in range(asked.first, asked.first + asked.programs):
-        found = examine(seed, asked.backend)
-        if found is not None:
-            different += 1
-            print(f"seed {seed}: {found}\n{write(seed)}", flush=True)
-        framejit.reset()
-    print(
-        f"end: {asked.backend}: {asked.programs} programs from seed {asked.first}, {different} different"
-    )
-
-
 if __name__ == "__main__":
-    warnings.simplefilter("ignore")
-    main()
+    long_run.main(__doc__, write, examine)

@@ -11,7 +11,7 @@ import pytest
 import torch
 
 from ... import sweep_slice
-from . import derivatives
+from . import derivatives, long_run
 
 PROGRAMS = sweep_slice.few_or_all(12, 150)
 FIRST = 10**6 * sys.version_info.minor  # each Python has programs of its own
@@ -25,7 +25,7 @@ def test_derivatives_are_what_they_are_in_eager(backend):
         for seed in range(FIRST, FIRST + PROGRAMS):
             found = derivatives.examine(seed, backend)
             assert found is None, f"seed {seed}: {found}\n{derivatives.write(seed)}"
-            program = derivatives.function_of(derivatives.write(seed), seed)
+            program = long_run.function_of(derivatives.write(seed), seed)
             compared += derivatives.outcome(program, 0) is not None
     assert compared > PROGRAMS // 3
 

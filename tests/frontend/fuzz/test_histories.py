@@ -10,7 +10,7 @@ import framejit
 import pytest
 
 from ... import sweep_slice
-from . import histories
+from . import histories, long_run
 
 PROGRAMS = sweep_slice.few_or_all(30, 200)
 FIRST = 10**6 * sys.version_info.minor  # each Python has programs of its own
@@ -24,7 +24,7 @@ def test_histories_are_what_they_are_in_eager(backend):
         for seed in range(FIRST, FIRST + PROGRAMS):
             found = histories.examine(seed, backend)
             assert found is None, f"seed {seed}: {found}\n{histories.write(seed)}"
-            program = histories.function_of(histories.write(seed), seed)
+            program = long_run.function_of(histories.write(seed), seed)
             compared += histories.outcome(program, 2 * seed)[0] is not None
     assert compared > PROGRAMS // 2
 
