@@ -27,6 +27,12 @@ def step(x, labels):
 handle = framejit.compile(step, backend="native")
 handle(torch.ones(2, 4), torch.ones(2, 1, dtype=torch.long))[0].backward()
 """
+VARYING = """
+import framejit
+handle = framejit.compile(lambda x: (x.relu() @ x.t()).sum() + x[x > 0].sum(), backend={!r})
+for length in (3, 4, 5):
+    handle(torch.ones(length, 4))
+"""
 # modules that torch's fake tensors load are not ours to decide
 REPORTS = "rich jinja2 framejit.frontend.explain.gather framejit.frontend.explain.text_report"
 SELDOM = f"{REPORTS} framejit.frontend.self_check framejit.cli framejit.backends.autotune.minify"
@@ -36,6 +42,8 @@ CASES = {
     "use": (FIRST_USE.format("native"), 400, f"{SELDOM} {BACKENDS} sympy torch._dynamo"),
     "call": (FIRST_CALL.format("native"), None, f"{SELDOM} {BACKENDS}"),
     "call by default": (FIRST_CALL.format(None), None, f"{SELDOM} {BACKENDS}"),
+    "varying sizes": (VARYING.format("eager"), None, f"{SELDOM} {BACKENDS} torch.export._trace"),
+    "varying, native": (VARYING.format("native"), None, f"{SELDOM} {BACKENDS} torch.export._trace"),
     "training": (TRAINING, None, f"{SELDOM} torch._inductor.compile_fx torch._functorch.aot_autograd"),
 }  # fmt: skip
 

@@ -47,9 +47,21 @@ _as_torch_has_it("name", lambda self: self.text)
 _as_torch_has_it("guard_source", lambda self: torch._guards.GuardSource.LOCAL)
 
 
+NOWHERE = torch._guards.SLoc("during a capture", None)
+
+
 class Symbols(ShapeEnv):
     """A ShapeEnv whose storage offsets may be zero: torch makes the symbols of tensors greater than
-    zero."""
+    zero. It does not look for the user's line in Python's stack, which is not there during a
+    capture: the search imports torch.export and with it inductor and networkx."""
+
+    def _get_stack_summary(
+        self, is_debug: bool = False, framework_loc: str | None = None
+    ) -> tuple[torch._guards.SLoc, str]:
+        return NOWHERE, ""
+
+    def _log_create_unbacked_symbol(self, *args: Any, **kwargs: Any) -> None:
+        """Writes nothing: what torch would write names places in Python's stack, too."""
 
     def create_symbol(
         self, val: Any, source: torch._guards.Source, *args: Any, **kwargs: Any
