@@ -68,6 +68,7 @@ class Builder:
         self.repeated = LoweringCache(gm.graph, self.program, Patterns())
         self.sizes = Sizes()
         self.within: dict[Any, View] = {}  # positions that a step has checked
+        self.padded: dict[Any, View] = {}  # matrices with zeros behind their rows and columns
         self.computed: set[torch.fx.Node] = set()  # originals of copied nodes that are not views
         self.aliases: dict[tuple[int, int, Index], Any] = {}
         # View | Index | SymInt | Scalar of sizes alone | number | tuple of these

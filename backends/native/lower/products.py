@@ -1,6 +1,6 @@
-"""Matrix products with an inner dimension of at most four, such as the gradient of a layer with few
-outputs. Writing the result takes longer than computing it, so on the CPU they are computed where
-they are read. Torch multiplies all others."""
+"""Matrix products. Those with an inner dimension of at most four, such as the gradient of a layer
+with few outputs, are computed where they are read on the CPU: writing the result takes longer than
+computing it. Torch multiplies all others, on a GPU with padded operands (padded_products.py)."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ import torch
 
 from ..ir.index import Index, index, product
 from ..ir.ir import Scalar, View
+from . import padded_products
 from .build import Builder
 from .registry import Unsupported, lowers
 
@@ -24,6 +25,8 @@ FEWEST = 1 << 16  # elements of the result
 
 @lowers(aten.mm.default, seldom=True)
 def mm(build: Builder, left: View, right: View) -> View:
+    if build.fake.device.type in padded_products.DEVICES:
+        return padded_products.padded_product(build, left, right)
     refuse_other_products(build, left, right)
     return build.pointwise(lambda at: element(build, left, right, at))
 
@@ -32,6 +35,10 @@ def mm(build: Builder, left: View, right: View) -> View:
 def addmm(
     build: Builder, added: View, left: View, right: View, *, beta: Any = 1, alpha: Any = 1
 ) -> View:
+    if build.fake.device.type in padded_products.DEVICES:
+        return padded_products.padded_product(
+            build, left, right, added, {"beta": beta, "alpha": alpha}
+        )
     refuse_other_products(build, left, right)
     if (beta, alpha) != (1, 1):
         raise Unsupported("a product times a number")
