@@ -1,4 +1,5 @@
 """`python -m benchmarks` in a checkout, which is `framejit bench`."""
+
 from __future__ import annotations
 
 import argparse

@@ -37,8 +37,9 @@ from ..ir.ir import (
 from .simplify import simplify
 
 MIN_ROW = {"cpu": 1 << 17, "cuda": 1 << 12}  # elements of a row, from which on a second kernel pays
-# times that for sums over columns on a GPU, where one kernel is fast unless it stores elements too
-COLUMN_SUM_FACTOR = 4
+# for sums over columns on a GPU: columns that a program sums, and programs to give a processor,
+# more where each element is stored, too
+BESIDE, PROGRAMS, STORING_PROGRAMS = 32, 4, 16
 MIN_CHUNK = 256  # elements of a chunk, at least
 
 
@@ -69,16 +70,17 @@ def chunk_count_on(kernel: Kernel, device: torch.device, processors: Mapping[str
     rows, columns, shortest = kernel.rows.value, kernel.columns.value, MIN_ROW[device.type]
     if not kernel.inner or not rows or columns is None:
         return 1
+    count = processors[device.type]
     if has_rows_side_by_side(kernel):  # neighbouring rows are processed together
         if device.type == "cuda":
-            rows = -(-rows // 32)
-            shortest *= 1 if stores_of_elements(kernel) else COLUMN_SUM_FACTOR
+            rows = -(-rows // BESIDE)
+            count *= STORING_PROGRAMS if stores_of_elements(kernel) else PROGRAMS
         else:  # by one thread
             beside = kernel.outer[-1].size.value or 1
             rows, shortest = rows // beside, -(-shortest // beside)
     if columns < shortest or not reduces_rows_once(kernel):
         return 1
-    return chunk_count(rows, columns, processors[device.type])
+    return chunk_count(rows, columns, count)
 
 
 def chunk_count(rows: int, columns: int, processors: int) -> int:

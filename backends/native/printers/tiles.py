@@ -16,6 +16,7 @@ MOST_HELD = 128  # numbers of a persistent row a thread, of what the kernel load
 # elements of kernels without reductions: larger tiles would leave processors idle
 TINY, FEW = (1 << 17, 1 << 20)
 MANY_ROWS = 1 << 12
+CHUNK = 1 << 10  # of a column, at most: there are enough programs for small tiles
 # cost of an element's operations, in additions, beyond which memory is not what a kernel waits for
 EXPENSIVE = 256
 
@@ -119,6 +120,8 @@ def _across_rows(kernel: Kernel) -> Tiles:
         rblock = power_of_two(columns)
         xblock = max(1, min(power_of_two(rows), 4096 // rblock, 64))
         return Tiles(xblock, rblock, max(1, min(8, xblock * rblock // 256)), True)
+    if rows >= 8192 and columns <= CHUNK:
+        return Tiles(32, 32 if columns <= 256 else 64, 4, False)
     if rows >= 8192:
         return Tiles(32, 256, 16, False)
     xblock = min(16 if rows >= 2048 else 8, power_of_two(rows))

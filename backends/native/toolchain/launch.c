@@ -6,9 +6,10 @@
  * of 4 or 8 bytes, one behind the other.
  * Kernel(function, threads, shared_bytes, aligned, otherwise)(programs, stream, *arguments): a CUDA
  * kernel of Triton's, through the driver that the process has loaded. Every argument of it is 8
- * bytes wide. It was compiled for addresses that are multiples of 16 where `aligned` has a bit;
- * when one is not, otherwise() gives the Kernel that is called instead, from then on without asking
- * again.
+ * bytes wide. A thread that has no context of the driver's yet, such as autograd's before anything
+ * else has used the GPU there, gets that of the thread that made the Kernel. It was compiled for
+ * addresses that are multiples of 16 where `aligned` has a bit; when one is not, otherwise() gives
+ * the Kernel that is called instead, from then on without asking again.
  */
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
@@ -17,6 +18,7 @@
 #include <stdint.h>
 
 #define MOST_WORDS 128
+#define CUDA_ERROR_INVALID_CONTEXT 201
 
 /* Tags of the driver's interface by which all arguments of a kernel come as one piece of memory. */
 #define CU_LAUNCH_PARAM_END ((void *)0)
@@ -24,11 +26,13 @@
 #define CU_LAUNCH_PARAM_BUFFER_SIZE ((void *)2)
 
 typedef void (*kernel_function)(const int64_t *);
+typedef int (*context_function)(void *);
 typedef int (*launch_function)(void *, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned,
                                unsigned, void *, void **, void **);
 
 static PyObject *data_ptr_name;
 static launch_function cuda_launch;
+static context_function cuda_get_context, cuda_set_context;
 
 /* An int as it is, anything else by its data_ptr(). */
 static int
@@ -106,10 +110,14 @@ find_cuda(void)
     if (cuda_launch != NULL)
         return 0;
     void *driver = dlopen("libcuda.so.1", RTLD_NOW | RTLD_GLOBAL);
-    if (driver != NULL)
+    if (driver != NULL) {
+        cuda_get_context = (context_function)dlsym(driver, "cuCtxGetCurrent");
+        cuda_set_context = (context_function)dlsym(driver, "cuCtxSetCurrent");
         cuda_launch = (launch_function)dlsym(driver, "cuLaunchKernel");
-    if (cuda_launch != NULL)
+    }
+    if (cuda_launch != NULL && cuda_get_context != NULL && cuda_set_context != NULL)
         return 0;
+    cuda_launch = NULL;
     PyErr_SetString(PyExc_RuntimeError,
                     "the CUDA driver's cuLaunchKernel is not found; is libcuda.so.1 installed?");
     return -1;
@@ -119,6 +127,7 @@ typedef struct {
     PyObject_HEAD
     vectorcallfunc call;
     void *function;
+    void *context; /* NULL where the driver could not say it */
     unsigned threads, shared;
     uint64_t aligned;
     PyObject *otherwise; /* a function until it was needed, then its result */
@@ -144,6 +153,13 @@ call_otherwise(Kernel *self, PyObject *const *arguments, Py_ssize_t count)
         self->resolved = 1;
     }
     return PyObject_Vectorcall(self->otherwise, arguments, (size_t)count, NULL);
+}
+
+static int
+launch(Kernel *self, const int64_t *words, void **packed)
+{
+    return cuda_launch(self->function, (unsigned)words[0], 1, 1, self->threads, 1, 1, self->shared,
+                       (void *)words[1], NULL, packed);
 }
 
 static PyObject *
@@ -179,9 +195,10 @@ Kernel_call(PyObject *object, PyObject *const *arguments, size_t nargsf, PyObjec
     void *packed[] = {CU_LAUNCH_PARAM_BUFFER_POINTER, words + LEADING, CU_LAUNCH_PARAM_BUFFER_SIZE,
                       &size, CU_LAUNCH_PARAM_END};
     int status;
-    Py_BEGIN_ALLOW_THREADS status =
-        cuda_launch(self->function, (unsigned)words[0], 1, 1, self->threads, 1, 1, self->shared,
-                    (void *)words[1], NULL, packed);
+    Py_BEGIN_ALLOW_THREADS status = launch(self, words, packed);
+    if (status == CUDA_ERROR_INVALID_CONTEXT && self->context != NULL &&
+        cuda_set_context(self->context) == 0)
+        status = launch(self, words, packed);
     Py_END_ALLOW_THREADS if (status != 0)
     {
         PyErr_Format(PyExc_RuntimeError,
@@ -206,9 +223,15 @@ Kernel_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
                         "Kernel(): with `aligned`, `otherwise` must be a function");
         return NULL;
     }
+    void *context = NULL;
+    if (find_cuda() < 0)
+        PyErr_Clear(); /* told when it is called */
+    else if (cuda_get_context(&context) != 0)
+        context = NULL;
     Kernel *self = (Kernel *)type->tp_alloc(type, 0);
     if (self == NULL)
         return NULL;
+    self->context = context;
     self->call = Kernel_call;
     self->function = (void *)(uintptr_t)function;
     self->threads = threads;

@@ -4,6 +4,7 @@ pass."""
 from __future__ import annotations
 
 import copy
+import threading
 
 import framejit
 import pytest
@@ -80,3 +81,38 @@ def test_the_sign_of_a_zero_is_kept(dtype):
     for got, want in zip(framejit.compile(negate, backend="native")(x), negate(x), strict=True):
         assert got.tolist() == want.tolist()
         assert got.signbit().tolist() == want.signbit().tolist()
+
+
+def test_in_a_thread_that_has_not_used_the_gpu():
+    """Nothing else of the call would give the driver's context to the thread: its memory is there."""
+    call = framejit.compile(lambda x: x.sin() * 2, backend="native")
+    x = torch.randn(512, device="cuda")
+    call(x)
+    found = []
+    thread = threading.Thread(target=lambda: found.append(call(x)))
+    thread.start()
+    thread.join()
+    torch.testing.assert_close(found[0], x.sin() * 2)
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+def test_products_with_a_vocabulary_of_odd_size(dtype, reports):
+    """Products are padded, forwards and backwards: they are as far from float64 as eager's."""
+    layer = torch.nn.Linear(768, 5003, device="cuda", dtype=dtype)
+    x = torch.randn(2048, 768, device="cuda", dtype=dtype)
+    labels = torch.randint(0, 5003, (2048,), device="cuda")
+
+    def gradients(call, layer, x):
+        x = x.detach().requires_grad_()
+        loss = F.cross_entropy(call(x).float(), labels)
+        loss.backward()
+        return x.grad, layer.weight.grad, layer.bias.grad
+
+    exact = gradients(*[copy.deepcopy(layer).double()] * 2, x.double())
+    eager = gradients(*[copy.deepcopy(layer)] * 2, x)
+    own = copy.deepcopy(layer)
+    found = gradients(framejit.compile(own, backend="native"), own, x)
+    for mine, other, true in zip(found, eager, exact, strict=True):
+        assert mine.stride() == other.stride()
+        assert (mine - true).norm() <= 1.5 * (other - true).norm() + 1e-6
+    assert any("mm" in kernel.ops[-1] for report in reports for kernel in report.kernels)

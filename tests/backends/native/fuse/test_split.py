@@ -96,13 +96,13 @@ def test_elements_that_need_the_result_are_not(short, monkeypatch, reports):
     assert "in chunks" not in reports[0].host
 
 
-@pytest.mark.parametrize(("with_elements", "chunks"), [(True, True), (False, False)])
-def test_sums_over_columns_on_a_gpu_are_split_earlier_where_elements_are_stored(
+@pytest.mark.parametrize(("with_elements", "chunks"), [(True, 32), (False, 16)])
+def test_sums_over_columns_on_a_gpu_are_split_into_more_chunks_where_elements_are_stored(
     with_elements, chunks, reports, monkeypatch
 ):
-    """One kernel adds up 8,192 rows fast, but not while it also stores each element."""
+    """Programs that also store what they add wait longer for memory."""
     processors = {"cpu": 1 << 20, "cuda": 264}
-    x = torch.randn(8192, 64)
+    x = torch.randn(8192, 2048)
     made = []
     monkeypatch.setattr(
         native, "split_long_rows", lambda program, _: made.extend(program.steps) or program
@@ -115,4 +115,4 @@ def test_sums_over_columns_on_a_gpu_are_split_earlier_where_elements_are_stored(
     framejit.compile(f, backend="native")(x)
     (kernel,) = (step.pattern.kernel for step in made)
     count = split.chunk_count_on(kernel, torch.device("cuda"), processors)
-    assert (count > 1) is chunks
+    assert count == chunks

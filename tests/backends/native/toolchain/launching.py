@@ -14,6 +14,7 @@ from framejit.backends.native.toolchain._launch import Kernel
 driver = ctypes.CDLL(sys.argv[1], mode=ctypes.RTLD_GLOBAL)
 seen = (ctypes.c_int64 * 16).in_dll(driver, "seen")
 status = ctypes.c_int.in_dll(driver, "status")
+context = ctypes.c_int64.in_dll(driver, "context")
 
 
 def last(count=9):
@@ -55,6 +56,13 @@ print("aligned again", last()[0] == 33)
 status.value = 700
 print("error", raised(RuntimeError, lambda: plain(5, 77, x, y, 9), "700"))
 status.value = 0
+context.value = 0
+plain(5, 77, x, y, 9)
+print("a thread without a context", context.value == 7)
+context.value = 0
+lost = Kernel(11, 128, 4096)
+print("made without a context", raised(RuntimeError, lambda: lost(5, 77, x, y, 9), "201"))
+context.value = 7
 print("too few", raised(TypeError, lambda: plain(5), "2 to"))
 print("by name", raised(TypeError, lambda: plain(5, 77, x=x), "positional"))
 print("no tensor", raised(AttributeError, lambda: plain(5, 77, "x"), "data_ptr"))
