@@ -100,7 +100,7 @@ def wait_for_calls(
 
     def wait() -> WaitingGraph:
         report.chosen(EAGER, f"{WAITING} {due_s:.2g} s in this graph", (), (), 0.0)
-        return WaitingGraph(gm.forward, due_s * expected.share, tier)
+        return WaitingGraph(gm.forward, due_s * expected.share, tier, expected.device_s)
 
     return wait
 

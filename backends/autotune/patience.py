@@ -45,11 +45,17 @@ PRODUCTS = frozenset({"linear", "matmul", "mm", "bmm", "addmm", "baddbmm", "eins
 @record
 class Forecast:
     """compile_s: expected seconds of trying backends. call_s: seconds of a call in eager, with its
-    backward pass. share: the forward pass's fraction of call_s."""
+    backward pass. share: the forward pass's fraction of call_s. on_gpu: whether it runs there."""
 
     compile_s: float
     call_s: float
     share: float = 1.0
+    on_gpu: bool = False
+
+    @property
+    def device_s(self) -> float:
+        """Seconds of a forward pass that the host does not wait for."""
+        return self.call_s * self.share if self.on_gpu else 0.0
 
     def due_s(self, patience: float) -> float:
         """Seconds in eager after which backends are tried; 0 for the first call."""
@@ -67,7 +73,9 @@ def forecast(gm: torch.fx.GraphModule) -> Forecast:
         max(LAUNCH_S[device], flops(node) / FLOPS[device], bytes_made(node) / BYTES[device])
         for node in nodes
     )
-    return Forecast((GRAPH_S + OPERATOR_S * len(nodes)) * times, call * times, 1 / times)
+    return Forecast(
+        (GRAPH_S + OPERATOR_S * len(nodes)) * times, call * times, 1 / times, device == "cuda"
+    )
 
 
 def slowness(gm: torch.fx.GraphModule, seconds: Mapping[str, float]) -> float:
@@ -110,10 +118,12 @@ def sizes(node: torch.fx.Node) -> list[float]:
 
 class WaitingGraph:
     """Runs a graph as captured, and requests a compile once its forward pass has run for `due_s`
-    seconds."""
+    seconds. device_s: what a call takes at least, as a GPU may still work when it returns."""
 
-    def __init__(self, forward: Callable[..., Any], due_s: float, tier: Tier) -> None:
-        self.forward, self.due_s, self.tier = forward, due_s, tier
+    def __init__(
+        self, forward: Callable[..., Any], due_s: float, tier: Tier, device_s: float = 0.0
+    ) -> None:
+        self.forward, self.due_s, self.tier, self.device_s = forward, due_s, tier, device_s
         self.calls, self.least_s = 0, math.inf
         tier.wait(due_s)
 
@@ -122,10 +132,10 @@ class WaitingGraph:
         result = self.forward(*args)
         self.least_s = min(self.least_s, time.perf_counter() - start)
         self.calls += 1
-        if self.calls >= FEWEST and self.calls * self.least_s >= self.due_s:
+        if self.calls >= FEWEST and self.calls * max(self.least_s, self.device_s) >= self.due_s:
             self.calls = -(1 << 62)  # once
             self.tier.promote()
         return result
 
     def __reduce__(self) -> Any:
-        return WaitingGraph, (self.forward, self.due_s, self.tier)
+        return WaitingGraph, (self.forward, self.due_s, self.tier, self.device_s)

@@ -10,6 +10,7 @@ from framejit.backends.autotune import patience
 from framejit.backends.autotune.patience import Forecast, WaitingGraph, forecast
 from framejit.events import Chosen, CompileStarted
 from framejit.tier import Tier
+from torch._subclasses.fake_tensor import FakeTensorMode
 
 
 class Network(torch.nn.Module):
@@ -123,3 +124,25 @@ def test_patience_is_a_number(wrong):
         framejit.compile(Network(), backend="autotune", options={"patience": wrong})(
             torch.randn(4, 16)
         )
+
+
+def test_time_that_the_host_does_not_wait_for_counts():
+    """A call on a GPU returns before it is done."""
+    asked = []
+    tier = Tier()
+    tier.begin(lambda: asked.append(True))
+    waiting = WaitingGraph(lambda: None, 40.0, tier, device_s=10.0)
+    counts = []
+    for _ in range(5):
+        waiting()
+        counts.append(len(asked))
+    assert counts == [0, 0, 0, 1, 1]
+
+
+@pytest.mark.parametrize(("device", "seconds"), [("cpu", 0.0), ("cuda", 8e-6)])
+def test_only_a_gpu_works_on_behind_the_host(device, seconds):
+    gm = torch.fx.symbolic_trace(lambda x: torch.relu(x))
+    with FakeTensorMode():
+        for node in gm.graph.nodes:
+            node.meta["example_value"] = torch.empty(4, device=device)
+    assert forecast(gm).device_s == seconds
