@@ -1,5 +1,4 @@
 """`python -m benchmarks` in a checkout, which is `framejit bench`."""
-
 from __future__ import annotations
 
 import argparse

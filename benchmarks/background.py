@@ -1,5 +1,4 @@
 """Trials in the background: what calls take while a thread compiles and tries candidates, for how long, and what they take after."""
-
 from __future__ import annotations
 
 import copy
@@ -26,12 +25,7 @@ def meanwhile(plan: measure.Plan, name: str) -> dict[str, float]:
         while waiting.is_alive():
             calls.append(subject.timed(model))
         done = time.perf_counter() - start
-        after = {
-            system: statistics.median(times)
-            for system, times in measure.rounds(
-                subject, {"eager": eager, "framejit": model}
-            ).items()
-        }
+        after = {system: statistics.median(times) for system, times in measure.rounds(subject, {"eager": eager, "framejit": model}).items()}
     return {
         "eager": plain * 1e3, "first": first * 1e3, "calls": float(len(calls)), "call": statistics.median(calls or [plain]) * 1e3,
         "longest": max(calls, default=plain) * 1e3, "done": done, "speed-up": after["eager"] / after["framejit"],

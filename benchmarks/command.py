@@ -19,7 +19,6 @@
 Tables go to stdout, progress to stderr; with --out to DIR/results.md, with plots beside it where matplotlib is installed. An interrupted
 run tells what it measured until then.
 """
-
 from __future__ import annotations
 
 import argparse
@@ -68,67 +67,29 @@ from .programs.child import SYSTEMS as PROGRAM_SYSTEMS
 from .programs.tables import Row, summary, table
 
 DISPATCH = ("eager", "torch-eager", "framejit-eager")
-PARTS = (
-    "models",
-    "dispatch",
-    "guards",
-    "trace",
-    "compiling",
-    "graphs",
-    "launches",
-    "kernels",
-    "memory",
-    "background",
-)
+PARTS = ("models", "dispatch", "guards", "trace", "compiling", "graphs", "launches", "kernels", "memory", "background")
 ALONE = ("warm", "nested", "programs")  # parts that are run by name only
-FAMILIES = {
-    "hf": "transformers",
-    "timm": "timm",
-    "tv": "torchvision",
-}  # and the packages that they need
+FAMILIES = {"hf": "transformers", "timm": "timm", "tv": "torchvision"}  # and the packages that they need
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
     parser.description = __doc__
     parser.add_argument("part", nargs="?", default="all", choices=("all", *PARTS, *ALONE))
-    parser.add_argument(
-        "--models", help="comma-separated; families hf, syn, timm, tv (default: those installed)"
-    )
+    parser.add_argument("--models", help="comma-separated; families hf, syn, timm, tv (default: those installed)")
     parser.add_argument("--systems", help=f"comma-separated, of: {', '.join(systems.SYSTEMS)}")
     parser.add_argument("--device", default="cpu", choices=("cpu", "cuda"))
     parser.add_argument("--size", default="small", choices=("small", "full"))
-    parser.add_argument(
-        "--dtype", default="float32", choices=("float32", "float16", "bfloat16", "float64")
-    )
+    parser.add_argument("--dtype", default="float32", choices=("float32", "float16", "bfloat16", "float64"))
     parser.add_argument("--train", action="store_true", help="forward and backward")
-    parser.add_argument(
-        "--seconds", type=float, default=2, help="of steady state, a model and system"
-    )
-    parser.add_argument(
-        "--limit", type=float, default=300, help="seconds after which one process is given up"
-    )
-    parser.add_argument(
-        "--threads", type=int, help="of torch on the CPU; 0: its own choice (small models: 1)"
-    )
+    parser.add_argument("--seconds", type=float, default=2, help="of steady state, a model and system")
+    parser.add_argument("--limit", type=float, default=300, help="seconds after which one process is given up")
+    parser.add_argument("--threads", type=int, help="of torch on the CPU; 0: its own choice (small models: 1)")
     parser.add_argument("--rounds", type=int, default=200, help="of the dispatch cases")
     parser.add_argument("--steps", type=int, default=50, help="of each program")
-    parser.add_argument(
-        "--clock",
-        default="wall",
-        choices=tuple(CLOCKS),
-        help="of programs; processor: for a busy machine",
-    )
-    parser.add_argument(
-        "--only",
-        metavar="WORD",
-        action="append",
-        default=[],
-        help="programs whose names contain it; may be repeated",
-    )
-    parser.add_argument(
-        "--out", type=Path, metavar="DIR", help="write results.md and plots there too"
-    )
+    parser.add_argument("--clock", default="wall", choices=tuple(CLOCKS), help="of programs; processor: for a busy machine")
+    parser.add_argument("--only", metavar="WORD", action="append", default=[], help="programs whose names contain it; may be repeated")
+    parser.add_argument("--out", type=Path, metavar="DIR", help="write results.md and plots there too")
 
 
 def completed(chosen: argparse.Namespace) -> str:
@@ -137,13 +98,7 @@ def completed(chosen: argparse.Namespace) -> str:
         chosen.threads = 1 if chosen.size == "small" else 0
     chosen.models = chosen.models.split(",") if chosen.models else zoo.usual(installed())
     known: Iterable[str] = PROGRAM_SYSTEMS if chosen.part == "programs" else systems.SYSTEMS
-    usual = (
-        known
-        if chosen.part == "programs"
-        else systems.DEFAULT_TRAINING
-        if chosen.train
-        else systems.DEFAULT
-    )
+    usual = known if chosen.part == "programs" else systems.DEFAULT_TRAINING if chosen.train else systems.DEFAULT
     names = chosen.systems.split(",") if chosen.systems else list(usual)
     unknown = [name for name in names if name not in known]
     chosen.systems = ("eager", *(name for name in names if name != "eager"))
@@ -151,13 +106,9 @@ def completed(chosen: argparse.Namespace) -> str:
         return f"unknown systems {unknown}; known ones: {', '.join(known)}"
     if chosen.part == "programs" and not programs.named(chosen.only):
         return f"no program's name contains {' or '.join(chosen.only)}; known ones: {'; '.join(programs.named())}"
-    os.environ["FRAMEJIT_STORE"] = (
-        "0"  # compiles are measured; `warm` and `programs` store entries in folders of their own
-    )
+    os.environ["FRAMEJIT_STORE"] = "0"  # compiles are measured; `warm` and `programs` store entries in folders of their own
     config.store = False
-    os.environ["PYTORCH_NVML_BASED_CUDA_CHECK"] = (
-        "1"  # processes that are forked could not use a driver that was looked at here
-    )
+    os.environ["PYTORCH_NVML_BASED_CUDA_CHECK"] = "1"  # processes that are forked could not use a driver that was looked at here
     if chosen.device == "cuda" and not torch.cuda.is_available():
         return "--device cuda: no CUDA device is usable here (framejit doctor says more)"
     return ""
@@ -165,14 +116,7 @@ def completed(chosen: argparse.Namespace) -> str:
 
 def installed() -> set[str]:
     """Families of models that can be built here."""
-    return {
-        "syn",
-        *(
-            family
-            for family, package in FAMILIES.items()
-            if importlib.util.find_spec(package) is not None
-        ),
-    }
+    return {"syn", *(family for family, package in FAMILIES.items() if importlib.util.find_spec(package) is not None)}
 
 
 def run(chosen: argparse.Namespace) -> int:
@@ -185,17 +129,9 @@ def run(chosen: argparse.Namespace) -> int:
     if chosen.device == "cuda":
         device = measure.in_child(60, torch.cuda.get_device_name)
     versions = f"{platform.machine()}, Python {platform.python_version()}, torch {torch.__version__}, {device}"
-    texts = [
-        f"{versions}; {chosen.size}, {chosen.dtype}, {'training' if chosen.train else 'inference'}"
-    ]
+    texts = [f"{versions}; {chosen.size}, {chosen.dtype}, {'training' if chosen.train else 'inference'}"]
     pictures: list[plots.Picture] = []
-    columns = (
-        SpinnerColumn(),
-        TextColumn("{task.description}"),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TimeElapsedColumn(),
-    )
+    columns = (SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
     failed = False
     chosen.interrupted = False
     signal.signal(signal.SIGTERM, signal.default_int_handler)
@@ -229,12 +165,7 @@ def plan_of(chosen: argparse.Namespace, train: bool) -> measure.Plan:
     return measure.Plan(chosen.systems, *size, train, chosen.seconds, chosen.limit, chosen.threads)
 
 
-def measured(
-    chosen: argparse.Namespace,
-    progress: Progress,
-    names: Iterable[str],
-    one: Callable[[str, Say], Found],
-) -> dict[str, Found]:
+def measured(chosen: argparse.Namespace, progress: Progress, names: Iterable[str], one: Callable[[str, Say], Found]) -> dict[str, Found]:
     """By name, what `one` finds; where the user interrupts, of the names before."""
     found: dict[str, Found] = {}
     left = [] if chosen.interrupted else list(names)
@@ -255,9 +186,7 @@ def measured(
 
 
 def each_model(
-    chosen: argparse.Namespace,
-    progress: Progress,
-    measure_one: Callable[[measure.Plan, str], dict[str, Any]],
+    chosen: argparse.Namespace, progress: Progress, measure_one: Callable[[measure.Plan, str], dict[str, Any]]
 ) -> dict[str, dict[str, Any]]:
     """By model: what a part measures of it, inference."""
     plan = plan_of(chosen, False)
@@ -266,19 +195,10 @@ def each_model(
 
 def run_models(chosen: argparse.Namespace, progress: Progress) -> Told:
     plan = plan_of(chosen, chosen.train)
-    models = measured(
-        chosen, progress, chosen.models, lambda name, say: measure.measure(plan, name, say)
-    )
+    models = measured(chosen, progress, chosen.models, lambda name, say: measure.measure(plan, name, say))
     failed = any(result.failure for row in models.values() for result in row.values())
-    texts = [
-        tables.models_table(models, chosen.systems),
-        tables.summary_table(models, chosen.systems),
-    ]
-    return (
-        texts,
-        [plots.speed(models, chosen.systems), plots.first_calls(models, chosen.systems)],
-        failed,
-    )
+    texts = [tables.models_table(models, chosen.systems), tables.summary_table(models, chosen.systems)]
+    return texts, [plots.speed(models, chosen.systems), plots.first_calls(models, chosen.systems)], failed
 
 
 def run_trace(chosen: argparse.Namespace, progress: Progress) -> Told:
@@ -292,9 +212,7 @@ def run_compiling(chosen: argparse.Namespace, progress: Progress) -> Told:
 
 def run_warm(chosen: argparse.Namespace, progress: Progress) -> Told:
     plan = plan_of(chosen, chosen.train)
-    found = measured(
-        chosen, progress, chosen.models, lambda name, say: warm.measure_model(plan, name)
-    )
+    found = measured(chosen, progress, chosen.models, lambda name, say: warm.measure_model(plan, name))
     return [tables.warm_table(found)], [], False
 
 
@@ -303,12 +221,7 @@ def run_graphs(chosen: argparse.Namespace, progress: Progress) -> Told:
 
 
 def run_launches(chosen: argparse.Namespace, progress: Progress) -> Told:
-    found = measured(
-        chosen,
-        progress,
-        ["launches"],
-        lambda name, say: launches.measure_all(chosen.device, chosen.limit),
-    )
+    found = measured(chosen, progress, ["launches"], lambda name, say: launches.measure_all(chosen.device, chosen.limit))
     return [tables.launches_table(one) for one in found.values()], [], False
 
 
@@ -317,25 +230,15 @@ def run_memory(chosen: argparse.Namespace, progress: Progress) -> Told:
 
 
 def run_background(chosen: argparse.Namespace, progress: Progress) -> Told:
-    return (
-        [tables.background_table(each_model(chosen, progress, background.measure_model))],
-        [],
-        False,
-    )
+    return [tables.background_table(each_model(chosen, progress, background.measure_model))], [], False
 
 
 def run_dispatch(chosen: argparse.Namespace, progress: Progress) -> Told:
     by_name = {case.__name__: case for case in dispatch.CASES}
 
     def one(name: str, say: Say) -> dict[str, Any]:
-        result = measure.in_child(
-            chosen.limit, dispatch.measure_case, by_name[name], DISPATCH, chosen.rounds
-        )
-        return (
-            result
-            if isinstance(result, dict)
-            else {"eager": float("nan"), **dict.fromkeys(DISPATCH[1:], result)}
-        )
+        result = measure.in_child(chosen.limit, dispatch.measure_case, by_name[name], DISPATCH, chosen.rounds)
+        return result if isinstance(result, dict) else {"eager": float("nan"), **dict.fromkeys(DISPATCH[1:], result)}
 
     cases = measured(chosen, progress, by_name, one)
     return [tables.dispatch_table(cases, DISPATCH)], [plots.dispatch(cases, DISPATCH)], False
@@ -343,10 +246,7 @@ def run_dispatch(chosen: argparse.Namespace, progress: Progress) -> Told:
 
 def run_kernels(chosen: argparse.Namespace, progress: Progress) -> Told:
     found = measured(
-        chosen,
-        progress,
-        kernels.CASES,
-        lambda name, say: measure.in_child(chosen.limit, kernels.measure_case, name, chosen.device),
+        chosen, progress, kernels.CASES, lambda name, say: measure.in_child(chosen.limit, kernels.measure_case, name, chosen.device)
     )
     return [tables.kernels_table(found, kernels.SYSTEMS)], [], False
 
@@ -356,10 +256,7 @@ def run_nested(chosen: argparse.Namespace, progress: Progress) -> Told:
         chosen, progress, nested.CASES,
         lambda name, say: measure.in_child(chosen.limit, nested.measure_case, name, chosen.device, chosen.seconds),
     )  # fmt: skip
-    rows = {
-        name: dict.fromkeys(nested.SYSTEMS, row) if isinstance(row, str) else row
-        for name, row in found.items()
-    }
+    rows = {name: dict.fromkeys(nested.SYSTEMS, row) if isinstance(row, str) else row for name, row in found.items()}
     return [tables.nested_table(rows)], [], False
 
 
@@ -371,40 +268,15 @@ def run_programs(chosen: argparse.Namespace, progress: Progress) -> Told:
     missing = programs.missing_packages(names)
     found = measured(chosen, progress, [name for name in names if name not in missing], one)
     rows = [row for under in found.values() for row in under]
-    left_out = [
-        f"Left out: {name}, as {' and '.join(packages)} cannot be imported."
-        for name, packages in missing.items()
-    ]
-    return (
-        [table(rows), summary(rows), *left_out],
-        [],
-        any(row.error or row.equal is False for row in rows),
-    )
+    left_out = [f"Left out: {name}, as {' and '.join(packages)} cannot be imported." for name, packages in missing.items()]
+    return [table(rows), summary(rows), *left_out], [], any(row.error or row.equal is False for row in rows)
 
 
 def run_guards(chosen: argparse.Namespace, progress: Progress) -> Told:
-    counts = measured(
-        chosen,
-        progress,
-        ["guards"],
-        lambda name, say: measure.in_child(chosen.limit, guards.measure_counts),
-    )
-    hits = measured(
-        chosen,
-        progress,
-        guards.MODELS,
-        lambda name, say: measure.in_child(chosen.limit, guards.measure_hit, name),
-    )
-    growth = measured(
-        chosen,
-        progress,
-        guards.GROWING,
-        lambda name, say: measure.in_child(chosen.limit, guards.measure_growth, name),
-    )
-    of_models = [
-        tables.hits_table(hits, tuple(guards.WAYS)),
-        tables.growth_table(growth, guards.SIZES),
-    ]
+    counts = measured(chosen, progress, ["guards"], lambda name, say: measure.in_child(chosen.limit, guards.measure_counts))
+    hits = measured(chosen, progress, guards.MODELS, lambda name, say: measure.in_child(chosen.limit, guards.measure_hit, name))
+    growth = measured(chosen, progress, guards.GROWING, lambda name, say: measure.in_child(chosen.limit, guards.measure_growth, name))
+    of_models = [tables.hits_table(hits, tuple(guards.WAYS)), tables.growth_table(growth, guards.SIZES)]
     return [*map(tables.guards_table, counts.values()), *of_models], [], False
 
 

@@ -1,5 +1,4 @@
 """Where the time of a first call goes: seconds by phase, and milliseconds an operator, of framejit and of torch.compile."""
-
 from __future__ import annotations
 
 import copy
@@ -35,11 +34,7 @@ def phases_here(plan: measure.Plan, name: str, system: str) -> dict[str, float]:
     return found
 
 
-DYNAMO = {
-    "entire_frame_compile": "all",
-    "_compile.compile_inner": "all",
-    "backend_compile": "backend",
-}
+DYNAMO = {"entire_frame_compile": "all", "_compile.compile_inner": "all", "backend_compile": "backend"}
 
 
 def dynamo_phases() -> dict[str, float]:

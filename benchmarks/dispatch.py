@@ -1,5 +1,4 @@
 """What a call costs before any kernel runs: microseconds above the plain call, on small functions that need different guards."""
-
 from __future__ import annotations
 
 import statistics
@@ -90,22 +89,11 @@ def closure() -> Case:
     return outer, (small(),)
 
 
-CASES = (
-    one_tensor,
-    eight_tensors,
-    config_of_50,
-    nested_dicts,
-    modules_200,
-    parameters_100,
-    one_break,
-    closure,
-)
+CASES = (one_tensor, eight_tensors, config_of_50, nested_dicts, modules_200, parameters_100, one_break, closure)
 
 
 @torch.no_grad()
-def measure_case(
-    make: Callable[[], Case], wanted: Sequence[str], rounds: int
-) -> dict[str, float | str]:
+def measure_case(make: Callable[[], Case], wanted: Sequence[str], rounds: int) -> dict[str, float | str]:
     """Microseconds of a call, by system; the words of an exception where one fails. Medians of interleaved rounds."""
     torch.set_num_threads(1)
     calls: dict[str, tuple[Any, tuple[Any, ...]]] = {}

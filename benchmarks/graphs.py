@@ -2,7 +2,6 @@
 
 Operators are counted as torch's profiler sees them, called from Python or from a graph, not from another operator.
 """
-
 from __future__ import annotations
 
 import copy
@@ -38,18 +37,9 @@ def captured(plan: measure.Plan, name: str, system: str) -> dict[str, float]:
         subject.call(model)
     with profile(activities=[ProfilerActivity.CPU]) as profiler:
         subject.call(model)
-    called = [
-        event
-        for event in profiler.events()
-        if event.name.startswith("aten::") and not inside(event, "aten::")
-    ]
+    called = [event for event in profiler.events() if event.name.startswith("aten::") and not inside(event, "aten::")]
     held = sum(inside(event, INSIDE) for event in called)
-    return {
-        "graphs": marking.graphs,
-        "ops": marking.ops,
-        "called": len(called),
-        "share": held / max(1, len(called)),
-    }
+    return {"graphs": marking.graphs, "ops": marking.ops, "called": len(called), "share": held / max(1, len(called))}
 
 
 def inside(event: Any, name: str) -> bool:
@@ -64,7 +54,4 @@ def inside(event: Any, name: str) -> bool:
 
 def measure_model(plan: measure.Plan, name: str) -> dict[str, dict[str, float] | str]:
     """By system: figures, or why there are none."""
-    return {
-        system: measure.in_child(plan.limit, captured, plan, name, system)
-        for system in ("torch-eager", "framejit-eager")
-    }
+    return {system: measure.in_child(plan.limit, captured, plan, name, system) for system in ("torch-eager", "framejit-eager")}

@@ -1,5 +1,4 @@
 """What guards cost: a run of so many of them, with paths shared and not, and a hit of a compiled model by what it looks at."""
-
 from __future__ import annotations
 
 import inspect
@@ -58,16 +57,10 @@ def measure_counts() -> dict[int, dict[str, float]]:
     for count in COUNTS:
         guards = [Guard(path_to(f"n{number}"), Kind.EQUALS, number) for number in range(count)]
         slots = (holder_of(count),)
-        programs = {
-            name: GuardProgram.build(guards, share=share).native()
-            for name, share in (("shared", True), ("not shared", False))
-        }
+        programs = {name: GuardProgram.build(guards, share=share).native() for name, share in (("shared", True), ("not shared", False))}
         function = cast(types.FunctionType, holder_of)
         assert all(program.check(slots, function) for program in programs.values())
-        rows[count] = {
-            name: best(partial(program.check, slots, function))
-            for name, program in programs.items()
-        }
+        rows[count] = {name: best(partial(program.check, slots, function)) for name, program in programs.items()}
     return rows
 
 
@@ -143,30 +136,21 @@ def measure_hit(name: str) -> dict[str, float]:
     for way, forced in WAYS.items():
         case = MODELS[name]()
         row["guards"], row[way] = check_of(case, forced)
-        row |= {
-            "modules": len(list(case[0].modules())),
-            "parameters": len(list(case[0].parameters())),
-        }
+        row |= {"modules": len(list(case[0].modules())), "parameters": len(list(case[0].parameters()))}
     return row
 
 
 def measure_growth(name: str) -> dict[int, float]:
     """Nanoseconds of the check of a call that hits, by how many there are of what the name says."""
     torch.set_num_threads(1)
-    return {
-        count: check_of((GROWING[name](count), (torch.ones(2),), {}), None)[1] for count in SIZES
-    }
+    return {count: check_of((GROWING[name](count), (torch.ones(2),), {}), None)[1] for count in SIZES}
 
 
-def slots_of(
-    function: types.FunctionType, args: tuple[Any, ...], kwargs: dict[str, Any]
-) -> tuple[Any, ...]:
+def slots_of(function: types.FunctionType, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, ...]:
     """The arguments as the function's frame would hold them."""
     bound = inspect.signature(function, follow_wrapped=False).bind(*args, **kwargs)
     bound.apply_defaults()
     code = function.__code__
-    variadic = bool(code.co_flags & inspect.CO_VARARGS) + bool(
-        code.co_flags & inspect.CO_VARKEYWORDS
-    )
+    variadic = bool(code.co_flags & inspect.CO_VARARGS) + bool(code.co_flags & inspect.CO_VARKEYWORDS)
     count = code.co_argcount + code.co_kwonlyargcount + variadic
     return tuple(bound.arguments[name] for name in code.co_varnames[:count])

@@ -3,7 +3,6 @@
 A case reads and writes so much that launching does not show. The bytes of a case are what it cannot do without: its inputs once and its
 results once. The limit is a copy of a large tensor in the same run, so a share may pass 100 %: a copy is not the fastest way to read.
 """
-
 from __future__ import annotations
 
 import statistics
@@ -36,15 +35,10 @@ class Case:
     places: int = 0
 
     def inputs(self, elements: int, device: str) -> list[Tensor]:
-        inputs = [
-            torch.randn(shape, device=device).to(self.dtype) for shape in self.shapes(elements)
-        ]
+        inputs = [torch.randn(shape, device=device).to(self.dtype) for shape in self.shapes(elements)]
         if self.classes:
             inputs.append(torch.randint(self.classes, inputs[0].shape[:1], device=device))
-        return inputs + [
-            torch.randint(len(inputs[0]), inputs[1].shape[:1], device=device)
-            for _ in range(self.places)
-        ]
+        return inputs + [torch.randint(len(inputs[0]), inputs[1].shape[:1], device=device) for _ in range(self.places)]
 
 
 def rows(width: int, *others: tuple[int, ...]) -> Callable[[int], tuple[tuple[int, ...], ...]]:
@@ -100,12 +94,8 @@ def position_codes(points: Tensor, direction: Tensor) -> Tensor:
 
 CASES: dict[str, Case] = {
     "pointwise": Case(lambda x, y: torch.tanh(x) * torch.sigmoid(y) + x * 0.5, pairs(1024)),
-    "bias and gelu, bf16": Case(
-        lambda x, bias: F.gelu(x + bias), rows(4096, (4096,)), torch.bfloat16
-    ),
-    "add and layer norm, 768": Case(
-        lambda x, y, w, b: layer_norm(x + y, w, b), lambda n: ((n // 768, 768),) * 2 + ((768,),) * 2
-    ),
+    "bias and gelu, bf16": Case(lambda x, bias: F.gelu(x + bias), rows(4096, (4096,)), torch.bfloat16),
+    "add and layer norm, 768": Case(lambda x, y, w, b: layer_norm(x + y, w, b), lambda n: ((n // 768, 768),) * 2 + ((768,),) * 2),
     "layer norm, 4096": Case(layer_norm, rows(4096, (4096,), (4096,))),
     "rms norm, bf16, 4096": Case(rms_norm, rows(4096, (4096,)), torch.bfloat16),
     "softmax, 1024": Case(lambda x: torch.softmax(x * 0.125, -1), rows(1024)),
@@ -125,9 +115,7 @@ CASES: dict[str, Case] = {
     "gradient of a bias, 64": Case(bias_gradient, pairs(64)),
     "gradient of a bias, 1024": Case(bias_gradient, pairs(1024)),
     "three coordinates": Case(position_codes, lambda n: ((n // 192, 64), (n // 192, 3))),
-    "batch norm and relu": Case(
-        normalized_image, lambda n: ((n // (64 * 56 * 56), 64, 56, 56), (64,), (64,))
-    ),
+    "batch norm and relu": Case(normalized_image, lambda n: ((n // (64 * 56 * 56), 64, 56, 56), (64,), (64,))),
 }
 
 
@@ -154,14 +142,9 @@ def measure_case(name: str, device: str) -> dict[str, float]:
         made = systems.make(system, case.function)[0]
         calls[system] = lambda made=made: made(*inputs)  # type: ignore[misc] # bound now
         torch.testing.assert_close(calls[system](), case.function(*inputs), rtol=2e-2, atol=2e-2)
-    counts = {
-        system: max(2, int(SECONDS * 1e6 / microseconds(call, 5, wait)))
-        for system, call in calls.items()
-    }
+    counts = {system: max(2, int(SECONDS * 1e6 / microseconds(call, 5, wait))) for system, call in calls.items()}
     times: dict[str, list[float]] = {system: [] for system in calls}
     for _ in range(ROUNDS):
         for system, call in calls.items():
             times[system].append(microseconds(call, counts[system], wait))
-    return {"bytes": float(moved)} | {
-        system: statistics.median(each) for system, each in times.items()
-    }
+    return {"bytes": float(moved)} | {system: statistics.median(each) for system, each in times.items()}

@@ -3,7 +3,6 @@
 A chain of one length is taken from a longer one, so that what a call costs as a whole is not in the figure. On the CPU the kernels' own
 work is in it, on a GPU it runs beside the launching.
 """
-
 from __future__ import annotations
 
 import statistics

@@ -5,7 +5,6 @@ part of it. (framejit has been imported by then, as these files are its own; wha
 In steady state each system has its own deep copy of the model, and rounds go through the systems in random order, so
 that a drift of the machine hits all alike.
 """
-
 from __future__ import annotations
 
 import contextlib
@@ -54,9 +53,7 @@ class Result:
     """One system on one model. None: not measured."""
 
     first_s: float | None = None
-    settled_s: float | None = (
-        None  # from the start of the first call to that of the first one at the final speed
-    )
+    settled_s: float | None = None  # from the start of the first call to that of the first one at the final speed
     steady_ms: float | None = None
     graphs: int | None = None
     ops: int | None = None
@@ -111,11 +108,7 @@ class Subject:
 
 def float_leaves(out: Any) -> list[torch.Tensor]:
     out = out.to_tuple() if hasattr(out, "to_tuple") else out
-    return [
-        leaf
-        for leaf in tree_leaves(out)
-        if isinstance(leaf, torch.Tensor) and leaf.is_floating_point()
-    ]
+    return [leaf for leaf in tree_leaves(out) if isinstance(leaf, torch.Tensor) and leaf.is_floating_point()]
 
 
 def relative_error(got: list[torch.Tensor], wanted: list[torch.Tensor]) -> float:
@@ -123,10 +116,7 @@ def relative_error(got: list[torch.Tensor], wanted: list[torch.Tensor]) -> float
     if len(got) != len(wanted):
         return float("nan")
     floor = 1e-3 * max((w.double().norm().item() for w in wanted), default=0.0) + 1e-12
-    errors = [
-        (g.double() - w.double()).norm().item() / max(w.double().norm().item(), floor)
-        for g, w in zip(got, wanted, strict=True)
-    ]
+    errors = [(g.double() - w.double()).norm().item() / max(w.double().norm().item(), floor) for g, w in zip(got, wanted, strict=True)]
     return max(errors, default=0.0)
 
 
@@ -152,7 +142,7 @@ def first_call(plan: Plan, name: str, system: str) -> Result:
 
 def until_settled(calls: Sequence[float]) -> float:
     """Seconds of the calls before the first one that is as fast as the last half of them are."""
-    final = NEAR * statistics.median(calls[len(calls) // 2 :])
+    final = NEAR * statistics.median(calls[len(calls) // 2:])
     return sum(itertools.takewhile(lambda spent: spent > final, calls))
 
 
@@ -160,10 +150,7 @@ def until_settled(calls: Sequence[float]) -> float:
 def empty_caches() -> Iterator[None]:
     """Caches on disk, of all systems, that have nothing in them. For a process of its own."""
     with tempfile.TemporaryDirectory() as caches:
-        os.environ |= {
-            variable: os.path.join(caches, variable)
-            for variable in ("TORCHINDUCTOR_CACHE_DIR", "TRITON_CACHE_DIR")
-        }
+        os.environ |= {variable: os.path.join(caches, variable) for variable in ("TORCHINDUCTOR_CACHE_DIR", "TRITON_CACHE_DIR")}
         with config.patch(cache_dir=Path(caches) / "framejit"):
             yield
 
@@ -172,11 +159,7 @@ def empty_caches() -> Iterator[None]:
 def import_s() -> float:
     """Seconds that importing framejit takes where torch is there already."""
     code = "import time, torch; start = time.perf_counter(); import framejit; print(time.perf_counter() - start)"
-    return float(
-        subprocess.run(
-            [sys.executable, "-c", code], capture_output=True, text=True, check=True
-        ).stdout
-    )
+    return float(subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout)
 
 
 def steady_state(plan: Plan, name: str) -> dict[str, Result]:
@@ -245,9 +228,7 @@ def words(error: BaseException) -> str:
 def in_child(limit: float, function: Callable[..., Any], *arguments: Any) -> Any:
     """The function's result from a forked process; an exception's words or the reason why none came as a str."""
     here, there = multiprocessing.Pipe(duplex=False)
-    child = multiprocessing.get_context("fork").Process(
-        target=_send, args=(there, function, arguments)
-    )
+    child = multiprocessing.get_context("fork").Process(target=_send, args=(there, function, arguments))
     child.start()
     there.close()
     try:
@@ -286,8 +267,5 @@ def measure(plan: Plan, name: str, progress: Callable[[str], None] = print) -> d
                 steady[system].failure = steady[system].failure or first
             else:
                 imports = import_s() if systems.SYSTEMS[system][0] == "framejit" else 0.0
-                steady[system].first_s, steady[system].settled_s = (
-                    first.first_s + imports,
-                    first.settled_s + imports,
-                )
+                steady[system].first_s, steady[system].settled_s = first.first_s + imports, first.settled_s + imports
     return steady

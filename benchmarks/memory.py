@@ -3,7 +3,6 @@
 Peaks are what torch's allocators count, on the CPU by way of its profiler. What is left on the CPU is counted as the process's
 resident memory.
 """
-
 from __future__ import annotations
 
 import copy
@@ -37,10 +36,7 @@ def peak(plan: measure.Plan, name: str, system: str) -> dict[str, float]:
         one = settled(subject, system)
         del one
         drop(plan.device)
-    return found | {
-        "tensors left": float(live_tensors() - tensors),
-        "bytes left": float(now(plan.device) - bytes_before),
-    }
+    return found | {"tensors left": float(live_tensors() - tensors), "bytes left": float(now(plan.device) - bytes_before)}
 
 
 def settled(subject: measure.Subject, system: str) -> Any:
@@ -72,9 +68,7 @@ def peak_of(call: Callable[[], Any], device: str) -> int:
         return torch.cuda.max_memory_allocated() - before
     with profile(activities=[ProfilerActivity.CPU], profile_memory=True) as profiler:
         call()
-    events = [
-        event for event in profiler.profiler.kineto_results.events() if event.name() == "[memory]"
-    ]
+    events = [event for event in profiler.profiler.kineto_results.events() if event.name() == "[memory]"]
     sizes = [event.nbytes() for event in sorted(events, key=lambda event: event.start_ns())]
     return max(itertools.accumulate(sizes, initial=0))
 

@@ -1,7 +1,6 @@
 """Batches of sequences of different lengths as one tensor, forward and backward: torch's nested tensor written in C++, its jagged one in
 Python, and the one of examples/nested_tensor.py. The program and the sizes are those of the notes by which nested tensors in Python
 were proposed."""
-
 from __future__ import annotations
 
 import importlib.util
@@ -50,23 +49,14 @@ def example() -> Any:
     return module
 
 
-def measure_case(
-    name: str, device: str, seconds: float = 1.0
-) -> dict[str, tuple[float, float] | str]:
+def measure_case(name: str, device: str, seconds: float = 1.0) -> dict[str, tuple[float, float] | str]:
     """By system: milliseconds of a step (forward and backward, median), and the error of the input's gradient relative to that of
     the rows as a matrix; or what the system raised."""
     units, log2 = CASES[name]
     torch.manual_seed(0)
     torch.set_float32_matmul_precision("high")
-    run = program(
-        units,
-        torch.randn(FEATURES, FEATURES, device=device) / 8,
-        torch.randn(FEATURES, device=device),
-    )
-    parts = [
-        torch.randn(max(1, length * 2**log2 // FEATURES), FEATURES, device=device)
-        for length in LENGTHS
-    ]
+    run = program(units, torch.randn(FEATURES, FEATURES, device=device) / 8, torch.randn(FEATURES, device=device))
+    parts = [torch.randn(max(1, length * 2**log2 // FEATURES), FEATURES, device=device) for length in LENGTHS]
     rows = torch.cat(parts).requires_grad_()
     (wanted,) = torch.autograd.grad(run(rows).sum(), rows)
     found: dict[str, tuple[float, float] | str] = {}
@@ -105,11 +95,7 @@ def median_step(run: Callable[[Any], Any], x: Any, device: str, seconds: float) 
         start = time.perf_counter()
         x.grad = None
         result = run(x)
-        total = (
-            result.to_padded_tensor(0.0)
-            if result.layout == torch.strided and result.is_nested
-            else rows_of(result)
-        )
+        total = result.to_padded_tensor(0.0) if result.layout == torch.strided and result.is_nested else rows_of(result)
         total.sum().backward()
         if device == "cuda":
             torch.cuda.synchronize()

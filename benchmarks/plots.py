@@ -1,5 +1,4 @@
 """Results to plots, where matplotlib is installed."""
-
 from __future__ import annotations
 
 import importlib
@@ -51,12 +50,7 @@ def bars(groups: Sequence[str], series: Mapping[str, Sequence[float]], what: str
     def draw(axes: Any) -> None:
         width = 0.8 / max(1, len(series))
         for number, (label, heights) in enumerate(series.items()):
-            axes.bar(
-                [place + (number + 0.5) * width - 0.4 for place in range(len(groups))],
-                heights,
-                width,
-                label=label,
-            )
+            axes.bar([place + (number + 0.5) * width - 0.4 for place in range(len(groups))], heights, width, label=label)
         axes.set_xticks(range(len(groups)), groups, rotation=45, ha="right")
         axes.set_ylabel(what)
         axes.legend(fontsize="small")
@@ -71,11 +65,7 @@ def speed(models: Models, wanted: Sequence[str]) -> Picture:
         mine, eager = row[system].steady_ms, row["eager"].steady_ms
         return eager / mine if mine and eager else 0.0
 
-    series = {
-        system: [ratio(row, system) for row in models.values()]
-        for system in wanted
-        if system != "eager"
-    }
+    series = {system: [ratio(row, system) for row in models.values()] for system in wanted if system != "eager"}
     drawn = bars(list(models), series, "times as fast as eager")
 
     def draw(axes: Any) -> None:
@@ -86,14 +76,8 @@ def speed(models: Models, wanted: Sequence[str]) -> Picture:
 
 
 def first_calls(models: Models, wanted: Sequence[str]) -> Picture:
-    series = {
-        system: [row[system].first_s or 0.0 for row in models.values()]
-        for system in wanted
-        if not system.startswith("eager")
-    }
-    return Picture(
-        "first_call", "First call, imports included", bars(list(models), series, "seconds")
-    )
+    series = {system: [row[system].first_s or 0.0 for row in models.values()] for system in wanted if not system.startswith("eager")}
+    return Picture("first_call", "First call, imports included", bars(list(models), series, "seconds"))
 
 
 def dispatch(cases: Mapping[str, Mapping[str, float | str]], wanted: Sequence[str]) -> Picture:
@@ -101,14 +85,8 @@ def dispatch(cases: Mapping[str, Mapping[str, float | str]], wanted: Sequence[st
         mine, plain = times[system], times["eager"]
         return mine - plain if isinstance(mine, float) and isinstance(plain, float) else 0.0
 
-    series = {
-        system: [added(times, system) for times in cases.values()]
-        for system in wanted
-        if system != "eager"
-    }
-    drawn = bars(
-        [case.replace("_", " ") for case in cases], series, "microseconds more than the plain call"
-    )
+    series = {system: [added(times, system) for times in cases.values()] for system in wanted if system != "eager"}
+    drawn = bars([case.replace("_", " ") for case in cases], series, "microseconds more than the plain call")
 
     def draw(axes: Any) -> None:
         drawn(axes)
@@ -121,17 +99,8 @@ def phases(models: Mapping[str, Mapping[str, Mapping[str, float] | str]]) -> Pic
     """framejit's first call by phase, as stacked bars."""
 
     def draw(axes: Any) -> None:
-        rows = {
-            name: found
-            for name, row in models.items()
-            if not isinstance(found := row.get("framejit", ""), str)
-        }
-        names = dict.fromkeys(
-            phase
-            for found in rows.values()
-            for phase in found
-            if phase not in ("first call", "ops")
-        )
+        rows = {name: found for name, row in models.items() if not isinstance(found := row.get("framejit", ""), str)}
+        names = dict.fromkeys(phase for found in rows.values() for phase in found if phase not in ("first call", "ops"))
         base = [0.0] * len(rows)
         for phase in names:
             heights = [found.get(phase, 0.0) for found in rows.values()]

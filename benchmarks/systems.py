@@ -1,5 +1,4 @@
 """The systems that are compared: how each makes a fast callable of a module or a function, and what it captured."""
-
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
@@ -38,9 +37,7 @@ class Traced(Wrapped):
 
         if not isinstance(self.model, torch.jit.ScriptModule):
             how = {"example_kwarg_inputs": kwargs} if kwargs else {"example_inputs": args}
-            self.model = torch.jit.freeze(
-                torch.jit.trace(self.model.eval(), **how, strict=False, check_trace=False)
-            )
+            self.model = torch.jit.freeze(torch.jit.trace(self.model.eval(), **how, strict=False, check_trace=False))
         return self.model(*args, **kwargs)
 
 
@@ -85,10 +82,7 @@ SYSTEMS: dict[str, tuple[str, dict[str, Any]]] = {
     "framejit-native": ("framejit", {"backend": "native"}),
     "framejit": ("framejit", {}),
     "torchscript": ("jit", {}),  # torch.jit.trace and freeze; inference only
-    "lazy": (
-        "lazy",
-        {},
-    ),  # torch's lazy tensors, where this build has them; inference on the CPU only
+    "lazy": ("lazy", {}),  # torch's lazy tensors, where this build has them; inference on the CPU only
 }
 DEFAULT = ("eager", "eager-again", "torch-eager", "framejit-eager")
 DEFAULT_TRAINING = ("eager", "eager-again", "torch-aot", "framejit-aot")
@@ -98,9 +92,7 @@ def make(system: str, target: Any, **more: Any) -> tuple[Any, CountingBackend]:
     """Compiles `target`; imports the system's package, whose time is part of a first call. `more`: for compile() too."""
     package, arguments = SYSTEMS[system]
     counter = CountingBackend()
-    arguments = {
-        name: counter if value == COUNTING else value for name, value in arguments.items()
-    } | more
+    arguments = {name: counter if value == COUNTING else value for name, value in arguments.items()} | more
     if package == "torch":
         import torch  # noqa: PLC0415 - imported when the clock runs
 

@@ -1,5 +1,4 @@
 """Results to markdown."""
-
 from __future__ import annotations
 
 import statistics
@@ -10,9 +9,7 @@ from .measure import Result
 from .warm import FirstCall
 
 Models = Mapping[str, Mapping[str, Result]]  # model, system
-Figures = Mapping[
-    str, Mapping[str, Mapping[str, float] | str]
-]  # model, system: figures, or why there are none
+Figures = Mapping[str, Mapping[str, Mapping[str, float] | str]]  # model, system: figures, or why there are none
 TOLERATED = 1e-3  # of a nested tensor's gradient, relative; the products round to tf32
 
 
@@ -24,10 +21,7 @@ def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
 def models_table(models: Models, wanted: Sequence[str]) -> str:
     """A row a model: eager's ms, then for each system its speed-up, first call, graphs and ops, and error."""
     others = [system for system in wanted if system != "eager"]
-    rows = [
-        [name, ms(row["eager"]), *(cell(row[system], row["eager"]) for system in others)]
-        for name, row in models.items()
-    ]
+    rows = [[name, ms(row["eager"]), *(cell(row[system], row["eager"]) for system in others)] for name, row in models.items()]
     return table(["model", "eager ms", *others], rows)
 
 
@@ -45,10 +39,7 @@ def cell(result: Result, eager: Result) -> str:
     if result.first_s is not None:
         parts.append(f"{result.first_s:.2f} s")
     if result.graphs is not None:
-        parts.append(
-            f"{result.graphs} / {result.ops}"
-            + (f" (+{result.later} later)" if result.later else "")
-        )
+        parts.append(f"{result.graphs} / {result.ops}" + (f" (+{result.later} later)" if result.later else ""))
     if result.error is not None:
         parts.append(f"err {result.error:.0e}" if result.error else "equal")
     return ", ".join(parts)
@@ -59,46 +50,15 @@ def summary_table(models: Models, wanted: Sequence[str]) -> str:
     rows = []
     for system in wanted:
         results = [(row["eager"], row[system]) for row in models.values()]
-        speed = [
-            eager.steady_ms / mine.steady_ms
-            for eager, mine in results
-            if eager.steady_ms and mine.steady_ms
-        ]
+        speed = [eager.steady_ms / mine.steady_ms for eager, mine in results if eager.steady_ms and mine.steady_ms]
         first = [mine.first_s for _, mine in results if mine.first_s is not None]
-        equal = sum(
-            not mine.failure and mine.error is not None and mine.error < 1e-3 for _, mine in results
-        )
-        ratios = (
-            (statistics.geometric_mean(speed), min(speed), fifth_percentile(speed)) if speed else ()
-        )
+        equal = sum(not mine.failure and mine.error is not None and mine.error < 1e-3 for _, mine in results)
+        ratios = (statistics.geometric_mean(speed), min(speed), fifth_percentile(speed)) if speed else ()
         settled = [mine.settled_s for _, mine in results if mine.settled_s is not None]
         seconds = [f"{statistics.mean(found):.2f} s" if found else "" for found in (first, settled)]
-        captured = [
-            total([getattr(mine, what) for _, mine in results]) for what in ("graphs", "ops")
-        ]
-        rows.append(
-            [
-                system,
-                f"{equal} of {len(results)}",
-                *([f"x{ratio:.3f}" for ratio in ratios] or [""] * 3),
-                *seconds,
-                *captured,
-            ]
-        )
-    return table(
-        [
-            "system",
-            "ran, equal",
-            "geomean",
-            "worst",
-            "5th percentile",
-            "mean first call",
-            "until steady",
-            "graphs",
-            "ops",
-        ],
-        rows,
-    )
+        captured = [total([getattr(mine, what) for _, mine in results]) for what in ("graphs", "ops")]
+        rows.append([system, f"{equal} of {len(results)}", *([f"x{ratio:.3f}" for ratio in ratios] or [""] * 3), *seconds, *captured])
+    return table(["system", "ran, equal", "geomean", "worst", "5th percentile", "mean first call", "until steady", "graphs", "ops"], rows)
 
 
 def trace_table(models: Figures) -> str:
@@ -115,16 +75,8 @@ def phases_table(models: Figures) -> str:
     """A row a model: the first call less an eager one, milliseconds of that an operator where they are counted, and seconds by phase."""
 
     def told(found: Mapping[str, float]) -> str:
-        an_op = (
-            f" ({found['first call'] * 1e3 / found['ops']:.2f} ms an op)"
-            if found.get("ops")
-            else ""
-        )
-        parts = [
-            f"{phase} {spent:.2f}"
-            for phase, spent in found.items()
-            if phase not in ("first call", "ops") and spent >= 0.005
-        ]
+        an_op = f" ({found['first call'] * 1e3 / found['ops']:.2f} ms an op)" if found.get("ops") else ""
+        parts = [f"{phase} {spent:.2f}" for phase, spent in found.items() if phase not in ("first call", "ops") and spent >= 0.005]
         return f"{found['first call']:.2f} s{an_op}: {', '.join(parts)}"
 
     return figures_table("first call", models, told)
@@ -194,9 +146,7 @@ def kernels_table(cases: Mapping[str, Mapping[str, float] | str], wanted: Sequen
             rows.append([name, row.replace("|", "/"), *[""] * len(wanted)])
             continue
         cells = [f"{row[system]:.0f} us, {row['copy'] / row[system]:.0%}" for system in wanted]
-        rows.append(
-            [name, f"{row['bytes'] / 1e6:.0f}, {row['bytes'] / row['copy'] / 1e3:.0f} GB/s", *cells]
-        )
+        rows.append([name, f"{row['bytes'] / 1e6:.0f}, {row['bytes'] / row['copy'] / 1e3:.0f} GB/s", *cells])
     other, ours = wanted[-2:]
     ratios = [row[other] / row[ours] for row in found.values()]
     if ratios:
@@ -216,10 +166,7 @@ def nested_table(cases: Mapping[str, Mapping[str, tuple[float, float] | str]]) -
 
 
 def figures_table(
-    what: str,
-    models: Mapping[str, Mapping[str, Any]],
-    told: Callable[[Any], str],
-    more: Sequence[Sequence[str]] = (),
+    what: str, models: Mapping[str, Mapping[str, Any]], told: Callable[[Any], str], more: Sequence[Sequence[str]] = ()
 ) -> str:
     """A row a model with a cell a system; a cell without figures says why there are none."""
     columns = list(next(iter(models.values()), ()))
@@ -227,13 +174,7 @@ def figures_table(
     def cell(found: Any) -> str:
         return found.replace("|", "/") if isinstance(found, str) else told(found)
 
-    return table(
-        [what, *columns],
-        [
-            *([name, *(cell(row[column]) for column in columns)] for name, row in models.items()),
-            *more,
-        ],
-    )
+    return table([what, *columns], [*([name, *(cell(row[column]) for column in columns)] for name, row in models.items()), *more])
 
 
 def means_row(models: Figures, figure: str, mean: Callable[[Sequence[float]], str]) -> list[str]:
@@ -244,11 +185,7 @@ def means_row(models: Figures, figure: str, mean: Callable[[Sequence[float]], st
 
 
 def fifth_percentile(values: Sequence[float]) -> float:
-    return (
-        min(values)
-        if len(values) < 2
-        else statistics.quantiles(values, n=20, method="inclusive")[0]
-    )
+    return min(values) if len(values) < 2 else statistics.quantiles(values, n=20, method="inclusive")[0]
 
 
 def total(numbers: Sequence[int | None]) -> str:
@@ -263,10 +200,7 @@ def dispatch_table(cases: Mapping[str, Mapping[str, float | str]], wanted: Seque
     for case, times in cases.items():
         plain = times["eager"]
         assert isinstance(plain, float)
-        added = [
-            f"{value - plain:+.2f}" if isinstance(value, float) else value
-            for value in (times[system] for system in others)
-        ]
+        added = [f"{value - plain:+.2f}" if isinstance(value, float) else value for value in (times[system] for system in others)]
         rows.append([case.replace("_", " "), f"{plain:.2f}", *added])
     return table(["case", "eager us", *(f"{system}, us more" for system in others)], rows)
 
@@ -274,13 +208,7 @@ def dispatch_table(cases: Mapping[str, Mapping[str, float | str]], wanted: Seque
 def guards_table(counts: Mapping[int, Mapping[str, float]]) -> str:
     """A row a number of guards: nanoseconds of a run, and guards checked in a microsecond."""
     rows = [
-        [
-            str(count),
-            *(
-                f"{times[how]:.0f} ns, {count * 1000 / times[how]:.0f} a us"
-                for how in ("shared", "not shared")
-            ),
-        ]
+        [str(count), *(f"{times[how]:.0f} ns, {count * 1000 / times[how]:.0f} a us" for how in ("shared", "not shared"))]
         for count, times in counts.items()
     ]
     return table(["guards", "paths shared", "paths not shared"], rows)
@@ -294,9 +222,7 @@ def hits_table(models: Mapping[str, Mapping[str, float] | str], ways: Sequence[s
             rows.append([name, row, *[""] * (2 + len(ways))])
             continue
         cells = [f"{row[way] / 1e3:.2f} us" for way in ways]
-        rows.append(
-            [name, *(f"{row[what]:.0f}" for what in ("modules", "parameters", "guards")), *cells]
-        )
+        rows.append([name, *(f"{row[what]:.0f}" for what in ("modules", "parameters", "guards")), *cells])
     return table(["hit of", "modules", "parameters", "guards", *ways], rows)
 
 

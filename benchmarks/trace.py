@@ -3,7 +3,6 @@
 Each figure comes from a process of its own, in which the system has compiled a small function of the same kind before (so
 that no import is in it): seconds of the first call less those of an eager call, by the operators that were captured.
 """
-
 from __future__ import annotations
 
 import copy
@@ -19,19 +18,13 @@ SIZES = {"static": False, "dynamic": True}  # dynamic= of compile()
 def captures(plan: measure.Plan, name: str, system: str, dynamic: bool) -> dict[str, float]:
     """Runs in a process of its own. Milliseconds an operator, and how many."""
     subject = measure.Subject(plan, name)
-    warmed, _ = systems.make(
-        system, torch.nn.Sequential(torch.nn.Linear(4, 4), torch.nn.ReLU()), dynamic=dynamic
-    )
+    warmed, _ = systems.make(system, torch.nn.Sequential(torch.nn.Linear(4, 4), torch.nn.ReLU()), dynamic=dynamic)
     with torch.no_grad():
         warmed(torch.ones(3, 4))
     model, counter = systems.make(system, copy.deepcopy(subject.model), dynamic=dynamic)
     plain = min(subject.timed(subject.model) for _ in range(3))
     first = subject.timed(model)
-    return {
-        "ms": (first - plain) * 1e3 / max(1, counter.ops),
-        "ops": float(counter.ops),
-        "graphs": float(counter.graphs),
-    }
+    return {"ms": (first - plain) * 1e3 / max(1, counter.ops), "ops": float(counter.ops), "graphs": float(counter.graphs)}
 
 
 def measure_model(plan: measure.Plan, name: str) -> dict[str, dict[str, float] | str]:

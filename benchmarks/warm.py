@@ -1,6 +1,5 @@
 """The first call of a second process beside that of the first one, which has left its caches: `python -m framejit.benchmarks.warm` is one
 such process."""
-
 from __future__ import annotations
 
 import json
@@ -42,11 +41,7 @@ def first_call(plan: measure.Plan, name: str, system: str) -> FirstCall:
     model, _ = systems.make(system, subject.model)
     made = time.perf_counter() - start
     seconds = made + subject.timed(model)
-    kinds = [
-        type(event).__name__
-        for event in events
-        if getattr(event, "taken", True) and not getattr(event, "from_disk", False)
-    ]
+    kinds = [type(event).__name__ for event in events if getattr(event, "taken", True) and not getattr(event, "from_disk", False)]
     imported = tuple(one for one in COMPILERS if one in sys.modules and one not in before)
     return FirstCall(seconds, kinds.count("Captured"), kinds.count("Stored"), imported)
 
@@ -65,11 +60,7 @@ def measure_model(plan: measure.Plan, name: str) -> dict[str, list[FirstCall] | 
 
 def in_process(plan: measure.Plan, name: str, system: str, folder: str) -> FirstCall:
     """The first call of a new process. Raises RuntimeError with its last line of output."""
-    caches = {
-        "FRAMEJIT_CACHE_DIR": f"{folder}/framejit",
-        "TORCHINDUCTOR_CACHE_DIR": f"{folder}/inductor",
-        "FRAMEJIT_STORE": "1",
-    }
+    caches = {"FRAMEJIT_CACHE_DIR": f"{folder}/framejit", "TORCHINDUCTOR_CACHE_DIR": f"{folder}/inductor", "FRAMEJIT_STORE": "1"}
     done = subprocess.run(
         [sys.executable, "-W", "ignore", "-m", __name__, json.dumps(asdict(plan)), name, system],
         env={**os.environ, **caches}, capture_output=True, text=True, timeout=plan.limit, check=False,

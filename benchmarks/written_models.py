@@ -1,5 +1,4 @@
 """Models as people write them by hand: nothing of a library but torch.nn."""
-
 from __future__ import annotations
 
 import torch
@@ -29,10 +28,7 @@ class Residual(nn.Module):
     def __init__(self, channels: int, out: int) -> None:
         super().__init__()
         self.norm1, self.norm2 = nn.GroupNorm(8, channels), nn.GroupNorm(8, out)
-        self.conv1, self.conv2 = (
-            nn.Conv2d(channels, out, 3, padding=1),
-            nn.Conv2d(out, out, 3, padding=1),
-        )
+        self.conv1, self.conv2 = nn.Conv2d(channels, out, 3, padding=1), nn.Conv2d(out, out, 3, padding=1)
         self.skip = nn.Conv2d(channels, out, 1) if channels != out else nn.Identity()
         self.time = nn.Linear(128, out)
 
@@ -51,12 +47,7 @@ class Attention(nn.Module):
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         batch, channels, height, width = x.shape
-        q, k, v = (
-            self.qkv(self.norm(x))
-            .view(batch, 3, 4, channels // 4, height * width)
-            .transpose(-1, -2)
-            .unbind(1)
-        )
+        q, k, v = self.qkv(self.norm(x)).view(batch, 3, 4, channels // 4, height * width).transpose(-1, -2).unbind(1)
         mixed = F.scaled_dot_product_attention(q, k, v).transpose(-1, -2).reshape(x.shape)
         return x + self.out(mixed)
 
@@ -70,15 +61,11 @@ class DiffusionUNet(nn.Module):
         self.down1, self.down2 = Residual(width, width), Residual(width, 2 * width)
         self.middle, self.attention = Residual(2 * width, 2 * width), Attention(2 * width)
         self.up2, self.up1 = Residual(4 * width, width), Residual(2 * width, width)
-        self.last = nn.Sequential(
-            nn.GroupNorm(8, width), nn.SiLU(), nn.Conv2d(width, 3, 3, padding=1)
-        )
+        self.last = nn.Sequential(nn.GroupNorm(8, width), nn.SiLU(), nn.Conv2d(width, 3, 3, padding=1))
 
     def forward(self, x: torch.Tensor, time: torch.Tensor) -> torch.Tensor:
         """x: (batch, 3, height, width). time: (batch,)."""
-        waves = time[:, None] * torch.exp(
-            torch.linspace(0, -9, 64, device=time.device, dtype=time.dtype)
-        )
+        waves = time[:, None] * torch.exp(torch.linspace(0, -9, 64, device=time.device, dtype=time.dtype))
         t = torch.cat([waves.sin(), waves.cos()], 1)
         one = self.down1(self.first(x), t)
         two = self.down2(F.avg_pool2d(one, 2), t)
@@ -97,9 +84,7 @@ class RadianceField(nn.Module):
         )  # fmt: skip
         self.density, self.colour = nn.Linear(width, 1), nn.Linear(width, 3)
 
-    def forward(
-        self, origins: torch.Tensor, directions: torch.Tensor, depths: torch.Tensor
-    ) -> torch.Tensor:
+    def forward(self, origins: torch.Tensor, directions: torch.Tensor, depths: torch.Tensor) -> torch.Tensor:
         """origins, directions: (rays, 3). depths: (rays, samples). Returns (rays, 3)."""
         points = origins[:, None] + directions[:, None] * depths[..., None]
         scales = 2.0 ** torch.arange(6, device=points.device, dtype=points.dtype)
@@ -107,7 +92,5 @@ class RadianceField(nn.Module):
         h = self.trunk(torch.cat([points, angles.sin(), angles.cos()], -1))
         steps = torch.cat([depths[:, 1:] - depths[:, :-1], torch.full_like(depths[:, :1], 1e2)], -1)
         alpha = 1 - torch.exp(-F.softplus(self.density(h)[..., 0]) * steps)
-        reaches = torch.cumprod(
-            torch.cat([torch.ones_like(alpha[:, :1]), 1 - alpha + 1e-10], -1), -1
-        )[:, :-1]
+        reaches = torch.cumprod(torch.cat([torch.ones_like(alpha[:, :1]), 1 - alpha + 1e-10], -1), -1)[:, :-1]
         return ((alpha * reaches)[..., None] * torch.sigmoid(self.colour(h))).sum(1)

@@ -2,7 +2,6 @@
 
 Sizes: "small" fits two CPU cores, "full" fills a data-centre GPU.
 """
-
 from __future__ import annotations
 
 from collections.abc import Callable
@@ -87,12 +86,7 @@ class Recipe:
 
 
 NO_CACHE = {"use_cache": False}
-SPEECH_TOKENS = {
-    "pad_token_id": 0,
-    "bos_token_id": 1,
-    "eos_token_id": 2,
-    "decoder_start_token_id": 1,
-}
+SPEECH_TOKENS = {"pad_token_id": 0, "bos_token_id": 1, "eos_token_id": 2, "decoder_start_token_id": 1}
 BOTH_SIDES = ("input_ids", "decoder_input_ids")
 NONE = Names("", "", "", "")
 
@@ -100,19 +94,12 @@ NONE = Names("", "", "", "")
 def both_sides(scale: Scale) -> dict[str, int]:
     """Sizes of models that name them for encoder and decoder."""
     sizes = {"layers": scale.layers, "attention_heads": scale.heads, "ffn_dim": 4 * scale.width}
-    return {
-        f"{side}_{part}": size for side in ("encoder", "decoder") for part, size in sizes.items()
-    }
+    return {f"{side}_{part}": size for side in ("encoder", "decoder") for part, size in sizes.items()}
 
 
 def windows(scale: Scale) -> dict[str, Any]:
     small = {"embed_dim": 24, "depths": [1, 1], "num_heads": [2, 4]}
-    return {
-        "image_size": scale.image,
-        "patch_size": 4,
-        "window_size": 7 if scale.full else 4,
-        **({} if scale.full else small),
-    }
+    return {"image_size": scale.image, "patch_size": 4, "window_size": 7 if scale.full else 4, **({} if scale.full else small)}
 
 
 def depths(scale: Scale) -> dict[str, Any]:
@@ -196,10 +183,7 @@ def graph_convolutions(s: Scale) -> tuple[nn.Module, Call]:
 
 def unet(s: Scale) -> tuple[nn.Module, Call]:
     batch, width, pixels = (8, 128, 64) if s.full else (2, 16, 16)
-    return written.DiffusionUNet(width), (
-        (s.floats(batch, 3, pixels, pixels), s.floats(batch).abs()),
-        {},
-    )
+    return written.DiffusionUNet(width), ((s.floats(batch, 3, pixels, pixels), s.floats(batch).abs()), {})
 
 
 def nerf(s: Scale) -> tuple[nn.Module, Call]:
@@ -209,10 +193,7 @@ def nerf(s: Scale) -> tuple[nn.Module, Call]:
 
 
 SYNTHETIC: dict[str, Callable[[Scale], tuple[nn.Module, Call]]] = {
-    "mlp-tiny": lambda s: (
-        nn.Sequential(nn.Linear(64, 64), nn.ReLU(), nn.Linear(64, 64)),
-        ((s.floats(8, 64),), {}),
-    ),
+    "mlp-tiny": lambda s: (nn.Sequential(nn.Linear(64, 64), nn.ReLU(), nn.Linear(64, 64)), ((s.floats(8, 64),), {})),
     "pointwise": lambda s: (Pointwise(), ((s.floats(*s.plane), s.floats(*s.plane)), {})),
     "breaks": lambda s: (Breaks(), ((s.floats(32, 256),), {})),
     "gcn": graph_convolutions,
@@ -255,8 +236,4 @@ VISION = ("timm:mobilenetv3_large_100", "timm:resnet18", "tv:resnet50", "tv:mobi
 
 def usual(families: set[str]) -> list[str]:
     """The models measured where nobody names any: those of the families that can be built here."""
-    return [
-        name
-        for name in (*ALL_SYNTHETIC, *ALL_TRANSFORMERS, *VISION)
-        if name.partition(":")[0] in families
-    ]
+    return [name for name in (*ALL_SYNTHETIC, *ALL_TRANSFORMERS, *VISION) if name.partition(":")[0] in families]

@@ -5,7 +5,6 @@
 Any function (gm, example_inputs) -> callable is a backend, those written for torch.compile too. Exits with 1 when a result
 differs from eager's.
 """
-
 from __future__ import annotations
 
 import operator
@@ -24,27 +23,14 @@ NEUTRAL = {operator.mul: 1, operator.add: 0, torch.mul: 1, torch.add: 0}
 
 @framejit.register_backend("tidy", devices=("cpu", "cuda"))
 def tidy(
-    gm: torch.fx.GraphModule,
-    example_inputs: list[Any],
-    *,
-    verbose: bool = False,
-    report: Callable[[str], Any] = print,
+    gm: torch.fx.GraphModule, example_inputs: list[Any], *, verbose: bool = False, report: Callable[[str], Any] = print
 ) -> Callable[..., Any]:
     """verbose: an option of compile(); prints the graph. What is given to `report` shows in explain()."""
     dropped = 0
     for node in list(gm.graph.nodes):
-        if (
-            node.op == "call_function"
-            and node.target in NEUTRAL
-            and len(node.args) == 2
-            and node.args[1] is not None
-        ):
+        if node.op == "call_function" and node.target in NEUTRAL and len(node.args) == 2 and node.args[1] is not None:
             first, second = node.args
-            if (
-                isinstance(first, torch.fx.Node)
-                and type(second) is int
-                and second == NEUTRAL[node.target]
-            ):
+            if isinstance(first, torch.fx.Node) and type(second) is int and second == NEUTRAL[node.target]:
                 node.replace_all_uses_with(first)
                 gm.graph.erase_node(node)
                 dropped += 1

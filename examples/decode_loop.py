@@ -5,7 +5,6 @@
 On a CUDA device each step is recorded once and replayed; without one the same code runs plainly, and says so. Exits with 1 when
 the tokens differ from eager's.
 """
-
 from __future__ import annotations
 
 import argparse
@@ -28,9 +27,7 @@ class Layer(torch.nn.Module):
     def __init__(self, most: int) -> None:
         super().__init__()
         self.qkv, self.out = torch.nn.Linear(WIDTH, 3 * WIDTH), torch.nn.Linear(WIDTH, WIDTH)
-        self.mlp = torch.nn.Sequential(
-            torch.nn.Linear(WIDTH, 4 * WIDTH), torch.nn.GELU(), torch.nn.Linear(4 * WIDTH, WIDTH)
-        )
+        self.mlp = torch.nn.Sequential(torch.nn.Linear(WIDTH, 4 * WIDTH), torch.nn.GELU(), torch.nn.Linear(4 * WIDTH, WIDTH))
         for name in ("keys", "values"):
             self.register_buffer(name, torch.zeros(1, HEADS, most, WIDTH // HEADS))
 
@@ -75,9 +72,7 @@ def decode(model: torch.nn.Module, count: int, device: str) -> tuple[list[int], 
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--tokens", type=int, default=32)
     count = max(4, parser.parse_args().tokens)
     device = "cuda" if torch.cuda.is_available() else "cpu"
@@ -90,9 +85,7 @@ def main() -> int:
     wanted, slow = decode(eager, count, device)
     got, fast = decode(compiled, count, device)
     report = compiled.framejit.explain()
-    console.print(
-        f"{count} tokens: eager {slow:.3f} ms a step, compiled {fast:.3f} ms; {compiled.framejit.compiles} compile(s)"
-    )
+    console.print(f"{count} tokens: eager {slow:.3f} ms a step, compiled {fast:.3f} ms; {compiled.framejit.compiles} compile(s)")
     for choice in report.choices:
         console.print(f"runs on {choice.backend}")
     console.print("the tokens are equal" if got == wanted else "[red]the tokens differ")

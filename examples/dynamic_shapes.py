@@ -4,7 +4,6 @@
 
 Exits with 1 when a result differs from eager's.
 """
-
 from __future__ import annotations
 
 import sys
@@ -34,33 +33,21 @@ def by_hand(x: torch.Tensor, weight: torch.Tensor) -> torch.Tensor:
     return total / x.shape[1]
 
 
-def compiles(
-    function: Callable[..., torch.Tensor], marked: bool = False, **how: bool
-) -> tuple[int, bool]:
+def compiles(function: Callable[..., torch.Tensor], marked: bool = False, **how: bool) -> tuple[int, bool]:
     """How often a function is compiled for all lengths, and whether all results are eager's."""
-    compiled = framejit.compile(
-        function, backend="eager", **how
-    )  # how often is asked here, not how fast
+    compiled = framejit.compile(function, backend="eager", **how)  # how often is asked here, not how fast
     weight, equal = torch.randn(16), True
     for length in LENGTHS:
         x = torch.randn(4, length, 16)
         if marked:
             framejit.mark_dynamic(x, 1)
-        equal = equal and torch.allclose(
-            compiled(x, weight), function(x, weight), rtol=1e-4, atol=1e-5
-        )
+        equal = equal and torch.allclose(compiled(x, weight), function(x, weight), rtol=1e-4, atol=1e-5)
     return compiled.framejit.compiles, equal
 
 
 def main() -> int:
     torch.manual_seed(0)
-    table = Table(
-        "",
-        "compiles",
-        "equal to eager",
-        title=f"{len(LENGTHS)} lengths: {', '.join(map(str, LENGTHS))}",
-        title_justify="left",
-    )
+    table = Table("", "compiles", "equal to eager", title=f"{len(LENGTHS)} lengths: {', '.join(map(str, LENGTHS))}", title_justify="left")
     cases = {
         "as it is: the second length makes that size a symbol": compiles(pooled),
         "mark_dynamic: a symbol from the start": compiles(pooled, marked=True),

@@ -4,7 +4,6 @@
 
 Exits with 1 when the two differ, or when the second one breaks.
 """
-
 from __future__ import annotations
 
 import sys
@@ -25,9 +24,7 @@ def before(x: torch.Tensor, weight: torch.Tensor) -> torch.Tensor:
     largest = y.max().item()  # a number taken from a tensor stays in the graph
     if y.sum() > 0:  # 2: a branch on a tensor's value
         y = y / largest
-    print(
-        f"normalised in {time.perf_counter() - started:.3f} s"
-    )  # 3 and 4: the clock, and printing
+    print(f"normalised in {time.perf_counter() - started:.3f} s")  # 3 and 4: the clock, and printing
     return y.tanh()
 
 

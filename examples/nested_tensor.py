@@ -69,9 +69,7 @@ class NestedTensor(torch.Tensor):
         return ["buffer", "sizes"], None
 
     @classmethod
-    def __tensor_unflatten__(
-        cls, inner: dict[str, torch.Tensor], _: None, size: Any, stride: Any
-    ) -> NestedTensor:
+    def __tensor_unflatten__(cls, inner: dict[str, torch.Tensor], _: None, size: Any, stride: Any) -> NestedTensor:
         return cls(inner["buffer"], inner["sizes"])
 
     @classmethod
@@ -191,13 +189,9 @@ def main() -> int:
     equal = True
     for lengths in ((20, 30, 40), (7, 50, 3, 11), (64, 2)):
         parts = batch(lengths, 64)
-        for found, wanted in zip(
-            gradients(compiled, parts), one_by_one(forward, parts), strict=True
-        ):
+        for found, wanted in zip(gradients(compiled, parts), one_by_one(forward, parts), strict=True):
             equal = equal and bool((found - wanted).norm() <= 1e-4 * wanted.norm())
-    print(
-        "equal to the sequences one by one" if equal else "DIFFERENT from the sequences one by one"
-    )
+    print("equal to the sequences one by one" if equal else "DIFFERENT from the sequences one by one")
     report = compiled.framejit.explain()
     print(f"{len(report.graphs)} graphs for 3 batches, {len(report.breaks)} breaks")
     for name, call, run in (

@@ -5,7 +5,6 @@
 Then explains a function with two deliberate graph breaks. Exits with 1 when a result differs from eager's by more than the
 rounding of float32: fused kernels add up in another order.
 """
-
 from __future__ import annotations
 
 import argparse
@@ -29,13 +28,7 @@ ROUNDING = dict(rtol=1e-5, atol=1e-6)
 def bert() -> tuple[torch.nn.Module, dict[str, torch.Tensor]]:
     """A small BERT, and the keyword arguments of a call: 2 sequences of 32 tokens."""
     torch.manual_seed(0)
-    config = BertConfig(
-        vocab_size=4096,
-        hidden_size=64,
-        num_hidden_layers=2,
-        num_attention_heads=4,
-        intermediate_size=256,
-    )
+    config = BertConfig(vocab_size=4096, hidden_size=64, num_hidden_layers=2, num_attention_heads=4, intermediate_size=256)
     return BertForMaskedLM(config).eval(), {"input_ids": torch.randint(0, 4096, (2, 32))}
 
 
@@ -67,30 +60,20 @@ def show_model(budget: float) -> bool:
         got = model(**inputs).logits
         first = time.perf_counter() - start
     with console.status(f"measuring for {budget:g} s"):
-        steady = interleaved(
-            {"eager": lambda: eager(**inputs), "framejit": lambda: model(**inputs)}, budget
-        )
+        steady = interleaved({"eager": lambda: eager(**inputs), "framejit": lambda: model(**inputs)}, budget)
     report = model.framejit.explain()
     again = model(**inputs).logits
     equal = torch.allclose(got, wanted, **ROUNDING) and torch.allclose(again, wanted, **ROUNDING)
     largest = (again - wanted).abs().max().item()
 
-    table = Table(
-        "", "BERT, 2 layers, 2 x 32 tokens", title="framejit on a transformer", title_justify="left"
-    )
+    table = Table("", "BERT, 2 layers, 2 x 32 tokens", title="framejit on a transformer", title_justify="left")
     table.add_row("graphs", str(len(report.graphs)))
     table.add_row("ops captured", str(report.ops))
     table.add_row("graph breaks", str(len(report.breaks)))
     table.add_row("first call", f"{first:.2f} s")
     table.add_row("a call, eager", f"{steady['eager']:.2f} ms")
-    table.add_row(
-        "a call, compiled",
-        f"{steady['framejit']:.2f} ms (x{steady['eager'] / steady['framejit']:.2f})",
-    )
-    table.add_row(
-        "equal to eager",
-        ("[green]yes[/]" if equal else "[red]NO[/]") + f", to within {largest:.0e}",
-    )
+    table.add_row("a call, compiled", f"{steady['framejit']:.2f} ms (x{steady['eager'] / steady['framejit']:.2f})")
+    table.add_row("equal to eager", ("[green]yes[/]" if equal else "[red]NO[/]") + f", to within {largest:.0e}")
     for choice in report.choices:
         table.add_row("runs on", choice.backend)
     console.print(table)
@@ -116,14 +99,10 @@ def show_breaks() -> bool:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--seconds", type=float, default=2, help="how long to measure")
     arguments = parser.parse_args()
-    torch.set_num_threads(
-        1
-    )  # so small a model gains nothing from more, and on a busy machine they wait for each other
+    torch.set_num_threads(1)  # so small a model gains nothing from more, and on a busy machine they wait for each other
     right = [show_model(arguments.seconds), show_breaks()]
     if not all(right):
         console.print("[red]a result differs from eager's")

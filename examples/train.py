@@ -4,7 +4,6 @@
 
 Prints both losses of each step, then what runs and how long a step takes once that is decided. Exits with 1 when the losses differ.
 """
-
 from __future__ import annotations
 
 import argparse
@@ -24,27 +23,19 @@ console = Console()
 class Classifier(torch.nn.Module):
     """Token ids (batch, length) -> logits (batch, classes), by one attention block and a mean over the length."""
 
-    def __init__(
-        self, vocabulary: int = 256, width: int = 32, heads: int = 4, classes: int = 5
-    ) -> None:
+    def __init__(self, vocabulary: int = 256, width: int = 32, heads: int = 4, classes: int = 5) -> None:
         super().__init__()
         self.heads = heads
         self.embedding = torch.nn.Embedding(vocabulary, width)
         self.norms = torch.nn.ModuleList(torch.nn.LayerNorm(width) for _ in range(2))
         self.qkv = torch.nn.Linear(width, 3 * width)
         self.mixed = torch.nn.Linear(width, width)
-        self.mlp = torch.nn.Sequential(
-            torch.nn.Linear(width, 4 * width), torch.nn.GELU(), torch.nn.Linear(4 * width, width)
-        )
+        self.mlp = torch.nn.Sequential(torch.nn.Linear(width, 4 * width), torch.nn.GELU(), torch.nn.Linear(4 * width, width))
         self.head = torch.nn.Linear(width, classes)
 
     def attention(self, x: torch.Tensor) -> torch.Tensor:
         batch, length, width = x.shape
-        q, k, v = (
-            self.qkv(x)
-            .view(batch, length, 3, self.heads, width // self.heads)
-            .permute(2, 0, 3, 1, 4)
-        )
+        q, k, v = self.qkv(x).view(batch, length, 3, self.heads, width // self.heads).permute(2, 0, 3, 1, 4)
         out = torch.nn.functional.scaled_dot_product_attention(q, k, v)
         return self.mixed(out.transpose(1, 2).reshape(batch, length, width))
 
@@ -77,27 +68,17 @@ def batch() -> tuple[torch.Tensor, torch.Tensor]:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--steps", type=int, default=5)
     parser.add_argument("--backend", default="autotune")
     asked = parser.parse_args()
     torch.manual_seed(0)
-    torch.set_num_threads(
-        1
-    )  # so small a model gains nothing from more, and on a busy machine they wait for each other
+    torch.set_num_threads(1)  # so small a model gains nothing from more, and on a busy machine they wait for each other
     eager = Classifier()
     compiled = framejit.compile(copy.deepcopy(eager), backend=asked.backend)
     plain, fast = Training(eager), Training(compiled)
 
-    table = Table(
-        "step",
-        "loss, eager",
-        "loss, compiled",
-        title="SGD on a small transformer",
-        title_justify="left",
-    )
+    table = Table("step", "loss, eager", "loss, compiled", title="SGD on a small transformer", title_justify="left")
     equal = True
     with console.status("training: the first step captures forward and backward") as status:
         for step in range(asked.steps):
@@ -108,9 +89,7 @@ def main() -> int:
             status.update(f"step {step + 1} of {asked.steps}")
         status.update("waiting for what compiles in the background")
         compiled.framejit.wait()
-        times = [
-            (plain.step(*data)[1], fast.step(*data)[1]) for data in (batch() for _ in range(50))
-        ]
+        times = [(plain.step(*data)[1], fast.step(*data)[1]) for data in (batch() for _ in range(50))]
     console.print(table)
     report = compiled.framejit.explain()
     console.print(f"{len(report.graphs)} graph(s), {report.ops} ops, {len(report.breaks)} break(s)")

@@ -3,7 +3,6 @@
 In: nothing. Out: `PROGRAMS`, by name; each is made with a way to compile (`compile`) and gives a function of the step's number that does
 one step and returns tensors and numbers which must be eager's. run.py measures them.
 """
-
 from __future__ import annotations
 
 import importlib

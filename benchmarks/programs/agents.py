@@ -1,5 +1,4 @@
 """Reinforcement learning."""
-
 from __future__ import annotations
 
 import random
@@ -30,29 +29,13 @@ def dqn(compile: Compile) -> Step:
         nonlocal state
         for _ in range(10):
             with torch.no_grad():
-                action = (
-                    int(net(torch.as_tensor(state)).argmax())
-                    if chance.random() > 0.2
-                    else chance.randrange(2)
-                )
+                action = int(net(torch.as_tensor(state)).argmax()) if chance.random() > 0.2 else chance.randrange(2)
             following, reward, ended, cut, _ = world.step(action)
-            replay.append(
-                (
-                    torch.as_tensor(state),
-                    action,
-                    float(reward),
-                    torch.as_tensor(following),
-                    float(ended),
-                )
-            )
+            replay.append((torch.as_tensor(state), action, float(reward), torch.as_tensor(following), float(ended)))
             state = world.reset(seed=number)[0] if ended or cut else following
-        states, actions, rewards, followings, ends = zip(
-            *chance.sample(replay, min(32, len(replay))), strict=True
-        )
+        states, actions, rewards, followings, ends = zip(*chance.sample(replay, min(32, len(replay))), strict=True)
         with torch.no_grad():
-            wanted = torch.tensor(rewards) + 0.99 * target(torch.stack(followings)).max(
-                1
-            ).values * (1 - torch.tensor(ends))
+            wanted = torch.tensor(rewards) + 0.99 * target(torch.stack(followings)).max(1).values * (1 - torch.tensor(ends))
         values = net(torch.stack(states)).gather(1, torch.tensor(actions)[:, None]).squeeze(1)
         loss = F.smooth_l1_loss(values, wanted)
         optimizer.zero_grad()
@@ -70,16 +53,12 @@ def ppo(compile: Compile) -> Step:
     import gymnasium  # noqa: PLC0415 - may not be installed
 
     world = gymnasium.make("CartPole-v1")
-    actor, critic = (
-        nn.Sequential(nn.Linear(4, 32), nn.Tanh(), nn.Linear(32, size)) for size in (2, 1)
-    )
+    actor, critic = (nn.Sequential(nn.Linear(4, 32), nn.Tanh(), nn.Linear(32, size)) for size in (2, 1))
     optimizer = torch.optim.Adam([*actor.parameters(), *critic.parameters()], 3e-3)
     state, _ = world.reset(seed=0)
 
     @compile
-    def loss_of(
-        states: torch.Tensor, actions: torch.Tensor, old: torch.Tensor, returns: torch.Tensor
-    ) -> torch.Tensor:
+    def loss_of(states: torch.Tensor, actions: torch.Tensor, old: torch.Tensor, returns: torch.Tensor) -> torch.Tensor:
         chances = torch.distributions.Categorical(logits=actor(states))
         values = critic(states).squeeze(-1)
         gains = returns - values.detach()
@@ -103,13 +82,9 @@ def ppo(compile: Compile) -> Step:
             rewards.append(float(reward))
             if ended or cut:
                 state, _ = world.reset(seed=number)
-        returns = list(accumulate(reversed(rewards), lambda total, reward: reward + 0.99 * total))[
-            ::-1
-        ]
+        returns = list(accumulate(reversed(rewards), lambda total, reward: reward + 0.99 * total))[::-1]
         for _ in range(2):
-            loss = loss_of(
-                torch.stack(states), torch.stack(actions), torch.stack(logs), torch.tensor(returns)
-            )
+            loss = loss_of(torch.stack(states), torch.stack(actions), torch.stack(logs), torch.tensor(returns))
             optimizer.zero_grad()
             loss.backward()
             optimizer.step()

@@ -3,7 +3,6 @@
 The system has compiled something else before, so that what it imports is paid; what the process itself compiles for the program is timed
 with its steps.
 """
-
 from __future__ import annotations
 
 import random
@@ -45,26 +44,17 @@ def torch_compile() -> tuple[Compile, Callable[[], int], Callable[[], int]]:
     import torch._dynamo  # noqa: PLC0415 - one system a process
 
     count = torch._dynamo.utils.counters["stats"]
-    return (
-        lambda target: torch.compile(target, backend="aot_eager"),
-        lambda: count["unique_graphs"],
-        lambda: 0,
-    )
+    return lambda target: torch.compile(target, backend="aot_eager"), lambda: count["unique_graphs"], lambda: 0
 
 
-def framejit_with(
-    backend: str,
-) -> Callable[[], tuple[Compile, Callable[[], int], Callable[[], int]]]:
+def framejit_with(backend: str) -> Callable[[], tuple[Compile, Callable[[], int], Callable[[], int]]]:
     def system() -> tuple[Compile, Callable[[], int], Callable[[], int]]:
         import framejit  # noqa: PLC0415 - one system a process
         from framejit.events import CompileStarted  # noqa: PLC0415 - one system a process
 
         made: list[Any] = []
         begun: list[Any] = []
-        framejit.config.sinks = (
-            *framejit.config.sinks,
-            lambda event: begun.append(event) if isinstance(event, CompileStarted) else None,
-        )
+        framejit.config.sinks = (*framejit.config.sinks, lambda event: begun.append(event) if isinstance(event, CompileStarted) else None)
 
         def compile(target: Any) -> Any:
             made.append(framejit.compile(target, backend=backend))
@@ -117,9 +107,7 @@ def prepare(name: str, compile: Compile) -> Step:
     return step
 
 
-def compare(
-    step: Step, eager_step: Step, first: int, now: Callable[[], float]
-) -> Iterator[tuple[float, float]]:
+def compare(step: Step, eager_step: Step, first: int, now: Callable[[], float]) -> Iterator[tuple[float, float]]:
     """Seconds of the steps from `first` on, in eager and compiled in turn, so that what else the machine does meets both.
 
     The eager copy has taken the steps before, and both draw the same random numbers: a solver that adapts, or an optimizer that searches a
@@ -150,12 +138,7 @@ def measure(name: str, system: str, steps: int, clock: str = "wall") -> Measured
             start = now()
             results = step(number)
             measured.seconds.append(now() - start)
-            measured.results.append(
-                [
-                    item.tolist() if isinstance(item, torch.Tensor) else item
-                    for item in tree_leaves(results)
-                ]
-            )
+            measured.results.append([item.tolist() if isinstance(item, torch.Tensor) else item for item in tree_leaves(results)])
             measured.compiles.append(compiles() - before)
         measured.report = lines()
         measured.pairs = list(compare(step, prepare(name, lambda target: target), steps, now))

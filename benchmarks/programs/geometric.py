@@ -1,5 +1,4 @@
 """Graph neural networks (torch_geometric) over graphs of varying sizes."""
-
 from __future__ import annotations
 
 from typing import Any
@@ -16,11 +15,7 @@ def random_graph(seed: int, features: int = 16) -> tuple[torch.Tensor, torch.Ten
     generator = torch.Generator().manual_seed(seed)
     nodes = int(torch.randint(20, 60, (), generator=generator))
     edges = torch.randint(0, nodes, (2, 4 * nodes), generator=generator)
-    return (
-        torch.randn(nodes, features, generator=generator),
-        edges,
-        torch.randint(0, 4, (nodes,), generator=generator),
-    )
+    return torch.randn(nodes, features, generator=generator), edges, torch.randint(0, 4, (nodes,), generator=generator)
 
 
 def training(model: nn.Module, compile: Compile) -> Step:
@@ -60,11 +55,7 @@ def sage(compile: Compile) -> Step:
     class Net(nn.Module):
         def __init__(self) -> None:
             super().__init__()
-            self.first, self.second, self.head = (
-                SAGEConv(16, 32),
-                GATConv(32, 8, heads=2),
-                nn.Linear(16, 4),
-            )
+            self.first, self.second, self.head = SAGEConv(16, 32), GATConv(32, 8, heads=2), nn.Linear(16, 4)
 
         def forward(self, x: torch.Tensor, edges: torch.Tensor) -> torch.Tensor:
             x = self.second(self.first(x, edges).relu(), edges)
@@ -97,8 +88,7 @@ def molecules(compile: Compile) -> Step:
         def __init__(self) -> None:
             super().__init__()
             self.layers = nn.ModuleList(
-                GINEConv(nn.Sequential(nn.Linear(16, 32), nn.ReLU(), nn.Linear(32, 16)), edge_dim=4)
-                for _ in range(2)
+                GINEConv(nn.Sequential(nn.Linear(16, 32), nn.ReLU(), nn.Linear(32, 16)), edge_dim=4) for _ in range(2)
             )
             self.head = nn.Linear(16, 1)
 
@@ -118,13 +108,7 @@ def molecules(compile: Compile) -> Step:
             atoms = int(torch.randint(4, 12, (), generator=generator))
             edges = torch.randint(0, atoms, (2, 2 * atoms), generator=generator)
             features = torch.randn(2 * atoms, 4, generator=generator)
-            graphs.append(
-                Data(
-                    x=torch.randn(atoms, 16, generator=generator),
-                    edge_index=edges,
-                    edge_attr=features,
-                )
-            )
+            graphs.append(Data(x=torch.randn(atoms, 16, generator=generator), edge_index=edges, edge_attr=features))
         data = Batch.from_data_list(graphs)
         loss = F.mse_loss(model(data), torch.arange(6.0))
         optimizer.zero_grad()

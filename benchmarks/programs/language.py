@@ -1,5 +1,4 @@
 """Text and speech: generation, beams, packed sequences."""
-
 from __future__ import annotations
 
 from typing import Any
@@ -14,13 +13,7 @@ from .program import Compile, Step, program
 def small_llama() -> Any:
     from transformers import LlamaConfig, LlamaForCausalLM  # noqa: PLC0415 - may not be installed
 
-    config = LlamaConfig(
-        vocab_size=128,
-        hidden_size=64,
-        intermediate_size=128,
-        num_hidden_layers=2,
-        num_attention_heads=4,
-    )
+    config = LlamaConfig(vocab_size=128, hidden_size=64, intermediate_size=128, num_hidden_layers=2, num_attention_heads=4)
     return LlamaForCausalLM(config).eval()
 
 
@@ -74,12 +67,7 @@ def streaming(compile: Compile) -> Step:
 
     def step(number: int) -> Any:
         streamer = Collected()
-        model.generate(
-            torch.arange(1, 6 + number % 4)[None],
-            max_new_tokens=10,
-            do_sample=False,
-            streamer=streamer,
-        )
+        model.generate(torch.arange(1, 6 + number % 4)[None], max_new_tokens=10, do_sample=False, streamer=streamer)
         return streamer.tokens, len(streamer.texts)
 
     return step
@@ -100,9 +88,7 @@ def bert(compile: Compile) -> Step:
         generator = torch.Generator().manual_seed(number)
         size, length = 4 + number % 3, int(torch.randint(8, 40, (), generator=generator))
         ids = torch.randint(0, 128, (size, length), generator=generator)
-        mask = (
-            torch.arange(length) < torch.randint(4, length, (size, 1), generator=generator)
-        ).long()
+        mask = (torch.arange(length) < torch.randint(4, length, (size, 1), generator=generator)).long()
         loss = model(input_ids=ids, attention_mask=mask, labels=ids[:, 0] % 2).loss
         optimizer.zero_grad()
         loss.backward()
@@ -147,9 +133,7 @@ def speech(compile: Compile) -> Step:
 
         def forward(self, x: torch.Tensor, lengths: torch.Tensor) -> torch.Tensor:
             x = self.convolution(x.transpose(1, 2)).relu().transpose(1, 2)
-            packed = nn.utils.rnn.pack_padded_sequence(
-                x, lengths, batch_first=True, enforce_sorted=False
-            )
+            packed = nn.utils.rnn.pack_padded_sequence(x, lengths, batch_first=True, enforce_sorted=False)
             x, _ = nn.utils.rnn.pad_packed_sequence(self.recurrent(packed)[0], batch_first=True)
             return self.head(x).log_softmax(-1)
 
@@ -180,9 +164,7 @@ def tagger(compile: Compile) -> Step:
             self.head = nn.Linear(64, 5)
 
         def forward(self, words: torch.Tensor, lengths: torch.Tensor) -> torch.Tensor:
-            packed = nn.utils.rnn.pack_padded_sequence(
-                self.words(words), lengths, batch_first=True, enforce_sorted=False
-            )
+            packed = nn.utils.rnn.pack_padded_sequence(self.words(words), lengths, batch_first=True, enforce_sorted=False)
             found, _ = nn.utils.rnn.pad_packed_sequence(self.lstm(packed)[0], batch_first=True)
             return self.head(found)
 
@@ -192,9 +174,7 @@ def tagger(compile: Compile) -> Step:
     def step(number: int) -> Any:
         generator = torch.Generator().manual_seed(number)
         lengths = torch.randint(3, 20, (6,), generator=generator)
-        sentences = [
-            torch.randint(1, 100, (int(length),), generator=generator) for length in lengths
-        ]
+        sentences = [torch.randint(1, 100, (int(length),), generator=generator) for length in lengths]
         words = nn.utils.rnn.pad_sequence(sentences, batch_first=True)
         tags = torch.where(words > 0, words % 5, -100)
         scores = model(words, lengths)

@@ -1,5 +1,4 @@
 """Loops as people write them around a model: progress bars, meters, logs, schedulers, routing."""
-
 from __future__ import annotations
 
 import io
@@ -64,9 +63,7 @@ def experts(compile: Compile) -> Step:
         def __init__(self) -> None:
             super().__init__()
             self.gate = nn.Linear(32, 4)
-            self.experts = nn.ModuleList(
-                nn.Sequential(nn.Linear(32, 64), nn.GELU(), nn.Linear(64, 32)) for _ in range(4)
-            )
+            self.experts = nn.ModuleList(nn.Sequential(nn.Linear(32, 64), nn.GELU(), nn.Linear(64, 32)) for _ in range(4))
 
         def forward(self, x: torch.Tensor) -> torch.Tensor:
             weights, chosen = self.gate(x).softmax(-1).topk(2)
@@ -125,9 +122,7 @@ def pipeline(compile: Compile) -> Step:
 
     def step(number: int) -> Any:
         generator = torch.Generator().manual_seed(number)
-        images = made(
-            batch_size=1 + number % 2, num_inference_steps=4, output_type="np", generator=generator
-        ).images
+        images = made(batch_size=1 + number % 2, num_inference_steps=4, output_type="np", generator=generator).images
         return torch.as_tensor(images)
 
     return step
@@ -137,10 +132,7 @@ def pipeline(compile: Compile) -> Step:
 def scheduler_loop(compile: Compile) -> Step:
     from diffusers import EulerDiscreteScheduler  # noqa: PLC0415 - may not be installed
 
-    net, scheduler = (
-        nn.Sequential(nn.Linear(8, 32), nn.SiLU(), nn.Linear(32, 8)),
-        EulerDiscreteScheduler(),
-    )
+    net, scheduler = nn.Sequential(nn.Linear(8, 32), nn.SiLU(), nn.Linear(32, 8)), EulerDiscreteScheduler()
 
     @compile
     @torch.no_grad()
@@ -162,18 +154,13 @@ def detection(compile: Compile) -> Step:
     class Detector(nn.Module):
         def __init__(self) -> None:
             super().__init__()
-            self.body = nn.Sequential(
-                nn.Conv2d(3, 16, 3, 2, 1), nn.ReLU(), nn.Conv2d(16, 5, 3, 2, 1)
-            )
+            self.body = nn.Sequential(nn.Conv2d(3, 16, 3, 2, 1), nn.ReLU(), nn.Conv2d(16, 5, 3, 2, 1))
 
         def forward(self, x: torch.Tensor) -> torch.Tensor:
             return self.body(x).flatten(2).transpose(1, 2)
 
     def overlap(one: torch.Tensor, other: torch.Tensor) -> torch.Tensor:
-        low, high = (
-            torch.max(one[:, None, :2], other[:, :2]),
-            torch.min(one[:, None, 2:], other[:, 2:]),
-        )
+        low, high = torch.max(one[:, None, :2], other[:, :2]), torch.min(one[:, None, 2:], other[:, 2:])
         common = (high - low).clamp(min=0).prod(-1)
         areas = [(boxes[:, 2:] - boxes[:, :2]).clamp(min=0).prod(-1) for boxes in (one, other)]
         return common / (areas[0][:, None] + areas[1] - common + 1e-6)
@@ -210,18 +197,13 @@ def varying_images(compile: Compile) -> Step:
     class Block(nn.Module):
         def __init__(self, width: int) -> None:
             super().__init__()
-            self.first, self.second = (
-                nn.Conv2d(width, width, 3, padding=1),
-                nn.Conv2d(width, width, 3, padding=1),
-            )
+            self.first, self.second = nn.Conv2d(width, width, 3, padding=1), nn.Conv2d(width, width, 3, padding=1)
             self.norm = nn.BatchNorm2d(width)
 
         def forward(self, x: torch.Tensor) -> torch.Tensor:
             return F.relu(x + self.norm(self.second(F.relu(self.first(x)))))
 
-    net = nn.Sequential(
-        nn.Conv2d(3, 16, 3, 2, 1), *(Block(16) for _ in range(3)), nn.Conv2d(16, 8, 1)
-    ).eval()
+    net = nn.Sequential(nn.Conv2d(3, 16, 3, 2, 1), *(Block(16) for _ in range(3)), nn.Conv2d(16, 8, 1)).eval()
     model = compile(net)
 
     @torch.no_grad()

@@ -1,5 +1,4 @@
 """Program: one program of the benchmark, and what registers it."""
-
 from __future__ import annotations
 
 import importlib.util
@@ -28,9 +27,7 @@ class Program:
 PROGRAMS: dict[str, Program] = {}
 
 
-def program(
-    name: str, *needs: str
-) -> Callable[[Callable[[Compile], Step]], Callable[[Compile], Step]]:
+def program(name: str, *needs: str) -> Callable[[Callable[[Compile], Step]], Callable[[Compile], Step]]:
     """Registers a function that makes a program's step. Raises ValueError for a name that is taken."""
 
     def register(make: Callable[[Compile], Step]) -> Callable[[Compile], Step]:

@@ -1,5 +1,4 @@
 """Runs the programs under each system in turn, each in a process of its own, and compares results and times with eager's."""
-
 from __future__ import annotations
 
 import os
@@ -22,9 +21,7 @@ LATE = 20  # last steps in which nothing should be compiled
 ROOT = Path(__file__).parents[2]
 
 
-def run_program(
-    name: str, systems: Sequence[str], steps: int, limit: float, clock: str = "wall"
-) -> list[Row]:
+def run_program(name: str, systems: Sequence[str], steps: int, limit: float, clock: str = "wall") -> list[Row]:
     """A row a system, eager's first."""
     names = ("eager", *(one for one in systems if one != "eager"))
     measured = {system: run_child(name, system, steps, limit, clock) for system in names}
@@ -35,16 +32,7 @@ def run_program(
 def run_child(name: str, system: str, steps: int, limit: float, clock: str) -> Measured:
     with tempfile.TemporaryDirectory() as folder:
         file, cache = Path(folder, "measured"), Path(folder, "cache")
-        command = [
-            sys.executable,
-            "-m",
-            f"{__package__}.child",
-            name,
-            system,
-            str(steps),
-            clock,
-            str(file),
-        ]
+        command = [sys.executable, "-m", f"{__package__}.child", name, system, str(steps), clock, str(file)]
         try:
             done = subprocess.run(
                 command, cwd=ROOT, capture_output=True, text=True, timeout=limit, check=False,
@@ -59,21 +47,11 @@ def run_child(name: str, system: str, steps: int, limit: float, clock: str) -> M
 
 def row_of(name: str, system: str, found: Measured, eager: Measured) -> Row:
     """What a table shows of one run."""
-    equal = (
-        None
-        if system == "eager" or found.error or eager.error
-        else same(found.results, eager.results)
-    )
-    last = (
-        statistics.median(one / max(other, 1e-9) for one, other in found.pairs)
-        if found.pairs
-        else 0.0
-    )
+    equal = None if system == "eager" or found.error or eager.error else same(found.results, eager.results)
+    last = statistics.median(one / max(other, 1e-9) for one, other in found.pairs) if found.pairs else 0.0
     compiles = found.compiles or [0]
     late = compiles[-1] - compiles[-LATE - 1 if len(compiles) > LATE else 0]
-    return Row(
-        name, system, equal, sum(found.seconds), last, compiles[-1], late, found.report, found.error
-    )
+    return Row(name, system, equal, sum(found.seconds), last, compiles[-1], late, found.report, found.error)
 
 
 def same(one: Any, other: Any) -> bool:
@@ -81,11 +59,7 @@ def same(one: Any, other: Any) -> bool:
     if isinstance(one, list) and isinstance(other, list):
         return len(one) == len(other) and all(map(same, one, other))
     if isinstance(one, float) and isinstance(other, float):
-        return (
-            one == other
-            or abs(one - other) <= TOLERANCE * max(1.0, abs(one), abs(other))
-            or (one != one and other != other)
-        )
+        return one == other or abs(one - other) <= TOLERANCE * max(1.0, abs(one), abs(other)) or (one != one and other != other)
     return bool(one == other)
 
 

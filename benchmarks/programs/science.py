@@ -1,5 +1,4 @@
 """Solvers, processes and probabilistic programs."""
-
 from __future__ import annotations
 
 from typing import Any
@@ -44,9 +43,7 @@ def gaussian_process(compile: Compile) -> Step:
             self.covar_module = gpytorch.kernels.ScaleKernel(gpytorch.kernels.RBFKernel())
 
         def forward(self, x: torch.Tensor) -> Any:
-            return gpytorch.distributions.MultivariateNormal(
-                self.mean_module(x), self.covar_module(x)
-            )
+            return gpytorch.distributions.MultivariateNormal(self.mean_module(x), self.covar_module(x))
 
     x = torch.linspace(0, 1, 40)
     y = torch.sin(6 * x)
@@ -107,9 +104,7 @@ def physics(compile: Compile) -> Step:
         slopes = torch.autograd.grad(u.sum(), points, create_graph=True)[0]
         second = torch.autograd.grad(slopes[:, 0].sum(), points, create_graph=True)[0][:, 0]
         start = torch.cat([points[:, :1].detach(), torch.zeros(64, 1)], 1)
-        loss = (slopes[:, 1] - 0.1 * second).square().mean() + (
-            net(start).squeeze(-1) - (3 * start[:, 0]).sin()
-        ).square().mean()
+        loss = (slopes[:, 1] - 0.1 * second).square().mean() + (net(start).squeeze(-1) - (3 * start[:, 0]).sin()).square().mean()
         optimizer.zero_grad()
         loss.backward()
         optimizer.step()

@@ -1,5 +1,4 @@
 """What was measured of programs, as markdown: a line a program and system, and how many programs meet what is promised."""
-
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
@@ -33,9 +32,7 @@ def table(rows: Sequence[Row]) -> str:
     for row in rows:
         equal = "" if row.equal is None else "yes" if row.equal else "**no**"
         if row.error:
-            lines.append(
-                f"| {row.program} | {row.system} | failed: {row.error.strip().splitlines()[-1][:80]} | | | | | |"
-            )
+            lines.append(f"| {row.program} | {row.system} | failed: {row.error.strip().splitlines()[-1][:80]} | | | | | |")
             continue
         lines.append(
             f"| {row.program} | {row.system} | {equal} | {row.seconds:.2f} | {row.last:.2f} | {row.compiles} | {row.late_compiles} | "
@@ -51,11 +48,7 @@ def summary(rows: Sequence[Row]) -> str:
         "slower in all than torch.compile |",
         "|--|--|--|--|--|--|--|--|",
     ]
-    others = {
-        row.program: row.seconds
-        for row in rows
-        if row.system.startswith("torch.compile") and not row.error
-    }
+    others = {row.program: row.seconds for row in rows if row.system.startswith("torch.compile") and not row.error}
     for system in dict.fromkeys(row.system for row in rows):
         own = [row for row in rows if row.system == system]
         ran = [row for row in own if not row.error]

@@ -1,5 +1,4 @@
 """Training steps: written as one function, in Lightning, with adapters, adversarially, meta-learning."""
-
 from __future__ import annotations
 
 import copy
@@ -15,13 +14,9 @@ from torch.nn import functional as F
 from .program import Compile, Step, program
 
 
-def batch(
-    seed: int, size: int = 32, features: int = 16, classes: int = 4
-) -> tuple[torch.Tensor, torch.Tensor]:
+def batch(seed: int, size: int = 32, features: int = 16, classes: int = 4) -> tuple[torch.Tensor, torch.Tensor]:
     generator = torch.Generator().manual_seed(seed)
-    return torch.randn(size, features, generator=generator), torch.randint(
-        0, classes, (size,), generator=generator
-    )
+    return torch.randn(size, features, generator=generator), torch.randint(0, classes, (size,), generator=generator)
 
 
 class Encoder(nn.Module):
@@ -30,9 +25,7 @@ class Encoder(nn.Module):
     def __init__(self, vocabulary: int = 64, width: int = 64, layers: int = 2) -> None:
         super().__init__()
         self.tokens, self.places = nn.Embedding(vocabulary, width), nn.Embedding(64, width)
-        layer = nn.TransformerEncoderLayer(
-            width, 4, 2 * width, dropout=0.0, batch_first=True, norm_first=True
-        )
+        layer = nn.TransformerEncoderLayer(width, 4, 2 * width, dropout=0.0, batch_first=True, norm_first=True)
         self.layers = nn.TransformerEncoder(layer, layers, enable_nested_tensor=False)
         self.head = nn.Linear(width, vocabulary)
 
@@ -56,9 +49,7 @@ def whole_step(compile: Compile) -> Step:
         return loss.detach()
 
     def step(number: int) -> Any:
-        return train_step(
-            torch.randint(0, 64, (8, 32), generator=torch.Generator().manual_seed(number))
-        )
+        return train_step(torch.randint(0, 64, (8, 32), generator=torch.Generator().manual_seed(number)))
 
     return step
 
@@ -92,12 +83,7 @@ def lightning_module(compile: Compile) -> Step:
     module.training_step = compile(module.training_step)  # type: ignore[method-assign]
     data: Any = [batch(number) for number in range(10)]
     batches: Any = torch.utils.data.DataLoader(data, batch_size=None)
-    quiet = {
-        "logger": False,
-        "enable_checkpointing": False,
-        "enable_progress_bar": False,
-        "enable_model_summary": False,
-    }
+    quiet = {"logger": False, "enable_checkpointing": False, "enable_progress_bar": False, "enable_model_summary": False}
 
     def step(number: int) -> Any:
         """An epoch of ten batches."""
@@ -112,24 +98,13 @@ def lora(compile: Compile) -> Step:
     import peft  # noqa: PLC0415 - may not be installed
     from transformers import LlamaConfig, LlamaForCausalLM  # noqa: PLC0415 - may not be installed
 
-    config = LlamaConfig(
-        vocab_size=128,
-        hidden_size=64,
-        intermediate_size=128,
-        num_hidden_layers=2,
-        num_attention_heads=4,
-    )
-    model = peft.get_peft_model(
-        LlamaForCausalLM(config),
-        peft.LoraConfig(r=4, target_modules=["q_proj", "v_proj"], lora_dropout=0.0),
-    )
+    config = LlamaConfig(vocab_size=128, hidden_size=64, intermediate_size=128, num_hidden_layers=2, num_attention_heads=4)
+    model = peft.get_peft_model(LlamaForCausalLM(config), peft.LoraConfig(r=4, target_modules=["q_proj", "v_proj"], lora_dropout=0.0))
     model = compile(model)
     optimizer = torch.optim.AdamW([p for p in model.parameters() if p.requires_grad], lr=1e-3)
 
     def step(number: int) -> Any:
-        ids = torch.randint(
-            0, 128, (4, 12 + 2 * (number % 5)), generator=torch.Generator().manual_seed(number)
-        )
+        ids = torch.randint(0, 128, (4, 12 + 2 * (number % 5)), generator=torch.Generator().manual_seed(number))
         loss = model(input_ids=ids, labels=ids).loss
         optimizer.zero_grad()
         loss.backward()
@@ -171,9 +146,7 @@ def maml(compile: Compile) -> Step:
     optimizer = torch.optim.Adam(model.parameters(), 1e-3)
 
     @compile
-    def adapted_loss(
-        parameters: dict[str, torch.Tensor], x: torch.Tensor, y: torch.Tensor
-    ) -> torch.Tensor:
+    def adapted_loss(parameters: dict[str, torch.Tensor], x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
         def loss(now: dict[str, torch.Tensor]) -> torch.Tensor:
             return F.mse_loss(torch.func.functional_call(model, now, (x,)), y)
 
@@ -208,9 +181,7 @@ def teacher(compile: Compile) -> Step:
         logits = student(x)
         with torch.no_grad():
             target = ema(x).softmax(-1)
-        return F.cross_entropy(logits, y) + weight * F.kl_div(
-            logits.log_softmax(-1), target, reduction="batchmean"
-        )
+        return F.cross_entropy(logits, y) + weight * F.kl_div(logits.log_softmax(-1), target, reduction="batchmean")
 
     @compile
     @torch.no_grad()
@@ -236,14 +207,7 @@ def hugging_face_trainer(compile: Compile) -> Step:
     import transformers  # noqa: PLC0415 - may not be installed
 
     config = transformers.GPT2Config(
-        vocab_size=64,
-        n_positions=64,
-        n_embd=32,
-        n_layer=2,
-        n_head=2,
-        resid_pdrop=0.0,
-        embd_pdrop=0.0,
-        attn_pdrop=0.0,
+        vocab_size=64, n_positions=64, n_embd=32, n_layer=2, n_head=2, resid_pdrop=0.0, embd_pdrop=0.0, attn_pdrop=0.0
     )
     model = transformers.GPT2LMHeadModel(config)
     model.forward = compile(model.forward)
@@ -263,9 +227,7 @@ def hugging_face_trainer(compile: Compile) -> Step:
     def step(number: int) -> Any:
         """Four batches."""
         data: Any = [{"input_ids": text} for text in texts]
-        trained = transformers.Trainer(
-            model=model, args=arguments, train_dataset=data, data_collator=collated
-        ).train()
+        trained = transformers.Trainer(model=model, args=arguments, train_dataset=data, data_collator=collated).train()
         return trained.training_loss, folder is None
 
     return step
@@ -278,9 +240,7 @@ def accelerated(compile: Compile) -> Step:
     accelerator = accelerate.Accelerator(cpu=True, gradient_accumulation_steps=2)
     model = compile(nn.Sequential(nn.Linear(16, 64), nn.GELU(), nn.LayerNorm(64), nn.Linear(64, 4)))
     optimizer = torch.optim.AdamW(model.parameters(), 1e-3)
-    schedule = torch.optim.lr_scheduler.LambdaLR(
-        optimizer, lambda count: min(1.0, (count + 1) / 20)
-    )
+    schedule = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda count: min(1.0, (count + 1) / 20))
     model, optimizer, schedule = accelerator.prepare(model, optimizer, schedule)
 
     def step(number: int) -> Any:
@@ -325,10 +285,7 @@ def images(compile: Compile) -> Step:
         total = 0.0
         for part in tqdm(range(3), file=io.StringIO()):
             made = torch.Generator().manual_seed(3 * number + part)
-            x, y = (
-                torch.randn(8, 3, 16, 16, generator=made),
-                torch.randint(0, 10, (8,), generator=made),
-            )
+            x, y = torch.randn(8, 3, 16, 16, generator=made), torch.randint(0, 10, (8,), generator=made)
             x = augmented(x, chance.random() < 0.5, chance.randrange(5), chance.randrange(5))
             loss = F.cross_entropy(model(x), y, label_smoothing=0.1)
             optimizer.zero_grad(set_to_none=True)
@@ -345,9 +302,7 @@ def images(compile: Compile) -> Step:
             score = model(torch.ones(4, 3, 16, 16)).logsumexp(1).mean().item()
         if loss < best:
             best = loss
-            torch.save(
-                {"model": net.state_dict(), "optimizer": optimizer.state_dict()}, io.BytesIO()
-            )
+            torch.save({"model": net.state_dict(), "optimizer": optimizer.state_dict()}, io.BytesIO())
         return loss, score
 
     return step
@@ -361,9 +316,7 @@ def autoencoder(compile: Compile) -> Step:
             self.encoder = nn.Sequential(nn.Linear(32, 64), nn.SiLU(), nn.Linear(64, 16))
             self.decoder = nn.Sequential(nn.Linear(8, 64), nn.SiLU(), nn.Linear(64, 32))
 
-        def forward(
-            self, x: torch.Tensor, noise: torch.Tensor
-        ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+        def forward(self, x: torch.Tensor, noise: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
             mean, log = self.encoder(x).chunk(2, -1)
             return self.decoder(mean + noise * (0.5 * log).exp()), mean, log
 
@@ -376,10 +329,7 @@ def autoencoder(compile: Compile) -> Step:
         weight = min(1.0, number / 30)
         with torch.autocast("cpu", torch.bfloat16):
             found, mean, log = model(x, noise)
-        loss = (
-            F.mse_loss(found.float(), x)
-            - weight * 0.5 * (1 + log.float() - mean.float() ** 2 - log.float().exp()).mean()
-        )
+        loss = F.mse_loss(found.float(), x) - weight * 0.5 * (1 + log.float() - mean.float() ** 2 - log.float().exp()).mean()
         optimizer.zero_grad()
         loss.backward()
         optimizer.step()
@@ -396,12 +346,8 @@ def ensemble(compile: Compile) -> Step:
     optimizer = torch.optim.Adam(list(parameters.values()), 1e-2)
 
     @compile
-    def loss_of(
-        parameters: dict[str, torch.Tensor], x: torch.Tensor, y: torch.Tensor
-    ) -> torch.Tensor:
-        def one(
-            mine: dict[str, torch.Tensor], own: dict[str, torch.Tensor], x: torch.Tensor
-        ) -> torch.Tensor:
+    def loss_of(parameters: dict[str, torch.Tensor], x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+        def one(mine: dict[str, torch.Tensor], own: dict[str, torch.Tensor], x: torch.Tensor) -> torch.Tensor:
             return torch.func.functional_call(base, (mine, own), (x,))
 
         found = torch.vmap(one, in_dims=(0, 0, None))(parameters, buffers, x)

@@ -1,5 +1,4 @@
 """Programs that were written when framejit was done with the others, and ran once: what people meet whose program nobody looked at."""
-
 from __future__ import annotations
 
 import random
@@ -20,15 +19,10 @@ def translation(compile: Compile) -> Step:
         def __init__(self, words: int = 60, width: int = 48) -> None:
             super().__init__()
             self.source, self.target = nn.Embedding(words, width), nn.Embedding(words, width)
-            self.encoder, self.decoder = (
-                nn.GRU(width, width, batch_first=True),
-                nn.GRUCell(2 * width, width),
-            )
+            self.encoder, self.decoder = nn.GRU(width, width, batch_first=True), nn.GRUCell(2 * width, width)
             self.head = nn.Linear(2 * width, words)
 
-        def forward(
-            self, source: torch.Tensor, target: torch.Tensor, forcing: float
-        ) -> torch.Tensor:
+        def forward(self, source: torch.Tensor, target: torch.Tensor, forcing: float) -> torch.Tensor:
             memory, state = self.encoder(self.source(source))
             state, token, scores = state[0], target[:, 0], []
             for place in range(1, target.shape[1]):
@@ -47,9 +41,7 @@ def translation(compile: Compile) -> Step:
         generator = torch.Generator().manual_seed(number)
         source = torch.randint(1, 60, (8, 5 + number % 4), generator=generator)
         target = torch.cat([torch.zeros(8, 1, dtype=torch.long), source.flip(1)], 1)
-        loss = F.cross_entropy(
-            model(source, target, max(0.2, 1 - number / 40)).flatten(0, 1), target[:, 1:].flatten()
-        )
+        loss = F.cross_entropy(model(source, target, max(0.2, 1 - number / 40)).flatten(0, 1), target[:, 1:].flatten())
         optimizer.zero_grad()
         loss.backward()
         nn.utils.clip_grad_norm_(model.parameters(), 1.0)
@@ -66,15 +58,9 @@ def soft_actor_critic(compile: Compile) -> Step:
     world = gymnasium.make("Pendulum-v1")
 
     def network(inputs: int, outputs: int) -> nn.Module:
-        return nn.Sequential(
-            nn.Linear(inputs, 64), nn.ReLU(), nn.Linear(64, 64), nn.ReLU(), nn.Linear(64, outputs)
-        )
+        return nn.Sequential(nn.Linear(inputs, 64), nn.ReLU(), nn.Linear(64, 64), nn.ReLU(), nn.Linear(64, outputs))
 
-    actor, critics, targets = (
-        network(3, 2),
-        [network(4, 1) for _ in range(2)],
-        [network(4, 1) for _ in range(2)],
-    )
+    actor, critics, targets = network(3, 2), [network(4, 1) for _ in range(2)], [network(4, 1) for _ in range(2)]
     for critic, target in zip(critics, targets, strict=True):
         target.load_state_dict(critic.state_dict())
     of_actor = torch.optim.Adam(actor.parameters(), 3e-4)
@@ -95,9 +81,7 @@ def soft_actor_critic(compile: Compile) -> Step:
         with torch.no_grad():
             action, log = act(following)
             joined = torch.cat([following, action], -1)
-            wanted = rewards + 0.99 * (
-                torch.min(*(target(joined) for target in targets)).squeeze(-1) - 0.2 * log
-            )
+            wanted = rewards + 0.99 * (torch.min(*(target(joined) for target in targets)).squeeze(-1) - 0.2 * log)
         joined = torch.cat([states, actions], -1)
         return sum(F.mse_loss(critic(joined).squeeze(-1), wanted) for critic in critics)  # type: ignore[return-value]
 
@@ -114,19 +98,10 @@ def soft_actor_critic(compile: Compile) -> Step:
             with torch.no_grad():
                 action, _ = act(torch.as_tensor(seen)[None])
             following, reward, _, cut, _ = world.step(2 * action[0].numpy())
-            memory.append(
-                (torch.as_tensor(seen), action[0], float(reward), torch.as_tensor(following))
-            )
+            memory.append((torch.as_tensor(seen), action[0], float(reward), torch.as_tensor(following)))
             seen = world.reset(seed=number)[0] if cut else following
-        states, actions, rewards, followings = zip(
-            *chance.sample(memory, min(len(memory), 32)), strict=True
-        )
-        batch = (
-            torch.stack(states),
-            torch.stack(actions),
-            torch.tensor(rewards),
-            torch.stack(followings),
-        )
+        states, actions, rewards, followings = zip(*chance.sample(memory, min(len(memory), 32)), strict=True)
+        batch = torch.stack(states), torch.stack(actions), torch.tensor(rewards), torch.stack(followings)
         loss = critics_loss(*batch)
         of_critics.zero_grad()
         loss.backward()
@@ -156,9 +131,7 @@ def style(compile: Compile) -> Step:
         return flat @ flat.transpose(1, 2) / flat.shape[-1]
 
     @compile
-    def difference(
-        image: torch.Tensor, content: torch.Tensor, pattern: torch.Tensor
-    ) -> torch.Tensor:
+    def difference(image: torch.Tensor, content: torch.Tensor, pattern: torch.Tensor) -> torch.Tensor:
         total = torch.zeros(())
         for layer in net:
             image, content, pattern = layer(image), layer(content), layer(pattern)
@@ -193,20 +166,14 @@ def monte_carlo(compile: Compile) -> Step:
 
     @compile
     def energy(place: torch.Tensor) -> torch.Tensor:
-        return (
-            F.binary_cross_entropy_with_logits(x @ place, y, reduction="sum")
-            + 0.5 * place.square().sum()
-        )
+        return F.binary_cross_entropy_with_logits(x @ place, y, reduction="sum") + 0.5 * place.square().sum()
 
     @compile
     def slope(place: torch.Tensor) -> torch.Tensor:
         return torch.func.grad(energy_of)(place)
 
     def energy_of(place: torch.Tensor) -> torch.Tensor:
-        return (
-            F.binary_cross_entropy_with_logits(x @ place, y, reduction="sum")
-            + 0.5 * place.square().sum()
-        )
+        return F.binary_cross_entropy_with_logits(x @ place, y, reduction="sum") + 0.5 * place.square().sum()
 
     place, size, taken = torch.zeros(3), 0.1, 0
 
@@ -234,13 +201,9 @@ def recommender(compile: Compile) -> Step:
         def __init__(self) -> None:
             super().__init__()
             self.bag, self.items = nn.EmbeddingBag(200, 32, mode="mean"), nn.Embedding(200, 32)
-            self.mix = nn.Sequential(
-                nn.Linear(96, 64), nn.ReLU(), nn.Dropout(0.0), nn.Linear(64, 1)
-            )
+            self.mix = nn.Sequential(nn.Linear(96, 64), nn.ReLU(), nn.Dropout(0.0), nn.Linear(64, 1))
 
-        def forward(
-            self, history: torch.Tensor, offsets: torch.Tensor, item: torch.Tensor
-        ) -> torch.Tensor:
+        def forward(self, history: torch.Tensor, offsets: torch.Tensor, item: torch.Tensor) -> torch.Tensor:
             user, seen = self.bag(history, offsets), self.items(item)
             return self.mix(torch.cat([user, seen, user * seen], -1)).squeeze(-1)
 
@@ -253,10 +216,7 @@ def recommender(compile: Compile) -> Step:
         sizes = torch.randint(1, 9, (16,), generator=generator)
         offsets = torch.cat([torch.zeros(1, dtype=torch.long), sizes.cumsum(0)[:-1]])
         history = torch.randint(0, 200, (int(sizes.sum()),), generator=generator)
-        item, label = (
-            torch.randint(0, 200, (16,), generator=generator),
-            torch.randint(0, 2, (16,), generator=generator),
-        )
+        item, label = torch.randint(0, 200, (16,), generator=generator), torch.randint(0, 2, (16,), generator=generator)
         scores = model(history, offsets, item)
         loss = F.binary_cross_entropy_with_logits(scores, label.float())
         optimizer.zero_grad()

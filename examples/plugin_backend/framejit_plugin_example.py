@@ -3,7 +3,6 @@
 Installing this package (`pip install ./examples/plugin_backend`) is all that it takes: `framejit.compile(f, backend="counting")`
 finds it by its entry point. A function with torch.compile's signature and nothing more would do; the decorator says what it needs.
 """
-
 from __future__ import annotations
 
 from collections.abc import Callable
@@ -17,11 +16,7 @@ counted: list[int] = []
 
 @framejit.register_backend("counting", devices=("cpu", "cuda"))
 def counting(
-    gm: torch.fx.GraphModule,
-    example_inputs: list[Any],
-    *,
-    limit: int = 1000,
-    report: Callable[[str], Any] = print,
+    gm: torch.fx.GraphModule, example_inputs: list[Any], *, limit: int = 1000, report: Callable[[str], Any] = print
 ) -> Callable[..., Any]:
     """limit: an option of compile(); graphs with more operations are reported."""
     operations = sum(node.op.startswith("call_") for node in gm.graph.nodes)
