@@ -52,11 +52,11 @@ def padded_product(
     not pay."""
     padding = padding_of(build, left, right, added)
     rows, columns = left.size[0], right.size[1]
-    wide_left = padded(build, left, padding.rows, padding.depth)
-    wide_right = padded(build, right, padding.depth, padding.columns)
+    wide_left = pad_matrix(build, left, padding.rows, padding.depth)
+    wide_right = pad_matrix(build, right, padding.depth, padding.columns)
     operands = [replace(wide_left, size=(rows, wide_left.size[1])), wide_right]
     if added is not None:
-        operands.insert(0, padded_vector(build, added, padding.columns))
+        operands.insert(0, pad_vector(build, added, padding.columns))
     result_like = build.fake.new_empty((build.fake.shape[0], padding.columns))
     buffer = build.new_buffer(build.node.name, result_like)
     target: Any = build.node.target
@@ -82,9 +82,9 @@ def padding_of(build: Builder, left: View, right: View, added: View | None) -> P
     rows, depth, columns = left.size[0], left.size[1], right.size[1]
     side_by_side = left.stride[1] == 1 or right.stride[0] == 1
     found = Padding(
-        aligned(rows, like.dtype) if left.stride[1] != 1 else like.shape[0],
-        aligned(depth, like.dtype) if side_by_side else known(depth),
-        aligned(columns, like.dtype),
+        round_up(rows, like.dtype) if left.stride[1] != 1 else like.shape[0],
+        round_up(depth, like.dtype) if side_by_side else known_size(depth),
+        round_up(columns, like.dtype),
     )
     copied = bytes_copied(build, left, right, found)
     operations = 2 * number_now(like.shape[0]) * found.depth * found.columns
@@ -97,22 +97,26 @@ def runs_on_tensor_cores(dtype: torch.dtype) -> bool:
     return dtype in (torch.float16, torch.bfloat16) or precision(dtype) == "tf32"
 
 
-def known(size: Index) -> int:
+def known_size(size: Index) -> int:
     if size.value is None:
         raise Unsupported("a product of varying size")
     return size.value
 
 
-def aligned(size: Index, dtype: torch.dtype) -> int:
+def round_up(size: Index, dtype: torch.dtype) -> int:
     """The size rounded up to a row that fills whole units of ALIGNED bytes."""
     unit = ALIGNED // dtype.itemsize
-    return -(-known(size) // unit) * unit
+    return -(-known_size(size) // unit) * unit
 
 
 def bytes_copied(build: Builder, left: View, right: View, padding: Padding) -> int:
     """Bytes that padding reads and writes; 0 where no size has to be padded."""
     like = build.fake
-    rows, depth, columns = number_now(like.shape[0]), known(left.size[1]), known(right.size[1])
+    rows, depth, columns = (
+        number_now(like.shape[0]),
+        known_size(left.size[1]),
+        known_size(right.size[1]),
+    )
     wide = number_now(padding.rows)
     elements = 0
     if (wide, padding.depth) != (rows, depth):
@@ -124,11 +128,11 @@ def bytes_copied(build: Builder, left: View, right: View, padding: Padding) -> i
     return int(2 * elements * like.dtype.itemsize)
 
 
-def padded(build: Builder, matrix: View, rows: Size, columns: Size) -> View:
+def pad_matrix(build: Builder, matrix: View, rows: Size, columns: Size) -> View:
     """A matrix with zeros behind its rows and columns; itself where it has these sizes. The copy,
     which products share, keeps its order in memory."""
     if matrix.stride[1] != 1:
-        return transposed(padded(build, transposed(matrix), columns, rows))
+        return transpose(pad_matrix(build, transpose(matrix), columns, rows))
     if matrix.size == build.shape((rows, columns)):
         return matrix
     key = matrix, *build.shape((rows, columns))
@@ -137,7 +141,7 @@ def padded(build: Builder, matrix: View, rows: Size, columns: Size) -> View:
     return build.padded[key]
 
 
-def padded_vector(build: Builder, vector: View, length: int) -> View:
+def pad_vector(build: Builder, vector: View, length: int) -> View:
     return (
         vector if vector.size == build.shape((length,)) else copy_padded(build, vector, (length,))
     )
@@ -162,5 +166,5 @@ def copy_padded(build: Builder, source: View, sizes: Sequence[Size]) -> View:
     return build.pointwise(body, build.fake.new_empty(sizes, dtype=source.dtype))
 
 
-def transposed(matrix: View) -> View:
+def transpose(matrix: View) -> View:
     return replace(matrix, size=matrix.size[::-1], stride=matrix.stride[::-1])
