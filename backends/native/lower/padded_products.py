@@ -2,7 +2,7 @@
 of 50,257 words in half precision: its fast ones read rows that begin at multiples of 16 bytes.
 Operands are padded with zeros, torch multiplies, and the result is cut.
 
-What it is about, and the idea: "Shape padding" in torch._inductor, by fx_passes/pad_mm.py.
+The idea is that of torch._inductor's shape padding.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ from .registry import Unsupported
 DEVICES = ("cuda",)  # types
 ALIGNED = 16  # bytes
 Size = int | torch.SymInt
-# additions and multiplications of a product for each byte that is copied to pad it. On an H100
-# padding pays from about 150 on where a size is odd, and from 250 on where it is even.
+# Additions and multiplications of a product for each byte that is copied to pad it. An H100 saves
+# 2.6 seconds for 10^15 of them where a size is even, 9 where it is odd, and copies 10^15 bytes in 350.
 WORTH = 256
 
 
