@@ -39,6 +39,7 @@ from ..objects.mro import lookup
 from ..objects.user_object import UserObject
 from ..operators import binary, compare
 from ..registry import models
+from ..tensor.read_number import is_one_bool, read_as
 from ..tensor.symbolic_number import SymbolicNumber, calculate
 from ..tensor.tensor import TensorValue
 from .optimizers import extreme, is_in_step_with_numbers
@@ -340,6 +341,8 @@ for _cls, _name in ((int, "__int__"), (float, "__float__"), (complex, "__complex
 
 @models(bool)
 def builtin_bool(tx: TraceContext, obj: Value | None = None) -> Value:
+    if isinstance(obj, TensorValue) and is_one_bool(tx, obj):
+        return read_as(tx, f"`bool()` of {obj.describe()}", obj)
     return Constant(False if obj is None else obj.truth(tx))
 
 

@@ -12,7 +12,7 @@ from ....errors import GraphBreak
 from ..base import Value
 from ..constant import Constant
 from ..registry import method, models
-from ..tensor.read_number import INTEGERS, can_be_node
+from ..tensor.read_number import INTEGERS, can_be_node, read_as
 from ..tensor.symbolic_number import SymbolicNumber, calculate
 from ..tensor.tensor import TensorValue
 from .optimizers import is_in_step_with_numbers
@@ -71,6 +71,61 @@ def tensor_int(tx: TraceContext, self: TensorValue) -> Value:
 @method(torch.Tensor, "__float__")
 def tensor_float(tx: TraceContext, self: TensorValue) -> Value:
     return number_of(tx, float, self)
+
+
+@method(torch.Tensor, "equal")
+def equal(tx: TraceContext, self: TensorValue, other: Value) -> Value:
+    """Compares element by element, and reads whether all are equal."""
+    other = tx.look(other)
+    if not isinstance(other, TensorValue) or not have_same_properties(self, other):
+        return tx.graph.call("call_method", "equal", [self, other], {})
+    return whether_all(tx, "`torch.equal()`", tx.graph.call("call_method", "eq", [self, other], {}))
+
+
+@method(torch.Tensor, "allclose")
+def allclose(tx: TraceContext, self: TensorValue, other: Value, *how: Value, **kw: Value) -> Value:
+    close = tx.graph.call("call_method", "isclose", [self, other, *how], kw)
+    return whether_all(tx, "`torch.allclose()`", close)
+
+
+def have_same_properties(tensor: TensorValue, other: TensorValue) -> bool:
+    """Whether torch.equal() compares two tensors element by element."""
+    one, two = tensor.fake, other.fake
+    static = all(type(size) is int for size in (*one.shape, *two.shape))
+    return static and one.shape == two.shape and one.dtype == two.dtype and one.device == two.device
+
+
+def whether_all(tx: TraceContext, text: str, facts: Value) -> Value:
+    every = facts.method(tx, "all", [], {})
+    assert isinstance(every, TensorValue)
+    if not can_be_node(tx, every):
+        raise GraphBreak("data-dependent-value", text)
+    return read_as(tx, text, every)
+
+
+def _function(function: object, name: str) -> None:
+    @models(function)
+    def call(tx: TraceContext, input: Value, *args: Value, **kwargs: Value) -> Value:
+        return tx.look(input).method(tx, name, list(args), kwargs)
+
+
+@method(torch.Tensor, "tensor_split")
+def tensor_split(tx: TraceContext, self: TensorValue, *args: Value, **kwargs: Value) -> Value:
+    """Positions in a tensor are read."""
+    where = tx.look(args[0] if args else kwargs.get("tensor_indices_or_sections", Constant(None)))
+    if (
+        isinstance(where, TensorValue)
+        and where.fake.dim() == 1
+        and where.fake.dtype is torch.int64  # torch refuses others
+    ):
+        kwargs.pop("tensor_indices_or_sections", None)
+        args = (tolist(tx, where), *args[1:])
+    return tx.graph.call("call_method", "tensor_split", [self, *args], kwargs)
+
+
+_function(torch.equal, "equal")
+_function(torch.allclose, "allclose")
+_function(torch.tensor_split, "tensor_split")
 
 
 @models(torch.nn.functional.one_hot)

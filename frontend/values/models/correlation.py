@@ -1,0 +1,112 @@
+"""torch.cov and torch.corrcoef, as the operators that torch's kernels call. These read a value only
+to warn where there are too few observations; without weights that is a question of sizes."""
+
+from __future__ import annotations
+
+import torch
+from torch._C._functorch import is_functorch_wrapped_tensor
+
+from ..base import Value
+from ..constant import Constant
+from ..context import TraceContext
+from ..registry import method, models
+from ..tensor.tensor import TensorValue
+
+
+@method(torch.Tensor, "cov")
+def cov(
+    tx: TraceContext,
+    self: TensorValue,
+    *,
+    correction: Value | None = None,
+    fweights: Value | None = None,
+    aweights: Value | None = None,
+) -> Value:
+    given = {"correction": correction, "fweights": fweights, "aweights": aweights}
+    named = {name: tx.look(value) for name, value in given.items() if value is not None}
+    weights = [named[name] for name in ("fweights", "aweights") if name in named]
+    taken_off = named.get("correction", Constant(1))
+    if (
+        not all(weight.is_none() for weight in weights)
+        or not taken_off.is_constant()
+        or taken_off.varies()
+        or not can_be_correlated(self, taken_off.constant())
+    ):
+        return tx.graph.call("call_method", "cov", [self], named)
+    return covariance(tx, self, taken_off)
+
+
+@method(torch.Tensor, "corrcoef")
+def corrcoef(tx: TraceContext, self: TensorValue) -> Value:
+    if not can_be_correlated(self, 1):
+        return tx.graph.call("call_method", "corrcoef", [self], {})
+    covariances = covariance(tx, self, Constant(1))
+    if not covariances.fake.dim():
+        return tx.graph.call("call_method", "div", [covariances, covariances], {})
+    deviations = tx.graph.call("call_method", "diag", [covariances], {})
+    if covariances.fake.is_complex():
+        deviations = tx.graph.function(torch.real, deviations)
+    deviations = tx.graph.function(torch.sqrt, deviations)
+    result: Value = covariances
+    for shape in ((-1, 1), (1, -1)):
+        size = [Constant(size) for size in shape]
+        divisors = tx.graph.call("call_method", "view", [deviations, *size], {})
+        result = tx.graph.call("call_method", "div", [result, divisors], {})
+    if not covariances.fake.is_complex():
+        return clipped(tx, result)
+    parts = (tx.graph.function(part, result) for part in (torch.real, torch.imag))
+    return tx.graph.function(torch.complex, *[clipped(tx, part) for part in parts])
+
+
+def can_be_correlated(tensor: TensorValue, correction: object) -> bool:
+    """Whether torch takes a tensor, of static sizes, and has enough observations in it."""
+    fake = tensor.fake
+    sizes = tuple(fake.shape)
+    observations = sizes[-1] if len(sizes) == 2 else fake.numel()
+    return (
+        len(sizes) <= 2
+        and all(type(size) is int and size > 0 for size in sizes)
+        and type(correction) is int
+        and observations > correction
+        and fake.layout is torch.strided
+        and fake.dtype is not torch.bool
+        and not is_functorch_wrapped_tensor(fake)
+    )
+
+
+def covariance(tx: TraceContext, tensor: TensorValue, correction: Value) -> TensorValue:
+    """The covariances of the rows of a matrix, or the variance of a vector."""
+
+    def call(name: str, *args: Value) -> Value:
+        return tx.graph.call("call_method", name, list(args), {})
+
+    rows: Value = tensor
+    if tensor.fake.dim() < 2:
+        rows = call("view", tensor, Constant(1), Constant(-1))
+    count = tx.graph.function(
+        torch.scalar_tensor,
+        Constant(rows.fake.shape[1]),  # type: ignore[attr-defined]
+        dtype=Constant(torch.int64),
+        device=Constant(tensor.fake.device),
+    )
+    means = call("div", call("sum", rows, Constant(1)), count)
+    freedom = call("sub", count, correction)
+    centred = call("sub", rows, call("unsqueeze", means, Constant(1)))
+    products = call("mm", centred, call("conj", call("t", centred)))
+    result = call("squeeze", call("true_divide", products, freedom))
+    assert isinstance(result, TensorValue)
+    return result
+
+
+def clipped(tx: TraceContext, tensor: Value) -> Value:
+    return tx.graph.call("call_method", "clip", [tensor, Constant(-1), Constant(1)], {})
+
+
+def _function(function: object, name: str) -> None:
+    @models(function)
+    def call(tx: TraceContext, input: Value, **kwargs: Value) -> Value:
+        return tx.look(input).method(tx, name, [], kwargs)
+
+
+_function(torch.cov, "cov")
+_function(torch.corrcoef, "corrcoef")
