@@ -35,6 +35,7 @@ from ..iterators.iterator import (
 )
 from ..numpy.array import ArrayValue, call_numpy
 from ..numpy.numpy_number import VaryingScalar
+from ..numpy.reversed_array import ReversedArray
 from ..objects.mro import lookup
 from ..objects.user_object import UserObject
 from ..operators import binary, compare
@@ -341,8 +342,9 @@ for _cls, _name in ((int, "__int__"), (float, "__float__"), (complex, "__complex
 
 @models(bool)
 def builtin_bool(tx: TraceContext, obj: Value | None = None) -> Value:
-    if isinstance(obj, TensorValue) and is_one_bool(tx, obj):
-        return read_as(tx, f"`bool()` of {obj.describe()}", obj)
+    tensor = obj.tensor if isinstance(obj, ArrayValue) else obj
+    if isinstance(tensor, TensorValue) and is_one_bool(tx, tensor):
+        return read_as(tx, f"`bool()` of {tensor.describe()}", tensor)
     return Constant(False if obj is None else obj.truth(tx))
 
 
@@ -350,7 +352,7 @@ def builtin_bool(tx: TraceContext, obj: Value | None = None) -> Value:
 def builtin_abs(tx: TraceContext, obj: Value) -> Value:
     if isinstance(obj, TensorValue):
         return tx.graph.function(abs, obj)
-    if isinstance(obj, ArrayValue):
+    if isinstance(obj, ArrayValue | ReversedArray):
         return call_numpy(tx, "absolute", abs, [obj], {})
     if isinstance(obj, UserObject):
         found = obj.special(tx, "__abs__")

@@ -30,7 +30,7 @@ def cov(
         not all(weight.is_none() for weight in weights)
         or not taken_off.is_constant()
         or taken_off.varies()
-        or not can_be_correlated(self, taken_off.constant())
+        or not can_be_correlated(tx, self, taken_off.constant())
     ):
         return tx.graph.call("call_method", "cov", [self], named)
     return covariance(tx, self, taken_off)
@@ -38,7 +38,7 @@ def cov(
 
 @method(torch.Tensor, "corrcoef")
 def corrcoef(tx: TraceContext, self: TensorValue) -> Value:
-    if not can_be_correlated(self, 1):
+    if not can_be_correlated(tx, self, 1):
         return tx.graph.call("call_method", "corrcoef", [self], {})
     covariances = covariance(tx, self, Constant(1))
     if not covariances.fake.dim():
@@ -53,25 +53,28 @@ def corrcoef(tx: TraceContext, self: TensorValue) -> Value:
         divisors = tx.graph.call("call_method", "view", [deviations, *size], {})
         result = tx.graph.call("call_method", "div", [result, divisors], {})
     if not covariances.fake.is_complex():
-        return clipped(tx, result)
+        return clip_to_one(tx, result)
     parts = (tx.graph.function(part, result) for part in (torch.real, torch.imag))
-    return tx.graph.function(torch.complex, *[clipped(tx, part) for part in parts])
+    return tx.graph.function(torch.complex, *[clip_to_one(tx, part) for part in parts])
 
 
-def can_be_correlated(tensor: TensorValue, correction: object) -> bool:
-    """Whether torch takes a tensor, of static sizes, and has enough observations in it."""
+def can_be_correlated(tx: TraceContext, tensor: TensorValue, correction: object) -> bool:
+    """Whether torch takes a tensor, and has enough observations in it."""
     fake = tensor.fake
-    sizes = tuple(fake.shape)
-    observations = sizes[-1] if len(sizes) == 2 else fake.numel()
-    return (
-        len(sizes) <= 2
-        and all(type(size) is int and size > 0 for size in sizes)
-        and type(correction) is int
-        and observations > correction
-        and fake.layout is torch.strided
-        and fake.dtype is not torch.bool
-        and not is_functorch_wrapped_tensor(fake)
-    )
+    if (
+        fake.dim() > 2
+        or type(correction) is not int
+        or fake.layout is not torch.strided
+        or fake.dtype is torch.bool
+        or is_functorch_wrapped_tensor(fake)
+    ):
+        return False
+    observations = fake.shape[-1] if fake.dim() == 2 else fake.numel()
+    enough = (observations > correction, observations > 0, fake.numel() > 0)
+    if all(type(fact) is bool for fact in enough):
+        return all(enough)
+    shapes = tx.symbols.shapes
+    return not shapes.depends_on_values(fake) and all(map(shapes.decide, enough))
 
 
 def covariance(tx: TraceContext, tensor: TensorValue, correction: Value) -> TensorValue:
@@ -85,7 +88,7 @@ def covariance(tx: TraceContext, tensor: TensorValue, correction: Value) -> Tens
         rows = call("view", tensor, Constant(1), Constant(-1))
     count = tx.graph.function(
         torch.scalar_tensor,
-        Constant(rows.fake.shape[1]),  # type: ignore[attr-defined]
+        tx.wrap(rows.fake.shape[1], None),  # type: ignore[attr-defined]
         dtype=Constant(torch.int64),
         device=Constant(tensor.fake.device),
     )
@@ -98,7 +101,7 @@ def covariance(tx: TraceContext, tensor: TensorValue, correction: Value) -> Tens
     return result
 
 
-def clipped(tx: TraceContext, tensor: Value) -> Value:
+def clip_to_one(tx: TraceContext, tensor: Value) -> Value:
     return tx.graph.call("call_method", "clip", [tensor, Constant(-1), Constant(1)], {})
 
 

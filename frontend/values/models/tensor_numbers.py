@@ -77,8 +77,10 @@ def tensor_float(tx: TraceContext, self: TensorValue) -> Value:
 def equal(tx: TraceContext, self: TensorValue, other: Value) -> Value:
     """Compares element by element, and reads whether all are equal."""
     other = tx.look(other)
-    if not isinstance(other, TensorValue) or not have_same_properties(self, other):
+    if not isinstance(other, TensorValue) or not is_compared(self, other):
         return tx.graph.call("call_method", "equal", [self, other], {})
+    if self.fake.shape != other.fake.shape:
+        return Constant(False)
     return whether_all(tx, "`torch.equal()`", tx.graph.call("call_method", "eq", [self, other], {}))
 
 
@@ -88,11 +90,11 @@ def allclose(tx: TraceContext, self: TensorValue, other: Value, *how: Value, **k
     return whether_all(tx, "`torch.allclose()`", close)
 
 
-def have_same_properties(tensor: TensorValue, other: TensorValue) -> bool:
-    """Whether torch.equal() compares two tensors element by element."""
+def is_compared(tensor: TensorValue, other: TensorValue) -> bool:
+    """Whether torch.equal() of two tensors, of static sizes, raises no error."""
     one, two = tensor.fake, other.fake
     static = all(type(size) is int for size in (*one.shape, *two.shape))
-    return static and one.shape == two.shape and one.dtype == two.dtype and one.device == two.device
+    return static and one.dtype == two.dtype and one.device == two.device
 
 
 def whether_all(tx: TraceContext, text: str, facts: Value) -> Value:

@@ -8,10 +8,11 @@ from ..constant import Constant
 from ..context import TraceContext
 from ..operation import Operation
 from ..tensor.symbolic_number import SymbolicNumber
-from .array import ArrayValue, call_numpy
-from .expected_result import is_scalar
+from .array import ArrayValue, arrays_in, call_numpy
+from .expected_result import is_scalar, numpy
 from .numpy_number import VaryingScalar
 from .numpy_warnings import INTEGERS
+from .reversed_array import ReversedArray
 
 # Operators on two integers after which NumPy's scalars warn of an overflow, and arrays do not.
 OVERFLOWING = frozenset({"+", "-", "*", "**", "//", "%", "<<"})
@@ -19,14 +20,14 @@ OVERFLOWING = frozenset({"+", "-", "*", "**", "//", "%", "<<"})
 
 def call_on_arrays(tx: TraceContext, op: Operation, left: Value, right: Value) -> Value | None:
     """An operator of which an operand is an array; None for others."""
-    if not (isinstance(left, ArrayValue) or isinstance(right, ArrayValue)):
+    if not arrays_in([left, right]):
         return None
     for side in (left, right):
         if not is_number_or_array(side):
             raise GraphBreak(
                 "unsupported-operator", f"{left.describe()} {op.sign} {right.describe()}"
             )
-    in_place = isinstance(left, ArrayValue) and not left.is_scalar
+    in_place = left.python_type() is numpy().ndarray
     result = call_numpy(
         tx, op.name.strip("_"), op.written if in_place else op.function, [left, right], {}
     )
@@ -44,7 +45,7 @@ def call_on_arrays(tx: TraceContext, op: Operation, left: Value, right: Value) -
 
 
 def is_number_or_array(value: Value) -> bool:
-    if isinstance(value, ArrayValue | VaryingScalar | SymbolicNumber):
+    if isinstance(value, ArrayValue | ReversedArray | VaryingScalar | SymbolicNumber):
         return True
     return isinstance(value, Constant) and (
         type(value.object) in (bool, int, float, complex) or is_scalar(value.object)

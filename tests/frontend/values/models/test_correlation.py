@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from ...semantics.harness import check, vec
+from ...semantics.harness import check, strict_compile, vec
 
 MATRIX = torch.arange(12.0).reshape(3, 4).sin()
 
@@ -32,6 +32,15 @@ def test_one_graph(fn, x):
 @pytest.mark.parametrize("backend", ["eager", "aot_eager", "native"])
 def test_gradients(fn, backend):
     check(lambda x: fn(x.sin()), MATRIX.clone().requires_grad_(), backend=backend, backward=True)
+
+
+@pytest.mark.parametrize("fn", [torch.cov, torch.corrcoef])
+def test_sizes_that_vary(fn):
+    step = strict_compile(lambda x: fn(x * 2), backend="eager")
+    for length in (5, 6, 7, 9):
+        x = vec(3 * length).reshape(3, length)
+        torch.testing.assert_close(step(x), fn(x * 2))
+    assert step.framejit.compiles == 2 and not step.framejit.explain().breaks
 
 
 @pytest.mark.parametrize(
