@@ -12,7 +12,7 @@ from ....errors import GraphBreak
 from ..base import Value
 from ..constant import Constant
 from ..registry import method, models
-from ..tensor.read_number import INTEGERS, can_be_node, read_as
+from ..tensor.read_number import INTEGERS, can_be_node, whether_all
 from ..tensor.symbolic_number import SymbolicNumber, calculate
 from ..tensor.tensor import TensorValue
 from .optimizers import is_in_step_with_numbers
@@ -97,20 +97,6 @@ def is_compared(tensor: TensorValue, other: TensorValue) -> bool:
     return static and one.dtype == two.dtype and one.device == two.device
 
 
-def whether_all(tx: TraceContext, text: str, facts: Value) -> Value:
-    every = facts.method(tx, "all", [], {})
-    assert isinstance(every, TensorValue)
-    if not can_be_node(tx, every):
-        raise GraphBreak("data-dependent-value", text)
-    return read_as(tx, text, every)
-
-
-def _function(function: object, name: str) -> None:
-    @models(function)
-    def call(tx: TraceContext, input: Value, *args: Value, **kwargs: Value) -> Value:
-        return tx.look(input).method(tx, name, list(args), kwargs)
-
-
 @method(torch.Tensor, "tensor_split")
 def tensor_split(tx: TraceContext, self: TensorValue, *args: Value, **kwargs: Value) -> Value:
     """Positions in a tensor are read."""
@@ -123,6 +109,12 @@ def tensor_split(tx: TraceContext, self: TensorValue, *args: Value, **kwargs: Va
         kwargs.pop("tensor_indices_or_sections", None)
         args = (tolist(tx, where), *args[1:])
     return tx.graph.call("call_method", "tensor_split", [self, *args], kwargs)
+
+
+def _function(function: object, name: str) -> None:
+    @models(function)
+    def call(tx: TraceContext, input: Value, *args: Value, **kwargs: Value) -> Value:
+        return tx.look(input).method(tx, name, list(args), kwargs)
 
 
 _function(torch.equal, "equal")

@@ -10,12 +10,13 @@ import torch
 
 from ....errors import GraphBreak
 from ..base import ObservedException, Value
-from ..constant import LITERAL_TYPES, fold
+from ..constant import LITERAL_TYPES, Constant, fold
 from ..context import TraceContext
 from ..deferred_literal import is_dynamic
 from ..functions.builtin_function import BuiltinValue
 from ..models.torch_policy import refuse_disallowed
-from .array import arrays_in, call_numpy
+from ..tensor.read_number import whether_all
+from .array import ArrayValue, arrays_in, call_numpy
 from .expected_result import is_scalar, numpy
 from .mapping import implementations
 from .replacements import REPLACEMENTS
@@ -26,6 +27,7 @@ FUNCTIONS = """abs all amax amin any around ceil clip cumsum dot floor isclose i
     median min ndim prod round size sqrt std
     sum var""".split()
 FLIPS = frozenset({"flip", "fliplr", "flipud"})
+ANSWERS = {"allclose": "isclose", "array_equal": "equal"}
 NEW_ARRAYS = frozenset({"linspace"})  # that go into the graph without an array, too
 
 
@@ -93,6 +95,20 @@ def flip(tx: TraceContext, name: str, m: Value, axis: Value | None = None) -> Va
     return m.item(tx, tx.make.tuple_of([value_of(part) for part in key]))
 
 
+def answer(tx: TraceContext, name: str, args: list[Value], kwargs: dict[str, Value]) -> Value:
+    """numpy.allclose and array_equal: a comparison of elements, and one bool that is read."""
+    if name == "array_equal":
+        shapes = [array.fake.shape for array in arrays_in(args)]
+        if len(args) > 2 or kwargs or len(shapes) != 2:
+            raise GraphBreak("unknown-call", "numpy.array_equal of these arguments")
+        if shapes[0] != shapes[1]:
+            return Constant(False)
+    compared = call_function(tx, getattr(numpy(), ANSWERS[name]), args, kwargs)
+    if not isinstance(compared, ArrayValue):
+        raise GraphBreak("unknown-call", f"numpy.{name}")
+    return whether_all(tx, f"`numpy.{name}()`", compared.tensor)
+
+
 def call_function(
     tx: TraceContext, function: Any, args: list[Value], kwargs: dict[str, Value]
 ) -> Value:
@@ -102,6 +118,8 @@ def call_function(
     named = getattr(numpy(), name, None) is function
     if named and name in FLIPS and arrays_in(args[:1]):
         return flip(tx, name, *args, **kwargs)
+    if named and name in ANSWERS and len(args) >= 2:
+        return answer(tx, name, args, kwargs)
     replacement = REPLACEMENTS.get(name) if named else None
     if implementation is None and replacement is None:
         raise GraphBreak("unknown-call", f"numpy.{name}")

@@ -11,6 +11,7 @@ from typing import Any
 
 import torch
 
+from .array_statistics import STATISTICS
 from .expected_result import numpy
 from .mapping import mapping
 from .operation_recorder import OperationRecorder
@@ -150,5 +151,6 @@ REPLACEMENTS: dict[str, Callable[..., Any]] = {
     "reshape": reshape,
     "diag": diag,
     "identity": identity,
+    **STATISTICS,
     **{name: scalar_of_one(name) for name in ("median", "percentile", "quantile")},
 }

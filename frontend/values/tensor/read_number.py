@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch._C._functorch import is_functorch_wrapped_tensor
 
+from ....errors import GraphBreak
+
 if TYPE_CHECKING:
     from ..base import Value
     from ..context import TraceContext
@@ -32,6 +34,14 @@ def read_as(tx: TraceContext, text: str, tensor: Any) -> Value:
     """The number that a tensor holds, read by the call with this text."""
     tensor.node.meta[READ_BY] = text
     return tx.graph.call("call_method", "item", [tensor], {})
+
+
+def whether_all(tx: TraceContext, text: str, facts: Value) -> Value:
+    """Whether all elements of a tensor are true, read by the call with this text."""
+    every: Any = facts.method(tx, "all", [], {})
+    if not can_be_node(tx, every):
+        raise GraphBreak("data-dependent-value", text)
+    return read_as(tx, text, every)
 
 
 def describe_reading(method: str, tensor: Any) -> str:
