@@ -149,6 +149,17 @@ def digitize(recorder: OperationRecorder, x: Any, bins: Any, right: bool = False
     return mapping().ndarray(torch.searchsorted(edges, elements, right=not right))
 
 
+def searchsorted(
+    recorder: OperationRecorder, a: Any, v: Any, side: str = "left", sorter: Any = None
+) -> Any:
+    """As the mapping's, of contiguous tensors: torch warns of others."""
+    given = [
+        mapping().ndarray(one.tensor.contiguous()) if isinstance(one, mapping().ndarray) else one
+        for one in (a, v)
+    ]
+    return mapping().searchsorted(*given, side, sorter)
+
+
 def interp(
     recorder: OperationRecorder,
     x: Any,
@@ -231,5 +242,6 @@ def tensor_of(given: Any) -> torch.Tensor:
 
 STATISTICS: dict[str, Callable[..., Any]] = {
     "cov": cov, "corrcoef": corrcoef, "histogram": histogram, "digitize": digitize,
-    "interp": interp, "trapezoid": trapezoid, "trapz": trapezoid, "polyval": polyval,
+    "interp": interp, "searchsorted": searchsorted, "trapezoid": trapezoid, "trapz": trapezoid,
+    "polyval": polyval,
 }  # fmt: skip

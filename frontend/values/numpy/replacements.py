@@ -17,7 +17,7 @@ from .mapping import mapping
 from .operation_recorder import OperationRecorder
 
 STABLE = ("stable", "mergesort")
-METHODS = frozenset({"argsort", "nonzero"})  # which arrays have, too
+METHODS = frozenset({"argsort", "nonzero", "searchsorted"})  # which arrays have, too
 
 
 def argsort(

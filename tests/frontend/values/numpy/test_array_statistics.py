@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import warnings
+
 import numpy as np
 import pytest
 
@@ -105,6 +107,20 @@ def test_values_for_which_numpy_is_asked(program, odd):
 )
 def test_answers(program):
     check(lambda a: (program(a), a * 2), matrix())
+
+
+@pytest.mark.parametrize(
+    "program",
+    [
+        lambda a: np.searchsorted(a[0, ::2], a[:, ::2]),
+        lambda a: a[0, ::2].searchsorted(a[1, ::2], side="right"),
+        lambda a: (np.searchsorted(a[0], 3.0), np.interp(a[:, ::2], a[0, ::2], a[1, ::2])),
+    ],
+)
+def test_gaps_between_elements_give_no_warning_of_torch(program):
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        check(program, np.arange(24.0).reshape(4, 6))
 
 
 def test_a_branch_names_the_call():
