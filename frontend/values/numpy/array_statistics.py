@@ -149,7 +149,7 @@ def digitize(recorder: OperationRecorder, x: Any, bins: Any, right: bool = False
     return mapping().ndarray(torch.searchsorted(edges, elements, right=not right))
 
 
-def searchsorted(
+def search_in_order(
     recorder: OperationRecorder, a: Any, v: Any, side: str = "left", sorter: Any = None
 ) -> Any:
     """As the mapping's, of contiguous tensors: torch warns of others."""
@@ -242,6 +242,6 @@ def tensor_of(given: Any) -> torch.Tensor:
 
 STATISTICS: dict[str, Callable[..., Any]] = {
     "cov": cov, "corrcoef": corrcoef, "histogram": histogram, "digitize": digitize,
-    "interp": interp, "searchsorted": searchsorted, "trapezoid": trapezoid, "trapz": trapezoid,
+    "interp": interp, "searchsorted": search_in_order, "trapezoid": trapezoid, "trapz": trapezoid,
     "polyval": polyval,
 }  # fmt: skip
