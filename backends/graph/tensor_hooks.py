@@ -45,15 +45,16 @@ class RegisterLaterHook(RegisterHook):
         super().__init__(LaterHook())
 
     def new_hook(self) -> Callable[..., Any]:
-        hook = LaterHook()
-        self._thread.waiting.append(hook)
+        hook = self._thread.unbound = LaterHook()
         return hook
 
     def bind(self, hook: Callable[..., Any]) -> None:
-        """Gives the hook to what this thread's last run of the graph has registered."""
-        for one in self._thread.waiting:
-            one.hook = hook
-        self._thread.waiting.clear()
+        """Gives the hook to what this thread's last run of the graph has registered; runs before it
+        have failed."""
+        unbound = self._thread.unbound
+        assert unbound is not None
+        unbound.hook = hook
+        self._thread.unbound = None
 
 
 class LaterHook:
@@ -73,7 +74,7 @@ class ThreadState(threading.local):
 
     def __init__(self) -> None:
         self.handle: RemovableHandle | None = None
-        self.waiting: list[LaterHook] = []
+        self.unbound: LaterHook | None = None
 
 
 class RetainGrad:

@@ -258,6 +258,10 @@ def test_a_graph_that_raises_registers_no_hook():
         leaf.grad = None
         leaf.sum().backward()
     assert x.grad.tolist() == [9, 9, 9] and y.grad.tolist() == [3, 3, 3]
+    for leaf, function in ((x, step), (y, fn)):
+        leaf.grad = None
+        function(leaf, good).sum().backward()
+    assert torch.equal(x.grad, y.grad * 3)  # x has one hook more, of the first call
 
 
 def differentiates(x):
