@@ -33,9 +33,8 @@ from ..iterators.iterator import (
     ReversedItems,
     Zip,
 )
-from ..numpy.array import ArrayValue, call_numpy
+from ..numpy.array import ARRAYS, ArrayValue, call_numpy
 from ..numpy.numpy_number import VaryingScalar
-from ..numpy.reversed_array import ReversedArray
 from ..objects.mro import lookup
 from ..objects.user_object import UserObject
 from ..operators import binary, compare
@@ -352,7 +351,7 @@ def builtin_bool(tx: TraceContext, obj: Value | None = None) -> Value:
 def builtin_abs(tx: TraceContext, obj: Value) -> Value:
     if isinstance(obj, TensorValue):
         return tx.graph.function(abs, obj)
-    if isinstance(obj, ArrayValue | ReversedArray):
+    if isinstance(obj, ARRAYS):
         return call_numpy(tx, "absolute", abs, [obj], {})
     if isinstance(obj, UserObject):
         found = obj.special(tx, "__abs__")

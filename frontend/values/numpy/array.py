@@ -174,7 +174,7 @@ class ArrayValue(Value):
         return ArrayValue(view, self.cls, None, self.read_only)
 
     def set_item(self, tx: TraceContext, key: Value, value: Value) -> None:
-        if isinstance(value, ArrayValue | ReversedArray) and not numpy().can_cast(
+        if isinstance(value, ARRAYS) and not numpy().can_cast(
             dtype_of(value.fake.dtype), dtype_of(self.fake.dtype)
         ):
             raise GraphBreak("unsupported-mutation", f"of {self.describe()} by another dtype")
@@ -198,6 +198,9 @@ class ArrayValue(Value):
             emit.call(scalar_of, [self.tensor])
         else:
             emit.call(read_only_array if self.read_only else torch.Tensor.numpy, [self.tensor])
+
+
+ARRAYS = (ArrayValue, ReversedArray)
 
 
 def read_only_array(tensor: torch.Tensor) -> Any:
@@ -274,7 +277,7 @@ def in_memory_order(tx: TraceContext, array: ReversedArray) -> ArrayValue:
 def arrays_in(values: Sequence[Value]) -> list[ArrayValue | ReversedArray]:
     found: list[ArrayValue | ReversedArray] = []
     for value in values:
-        if isinstance(value, ArrayValue | ReversedArray):
+        if isinstance(value, ARRAYS):
             found.append(value)
         elif isinstance(value, sequence.Sequence):
             found += arrays_in(value.items)

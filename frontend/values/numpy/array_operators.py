@@ -8,11 +8,10 @@ from ..constant import Constant
 from ..context import TraceContext
 from ..operation import Operation
 from ..tensor.symbolic_number import SymbolicNumber
-from .array import ArrayValue, arrays_in, call_numpy
+from .array import ARRAYS, ArrayValue, call_numpy
 from .expected_result import is_scalar, numpy
 from .numpy_number import VaryingScalar
 from .numpy_warnings import INTEGERS
-from .reversed_array import ReversedArray
 
 # Operators on two integers after which NumPy's scalars warn of an overflow, and arrays do not.
 OVERFLOWING = frozenset({"+", "-", "*", "**", "//", "%", "<<"})
@@ -20,7 +19,7 @@ OVERFLOWING = frozenset({"+", "-", "*", "**", "//", "%", "<<"})
 
 def call_on_arrays(tx: TraceContext, op: Operation, left: Value, right: Value) -> Value | None:
     """An operator of which an operand is an array; None for others."""
-    if not arrays_in([left, right]):
+    if not (isinstance(left, ARRAYS) or isinstance(right, ARRAYS)):
         return None
     for side in (left, right):
         if not is_number_or_array(side):
@@ -45,7 +44,7 @@ def call_on_arrays(tx: TraceContext, op: Operation, left: Value, right: Value) -
 
 
 def is_number_or_array(value: Value) -> bool:
-    if isinstance(value, ArrayValue | ReversedArray | VaryingScalar | SymbolicNumber):
+    if isinstance(value, (*ARRAYS, VaryingScalar, SymbolicNumber)):
         return True
     return isinstance(value, Constant) and (
         type(value.object) in (bool, int, float, complex) or is_scalar(value.object)

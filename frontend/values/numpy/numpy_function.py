@@ -16,7 +16,7 @@ from ..deferred_literal import is_dynamic
 from ..functions.builtin_function import BuiltinValue
 from ..models.torch_policy import refuse_disallowed
 from ..tensor.read_number import whether_all
-from .array import ArrayValue, arrays_in, call_numpy
+from .array import ARRAYS, ArrayValue, arrays_in, call_numpy
 from .expected_result import is_scalar, numpy
 from .mapping import implementations
 from .replacements import REPLACEMENTS
@@ -98,7 +98,7 @@ def flip(tx: TraceContext, name: str, m: Value, axis: Value | None = None) -> Va
 def answer(tx: TraceContext, name: str, args: list[Value], kwargs: dict[str, Value]) -> Value:
     """numpy.allclose and array_equal: a comparison of elements, and one bool that is read."""
     if name == "array_equal":
-        shapes = [array.fake.shape for array in arrays_in(args)]
+        shapes = [array.fake.shape for array in args if isinstance(array, ARRAYS)]
         if len(args) > 2 or kwargs or len(shapes) != 2:
             raise GraphBreak("unknown-call", "numpy.array_equal of these arguments")
         if shapes[0] != shapes[1]:
@@ -116,7 +116,7 @@ def call_function(
     implementation = implementations().get(id(function))
     name = function.__name__
     named = getattr(numpy(), name, None) is function
-    if named and name in FLIPS and arrays_in(args[:1]):
+    if named and name in FLIPS and args and isinstance(args[0], ARRAYS):
         return flip(tx, name, *args, **kwargs)
     if named and name in ANSWERS and len(args) >= 2:
         return answer(tx, name, args, kwargs)

@@ -140,6 +140,7 @@ def test_a_branch_names_the_call():
         lambda a: np.interp(a, [0, 1], [2, 3], period=3),
         lambda a: np.array_equal(a, a.copy(), equal_nan=True),
         lambda a: np.array_equal(a, [1, 2]),
+        lambda a: np.array_equal([a * 0 + 1, a * 0 + 1], 1),
         lambda a: np.polyval(a[0], 2.0),
     ],
 )

@@ -63,6 +63,7 @@ CAPTURED = {
     "lists": lambda a: (np.concatenate([a, a[::-1]]), np.stack((a[:, ::-1], a))),
     "products": lambda a: (a[::-1] @ a.T, np.dot(a, a.T[::-1]), np.convolve(a[0], a[1][::-1])),
     "out": lambda a: np.add(a[::-1], 1, out=a),
+    "in lists": lambda a: [a[::-1]] + [a * 2, a[::-1] * 2],
     "transposed": lambda a: (a[::-1].T, a[::-1].transpose() * 2, a[::-1].transpose(1, 0)),
     "flip": lambda a: (np.flip(a), np.flip(a, 1) * 2, np.flip(a, axis=(0, -1)), np.flipud(a)),
     "fliplr": lambda a: np.fliplr(a) * 2,
@@ -118,6 +119,7 @@ LEFT = {
     "a key": lambda a: a.__setitem__(slice(None, None, -1), a + 1),
     "reshaped": lambda a: a[0][::-1].reshape(2, 2),
     "itself": lambda a: np.asarray(a[::-1]),
+    "a list": lambda a: np.flip([a * 2, a]),
     "no elements": lambda a: a[2:2:-1],
 }
 
