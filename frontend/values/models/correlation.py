@@ -3,6 +3,8 @@ to warn where there are too few observations; without weights that is a question
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
 from torch._C._functorch import is_functorch_wrapped_tensor
 
@@ -10,6 +12,7 @@ from ..base import Value
 from ..constant import Constant
 from ..context import TraceContext
 from ..registry import method, models
+from ..tensor.symbolic_number import SymbolicNumber
 from ..tensor.tensor import TensorValue
 
 
@@ -28,9 +31,8 @@ def cov(
     taken_off = named.get("correction", Constant(1))
     if (
         not all(weight.is_none() for weight in weights)
-        or not taken_off.is_constant()
-        or taken_off.varies()
-        or not can_be_correlated(tx, self, taken_off.constant())
+        or taken_off.python_type() is not int
+        or not can_be_correlated(tx, self, number_of(taken_off))
     ):
         return tx.graph.call("call_method", "cov", [self], named)
     return covariance(tx, self, taken_off)
@@ -58,14 +60,20 @@ def corrcoef(tx: TraceContext, self: TensorValue) -> Value:
     return tx.graph.function(torch.complex, *[clip_to_one(tx, part) for part in parts])
 
 
-def can_be_correlated(tx: TraceContext, tensor: TensorValue, correction: object) -> bool:
+def number_of(value: Value) -> Any:
+    """An int, or the symbol of one that varies."""
+    return value.sym if isinstance(value, SymbolicNumber) else value.constant()
+
+
+def can_be_correlated(tx: TraceContext, tensor: TensorValue, correction: Any) -> bool:
     """Whether torch takes a tensor, and has enough observations in it."""
     fake = tensor.fake
     if (
         fake.dim() > 2
-        or type(correction) is not int
+        or (isinstance(correction, torch.SymInt) and correction.node.hint is None)
         or fake.layout is not torch.strided
         or fake.dtype is torch.bool
+        or fake.device.type == "meta"
         or is_functorch_wrapped_tensor(fake)
     ):
         return False

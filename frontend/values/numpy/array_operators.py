@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import operator
+
 from ....errors import GraphBreak
 from ..base import Value
 from ..constant import Constant
@@ -12,6 +14,7 @@ from .array import ARRAYS, ArrayValue, call_numpy
 from .expected_result import is_scalar, numpy
 from .numpy_number import VaryingScalar
 from .numpy_warnings import INTEGERS
+from .replacements import REPLACEMENTS
 
 # Operators on two integers after which NumPy's scalars warn of an overflow, and arrays do not.
 OVERFLOWING = frozenset({"+", "-", "*", "**", "//", "%", "<<"})
@@ -27,8 +30,10 @@ def call_on_arrays(tx: TraceContext, op: Operation, left: Value, right: Value) -
                 "unsupported-operator", f"{left.describe()} {op.sign} {right.describe()}"
             )
     in_place = left.python_type() is numpy().ndarray
+    function = op.written if in_place else op.function
+    replacement = REPLACEMENTS["divide"] if function is operator.truediv else None
     result = call_numpy(
-        tx, op.name.strip("_"), op.written if in_place else op.function, [left, right], {}
+        tx, op.name.strip("_"), function, [left, right], {}, replacement=replacement
     )
     if (
         isinstance(result, ArrayValue)

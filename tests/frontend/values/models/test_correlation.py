@@ -57,6 +57,6 @@ def test_weights_and_too_few_observations_are_left_to_python(fn):
     check(fn, MATRIX, breaks=("data-dependent-value",), graphs=None)
 
 
-@pytest.mark.parametrize("x", [MATRIX > 0, MATRIX[None]])
+@pytest.mark.parametrize("x", [MATRIX > 0, MATRIX[None], MATRIX.to("meta")])
 def test_errors(x):
     check(lambda x: torch.cov(x), x, graphs=None, breaks=None, skipped=True)
