@@ -16,7 +16,7 @@ import torch
 
 from ..backends import registry
 from ..backends.graph.opaque_call import Like, OpaqueCall
-from ..errors import GraphBreak, GraphBreakError, warn_user
+from ..errors import warn_user
 from ..events import Recorder, Skipped
 from ..guards.guard import Guard
 from ..guards.kinds.registry import kind_of
@@ -225,8 +225,6 @@ def make_options(
 def make_handle(function: types.FunctionType, options: Options) -> _hook.Handle:
     """A compiled handle of a function; `handle.framejit` is what can be asked of it."""
     reason = why_never_compiled(function.__code__)
-    if reason and options.fullgraph:
-        raise GraphBreakError(GraphBreak("generator", reason), place_of(function.__code__))
     cache = Cache(function, options)
     cache.sinks.append(_log)
     handle = cache.handle

@@ -381,5 +381,6 @@ def test_functions_whose_frames_stay_in_python_say_so(fn, kind):
     assert type(handle(torch.ones(2))) is type(fn(torch.ones(2)))
     (left,) = handle.framejit.explain().skipped
     assert left.reason.startswith(f"{kind} runs in Python")
+    whole = framejit.compile(fn, backend="eager", fullgraph=True)
     with pytest.raises(framejit.GraphBreakError, match=kind):
-        framejit.compile(fn, backend="eager", fullgraph=True)
+        whole(torch.ones(2))
