@@ -17,7 +17,7 @@ import torch
 from ..backends import registry
 from ..backends.graph.opaque_call import Like, OpaqueCall
 from ..errors import warn_user
-from ..events import Recorder
+from ..events import Recorder, Skipped
 from ..guards.guard import Guard
 from ..guards.kinds.registry import kind_of
 from ..options import MODES, Options, config, seconds_to_spend, verified_calls
@@ -30,6 +30,7 @@ from .runtime.cache import Cache, live_caches
 from .runtime.compiled_module import class_attribute, compile_module, unreached_call
 from .runtime.data_parallel import wrapped_module
 from .runtime.entry_listing import Listing, listings
+from .runtime.frames import place_of, why_never_compiled
 from .runtime.probe import Probe
 from .runtime.shared_handles import shared_handles
 from .runtime.stance import debug, set_stance
@@ -223,11 +224,14 @@ def make_options(
 
 def make_handle(function: types.FunctionType, options: Options) -> _hook.Handle:
     """A compiled handle of a function; `handle.framejit` is what can be asked of it."""
+    reason = why_never_compiled(function.__code__)
     cache = Cache(function, options)
     cache.sinks.append(_log)
     handle = cache.handle
     functools.update_wrapper(handle, function)
     handle.framejit = Control(cache)
+    if reason:
+        cache.send(Skipped(function.__qualname__, place_of(function.__code__), reason))
     handle.explain = handle.framejit.explain
     handle.wait = cache.wait
     return handle

@@ -201,7 +201,7 @@ def effects_of(capture: Capture) -> list[str]:
         f"{value.describe()} is changed" for value in effects.changed if value.source is not None
     ]
     stored = [f"global '{name}' is assigned" for _, name in effects.globals]
-    written = ["it writes output" for _ in effects.outputs[:1]]
+    written = ["it writes output or registers a hook" for _ in effects.outputs[:1]]
     branches = ["a branch tests the value of a tensor" for _ in effects.expected[:1]]
     seeded = ["it sets the random generator's state"] if random.seed is not None else []
     return [*changed, *stored, *written, *branches, *seeded]

@@ -38,10 +38,11 @@ class Account:
         self.again = 0
         self.has_warned = False  # whether the user was warned
 
-    def compiles_all(self, calls: int) -> bool:
+    def compiles_all(self, calls: int, in_python_loop: bool = False) -> bool:
         """Whether each iteration of a loop gets code of its own if it needs it: in the first call,
-        and where the user set no bound at all."""
-        return calls <= 1 or self._budget_s == math.inf
+        unless Python runs the loop because its length varies, and where the user set no bound at
+        all."""
+        return (calls <= 1 and not in_python_loop) or self._budget_s == math.inf
 
     def may_compile(self, versions: int, calls: int) -> bool:
         """Whether a site with this many versions may compile another one now, at this call of the

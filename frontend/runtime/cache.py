@@ -15,7 +15,7 @@ from contextlib import contextmanager, nullcontext
 from dataclasses import replace
 from typing import Any
 
-from ...errors import InternalError
+from ...errors import GraphBreak, GraphBreakError, InternalError
 from ...events import (
     Balance,
     Chosen,
@@ -39,7 +39,7 @@ from .compile_failures import raise_or_report
 from .compile_lock import CompileLock
 from .compile_unit import CompileUnit
 from .continuations import make_continuations
-from .frames import GENERATORS, stays_in_python, worth_compiling
+from .frames import GENERATORS, stays_in_python, why_never_compiled, worth_compiling
 from .idle_frame import NO_WORK
 from .observer import Observer
 from .pipeline import Compilation
@@ -80,7 +80,7 @@ class Cache:
             else None
         )
         self.root = self._sites.root
-        self.root.skip = runs_itself(function)
+        self.root.skip = runs_itself(function, options)
         self.handle = self._sites.handle = Handle(function, self.root, self.on_frame)
         live_caches.add(self)
         self._start_comparison()
@@ -122,6 +122,9 @@ class Cache:
         ):
             return None
         unit: CompileUnit = site.data
+        reason = why_never_compiled(unit.decoded.code) if site is self.root else ""
+        if reason:
+            raise GraphBreakError(GraphBreak("generator", reason), unit.where)
         if site is not self.root and not unit.may_capture():
             if not unit.frames:
                 return None
@@ -357,7 +360,7 @@ class Cache:
         for site in self.sites():
             site.clear()
             site.skip = site.full = site.gave_up = False
-        self.root.skip = runs_itself(self.handle.function)
+        self.root.skip = runs_itself(self.handle.function, self.options)
         self.policy.reset()
         self._start_comparison()
 
@@ -371,9 +374,11 @@ def expect_to_hold(entry: Entry, call: UnservedCall) -> None:
         raise InternalError(f"a guard fails on the call it was made for: {failure}")
 
 
-def runs_itself(function: types.FunctionType) -> bool:
-    """Whether the frames of a handle's own function stay in Python: generators, functions marked as
-    disabled. What torch's mark wraps is left to Python together with all that it calls, which an
-    entry says."""
+def runs_itself(function: types.FunctionType, options: Options) -> bool:
+    """Whether the frames of a handle's own function stay in Python: generators (with fullgraph, a
+    call raises), functions marked as disabled. What torch's mark wraps is left to Python together
+    with all that it calls, which an entry says."""
     code = function.__code__
-    return bool(code.co_flags & GENERATORS) or (is_disabled(function) and not stays_in_python(code))
+    if code.co_flags & GENERATORS:
+        return not options.fullgraph
+    return is_disabled(function) and not stays_in_python(code)

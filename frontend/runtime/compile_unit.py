@@ -39,6 +39,15 @@ class CompileUnit:
         return self.idle_end.may_capture() and self.idle.may_capture()
 
     @property
+    def in_python_loop(self) -> bool:
+        """Whether it is in a loop that Python runs, as it is too long or its length varies."""
+        return any(
+            (id(frame.decoded.code), index) in self.loops
+            for frame, loop in zip(self.frames, self.iterations.loops, strict=True)
+            for index in loop
+        )
+
+    @property
     def name(self) -> str:
         return self.decoded.code.co_qualname
 

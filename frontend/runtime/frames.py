@@ -13,6 +13,11 @@ from torch.utils import checkpoint
 
 from ..values.disabled import is_disabled, is_shallow_wrapper, is_wrapper
 
+KINDS = {
+    inspect.CO_COROUTINE: "an async function",
+    inspect.CO_ASYNC_GENERATOR: "an async generator",
+    inspect.CO_GENERATOR: "a generator",
+}
 GENERATORS = inspect.CO_GENERATOR | inspect.CO_COROUTINE | inspect.CO_ASYNC_GENERATOR
 PACKAGE = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))) + os.sep
 STANDARD_LIBRARY = sysconfig.get_path("stdlib") + os.sep
@@ -97,3 +102,14 @@ def worth_compiling(
         name.split(os.sep + "site-packages" + os.sep)[-1].split(os.sep)[0].removesuffix(".py")
         not in LIBRARIES
     )
+
+
+def why_never_compiled(code: types.CodeType) -> str:
+    """Why the frames of a function stay in Python; "" for a plain function."""
+    kind = next((kind for flag, kind in KINDS.items() if code.co_flags & flag), "")
+    return f"{kind} runs in Python; compile the functions that it calls" if kind else ""
+
+
+def place_of(code: types.CodeType) -> str:
+    """file:line of a function."""
+    return f"{code.co_filename}:{code.co_firstlineno}"

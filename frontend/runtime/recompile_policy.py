@@ -85,7 +85,9 @@ class RecompilePolicy:
             failures,
             for_iteration,
             left if own is found else 0,
-            not for_iteration or self.account.compiles_all(calls) or has_room(site.entries),
+            not for_iteration
+            or self.account.compiles_all(calls, unit.in_python_loop)
+            or has_room(site.entries),
         )
 
     def decide(

@@ -31,6 +31,7 @@ from ..values.modes.mode_manager import MODE_SWITCHES, TorchModes
 from ..values.numpy.numpy_number import VaryingScalar, operand
 from ..values.objects.class_value import ClassValue
 from ..values.tensor.opaque_tensor import OpaqueTensor
+from ..values.tensor.read_number import describe_reading
 from ..values.tensor.symbolic_number import SymbolicNumber
 from ..values.tensor.tensor import TensorValue
 from ..values.tensor.tensor_subclass import (
@@ -261,7 +262,7 @@ class GraphBuilder:
             self._frames.break_position() if outside is None else outside,
             self._frames.instruction(),
             "data-dependent-value" if gives_numbers else "data-dependent-shape",
-            f"`.{name}()` of {args[0].describe()}" if gives_numbers else name,
+            describe_reading(name, args[0]) if gives_numbers else name,
         )
         wanted = (
             options.capture_scalar_outputs

@@ -15,9 +15,9 @@ NEEDED = (
     "tensor_numbers", "text", "torch",
 )  # fmt: skip
 OF_TORCH = (
-    "autograd", "checkpoint", "distributed", "distributions", "foreach", "framejit", "functorch",
-    "higher_order", "logging", "masked", "numpy", "optimizers", "overrides", "profiler", "random",
-    "scalar_tensor_arguments", "tensor_data", "warnings",
+    "autograd", "checkpoint", "correlation", "distributed", "distributions", "foreach", "framejit",
+    "functorch", "higher_order", "logging", "masked", "numpy", "optimizers", "overrides",
+    "profiler", "random", "scalar_tensor_arguments", "tensor_data", "warnings",
 )  # fmt: skip
 
 

@@ -33,12 +33,13 @@ from ..iterators.iterator import (
     ReversedItems,
     Zip,
 )
-from ..numpy.array import ArrayValue, call_numpy
+from ..numpy.array import ARRAYS, ArrayValue, call_numpy
 from ..numpy.numpy_number import VaryingScalar
 from ..objects.mro import lookup
 from ..objects.user_object import UserObject
 from ..operators import binary, compare
 from ..registry import models
+from ..tensor.read_number import is_one_bool, read_as
 from ..tensor.symbolic_number import SymbolicNumber, calculate
 from ..tensor.tensor import TensorValue
 from .optimizers import extreme, is_in_step_with_numbers
@@ -340,6 +341,9 @@ for _cls, _name in ((int, "__int__"), (float, "__float__"), (complex, "__complex
 
 @models(bool)
 def builtin_bool(tx: TraceContext, obj: Value | None = None) -> Value:
+    tensor = obj.tensor if isinstance(obj, ArrayValue) else obj
+    if isinstance(tensor, TensorValue) and is_one_bool(tx, tensor):
+        return read_as(tx, f"`bool()` of {tensor.describe()}", tensor)
     return Constant(False if obj is None else obj.truth(tx))
 
 
@@ -347,7 +351,7 @@ def builtin_bool(tx: TraceContext, obj: Value | None = None) -> Value:
 def builtin_abs(tx: TraceContext, obj: Value) -> Value:
     if isinstance(obj, TensorValue):
         return tx.graph.function(abs, obj)
-    if isinstance(obj, ArrayValue):
+    if isinstance(obj, ARRAYS):
         return call_numpy(tx, "absolute", abs, [obj], {})
     if isinstance(obj, UserObject):
         found = obj.special(tx, "__abs__")

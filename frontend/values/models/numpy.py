@@ -13,8 +13,9 @@ from ..constant import Constant
 from ..containers.sequence import Sequence
 from ..context import TraceContext
 from ..deferred_literal import is_dynamic
-from ..numpy.array import ArrayValue, alias, array_over, arrays_in, literal_array
+from ..numpy.array import ARRAYS, ArrayValue, arrays_in
 from ..numpy.expected_result import is_array, run_on_stand_ins
+from ..numpy.new_array import alias, array_over, literal_array
 from ..numpy.numpy_function import call_function
 from ..registry import method, models
 from ..tensor.tensor import TensorValue
@@ -53,7 +54,7 @@ def _array(name: str) -> None:
         data = tx.look(data)
         if isinstance(data, TensorValue):
             data = array_over(tx, data, f"numpy.{name}()")
-        elif not isinstance(data, ArrayValue):
+        elif not isinstance(data, ARRAYS):
             if isinstance(data, Sequence) and arrays_in([data]):
                 raise GraphBreak("unknown-call", f"numpy.{name} of a list of arrays")
             data = literal_array(tx, NUMPY.array(data.literal(tx)))

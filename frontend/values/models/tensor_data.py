@@ -9,7 +9,8 @@ from ..base import Value
 from ..constant import Constant
 from ..containers.sequence import Sequence
 from ..context import TraceContext
-from ..numpy.array import ArrayValue, alias
+from ..numpy.array import ArrayValue
+from ..numpy.new_array import alias
 from ..registry import models
 from ..tensor.symbolic_number import SymbolicNumber
 

@@ -12,7 +12,7 @@ from ....errors import GraphBreak
 from ..base import Value
 from ..constant import Constant
 from ..registry import method, models
-from ..tensor.read_number import INTEGERS, can_be_node
+from ..tensor.read_number import INTEGERS, can_be_node, whether_all
 from ..tensor.symbolic_number import SymbolicNumber, calculate
 from ..tensor.tensor import TensorValue
 from .optimizers import is_in_step_with_numbers
@@ -71,6 +71,55 @@ def tensor_int(tx: TraceContext, self: TensorValue) -> Value:
 @method(torch.Tensor, "__float__")
 def tensor_float(tx: TraceContext, self: TensorValue) -> Value:
     return number_of(tx, float, self)
+
+
+@method(torch.Tensor, "equal")
+def equal(tx: TraceContext, self: TensorValue, other: Value) -> Value:
+    """Compares element by element, and reads whether all are equal."""
+    other = tx.look(other)
+    if not isinstance(other, TensorValue) or not is_compared(self, other):
+        return tx.graph.call("call_method", "equal", [self, other], {})
+    if self.fake.shape != other.fake.shape:
+        return Constant(False)
+    return whether_all(tx, "`torch.equal()`", tx.graph.call("call_method", "eq", [self, other], {}))
+
+
+@method(torch.Tensor, "allclose")
+def allclose(tx: TraceContext, self: TensorValue, other: Value, *how: Value, **kw: Value) -> Value:
+    close = tx.graph.call("call_method", "isclose", [self, other, *how], kw)
+    return whether_all(tx, "`torch.allclose()`", close)
+
+
+def is_compared(tensor: TensorValue, other: TensorValue) -> bool:
+    """Whether torch.equal() of two tensors, of static sizes, raises no error."""
+    one, two = tensor.fake, other.fake
+    static = all(type(size) is int for size in (*one.shape, *two.shape))
+    return static and one.dtype == two.dtype and one.device == two.device
+
+
+@method(torch.Tensor, "tensor_split")
+def tensor_split(tx: TraceContext, self: TensorValue, *args: Value, **kwargs: Value) -> Value:
+    """Positions in a tensor are read."""
+    where = tx.look(args[0] if args else kwargs.get("tensor_indices_or_sections", Constant(None)))
+    if (
+        isinstance(where, TensorValue)
+        and where.fake.dim() == 1
+        and where.fake.dtype is torch.int64  # torch refuses others
+    ):
+        kwargs.pop("tensor_indices_or_sections", None)
+        args = (tolist(tx, where), *args[1:])
+    return tx.graph.call("call_method", "tensor_split", [self, *args], kwargs)
+
+
+def _function(function: object, name: str) -> None:
+    @models(function)
+    def call(tx: TraceContext, input: Value, *args: Value, **kwargs: Value) -> Value:
+        return tx.look(input).method(tx, name, list(args), kwargs)
+
+
+_function(torch.equal, "equal")
+_function(torch.allclose, "allclose")
+_function(torch.tensor_split, "tensor_split")
 
 
 @models(torch.nn.functional.one_hot)

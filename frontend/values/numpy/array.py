@@ -9,10 +9,10 @@ from typing import Any
 
 import torch
 
+from ....backends.graph.mutations import is_written
 from ....errors import GraphBreak
-from ....guards.guard import Kind
 from ....guards.source import Source
-from ....guards.source.tensors import ARRAY_DTYPES, ArrayTensor, tensor_of_array
+from ....guards.source.tensors import ARRAY_DTYPES
 from ..base import Value
 from ..constant import Constant
 from ..containers import sequence
@@ -36,6 +36,7 @@ from .expected_result import (
     numpy,
     run_on_stand_ins,
 )
+from .literal_tensor import literal_tensor
 from .mapping import QUIET, REFUSED, mapping, numpy_defaults
 from .numpy_number import VaryingScalar
 from .numpy_warnings import expect_exact_cast, expect_finite
@@ -43,9 +44,8 @@ from .operation_recorder import OperationRecorder
 from .replacements import METHODS as REPLACED_METHODS
 from .replacements import REPLACEMENTS
 from .result_layout import has_unknown_sizes, lay_out_result
+from .reversed_array import ReversedArray, reverse, runs_backwards, view_backwards
 
-TENSOR_DTYPES = frozenset(getattr(torch, name) for name in ARRAY_DTYPES)
-MOST_LITERALS = 256  # numbers of an array that the program writes down
 POWERS = frozenset({"pow", "power"})
 TAKES = frozenset({"take", "take_along_axis", "choose"})
 FIND_ELEMENTS = frozenset({"nonzero", "where", "argwhere", "flatnonzero"})
@@ -55,9 +55,10 @@ METADATA = frozenset({"shape", "ndim", "size", "itemsize", "nbytes", "dtype", "s
 
 class ArrayValue(Value):
     """An ndarray, or a scalar that NumPy has calculated: `cls` says which. `tensor` has its
-    values; an array shares its memory. `read_only`: it is a view that NumPy does not write."""
+    values; an array shares its memory. `read_only`: it is a view that NumPy does not write.
+    `backwards`: dimensions of which the tensor is a copy in the other order (reversed_array.py)."""
 
-    __slots__ = ("tensor", "cls", "read_only")
+    __slots__ = ("tensor", "cls", "read_only", "backwards")
 
     def __init__(
         self,
@@ -65,9 +66,11 @@ class ArrayValue(Value):
         cls: type,
         source: Source | None = None,
         read_only: bool = False,
+        backwards: tuple[int, ...] = (),
     ) -> None:
         super().__init__(source)
         self.tensor, self.cls, self.read_only = tensor, cls, read_only
+        self.backwards = backwards
 
     @property
     def fake(self) -> torch.Tensor:
@@ -114,14 +117,27 @@ class ArrayValue(Value):
         if name == "item" and not args and not kwargs and not self.fake.dim():
             return self.tensor.method(tx, name, [], {})
 
+        return self.call_method(tx, name, [self, *args], kwargs)
+
+    def call_method(
+        self, tx: TraceContext, name: str, args: list[Value], kwargs: dict[str, Value]
+    ) -> Value:
+        """A method of the first argument, which is this array or the same in another order."""
+
         def method(array: Any, *args: Any, **kwargs: Any) -> Any:
             return getattr(array, name)(*args, **kwargs)
 
         replacement = REPLACEMENTS[name] if name in REPLACED_METHODS else None
-        result = call_numpy(tx, name, method, [self, *args], kwargs, replacement=replacement)
+        result = call_numpy(tx, name, method, args, kwargs, replacement=replacement)
         if name == "astype" and isinstance(result, ArrayValue):
             expect_exact_cast(tx, self.tensor, result.tensor)
         return result
+
+    def apply(
+        self, tx: TraceContext, name: str, function: Callable[..., Any], args: list[Value]
+    ) -> Value:
+        """A function of arrays."""
+        return call_numpy(tx, name, function, args, {})
 
     def iterator(self, tx: TraceContext) -> Value:
         if not self.fake.dim():
@@ -141,6 +157,9 @@ class ArrayValue(Value):
             if not -size <= index < size:
                 sentence = f"index {index} is out of bounds for axis 0 with size {size}"
                 raise tx.exceptions.new(IndexError, sentence)
+        backwards = view_backwards(tx, self, (), key) if runs_backwards(key) else None
+        if backwards is not None:
+            return backwards
         view = self.view_by_varying_index(tx, key)
         if view is not None:
             return scalar_copy(tx, view) if not view.fake.dim() else view
@@ -155,7 +174,7 @@ class ArrayValue(Value):
         return ArrayValue(view, self.cls, None, self.read_only)
 
     def set_item(self, tx: TraceContext, key: Value, value: Value) -> None:
-        if isinstance(value, ArrayValue) and not numpy().can_cast(
+        if isinstance(value, ARRAYS) and not numpy().can_cast(
             dtype_of(value.fake.dtype), dtype_of(self.fake.dtype)
         ):
             raise GraphBreak("unsupported-mutation", f"of {self.describe()} by another dtype")
@@ -179,6 +198,9 @@ class ArrayValue(Value):
             emit.call(scalar_of, [self.tensor])
         else:
             emit.call(read_only_array if self.read_only else torch.Tensor.numpy, [self.tensor])
+
+
+ARRAYS = (ArrayValue, ReversedArray)
 
 
 def read_only_array(tensor: torch.Tensor) -> Any:
@@ -213,75 +235,6 @@ def metadata(tx: TraceContext, array: ArrayValue, name: str) -> Value:
     return tx.wrap(sizes.get(name, dtype.itemsize), None)
 
 
-# arrays of the program
-
-
-def wrap_array(tx: TraceContext, obj: Any, source: Source | None) -> Value | None:
-    """The value of an existing array; None for one that no graph takes."""
-    if source is None:
-        return None
-    path = ArrayTensor(source)
-    try:
-        real = tensor_of_array(obj)
-    except (TypeError, ValueError):
-        tx.guards.add(source, Kind.TYPE, type(obj))
-        tx.guards.add(source, Kind.PYTHON, ("no graph takes it", is_refused))
-        return None
-    tx.guards.add(source, Kind.TYPE, type(obj))
-    return tx.objects.remember(obj, ArrayValue(tx.graph.input(tx, real, path), type(obj), source))
-
-
-def is_refused(array: Any) -> bool:
-    try:
-        tensor_of_array(array)
-    except (TypeError, ValueError):
-        return True
-    return False
-
-
-def array_over(tx: TraceContext, tensor: TensorValue, what: str) -> ArrayValue:
-    """A new array over the memory of a tensor, as `tensor.numpy()` gives it."""
-    fake = tensor.fake
-    if (
-        type(tensor) is not TensorValue
-        or fake.requires_grad
-        or fake.device.type != "cpu"
-        or fake.dtype not in TENSOR_DTYPES
-        or fake.layout is not torch.strided
-        or fake.is_conj()
-        or fake.is_neg()
-        or torch._C._functorch.maybe_current_level() is not None
-    ):
-        raise GraphBreak("data-dependent-value", f"`{what}` of {tensor.describe()}")
-    return ArrayValue(alias(tx, tensor), numpy().ndarray)
-
-
-def alias(tx: TraceContext, tensor: TensorValue) -> TensorValue:
-    """Another tensor object over the same memory."""
-    value = tx.graph.call("call_method", "detach", [tensor], {})
-    assert isinstance(value, TensorValue)
-    return value
-
-
-def literal_array(tx: TraceContext, array: Any) -> ArrayValue:
-    """A new array whose numbers the program has written down."""
-    if array.dtype.name not in ARRAY_DTYPES or array.size > MOST_LITERALS:
-        raise GraphBreak("unsupported-value", f"an array of {array.size} {array.dtype}")
-    dtype = Constant(getattr(torch, array.dtype.name))
-    numbers = (
-        tx.wrap(array.tolist(), None) if array.ndim == 0 else list_of_numbers(tx, array.tolist())
-    )
-    tensor = tx.graph.function(torch.tensor, numbers, dtype=dtype)
-    assert isinstance(tensor, TensorValue)
-    return ArrayValue(tensor, numpy().ndarray)
-
-
-def list_of_numbers(tx: TraceContext, numbers: list[Any]) -> Value:
-    return tx.make.list_of(
-        [list_of_numbers(tx, one) if isinstance(one, list) else Constant(one) for one in numbers]
-    )
-
-
 # calls
 
 
@@ -313,10 +266,18 @@ def refuse_modes() -> None:
         raise GraphBreak("unsupported-value", "NumPy in a torch.func transform")
 
 
-def arrays_in(values: Sequence[Value]) -> list[ArrayValue]:
-    found: list[ArrayValue] = []
+def in_memory_order(tx: TraceContext, array: ReversedArray) -> ArrayValue:
+    """A copy of the elements of an array, in its order."""
+    dims = tx.make.tuple_of([Constant(dim) for dim in array.dims])
+    made = tx.graph.function(torch.flip, array.array.tensor, dims)
+    assert isinstance(made, TensorValue)
+    return ArrayValue(made, array.cls, None, array.array.read_only, array.dims)
+
+
+def arrays_in(values: Sequence[Value]) -> list[ArrayValue | ReversedArray]:
+    found: list[ArrayValue | ReversedArray] = []
     for value in values:
-        if isinstance(value, ArrayValue):
+        if isinstance(value, ARRAYS):
             found.append(value)
         elif isinstance(value, sequence.Sequence):
             found += arrays_in(value.items)
@@ -326,19 +287,35 @@ def arrays_in(values: Sequence[Value]) -> list[ArrayValue]:
 def is_plain_key(key: Value) -> bool:
     """Whether an index gives a view or a scalar."""
     items = key.items if isinstance(key, sequence.TupleValue) else [key]
-    return not any(isinstance(item, ArrayValue | sequence.Sequence) for item in items)
+    return not any(
+        isinstance(item, ArrayValue | ReversedArray | sequence.Sequence) for item in items
+    )
 
 
 class ArrayCall:
     """A call of NumPy's on arrays, run on stand-ins by NumPy and on fakes by its mapping."""
 
     def __init__(
-        self, tx: TraceContext, name: str, arrays: list[ArrayValue], outline: bool
+        self,
+        tx: TraceContext,
+        name: str,
+        arrays: Sequence[ArrayValue | ReversedArray],
+        outline: bool,
     ) -> None:
-        self.tx, self.name, self.arrays = tx, name, arrays
-        fakes = [array.fake for array in arrays]
+        self.tx, self.name = tx, name
+        # by id of the value: the elements of a reversed array
+        self.in_order = {
+            id(array): in_memory_order(tx, array)
+            for array in arrays
+            if isinstance(array, ReversedArray)
+        }
+        self.arrays = [
+            self.in_order[id(array)] if isinstance(array, ReversedArray) else array
+            for array in arrays
+        ]
+        fakes = [array.fake for array in self.arrays]
         self.stand_ins = StandIns(fakes, outline, ones=name in FIND_ELEMENTS)
-        self.recorder = OperationRecorder(tx, [array.tensor for array in arrays])
+        self.recorder = OperationRecorder(tx, [array.tensor for array in self.arrays])
         self.made: dict[int, Any] = {}  # by id of the value: its stand-in
         self.wrapped: dict[int, Any] = {}
 
@@ -368,6 +345,7 @@ class ArrayCall:
                 "unknown-call", f"numpy.{self.name} ({type(error).__name__}: {error})"
             ) from error
         self.refuse_other_values(args, expected)
+        self.refuse_reversed_memory(expected)
         for fact, otherwise in self.recorder.expected:
             self.tx.graph.expect(fact, GraphBreak("unknown-call", f"numpy.{self.name} {otherwise}"))
         return self.result(expected, found)  # outside: errors in it are framejit's own
@@ -381,9 +359,21 @@ class ArrayCall:
         if negative or rounded or masked:
             raise GraphBreak("unknown-call", f"numpy.{self.name} of these dtypes")
 
+    def refuse_reversed_memory(self, expected: Any) -> None:
+        """Breaks where a call writes into a reversed array, or returns a part of it."""
+        results = expected if type(expected) in (tuple, list) else [expected]
+        for array in self.in_order.values():
+            stand_in = self.made[id(array)]
+            if is_written(array.tensor.node, for_sure=True) or any(
+                is_array(one) and numpy().may_share_memory(one, stand_in) for one in results
+            ):
+                raise GraphBreak("unsupported-value", f"numpy.{self.name} of a reversed array")
+
     def operand(self, value: Value) -> tuple[Any, Any]:
         """An operand for NumPy, and for its mapping."""
         value = self.tx.look(value)
+        if isinstance(value, ReversedArray):
+            return self.array(self.in_order[id(value)])
         if isinstance(value, ArrayValue):
             return self.array(value)
         if isinstance(value, VaryingScalar):
@@ -407,7 +397,7 @@ class ArrayCall:
                 return literal, self.dtype(literal)
             if is_scalar(literal):
                 return literal, mapping().ndarray(
-                    self.recorder.object(literal_array(self.tx, numpy().asarray(literal)).tensor)
+                    self.recorder.object(literal_tensor(self.tx, numpy().asarray(literal)))
                 )
             return literal, literal
         raise value.unsupported_use(f"as an argument of numpy.{self.name}")
@@ -417,6 +407,8 @@ class ArrayCall:
             # one number fits any elements that are written
             written = self.name == "setitem" and value is self.arrays[-1] is not self.arrays[0]
             array = self.stand_ins.make(value.fake, 1 if written else EXAMPLE_SIZE)
+            if value.backwards:
+                array = reverse(array, value.backwards)
             if value.read_only:
                 array.flags.writeable = False
             self.made[id(value)] = array[()] if value.is_scalar else array

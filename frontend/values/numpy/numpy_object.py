@@ -8,8 +8,8 @@ from ....guards.guard import Kind
 from ....guards.source import Source
 from ..base import Value
 from ..context import TraceContext
-from .array import wrap_array
 from .expected_result import is_array
+from .new_array import wrap_array
 from .numpy_function import NumpyFunction, is_function
 from .numpy_number import is_number, wrap_number
 

@@ -11,12 +11,13 @@ from typing import Any
 
 import torch
 
+from .array_statistics import STATISTICS
 from .expected_result import numpy
 from .mapping import mapping
 from .operation_recorder import OperationRecorder
 
 STABLE = ("stable", "mergesort")
-METHODS = frozenset({"argsort", "nonzero"})  # which arrays have, too
+METHODS = frozenset({"argsort", "nonzero", "searchsorted"})  # which arrays have, too
 
 
 def argsort(
@@ -102,6 +103,26 @@ def dtype_named(dtype: Any) -> torch.dtype:
     return found
 
 
+def divide(recorder: OperationRecorder, left: Any, right: Any, /, **how: Any) -> Any:
+    """Integers are divided as float64; torch's default dtype would be the result's."""
+    if all(map(is_whole, (left, right))):
+        left, right = map(in_float64, (left, right))
+    return mapping().true_divide(left, right, **how)
+
+
+def is_whole(given: Any) -> bool:
+    if isinstance(given, mapping().ndarray):
+        dtype: torch.dtype = given.tensor.dtype
+        return not dtype.is_floating_point and not dtype.is_complex
+    return isinstance(given, int)
+
+
+def in_float64(given: Any) -> Any:
+    if isinstance(given, mapping().ndarray):
+        return mapping().ndarray(given.tensor.to(torch.float64))
+    return float(given)
+
+
 def reshape(
     recorder: OperationRecorder,
     a: Any,
@@ -150,5 +171,8 @@ REPLACEMENTS: dict[str, Callable[..., Any]] = {
     "reshape": reshape,
     "diag": diag,
     "identity": identity,
+    "divide": divide,
+    "true_divide": divide,
+    **STATISTICS,
     **{name: scalar_of_one(name) for name in ("median", "percentile", "quantile")},
 }

@@ -1,69 +1,94 @@
-"""tensor.register_hook and tensor.retain_grad of a tensor that the frame has calculated: a node
-between compiled subgraphs."""
+"""tensor.register_hook and tensor.retain_grad: a node between compiled subgraphs."""
 
 from __future__ import annotations
 
+import functools
 import types
 from typing import Any
 
 import torch
 from torch.utils.hooks import RemovableHandle
 
-from ....backends.graph.tensor_hooks import RegisterHook, RetainGrad
+from ....backends.graph.tensor_hooks import RegisterHook, RegisterLaterHook, RetainGrad
+from ....errors import GraphBreak
 from ....guards.guard import Kind
-from ..base import CannotReconstruct, Value
+from ..base import Value
 from ..context import TraceContext
 from ..emitter import Emitter
 from ..functions.function import FunctionValue
-from ..registry import method
+from ..registry import method, models
 from .tensor import TensorValue
 from .traced_call import NoEffects
 
+HOOKS = (types.FunctionType, types.MethodType, types.BuiltinFunctionType, functools.partial)
+REMOVAL = "the removal of a hook"
+
 
 class HookHandle(Value):
-    """What register_hook returned. A use of it leaves the call to Python."""
+    """What register_hook returned. A use of it breaks the graph."""
 
-    __slots__ = ("created_at",)
+    __slots__ = ("registered",)
     cls = RemovableHandle
     break_reason = "unsupported-value"
 
-    def __init__(self, created_at: int) -> None:
+    def __init__(self, registered: RegisterHook) -> None:
         super().__init__()
-        self.created_at = created_at
+        self.registered = registered
 
     def attribute(self, tx: TraceContext, name: str) -> Value:
-        stop = self.unsupported_use("of a hook in the frame that has registered it")
-        stop.position = self.created_at
-        raise stop
+        if name == "remove":
+            return tx.make.bound_method(self, name)
+        return super().attribute(tx, name)
+
+    def method(
+        self, tx: TraceContext, name: str, args: list[Value], kwargs: dict[str, Value]
+    ) -> Value:
+        raise GraphBreak("unknown-call", REMOVAL)
 
     def reconstruct(self, emit: Emitter) -> None:
-        raise CannotReconstruct(self)
+        emit.call(self.registered.handle, [])
+
+
+@models(RemovableHandle.remove)
+def remove(tx: TraceContext, self: Value) -> Value:
+    """The number of a handle from before the frame may be another one in each call."""
+    if self.source is not None:
+        raise GraphBreak("unknown-call", REMOVAL)
+    return tx.calls.inline(tx.wrap(RemovableHandle.remove, None), [self], {})
 
 
 @method(torch.Tensor, "register_hook")
 def register_hook(tx: TraceContext, self: TensorValue, hook: Value) -> Value:
-    check_intermediate(tx, self)
-    function = real_function(tx, tx.look(hook))
-    if function is None:
-        raise self.unsupported_use("a hook that is made in the frame and closes over values")
-    tx.graph.function(RegisterHook(function), self)
-    return HookHandle(tx.frames.break_position())
+    check_may_have_hooks(tx, self)
+    hook = tx.look(hook)
+    function = None if self.source is not None else real_function(tx, hook)
+    if function is not None:
+        registered = RegisterHook(function)
+        tx.graph.function(registered, self)
+        return HookHandle(registered)
+    if hook.python_type() not in HOOKS:
+        raise self.unsupported_use("a hook that is no function")
+    later = RegisterLaterHook()
+    tx.graph.function(later, self)
+    tx.effects.output(later.bind, (hook,), tx.frames.break_position())
+    return HookHandle(later)
 
 
 @method(torch.Tensor, "retain_grad")
 def retain_grad(tx: TraceContext, self: TensorValue) -> Value:
-    check_intermediate(tx, self)
+    check_may_have_hooks(tx, self)
+    if self.source is not None or self.fake.is_leaf:
+        raise self.unsupported_use("memory or hooks")
     return tx.graph.function(RetainGrad(), self)
 
 
-def check_intermediate(tx: TraceContext, tensor: TensorValue) -> None:
-    """Raises GraphBreak unless a graph may register a hook on a tensor: one that the graph
-    calculates, and whose gradient passes through it."""
+def check_may_have_hooks(tx: TraceContext, tensor: TensorValue) -> None:
+    """Raises GraphBreak unless a graph may register a hook on a tensor: one whose gradient passes
+    through it, and that is an input or is calculated by the graph."""
     fake = tensor.fake
     if (
-        tensor.source is not None
-        or not fake.requires_grad
-        or fake.is_leaf
+        not fake.requires_grad
+        or (fake.is_leaf and tensor.source is None)
         or isinstance(tx.effects, NoEffects)
         or torch._C._functorch.maybe_current_level() is not None
     ):

@@ -357,3 +357,30 @@ def test_callbacks_of_the_garbage_collector_stay_in_python():
         event.function.rpartition(".")[2] for event in events if hasattr(event, "function")
     }
     assert functions == {"collects"}, functions
+
+
+async def waits(x):
+    await asyncio.sleep(0)
+    return x.sin()
+
+
+def gives(x):
+    yield x.sin()
+
+
+async def gives_later(x):
+    yield x.sin()
+
+
+@pytest.mark.parametrize(
+    ("fn", "kind"),
+    [(waits, "an async function"), (gives, "a generator"), (gives_later, "an async generator")],
+)
+def test_functions_whose_frames_stay_in_python_say_so(fn, kind):
+    handle = framejit.compile(fn, backend="eager")
+    assert type(handle(torch.ones(2))) is type(fn(torch.ones(2)))
+    (left,) = handle.framejit.explain().skipped
+    assert left.reason.startswith(f"{kind} runs in Python")
+    whole = framejit.compile(fn, backend="eager", fullgraph=True)
+    with pytest.raises(framejit.GraphBreakError, match=kind):
+        whole(torch.ones(2))

@@ -7,6 +7,8 @@ import framejit
 import pytest
 import torch
 
+from .harness import strict_compile
+
 X = torch.arange(4.0)
 
 
@@ -92,3 +94,23 @@ def test_a_range_that_is_no_loop():
     for n in range(2, 9):
         got, expected = handle(X, n), used_otherwise(X, n)
         assert torch.equal(got[0], expected[0]) and got[1:] == expected[1:]
+
+
+def grows_and_reads_all(x):
+    """A loop inside, over all that was kept so far: each item is used by its index."""
+    kept = []
+    while len(kept) < 20:
+        kept.append(x * len(kept))
+        if kept[-1].sum() < 0:
+            return x
+        count = len(kept)
+        for i in range(count):
+            x = x + kept[i] / 64
+    return x
+
+
+def test_a_loop_left_to_python_has_no_code_for_each_iteration_of_each_length():
+    step = strict_compile(grows_and_reads_all, backend="eager")
+    for _ in range(3):
+        torch.testing.assert_close(step(X), grows_and_reads_all(X))
+    assert step.framejit.compiles < 50

@@ -1,0 +1,115 @@
+"""Numbers and answers that are read from tensors: nodes of the graph."""
+
+from __future__ import annotations
+
+import framejit
+import pytest
+import torch
+
+from ...semantics.harness import capture_events, check, strict_compile
+
+X = torch.arange(12.0).reshape(3, 4)
+NAN = X.masked_fill(X == 5, float("nan"))
+
+
+@pytest.mark.parametrize("other", [X.clone(), X + 1e-9, X + 1, NAN])
+@pytest.mark.parametrize("x", [X, NAN])
+@pytest.mark.parametrize(
+    "fn",
+    [
+        lambda x, y: torch.equal(x, y),
+        lambda x, y: (x * 2).equal(other=y * 2),
+        lambda x, y: torch.equal(x[:0], y[:0]),
+        lambda x, y: torch.allclose(x, y),
+        lambda x, y: torch.allclose(x, y[0] * 2, 1.0, 2.0),
+        lambda x, y: x.allclose(y, rtol=0.5, equal_nan=True),
+        lambda x, y: (bool((x < y).any()), x * 2),
+        lambda x, y: [bool(one > 3) for one in y[0]],
+    ],
+)
+def test_an_answer_is_a_result_of_the_graph(fn, x, other):
+    check(fn, x, other)
+
+
+def asserts(x, y):
+    y = y * 2
+    assert torch.equal(x * 2, y), "not equal"
+    return y + 1
+
+
+def raises(x, y):
+    y = y * 2
+    if not torch.allclose(x * 2, y):
+        raise ValueError("not close")
+    return y + 1
+
+
+def asks_with_bool(x, y):
+    if bool((x != y).any()):
+        raise ValueError("not equal")
+    return y * 2
+
+
+@pytest.mark.parametrize("fn", [asserts, raises, asks_with_bool])
+def test_a_check_is_assumed_to_hold(fn):
+    check(fn, X, X.clone())
+    step = strict_compile(fn, backend="eager")
+    step(X, X.clone())
+    with pytest.raises((AssertionError, ValueError), match="not"):
+        step(X, X + 1)
+
+
+@pytest.mark.parametrize(
+    ("fn", "text"),
+    [
+        (lambda x: x + 1 if torch.equal(x, x * 1) else x, "torch.equal()"),
+        (lambda x: x + 1 if torch.allclose(x, x * 1) else x, "torch.allclose()"),
+        (lambda x: x + 1 if bool((x > 1).any()) else x, "bool()"),
+    ],
+)
+def test_a_branch_names_the_call(fn, text):
+    step = strict_compile(fn, backend="eager")
+    seen = capture_events(step)
+    torch.testing.assert_close(step(X), fn(X))
+    (told,) = [event.sentence for event in seen if hasattr(event, "sentence")]
+    assert text in told
+
+
+def test_tensors_of_other_sizes_are_not_equal():
+    check(lambda x: x + torch.equal(x, x[0]), X)
+
+
+def test_equal_of_other_dtypes_is_left_to_python():
+    check(lambda x: torch.equal(x, x.double()), X, breaks=("data-dependent-value",), graphs=None)
+
+
+def split(x, positions):
+    return [part * 2 for part in torch.tensor_split(x, positions, 1)]
+
+
+@pytest.mark.parametrize("backend", ["eager", "aot_eager", "native"])
+def test_a_split_at_positions_in_a_tensor(backend):
+    step = strict_compile(split, backend=backend)
+    for positions in ([1, 3], [1, 2], [2, 1], [0, 0], [3, 9], [-3, -1], [1, 2, 3]):
+        given = torch.tensor(positions)
+        torch.testing.assert_close(step(X, given), split(X, given))
+        assert positions != [1, 2] or not step.framejit.explain().breaks
+
+
+@pytest.mark.parametrize(
+    "fn",
+    [
+        lambda x: torch.tensor_split(x, torch.tensor([1, 2]), 1),
+        lambda x: x.tensor_split(tensor_indices_or_sections=torch.tensor([1, 2]), dim=1),
+        lambda x: x.tensor_split(2),
+    ],
+)
+def test_a_split_at_positions_of_the_frame(fn):
+    check(fn, X)
+
+
+@pytest.mark.parametrize("positions", [torch.tensor([1, 2], dtype=torch.int32), X])
+def test_positions_that_torch_refuses(positions):
+    for function in (split, framejit.compile(split, backend="eager")):
+        with pytest.raises(RuntimeError, match="tensor_split expected"):
+            function(X, positions)
