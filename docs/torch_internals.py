@@ -66,6 +66,9 @@ WHY = {
     "torch._C._TorchDispatchModeKey": (
         "a mode where torch keeps that of fake tensors, to see whether the fingerprint shows it"
     ),
+    "torch._C._AutoDispatchBelowADInplaceOrView": (
+        "results on one memory that autograd does not see as views of each other"
+    ),
     "torch._C._DisableFuncTorch": "runs operators below the levels of torch.func",
     "torch._C._DisableTorchDispatch": "makes tensors without dispatch modes",
     "torch._C._ExcludeDispatchKeyGuard": "makes tensors without the levels of torch.func",

@@ -102,6 +102,13 @@ class Tangent:
         return gradient.new_empty_strided(self.size, self.stride).copy_(gradient)
 
 
+def separate(tensor: torch.Tensor) -> torch.Tensor:
+    """A tensor on the same memory that autograd does not see as a view. (`_unsafe_view`, which
+    aot_autograd calls, gives a dimension of size 1 another stride.)"""
+    with torch._C._AutoDispatchBelowADInplaceOrView():
+        return torch.ops.aten.alias.default(tensor)
+
+
 class HiddenFromAutograd:
     """A tensor that autograd does not see among the results of a function."""
 
@@ -191,8 +198,7 @@ class AotGraph:
         ctx.save_for_backward(*map(without_base, made[plan.count_returned : end]))
         returned = [without_base(item) for item in made[: plan.count_returned]]
         for position in plan.separate:
-            item = returned[position]
-            returned[position] = torch.ops.aten._unsafe_view.default(item, item.shape)
+            returned[position] = separate(returned[position])
         first = len(plan.writes)
         for position, view in enumerate(plan.views, first):
             if view is not None:

@@ -203,6 +203,11 @@ class Differentiables(Operators):
         return traced
 
 
+def has_no_derivative(result: torch.Tensor) -> bool:
+    """Whether torch has no derivative of the operator that gave a result, as of `bernoulli`."""
+    return type(result.grad_fn).__name__ == "NotImplemented"
+
+
 def writes(node: torch.fx.Node) -> bool:
     return isinstance(node.target, torch._ops.OpOverload) and node.target._schema.is_mutable
 
@@ -281,6 +286,8 @@ class TracedOperators:
                         [results[number] for number, _ in places],
                         [own[number] for number in found.wanted],
                     )
+                    if any(map(has_no_derivative, ends)):
+                        raise NeedsWholeTrace  # which knows whether a gradient gets there
                     gradients = torch.autograd.grad(ends, starts, tangents, allow_unused=True)
             got = [
                 number

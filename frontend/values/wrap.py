@@ -46,6 +46,7 @@ from .objects import (  # noqa: F401
     exception,
     nn_module,
     python_module,
+    regular_expression,
     super_value,
     weak_reference,
 )

@@ -37,6 +37,7 @@ from ..ir.ir import (
 )
 from ..ir.patterns import Patterns
 from .fake_layouts import is_dense, is_plain, number_now, tensors_in
+from .fixed_values import FixedValues
 from .fractions import fraction, refuse_fractions
 from .lowering_cache import LoweringCache
 from .registry import LOWERINGS, SELDOM, Unsupported
@@ -67,6 +68,7 @@ class Builder:
         self.program = Program({}, [], [], [])
         self.repeated = LoweringCache(gm.graph, self.program, Patterns())
         self.sizes = Sizes()
+        self.fixed = FixedValues()
         self.within: dict[Any, View] = {}  # positions that a step has checked
         self.padded: dict[Any, View] = {}  # matrices with zeros behind their rows and columns
         self.computed: set[torch.fx.Node] = set()  # originals of copied nodes that are not views
@@ -83,6 +85,7 @@ class Builder:
     # --- the graph ---
 
     def add(self, node: AnyNode) -> None:
+        self.fixed.add(node)
         if node.op == "placeholder":
             self.values[node] = self.input(node)
         elif node.op == "output":
@@ -198,6 +201,8 @@ class Builder:
         viewed = self.view(node)
         if viewed is not None:
             return viewed
+        if self.fixed.is_left_to_torch(node):
+            return self.external(node, *self.arguments(node))
         if isinstance(node, Copy):
             self.computed.add(node.source)
             return self.repeat(node)

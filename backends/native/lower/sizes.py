@@ -9,7 +9,7 @@ import sympy
 import torch
 from torch.utils._sympy.functions import FloorDiv, Mod, PythonMod
 
-from ..ir.index import Index, Sym, atom, index, product
+from ..ir.index import ONE, Index, Sym, atom, index, product
 
 ROUNDED = (FloorDiv, Mod, PythonMod)
 
@@ -29,6 +29,11 @@ class Sizes:
             return index(size)
         if isinstance(size, torch.SymInt):
             self._shape_env = size.node.shape_env
+            # Such a quotient, guarded to be 1, stays a quotient to torch; but tensors are broadcast
+            # along a size of 1.
+            is_one = size == 1 if size.node.hint == 1 else False
+            if is_one is True or (is_one and is_one.node.statically_known_true("", 0)):
+                return ONE
             return self.expression(size.node.expr)
         raise TypeError(f"a size must be an int, SymInt or Index, not {type(size).__name__}")
 

@@ -61,8 +61,11 @@ class RootInterpreter(Interpreter):
             return self._break_here(GraphBreak("too-deep", " (Python's recursion limit)"))
         except ObservedException as error:
             position = self.position if error.position is None else error.position
+            position = tx.exceptions.raised_at.get(error.value, position)
+            if tx.frames.told_of_compiling is not None:  # in eager it may not raise
+                position = min(position, tx.frames.told_of_compiling)
             raise Restart(
-                tx.exceptions.raised_at.get(error.value, position),
+                position,
                 GraphBreak("exception-leaves", error.cls.__name__),
             ) from error
         except BreakReached as here:

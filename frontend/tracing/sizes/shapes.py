@@ -181,13 +181,12 @@ class Shapes:
     ) -> None:
         """Records the symbols for numbers known only at run time that a node creates, for those who
         run the graph on fake tensors again, and where they come from."""
-        if not self.env.pending_fresh_unbacked_symbols:
+        pending = {*self.env.pending_fresh_unbacked_symbols}
+        if not pending:
             return
         try:
-            fresh = compute_unbacked_bindings(self.env, result)
+            fresh = compute_unbacked_bindings(self.env, result)  # empties the list of the pending
         except PendingUnbackedSymbolNotFound:  # it read a number that is no size of its result
-            pending = {*self.env.pending_fresh_unbacked_symbols}
-            self.env.pending_fresh_unbacked_symbols.clear()
             sizes = (size for tensor in pytree.tree_leaves(result) for size in layout_of(tensor))
             if any(not pending.isdisjoint(size.node.expr.free_symbols) for size in sizes):
                 raise find_origin().break_before() from None

@@ -24,4 +24,5 @@ def not_here(tx: TraceContext) -> Value:
 
 @models(is_compiling, ("torch._dynamo.external_utils", "is_compiling"))
 def return_true(tx: TraceContext) -> Value:
+    tx.frames.note_compiling()
     return Constant(True)

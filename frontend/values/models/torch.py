@@ -75,7 +75,10 @@ def _always(value: Any, *functions: Any) -> None:
 @models(torch.compiler.is_compiling, torch.compiler.is_dynamo_compiling)
 def is_compiling(tx: TraceContext) -> Value:
     """True, except where nn.Module tests whether it may leave out hooks that are always called."""
-    return Constant(tx.frames.innermost_globals() is not vars(torch.nn.modules.module))
+    if tx.frames.innermost_globals() is vars(torch.nn.modules.module):
+        return Constant(False)
+    tx.frames.note_compiling()
+    return Constant(True)
 
 
 _always(

@@ -88,6 +88,9 @@ class TensorValue(Value):
         raise tx.exceptions.no_attribute(self.cls.__name__, name)
 
     def set_attribute(self, tx: TraceContext, name: str, value: Value) -> None:
+        if name == "requires_grad" and value.python_type() is bool and self.is_leaf(tx):
+            self.method(tx, "requires_grad_", [value], {})
+            return
         if name != "grad" or not self._takes_gradient(tx, value):
             raise GraphBreak("unsupported-mutation", f"of attribute '{name}' of {self.describe()}")
         if self.gradient is None:

@@ -135,6 +135,20 @@ def test_writes_into_a_view_reach_its_base(made):
     assert made
 
 
+def test_a_part_of_a_tensor_keeps_the_stride_of_a_dimension_of_size_1(made):
+    def program(x):
+        joined = torch.cat([x, x.sin()], 2)
+        return joined[:, :, -7:]
+
+    compiled = framejit.compile(program, backend="aot_eager", dynamic=True)
+    x = torch.randn(3, 1, 11, 8, requires_grad=True)
+    part, expected = compiled(x), program(x)
+    assert made
+    assert part.stride() == expected.stride() == (176, 176, 8, 1)
+    part.mul_(2)  # is no write into a view that autograd forbids
+    assert part._version == 1
+
+
 def test_a_second_derivative(made):
     def program(x):
         return (x**3).sum() * x.shape[0], x.t()

@@ -6,6 +6,7 @@ from __future__ import annotations
 import math
 
 import framejit
+import pytest
 import torch
 import torch.nn.functional as F
 
@@ -297,6 +298,27 @@ def test_requires_grad_of_an_intermediate():
         return y * 3
 
     check(f, vec(2), graphs=None, breaks=None)
+
+
+@pytest.mark.parametrize("wanted", [False, True])
+def test_requires_grad_assigned_to_a_new_tensor(wanted):
+    def f(x):
+        unit = torch.eye(3)
+        unit.requires_grad = wanted
+        return x @ unit, unit.requires_grad, unit
+
+    check(f, vec(3))
+
+
+def test_requires_grad_assigned_to_what_is_no_leaf():
+    def f(p):
+        y = p * 2
+        try:
+            y.requires_grad = True
+        except RuntimeError as error:
+            return y, str(error)
+
+    check(f, torch.nn.Parameter(vec(2)), graphs=None, breaks=None)
 
 
 def test_user_attribute_on_a_tensor():

@@ -48,3 +48,15 @@ def test_conversions_of_a_single_row_compile_nothing_new(method):
         given = torch.ones(rows, 3)
         assert torch.equal(compiled(given), getattr(given, method)())
     assert compiled.framejit.compiles == 1
+
+
+@pytest.mark.parametrize("mode", ["constant", "reflect"])
+def test_padding_by_tensors_whose_sum_is_in_a_size_is_left_to_python(mode):
+    def pad(x, left, right):
+        padded = torch.nn.functional.pad(x, (left, right), mode)
+        return padded[..., : padded.shape[-1] - 1] * 2
+
+    compiled = framejit.compile(pad, backend="eager")
+    for left in (2, 3):
+        given = torch.randn(2, 8), torch.tensor(left), torch.tensor(1)
+        assert torch.equal(compiled(*given), pad(*given))
