@@ -14,6 +14,11 @@ from ..ir.index import ONE, Index, Sym, atom, index, product
 ROUNDED = (FloorDiv, Mod, PythonMod)
 
 
+def is_known(fact: bool | torch.SymBool) -> bool:
+    """Whether a fact about sizes holds for all that the guards let through. Adds no guard."""
+    return fact if isinstance(fact, bool) else fact.node.statically_known_true("", 0)
+
+
 class Sizes:
     """The symbols of one program. `hidden`: by name of a symbol, the sympy expression that it
     stands for."""
@@ -29,10 +34,9 @@ class Sizes:
             return index(size)
         if isinstance(size, torch.SymInt):
             self._shape_env = size.node.shape_env
-            # Such a quotient, guarded to be 1, stays a quotient to torch; but tensors are broadcast
-            # along a size of 1.
-            is_one = size == 1 if size.node.hint == 1 else False
-            if is_one is True or (is_one and is_one.node.statically_known_true("", 0)):
+            # A quotient that is guarded to be 1 stays one to torch, but tensors are broadcast along
+            # a size of 1.
+            if size.node.hint == 1 and is_known(size == 1):
                 return ONE
             return self.expression(size.node.expr)
         raise TypeError(f"a size must be an int, SymInt or Index, not {type(size).__name__}")
