@@ -93,8 +93,8 @@ def is_symbol(size: Any) -> TypeGuard[torch.SymInt]:
 
 
 def layout_of(result: Any) -> list[torch.SymInt]:
-    """The symbolic sizes and strides of a tensor."""
+    """The symbolic sizes and strides of a tensor. (No code asks for its storage offset by name.)"""
     if not isinstance(result, torch.Tensor) or result.layout is not torch.strided:
         return []
-    numbers = (*result.shape, *result.stride(), result.storage_offset())
+    numbers = (*result.shape, *result.stride())
     return [number for number in numbers if isinstance(number, torch.SymInt)]

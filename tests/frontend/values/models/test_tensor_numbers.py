@@ -113,3 +113,16 @@ def test_positions_that_torch_refuses(positions):
     for function in (split, framejit.compile(split, backend="eager")):
         with pytest.raises(RuntimeError, match="tensor_split expected"):
             function(X, positions)
+
+
+@pytest.mark.parametrize("backend", ["eager", "aot_eager", "native"])
+def test_a_view_whose_start_is_read(backend):
+    """Only the storage offset depends on the value."""
+
+    def f(x, start):
+        return x.narrow(0, start, 2) * 2
+
+    compiled = framejit.compile(f, backend=backend, fullgraph=True)
+    for start in (0, 1, 3):
+        x, at = torch.arange(5.0), torch.tensor(start)
+        assert torch.equal(compiled(x, at), f(x, at))
