@@ -187,8 +187,7 @@ class Shapes:
         try:
             fresh = compute_unbacked_bindings(self.env, result)  # empties the list of the pending
         except PendingUnbackedSymbolNotFound:  # it read a number that is no size of its result
-            sizes = (size for tensor in pytree.tree_leaves(result) for size in layout_of(tensor))
-            if any(not pending.isdisjoint(size.node.expr.free_symbols) for size in sizes):
+            if not pending.isdisjoint(symbols_found_nowhere(result)):
                 raise find_origin().break_before() from None
             fresh = {}
         node.meta["unbacked_bindings"] = fresh
@@ -361,3 +360,12 @@ CONFIG: Any = _config
 AS_UNKNOWN: Callable[[], AbstractContextManager[Any]] = functools.partial(
     CONFIG.patch, backed_size_oblivious=True
 )
+
+
+def symbols_found_nowhere(result: Any) -> set[sympy.Symbol]:
+    """The symbols in sizes and strides of tensors none of which has it as a size."""
+    tensors = [leaf for leaf in pytree.tree_leaves(result) if isinstance(leaf, torch.Tensor)]
+    numbers = [number for tensor in tensors for number in layout_of(tensor)]
+    used = {symbol for number in numbers for symbol in number.node.expr.free_symbols}
+    found = {size.node.expr for tensor in tensors for size in tensor.shape if is_symbol(size)}
+    return used - found

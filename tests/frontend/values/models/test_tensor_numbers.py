@@ -126,3 +126,11 @@ def test_a_view_whose_start_is_read(backend):
     for start in (0, 1, 3):
         x, at = torch.arange(5.0), torch.tensor(start)
         assert torch.equal(compiled(x, at), f(x, at))
+
+
+def test_a_size_beside_others_that_are_read():
+    """Within the operator more numbers are read than its result has sizes."""
+    compiled = framejit.compile(lambda x: torch.combinations(x, 2) * 2, fullgraph=True)
+    for length in (3, 5):
+        x = torch.arange(float(length))
+        assert torch.equal(compiled(x), torch.combinations(x, 2) * 2)
