@@ -37,8 +37,8 @@ from ..ir.ir import (
 from .simplify import simplify
 
 MIN_ROW = {"cpu": 1 << 17, "cuda": 1 << 12}  # elements of a row, from which on a second kernel pays
-# for sums over columns on a GPU: columns that a program sums, and programs to give a processor,
-# more where each element is stored, too
+# For sums over columns on a GPU: the columns that one program adds up side by side, and how many
+# programs each processor should get, of those that also store every element more.
 BESIDE, PROGRAMS, STORING_PROGRAMS = 32, 4, 16
 MIN_CHUNK = 256  # elements of a chunk, at least
 

@@ -16,7 +16,9 @@ MOST_HELD = 128  # numbers of a persistent row a thread, of what the kernel load
 # elements of kernels without reductions: larger tiles would leave processors idle
 TINY, FEW = (1 << 17, 1 << 20)
 MANY_ROWS = 1 << 12
-CHUNK = 1 << 10  # of a column, at most: there are enough programs for small tiles
+# numbers that one program adds up of a column, at most, where columns are split into chunks: then
+# there are enough programs for small tiles
+CHUNK = 1 << 10
 # cost of an element's operations, in additions, beyond which memory is not what a kernel waits for
 EXPENSIVE = 256
 

@@ -93,7 +93,8 @@ def is_symbol(size: Any) -> TypeGuard[torch.SymInt]:
 
 
 def layout_of(result: Any) -> list[torch.SymInt]:
-    """The symbolic sizes and strides of a tensor. (No code asks for its storage offset by name.)"""
+    """The symbolic sizes and strides of a tensor; not its storage offset, which code that goes on
+    with the tensor never has to calculate."""
     if not isinstance(result, torch.Tensor) or result.layout is not torch.strided:
         return []
     numbers = (*result.shape, *result.stride())
