@@ -18,6 +18,7 @@ from ..errors import BackendError, RequirementError, Rerun, warn_once
 from ..events import Input, Reporter
 from ..options import Options
 from ..records import record
+from .gradient_buckets import bucket_bytes, in_buckets
 from .graph.collectives import has_collectives
 from .graph.detached_results import find_detached_results
 from .graph.eager_fallback import fall_back_to_eager
@@ -38,7 +39,7 @@ from .graph.views_without_writes import reason as view_reason
 from .graph.views_without_writes import views_to_make_outside
 from .registry import Backend, captured_graph_function, lookup, name_of
 from .restoring_graph import RestorePlan, RestoringGraph, preserve_modes
-from .uncompiled_nodes import compile_around
+from .uncompiled_nodes import Build, compile_around
 
 # operators whose results may lie outside the memory of their inputs
 REACH_BEYOND_INPUTS = ("as_strided", "as_strided_", "set_")
@@ -149,13 +150,10 @@ def run_backend(
                     given = separate(gm, given)
                 except Inseparable as error:
                     shared = f"inputs share a storage that is written, and {error}"
-            compiled = compile_around(
-                gm,
-                given,
-                backend,
-                partial(call_backend, backend, options, report, shared),
-                report,
-            )
+            build: Build = partial(call_backend, backend, options, report, shared)
+            size = bucket_bytes()
+            build = in_buckets(build, size) if size else build
+            compiled = compile_around(gm, given, backend, build, report)
     except RequirementError:
         raise
     except Exception as error:

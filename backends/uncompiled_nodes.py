@@ -13,6 +13,7 @@ from ..errors import RequirementError
 from ..events import Reporter
 from .autograd.split_graph import (
     CannotSplit,
+    Modes,
     is_passed_between,
     make_subgraphs,
     memories_of,
@@ -129,20 +130,35 @@ def compile_between(
     where it cannot be split."""
     if not any(map(uncompiled, gm.graph.nodes)):
         return build(gm, examples)
-    results: Any = gm.graph.output_node().args[0]
     try:
-        nodes, modes = separate_modes(
-            node for node in gm.graph.nodes if node.op not in ("placeholder", "output")
-        )
+        nodes, modes = separate_modes(calls_of(gm))
         nodes.sort(key=lambda node: not is_made_of_numbers(node))  # so that fewer subgraphs remain
         groups = list(runs(nodes, uncompiled))
         varies = has_data_dependent_sizes(gm) or any(map(takes_varying_length, nodes))
         depends = varies and wants_gradients(gm)
         if depends and write_each_others_memory(groups):
             raise CannotSplit  # a history that begins in one subgraph would be used in another
-        subgraphs, numbers = make_subgraphs(gm, groups, results, modes)
+        return compile_groups(gm, examples, groups, modes, uncompiled, build)
     except CannotSplit:
         return run_as_captured(gm)
+
+
+def calls_of(gm: torch.fx.GraphModule) -> list[torch.fx.Node]:
+    return [node for node in gm.graph.nodes if node.op not in ("placeholder", "output")]
+
+
+def compile_groups(
+    gm: torch.fx.GraphModule,
+    examples: list[Any],
+    groups: Sequence[Sequence[torch.fx.Node]],
+    modes: dict[torch.fx.Node, Modes],
+    uncompiled: Choice,
+    build: Build,
+) -> Callable[..., Any]:
+    """Compiles with `build` a subgraph for each group of nodes, but for those with uncompiled
+    nodes, and calls them in turn. Raises CannotSplit."""
+    results: Any = gm.graph.output_node().args[0]
+    subgraphs, numbers = make_subgraphs(gm, groups, results, modes)
     for subgraph in subgraphs:
         for node in subgraph.gm.graph.find_nodes(op="placeholder"):
             node.meta["mutated"] = is_strided(node) and is_written(node)

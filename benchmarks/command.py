@@ -14,6 +14,7 @@
     framejit bench background                         # calls while candidates are tried in another thread
     framejit bench warm                               # first calls of a second process beside the first; not part of `all`
     framejit bench nested --device cuda               # batches of sequences of different lengths as one tensor; not part of `all`
+    framejit bench distributed --device cuda          # training on several GPUs (--processes), or CPU processes; not part of `all`
     framejit bench programs                           # whole programs on third-party libraries; half an hour, not part of `all`
 
 Tables go to stdout, progress to stderr; with --out to DIR/results.md, with plots beside it where matplotlib is installed. An interrupted
@@ -47,6 +48,7 @@ from . import (
     background,
     compiling,
     dispatch,
+    distributed,
     graphs,
     guards,
     kernels,
@@ -68,7 +70,7 @@ from .programs.tables import Row, summary, table
 
 DISPATCH = ("eager", "torch-eager", "framejit-eager")
 PARTS = ("models", "dispatch", "guards", "trace", "compiling", "graphs", "launches", "kernels", "memory", "background")
-ALONE = ("warm", "nested", "programs")  # parts that are run by name only
+ALONE = ("warm", "nested", "distributed", "programs")  # parts that are run by name only
 FAMILIES = {"hf": "transformers", "timm": "timm", "tv": "torchvision"}  # and the packages that they need
 
 
@@ -86,9 +88,10 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--limit", type=float, default=300, help="seconds after which one process is given up")
     parser.add_argument("--threads", type=int, help="of torch on the CPU; 0: its own choice (small models: 1)")
     parser.add_argument("--rounds", type=int, default=200, help="of the dispatch cases")
-    parser.add_argument("--steps", type=int, default=50, help="of each program")
+    parser.add_argument("--steps", type=int, default=50, help="of each program, and each training on several processes")
+    parser.add_argument("--processes", type=int, help="of distributed training (default: 2, on a GPU one for each)")
     parser.add_argument("--clock", default="wall", choices=tuple(CLOCKS), help="of programs; processor: for a busy machine")
-    parser.add_argument("--only", metavar="WORD", action="append", default=[], help="programs whose names contain it; may be repeated")
+    parser.add_argument("--only", metavar="WORD", action="append", default=[], help="programs and distributed trainings whose names contain it; may be repeated")
     parser.add_argument("--out", type=Path, metavar="DIR", help="write results.md and plots there too")
 
 
@@ -260,6 +263,15 @@ def run_nested(chosen: argparse.Namespace, progress: Progress) -> Told:
     return [tables.nested_table(rows)], [], False
 
 
+def run_distributed(chosen: argparse.Namespace, progress: Progress) -> Told:
+    processes = chosen.processes or (measure.in_child(60, torch.cuda.device_count) if chosen.device == "cuda" else 2)
+    names = [name for name in distributed.cases(processes) if not chosen.only or any(word in name for word in chosen.only)]
+    plan = (chosen.systems, processes, chosen.device, chosen.dtype, chosen.size, chosen.steps, chosen.limit)
+    found = measured(chosen, progress, names, lambda name, say: distributed.measure_case(name, *plan))
+    bad = any(isinstance(cell, str) for row in found.values() for cell in row.values())
+    return [f"{processes} processes", tables.distributed_table(found)], [], bad
+
+
 def run_programs(chosen: argparse.Namespace, progress: Progress) -> Told:
     def one(name: str, say: Say) -> list[Row]:
         return programs.run_program(name, chosen.systems, chosen.steps, chosen.limit, chosen.clock)
@@ -283,5 +295,5 @@ def run_guards(chosen: argparse.Namespace, progress: Progress) -> Told:
 RUN: dict[str, Callable[[argparse.Namespace, Progress], Told]] = {
     "models": run_models, "dispatch": run_dispatch, "guards": run_guards, "trace": run_trace, "compiling": run_compiling,
     "graphs": run_graphs, "launches": run_launches, "kernels": run_kernels, "memory": run_memory, "background": run_background,
-    "warm": run_warm, "nested": run_nested, "programs": run_programs,
+    "warm": run_warm, "nested": run_nested, "distributed": run_distributed, "programs": run_programs,
 }  # fmt: skip

@@ -2,9 +2,10 @@
 from __future__ import annotations
 
 import statistics
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
+from .distributed import Training, difference
 from .measure import Result
 from .warm import FirstCall
 
@@ -163,6 +164,24 @@ def nested_table(cases: Mapping[str, Mapping[str, tuple[float, float] | str]]) -
         return f"{milliseconds:.2f}" + (f", error {error:.1e}" if not error < TOLERATED else "")
 
     return figures_table("units, ms a step", cases, told)
+
+
+def distributed_table(cases: Mapping[str, Mapping[str, Training | str]]) -> str:
+    """A row a case: by system milliseconds a step and how many times as fast as eager that is, the first step, GPU memory, and the
+    largest difference of a loss to eager's."""
+
+    def row(found: Mapping[str, Training | str]) -> Iterator[Training | str]:
+        eager = found["eager"]
+        for mine in found.values():
+            yield mine if isinstance(mine, str) or isinstance(eager, str) else told(mine, eager)
+
+    def told(mine: Training, eager: Training) -> str:
+        parts = [f"{mine.step_ms:.1f} ms", f"x{eager.step_ms / mine.step_ms:.2f}", f"first {mine.first_s:.1f} s"]
+        parts += [f"{mine.peak_mib:.0f} MiB"] if mine.peak_mib else []
+        return ", ".join([*parts, f"loss {difference(mine, eager):.0e}"])
+
+    rows = {name: dict(zip(found, row(found), strict=True)) for name, found in cases.items()}
+    return figures_table("model, layout", rows, str)
 
 
 def figures_table(

@@ -1,0 +1,117 @@
+"""A graph under DistributedDataParallel is compiled in several subgraphs, so that gradients are
+reduced while others are computed.
+
+The backward pass of a compiled graph is one node of autograd's, which returns the gradients of all
+its parameters at once. DistributedDataParallel reduces them in buckets as they arrive: between
+processes nothing would happen before the end. (torch.compile splits its graphs, too.)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from itertools import accumulate, pairwise
+from typing import Any
+
+import torch.fx
+from torch.nn.parallel import DistributedDataParallel
+
+from .autograd.split_graph import CannotSplit, Modes, separate_modes, tensors_of
+from .graph.fake_values import element_count, fake_of
+from .graph.gradient_history import needs_gradient, wants_gradients
+from .uncompiled_nodes import Build, calls_of, compile_groups, write_each_others_memory
+
+Node = torch.fx.Node
+MOST_SUBGRAPHS = 5  # each costs a call, and values that pass from one to the next
+# a cut is made where little passes, among the places that give subgraphs of this share of a bucket
+SHARES = 1.0, 1.6
+LEAST = 0.25  # of a bucket, in the first subgraph
+
+
+def bucket_bytes() -> int:
+    """The size of a bucket of the DistributedDataParallel in whose call a graph is compiled; 0
+    without one."""
+    active = DistributedDataParallel._get_active_ddp_module()
+    return 0 if active is None else int(active.bucket_bytes_cap)
+
+
+def in_buckets(build: Build, size: int) -> Build:
+    """Returns a `build` that compiles graphs in subgraphs with about `size` bytes of gradients
+    each, or more; a graph with gradients of fewer is compiled whole."""
+
+    def build_in_buckets(gm: torch.fx.GraphModule, examples: list[Any]) -> Callable[..., Any]:
+        try:
+            groups, modes = bucket_groups(gm, size)
+            if len(groups) < 2 or write_each_others_memory(groups):
+                return build(gm, examples)
+            return compile_groups(gm, examples, groups, modes, lambda node: False, build)
+        except CannotSplit:
+            return build(gm, examples)
+
+    return build_in_buckets
+
+
+def bucket_groups(
+    gm: torch.fx.GraphModule, size: int
+) -> tuple[list[list[Node]], dict[Node, Modes]]:
+    """The nodes of a graph in groups, in their order. Raises CannotSplit."""
+    nodes, modes = separate_modes(calls_of(gm))
+    if not wants_gradients(gm):
+        return [nodes], modes
+    gradients = gradient_bytes(nodes)
+    size = max(size, sum(gradients) // MOST_SUBGRAPHS)
+    cuts = [0, *cut_places(gradients, passing_bytes(nodes), size), len(nodes)]
+    return [nodes[start:end] for start, end in pairwise(cuts)], modes
+
+
+def gradient_bytes(nodes: Sequence[Node]) -> list[int]:
+    """For each node, the bytes of the parameters whose gradients are complete after its backward
+    pass: those that it is the first to use."""
+    seen: set[Node] = set()
+    found = []
+    for node in nodes:
+        new = [other for other in node.all_input_nodes if is_parameter(other) and other not in seen]
+        seen.update(new)
+        found.append(sum(map(bytes_of, new)))
+    return found
+
+
+def is_parameter(node: Node) -> bool:
+    """Whether a node is an input whose gradient autograd accumulates."""
+    return node.op == "placeholder" and needs_gradient(node) and bool(fake_of(node).is_leaf)
+
+
+def bytes_of(node: Node) -> int:
+    return sum(int(element_count(fake) * fake.element_size()) for fake in tensors_of(node))
+
+
+def passing_bytes(nodes: Sequence[Node]) -> list[int]:
+    """For each node, the bytes that pass from the nodes before it to it and to those after it."""
+    places = {node: place for place, node in enumerate(nodes)}
+    changes = [0] * (len(nodes) + 1)
+    for node, place in places.items():
+        last = max((places.get(user, place) for user in node.users), default=place)
+        if last > place:
+            size = bytes_of(node)
+            changes[place + 1] += size
+            changes[last + 1] -= size
+    return [*accumulate(changes)][:-1]
+
+
+def cut_places(gradients: Sequence[int], passing: Sequence[int], size: int) -> list[int]:
+    """The places before which a graph is cut, in its order. Counted from the end, where the
+    backward pass begins, each subgraph has `size` bytes of gradients or somewhat more; the first
+    one may have fewer."""
+    places: list[int] = []
+    end = len(gradients)
+    while True:
+        totals = [*accumulate(reversed(gradients[:end]))]  # by the length of a subgraph, minus 1
+        lower, upper = (size * share for share in SHARES)
+        large = [(end - length, total) for length, total in enumerate(totals, 1) if total >= lower]
+        possible = [place for place, total in large if total < upper]
+        if not possible:  # one parameter is as large as several subgraphs
+            possible = [place for place, _ in large[:1]]
+        best = min(possible, key=lambda place: (passing[place], -place), default=0)
+        if sum(gradients[:best]) < size * LEAST:
+            return places[::-1]
+        places.append(best)
+        end = best
