@@ -52,7 +52,8 @@ def unrecordable(below, at_call):
 def decide(monkeypatch):
     """Tunes a graph of one slow operation; the call that was chosen and how that was told."""
 
-    def decide(backends, **plan):
+    def decide(backends, example=None, **plan):
+        example = torch.ones(4) if example is None else example
         backends = [Backend(name, function) for name, function in backends.items()]
         monkeypatch.setattr(
             tuning, "lookup", {backend.name: backend for backend in backends}.__getitem__
@@ -60,12 +61,12 @@ def decide(monkeypatch):
         graph, told = torch.fx.Graph(), []
         x = graph.placeholder("x")
         graph.output((graph.call_function(sleeping, (x,)),))
-        x.meta["example_value"] = torch.ones(4)
+        x.meta["example_value"] = example
         gm, plan = (
             torch.fx.GraphModule({}, graph),
             TuningPlan(isolate=False, remember=False, **plan),
         )
-        reporter, inputs = Reporter("f", "f.py:1", told.append), [torch.ones(4)]
+        reporter, inputs = Reporter("f", "f.py:1", told.append), [example]
         call = tuning.Tuning(gm, inputs, plan, Choice(tuple(backends), ()), reporter).decide(inputs)
         (decision,) = (event for event in told if isinstance(event, Chosen))
         return call, decision
@@ -95,6 +96,14 @@ def test_what_cannot_be_recorded_runs_without_recording(decide, at_call, below):
 def test_eagers_work_that_cannot_be_recorded_is_eager(decide):
     _, decision = decide({"cudagraphs": unrecordable(lambda gm, examples: gm.forward, 1)})
     assert decision.backend == "eager" and "a test" in dict(decision.struck)["cudagraphs"]
+
+
+@pytest.mark.parametrize("backend", ["cudagraphs", "native"])
+def test_inputs_with_gaps(decide, backend):
+    """What is between their elements is compared where a candidate runs on copies of them; a
+    recording does not."""
+    _, decision = decide({backend: quick}, torch.ones(2, 8)[:, :4])
+    assert decision.backend == backend
 
 
 def test_native_is_tried_however_much_time_others_took(decide):
