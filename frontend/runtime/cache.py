@@ -31,6 +31,7 @@ from ...options import Options
 from ...tier import Tier
 from ..pycode.resume import make_resume_function
 from ..values.disabled import is_disabled
+from ..values.objects.sharded_module import is_sharded_forward
 from . import dynamo_switch, traced_handle  # noqa: F401 - they register
 from ._hook import UNBOUND, Entry, Handle, Site, disable_call
 from .active_modes import OperationWatcher, operation_watcher
@@ -106,8 +107,12 @@ class Cache:
         self, handle: Handle, code: types.CodeType, function: types.FunctionType
     ) -> Site | None:
         """The site of a code object met while the hook is on; None to leave its frames alone."""
-        caller = sys._getframe(1).f_code
-        if stays_in_python(code) or worth_compiling(code, function, caller):
+        caller = sys._getframe(1)
+        if (
+            stays_in_python(code)
+            or worth_compiling(code, function, caller.f_code)
+            or is_sharded_forward(code, caller)
+        ):
             return self._sites.new(code, None)
         return None
 

@@ -37,6 +37,7 @@ from ..tracing.interpreter.root import CaptureRequest, capture_call, capture_res
 from ..tracing.interpreter.work_budget import Loops
 from ..tracing.sizes.stored_numbers import expect_stored_numbers
 from ..values.base import CannotReconstruct
+from ..values.objects.sharded_module import calls_sharded_module
 from ._hook import Quiet
 from .active_modes import (
     inside_a_transform,
@@ -83,6 +84,8 @@ class Compilation:
         if inside_a_transform():
             program = program_of_active_modes()  # the transform may end before the frame does
             return EntryParts(program, None, bool(self.unit.frames))
+        if calls_sharded_module(self.function.__code__, self.slots):
+            raise SkipFrame("fully_shard's hooks run in Python; `forward` is compiled")
         with without_saved_tensor_hooks(), no_full_collections():
             return self._compile()
 

@@ -20,6 +20,7 @@ from ..registry import wraps_subclasses
 from .attribute_storage import instance_dict
 from .class_value import ClassValue, stored_in_class
 from .mro import MISSING, lookup
+from .sharded_module import is_sharded
 from .user_object import UserObject
 
 # What a call of a module runs before it comes to forward.
@@ -140,6 +141,8 @@ class ModuleValue(UserObject):
     def tail(self, tx: TraceContext, args: list[Value], kwargs: dict[str, Value]) -> PendingCall:
         if lookup(self.cls, "__call__")[1] is not torch.nn.Module.__call__:
             return super().tail(tx, args, kwargs)
+        if is_sharded(self.cls):
+            raise GraphBreak("unknown-call", f"{self.describe()}, which fully_shard has divided,")
         own_call = lookup(self.cls, "_call_impl")[1] is not torch.nn.Module._call_impl
         if self.real is None or own_call or self._has_hooks(tx):
             raw, source = self.raw_attribute(tx, "_call_impl")

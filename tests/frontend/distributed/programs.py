@@ -430,7 +430,8 @@ class Stack(nn.Module):
 
 
 def train_sharded(rank, kind, backend):
-    """The largest difference from eager, and compiles after five steps and after ten."""
+    """The largest difference from eager, compiles after two steps and after ten, and the names of
+    what was captured."""
     mesh = init_device_mesh("cpu", (2,))
 
     def run(compiled):
@@ -454,10 +455,11 @@ def train_sharded(rank, kind, backend):
             if compiled:
                 counts.append(net.framejit.compiles)
         local = (parameter.to_local().detach().clone() for parameter in net.parameters())
-        return [torch.tensor(losses), *local], counts
+        captured = net.framejit.explain().captures if compiled else ()
+        return [torch.tensor(losses), *local], counts, {one.function for one in captured}
 
-    (wanted, _), (got, counts) = run(False), run(True)
-    return largest_difference(wanted, got), counts[4], counts[-1]
+    (wanted, *_), (got, counts, captured) = run(False), run(True)
+    return largest_difference(wanted, got), counts[1], counts[-1], sorted(captured)
 
 
 def calculate_with_shards(rank, backend):
