@@ -22,7 +22,12 @@ from .autograd.split_graph import (
 )
 from .autograd.subgraph_sequence import call_in_sequence
 from .graph.backward_hooks import is_set_up
-from .graph.collectives import CountedCollectives, has_collectives, may_communicate
+from .graph.collectives import (
+    CountedCollectives,
+    has_collectives,
+    is_on_distributed_tensors,
+    may_communicate,
+)
 from .graph.data_dependent_sizes import CheckedGraph, has_data_dependent_sizes
 from .graph.eager_fallback import fall_back_to_eager
 from .graph.extracted_calls import HigherOrderCall
@@ -52,6 +57,8 @@ def compile_around(
         build = fall_back_to_captured(build, report)
     if has_collectives(gm.graph.nodes):
         build = with_own_fallback(build, backend.description)
+    if any(map(is_on_distributed_tensors, gm.graph.nodes)):
+        build = with_counted_collectives(build)
     if backend.higher_order and not any(map(is_never_compiled, gm.graph.nodes)):
         try:
             return build(gm, examples)
@@ -88,11 +95,23 @@ def with_own_fallback(build: Build, backend: str) -> Build:
         compiled, nodes = build(gm, examples), list(gm.graph.nodes)
         writes = any(node.meta.get("mutated") for node in gm.graph.find_nodes(op="placeholder"))
         acts = writes or draws_random_numbers(nodes) or any(map(switches_modes, nodes))
+        acts = acts or has_collectives(nodes)
         if acts or compiled == gm.forward or isinstance(compiled, CheckedGraph):
             return compiled
         return fall_back_to_eager(compiled, gm.forward, backend)
 
     return build_with_fallback
+
+
+def with_counted_collectives(build: Build) -> Build:
+    """Returns a `build` whose results count collectives as started, where a graph is on distributed
+    tensors: which of its operators communicate does not show in it."""
+
+    def build_counted(gm: torch.fx.GraphModule, examples: list[Any]) -> Callable[..., Any]:
+        compiled = build(gm, examples)
+        return CountedCollectives(compiled) if has_collectives(gm.graph.nodes) else compiled
+
+    return build_counted
 
 
 def write_each_others_memory(subgraphs: Sequence[Sequence[torch.fx.Node]]) -> bool:

@@ -6,6 +6,7 @@ import torch
 import torch.fx
 
 from ...overlap import may_repeat
+from ..graph.distributed_call import DistributedCall
 from ..graph.fake_values import fake_of
 from ..graph.gradient_history import (
     GradientStarts,
@@ -23,7 +24,8 @@ def is_divergent(gm: torch.fx.GraphModule) -> bool:
     """Whether eager's autograd would do of a graph what a compiled one would not."""
     results = gm.graph.output_node().all_input_nodes
     return (
-        any(lost_its_history(node) or is_view_of_a_function(node) for node in results)
+        any(map(lost_its_history, results))
+        or any(map(is_view_of_users_function, results))
         or any(map(lost_its_history, gm.graph.find_nodes(op="placeholder")))
         or hides_writes(gm)
         or checks_in_backward(gm)
@@ -32,6 +34,12 @@ def is_divergent(gm: torch.fx.GraphModule) -> bool:
         or has_overlapping_input_with_gradient(gm)
         or any(map(diverges_with_gradients, gm.graph.nodes))
     )
+
+
+def is_view_of_users_function(node: torch.fx.Node) -> bool:
+    """Whether a result is a view that autograd lets nobody write to. What DTensor's own functions
+    return would be, too, and can be written when it is compiled."""
+    return is_view_of_a_function(node) and not isinstance(node.target, DistributedCall)
 
 
 def changes_leaves(gm: torch.fx.GraphModule) -> bool:

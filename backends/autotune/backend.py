@@ -16,9 +16,10 @@ from ...errors import RequirementError
 from ...events import UNREPORTED, Reporter
 from ...options import config
 from ...tier import Tier
+from ..graph.collectives import is_on_distributed_tensors
 from ..graph.supported import reason_not_to_try
 from ..graph.wrappers import has_wrappers
-from ..registry import register_backend
+from ..registry import lookup, register_backend
 from .background import in_background, may_wait
 from .candidates import EAGER, Choice, choice, is_tiny, records
 from .decisions import Decisions
@@ -42,6 +43,8 @@ def autotune(
     TuningPlan. Raises RequirementError for a graph that cannot be recorded where that is
     required."""
     plan = TuningPlan.from_arguments(mode, options)
+    if any(map(is_on_distributed_tensors, gm.graph.nodes)):
+        return compile_by_rule(gm, example_inputs, plan, report)
     if has_wrappers(gm):
         tune = partial(
             autotune, mode=mode, options={**(options or {}), "patience": 0}, report=report
@@ -73,6 +76,20 @@ def autotune(
     if plan.background and may_wait(tuning):
         return in_background(tuning, inputs)
     return tuning.decide(inputs)
+
+
+def compile_by_rule(
+    gm: torch.fx.GraphModule, example_inputs: list[Any], plan: TuningPlan, report: Reporter
+) -> Callable[..., Any]:
+    """Compiles a graph on distributed tensors with `native`, without trials: their collectives
+    would wait for processes that try nothing."""
+    waiting = wait_for_calls(gm, plan, report)
+    if waiting is not None:
+        return waiting()
+    native = lookup("native")
+    report.chosen(native.name, "by rule, as trials would communicate", (), (), 0.0)
+    compiled: Callable[..., Any] = native.function(gm, example_inputs, report=report)
+    return compiled
 
 
 def require_recording(picked: Choice) -> None:

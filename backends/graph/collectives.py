@@ -7,6 +7,7 @@ call that has started one never starts over.
 
 from __future__ import annotations
 
+import sys
 import threading
 from collections.abc import Callable, Iterable
 from typing import Any
@@ -17,12 +18,14 @@ from torch._library.custom_ops import CustomOpDef
 
 from .extracted_calls import inner_nodes
 from .node_targets import TORCHS_OPERATORS, namespace_of
+from .wrappers import is_distributed
 
 # of torch's operators that communicate
 NAMESPACES = frozenset(
     {"_c10d_functional", "_c10d_functional_autograd", "c10d_functional", "c10d", "_dtensor",
      "symm_mem"}
 )  # fmt: skip
+DISTRIBUTED_TENSORS = "torch.distributed.tensor"
 KNOWN = frozenset({"", *TORCHS_OPERATORS})
 WAITS = frozenset({"wait_tensor", "wait_tensor.default"})
 
@@ -38,8 +41,25 @@ def is_collective(node: torch.fx.Node) -> bool:
 
 
 def runs_collective(node: torch.fx.Node) -> bool:
-    """Whether a node is a collective, or calls a subgraph that contains one."""
-    return any(map(is_collective, inner_nodes(node)))
+    """Whether a node is a collective, calls a subgraph that contains one, or may run one as it is
+    on distributed tensors."""
+    return any(map(is_collective, inner_nodes(node))) or is_on_distributed_tensors(node)
+
+
+def is_on_distributed_tensors(node: torch.fx.Node) -> bool:
+    """Whether a node is called with a distributed tensor, or makes one: its collectives show in the
+    graph of inner tensors only."""
+    if DISTRIBUTED_TENSORS not in sys.modules or not node.op.startswith("call_"):
+        return False
+    nodes = (node, *node.all_input_nodes)
+    return any(has_distributed_tensor(one.meta.get("example_value")) for one in nodes)
+
+
+def has_distributed_tensor(value: Any) -> bool:
+    """Whether the value of a node is a distributed tensor, or a tuple or list with one."""
+    if isinstance(value, tuple | list):
+        return any(map(has_distributed_tensor, value))
+    return is_distributed(type(value))
 
 
 def has_collectives(nodes: Iterable[torch.fx.Node]) -> bool:
@@ -48,9 +68,9 @@ def has_collectives(nodes: Iterable[torch.fx.Node]) -> bool:
 
 
 def may_communicate(node: torch.fx.Node) -> bool:
-    """Whether a node runs a collective or, in a process that has joined a group, an operator of the
-    program's own, of which nobody knows what it does."""
-    if runs_collective(node):
+    """Whether a node is a collective, calls a subgraph with one, or is an operator of the program's
+    own in a process that has joined a group: nobody knows what it does."""
+    if any(map(is_collective, inner_nodes(node))):
         return True
     custom = isinstance(node.target, CustomOpDef) or namespace_of(node.target) not in KNOWN
     return custom and torch.distributed.is_available() and torch.distributed.is_initialized()

@@ -10,6 +10,7 @@ import torch
 import torch.fx
 from torch._library.custom_ops import CustomOpDef
 
+from .distributed_call import DistributedCall
 from .wrappers import is_wrapper
 
 TORCHS_OPERATORS = ("aten", "prims", "prim", "higher_order")  # namespaces
@@ -63,7 +64,9 @@ def subgraph_nodes(node: torch.fx.Node) -> Iterator[torch.fx.Node]:
 def is_foreign(node: torch.fx.Node) -> bool:
     """Whether a node calls an unknown function, neither torch's nor Python's, nor the class of a
     wrapper."""
-    if isinstance(node.target, type) and is_wrapper(node.target):
+    if isinstance(node.target, DistributedCall) or (
+        isinstance(node.target, type) and is_wrapper(node.target)
+    ):
         return False
     if hasattr(node.target, "subgraphs"):
         return any(map(is_foreign, subgraph_nodes(node)))

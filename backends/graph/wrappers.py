@@ -28,9 +28,20 @@ def is_wrapper(cls: type) -> bool:
     )
 
 
+def names_of_tensors(wrapper: Any) -> tuple[str, ...]:
+    """The names of a wrapper's inner tensors. (A DTensor also names its mesh, which is none.)"""
+    names = wrapper.__tensor_flatten__()[0]
+    return tuple(name for name in names if isinstance(getattr(wrapper, name), torch.Tensor))
+
+
+def is_distributed(cls: type) -> bool:
+    """Whether a class is DTensor: on instances, operators may communicate."""
+    return cls.__name__ == "DTensor" and cls.__module__.startswith("torch.distributed.tensor")
+
+
 def inner_tensors(wrapper: Any) -> Iterator[torch.Tensor]:
     """The plain tensors of which a wrapper, or a wrapper of wrappers, consists."""
-    for name in wrapper.__tensor_flatten__()[0]:
+    for name in names_of_tensors(wrapper):
         inner = getattr(wrapper, name)
         if is_wrapper(type(inner)):
             yield from inner_tensors(inner)

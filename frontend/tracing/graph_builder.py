@@ -30,6 +30,7 @@ from ..values.context import TraceContext
 from ..values.modes.mode_manager import MODE_SWITCHES, TorchModes
 from ..values.numpy.numpy_number import VaryingScalar, operand
 from ..values.objects.class_value import ClassValue
+from ..values.tensor.distributed_tensor import family_of
 from ..values.tensor.opaque_tensor import OpaqueTensor
 from ..values.tensor.read_number import describe_reading
 from ..values.tensor.symbolic_number import SymbolicNumber
@@ -41,7 +42,7 @@ from ..values.tensor.tensor_subclass import (
     dispatch_operation,
 )
 from ..values.tensor.traced_call import NoEffects
-from ..values.tensor.wrapper_subclass import WrapperTensor, is_captured_wrapper
+from ..values.tensor.wrapper_subclass import is_captured_wrapper
 from .call_checks import CallChecks, FakeCall
 from .effect_log import EffectLog
 from .fake_tensors.fake_wrappers import is_fake
@@ -114,8 +115,9 @@ class GraphBuilder:
         fake = self.fakes.of(real, source)
         node = self._placeholder(source, fake)
         note_history(node, fake)
-        family = WrapperTensor if self._note_wrapper(fake) else TensorValue
-        cls = type(fake) if family is WrapperTensor else type(real)
+        wrapper = self._note_wrapper(fake)
+        family = family_of(type(fake)) if wrapper else TensorValue
+        cls = type(fake) if wrapper else type(real)
         value = family(node, fake, source, cls, real)
         if real.is_nested:
             self._symbols.shapes.measure(value)  # no path leads to a ragged size
@@ -379,7 +381,8 @@ class GraphBuilder:
                 raise GraphBreak("subclass", type(result).__name__)
             node.meta["example_value"] = result
             if self._note_wrapper(result):
-                value: TensorValue = WrapperTensor(node, result, None, type(result))
+                cls = type(result)
+                value: TensorValue = family_of(cls)(node, result, None, cls)
             else:
                 value = TensorValue(node, result)
             self._by_fake[id(result)] = value

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import torch
 
+from ...backends.graph.wrappers import is_distributed, names_of_tensors
 from ...errors import GraphBreak
 from ...guards.guard import Kind
 from ...guards.guard_log import GuardLog
@@ -96,8 +97,10 @@ class InputFakes:
                 if real.is_nested:
                     self._symbols.load()  # a ragged size is a symbol
                 names, metadata = real.__tensor_flatten__()
-                paths = {name: AttrSource(source, name) for name in names}
-                inner = {name: self._of_part(getattr(real, name), paths[name]) for name in names}
+                inner = {name: getattr(real, name) for name in names}
+                of = self._of_static if is_distributed(type(real)) else self.of
+                for name in names_of_tensors(real):
+                    inner[name] = self._of_part(inner[name], AttrSource(source, name), of)
                 with self._fake_mode:
                     fake = wrap_fakes(real, metadata, inner)
         except GraphBreak:
@@ -110,13 +113,20 @@ class InputFakes:
             self._symbols.shapes.note_layout(fake, source)
         return fake
 
-    def _of_part(self, real: torch.Tensor, source: Source) -> torch.Tensor:
+    def _of_static(self, real: torch.Tensor, source: Source) -> torch.Tensor:
+        """The fake of a part of a distributed tensor. Its sizes are constants: how they make those
+        of the whole is not known where they vary."""
+        return self._fake_mode.from_tensor(real, static_shapes=True)
+
+    def _of_part(
+        self, real: torch.Tensor, source: Source, of: Callable[[Any, Source], torch.Tensor]
+    ) -> torch.Tensor:
         """The fake of an inner tensor of a wrapper. Which of them are one object is guarded."""
         known = self._known.get(id(real))
         first = self._part_sources.setdefault(id(real), source if known is None else known.source)
         if first != source:
             self._guards.add(source, Kind.SAME, first)
-        fake = self.of(real, source) if known is None else known.fake
+        fake = of(real, source) if known is None else known.fake
         self.parts[source] = fake
         return fake
 

@@ -12,7 +12,7 @@ import torch.fx
 from torch._C._functorch import is_functorch_wrapped_tensor
 
 from ...backends.graph.gradient_history import gains_history
-from ...backends.graph.wrappers import is_wrapper
+from ...backends.graph.wrappers import is_wrapper, names_of_tensors
 from ...guards.guard import Guard, Kind, MemoryRelation
 from ...guards.native.layout import is_plain_object
 from ...guards.source import AttrSource
@@ -81,7 +81,7 @@ def parts_of(item: GraphInput) -> list[GraphInput]:
     """An input; of a wrapper, one for each of its inner tensors."""
     if not is_wrapper(type(item.real)):
         return [item]
-    names: list[str] = item.real.__tensor_flatten__()[0]  # type: ignore[attr-defined]
+    names = names_of_tensors(item.real)
     return [
         part
         for name in names

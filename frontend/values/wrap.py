@@ -45,6 +45,7 @@ from .objects import (  # noqa: F401
     enum_member,
     exception,
     nn_module,
+    placement,
     python_module,
     regular_expression,
     super_value,
@@ -53,7 +54,7 @@ from .objects import (  # noqa: F401
 from .objects.frozen_object import wrap_frozen
 from .objects.user_object import wrap_object
 from .registry import wrap_rule
-from .tensor import existing_tensor, hook_on_tensor, symbolic_number  # noqa: F401
+from .tensor import distributed_tensor, existing_tensor, hook_on_tensor, symbolic_number  # noqa: F401
 
 
 def wrap(tx: TraceContext, obj: Any, source: Source | None) -> Value:

@@ -15,6 +15,7 @@ import torch.fx
 from torch._subclasses.fake_tensor import FakeTensor
 from torch.utils._sympy.printers import PythonPrinter
 
+from ...graph.collectives import communicates, is_collective, is_wait
 from ...graph.copies import AnyNode, Copies, Copy
 from ...graph.memory import memories, results_of
 from ..bounds import require
@@ -34,6 +35,7 @@ from ..ir.ir import (
     load,
     loops,
     reduce,
+    views_in,
 )
 from ..ir.patterns import Patterns
 from .fake_layouts import is_dense, is_plain, number_now, tensors_in
@@ -201,7 +203,7 @@ class Builder:
         viewed = self.view(node)
         if viewed is not None:
             return viewed
-        if self.fixed.is_left_to_torch(node):
+        if self.fixed.is_left_to_torch(node) or communicates(node.target):
             return self.external(node, *self.arguments(node))
         if isinstance(node, Copy):
             self.computed.add(node.source)
@@ -307,14 +309,19 @@ class Builder:
                 names.append(None)
                 values.append(None if result is None else self.number(node, result))
         schema = getattr(node.target, "_schema", None)
+        function: Any = node.target
+        if is_wait(node):
+            args = (*args, *self.sent(first(node)))
+            function = wait_for_collective
         effect = (
             schema is None
+            or communicates(node.target)
             or not schema.returns
             or torch.Tag.nondeterministic_seeded in node.target.tags  # type: ignore[union-attr]
         )
         self.program.steps.append(
             Call(
-                node.target,  # type: ignore[arg-type]
+                function,
                 args,
                 kwargs,
                 tuple(names),
@@ -324,6 +331,13 @@ class Builder:
             )
         )
         return values[0] if single else values
+
+    def sent(self, collective: AnyNode | None) -> list[View]:
+        """What a collective sends: that memory may be used again only when it has ended."""
+        if collective is None or not is_collective(collective):
+            return []
+        inputs = (self.values[other] for other in collective.all_input_nodes)
+        return [view for value in inputs for view in views_in(value)]
 
     def number(self, node: AnyNode, result: Any) -> Index:
         """The size that an operator returns, if it is known at compile time."""
@@ -431,6 +445,12 @@ class Builder:
             for size, subscript in zip(view.size, own, strict=True)
         ]
         return load(view.buffer, view.at(own), view.dtype, **more)
+
+
+def wait_for_collective(result: torch.Tensor, *sent: torch.Tensor) -> torch.Tensor:
+    """Waits for the result of a collective. sent: what it reads, kept until then."""
+    waited: torch.Tensor = torch.ops._c10d_functional.wait_tensor(result)
+    return waited
 
 
 def first(node: AnyNode) -> AnyNode | None:

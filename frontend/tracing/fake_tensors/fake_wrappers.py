@@ -20,9 +20,10 @@ OUTSIDE = "what made an input of a graph lies outside of the graph"
 Numbers = tuple[int | torch.SymInt, ...]
 
 
-def wrap_fakes(real: Any, metadata: Any, inner: Mapping[str, torch.Tensor]) -> torch.Tensor:
-    """An instance like `real` around fake tensors."""
-    sizes, strides = layout_of(real, inner)
+def wrap_fakes(real: Any, metadata: Any, inner: Mapping[str, Any]) -> torch.Tensor:
+    """An instance like `real` around fake tensors; `inner` also has the other objects in it."""
+    tensors = {name: fake for name, fake in inner.items() if isinstance(fake, torch.Tensor)}
+    sizes, strides = layout_of(real, tensors)
     with torch.no_grad():
         fake: torch.Tensor = type(real).__tensor_unflatten__(dict(inner), metadata, sizes, strides)
     fake.requires_grad_(real.requires_grad)

@@ -32,6 +32,7 @@ from ..functions.method import MethodValue, is_cython_function
 from ..models.torch_policy import is_plain_metaclass
 from ..registry import accepts, model_of, wraps_subclasses
 from .mro import HEAP_TYPE, IMMUTABLE_TYPE, MISSING, lookup
+from .placement import is_placement
 
 
 def class_source(cls: type) -> Source | None:
@@ -339,7 +340,7 @@ class ClassValue(Value):
                 raise GraphBreak("unknown-call", f"{self.describe()} with these arguments")
             return model(tx, *args, **kwargs)
         if isinstance(self.cls, enum.EnumMeta) or (
-            is_number_of_numpys(self.cls) and foldable(args, kwargs)
+            makes_literals(self.cls) and foldable(args, kwargs)
         ):
             return fold(tx, self.cls, args, kwargs)
         if is_named_tuple(self.cls):
@@ -370,7 +371,7 @@ class ClassValue(Value):
         """Whether a call runs __new__, then __init__."""
         if is_named_tuple(self.cls) or isinstance(self.cls, enum.EnumMeta):
             return False
-        if model_of(self.cls) is not None or is_number_of_numpys(self.cls):
+        if model_of(self.cls) is not None or makes_literals(self.cls):
             return False
         return type(self.cls).__call__ is type.__call__ or is_plain_metaclass(type(self.cls))
 
@@ -398,6 +399,11 @@ def is_named_tuple(cls: type) -> bool:
         return False
     maker = next(base for base in cls.__mro__ if "__new__" in vars(base))
     return "_fields" in vars(maker)
+
+
+def makes_literals(cls: type) -> bool:
+    """Whether instances that are made of literals are literals, too."""
+    return is_number_of_numpys(cls) or is_placement(cls)
 
 
 def is_number_of_numpys(cls: type) -> bool:

@@ -10,12 +10,13 @@ from __future__ import annotations
 
 import copy
 import types
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import torch
+from torch.utils._pytree import tree_leaves
 
-from ....backends.graph.wrappers import is_wrapper
+from ....backends.graph.wrappers import is_wrapper, names_of_tensors
 from ....errors import GraphBreak
 from ....guards.guard import Kind, TensorSpec
 from ....guards.source import AttrSource, ClassAttribute, Source, TypeOf
@@ -30,7 +31,7 @@ from .tensor import TensorValue
 from .tensor_subclass import DISABLED, TORCHS
 
 # torch's own subclasses stay in Python: collectives, functional tensors, masked ones
-CAPTURED_PARTS_OF_TORCH = ("torch.testing.", "torch.nested.")
+CAPTURED_PARTS_OF_TORCH = ("torch.testing.", "torch.nested.", "torch.distributed.tensor.")
 HOOKS = ("__torch_dispatch__", "__torch_function__", "__tensor_flatten__", "__tensor_unflatten__")
 
 
@@ -59,12 +60,13 @@ def has_known_torch_function(cls: type) -> bool:
 @record
 class FlatForm:
     """What an instance of a wrapper class flattens to: the names of its inner tensors and what
-    `__tensor_flatten__` gives beside them, a copy."""
+    `__tensor_flatten__` gives beside them, a copy. objects: what it names that is no tensor."""
 
     cls: type
     names: tuple[str, ...]
     metadata: Any
     is_parameter: bool
+    objects: tuple[Any, ...] = ()
 
     @classmethod
     def of(cls, wrapper: Any) -> FlatForm:
@@ -72,8 +74,9 @@ class FlatForm:
         return FlatForm(
             type(wrapper),
             tuple(names),
-            copy.deepcopy(metadata),
+            copied(metadata),
             getattr(wrapper, "_is_param", False),
+            objects_in(wrapper, names),
         )
 
     def matches(self, found: object) -> bool:
@@ -85,8 +88,25 @@ class FlatForm:
         names, metadata = wrapper.__tensor_flatten__()
         if tuple(names) != self.names or getattr(wrapper, "_is_param", False) != self.is_parameter:
             return False
+        if self.objects and self.objects != objects_in(wrapper, names):
+            return False
         compare: Callable[[Any, Any], bool] | None = getattr(self.cls, "__metadata_guard__", None)
         return compare(self.metadata, metadata) if compare else bool(self.metadata == metadata)
+
+
+def objects_in(wrapper: Any, names: Iterable[str]) -> tuple[Any, ...]:
+    """What a wrapper names as its parts that is no tensor, such as the mesh of a DTensor."""
+    parts = (getattr(wrapper, name) for name in names)
+    return tuple(part for part in parts if not isinstance(part, torch.Tensor))
+
+
+def copied(metadata: Any) -> Any:
+    """A copy of metadata, around the same meshes: these hold the groups of processes."""
+    memo: dict[int, Any] = {}
+    for item in tree_leaves(metadata):
+        mesh = getattr(item, "mesh", None)
+        memo[id(mesh)] = mesh
+    return copy.deepcopy(metadata, memo)
 
 
 class WrapperTensor(TensorValue):
@@ -171,7 +191,7 @@ def guard_parts(tx: TraceContext, real: torch.Tensor, source: Source) -> None:
             "subclass", f"{type(real).__name__}, whose parts cannot be read"
         ) from error
     tx.guards.add(source, Kind.PYTHON, ("has the same inner tensors and metadata", form.matches))
-    for name in form.names:
+    for name in names_of_tensors(real):
         inner = getattr(real, name)
         if is_captured_wrapper(type(inner)):
             guard_parts(tx, inner, AttrSource(source, name))
