@@ -47,6 +47,15 @@ LOOKED_INTO = {
     "torch._higher_order_ops.invoke_subgraph": (
         "mark_compile_region.<locals>.wrap.<locals>.inner",
     ),
+    "torch.distributed.tensor._api": ("distribute_module.<locals>.<lambda>",),
+    "torch.distributed.tensor.parallel.style": tuple(
+        f"{style}.{part}"
+        for style in (
+            "ColwiseParallel", "RowwiseParallel", "SequenceParallel", "PrepareModuleInput",
+            "PrepareModuleOutput",
+        )
+        for part in ("_prepare_", "_apply.<locals>.<lambda>")
+    ),
     "torch._utils": ("_maybe_view_chunk_cat", "_chunk_or_narrow_cat"),
     "torch.distributed.distributed_c10d": (
         "is_initialized", "_WorldMeta.WORLD", "_World.default_pg",

@@ -1,7 +1,7 @@
 """Two processes of one gloo group, which run jobs of programs.py when the tests ask for them.
 
-As a script, this is one of the processes: a line of input names a job, a line of output is its
-result as JSON."""
+As a script, this is one of the processes: a line of input names a job (of programs.py, or with the
+module), a line of output is its result as JSON."""
 
 from __future__ import annotations
 
@@ -80,7 +80,6 @@ class Ranks:
 
 def serve(rank, store):
     """Runs the jobs that come in, as one rank."""
-    programs = importlib.import_module("programs")
     torch, dist = map(importlib.import_module, ("torch", "torch.distributed"))
     torch.set_num_threads(1)
     dist.init_process_group(
@@ -94,7 +93,9 @@ def serve(rank, store):
         job, *args = json.loads(line)
         try:
             with contextlib.redirect_stdout(sys.stderr):
-                answer = False, getattr(programs, job)(rank, *args)
+                module, _, name = job.rpartition(".")
+                run = getattr(importlib.import_module(module or "programs"), name)
+                answer = False, run(rank, *args)
         except BaseException:
             answer = True, f"rank {rank}: {traceback.format_exc()}"
         print(MARK + json.dumps(answer), flush=True)

@@ -8,12 +8,6 @@ import sys
 from pathlib import Path
 
 import pytest
-import torch
-
-pytestmark = pytest.mark.skipif(
-    not torch.distributed.is_available() or not torch.distributed.is_gloo_available(),
-    reason="needs torch.distributed with gloo",
-)
 
 
 def neighbour(name):
@@ -30,13 +24,6 @@ programs = neighbour("programs")
 BACKENDS = programs.BACKENDS
 BREAKS = {function.__name__: breaks for function, breaks in programs.FUNCTIONS.items()}
 SMALL = 1e-4  # differences that other kernels make
-
-
-@pytest.fixture(scope="module")
-def ranks():
-    made = neighbour("ranks").Ranks()
-    yield made
-    made.stop()
 
 
 @pytest.fixture(scope="module")
