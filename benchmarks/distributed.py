@@ -171,7 +171,7 @@ def train(rank: int, store: str, name: str, system: str, processes: int, device:
             torch.cuda.synchronize()
         times.append(time.perf_counter() - start)
         losses.append(loss.item())
-        if len(times) == 3 and device == "cuda":
+        if len(times) == steps - STEADY and device == "cuda":
             torch.cuda.reset_peak_memory_stats()
     peak = torch.cuda.max_memory_allocated() / 2**20 if device == "cuda" else 0.0
     return Training(losses, times[0], statistics.median(times[-STEADY:]) * 1e3, peak)

@@ -2,7 +2,7 @@
 from __future__ import annotations
 
 import statistics
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from .distributed import Training, difference
@@ -170,17 +170,16 @@ def distributed_table(cases: Mapping[str, Mapping[str, Training | str]]) -> str:
     """A row a case: by system milliseconds a step and how many times as fast as eager that is, the first step, GPU memory, and the
     largest difference of a loss to eager's."""
 
-    def row(found: Mapping[str, Training | str]) -> Iterator[Training | str]:
-        eager = found["eager"]
-        for mine in found.values():
-            yield mine if isinstance(mine, str) or isinstance(eager, str) else told(mine, eager)
+    def told(mine: Training | str, eager: Training | str) -> str:
+        if isinstance(mine, str):
+            return mine
+        ratio, loss = "", ""
+        if isinstance(eager, Training):
+            ratio, loss = f"x{eager.step_ms / mine.step_ms:.2f}", f"loss {difference(mine, eager):.0e}"
+        peak = f"{mine.peak_mib:.0f} MiB" if mine.peak_mib else ""
+        return ", ".join(filter(None, [f"{mine.step_ms:.1f} ms", ratio, f"first {mine.first_s:.1f} s", peak, loss]))
 
-    def told(mine: Training, eager: Training) -> str:
-        parts = [f"{mine.step_ms:.1f} ms", f"x{eager.step_ms / mine.step_ms:.2f}", f"first {mine.first_s:.1f} s"]
-        parts += [f"{mine.peak_mib:.0f} MiB"] if mine.peak_mib else []
-        return ", ".join([*parts, f"loss {difference(mine, eager):.0e}"])
-
-    rows = {name: dict(zip(found, row(found), strict=True)) for name, found in cases.items()}
+    rows = {name: {system: told(one, found["eager"]) for system, one in found.items()} for name, found in cases.items()}
     return figures_table("model, layout", rows, str)
 
 

@@ -10,6 +10,7 @@ import torch
 from framejit.__main__ import main
 from framejit.benchmarks import (
     compiling,
+    distributed,
     graphs,
     guards,
     kernels,
@@ -251,6 +252,19 @@ def test_nested_tensors(monkeypatch):
     wrong = {"C++": (1.0, 0.5), "jagged": "Error: a | b"}
     table = tables.nested_table({"small": {**found, **wrong}})
     assert "| small | 1.00, error 5.0e-01 | Error: a / b |" in table
+
+
+def test_distributed_training():
+    name = "gpt2, fsdp"
+    assert name in distributed.cases(2) and "llama, fsdp+tp" in distributed.cases(4)
+    found = distributed.measure_case(
+        name, ("eager", "framejit-native"), 2, "cpu", "float32", "small", 2, 120.0
+    )
+    assert all(len(one.losses) == 2 and one.step_ms > 0 for one in found.values()), found
+    failed = distributed.measure_case(name, ("eager",), 2, "cpu", "none", "small", 2, 60.0)
+    table = tables.distributed_table({name: found, "another": {**found, "eager": failed["eager"]}})
+    assert "x1.00" in table and "AttributeError: module 'torch' has no attribute 'none'" in table
+    assert distributed.difference(found["framejit-native"], found["eager"]) < 1e-5
 
 
 def test_training(run):
