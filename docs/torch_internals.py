@@ -37,6 +37,9 @@ WHY = {
     "_ZNK3c1010TensorImpl13requires_gradEv": (
         "whether a tensor that is no leaf requires a gradient, asked by guards in C"
     ),
+    "torch.nn.parallel.DistributedDataParallel._get_active_ddp_module": (
+        "the size of the buckets in which gradients are reduced"
+    ),
     "torch.Tensor._base": "which tensor another one is a view of",
     "torch.Tensor._cdata": (
         "the address of the C++ tensor or storage: memory that is shared, facts that guards read"

@@ -3,12 +3,9 @@ of a distributed one, or one that is distributed in another way."""
 
 from __future__ import annotations
 
-import itertools
 from typing import Any
 
 import torch
-
-_numbers = itertools.count()
 
 
 class DistributedCall:
@@ -16,7 +13,7 @@ class DistributedCall:
     the mesh, placements and the like."""
 
     def __init__(self, method: Any, fixed: dict[str, Any]) -> None:
-        self.__name__ = f"{method.__name__}_{next(_numbers)}"
+        self.__name__ = method.__name__
         self.method, self.fixed = method, fixed
 
     def __call__(self, tensor: torch.Tensor) -> Any:

@@ -45,13 +45,13 @@ from .objects import (  # noqa: F401
     enum_member,
     exception,
     nn_module,
-    placement,
     python_module,
     regular_expression,
     super_value,
     weak_reference,
 )
 from .objects.frozen_object import wrap_frozen
+from .objects.placement import is_placement, wrap_placement
 from .objects.user_object import wrap_object
 from .registry import wrap_rule
 from .tensor import distributed_tensor, existing_tensor, hook_on_tensor, symbolic_number  # noqa: F401
@@ -71,6 +71,8 @@ def wrap(tx: TraceContext, obj: Any, source: Source | None) -> Value:
     folded = source is None and cls.__module__ == "builtins"
     if folded and isinstance(obj, collections.abc.Iterator):  # the result of a folded call
         return ListedIterator([tx.wrap(item, None) for item in obj], cls)
+    if is_placement(cls):
+        return wrap_placement(tx, obj, source)
     if is_cython_function(obj):
         return wrap_cython_function(tx, obj, source)
     return wrap_object(tx, obj, source)

@@ -180,8 +180,7 @@ class Builder:
 
     def call(self, node: AnyNode) -> Any:
         if node.target is operator.getitem:
-            own = node.source if isinstance(node, Copy) else node
-            return self.values[first(node)][own.args[1]]  # type: ignore[index]
+            return self.values[first(node)][original(node).args[1]]  # type: ignore[index]
         if isinstance(node, Copy) and node.source in self.computed:
             return self.repeat(node)
         if node.target is COPY and self.is_input(node.args[0]):
@@ -310,7 +309,7 @@ class Builder:
                 values.append(None if result is None else self.number(node, result))
         schema = getattr(node.target, "_schema", None)
         function: Any = node.target
-        if is_wait(node):
+        if is_wait(original(node)):
             args = (*args, *self.sent(first(node)))
             function = wait_for_collective
         effect = (
@@ -334,7 +333,7 @@ class Builder:
 
     def sent(self, collective: AnyNode | None) -> list[View]:
         """What a collective sends: that memory may be used again only when it has ended."""
-        if collective is None or not is_collective(collective):
+        if collective is None or not is_collective(original(collective)):
             return []
         inputs = (self.values[other] for other in collective.all_input_nodes)
         return [view for value in inputs for view in views_in(value)]
@@ -453,9 +452,14 @@ def wait_for_collective(result: torch.Tensor, *sent: torch.Tensor) -> torch.Tens
     return waited
 
 
+def original(node: AnyNode) -> torch.fx.Node:
+    """The node of a graph, or that of which it is a copy."""
+    return node.source if isinstance(node, Copy) else node
+
+
 def first(node: AnyNode) -> AnyNode | None:
     """A node's first argument, where that is a node."""
-    own = node.source if isinstance(node, Copy) else node
+    own = original(node)
     if not own.args or not isinstance(own.args[0], torch.fx.Node):
         return None
     return node.inputs[0] if isinstance(node, Copy) else own.args[0]
