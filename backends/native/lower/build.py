@@ -310,7 +310,7 @@ class Builder:
         schema = getattr(node.target, "_schema", None)
         function: Any = node.target
         if is_wait(original(node)):
-            args = (*args, *self.sent(first(node)))
+            args = (*args, *self.inputs_of_collective(first(node)))
             function = wait_for_collective
         effect = (
             schema is None
@@ -331,7 +331,7 @@ class Builder:
         )
         return values[0] if single else values
 
-    def sent(self, collective: AnyNode | None) -> list[View]:
+    def inputs_of_collective(self, collective: AnyNode | None) -> list[View]:
         """What a collective sends: that memory may be used again only when it has ended."""
         if collective is None or not is_collective(original(collective)):
             return []

@@ -74,7 +74,7 @@ class FlatForm:
         return FlatForm(
             type(wrapper),
             tuple(names),
-            copied(metadata),
+            copy_metadata(metadata),
             getattr(wrapper, "_is_param", False),
             objects_in(wrapper, names),
         )
@@ -100,7 +100,7 @@ def objects_in(wrapper: Any, names: Iterable[str]) -> tuple[Any, ...]:
     return tuple(part for part in parts if not isinstance(part, torch.Tensor))
 
 
-def copied(metadata: Any) -> Any:
+def copy_metadata(metadata: Any) -> Any:
     """A copy of metadata, around the same meshes: these hold the groups of processes."""
     memo: dict[int, Any] = {}
     for item in tree_leaves(metadata):
