@@ -13,7 +13,8 @@ from ..context import TraceContext
 from ..emitter import Emitter
 from ..operation import Operation
 from ..registry import method, wraps
-from .mapping import DictIterator, DictValue
+from .dict_iterator import DictIterator
+from .mapping import DictValue
 from .sequence import TupleValue
 from .set import SetValue, compare_members
 

@@ -15,9 +15,10 @@ from ....errors import GraphBreak
 from ....guards.source import AddressOf
 from ..base import ObservedException, Value, check_result_type, none_if_stopped
 from ..constant import Constant, fold, foldable
+from ..containers.dict_iterator import DictIterator
 from ..containers.dict_view import ViewValue
 from ..containers.list import ListValue
-from ..containers.mapping import DictIterator, DictValue
+from ..containers.mapping import DictValue
 from ..containers.mapping_proxy import MappingProxyValue
 from ..containers.range import RangeValue
 from ..containers.sequence import Sequence, TupleValue
