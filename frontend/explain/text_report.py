@@ -16,9 +16,9 @@ SHOWN = 4  # of each section there
 GUARDS_SHOWN = 8  # of each capture; all are in `report.captures[i].checks`
 
 
-def text(report: ReportData) -> str:
+def short_text(report: ReportData) -> str:
     """All of a short report; of a long one what fits a screen, the most expensive first."""
-    everything = details(report).splitlines()
+    everything = full_text(report).splitlines()
     if len(everything) <= SCREEN:
         return "\n".join(everything)
     return "\n".join(
@@ -33,7 +33,7 @@ def text(report: ReportData) -> str:
     )
 
 
-def details(report: ReportData) -> str:
+def full_text(report: ReportData) -> str:
     """The whole report."""
     again = (line for one in recompile_groups(report) for line in recompile_lines(one))
     return "\n".join(
