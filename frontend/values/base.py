@@ -17,6 +17,7 @@ from ...guards.source import Source
 from ..pycode.passthrough import PassthroughFrame
 from .context import TraceContext
 from .emitter import Emitter
+from .objects.mro import lookup
 from .operation import Operation, UnaryOperation
 
 
@@ -81,6 +82,15 @@ class Value:
         literals."""
         return self.constant()
 
+    def graph_argument(self, tx: TraceContext) -> tuple[Any, Any]:
+        """The object as an argument of a node, and as one of the call on fake tensors."""
+        if self.is_constant():
+            literal = self.constant()
+            return literal, literal
+        raise GraphBreak(
+            "unsupported-value", f"{self.describe()} as an argument of a torch function"
+        )
+
     def describe(self) -> str:
         """A few words for messages."""
         where = f" '{self.source.name}'" if self.source is not None else ""
@@ -133,6 +143,13 @@ class Value:
     def iterator(self, tx: TraceContext) -> Value:
         """iter(object)."""
         raise self.unsupported_use("iteration")
+
+    def reverse_iterator(self, tx: TraceContext) -> Value:
+        """reversed(object)."""
+        cls = self.python_type()
+        if all(lookup(cls, name)[0] is None for name in ("__reversed__", "__getitem__")):
+            raise tx.exceptions.new(TypeError, f"'{cls.__name__}' object is not reversible")
+        return self.method(tx, "__reversed__", [], {})
 
     def iterates_in_python(self) -> bool:
         """Whether iter(object) calls a method that is written in Python."""

@@ -45,6 +45,9 @@ class ViewValue(Value):
     def iterator(self, tx: TraceContext) -> Value:
         return DictIterator(self.of, self.what, tx)
 
+    def reverse_iterator(self, tx: TraceContext) -> Value:
+        return DictIterator(self.of, self.what, tx, reversed)
+
     def length(self, tx: TraceContext) -> Value:
         return self.of.length(tx)
 

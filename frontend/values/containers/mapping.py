@@ -55,6 +55,11 @@ class DictValue(DictContents):
             raise self.unsupported_use("as an argument")
         return {key.literal(tx): value.literal(tx) for key, value in self.pairs(tx)}
 
+    def graph_argument(self, tx: TraceContext) -> tuple[Any, Any]:
+        pairs = {key.constant(): tx.graph.argument(item) for key, item in self.pairs(tx)}
+        nodes = {key: node for key, (node, _) in pairs.items()}
+        return nodes, {key: fake for key, (_, fake) in pairs.items()}
+
     def method(
         self, tx: TraceContext, name: str, args: list[Value], kwargs: dict[str, Value]
     ) -> Value:
@@ -96,6 +101,9 @@ class DictValue(DictContents):
 
     def iterator(self, tx: TraceContext) -> Value:
         return DictIterator(self, "keys", tx)
+
+    def reverse_iterator(self, tx: TraceContext) -> Value:
+        return DictIterator(self, "keys", tx, reversed)
 
     def item(self, tx: TraceContext, key: Value) -> Value:
         value = self.get(tx, key)

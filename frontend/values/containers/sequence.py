@@ -72,14 +72,18 @@ class Sequence(BuiltinContainer):
             raise self.unsupported_use("as an argument")
         return self.cls(item.literal(tx) for item in self.all(tx))
 
+    def graph_argument(self, tx: TraceContext) -> tuple[Any, Any]:
+        pairs = [tx.graph.argument(item) for item in self.items]
+        make = list if self.cls is list else tuple
+        return make(node for node, _ in pairs), make(fake for _, fake in pairs)
+
     def length(self, tx: TraceContext) -> Value:
         return Constant(len(self.items))
 
     def iterator(self, tx: TraceContext) -> Value:
         return SequenceIterator(self)
 
-    def backwards(self, tx: TraceContext) -> Value:
-        """reversed(sequence)."""
+    def reverse_iterator(self, tx: TraceContext) -> Value:
         return SequenceIterator(self, len(self.items) - 1, -1)
 
     def item(self, tx: TraceContext, key: Value) -> Value:

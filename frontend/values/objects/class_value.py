@@ -9,6 +9,8 @@ import sys
 import types
 from typing import Any
 
+import torch
+
 from ....errors import GraphBreak
 from ....guards.guard import Kind
 from ....guards.native import UNBOUND
@@ -186,6 +188,15 @@ ATTRIBUTES_OF_TYPE = frozenset(
 )
 
 
+# the dtypes for which torch takes classes
+DTYPES: dict[type, torch.dtype] = {
+    bool: torch.bool,
+    int: torch.int64,
+    float: torch.float64,
+    complex: torch.complex128,
+}
+
+
 class ClassValue(Value):
     """A class."""
 
@@ -207,6 +218,13 @@ class ClassValue(Value):
 
     def constant(self) -> Any:
         return self.cls
+
+    def graph_argument(self, tx: TraceContext) -> tuple[Any, Any]:
+        if self.cls in DTYPES:
+            return DTYPES[self.cls], self.cls  # text of a graph cannot name the class
+        raise GraphBreak(
+            "unsupported-value", f"{self.describe()} as an argument of a torch function"
+        )
 
     def key(self, tx: TraceContext) -> Any:
         return self.cls

@@ -82,6 +82,12 @@ class SymbolicNumber(VaryingLiteral):
     def constant(self) -> Any:
         return self.owner.specialise(self.sym)
 
+    def graph_argument(self, tx: TraceContext) -> tuple[Any, Any]:
+        is_read_bool = self.python_type() is bool and self.depends_on_values()
+        if self.is_known_by_now() or is_read_bool:  # operators take no symbols for bools
+            return super().graph_argument(tx)
+        return tx.graph.number_node(self), self.sym
+
     def is_known_by_now(self) -> bool:
         """Whether it follows from sizes all of which a guard has fixed since it was computed."""
         computed = self.source is None and self.function is None and self.node is None
