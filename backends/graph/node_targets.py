@@ -10,6 +10,7 @@ import torch
 import torch.fx
 from torch._library.custom_ops import CustomOpDef
 
+from .higher_order_call import HigherOrderCall
 from .wrappers import is_wrapper
 
 TORCHS_OPERATORS = ("aten", "prims", "prim", "higher_order")  # namespaces
@@ -54,7 +55,8 @@ def is_users(node: torch.fx.Node) -> bool:
 
 def subgraph_nodes(node: torch.fx.Node) -> Iterator[torch.fx.Node]:
     """The nodes of the graphs that a node passes to a higher-order operator, at all depths."""
-    for inner in getattr(node.target, "subgraphs", ()):
+    graphs = node.target.subgraphs if isinstance(node.target, HigherOrderCall) else ()
+    for inner in graphs:
         for other in inner.graph.nodes:
             yield other
             yield from subgraph_nodes(other)
@@ -65,7 +67,7 @@ def is_foreign(node: torch.fx.Node) -> bool:
     wrapper."""
     if isinstance(node.target, type) and is_wrapper(node.target):
         return False
-    if hasattr(node.target, "subgraphs"):
+    if isinstance(node.target, HigherOrderCall):
         return any(map(is_foreign, subgraph_nodes(node)))
     return is_foreign_target(node.target)
 

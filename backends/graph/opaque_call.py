@@ -14,7 +14,7 @@ from torch._subclasses.fake_tensor import FakeTensor
 
 from ...errors import warn_once
 from ...records import record
-from .extracted_calls import WithHistory
+from .higher_order_call import WithHistory
 from .memory import memory_of
 
 Like = Callable[..., Any] | torch.Tensor | Sequence[torch.Tensor]

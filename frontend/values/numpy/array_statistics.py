@@ -173,7 +173,7 @@ def interp(
     places, values = (tensor_of(one).to(torch.float64).contiguous() for one in (xp, fp))
     if period is not None or places.dim() != 1 or values.shape != places.shape:
         raise TypeError("not of these arguments")
-    if not hasattr(x, "tensor") or tensor_of(fp).is_complex() or len(places) < 2:
+    if not isinstance(x, mapping().ndarray) or tensor_of(fp).is_complex() or len(places) < 2:
         raise TypeError("not of these arguments")
     at = x.tensor.to(torch.float64).contiguous()
     finite = torch.isfinite(at.sum() + places.sum() + values.sum())
@@ -218,7 +218,7 @@ def trapezoid(
 def polyval(recorder: OperationRecorder, p: Any, x: Any) -> Any:
     """Horner's rule."""
     coefficients = tensor_of(p)
-    if not hasattr(x, "tensor") or coefficients.dim() != 1:
+    if not isinstance(x, mapping().ndarray) or coefficients.dim() != 1:
         raise TypeError("not of these arguments")
     at, coefficients = x.tensor, coefficients.contiguous()
     if at.dtype != coefficients.dtype:
