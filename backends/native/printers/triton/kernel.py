@@ -15,7 +15,7 @@ from collections.abc import Collection, Mapping, Sequence
 import torch
 
 from .....records import record
-from ...ir.index import ClaimedBounds, Hole, Index, Quotient, Remainder, Sym, Var, product
+from ...ir.index import Division, Hole, Index, Sym, Var, product
 from ...ir.ir import CAST, INDEX, LOAD, REDUCE, SCATTER, TRUE, Buffer, Kernel, Scalar, Store
 from ..base import (
     KernelEmitter,
@@ -373,13 +373,12 @@ class TritonFunction(KernelEmitter):
     def atom(self, item: object, holes: Sequence[str]) -> str:
         if isinstance(item, Hole):
             return holes[item.number]
-        if isinstance(item, (Quotient, Remainder)):
-            sign = "//" if isinstance(item, Quotient) else "%"
+        if isinstance(item, Division):
             return (
-                f"({bracket(self.index(item.numerator, holes))} {sign} "
+                f"({bracket(self.index(item.numerator, holes))} {item.sign} "
                 f"{bracket(self.index(item.divisor, holes))})"
             )
-        assert isinstance(item, (Var, Sym)) and not isinstance(item, ClaimedBounds)
+        assert isinstance(item, (Var, Sym))
         return item.name
 
 
