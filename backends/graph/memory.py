@@ -12,8 +12,13 @@ from .copies import AnyNode
 
 
 def memory_of(tensor: torch.Tensor) -> int:
-    """Equal for fake tensors on one storage."""
+    """Equal for tensors on one storage."""
     return tensor.untyped_storage()._cdata
+
+
+def share_memory(one: torch.Tensor, other: torch.Tensor) -> bool:
+    """Whether two tensors are on one storage."""
+    return memory_of(one) == memory_of(other)
 
 
 def memory_under(fake: torch.Tensor) -> int:

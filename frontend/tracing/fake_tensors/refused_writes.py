@@ -8,6 +8,7 @@ from typing import Any
 
 import torch
 
+from ....backends.graph.memory import share_memory
 from ....backends.graph.mutations import named_as_writer
 
 IN_PLACE = frozenset({
@@ -60,10 +61,10 @@ def refuses_item_assignment(tensor: Any, key: Any, value: Any) -> bool:
         or value.dim() == 0
     ):
         return False
-    if not overlaps_itself(tensor) and not _share(tensor, value):
+    if not overlaps_itself(tensor) and not share_memory(tensor, value):
         return False
     part = tensor[key]
-    return _share(part, tensor) and refuses_write(part, [value])
+    return share_memory(part, tensor) and refuses_write(part, [value])
 
 
 def refuses_write(written: torch.Tensor, operands: list[torch.Tensor]) -> bool:
@@ -101,13 +102,9 @@ def overlaps_itself(tensor: torch.Tensor) -> bool:
     return any(repeats) and tensor.numel() > 0
 
 
-def _share(one: torch.Tensor, other: torch.Tensor) -> bool:
-    return one.untyped_storage()._cdata == other.untyped_storage()._cdata
-
-
 def overlap_in_part(one: torch.Tensor, other: torch.Tensor) -> bool:
     """Whether two dense tensors overlap without being the same memory."""
-    if one is other or not _share(one, other) or 0 in (one.numel(), other.numel()):
+    if one is other or not share_memory(one, other) or 0 in (one.numel(), other.numel()):
         return False
     if not (is_dense(one) and is_dense(other)):
         return False

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import partial
+from functools import partial, singledispatchmethod
 from typing import Any
 
 import torch
@@ -43,7 +43,7 @@ from .numpy_warnings import expect_exact_cast, expect_finite
 from .operation_recorder import OperationRecorder
 from .replacements import METHODS as REPLACED_METHODS
 from .replacements import REPLACEMENTS
-from .result_layout import has_unknown_sizes, lay_out_result
+from .result_layout import has_unknown_sizes, is_same_view, lay_out_result
 from .reversed_array import ReversedArray, reverse, runs_backwards, view_backwards
 
 POWERS = frozenset({"pow", "power"})
@@ -371,36 +371,57 @@ class ArrayCall:
 
     def operand(self, value: Value) -> tuple[Any, Any]:
         """An operand for NumPy, and for its mapping."""
-        value = self.tx.look(value)
-        if isinstance(value, ReversedArray):
-            return self.array(self.in_order[id(value)])
-        if isinstance(value, ArrayValue):
-            return self.array(value)
-        if isinstance(value, VaryingScalar):
-            return value.cls(number_now(value.number)), self.varying(value)
-        if isinstance(value, SymbolicNumber):
-            if value.sym.node.hint is None and value.python_type() is not float:
-                raise value.unsupported_use(f"as an argument of numpy.{self.name}")
-            return 1.5 if value.sym.node.hint is None else number_now(value), value.sym
-        if isinstance(value, ListValue | sequence.TupleValue):
-            pairs = [self.operand(item) for item in value.all(self.tx)]
-            make = list if isinstance(value, ListValue) else tuple
-            return make(pair[0] for pair in pairs), make(pair[1] for pair in pairs)
-        if isinstance(value, SliceValue):
-            pairs = [self.operand(part) for part in value.parts]
-            return slice(*(pair[0] for pair in pairs)), slice(*(pair[1] for pair in pairs))
-        if isinstance(value, ClassValue):
-            return value.cls, self.dtype(value.cls)
-        if isinstance(value, Constant):
-            literal = value.object
-            if isinstance(literal, numpy().dtype):
-                return literal, self.dtype(literal)
-            if is_scalar(literal):
-                return literal, mapping().ndarray(
-                    self.recorder.object(literal_tensor(self.tx, numpy().asarray(literal)))
-                )
-            return literal, literal
+        return self.known_operand(self.tx.look(value))
+
+    @singledispatchmethod
+    def known_operand(self, value: Value) -> tuple[Any, Any]:
         raise value.unsupported_use(f"as an argument of numpy.{self.name}")
+
+    @known_operand.register
+    def _(self, value: ArrayValue) -> tuple[Any, Any]:
+        return self.array(value)
+
+    @known_operand.register
+    def _(self, value: ReversedArray) -> tuple[Any, Any]:
+        return self.array(self.in_order[id(value)])
+
+    @known_operand.register
+    def _(self, value: VaryingScalar) -> tuple[Any, Any]:
+        return value.cls(number_now(value.number)), self.varying(value)
+
+    @known_operand.register
+    def _(self, value: SymbolicNumber) -> tuple[Any, Any]:
+        if value.sym.node.hint is not None:
+            return number_now(value), value.sym
+        if value.python_type() is not float:
+            raise value.unsupported_use(f"as an argument of numpy.{self.name}")
+        return 1.5, value.sym
+
+    @known_operand.register(ListValue)
+    @known_operand.register(sequence.TupleValue)
+    def _(self, value: sequence.Sequence) -> tuple[Any, Any]:
+        pairs = [self.operand(item) for item in value.all(self.tx)]
+        make = list if isinstance(value, ListValue) else tuple
+        return make(stand_in for stand_in, _ in pairs), make(given for _, given in pairs)
+
+    @known_operand.register
+    def _(self, value: SliceValue) -> tuple[Any, Any]:
+        pairs = [self.operand(part) for part in value.parts]
+        return slice(*(stand_in for stand_in, _ in pairs)), slice(*(given for _, given in pairs))
+
+    @known_operand.register
+    def _(self, value: ClassValue) -> tuple[Any, Any]:
+        return value.cls, self.dtype(value.cls)
+
+    @known_operand.register
+    def _(self, value: Constant) -> tuple[Any, Any]:
+        literal = value.object
+        if isinstance(literal, numpy().dtype):
+            return literal, self.dtype(literal)
+        if not is_scalar(literal):
+            return literal, literal
+        tensor = literal_tensor(self.tx, numpy().asarray(literal))
+        return literal, mapping().ndarray(self.recorder.object(tensor))
 
     def array(self, value: ArrayValue) -> tuple[Any, Any]:
         if id(value) not in self.made:
@@ -475,12 +496,3 @@ class ArrayCall:
         fake = result.fake
         if self.name not in QUIET and (fake.is_floating_point() or fake.is_complex()):
             expect_finite(self.tx, result.tensor, self.name)
-
-
-def is_same_view(one: torch.Tensor, other: torch.Tensor) -> bool:
-    """Whether two fakes are one part of one memory."""
-    return (
-        one.untyped_storage()._cdata == other.untyped_storage()._cdata
-        and one.shape == other.shape
-        and one.stride() == other.stride()
-    )
