@@ -1,5 +1,5 @@
 """NumPy's arrays: an array is a tensor over its memory. NumPy says what kind of result a call has
-(expected_result.py), and its mapping to torch which operators give the values (mapping.py)."""
+(expected_result.py), and torch._numpy which operators give the values (torch_numpy.py)."""
 
 from __future__ import annotations
 
@@ -37,7 +37,6 @@ from .expected_result import (
     run_on_stand_ins,
 )
 from .literal_tensor import literal_tensor
-from .mapping import QUIET, REFUSED, mapping, numpy_defaults
 from .numpy_number import VaryingScalar
 from .numpy_warnings import expect_exact_cast, expect_finite
 from .operation_recorder import OperationRecorder
@@ -45,6 +44,7 @@ from .replacements import METHODS as REPLACED_METHODS
 from .replacements import REPLACEMENTS
 from .result_layout import has_unknown_sizes, is_same_view, lay_out_result
 from .reversed_array import ReversedArray, reverse, runs_backwards, view_backwards
+from .torch_numpy import QUIET, REFUSED, numpy_defaults, torch_numpy
 
 POWERS = frozenset({"pow", "power"})
 TAKES = frozenset({"take", "take_along_axis", "choose"})
@@ -247,7 +247,7 @@ def call_numpy(
     implementation: Callable[..., Any] | None = None,
     replacement: Callable[..., Any] | None = None,
 ) -> Value:
-    """function(*args, **kwargs) of NumPy's; `implementation` is the mapping's, if it is not the
+    """function(*args, **kwargs) of NumPy's; `implementation` is torch._numpy's, if it is not the
     same function of other arrays, and `replacement` stands for it."""
     refuse_modes()
     arrays = list(arrays_in([*args, *kwargs.values()]))
@@ -293,7 +293,7 @@ def is_plain_key(key: Value) -> bool:
 
 
 class ArrayCall:
-    """A call of NumPy's on arrays, run on stand-ins by NumPy and on fakes by its mapping."""
+    """A call of NumPy's on arrays, run on stand-ins by NumPy and on fakes by torch._numpy."""
 
     def __init__(
         self,
@@ -370,7 +370,7 @@ class ArrayCall:
                 raise GraphBreak("unsupported-value", f"numpy.{self.name} of a reversed array")
 
     def operand(self, value: Value) -> tuple[Any, Any]:
-        """An operand for NumPy, and for its mapping."""
+        """An operand for NumPy, and for torch._numpy."""
         return self.known_operand(self.tx.look(value))
 
     @singledispatchmethod
@@ -421,7 +421,7 @@ class ArrayCall:
         if not is_scalar(literal):
             return literal, literal
         tensor = literal_tensor(self.tx, numpy().asarray(literal))
-        return literal, mapping().ndarray(self.recorder.object(tensor))
+        return literal, torch_numpy().ndarray(self.recorder.object(tensor))
 
     def array(self, value: ArrayValue) -> tuple[Any, Any]:
         if id(value) not in self.made:
@@ -433,7 +433,7 @@ class ArrayCall:
             if value.read_only:
                 array.flags.writeable = False
             self.made[id(value)] = array[()] if value.is_scalar else array
-            self.wrapped[id(value)] = mapping().ndarray(value.fake)
+            self.wrapped[id(value)] = torch_numpy().ndarray(value.fake)
         return self.made[id(value)], self.wrapped[id(value)]
 
     def varying(self, value: VaryingScalar) -> Any:
@@ -443,10 +443,10 @@ class ArrayCall:
             raise value.unsupported_use(f"as an argument of numpy.{self.name}")
         dtype = Constant(getattr(torch, name))
         tensor = self.tx.graph.function(torch.scalar_tensor, value.number, dtype=dtype)
-        return mapping().ndarray(self.recorder.object(tensor))
+        return torch_numpy().ndarray(self.recorder.object(tensor))
 
     def dtype(self, given: Any) -> str:
-        """The name of a dtype, by which the mapping knows it."""
+        """The name of a dtype, by which torch._numpy knows it."""
         try:
             name: str = numpy().dtype(given).name
         except TypeError as error:
@@ -456,7 +456,7 @@ class ArrayCall:
         return name
 
     def result(self, expected: Any, found: Any) -> Value:
-        """The value of a result of the mapping, which has to be like NumPy's."""
+        """The value of a result of torch._numpy, which has to be like NumPy's."""
         if is_array(expected) or is_scalar(expected):
             return self.array_result(expected, found)
         if type(expected) in (tuple, list) and isinstance(found, tuple | list):
@@ -464,12 +464,12 @@ class ArrayCall:
                 items = [self.result(*pair) for pair in zip(expected, found, strict=True)]
                 make = self.tx.make
                 return make.list_of(items) if type(expected) is list else make.tuple_of(items)
-        if expected is None:  # the mapping may return what it has written into
+        if expected is None:  # torch._numpy may return what it has written into
             return Constant(None)
         raise GraphBreak("unsupported-value", f"a {type(expected).__name__} from numpy.{self.name}")
 
     def array_result(self, expected: Any, found: Any) -> Value:
-        if not isinstance(found, mapping().ndarray):
+        if not isinstance(found, torch_numpy().ndarray):
             raise GraphBreak(
                 "unsupported-value", f"a {type(expected).__name__} from numpy.{self.name}"
             )
