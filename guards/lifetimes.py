@@ -28,8 +28,7 @@ class Places:
 
 
 def last_uses(steps: Sequence[Step], to_the_end: Sequence[int]) -> dict[int, int]:
-    """For each temp the index of the last step that reads it; past the end for those needed
-    there."""
+    """The index of the last step that reads each temp; past the end for those needed there."""
     last = {temp: index for index, step in enumerate(steps) for temp in step.uses}
     return last | dict.fromkeys(to_the_end, len(steps))
 

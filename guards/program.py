@@ -177,7 +177,7 @@ class GuardProgram:
         return "\n".join(lines)
 
     def expression(self) -> str:
-        """All checks as one Python expression over the names of the sources."""
+        """The checks as one Python expression over the names of the sources."""
         return " and ".join(kind_of(guard).expression(guard) for guard in self.guards) or "True"
 
 

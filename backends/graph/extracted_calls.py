@@ -98,9 +98,10 @@ class _Apply(torch.autograd.Function):
 
 @record
 class CustomBackward:
-    """run: takes a gradient for each output and what was saved; returns a gradient for each of the
-    first inputs. saved: positions among (all inputs, all results of forward). strides: the layout
-    of the gradients that it was captured for. once: it cannot be differentiated."""
+    """The backward pass of a custom autograd function. run: takes a gradient for each output and
+    what was saved; returns a gradient for each of the first inputs. saved: positions among (all
+    inputs, all results of forward). strides: the layout of the gradients that it was captured
+    for."""
 
     run: Callable[..., Any]
     saved: tuple[int, ...]

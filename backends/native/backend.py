@@ -275,7 +275,7 @@ def usable_devices() -> frozenset[str]:
 
 
 def processors() -> dict[str, int]:
-    """For each device type, how many rows a kernel should have at least to keep it busy."""
+    """The least number of rows of a kernel that keeps each device type busy."""
     found = {"cpu": torch.get_num_threads()}
     if "cuda" in usable_devices():
         found["cuda"] = (

@@ -97,7 +97,7 @@ class Cache:
 
     @property
     def misses(self) -> deque[Miss]:
-        """The latest."""
+        """The latest calls that no entry served."""
         return self.policy.misses
 
     # called by the hook
@@ -311,11 +311,11 @@ class Cache:
         self.handle.unmeasured = 0
 
     def end_comparison(self) -> None:
-        """Calls are compiled from now on."""
+        """Ends the comparison with eager: calls run compiled from now on."""
         self.handle.comparison = None
 
     def run_in_eager(self, calls: int) -> None:
-        """So many calls run in eager, without being measured."""
+        """Runs the next `calls` calls in eager, without measuring them."""
         self.handle.unmeasured = calls
 
     def tiers(self) -> list[Tier]:

@@ -183,7 +183,7 @@ class CallChecks:
     _OF_NODES = (_check_order_of_errors, _check_writes_past_wrappers)
 
     def rollback(self, removed: list[torch.fx.Node], kept: list[torch.fx.Node]) -> None:
-        """To be called when nodes leave the graph."""
+        """Forgets nodes that leave the graph."""
         if self.collective in removed:
             self.collective = next(filter(runs_collective, reversed(kept)), None)
 

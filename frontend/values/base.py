@@ -167,7 +167,7 @@ class Value:
         return item
 
     def unpack(self, tx: TraceContext) -> list[Value]:
-        """All items, as a loop gives them."""
+        """The items, as a loop gives them."""
         return take(tx, self.iterator(tx))
 
     def list_items(self, tx: TraceContext) -> list[Value]:
@@ -328,7 +328,7 @@ class LazyValue(Value):
         return type(self.object)
 
     def is_none(self) -> bool:
-        """Not known: without a look there is no guard."""
+        """Answers False where it is not known: without a look at the object there is no guard."""
         return False
 
     def truth(self, tx: TraceContext) -> bool:
@@ -339,5 +339,5 @@ def require_path(obj: Any, source: Source | None, name: str = "") -> Source:
     """Returns the path to an existing object. Breaks where there is none."""
     if source is None:
         what = name or type(obj).__name__
-        raise GraphBreak("unsupported-value", f"a {what} without a path from the frame")
+        raise GraphBreak("unsupported-value", f"a {what} that no variable or attribute leads to")
     return source

@@ -21,7 +21,7 @@ class Atom:
 
     @property
     def key(self) -> str:
-        """By which factors are ordered."""
+        """The key by which factors are ordered."""
         raise NotImplementedError
 
     def operands(self) -> tuple[Index, ...]:
@@ -29,11 +29,11 @@ class Atom:
         return ()
 
     def largest(self) -> Index | None:
-        """Its largest value over all values of the variables, if there is a bound."""
+        """The largest value over all values of the variables, if there is a bound."""
         return None
 
     def substitute(self, mapping: Mapping[Atom, Index]) -> Index:
-        """With atoms replaced in its operands."""
+        """The factor with atoms replaced in its operands."""
         return atom(self)
 
 
@@ -265,7 +265,7 @@ class Index:
         return {item for item in self.atoms() if isinstance(item, Var)}
 
     def substitute(self, mapping: Mapping[Atom, Index]) -> Index:
-        """With atoms replaced, all at once."""
+        """The expression with atoms replaced, all at once."""
         if not any(item in mapping for item in self.atoms()):
             return self
         total = ZERO

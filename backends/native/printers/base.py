@@ -74,7 +74,7 @@ class Plan:
                 self.reduces.add(id(node))
 
     def reductions(self, stage: int) -> list[Scalar]:
-        """Those that can run once `stage` others before them are done."""
+        """The reductions that can run once `stage` others before them are done."""
         return [
             node for node in self.nodes if node.op == REDUCE and self.stage[id(node)] == stage + 1
         ]
@@ -97,7 +97,7 @@ class Plan:
         return across > along
 
     def places(self) -> Iterable[Index]:
-        """Of elements that are stored and loaded."""
+        """The indices of elements that are stored and loaded."""
         for store in self.kernel.stores:
             yield store.index
         for node in self.nodes:
@@ -165,7 +165,7 @@ class Scope:
     names: dict[int, str] = field(default_factory=dict)
 
     def chain(self) -> list[Scope]:
-        """From the outermost one to this one."""
+        """The scopes from the outermost one to this one."""
         return [*(self.parent.chain() if self.parent else []), self]
 
     def find(self, node: Scalar) -> str | None:

@@ -27,9 +27,9 @@ GIVEN, OF_PATH, OF_KEYS = range(3)
 
 @record
 class GuardTable:
-    """paths: of each path its class and arguments. guards: of each guard its path, kind and what it
-    expects. lines: of the guards. lifted: paths. steps: of the program. places: of its temps.
-    objects: what the rows refer to."""
+    """A guard program as rows. paths: of each path its class and arguments. guards: of each guard
+    its path, kind and expected value. lines: of the guards. lifted: paths. steps: of the program.
+    places: of its temps. objects: what the rows refer to."""
 
     paths: tuple[Any, ...]
     guards: tuple[Any, ...]
@@ -40,7 +40,7 @@ class GuardTable:
     objects: tuple[Any, ...]
 
     def encode(self) -> bytes:
-        """All but the objects."""
+        """The rows as bytes, without the objects."""
         return marshal.dumps(
             (self.paths, self.guards, self.lines, self.lifted, self.steps, self.places)
         )

@@ -258,7 +258,7 @@ def several_of(
 def single_of(
     mode: FakeTensorMode, func: OpOverload, args: Sequence[Any], result: Any, memory: set[int]
 ) -> Any:
-    """memory: of the operands and of the results before this one."""
+    """How to make one result again. memory: of the operands and of the results before this one."""
     if result is None:
         return Nothing()
     for position, arg in enumerate(args):

@@ -99,7 +99,7 @@ def check_before_run(kind: str, target: Any, args: list[Any], kwargs: dict[str, 
 
 
 def check_fakes(target: Any, args: list[Any], kwargs: dict[str, Any]) -> None:
-    """As check_before_run, for what is decided inside the fake mode."""
+    """Makes the checks of check_before_run that are decided inside the fake mode."""
     if (
         refuses_operation(target, args, kwargs)
         or has_mixed_dtypes(target, args, kwargs)
@@ -109,7 +109,7 @@ def check_fakes(target: Any, args: list[Any], kwargs: dict[str, Any]) -> None:
 
 
 def apply_to_symbols(kind: str, target: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
-    """As apply, where sizes may be symbols."""
+    """Calls `apply` where sizes may be symbols."""
     try:
         with dispatcher_for(target):
             return apply(kind, target, args, kwargs)

@@ -155,7 +155,7 @@ def recipe_of(
 
 
 def single_of(mode: FakeTensorMode, result: Any, memory: set[int]) -> NewVaryingTensor | None:
-    """memory: of the operands and of the results before this one."""
+    """How to make one result again. memory: of the operands and of the results before this one."""
     if type(result) is not FakeTensor or not is_describable(mode, result) or result.requires_grad:
         return None
     offset = result.storage_offset()

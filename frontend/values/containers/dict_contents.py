@@ -64,7 +64,7 @@ class DictContents(BuiltinContainer):
             self.entries = settled
 
     def whole(self, tx: TraceContext) -> Entries:
-        """All entries, in order; values may be LazyValue."""
+        """The entries, in order; their values may be LazyValue."""
         self.settle_keys(tx)
         if self.entries is None:
             assert self.real is not None
@@ -235,13 +235,13 @@ class DictContents(BuiltinContainer):
         return self.pairs(tx)
 
     def pairs_to_store(self, tx: TraceContext) -> list[tuple[Value, Value]]:
-        """All (key, value) for another dictionary to store. Keys that vary may be equal."""
+        """The pairs (key, value), for another dictionary to store. Keys that vary may be equal."""
         if self.entries and any(type(hashed) is VaryingKey for hashed in self.entries):
             return list(self.entries.values())
         return self.mapping_pairs(tx)
 
     def pairs(self, tx: TraceContext) -> list[tuple[Value, Value]]:
-        """All (key, value), realised."""
+        """The pairs (key, value), realised."""
         entries = self.whole(tx)
         for hashed, (key, value) in list(entries.items()):
             if type(value) is LazyValue:

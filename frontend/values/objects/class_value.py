@@ -111,7 +111,7 @@ def _rely_on_bases(tx: TraceContext, cls: type, name: str, path: Source | None, 
         if of is None:
             raise GraphBreak(
                 "unsupported-value",
-                f"attribute {name}, stored in a base of a class without a path from the frame",
+                f"attribute {name}, stored in a base of a class that no variable leads to",
             )
         if (id(owner), name) not in tx.effects.globals:
             tx.guards.add(ClassDict(MroItem(of, position) if position else of), Kind.ABSENT, name)

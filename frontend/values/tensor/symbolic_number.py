@@ -117,7 +117,7 @@ class SymbolicNumber(VaryingLiteral):
         return isinstance(other, Constant | SymbolicNumber) and other.constant() is self.constant()
 
     def reconstruct(self, emit: Emitter) -> None:
-        """By the program's own arithmetic where there is one, which gives Python's number
+        """Emits the program's own arithmetic where there is one, which gives Python's number
         exactly."""
         if self.function is not None:
             emit.call(self.function, self.operands)

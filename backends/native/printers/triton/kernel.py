@@ -122,7 +122,7 @@ class TritonFunction(KernelEmitter):
         return lines
 
     def masks(self, used: Collection[Var]) -> list[str]:
-        """Of the sides of a tile along which variables lie."""
+        """The masks of the sides of a tile along which variables lie."""
         return [axis.mask for axis in self.axes if not set(axis.variables).isdisjoint(used)]
 
     def unravel(self, number: str, variables: Sequence[Var]) -> list[str]:
@@ -209,7 +209,7 @@ class TritonFunction(KernelEmitter):
     # --- reductions ---
 
     def sums_of_exponentials(self) -> dict[Scalar, Scalar]:
-        """By a row's maximum, the sum of exp(value - maximum): both are found in one pass, as in
+        """The sum of exp(value - maximum), by a row's maximum: both are found in one pass, as in
         Milakov and Gimelshein, "Online normalizer calculation for softmax" (2018)."""
         found = {}
         for node in self.plan.nodes:
