@@ -221,6 +221,7 @@ def can_be_symbol(number: int | float) -> bool:
 
 
 def python_or_symbol(value: Value) -> Any:
+    """A number as Python's, or as the symbol of one that varies."""
     return value.sym if isinstance(value, SymbolicNumber) else value.constant()
 
 
