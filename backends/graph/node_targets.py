@@ -19,10 +19,13 @@ RECURRENT_OPERATORS = (torch.gru, torch.lstm, torch.rnn_tanh, torch.rnn_relu)
 PYTHONS = ("_operator", "builtins", "math")  # modules whose functions stand in graphs
 
 
+def target_name(target: Any) -> str:
+    """The name of a function, or of a method, which is its own name."""
+    return target if isinstance(target, str) else getattr(target, "__name__", str(target))
+
+
 def name_of(node: torch.fx.Node) -> str:
-    if isinstance(node.target, str):
-        return node.target
-    return getattr(node.target, "__name__", str(node.target))
+    return target_name(node.target)
 
 
 def run_node(node: torch.fx.Node, value_of: Callable[[torch.fx.Node], Any]) -> Any:

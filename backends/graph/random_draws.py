@@ -10,7 +10,7 @@ import torch
 import torch.fx
 
 from .higher_order_call import HigherOrderCall
-from .node_targets import PYTHONS, is_foreign, is_users, name_of, subgraph_nodes
+from .node_targets import is_foreign, is_foreign_target, is_users, name_of, subgraph_nodes
 from .unread_nodes import unread_nodes
 
 RANDOM = (
@@ -40,9 +40,8 @@ def target_may_draw(target: Any) -> bool:
     """Whether a call of this function, or method, may draw from torch's generators."""
     if isinstance(target, str):
         return named_as_random(target)
-    home = str(getattr(target, "__module__", "torch"))
-    known = "torch" in home or home in PYTHONS
-    return not known or isinstance(target, HigherOrderCall) or named_as_random(target.__name__)
+    higher_order = isinstance(target, HigherOrderCall)
+    return is_foreign_target(target) or higher_order or named_as_random(target.__name__)
 
 
 def may_draw(node: torch.fx.Node) -> bool:

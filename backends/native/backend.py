@@ -27,6 +27,7 @@ from ..graph.data_dependent_sizes import (
     with_checked_sizes,
 )
 from ..graph.gradient_history import wants_gradients
+from ..graph.node_targets import name_of
 from ..graph.number_arguments import takes_varying_length
 from ..graph.passes.attention import join_attention
 from ..graph.passes.batch_norms import fold_batch_norms
@@ -156,7 +157,7 @@ def is_transform_on_cpu(node: torch.fx.Node) -> bool:
     return (
         isinstance(fake, FakeTensor)
         and fake.device.type == "cpu"
-        and getattr(node.target, "__name__", "").startswith("fft_")
+        and name_of(node).startswith("fft_")
     )
 
 

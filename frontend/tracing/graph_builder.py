@@ -14,6 +14,7 @@ from torch._C._functorch import is_functorch_wrapped_tensor
 from ...backends.graph.gradient_history import note_history
 from ...backends.graph.memory import memory_of
 from ...backends.graph.mutations import is_written
+from ...backends.graph.node_targets import name_of, target_name
 from ...backends.graph.random_generators import NO_GENERATOR, DrawFrom
 from ...backends.graph.size_checks import Reading, SizeOf, itself
 from ...backends.graph.wrappers import inner_tensors
@@ -41,7 +42,7 @@ from .call_checks import CallChecks, FakeCall
 from .effect_log import EffectLog
 from .fake_tensors.fake_wrappers import is_fake
 from .fake_tensors.foreach_writes import counted_writes
-from .fake_tensors.operation_runner import OperationRunner, apply, target_name
+from .fake_tensors.operation_runner import OperationRunner, apply
 from .graph_inputs import GeneratorInput, GraphInput, NumberInput, version_of
 from .input_fakes import InputFakes
 from .interpreter.frame_stack import FrameStack
@@ -383,9 +384,7 @@ class GraphBuilder:
         if isinstance(result, torch.SymInt | torch.SymFloat | torch.SymBool):
             node.meta["example_value"] = result
             return self._symbols.shapes.number(result, node=node)
-        raise GraphBreak(
-            "unsupported-value", f"a {type(result).__name__} from {target_name(node.target)}"
-        )
+        raise GraphBreak("unsupported-value", f"a {type(result).__name__} from {name_of(node)}")
 
     def _parts(self, node: torch.fx.Node, result: Any) -> Value:
         items: list[Value] = []
@@ -400,7 +399,7 @@ class GraphBuilder:
                 items.append(Constant(part))
             else:
                 raise GraphBreak(
-                    "unsupported-value", f"a {type(part).__name__} from {target_name(node.target)}"
+                    "unsupported-value", f"a {type(part).__name__} from {name_of(node)}"
                 )
         cls = type(result)
         return TupleValue(items, None, cls) if issubclass(cls, tuple) else ListValue(items)

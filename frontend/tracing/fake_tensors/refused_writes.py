@@ -10,6 +10,7 @@ import torch
 
 from ....backends.graph.memory import share_memory
 from ....backends.graph.mutations import named_as_writer
+from ....backends.graph.node_targets import target_name
 
 IN_PLACE = frozenset({
     operator.iadd, operator.isub, operator.imul, operator.itruediv, operator.ifloordiv,
@@ -25,7 +26,7 @@ def refuses_operation(target: Any, args: list[Any], kwargs: dict[str, Any]) -> b
     """Whether torch raises because a written tensor overlaps itself, or a part of an operand."""
     if target is operator.setitem:
         return refuses_item_assignment(*args)
-    name = target if isinstance(target, str) else getattr(target, "__name__", "")
+    name = target_name(target)
     return (
         name not in FILLS
         and writes_first_argument(target, args)
@@ -48,7 +49,7 @@ def gives_integers_history(target: Any, args: list[Any]) -> bool:
 
 def writes_first_argument(target: Any, args: list[Any]) -> bool:
     """Whether an operation is an in-place method or operator, applied to a tensor."""
-    name = target if isinstance(target, str) else getattr(target, "__name__", "")
+    name = target_name(target)
     in_place = not isinstance(target, str) and target in IN_PLACE
     return (in_place or named_as_writer(name)) and bool(args) and isinstance(args[0], torch.Tensor)
 
