@@ -36,6 +36,13 @@ class Parameters:
         )
 
 
+def own_variables(node: Scalar) -> frozenset[Var]:
+    """The variables in a node's index, without those of its arguments."""
+    if node.op == LOAD:
+        return frozenset(node.attr.index.variables())
+    return frozenset(node.attr.variables() if node.op == INDEX else ())
+
+
 class Plan:
     """A kernel in the order of its computation.
 
@@ -58,14 +65,8 @@ class Plan:
         inner = frozenset(self.kernel.inner)
         for node in nodes:
             self.described.append(node)
-            own = (
-                node.attr.index.variables()
-                if node.op == LOAD
-                else node.attr.variables()
-                if node.op == INDEX
-                else ()
-            )
-            depends = frozenset(own).union(*(self.depends[id(arg)] for arg in node.args))
+            own = own_variables(node)
+            depends = own.union(*(self.depends[id(arg)] for arg in node.args))
             stage = max((self.stage[id(arg)] for arg in node.args), default=0)
             if node.op == REDUCE:
                 depends, stage = depends - inner, stage + 1
