@@ -198,6 +198,7 @@ def is_pointwise(node: torch.fx.Node) -> bool:
 
 
 def is_strided(fake: Any) -> bool:
+    """Whether it is a tensor laid out by strides, and none of a level of torch.func."""
     return (
         isinstance(fake, torch.Tensor)
         and fake.layout is torch.strided

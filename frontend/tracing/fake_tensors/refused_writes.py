@@ -11,6 +11,7 @@ import torch
 from ....backends.graph.memory import share_memory
 from ....backends.graph.mutations import named_as_writer
 from ....backends.graph.node_targets import target_name
+from ....backends.graph.overlapping_writes import is_strided
 
 IN_PLACE = frozenset({
     operator.iadd, operator.isub, operator.imul, operator.itruediv, operator.ifloordiv,
@@ -74,12 +75,6 @@ def refuses_write(written: torch.Tensor, operands: list[torch.Tensor]) -> bool:
     return overlaps_itself(written) or (
         has_static_layout(written)
         and any(has_static_layout(other) and overlap_in_part(written, other) for other in operands)
-    )
-
-
-def is_strided(tensor: torch.Tensor) -> bool:
-    return tensor.layout is torch.strided and not torch._C._functorch.is_functorch_wrapped_tensor(
-        tensor
     )
 
 

@@ -27,7 +27,7 @@ from ....guards.source import (
 )
 from ..base import PendingCall, Value
 from ..constant import fold, foldable
-from ..containers.sequence import Sequence, TupleValue
+from ..containers.sequence import Sequence, TupleValue, is_namedtuple_class
 from ..context import TraceContext
 from ..emitter import Emitter
 from ..functions.method import MethodValue, is_cython_function
@@ -360,7 +360,7 @@ class ClassValue(Value):
             is_number_of_numpys(self.cls) and foldable(args, kwargs)
         ):
             return fold(tx, self.cls, args, kwargs)
-        if is_named_tuple(self.cls):
+        if makes_named_tuples(self.cls):
             return self._named_tuple(tx, args, kwargs)
         if lookup(type(self.cls), "__call__")[1] is dict:  # a TypedDict
             return tx.wrap(dict, None).call(tx, args, kwargs)
@@ -386,7 +386,7 @@ class ClassValue(Value):
 
     def is_constructed(self, tx: TraceContext) -> bool:
         """Whether a call runs __new__, then __init__."""
-        if is_named_tuple(self.cls) or isinstance(self.cls, enum.EnumMeta):
+        if makes_named_tuples(self.cls) or isinstance(self.cls, enum.EnumMeta):
             return False
         if model_of(self.cls) is not None or is_number_of_numpys(self.cls):
             return False
@@ -405,11 +405,11 @@ class ClassValue(Value):
         emit.push_literal(self.cls)
 
 
-def is_named_tuple(cls: type) -> bool:
+def makes_named_tuples(cls: type) -> bool:
     """Whether its instances are made as collections.namedtuple() defines, and hold nothing else."""
     if (
         not issubclass(cls, tuple)
-        or not hasattr(cls, "_make")
+        or not is_namedtuple_class(cls)
         or cls.__dictoffset__
         or lookup(cls, "__init__")[1] is not object.__init__
     ):
