@@ -1,4 +1,4 @@
-/* Reads the steps of a guard program: (op, dst, uses, keep, object, number) from program.py. */
+/* Reads the steps of a guard program: (op, dst, uses, keep, object, number) from steps.py. */
 #include "program_builder.h"
 
 static const char *const op_names[] = {
