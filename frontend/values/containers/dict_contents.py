@@ -49,14 +49,18 @@ class DictContents(BuiltinContainer):
         self.dropped: set[Any] = set()
         self.plain_keys: bool | None = None
 
+    @property
+    def known_entries(self) -> Entries:
+        """The entries that are known so far; stores go there."""
+        return self.stores if self.entries is None else self.entries
+
     def settle_keys(self, tx: TraceContext) -> None:
         """Specialises the keys that vary, before something is read."""
-        known = self.stores if self.entries is None else self.entries
-        if not any(type(hashed) is VaryingKey for hashed in known):
+        if not any(type(hashed) is VaryingKey for hashed in self.known_entries):
             return
         tx.effects.read(self)
         settled: Entries = {}
-        for key, value in known.values():
+        for key, value in self.known_entries.values():
             add_entry(settled, key.key(tx), key, value)
         if self.entries is None:
             self.stores = settled
@@ -67,30 +71,29 @@ class DictContents(BuiltinContainer):
         """The entries, in order; their values may be LazyValue."""
         self.settle_keys(tx)
         if self.entries is None:
-            assert self.real is not None
-            if dict.__len__(self.real) > LARGEST:
-                raise self.unsupported_use(f"all of its {dict.__len__(self.real)} items")
-            if not self.has_plain_keys():
-                raise self.unsupported_use("keys of classes that hash or compare in Python")
-            held = self.real_items()
-            tx.guards.add(self.source, Kind.KEYS, tuple(held))
-            tx.effects.read(self)
-            self.entries = {}
-            for index, (key, obj) in enumerate(held.items()):
-                if key_is_literal(key):
-                    key_value: Value = tx.wrap(key, None)
-                    value = self.seen.get(key) or LazyValue(obj, DictItem(self.known_source, key))
-                else:
-                    key_value = look_at_key_parts(
-                        tx,
-                        tx.wrap(key, None if self.source is None else DictKey(self.source, index)),
-                    )
-                    value = LazyValue(obj, DictItem(self.known_source, key))
-                self.entries[key_value.key(tx)] = (key_value, value)
+            entries = self._read_real(tx)
             for hashed, (key, value) in self.stores.items():
-                add_entry(self.entries, hashed, key, value)
-            self.stores = {}
+                add_entry(entries, hashed, key, value)
+            self.entries, self.stores = entries, {}
         return self.entries
+
+    def _read_real(self, tx: TraceContext) -> Entries:
+        """The entries of the real dictionary, whose keys are guarded."""
+        assert self.real is not None
+        if dict.__len__(self.real) > LARGEST:
+            raise self.unsupported_use(f"all of its {dict.__len__(self.real)} items")
+        if not self.has_plain_keys():
+            raise self.unsupported_use("keys of classes that hash or compare in Python")
+        held, path = self.real_items(), self.known_source
+        tx.guards.add(path, Kind.KEYS, tuple(held))
+        tx.effects.read(self)
+        entries: Entries = {}
+        for index, (key, obj) in enumerate(held.items()):
+            key_path = None if key_is_literal(key) else DictKey(path, index)
+            key_value = look_at_key_parts(tx, tx.wrap(key, key_path))
+            value = self.seen.get(key) or LazyValue(obj, DictItem(path, key))
+            entries[key_value.key(tx)] = (key_value, value)
+        return entries
 
     def real_items(self) -> dict[Any, Any]:
         """The items of the real dictionary, in its order, without calling methods of a subclass."""
@@ -106,14 +109,12 @@ class DictContents(BuiltinContainer):
             raise self.unsupported_use("whose keys are others than its order says")
         return {key: dict.__getitem__(self.real, key) for key in keys}
 
-    def _real_keys(self) -> Any:
-        return () if self.real is None else dict.__iter__(self.real)
-
     def has_plain_keys(self) -> bool:
         """Whether looking up a literal in the real dictionary calls no code of the program."""
         if self.plain_keys is None:
+            keys = () if self.real is None else dict.__iter__(self.real)
             self.plain_keys = not any(
-                compares_in_python(key) for key in self._real_keys() if type(key) is not str
+                compares_in_python(key) for key in keys if type(key) is not str
             )
         return self.plain_keys
 
@@ -127,7 +128,7 @@ class DictContents(BuiltinContainer):
             return lookup.item_or_none(tx)
         hashed = key.key(tx)
         self.settle_keys(tx)
-        known = self.stores if self.entries is None else self.entries
+        known = self.known_entries
         entry = known.get(hashed)
         if entry is not None and type(entry[1]) is LazyValue:
             tx.effects.read(self)
@@ -170,10 +171,9 @@ class DictContents(BuiltinContainer):
         if self.entries is None and not self.can_store_unread(hashed):
             self.whole(tx)
         tx.effects.change(self)
-        entries = self.stores if self.entries is None else self.entries
-        if type(next(reversed(entries), None)) is VaryingKey:
+        if type(next(reversed(self.known_entries), None)) is VaryingKey:
             hashed = VaryingKey(key)  # which may be equal to one before
-        add_entry(entries, hashed, key, value)
+        add_entry(self.known_entries, hashed, key, value)
 
     def can_store_unread(self, hashed: Any) -> bool:
         """Whether an item can be stored in the real dictionary whatever it holds."""

@@ -160,10 +160,9 @@ class DictValue(DictContents):
         if self.source is None or self.real is None:
             return []
         real = dict(dict.items(self.real))  # past methods of a subclass
-        stored = self.stores if self.entries is None else self.entries
         return [
             (DictItem(self.source, key), value)
-            for key, (_, value) in stored.items()
+            for key, (_, value) in self.known_entries.items()
             if key_is_literal(key) and not self._is_unchanged(real, key, value)
         ]
 
