@@ -37,8 +37,8 @@ class Span:
 
 
 class Clock:
-    """late: is given the phase and the seconds of what runs after the compile is over, as a
-    backward graph's first call does."""
+    """Measures the phases of a compile. late: is given the phase and the seconds of what runs after
+    the compile is over, as a backward graph's first call does."""
 
     def __init__(self, late: Callable[[str, float], None] | None = None) -> None:
         self.seconds: dict[str, float] = {}

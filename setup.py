@@ -52,12 +52,17 @@ setup(
             [
                 f"guards/native/{name}.c"
                 for name in (
-                    "snapshot",
+                    "change_detection",
                     "dict_watch",
                     "guard_program",
+                    "guards_module",
                     "iterators",
                     "memory",
+                    "program_builder",
+                    "program_type",
                     "relation",
+                    "snapshot",
+                    "snapshot_builder",
                     "tensor_layout",
                     "torch_state",
                 )
@@ -66,15 +71,20 @@ setup(
             depends=[
                 f"guards/native/{name}.h"
                 for name in (
-                    "snapshot",
+                    "change_detection",
+                    "checks",
                     "constants",
                     "dict_watch",
                     "guard_api",
                     "iterators",
+                    "loads",
                     "memory",
                     "object_compat",
                     "program",
+                    "program_builder",
                     "relation",
+                    "snapshot",
+                    "snapshot_data",
                     "tensor_layout",
                     "torch_state",
                 )

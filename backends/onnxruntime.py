@@ -14,6 +14,7 @@ import torch
 import torch.fx
 from torch._subclasses.fake_tensor import FakeTensor
 
+from .graph.memory import memory_of
 from .graph.random_draws import draws_random_numbers
 from .graph.wrappers import has_wrappers
 from .registry import register_backend
@@ -83,10 +84,10 @@ def why_not_expressible(gm: torch.fx.GraphModule, inputs: list[Any]) -> str:
         return "the graph writes into an input"
     if draws_random_numbers(list(gm.graph.nodes)):
         return "it draws torch's random numbers"
-    homes = {node.meta["example_value"].untyped_storage()._cdata for node in placeholders}
+    homes = {memory_of(node.meta["example_value"]) for node in placeholders}
     results: Any = gm.graph.output_node().args[0]
     for node in results:
-        home = node.meta["example_value"].untyped_storage()._cdata
+        home = memory_of(node.meta["example_value"])
         if home in homes:
             return "a result shares memory with an input or with another result"
         homes.add(home)

@@ -56,7 +56,7 @@ class Backend:
 
     @property
     def description(self) -> str:
-        """Its name, and the plugin's where one brought it."""
+        """The backend's name, and the plugin's where one brought it."""
         return f"{self.name} ({self.origin})" if self.origin else self.name
 
 

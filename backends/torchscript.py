@@ -67,7 +67,7 @@ def torchscript(
 def fixed_inputs(
     graph: torch.fx.Graph, example_inputs: list[Any], written: list[bool]
 ) -> dict[int, torch.Tensor]:
-    """By position, the parameters that become constants of the traced graph."""
+    """The parameters that become constants of the traced graph, by position."""
     kept = [
         isinstance(item, torch.nn.Parameter) and not wrote
         for item, wrote in zip(example_inputs, written, strict=True)
@@ -129,7 +129,7 @@ def traces_badly(node: torch.fx.Node) -> bool:
 
 
 def inputs_of_results(graph: torch.fx.Graph) -> list[set[int]]:
-    """For each result, the positions of the inputs that it is computed from."""
+    """The positions of the inputs that each result is computed from."""
     inputs = {node: index for index, node in enumerate(graph.find_nodes(op="placeholder"))}
     reached: dict[torch.fx.Node, set[int]] = {}
     for node in graph.nodes:

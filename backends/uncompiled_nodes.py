@@ -30,8 +30,8 @@ from .graph.collectives import (
 )
 from .graph.data_dependent_sizes import CheckedGraph, has_data_dependent_sizes
 from .graph.eager_fallback import fall_back_to_eager
-from .graph.extracted_calls import HigherOrderCall
 from .graph.gradient_history import wants_gradients
+from .graph.higher_order_call import HigherOrderCall
 from .graph.memory import is_strided
 from .graph.mode_switches import switches_modes
 from .graph.mutations import is_written

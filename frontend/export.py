@@ -34,6 +34,7 @@ from .tracing.interpreter.root import CaptureRequest, capture_call
 from .tracing.interpreter.work_budget import Loops
 from .tracing.sizes.variation import Variation
 from .values.base import Value
+from .values.containers.sequence import is_namedtuple_class
 from .values.context import TraceContext
 from .values.tensor.tensor import TensorValue
 from .values.tensor.tensor_tree import items_of
@@ -181,7 +182,7 @@ def take_apart(tx: TraceContext, value: Value, outputs: list[torch.fx.Node]) -> 
     parts = [take_apart(tx, item, outputs) for item in items]
     if cls is dict:
         return dict(zip(keys, parts, strict=True))
-    return cls(*parts) if hasattr(cls, "_make") else cls(parts)
+    return cls(*parts) if is_namedtuple_class(cls) else cls(parts)
 
 
 def input_spec(item: Any) -> InputSpec:

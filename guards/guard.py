@@ -1,5 +1,5 @@
 """Guards: conditions on the objects at sources, as data. In: facts that a capture relied on. Out:
-`Guard` records, which program.py orders and merges. Nothing is checked here."""
+`Guard` records, which guard_order.py orders and merges. Nothing is checked here."""
 
 from __future__ import annotations
 

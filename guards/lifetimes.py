@@ -6,20 +6,18 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Sequence
-from typing import Any
 
 from ..records import record
 from .section import Section
-
-Step = Any  # a Load or a GuardCheck of program.py
+from .steps import Load, Step
 
 PERMANENT = ("SLOT", "CONSTANT", "GLOBALS", "BUILTINS")  # held by the frame or the program itself
 
 
 @record
-class Places:
-    """Temps 0 to `fresh` are filled in each call and reused; each stable one behind them has a
-    place of its own."""
+class TempAllocation:
+    """How many temps a program has, and those of its lifted objects and anchors. Temps 0 to `fresh`
+    are filled in each call and reused; those behind them are stable, each for one object."""
 
     count: int
     fresh: int
@@ -28,8 +26,7 @@ class Places:
 
 
 def last_uses(steps: Sequence[Step], to_the_end: Sequence[int]) -> dict[int, int]:
-    """For each temp the index of the last step that reads it; past the end for those needed
-    there."""
+    """The index of the last step that reads each temp; past the end for those needed there."""
     last = {temp: index for index, step in enumerate(steps) for temp in step.uses}
     return last | dict.fromkeys(to_the_end, len(steps))
 
@@ -42,27 +39,28 @@ def mark_kept(steps: Sequence[Step], to_the_end: Sequence[int]) -> None:
     if not python:
         return
     for index, step in enumerate(steps):
-        dst = loaded_temp(step)
-        if dst >= 0 and step.op not in PERMANENT:
-            needed = bisect_right(python, last.get(dst, index))
+        if isinstance(step, Load) and step.op not in PERMANENT:
+            needed = bisect_right(python, last.get(step.dst, index))
             step.keep = bisect_right(python, index) < needed
 
 
 def loaded_temp(step: Step) -> int:
     """The temp that a load fills, -1 for a check."""
-    return getattr(step, "dst", -1)
+    return step.dst if isinstance(step, Load) else -1
 
 
-def allocate(steps: Sequence[Step], lifted: Sequence[int], anchors: Sequence[int]) -> Places:
-    """Renumbers temps so that the place of a dead one is reused; stable ones keep theirs."""
+def allocate_temps(
+    steps: Sequence[Step], lifted: Sequence[int], anchors: Sequence[int]
+) -> TempAllocation:
+    """Renumbers temps so that a dead one is used again; stable ones are not."""
     last = last_uses(steps, [*lifted, *anchors])
     stable = {loaded_temp(step) for step in steps if step.section is Section.STABLE} - {-1}
-    places: dict[int, int] = {}
+    numbers: dict[int, int] = {}
     free: list[int] = []
     fresh = 0
     for index, step in enumerate(steps):
         free += sorted(
-            {places[temp] for temp in step.uses if last[temp] == index and temp not in stable},
+            {numbers[temp] for temp in step.uses if last[temp] == index and temp not in stable},
             reverse=True,
         )
         dst = loaded_temp(step)
@@ -71,22 +69,22 @@ def allocate(steps: Sequence[Step], lifted: Sequence[int], anchors: Sequence[int
         if not free:
             free.append(fresh)
             fresh += 1
-        places[dst] = free.pop()
+        numbers[dst] = free.pop()
         if dst not in last:
-            free.append(places[dst])
-    places |= {temp: fresh + number for number, temp in enumerate(sorted(stable))}
+            free.append(numbers[dst])
+    numbers |= {temp: fresh + number for number, temp in enumerate(sorted(stable))}
     count = fresh + len(stable)
     for step in steps:
-        renumber(step, places)
-    return Places(
+        renumber(step, numbers)
+    return TempAllocation(
         count,
         fresh,
-        tuple(places[temp] for temp in lifted),
-        tuple(places[temp] for temp in anchors),
+        tuple(numbers[temp] for temp in lifted),
+        tuple(numbers[temp] for temp in anchors),
     )
 
 
-def renumber(step: Step, places: dict[int, int]) -> None:
-    step.uses = tuple([places[temp] for temp in step.uses])
-    if loaded_temp(step) >= 0:
-        step.dst = places[step.dst]
+def renumber(step: Step, numbers: dict[int, int]) -> None:
+    step.uses = tuple([numbers[temp] for temp in step.uses])
+    if isinstance(step, Load):
+        step.dst = numbers[step.dst]

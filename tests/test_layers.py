@@ -199,6 +199,7 @@ STATE = {
         "_streams": "side stream of each device",
     },
     "backends/graph/extracted_calls.py": {"_numbers": "counter"},
+    "backends/graph/higher_order_call.py": {"_numbers": "counter"},
     "backends/graph/random_generators.py": {"_numbers": "counter"},
     "backends/graph/opaque_call.py": {"_numbers": "counter"},
     "backends/graph/tensor_hooks.py": {"_numbers": "counter"},

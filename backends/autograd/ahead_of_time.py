@@ -118,9 +118,8 @@ def one_node(
         if any(said in str(error) for said in REFUSALS) or any(
             node.target is torch.autograd.grad for node in gm.graph.nodes
         ):
-            return (
-                gm.forward
-            )  # a backward pass may lack what it needs, or that was freed; then it raises, later
+            # a backward pass may lack what it needs, or that was freed; then it raises, later
+            return gm.forward
         raise
     return like_eager(gm, compiled, random_like_eager)
 

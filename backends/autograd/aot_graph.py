@@ -232,12 +232,8 @@ class OnceDifferentiable(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, anchor: torch.Tensor, *gradients: Any) -> Any:
-        return tuple(item.view_as(item) if is_tensor(item) else item for item in gradients)
+        return tuple(item.view_as(item) if torch.is_tensor(item) else item for item in gradients)
 
     @staticmethod
     def backward(ctx: Any, *gradients: Any) -> Any:
         raise RuntimeError("the backward pass of this compiled graph cannot be differentiated")
-
-
-def is_tensor(item: Any) -> bool:
-    return isinstance(item, torch.Tensor)

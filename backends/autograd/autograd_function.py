@@ -116,7 +116,8 @@ class GradientLayout:
 
 
 class CompiledFunction(torch.autograd.Function):
-    """Its autograd node has the name of aot_autograd's nodes, by which it is found."""
+    """The autograd function of compiled graphs. Its autograd node has the name of aot_autograd's
+    nodes, by which it is found."""
 
     @staticmethod
     def forward(ctx: Any, passes: TwoPasses, *args: Any) -> Any:

@@ -171,8 +171,8 @@ class CompiledNode:
         edges: Sequence[GradientEdge],
         older: Collection[Node],
     ) -> NodeWiring:
-        """older: nodes that there were before the call; another compiled graph's may be among those
-        behind them."""
+        """Finds the graph's autograd node behind its results. older: nodes that there were before
+        the call; another compiled graph's may be among those behind them."""
         end, steps, found = -1, 0, None
         rows: dict[int, frozenset[int]] = {}
         own: dict[int, int] = {}

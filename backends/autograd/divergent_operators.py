@@ -155,8 +155,7 @@ def decomposes_badly(node: torch.fx.Node) -> bool:
         or fake_of(node.args[0]).device.type != "cpu"
     ):
         return False
-    first = next(
-        (index for index, arg in enumerate(node.args) if isinstance(arg, bool)), 0
-    )  # has_biases, num_layers, dropout, train
+    # has_biases, num_layers, dropout, train
+    first = next((index for index, arg in enumerate(node.args) if isinstance(arg, bool)), 0)
     drops = node.args[first + 2 : first + 4]
     return all(drops) or (name_of(node) == "lstm" and any(map(needs_gradient, node.users)))

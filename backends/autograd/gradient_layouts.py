@@ -111,7 +111,7 @@ class GradientLayouts:
 
     def learn(self, results: Sequence[Any], args: Sequence[Any]) -> None:
         """Records the layouts of the graph's first call."""
-        tensors = [*filter(is_tensor, results), *(args[index] for index in self.wanted)]
+        tensors = [*filter(torch.is_tensor, results), *(args[index] for index in self.wanted)]
         self.open = self.open and all(map(is_strided, tensors))
         self.contiguous = self.open and all(tensor.is_contiguous() for tensor in tensors)
 
@@ -174,7 +174,7 @@ class GradientLayouts:
     ) -> dict[int, DimensionOrder]:
         """The layout of each input's gradient in eager. Gradients with gaps in memory are left
         out."""
-        real = [arg.detach() if is_tensor(arg) else arg for arg in args]
+        real = [arg.detach() if torch.is_tensor(arg) else arg for arg in args]
         gradients: Sequence[torch.Tensor | None] = ()
         if self.runs_for_real:
             state = torch.get_rng_state()
@@ -184,7 +184,7 @@ class GradientLayouts:
         if not gradients:
             try:
                 with FakeTensorMode(allow_non_fake_inputs=True) as mode, RealLayouts():
-                    given = [mode.from_tensor(arg) if is_tensor(arg) else arg for arg in real]
+                    given = [mode.from_tensor(arg) if torch.is_tensor(arg) else arg for arg in real]
                     fakes = {number: mode.from_tensor(item) for number, item in came.items()}
                     gradients = self.run(given, fakes)
             except Exception:  # operators that cannot run on fake tensors keep the compiled layout
@@ -238,10 +238,6 @@ def are_contiguous_or_one_number(came: Mapping[int, torch.Tensor]) -> bool:
         if not given.is_contiguous() and any(given.stride()):
             return False
     return True
-
-
-def is_tensor(arg: Any) -> bool:
-    return isinstance(arg, torch.Tensor)
 
 
 def is_strided(tensor: torch.Tensor) -> bool:

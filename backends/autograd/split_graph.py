@@ -189,7 +189,7 @@ def has_gradient(node: Node) -> bool:
 
 
 def memories_by_node(nodes: Iterable[Node]) -> dict[Node, set[int]]:
-    """For each node, the memory that it reads, writes or allocates."""
+    """The memory that each node reads, writes or allocates."""
     return {node: memories_of(node, *node.all_input_nodes) for node in nodes}
 
 
@@ -252,9 +252,9 @@ def is_separated(groups: Sequence[Sequence[Node]], together: Sequence[Sequence[N
 
 
 def predecessors(nodes: Sequence[Node], memories: dict[Node, set[int]]) -> dict[Node, set[Node]]:
-    """For each node, the nodes that must run before it: its inputs, and nodes on the same memory
-    where one of the two writes. Operators that draw random numbers, and unknown functions, keep
-    their order."""
+    """The nodes that must run before each node: its inputs, and nodes on the same memory where one
+    of the two writes. Operators that draw random numbers, and unknown functions, keep their
+    order."""
     before = {node: set(node.all_input_nodes) for node in nodes}
     last_writer: dict[int, Node] = {}
     since: dict[int, list[Node]] = {}
@@ -283,7 +283,7 @@ def predecessors(nodes: Sequence[Node], memories: dict[Node, set[int]]) -> dict[
 def results_by_node(
     nodes: Sequence[Node], ends: set[Node], inseparable: Sequence[Sequence[Node]]
 ) -> dict[Node, ResultSet]:
-    """For each node, the results whose backward pass runs it."""
+    """The results whose backward pass runs each node."""
     of: dict[Node, ResultSet] = {node: frozenset({node} & ends) for node in nodes}
     before: Any = None
     while before != of:
@@ -325,8 +325,8 @@ def next_group(
     results_of: dict[Node, ResultSet],
     before: dict[Node, set[Node]],
 ) -> list[Node]:
-    """All remaining nodes with one set of results, if some set allows that; else those nodes of the
-    first possible set that can run now."""
+    """The next nodes to cut out: all remaining ones with one set of results, if some set allows
+    that; else those of the first possible set that can run now."""
     some: list[Node] = []
     for result_set in sets:
         group = can_run(left, result_set, results_of, before)

@@ -70,8 +70,8 @@ class Differentiable(Operator):
         ]
 
     def forward(self, inputs: Inputs, sizes: Sizes) -> tuple[list[torch.Tensor], int]:
-        """Its results, then its inputs as they are afterwards if it may write to them; and the
-        number of results."""
+        """The results of the operator, then its inputs as they are afterwards if it may write to
+        them; and the number of results."""
         given = [tensor.clone() for tensor in inputs] if may_write(self.node) else list(inputs)
         if any(window(copy) != window(tensor) for copy, tensor in zip(given, inputs, strict=True)):
             raise NeedsWholeTrace

@@ -1,2 +1,5 @@
-"""`autotune`: runs several backends on a graph with its real inputs, keeps the fastest whose
-results are right, and remembers the choice on disk."""
+"""The backend `autotune`: the fastest backend whose results are right.
+
+In: a graph, the names of several backends, and the real inputs of calls. Out: the callable of one
+of them. Each is compiled, compared with eager and measured; choices are kept on disk.
+"""

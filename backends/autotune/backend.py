@@ -199,7 +199,7 @@ class ByShape:
         return self.tuning.decide(args, size)
 
     def __reduce__(self) -> Any:
-        """In a later process, what was decided in this one."""
+        """Pickles it as a callable that uses in a later process what was decided in this one."""
         tuning, tier = self.tuning, self.tuning.report.tier
         if not tuning.plan.remember or tier is None:
             raise pickle.PicklingError("decisions that are not remembered on disk")

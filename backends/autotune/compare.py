@@ -154,7 +154,7 @@ def error(one: torch.Tensor, other: torch.Tensor, faint: float) -> float:
 
 
 def sharing(ran: RunResult) -> list[int]:
-    """For each result, the number of the first tensor on the same memory."""
+    """The number of the first tensor on the same memory, for each result."""
     seen: dict[int, int] = {}
     found = []
     for number, item in enumerate([*ran.inputs, *ran.results]):

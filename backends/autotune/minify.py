@@ -255,7 +255,8 @@ class Minifier:
         reduce_list(lines, keep)
 
     def layouts(self) -> dict[str, str]:
-        """For each name, an expression that creates such a tensor or number."""
+        """An expression for each value of the graph that creates a tensor or number like it, by
+        name."""
         best = self.best
         with tempfile.TemporaryDirectory() as folder:
             layouts_file = Path(folder) / "layouts.json"

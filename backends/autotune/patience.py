@@ -44,8 +44,9 @@ PRODUCTS = frozenset({"linear", "matmul", "mm", "bmm", "addmm", "baddbmm", "eins
 
 @record
 class Forecast:
-    """compile_s: expected seconds of trying backends. call_s: seconds of a call in eager, with its
-    backward pass. share: the forward pass's fraction of call_s. on_gpu: whether it runs there."""
+    """What trying backends costs and what a call costs. compile_s: expected seconds of trying.
+    call_s: seconds of a call in eager, with its backward pass. share: the forward pass's fraction
+    of call_s. on_gpu: whether it runs there."""
 
     compile_s: float
     call_s: float

@@ -13,7 +13,8 @@ CUDAGRAPHS = ("allow", "require", "never")
 
 @record
 class TuningPlan:
-    """mode: as for compile(). The other fields are the options of the backend `autotune`."""
+    """How a graph is tuned. mode: as for compile(). The other fields are the options of the backend
+    `autotune`."""
 
     mode: str = "default"
     # seconds of trying and measuring a graph; what compiles when they are over is finished

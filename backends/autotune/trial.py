@@ -40,7 +40,7 @@ class RunResult:
     between: list[torch.Tensor] = field(default_factory=list)
 
     def tensors(self) -> list[tuple[str, Any]]:
-        """All its tensors, with names for messages."""
+        """The tensors of the run, with names for messages."""
         return [
             *((f"result {number}", item) for number, item in enumerate(self.results)),
             *((f"{GRADIENT} {number}", item) for number, item in enumerate(self.gradients)),
@@ -120,7 +120,7 @@ class Trial:
         return RunResult([detach(item) for item in results], list(gradients), list(inputs))
 
     def first_run(self, call: Callable[..., Any], inputs: Sequence[Any]) -> RunResult:
-        """As `run`, and also returns the copied memory that belongs to no input."""
+        """Runs like `run`, and also returns the copied memory that belongs to no input."""
         ran = self.run(call, inputs)
         mine = {item.untyped_storage()._cdata for item in self.originals if has_storage(item)}
         ran.between = memory_between(

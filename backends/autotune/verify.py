@@ -18,6 +18,7 @@ from ...errors import Rerun, warn_user
 from ...events import Reporter
 from ...options import config
 from ..graph.eager_fallback import PASSED_ON
+from ..graph.memory import memory_of
 from ..graph.memory_copies import is_laid_out, stretches
 from ..graph.supported import reason_not_to_try
 from ..native.toolchain.artifact_cache import key_of
@@ -230,7 +231,7 @@ def restore(args: Sequence[Any], originals: Sequence[Any]) -> None:
         for arg, original in zip(args, originals, strict=True):
             if not isinstance(arg, torch.Tensor):
                 continue
-            if is_laid_out(arg) and (home := homes[arg.untyped_storage()._cdata]).is_copy(original):
+            if is_laid_out(arg) and (home := homes[memory_of(arg)]).is_copy(original):
                 home.write_back(original.untyped_storage())
             elif not torch.equal(arg, original):
                 arg.detach().copy_(original)

@@ -47,7 +47,8 @@ class RecordingRequest:
 
 
 class GraphedCallable:
-    """require: raises RequirementError instead of running unrecorded."""
+    """A callable whose CUDA work is recorded and replayed. require: raises RequirementError instead
+    of running unrecorded."""
 
     def __init__(self, work: RecordingRequest, report: Reporter, require: bool = False) -> None:
         self.work, self.report, self.require = work, report, require

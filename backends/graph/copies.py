@@ -57,7 +57,7 @@ class Copy:
         return torch.fx.node.map_arg(tree, copy_of)
 
     def copies_by_input(self) -> dict[torch.fx.Node, Copy]:
-        """For each input of the original, its copy."""
+        """The copy of each input of the original."""
         return dict(zip(self.source.all_input_nodes, self.inputs, strict=True))
 
 
@@ -84,7 +84,7 @@ class Copies:
 
     @property
     def graph(self) -> Copies:
-        """As a GraphModule's."""
+        """Itself, as the `graph` of a GraphModule is read."""
         return self
 
     def add(

@@ -27,7 +27,8 @@ Place = tuple[int, bool, bool]
 
 @record
 class DetachedResults:
-    """kept: the results that the graph returns. places: how all results follow from these."""
+    """Which results a graph returns, where some are others detached. kept: the results that it
+    returns. places: how all results follow from these."""
 
     kept: tuple[torch.fx.Node, ...]
     places: tuple[Place, ...]

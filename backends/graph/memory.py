@@ -12,8 +12,13 @@ from .copies import AnyNode
 
 
 def memory_of(tensor: torch.Tensor) -> int:
-    """Equal for fake tensors on one storage."""
+    """Equal for tensors on one storage."""
     return tensor.untyped_storage()._cdata
+
+
+def share_memory(one: torch.Tensor, other: torch.Tensor) -> bool:
+    """Whether two tensors are on one storage."""
+    return memory_of(one) == memory_of(other)
 
 
 def memory_under(fake: torch.Tensor) -> int:
@@ -36,7 +41,7 @@ def memory_at(node: torch.fx.Node) -> int | None:
 
 
 def plain_memory_at(node: torch.fx.Node) -> int | None:
-    """As memory_at; None also for tensors under levels of torch.func."""
+    """The same as memory_at; None also for tensors under levels of torch.func."""
     fake = node.meta.get("example_value")
     if isinstance(fake, torch.Tensor) and is_functorch_wrapped_tensor(fake):
         return None
@@ -50,7 +55,7 @@ def results_of(node: AnyNode) -> list[Any]:
 
 
 def memories(node: AnyNode) -> list[Any]:
-    """For each result, a value that is equal for two tensors on the same memory. Copied nodes have
+    """A value for each result that is equal for two tensors on the same memory. Copied nodes have
     it in meta["memory"], since they share the fake results of their originals."""
     if "memory" in node.meta:
         return node.meta["memory"]

@@ -9,6 +9,7 @@ from typing import Any
 import torch
 
 from ...overlap import window_of
+from .memory import memory_of
 
 ALIGNED = 16  # bytes
 
@@ -83,10 +84,7 @@ def copy_tensors(tensors: Sequence[Any], wanted: set[int]) -> list[Any]:
     """The tensors as leaves without hooks; those at `wanted`, and all that may share memory with
     them, on separate memory."""
     by_storage = stretches(tensors)
-    homes = [
-        by_storage.get(item.untyped_storage()._cdata) if is_laid_out(item) else None
-        for item in tensors
-    ]
+    homes = [by_storage.get(memory_of(item)) if is_laid_out(item) else None for item in tensors]
     chosen = {
         id(home): home for index, home in enumerate(homes) if index in wanted and home is not None
     }
@@ -129,7 +127,7 @@ def memory_between(inputs: Sequence[torch.Tensor]) -> list[torch.Tensor]:
     fill are left out."""
     members: dict[int, list[torch.Tensor]] = {}
     for tensor in inputs:
-        members.setdefault(tensor.untyped_storage()._cdata, []).append(tensor)
+        members.setdefault(memory_of(tensor), []).append(tensor)
     found = []
     with torch.no_grad():
         for tensors in members.values():

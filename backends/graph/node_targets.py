@@ -11,6 +11,7 @@ import torch.fx
 from torch._library.custom_ops import CustomOpDef
 
 from .distributed_call import DistributedCall
+from .higher_order_call import HigherOrderCall
 from .wrappers import is_wrapper
 
 TORCHS_OPERATORS = ("aten", "prims", "prim", "higher_order")  # namespaces
@@ -19,10 +20,13 @@ RECURRENT_OPERATORS = (torch.gru, torch.lstm, torch.rnn_tanh, torch.rnn_relu)
 PYTHONS = ("_operator", "builtins", "math")  # modules whose functions stand in graphs
 
 
+def target_name(target: Any) -> str:
+    """The name of a function, or of a method, which is its own name."""
+    return target if isinstance(target, str) else getattr(target, "__name__", str(target))
+
+
 def name_of(node: torch.fx.Node) -> str:
-    if isinstance(node.target, str):
-        return node.target
-    return getattr(node.target, "__name__", str(node.target))
+    return target_name(node.target)
 
 
 def run_node(node: torch.fx.Node, value_of: Callable[[torch.fx.Node], Any]) -> Any:
@@ -55,7 +59,8 @@ def is_users(node: torch.fx.Node) -> bool:
 
 def subgraph_nodes(node: torch.fx.Node) -> Iterator[torch.fx.Node]:
     """The nodes of the graphs that a node passes to a higher-order operator, at all depths."""
-    for inner in getattr(node.target, "subgraphs", ()):
+    graphs = node.target.subgraphs if isinstance(node.target, HigherOrderCall) else ()
+    for inner in graphs:
         for other in inner.graph.nodes:
             yield other
             yield from subgraph_nodes(other)
@@ -68,7 +73,7 @@ def is_foreign(node: torch.fx.Node) -> bool:
         isinstance(node.target, type) and is_wrapper(node.target)
     ):
         return False
-    if hasattr(node.target, "subgraphs"):
+    if isinstance(node.target, HigherOrderCall):
         return any(map(is_foreign, subgraph_nodes(node)))
     return is_foreign_target(node.target)
 

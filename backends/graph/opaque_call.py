@@ -14,7 +14,7 @@ from torch._subclasses.fake_tensor import FakeTensor
 
 from ...errors import warn_once
 from ...records import record
-from .extracted_calls import WithHistory
+from .higher_order_call import WithHistory
 from .memory import memory_of
 
 Like = Callable[..., Any] | torch.Tensor | Sequence[torch.Tensor]
@@ -52,7 +52,7 @@ class OpaqueCall:
                 else pytree.tree_map(empty_one_like, self.like)
             )
             results = pytree.tree_map(torch.Tensor.detach, made)
-        given = [leaf for leaf in pytree.arg_tree_leaves(*args, **kwargs) if is_tensor(leaf)]
+        given = [leaf for leaf in pytree.arg_tree_leaves(*args, **kwargs) if torch.is_tensor(leaf)]
         if not self.differentiable or not torch.is_grad_enabled():
             return results
         leaves, structure = pytree.tree_flatten(results)
@@ -81,11 +81,11 @@ class OpaqueNode:
         if any(isinstance(leaf, FakeTensor) for leaf in leaves):
             self.promised = [properties_of(leaf) for leaf in leaves]
             return results
-        self.check(leaves, [*filter(is_tensor, pytree.arg_tree_leaves(*args, **kwargs))])
+        self.check(leaves, [*filter(torch.is_tensor, pytree.arg_tree_leaves(*args, **kwargs))])
         return results
 
     def check(self, results: Sequence[Any], given: Sequence[torch.Tensor]) -> None:
-        if not all(map(is_tensor, results)) or len(results) != len(self.promised):
+        if not all(map(torch.is_tensor, results)) or len(results) != len(self.promised):
             self.refuse(f"{len(results)} results that are not those", "other ones")
         taken = {memory_of(tensor) for tensor in given if tensor.layout == torch.strided}
         for result, promised in zip(results, self.promised, strict=True):
@@ -141,7 +141,3 @@ def properties_of(tensor: torch.Tensor) -> Properties:
 
 def static_number(number: int | torch.SymInt) -> int | None:
     return number if isinstance(number, int) else None
-
-
-def is_tensor(obj: object) -> bool:
-    return isinstance(obj, torch.Tensor)

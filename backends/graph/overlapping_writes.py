@@ -17,7 +17,7 @@ import torch.utils._pytree as pytree
 
 from ...overlap import Window, may_overlap, may_overlap_itself
 from .fake_values import fake_of
-from .memory import plain_memory_at
+from .memory import plain_memory_at, share_memory
 from .mutations import is_norm, may_write, written_by, written_nodes
 from .node_targets import name_of
 from .supported import line_of
@@ -198,6 +198,7 @@ def is_pointwise(node: torch.fx.Node) -> bool:
 
 
 def is_strided(fake: Any) -> bool:
+    """Whether it is a tensor laid out by strides, and none of a level of torch.func."""
     return (
         isinstance(fake, torch.Tensor)
         and fake.layout is torch.strided
@@ -206,11 +207,7 @@ def is_strided(fake: Any) -> bool:
 
 
 def share_storage(one: Any, other: Any) -> bool:
-    return (
-        is_strided(one)
-        and is_strided(other)
-        and one.untyped_storage()._cdata == other.untyped_storage()._cdata
-    )
+    return is_strided(one) and is_strided(other) and share_memory(one, other)
 
 
 def numbers_of(fake: torch.Tensor) -> tuple[Any, ...]:

@@ -9,7 +9,8 @@ from typing import Any
 import torch
 import torch.fx
 
-from .node_targets import PYTHONS, is_foreign, is_users, name_of, subgraph_nodes
+from .higher_order_call import HigherOrderCall
+from .node_targets import is_foreign, is_foreign_target, is_users, name_of, subgraph_nodes
 from .unread_nodes import unread_nodes
 
 RANDOM = (
@@ -39,9 +40,8 @@ def target_may_draw(target: Any) -> bool:
     """Whether a call of this function, or method, may draw from torch's generators."""
     if isinstance(target, str):
         return named_as_random(target)
-    home = str(getattr(target, "__module__", "torch"))
-    known = "torch" in home or home in PYTHONS
-    return not known or hasattr(target, "subgraphs") or named_as_random(target.__name__)
+    higher_order = isinstance(target, HigherOrderCall)
+    return is_foreign_target(target) or higher_order or named_as_random(target.__name__)
 
 
 def may_draw(node: torch.fx.Node) -> bool:
@@ -50,7 +50,7 @@ def may_draw(node: torch.fx.Node) -> bool:
 
 
 def _draws(node: torch.fx.Node) -> bool:
-    if hasattr(node.target, "subgraphs"):
+    if isinstance(node.target, HigherOrderCall):
         return any(map(_draws, subgraph_nodes(node)))
     return (
         node.op.startswith("call_") and named_as_random(name_of(node)) and not _drops_nothing(node)

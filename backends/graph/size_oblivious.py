@@ -5,6 +5,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from .node_targets import target_name
+
 OBLIVIOUS = frozenset(
     (
         "view reshape flatten unflatten transpose permute t unsqueeze add sub mul div true_divide "
@@ -24,4 +26,4 @@ OBLIVIOUS = frozenset(
 
 def is_size_oblivious(target: Any) -> bool:
     """Whether a node's target, a function or a method's name, is such an operator."""
-    return (target if isinstance(target, str) else getattr(target, "__name__", "")) in OBLIVIOUS
+    return target_name(target) in OBLIVIOUS

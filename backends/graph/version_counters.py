@@ -14,7 +14,7 @@ import torch.fx
 
 from ...factory_call import record_factory
 from .hidden_writes import data_nodes
-from .memory import plain_memory_at
+from .memory import memory_of, plain_memory_at
 from .mutations import may_write, written_nodes
 
 
@@ -58,4 +58,4 @@ def restoring_counters(
 
 
 def storage_of(tensor: torch.Tensor) -> int:
-    return tensor.untyped_storage()._cdata if tensor.layout is torch.strided else id(tensor)
+    return memory_of(tensor) if tensor.layout is torch.strided else id(tensor)

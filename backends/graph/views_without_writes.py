@@ -65,7 +65,7 @@ def then_make_views(
 def views_to_make_outside(
     nodes: Sequence[torch.fx.Node], outputs: Sequence[torch.fx.Node]
 ) -> ViewsAfterGraph | None:
-    """Those results of a graph with these nodes that have to be created after it; None where there
+    """The results of a graph with these nodes that have to be created after it; None where there
     are none."""
     forbidden = dict.fromkeys(node for node in outputs if is_forbidden(node))
     made = dict.fromkeys(step for node in forbidden for step in path_from_base(node))

@@ -27,6 +27,7 @@ from ..graph.data_dependent_sizes import (
     with_checked_sizes,
 )
 from ..graph.gradient_history import wants_gradients
+from ..graph.node_targets import name_of
 from ..graph.number_arguments import takes_varying_length
 from ..graph.passes.attention import join_attention
 from ..graph.passes.batch_norms import fold_batch_norms
@@ -156,7 +157,7 @@ def is_transform_on_cpu(node: torch.fx.Node) -> bool:
     return (
         isinstance(fake, FakeTensor)
         and fake.device.type == "cpu"
-        and getattr(node.target, "__name__", "").startswith("fft_")
+        and name_of(node).startswith("fft_")
     )
 
 
@@ -275,7 +276,7 @@ def usable_devices() -> frozenset[str]:
 
 
 def processors() -> dict[str, int]:
-    """For each device type, how many rows a kernel should have at least to keep it busy."""
+    """The least number of rows of a kernel that keeps each device type busy."""
     found = {"cpu": torch.get_num_threads()}
     if "cuda" in usable_devices():
         found["cuda"] = (

@@ -45,7 +45,7 @@ def reject_embedding(shape: Sequence[int], dim: int, positions: torch.Tensor) ->
 
 
 def reject_gather(shape: Sequence[int], dim: int, positions: torch.Tensor) -> None:
-    """For gather and all kinds of scatter."""
+    """Raises the error of gather, and of all kinds of scatter, for these positions."""
     like = [*positions.shape]
     if like:
         like[dim] = shape[dim]

@@ -50,7 +50,7 @@ def group_norm(x: Any, weight: Any, bias: Any, *sizes_and_eps: Any) -> Any:
 
 
 def layer_norm_backward(gradient: torch.Tensor, x: torch.Tensor, *more: Any) -> Any:
-    """Its decomposition, or NotImplemented to leave it to torch."""
+    """The decomposition of layer_norm's backward pass, or NotImplemented to leave it to torch."""
     count = x.numel()
     if x.device.type == "cpu" and isinstance(count, int) and count >= LARGE:
         return NotImplemented
@@ -77,7 +77,7 @@ def split(x: torch.Tensor, size: int, dim: int = 0) -> Any:
 
 
 def log_softmax(x: torch.Tensor, dim: int, half_to_float: bool) -> Any:
-    """In float32 for halves, as torch computes it."""
+    """The decomposition of log_softmax: halves are computed in float32, as in torch."""
     if not x.dim() or 0 in x.shape:
         return NotImplemented
     halves = x.dtype in HALVES

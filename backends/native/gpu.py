@@ -37,8 +37,8 @@ def prepare() -> None:
 
 @record
 class Launches:
-    """For each kernel of a program, how it is launched and its text, by position of its step.
-    `finish`: puts the compiled kernels into the namespace; nothing may be launched before."""
+    """How each kernel of a program is launched, and its text, by position of its step. `finish`:
+    puts the compiled kernels into the namespace; nothing may be launched before."""
 
     calls: dict[int, Launch]
     texts: dict[int, str]

@@ -66,16 +66,15 @@ def bound_slots(frame: BrokenFrame, index: int) -> list[int]:
 
 def stack_kinds(stack: tuple[Value, ...], open_: frozenset[int]) -> tuple[str, ...]:
     """The kinds of stack items, as in ResumePoint.stack."""
-    return tuple(
-        "null"
-        if isinstance(v, Null)
-        else "exc"
-        if i in open_
-        else "lasti"
-        if isinstance(v, LastInstruction)
-        else "value"
-        for i, v in enumerate(stack)
-    )
+    return tuple(stack_kind(value, position in open_) for position, value in enumerate(stack))
+
+
+def stack_kind(value: Value, is_open: bool) -> str:
+    if isinstance(value, Null):
+        return "null"
+    if is_open:
+        return "exc"
+    return "lasti" if isinstance(value, LastInstruction) else "value"
 
 
 class BreakEmission:

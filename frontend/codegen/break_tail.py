@@ -26,8 +26,8 @@ JOINED = (enumerate, zip)  # they iterate over their arguments
 
 @record
 class BreakTail:
-    """starts: of the raw groups that run, the breaking one first. end: the index of the instruction
-    after them."""
+    """The raw instruction groups that run together at a break. starts: where each begins, the
+    breaking one first. end: the index of the instruction after them."""
 
     starts: tuple[int, ...]
     end: int

@@ -8,8 +8,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ...records import record
-from . import json_report, text_report
+from .json_report import as_dict, as_json
 from .report_data import ReportData
+from .text_report import full_text, short_text
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -26,11 +27,11 @@ class Report(ReportData):
 
     def to_dict(self) -> dict[str, Any]:
         """The report as plain data, of the schema that docs/explain.md tells."""
-        return json_report.as_dict(self)
+        return as_dict(self)
 
     def to_json(self, path: str | os.PathLike[str] | None = None) -> str:
         """The same as JSON; written to a file too, if there is a path."""
-        text = json_report.as_json(self)
+        text = as_json(self)
         if path is not None:
             Path(path).write_text(text + "\n", encoding="utf-8")
         return text
@@ -47,10 +48,10 @@ class Report(ReportData):
 
     def details(self) -> str:
         """The whole report as text; `print(report)` shows what fits a screen."""
-        return text_report.details(self)
+        return full_text(self)
 
     def __str__(self) -> str:
-        return text_report.text(self)
+        return short_text(self)
 
     def __rich__(self) -> RenderableType:
         tables = importlib.import_module(".rich_tables", __package__)

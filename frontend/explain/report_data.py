@@ -164,7 +164,7 @@ class Times:
 
     @property
     def parts(self) -> dict[str, float]:
-        """All of it by name, compiling by phase; no part is in another."""
+        """Seconds by name, compiling by phase; they do not overlap."""
         found = dict(self.compiling)
         for name, seconds in (("graphs", self.graphs), ("python", self.python)):
             if seconds is not None:
@@ -175,7 +175,7 @@ class Times:
 
     @property
     def shares(self) -> dict[str, float]:
-        """Of all the time that is known of: in compiled code, in Python, compiling, measuring."""
+        """The fractions of the known time: in compiled code, in Python, compiling, measuring."""
         known = self.parts
         total = sum(known.values())
         kinds = {"graphs": "compiled code", "python": "Python", "measuring": "measuring"}

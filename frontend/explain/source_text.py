@@ -51,7 +51,7 @@ def is_users(where: str) -> bool:
 
 
 def rank(file: str) -> int:
-    """For an order of files: the user's, libraries', torch's."""
+    """The order of a file in listings: the user's first, then libraries', then torch's."""
     return 2 if file.startswith(TORCH) else 0 if is_users(file) else 1
 
 

@@ -16,9 +16,9 @@ SHOWN = 4  # of each section there
 GUARDS_SHOWN = 8  # of each capture; all are in `report.captures[i].checks`
 
 
-def text(report: ReportData) -> str:
-    """All of a short report; of a long one what fits a screen, the most expensive first."""
-    everything = details(report).splitlines()
+def short_text(report: ReportData) -> str:
+    """A short report as a whole; of a long one what fits a screen, the most expensive first."""
+    everything = full_text(report).splitlines()
     if len(everything) <= SCREEN:
         return "\n".join(everything)
     return "\n".join(
@@ -33,7 +33,7 @@ def text(report: ReportData) -> str:
     )
 
 
-def details(report: ReportData) -> str:
+def full_text(report: ReportData) -> str:
     """The whole report."""
     again = (line for one in recompile_groups(report) for line in recompile_lines(one))
     return "\n".join(
@@ -151,7 +151,7 @@ def count(number: int, noun: str) -> str:
 
 
 def duration(seconds: float) -> str:
-    """In the unit that suits it."""
+    """Seconds as text, in the unit that suits them."""
     for unit, size in (("s", 1.0), ("ms", 1e-3), ("us", 1e-6)):
         if seconds >= size:
             return f"{seconds / size:.3g} {unit}"

@@ -332,8 +332,8 @@ class CodeBuilder:
     # Calls.
 
     def push_null_before_callee(self) -> None:
-        """To be said before the callee is pushed, and `push_null_after_callee` after it, for each
-        plain call."""
+        """Emits the NULL of a plain call where it belongs below the callee. A call of this precedes
+        the push of the callee, and one of `push_null_after_callee` follows it."""
         if self.dialect.null_below:
             self.emit("PUSH_NULL")
 

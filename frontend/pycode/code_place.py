@@ -16,5 +16,5 @@ class CodePlace:
 
     @property
     def key(self) -> tuple[int, int]:
-        """For sets and dictionaries: comparing code objects would compare their contents."""
+        """A key for sets and dictionaries. Comparing code objects would compare their contents."""
         return id(self.code), self.number

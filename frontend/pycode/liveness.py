@@ -118,7 +118,7 @@ def successors(decoded: DecodedCode, index: int) -> list[int]:
 
 
 def reachable_from(index: int, edges: Sequence[Sequence[int]]) -> set[int]:
-    """All that edges lead to from an index, by one or more."""
+    """The indices that edges lead to from an index, by one edge or more."""
     found: set[int] = set()
     todo = [index]
     while todo:

@@ -296,13 +296,9 @@ def call(w: PythonWriter, instr: Instr) -> None:
         f"{one}={value}" for one, value in zip(names, args[count - len(names) :], strict=True)
     ]
     args = args[: count - len(names)] + keywords
-    callee, args = (
-        (upper, args)
-        if lower == NULL
-        else (lower, args)
-        if upper == NULL
-        else (lower, [upper, *args])
-    )
+    if NULL not in (lower, upper):
+        args = [upper, *args]
+    callee = upper if lower == NULL else lower
     w.push(f"{operand(callee)}({', '.join(args)})", True)
 
 

@@ -293,7 +293,8 @@ class Prologue:
         self.length += instr.size // 2 + caches
 
     def _call(self, inner: FunctionType, instr: Instr, completion: CallCompletion) -> None:
-        """Its argument, a state, is on top. The call stands at the place of the original one."""
+        """Emits the call of an inner function, whose argument (a state) is on top. The call has the
+        position of the original one."""
         dialect, first = current(), self._position
         self._callee(inner)
         *_, raw = raw_instructions(self._code.co_code, dialect.caches, instr.offset, instr.end)

@@ -98,7 +98,7 @@ class Cache:
 
     @property
     def misses(self) -> deque[Miss]:
-        """The latest."""
+        """The latest calls that no entry served."""
         return self.policy.misses
 
     # called by the hook
@@ -145,9 +145,8 @@ class Cache:
         if self.probe is None and self.policy.must_wait(site, unit):
             return Entry(once=True)
         if not self.lock.acquire(site):
-            return Entry(
-                once=True
-            )  # in eager with the hook off: what this call calls is part of what is being compiled
+            # in eager with the hook off: what this call calls is part of what is being compiled
+            return Entry(once=True)
         try:
             with nullcontext() if self.probe is None else self.probe.pause_clock():
                 return self._serve(UnservedCall(site, function, slots), self.probe)
@@ -156,9 +155,8 @@ class Cache:
         except BaseException as error:
             if not unit.frames:
                 raise
-            return Entry(
-                function=make_resume_function(unit.frames, error), once=True
-            )  # the program's handlers see it where it has got to
+            # the program's handlers see it where it has got to
+            return Entry(function=make_resume_function(unit.frames, error), once=True)
         finally:
             self.lock.release(site)
 
@@ -289,9 +287,8 @@ class Cache:
         if isinstance(event, Working):
             self._work = [*(done for done in self._work if not done.done()), event.done]
         for sink in self.sinks:
-            disable_call(
-                sink, (event,), {}
-            )  # the hook may be on: a backward pass runs amid the program
+            # the hook may be on: a backward pass runs amid the program
+            disable_call(sink, (event,), {})
 
     def wait(self) -> None:
         """Returns when no thread compiles for this handle, and nothing is tried in the
@@ -316,11 +313,11 @@ class Cache:
         self.handle.unmeasured = 0
 
     def end_comparison(self) -> None:
-        """Calls are compiled from now on."""
+        """Ends the comparison with eager: calls run compiled from now on."""
         self.handle.comparison = None
 
     def run_in_eager(self, calls: int) -> None:
-        """So many calls run in eager, without being measured."""
+        """Runs the next `calls` calls in eager, without measuring them."""
         self.handle.unmeasured = calls
 
     def tiers(self) -> list[Tier]:

@@ -16,8 +16,8 @@ LONGEST_WAIT = 60.0
 
 
 class CompileLock:
-    """waits: whether a thread that meets a compile in progress waits for its end; it runs in eager
-    otherwise."""
+    """Lets one thread at a time compile for a site. waits: whether a thread that meets a compile in
+    progress waits for its end; otherwise it runs in eager."""
 
     def __init__(self, waits: bool) -> None:
         self._waits = waits

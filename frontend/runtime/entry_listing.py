@@ -30,7 +30,7 @@ class Listing:
 
 
 def listings(cache: Cache) -> Iterator[Listing]:
-    """Those of all entries that live now."""
+    """The listings of all live entries."""
     for site in cache.sites():
         yield from (listing(site, entry) for entry in site.entries)
 

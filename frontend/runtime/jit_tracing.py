@@ -16,7 +16,7 @@ GETTER = "_ZN5torch3jit6tracer15getTracingStateEv"
 
 @cache
 def getter_address() -> int:
-    """Its address; 0 where this torch has none, or one that does not tell."""
+    """The address of torch's getter; 0 where this torch has none, or one that does not tell."""
     try:
         library = ctypes.CDLL(
             str(Path(torch.__file__).parent / "lib" / "libtorch_cpu.so"),

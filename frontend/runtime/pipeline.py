@@ -133,7 +133,7 @@ class Compilation:
                     return capture, self._generate_code(capture)
             except CannotReconstruct as error:
                 earlier = (
-                    error.created_at if error.created_at is not None else caller_place(capture)
+                    error.created_at if error.created_at is not None else caller_position(capture)
                 )
                 if earlier is None or (stop is not None and earlier >= stop.position):
                     raise SkipFrame(f"cannot generate code for {error}") from error
@@ -142,7 +142,7 @@ class Compilation:
                 )
                 forget_frames(error, handled)
             except (UnsupportedInstruction, Unresumable) as error:
-                earlier = caller_place(capture)
+                earlier = caller_position(capture)
                 if earlier is None or not isinstance(capture.exit, BreakExit):
                     raise SkipFrame(f"cannot go on after a break here: {error}") from error
                 stop = Restart(earlier, capture.exit.reason)
@@ -251,7 +251,7 @@ def forget_frames(error: BaseException | None, handled: BaseException | None) ->
         error = error.__cause__ or error.__context__
 
 
-def caller_place(capture: Capture) -> int | None:
+def caller_position(capture: Capture) -> int | None:
     """The step of the call that led to the innermost frame of a break; None if that frame was
     already running when the capture began."""
     frames = capture.exit.frames if isinstance(capture.exit, BreakExit) else ()

@@ -12,7 +12,12 @@ import torch.fx
 from ...backends.graph.collectives import runs_collective
 from ...backends.graph.memory import plain_memory_at
 from ...backends.graph.mutations import may_write, written_nodes
-from ...backends.graph.node_targets import RECURRENT_OPERATORS, is_foreign_target
+from ...backends.graph.node_targets import (
+    RECURRENT_OPERATORS,
+    is_foreign_target,
+    name_of,
+    target_name,
+)
 from ...backends.graph.random_draws import target_may_draw
 from ...backends.graph.runtime_errors import may_raise
 from ...errors import GraphBreak
@@ -25,7 +30,6 @@ from ..values.numpy.numpy_number import TYPED_BY_DATA, VaryingScalar
 from ..values.objects.class_value import ClassValue
 from ..values.tensor.symbolic_number import SymbolicNumber
 from ..values.tensor.wrapper_subclass import is_captured_wrapper
-from .fake_tensors.operation_runner import target_name
 from .interpreter.outcome import Restart
 from .sizes.symbolic_inputs import SymbolicInputs
 
@@ -166,7 +170,7 @@ class CallChecks:
         """Breaks at an operator that may raise where a collective is in the graph: the call could
         not start over, for the program's handlers to see the error."""
         if self.collective is not None and not runs_collective(node) and may_raise(node):
-            what = f"{target_name(node.target)}, which may raise, behind a collective"
+            what = f"{name_of(node)}, which may raise, behind a collective"
             raise GraphBreak("unsupported-operator", what)
 
     def _check_writes_past_wrappers(self, node: torch.fx.Node) -> None:
@@ -178,12 +182,12 @@ class CallChecks:
             memory = plain_memory_at(target)
             fake = target.meta["example_value"]
             if memory in self.wrapper_memory and not is_captured_wrapper(type(fake)):
-                raise GraphBreak("subclass", f"{target_name(node.target)} on an inner tensor")
+                raise GraphBreak("subclass", f"{name_of(node)} on an inner tensor")
 
     _OF_NODES = (_check_order_of_errors, _check_writes_past_wrappers)
 
     def rollback(self, removed: list[torch.fx.Node], kept: list[torch.fx.Node]) -> None:
-        """To be called when nodes leave the graph."""
+        """Forgets nodes that leave the graph."""
         if self.collective in removed:
             self.collective = next(filter(runs_collective, reversed(kept)), None)
 

@@ -81,14 +81,14 @@ class EffectLog:
         self._saved_globals: dict[tuple[int, str], tuple[Namespace, Value]] | None = None
 
     def change(self, value: Mutable) -> None:
-        """To be called before a change of `value`'s state."""
+        """Saves a value's state. To be called before the state is changed."""
         self._save(value)
         self.changed.setdefault(value, None)
 
     def read(self, value: Mutable) -> None:
-        """To be called before a value looks at one of its parts for the first time. A break removes
-        the guards of that look, so it has to undo the look as well; not where rebuilt code loads
-        the whole value by its path."""
+        """Saves a value's state before it looks at one of its parts for the first time. A break
+        removes the guards of that look, so it has to undo the look as well; not where generated
+        code loads the whole value by its path."""
         if value.source is None or value in self.changed:
             self._save(value)
 

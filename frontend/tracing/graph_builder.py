@@ -14,6 +14,7 @@ from torch._C._functorch import is_functorch_wrapped_tensor
 from ...backends.graph.gradient_history import note_history
 from ...backends.graph.memory import memory_of
 from ...backends.graph.mutations import is_written
+from ...backends.graph.node_targets import name_of, target_name
 from ...backends.graph.random_generators import NO_GENERATOR, DrawFrom
 from ...backends.graph.size_checks import Reading, SizeOf, itself
 from ...backends.graph.wrappers import inner_tensors
@@ -23,15 +24,10 @@ from ...guards.source import AttrSource, Source
 from ..values.base import Value
 from ..values.constant import LITERAL_TYPES, Constant
 from ..values.containers.list import ListValue
-from ..values.containers.mapping import DictValue
-from ..values.containers.sequence import Sequence, TupleValue
-from ..values.containers.slice import SliceValue
+from ..values.containers.sequence import TupleValue
 from ..values.context import TraceContext
 from ..values.modes.mode_manager import MODE_SWITCHES, TorchModes
-from ..values.numpy.numpy_number import VaryingScalar, operand
-from ..values.objects.class_value import ClassValue
 from ..values.tensor.distributed_tensor import family_of
-from ..values.tensor.opaque_tensor import OpaqueTensor
 from ..values.tensor.read_number import describe_reading
 from ..values.tensor.symbolic_number import SymbolicNumber
 from ..values.tensor.tensor import TensorValue
@@ -47,7 +43,7 @@ from .call_checks import CallChecks, FakeCall
 from .effect_log import EffectLog
 from .fake_tensors.fake_wrappers import is_fake
 from .fake_tensors.foreach_writes import counted_writes
-from .fake_tensors.operation_runner import OperationRunner, apply, target_name
+from .fake_tensors.operation_runner import OperationRunner, apply
 from .graph_inputs import GeneratorInput, GraphInput, NumberInput, version_of
 from .input_fakes import InputFakes
 from .interpreter.frame_stack import FrameStack
@@ -55,13 +51,6 @@ from .interpreter.work_budget import WorkBudget
 from .sizes.symbolic_inputs import SymbolicInputs
 from .sizes.value_origins import ValueOrigin
 
-# what torch takes for dtypes
-DTYPES: dict[type, torch.dtype] = {
-    bool: torch.bool,
-    int: torch.int64,
-    float: torch.float64,
-    complex: torch.complex128,
-}
 READS = ("item", "tolist")  # methods that give Python's numbers
 MOST_BYTES_SAVED = 1 << 15  # of written inputs, in each call of a graph that may start over
 
@@ -398,9 +387,7 @@ class GraphBuilder:
         if isinstance(result, torch.SymInt | torch.SymFloat | torch.SymBool):
             node.meta["example_value"] = result
             return self._symbols.shapes.number(result, node=node)
-        raise GraphBreak(
-            "unsupported-value", f"a {type(result).__name__} from {target_name(node.target)}"
-        )
+        raise GraphBreak("unsupported-value", f"a {type(result).__name__} from {name_of(node)}")
 
     def _parts(self, node: torch.fx.Node, result: Any) -> Value:
         items: list[Value] = []
@@ -415,7 +402,7 @@ class GraphBuilder:
                 items.append(Constant(part))
             else:
                 raise GraphBreak(
-                    "unsupported-value", f"a {type(part).__name__} from {target_name(node.target)}"
+                    "unsupported-value", f"a {type(part).__name__} from {name_of(node)}"
                 )
         cls = type(result)
         return TupleValue(items, None, cls) if issubclass(cls, tuple) else ListValue(items)
@@ -423,46 +410,15 @@ class GraphBuilder:
     def argument(self, value: Value) -> tuple[Any, Any]:
         """A value as an argument of a node and as one of the fake call."""
         value = self.tx.look(value)
-        if isinstance(value, TensorValue):
-            return value.node, value.fake
-        if isinstance(value, SymbolicNumber):
-            return self._number_argument(value)
-        if isinstance(value, VaryingScalar):
-            return self.argument(value.number)
-        if isinstance(value, Sequence):
-            pairs = [self.argument(item) for item in value.items]
-            make = list if value.cls is list else tuple
-            return make(pair[0] for pair in pairs), make(pair[1] for pair in pairs)
-        if isinstance(value, SliceValue):
-            pairs = [self.argument(part) for part in value.parts]
-            return slice(*(pair[0] for pair in pairs)), slice(*(pair[1] for pair in pairs))
-        if isinstance(value, ClassValue) and value.cls in DTYPES:
-            return DTYPES[value.cls], value.cls  # text of a graph cannot name the class
-        if value.is_constant() and not isinstance(value, ClassValue):
-            literal = value.constant()
-            if type(literal).__module__ == "numpy":
-                literal = operand(literal)
-            return literal, literal
-        if isinstance(value, OpaqueTensor):
-            raise value.unsupported_use("as an argument")
         if isinstance(value, TensorObject):
             raise SubclassInstanceFound
         if value.python_type() is torch.Generator:
             return self._generator_input(value), NO_GENERATOR
-        if isinstance(value, DictValue):
-            named = {key.constant(): self.argument(item) for key, item in value.pairs(self.tx)}
-            return {k: pair[0] for k, pair in named.items()}, {
-                k: pair[1] for k, pair in named.items()
-            }
-        raise GraphBreak(
-            "unsupported-value", f"{value.describe()} as an argument of a torch function"
-        )
+        return value.graph_argument(self.tx)
 
-    def _number_argument(self, number: SymbolicNumber) -> tuple[Any, Any]:
-        is_read_bool = number.python_type() is bool and number.depends_on_values()
-        if number.is_known_by_now() or is_read_bool:  # operators take no symbols for bools
-            return number.constant(), number.constant()
-        return self._symbols.shapes.node(number, self), number.sym
+    def number_node(self, number: SymbolicNumber) -> torch.fx.Node:
+        """The node that gives a number."""
+        return self._symbols.shapes.node(number, self)
 
     def drop_idle(self) -> None:
         """Empties a graph that only switches modes."""

@@ -71,7 +71,7 @@ class ObjectTable:
         return wrap(self._tx, obj, source)
 
     def wrap_global(self, obj: Any, source: Source | None) -> Value:
-        """As wrap, for an object of a namespace. A store by the traced program takes precedence."""
+        """Wraps an object of a namespace. A store by the traced program takes precedence."""
         stores = self._tx.effects.globals
         if stores and isinstance(source, DictItem):
             for (_, name), (where, value) in stores.items():
@@ -80,11 +80,12 @@ class ObjectTable:
         return self.wrap(obj, source)
 
     def wrap_held(self, obj: Any, source: Source | None) -> Value:
-        """As wrap, for an object inside an existing one. Breaks for a container without a path,
-        since changes would be made to a copy."""
+        """Wraps an object inside an existing one. Breaks for a container without a path, since
+        changes would be made to a copy."""
         if source is None and isinstance(obj, CONTAINERS) and self.find(obj) is None:
             raise GraphBreak(
-                "unsupported-value", f"a {type(obj).__name__} without a path from the frame"
+                "unsupported-value",
+                f"a {type(obj).__name__} that no variable or attribute leads to",
             )
         return self.wrap(obj, source)
 

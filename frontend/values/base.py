@@ -17,6 +17,7 @@ from ...guards.source import Source
 from ..pycode.passthrough import PassthroughFrame
 from .context import TraceContext
 from .emitter import Emitter
+from .objects.mro import lookup
 from .operation import Operation, UnaryOperation
 
 
@@ -81,6 +82,15 @@ class Value:
         literals."""
         return self.constant()
 
+    def graph_argument(self, tx: TraceContext) -> tuple[Any, Any]:
+        """The object as an argument of a node, and as one of the call on fake tensors."""
+        if self.is_constant():
+            literal = self.constant()
+            return literal, literal
+        raise GraphBreak(
+            "unsupported-value", f"{self.describe()} as an argument of a torch function"
+        )
+
     def describe(self) -> str:
         """A few words for messages."""
         where = f" '{self.source.name}'" if self.source is not None else ""
@@ -134,6 +144,13 @@ class Value:
         """iter(object)."""
         raise self.unsupported_use("iteration")
 
+    def reverse_iterator(self, tx: TraceContext) -> Value:
+        """reversed(object)."""
+        cls = self.python_type()
+        if all(lookup(cls, name)[0] is None for name in ("__reversed__", "__getitem__")):
+            raise tx.exceptions.new(TypeError, f"'{cls.__name__}' object is not reversible")
+        return self.method(tx, "__reversed__", [], {})
+
     def iterates_in_python(self) -> bool:
         """Whether iter(object) calls a method that is written in Python."""
         return False
@@ -150,7 +167,7 @@ class Value:
         return item
 
     def unpack(self, tx: TraceContext) -> list[Value]:
-        """All items, as a loop gives them."""
+        """The items, as a loop gives them."""
         return take(tx, self.iterator(tx))
 
     def list_items(self, tx: TraceContext) -> list[Value]:
@@ -311,7 +328,7 @@ class LazyValue(Value):
         return type(self.object)
 
     def is_none(self) -> bool:
-        """Not known: without a look there is no guard."""
+        """Answers False where it is not known: without a look at the object there is no guard."""
         return False
 
     def truth(self, tx: TraceContext) -> bool:
@@ -322,5 +339,5 @@ def require_path(obj: Any, source: Source | None, name: str = "") -> Source:
     """Returns the path to an existing object. Breaks where there is none."""
     if source is None:
         what = name or type(obj).__name__
-        raise GraphBreak("unsupported-value", f"a {what} without a path from the frame")
+        raise GraphBreak("unsupported-value", f"a {what} that no variable or attribute leads to")
     return source

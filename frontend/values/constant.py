@@ -31,6 +31,14 @@ def is_literal(obj: Any) -> bool:
     )
 
 
+def number_of_scalar(scalar: Any) -> Any:
+    """The Python number for which torch takes a numpy scalar."""
+    if type(scalar).__name__ in ("bool", "bool_"):
+        # a number to some, a truth value to others
+        raise GraphBreak("unsupported-value", "a numpy.bool as an operand of a tensor")
+    return scalar.item()
+
+
 class Constant(Value):
     """A literal. Its methods and attributes are evaluated at once."""
 
@@ -49,6 +57,11 @@ class Constant(Value):
 
     def constant(self) -> Any:
         return self.object
+
+    def graph_argument(self, tx: TraceContext) -> tuple[Any, Any]:
+        is_scalar = type(self.object).__module__ == "numpy"
+        literal = number_of_scalar(self.object) if is_scalar else self.object
+        return literal, literal
 
     def describe(self) -> str:
         return safe_repr(self.object)
@@ -83,6 +96,9 @@ class Constant(Value):
             return tx.wrap(list(self.object), None).iterator(tx)
         return super().iterator(tx)
 
+    def reverse_iterator(self, tx: TraceContext) -> Value:
+        return fold(tx, reversed, [self], {})
+
     def length(self, tx: TraceContext) -> Value:
         return fold(tx, len, [self], {})
 
@@ -113,6 +129,9 @@ class VaryingLiteral(Value):
 
     def iterator(self, tx: TraceContext) -> Value:
         return Constant(self.constant()).iterator(tx)
+
+    def reverse_iterator(self, tx: TraceContext) -> Value:
+        return Constant(self.constant()).reverse_iterator(tx)
 
     def length(self, tx: TraceContext) -> Value:
         return Constant(self.constant()).length(tx)

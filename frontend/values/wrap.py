@@ -22,7 +22,7 @@ from .containers import (  # noqa: F401
     range,
     set,
 )
-from .containers.sequence import is_named_tuple, wrap_named_tuple
+from .containers.sequence import is_named_tuple, wrap_item_by_item
 from .context import TraceContext
 from .functions import (  # noqa: F401
     attribute_getter,
@@ -65,7 +65,7 @@ def wrap(tx: TraceContext, obj: Any, source: Source | None) -> Value:
     if rule is not None:
         return rule(tx, obj, source)
     if is_named_tuple(obj):
-        return wrap_named_tuple(tx, obj, source)
+        return wrap_item_by_item(tx, obj, source)
     if issubclass(cls, tuple) and cls.__module__ == "sys":  # sys.flags and the like: read-only
         return wrap_frozen(tx, obj, source)
     folded = source is None and cls.__module__ == "builtins"

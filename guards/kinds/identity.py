@@ -24,8 +24,8 @@ class Is(GuardKind):
         return subject is expected
 
     def implies(self, guard: Guard, other: Guard) -> bool:
-        """Its type, unless somebody can assign its __class__; equality with itself, as constants
-        don't change."""
+        """Whether the other guard follows. One object has one type, unless its __class__ can be
+        assigned; and a constant is equal to itself."""
         found = guard.expected
         if other.kind is Kind.TYPE:
             fixed = bool(type(found).__flags__ & IMMUTABLE_TYPE) and not isinstance(

@@ -51,7 +51,7 @@ def autocast(**change: Any) -> torch.autocast:
 
 @contextmanager
 def two_modes() -> Iterator[None]:
-    """Of functions, where the device of tensors would go."""
+    """Enters two modes for the device of new tensors, which are function modes."""
     with torch.device("meta"), torch.device("cpu"):
         yield
 
@@ -94,7 +94,7 @@ _forced_off = False
 
 
 def force(on: bool) -> None:
-    """For tests: with or without fingerprints."""
+    """Switches fingerprints on or off, for tests."""
     global _forced_off
     _forced_off = not on
     _guards.set_state_probes(probes() if on else None)

@@ -57,8 +57,8 @@ _forced: str | None = None
 
 
 def force(level: str | None) -> None:
-    """For tests: build TENSOR guards at this level from now on ("offsets", "python"; None: the best
-    there is)."""
+    """Builds TENSOR guards at this level from now on ("offsets", "python"; None: the best there
+    is). For tests."""
     global _forced
     if level not in (None, *LEVELS):
         raise ValueError(level)
@@ -115,7 +115,7 @@ def layout() -> Layout | None:
 
 
 def hand_over(found: Layout | None) -> None:
-    """To C."""
+    """Passes a layout to the evaluator in C."""
     _guards.set_layout(
         None if found is None else (*astuple(found), torch.Tensor, torch.nn.Parameter)
     )
@@ -388,7 +388,7 @@ def window_facts(tensor: torch.Tensor) -> tuple[int, int, int, int]:
 
 
 def offsets(size: int, test: Callable[[int], bool], start: int = 0) -> Iterator[int]:
-    """Of aligned words of 8 bytes inside an object."""
+    """The offsets of aligned words of 8 bytes in an object that pass a test."""
     return filter(test, range(start, size - 7, 8))
 
 

@@ -94,4 +94,12 @@ typedef struct {
 Py_ssize_t fj_run_steps(Program *program, Frame frame, PyObject **temps, PyObject **owns,
                         Py_ssize_t *owned, Py_ssize_t from, Py_ssize_t to);
 
+/* As fj_run_steps for all of them; on success *lifted, where it is asked for and there is something
+ * to lift, is a new tuple. */
+Py_ssize_t fj_evaluate(Program *program, Frame frame, PyObject **lifted);
+
+extern PyTypeObject fj_program_type;
+extern PyObject *fj_unbound;   /* stands for NULL in a tuple of slots */
+extern PyTypeObject *fj_deque; /* collections.deque, which has no C API of its own */
+
 #endif

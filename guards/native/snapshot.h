@@ -11,8 +11,6 @@
 #define FRAMEJIT_SNAPSHOT_H
 #include "program.h"
 
-int fj_watch_init(void);
-
 /* The valid snapshot for these anchors, or NULL; the caller releases it. `temps` has the fresh
  * ones. */
 fj_snapshot *fj_find_snapshot(Program *program, Frame frame, PyObject *const *temps);
@@ -29,7 +27,5 @@ Py_ssize_t fj_snapshot_compared(const Program *program);
 
 int fj_traverse_snapshots(Program *program, visitproc visit, void *arg);
 void fj_drop_snapshots(Program *program);
-
-extern PyMethodDef fj_watch_methods[];
 
 #endif

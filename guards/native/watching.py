@@ -14,7 +14,7 @@ WAYS = ("values", "versions", "events")
 
 
 class StorageProbe:
-    """Its attributes are stored in the object itself until its `__dict__` is read; on 3.13 also
+    """An object whose attributes are stored in itself until its `__dict__` is read; on 3.13 also
     afterwards."""
 
     def __init__(self) -> None:

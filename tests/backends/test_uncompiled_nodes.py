@@ -5,7 +5,7 @@ from __future__ import annotations
 import framejit
 import pytest
 import torch
-from framejit.backends.graph.extracted_calls import HigherOrderCall
+from framejit.backends.graph.higher_order_call import HigherOrderCall
 from framejit.backends.registry import Backend
 from framejit.backends.uncompiled_nodes import compile_around
 from framejit.errors import RequirementError

@@ -265,7 +265,7 @@ def test_common_paths_are_loaded_once():
         [Guard(own(deep, str(i)), Kind.EQUALS, i) for i in range(10)], [deep, X]
     )
     assert sum(isinstance(step, Load) for step in program.steps) == 4 + 10
-    assert program.places.count <= 4
+    assert program.temps.count <= 4
 
 
 def test_order():

@@ -143,7 +143,7 @@ def test_programs_leak_nothing():
 
     def run(rounds):
         for _ in range(rounds // 4):
-            native = GuardProgram(steps.guards, steps.lifted, steps.steps, steps.places).native()
+            native = GuardProgram(steps.guards, steps.lifted, steps.steps, steps.temps).native()
             native.check((thing,), function)
 
     before = counts(objects)

@@ -1,1 +1,4 @@
-"""fx graph -> fx graph, before a backend compiles it. No pass changes the graph's results."""
+"""Passes over captured graphs, before a backend compiles them.
+
+In: an fx graph. Out: an fx graph with the same results.
+"""

@@ -62,7 +62,7 @@ def join_attention(gm: torch.fx.GraphModule) -> torch.fx.GraphModule:
 
 
 def find(graph: torch.fx.Graph) -> Iterator[Attention]:
-    """All matches, in order."""
+    """The matches, in order."""
     places = {node: place for place, node in enumerate(graph.nodes)}
     written = [place for node, place in places.items() if may_write(node)]
     for node in graph.nodes:

@@ -351,7 +351,7 @@ class AssembledGraph:
             raise NeedsWholeTrace from None
 
     def memories_of(self, old: torch.fx.Node) -> list[Any]:
-        """As memories: of nodes of which many copies are made."""
+        """The `memories` of a node, cached: many copies of it are made."""
         if old not in self.memory:
             self.memory[old] = memories(old)
         return self.memory[old]

@@ -131,7 +131,7 @@ def common_row(
 def moved_reductions(
     producer: Kernel, row: Mapping[Atom, Index], along: Mapping[Atom, Index]
 ) -> dict[int, Scalar]:
-    """For each of the producer's reductions the same one in other loops. along: the loops along its
+    """The producer's reductions, each as the same one in other loops. along: the loops along its
     rows."""
     reductions = [node for node in topological(producer.roots()) if node.op == REDUCE]
     return dict(zip(map(id, reductions), substitute(reductions, {**row, **along}), strict=True))

@@ -101,7 +101,7 @@ class OperandFinder:
         self.known: dict[Pattern, list[tuple[str, list[str]]]] = {}
 
     def operands(self, kernel: AnyKernel) -> Iterator[tuple[str, Iterable[str]]]:
-        """For each buffer that a kernel stores to, such operands."""
+        """The operands whose memory may hold a result, for each buffer that a kernel stores to."""
         if isinstance(kernel, Kernel):
             yield from ((store.buffer, operands(kernel, store)) for store in kernel.stores)
             return

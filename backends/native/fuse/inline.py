@@ -109,8 +109,8 @@ def worth_repeating(
 
 
 def prices_of_reading(producer: Kernel, accesses: Iterable[Access]) -> list[int]:
-    """For each stored buffer that is read, the cost of computing all that is read of it at a
-    point."""
+    """The cost of computing all that is read of a buffer at a point, for each stored buffer that is
+    read."""
     read = Counter(access.buffer for access in accesses)
     return [
         cost([store.value]) * read[store.buffer]

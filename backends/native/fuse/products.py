@@ -57,7 +57,7 @@ class JoinCandidate:
 def find_joinable(
     program: Program, devices: Collection[str] = ("cuda",)
 ) -> Iterator[JoinCandidate]:
-    """Each product of a program that can be one kernel with its consumer. Kernels must be
+    """The products of a program that can each be one kernel with their consumer. Kernels must be
     simplified."""
     kept = {
         view.buffer for view in views_in([program.outputs, [list(pair) for pair in program.writes]])

@@ -66,7 +66,7 @@ def split_long_rows(program: Program, processors: Mapping[str, int]) -> Program:
 
 
 def chunk_count_on(kernel: Kernel, device: torch.device, processors: Mapping[str, int]) -> int:
-    """As chunk_count, for a device."""
+    """The same as chunk_count, for a device."""
     rows, columns, shortest = kernel.rows.value, kernel.columns.value, MIN_ROW[device.type]
     if not kernel.inner or not rows or columns is None:
         return 1

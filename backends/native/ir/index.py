@@ -16,8 +16,29 @@ from typing import ClassVar
 from ....records import record
 
 
+class Atom:
+    """A factor of a term. The defaults are those of a number about which nothing is known."""
+
+    @property
+    def key(self) -> str:
+        """The key by which factors are ordered."""
+        raise NotImplementedError
+
+    def operands(self) -> tuple[Index, ...]:
+        """The expressions that it is made of."""
+        return ()
+
+    def largest(self) -> Index | None:
+        """The largest value over all values of the variables, if there is a bound."""
+        return None
+
+    def substitute(self, mapping: Mapping[Atom, Index]) -> Index:
+        """The factor with atoms replaced in its operands."""
+        return atom(self)
+
+
 @record
-class Var:
+class Var(Atom):
     """A loop variable: 0 <= value < size."""
 
     name: str
@@ -30,9 +51,12 @@ class Var:
     def __str__(self) -> str:
         return self.name
 
+    def largest(self) -> Index:
+        return self.size - 1
+
 
 @record
-class Sym:
+class Sym(Atom):
     """A size known when the program runs, at least 1."""
 
     name: str
@@ -44,9 +68,12 @@ class Sym:
     def __str__(self) -> str:
         return self.name
 
+    def largest(self) -> Index:
+        return atom(self)
+
 
 @record
-class Hole:
+class Hole(Atom):
     """A number that a kernel computes itself: the n-th computed subscript of a load or store."""
 
     number: int
@@ -60,7 +87,7 @@ class Hole:
 
 
 @record
-class Division:
+class Division(Atom):
     """An expression divided by a positive one, rounded down."""
 
     numerator: Index
@@ -74,17 +101,35 @@ class Division:
     def __str__(self) -> str:
         return f"(({self.numerator}) {self.sign} ({self.divisor}))"
 
+    def operands(self) -> tuple[Index, ...]:
+        return self.numerator, self.divisor
+
 
 class Quotient(Division):
     sign = "//"
+
+    def largest(self) -> Index | None:
+        inside = self.numerator.bounds()
+        if inside is None or not nonnegative(inside[0]):
+            return None
+        return inside[1] // self.divisor
+
+    def substitute(self, mapping: Mapping[Atom, Index]) -> Index:
+        return self.numerator.substitute(mapping) // self.divisor.substitute(mapping)
 
 
 class Remainder(Division):
     sign = "%"
 
+    def largest(self) -> Index:
+        return self.divisor - 1
+
+    def substitute(self, mapping: Mapping[Atom, Index]) -> Index:
+        return self.numerator.substitute(mapping) % self.divisor.substitute(mapping)
+
 
 @record
-class ClaimedBounds:
+class ClaimedBounds(Atom):
     """An expression that is known to be at least 0 and below a size wherever it is used, because of
     a mask."""
 
@@ -98,8 +143,16 @@ class ClaimedBounds:
     def __str__(self) -> str:
         return f"({self.expression})"
 
+    def operands(self) -> tuple[Index, ...]:
+        return (self.expression,)
 
-Atom = Var | Sym | Hole | Quotient | Remainder | ClaimedBounds
+    def largest(self) -> Index:
+        return self.size - 1
+
+    def substitute(self, mapping: Mapping[Atom, Index]) -> Index:
+        return claim_bounds(self.expression.substitute(mapping), self.size.substitute(mapping))
+
+
 Monomial = tuple[Atom, ...]
 
 
@@ -205,24 +258,21 @@ class Index:
         for monomial in self.terms:
             for item in monomial:
                 yield item
-                if isinstance(item, Division):
-                    yield from item.numerator.atoms()
-                    yield from item.divisor.atoms()
-                elif isinstance(item, ClaimedBounds):
-                    yield from item.expression.atoms()
+                for operand in item.operands():
+                    yield from operand.atoms()
 
     def variables(self) -> set[Var]:
         return {item for item in self.atoms() if isinstance(item, Var)}
 
     def substitute(self, mapping: Mapping[Atom, Index]) -> Index:
-        """With atoms replaced, all at once."""
+        """The expression with atoms replaced, all at once."""
         if not any(item in mapping for item in self.atoms()):
             return self
         total = ZERO
         for monomial, coefficient in self.terms.items():
             product = index(coefficient)
             for item in monomial:
-                product = product * replace_in_atom(item, mapping)
+                product = product * (mapping[item] if item in mapping else item.substitute(mapping))
             total = total + product
         return total
 
@@ -237,10 +287,8 @@ class Index:
                     return None
                 monomial = tuple(rest)
                 found[monomial] = number
-            if any(
-                isinstance(item, (Division, ClaimedBounds)) and variable in set(atom(item).atoms())
-                for item in monomial
-            ):
+            operands = (operand for item in monomial for operand in item.operands())
+            if any(variable in set(operand.atoms()) for operand in operands):
                 return None
         return Index(found)
 
@@ -251,11 +299,11 @@ class Index:
         for monomial, coefficient in self.terms.items():
             most: Index = ONE
             for item in monomial:
-                top = _largest(item)
+                top = item.largest()
                 if top is None:
                     return None
                 most = most * top
-            if not any(isinstance(item, (Var, Division, ClaimedBounds)) for item in monomial):
+            if all(isinstance(item, Sym) for item in monomial):
                 low, high = low + most * coefficient, high + most * coefficient
             elif coefficient > 0:
                 high = high + most * coefficient
@@ -420,32 +468,3 @@ def nonnegative(expression: Index) -> bool:
         {item: atom(item) + 1 for item in expression.atoms() if isinstance(item, Sym)}
     )
     return all(coefficient >= 0 for coefficient in shifted.terms.values())
-
-
-def _largest(item: Atom) -> Index | None:
-    if isinstance(item, Var):
-        return item.size - 1
-    if isinstance(item, Sym):
-        return atom(item)
-    if isinstance(item, Remainder):
-        return item.divisor - 1
-    if isinstance(item, ClaimedBounds):
-        return item.size - 1
-    if isinstance(item, Quotient):
-        inside = item.numerator.bounds()
-        if inside is None or not nonnegative(inside[0]):
-            return None
-        return inside[1] // item.divisor
-    return None
-
-
-def replace_in_atom(item: Atom, mapping: Mapping[Atom, Index]) -> Index:
-    if item in mapping:
-        return mapping[item]
-    if isinstance(item, Quotient):
-        return item.numerator.substitute(mapping) // item.divisor.substitute(mapping)
-    if isinstance(item, Remainder):
-        return item.numerator.substitute(mapping) % item.divisor.substitute(mapping)
-    if isinstance(item, ClaimedBounds):
-        return claim_bounds(item.expression.substitute(mapping), item.size.substitute(mapping))
-    return atom(item)

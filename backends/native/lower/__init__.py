@@ -1,1 +1,5 @@
-"""Functional ATen graphs to the loop IR. An operator is either lowered to loops or called."""
+"""Lowering.
+
+In: a functional ATen graph. Out: a loop IR program, in which each operator is either loops or a
+call of torch's.
+"""

@@ -410,8 +410,8 @@ class Builder:
         kind: str | None,
         like: torch.Tensor | None = None,
     ) -> View:
-        """As pointwise; with `kind`, element [i, ...] reduces body([i, ...], [r, ...]) over r, ...
-        below the sizes `inner`."""
+        """A buffer as `pointwise` makes it; with `kind`, element [i, ...] reduces body([i, ...],
+        [r, ...]) over r, ... below the sizes `inner`."""
         like = self.fake if like is None else like
         if not is_dense(like):
             raise Unsupported("the result has gaps")

@@ -318,7 +318,7 @@ def element_at(
 
 
 def refuse_unread(build: Builder, x: View) -> None:
-    """On the CPU torch's operators are as fast where nothing is fused with them. Raises
-    Unsupported."""
+    """Raises Unsupported where no kernel reads the elements: on the CPU torch's operators are as
+    fast where nothing is fused with them."""
     if not x.size or x.device.type == "cpu" and not build.is_read_by_kernels(build.node):
         raise Unsupported("no kernel reads the elements")

@@ -31,7 +31,8 @@ PLAIN = (
 
 
 class NotRepeated(Exception):
-    """Such nodes are lowered each time."""
+    """Raised for a node that may not be lowered like an equal one before: it is lowered each
+    time."""
 
 
 @record

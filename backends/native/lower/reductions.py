@@ -67,7 +67,8 @@ def reduce_and_finish(
     before: Formula = same,
     behind: Formula = same,
 ) -> View:
-    """As reduce_over, in the type that torch computes in; the result passed through `behind`."""
+    """Reduces like reduce_over, in the type that torch computes in, and passes the result through
+    `behind`."""
     work = computation_of(like.dtype)
     at_work = like if like.dtype == work else like.to(work)
     over = dimensions(x, dims)

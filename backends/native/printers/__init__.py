@@ -1,1 +1,5 @@
-"""Kernels as text: C for the CPU, Triton for the GPU; and the Python that calls them in order."""
+"""Printers.
+
+In: kernels of the loop IR. Out: their text, in C for the CPU or in Triton for the GPU, and Python
+that calls them in order (`host`).
+"""

@@ -36,6 +36,13 @@ class Parameters:
         )
 
 
+def own_variables(node: Scalar) -> frozenset[Var]:
+    """The variables in a node's index, without those of its arguments."""
+    if node.op == LOAD:
+        return frozenset(node.attr.index.variables())
+    return frozenset(node.attr.variables() if node.op == INDEX else ())
+
+
 class Plan:
     """A kernel in the order of its computation.
 
@@ -58,14 +65,8 @@ class Plan:
         inner = frozenset(self.kernel.inner)
         for node in nodes:
             self.described.append(node)
-            own = (
-                node.attr.index.variables()
-                if node.op == LOAD
-                else node.attr.variables()
-                if node.op == INDEX
-                else ()
-            )
-            depends = frozenset(own).union(*(self.depends[id(arg)] for arg in node.args))
+            own = own_variables(node)
+            depends = own.union(*(self.depends[id(arg)] for arg in node.args))
             stage = max((self.stage[id(arg)] for arg in node.args), default=0)
             if node.op == REDUCE:
                 depends, stage = depends - inner, stage + 1
@@ -74,7 +75,7 @@ class Plan:
                 self.reduces.add(id(node))
 
     def reductions(self, stage: int) -> list[Scalar]:
-        """Those that can run once `stage` others before them are done."""
+        """The reductions that can run once `stage` others before them are done."""
         return [
             node for node in self.nodes if node.op == REDUCE and self.stage[id(node)] == stage + 1
         ]
@@ -97,7 +98,7 @@ class Plan:
         return across > along
 
     def places(self) -> Iterable[Index]:
-        """Of elements that are stored and loaded."""
+        """The indices of elements that are stored and loaded."""
         for store in self.kernel.stores:
             yield store.index
         for node in self.nodes:
@@ -165,7 +166,7 @@ class Scope:
     names: dict[int, str] = field(default_factory=dict)
 
     def chain(self) -> list[Scope]:
-        """From the outermost one to this one."""
+        """The scopes from the outermost one to this one."""
         return [*(self.parent.chain() if self.parent else []), self]
 
     def find(self, node: Scalar) -> str | None:

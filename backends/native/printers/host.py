@@ -144,7 +144,8 @@ class Host:
         )
 
     def last_uses(self) -> dict[int, list[str]]:
-        """By position of a step (-1: before the first), the names that nothing needs behind it."""
+        """The names that nothing needs behind a step, by the step's position (-1: before the
+        first)."""
         last = dict.fromkeys(self.program.inputs, -1) if self.boxed else {}
         for position, step in enumerate(self.program.steps):
             last |= {

@@ -17,7 +17,8 @@ LINE = 128  # alignment in bytes
 
 @record
 class Scratch:
-    """size: in bytes. places: for each buffer's name, its offset."""
+    """Memory that the intermediate buffers share. size: in bytes. places: the offset of each
+    buffer, by name."""
 
     size: int = 0
     places: Mapping[str, int] = field(default_factory=dict)

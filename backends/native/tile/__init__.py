@@ -1,2 +1,5 @@
-"""Tunes kernels for the GPU by measuring: tile sizes, and whether to fuse a matrix product with its
-consumer."""
+"""Tuning of kernels for the GPU.
+
+In: a program and its device. Out: tile sizes for its kernels, and which matrix products are fused
+with their consumer, as measured.
+"""

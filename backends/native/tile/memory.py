@@ -11,7 +11,7 @@ from ..ir.ir import TRUE, Call, Kernel, Product, Program, Step, View, loads
 
 
 def needed_elements(program: Program, steps: Iterable[Step]) -> dict[str, int] | None:
-    """For each buffer's name, how many elements from its start the steps use; None where that is
+    """How many elements from its start the steps use of each buffer, by name; None where that is
     unknown, because sizes vary or addresses depend on memory content."""
     found: dict[str, int] = {}
     for step in steps:

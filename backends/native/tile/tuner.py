@@ -31,7 +31,7 @@ KINDS = {"Tiles": Tiles, "Blocks": Blocks}
 
 
 class Device(Protocol):
-    """As OnDevice."""
+    """What the tuner needs of a device (OnDevice)."""
 
     identity: str
     kind: str

@@ -1,1 +1,5 @@
-"""Kernel text to functions: compilers, the cache of their results, and launching."""
+"""Toolchains.
+
+In: the text of kernels. Out: functions that run or launch them: compilers, and the cache of their
+results on disk.
+"""

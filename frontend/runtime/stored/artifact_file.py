@@ -68,7 +68,8 @@ def this_process() -> dict[str, str]:
 def write_artifact(
     path: Path, manifest: Manifest, files: Mapping[str, EntryFile], kernels: Mapping[str, bytes]
 ) -> None:
-    """files: by the digests of their keys. kernels: libraries by their keys. Raises OSError."""
+    """Writes an artifact. files: by the digests of their keys. kernels: libraries by their keys.
+    Raises OSError."""
     with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
         archive.writestr(MANIFEST, json.dumps(asdict(manifest), indent=2))
         for name, file in files.items():

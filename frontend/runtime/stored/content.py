@@ -124,8 +124,8 @@ def text_of_constant(constant: Any) -> str:
 
 
 def digest_of_class(cls: type) -> str:
-    """Of the class's functions, bases and slots. What else it holds may change while a program
-    runs, and guards see it."""
+    """The digest of a class's functions, bases and slots. Its other attributes may change while a
+    program runs; guards check those."""
 
     def parts() -> Iterator[str]:
         yield name_of_class(cls)

@@ -148,7 +148,8 @@ class EntryPickler(pickle.Pickler):
 
 
 class EntryUnpickler(pickle.Unpickler):
-    """own: objects of the entry's site by name. found: objects of the program by number."""
+    """Reads one value. own: objects of the entry's site by name. found: objects of the program by
+    number."""
 
     def __init__(self, data: bytes, own: dict[str, Any], found: Sequence[Any]) -> None:
         super().__init__(io.BytesIO(data))

@@ -65,7 +65,7 @@ class EntryFile:
 
     @classmethod
     def decode(cls, data: bytes) -> EntryFile | None:
-        """None for a damaged file."""
+        """The content in the bytes of a file; None for a damaged one."""
         start = len(MAGIC) + DIGEST
         if not data.startswith(MAGIC) or (
             hashlib.sha256(data[start:]).digest() != data[len(MAGIC) : start]

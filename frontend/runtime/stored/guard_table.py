@@ -13,10 +13,11 @@ from typing import Any
 
 from ....guards.guard import Guard, Kind
 from ....guards.kinds import kind_of
-from ....guards.lifetimes import Places
-from ....guards.program import GuardCheck, GuardProgram, Load, Step
+from ....guards.lifetimes import TempAllocation
+from ....guards.program import GuardProgram
 from ....guards.section import Section
 from ....guards.source import DictKey, Source
+from ....guards.steps import GuardCheck, Load, Step
 from ....records import record
 
 PLAIN = frozenset({int, bool, float, complex, str, bytes, type(None), type(Ellipsis)})
@@ -27,28 +28,28 @@ GIVEN, OF_PATH, OF_KEYS = range(3)
 
 @record
 class GuardTable:
-    """paths: of each path its class and arguments. guards: of each guard its path, kind and what it
-    expects. lines: of the guards. lifted: paths. steps: of the program. places: of its temps.
-    objects: what the rows refer to."""
+    """A guard program as rows. paths: of each path its class and arguments. guards: of each guard
+    its path, kind and expected value. lines: of the guards. lifted: paths. steps: of the program.
+    temps: their allocation. objects: what the rows refer to."""
 
     paths: tuple[Any, ...]
     guards: tuple[Any, ...]
     lines: tuple[str, ...]
     lifted: tuple[Any, ...]
     steps: tuple[Any, ...]
-    places: tuple[Any, ...]
+    temps: tuple[Any, ...]
     objects: tuple[Any, ...]
 
     def encode(self) -> bytes:
-        """All but the objects."""
+        """The rows as bytes, without the objects."""
         return marshal.dumps(
-            (self.paths, self.guards, self.lines, self.lifted, self.steps, self.places)
+            (self.paths, self.guards, self.lines, self.lifted, self.steps, self.temps)
         )
 
     @classmethod
     def decode(cls, data: bytes, objects: Sequence[Any]) -> GuardTable:
-        paths, guards, lines, lifted, steps, places = marshal.loads(data)
-        return cls(paths, guards, lines, lifted, steps, places, tuple(objects))
+        paths, guards, lines, lifted, steps, temps = marshal.loads(data)
+        return cls(paths, guards, lines, lifted, steps, temps, tuple(objects))
 
     def text(self, text_of_object: Callable[[Any], str]) -> str:
         """The guards as text, without their lines: equal in two processes for equal guards."""
@@ -91,7 +92,7 @@ def make_table(program: GuardProgram) -> GuardTable:
         tuple(guard.line for guard in program.guards),
         tuple(map(encode, program.lifted)),
         steps,
-        astuple(program.places),
+        astuple(program.temps),
         tuple(objects),
     )
 
@@ -149,4 +150,6 @@ def read_table(table: GuardTable) -> GuardProgram:
         return GuardCheck(op, uses, guard, encoded.object, count, runs_python, Section(section))
 
     steps = tuple([check_of(row) if len(row) == 6 else load_of(row) for row in table.steps])
-    return GuardProgram(guards, tuple(map(decode, table.lifted)), steps, Places(*table.places))
+    return GuardProgram(
+        guards, tuple(map(decode, table.lifted)), steps, TempAllocation(*table.temps)
+    )

@@ -33,8 +33,8 @@ IRRELEVANT = ("sinks", "probe", "strict", "compile_budget", "compile_share", "wa
 
 @record
 class Key:
-    """place: a digest of where the code stands, for files of its other versions. parts: what must
-    agree, by name."""
+    """What must be equal for an entry to be used. place: a digest of where the code stands, for
+    files of its other versions. parts: the parts of the key, by name."""
 
     place: str
     parts: dict[str, str]
@@ -45,7 +45,7 @@ class Key:
 
     @property
     def digest_anywhere(self) -> str:
-        """Without the parts that say where the code was compiled."""
+        """The digest without the parts that say where the code was compiled."""
         return short_digest(
             repr([item for item in sorted(self.parts.items()) if item[0] not in WHERE])
         )

@@ -44,7 +44,7 @@ def is_users_operator(obj: Any) -> bool:
 
 
 def name_of_operator(operator: Any) -> str:
-    """Its name with the namespace, as torch.ops spells it."""
+    """An operator's name with its namespace, as torch.ops spells it."""
     return (
         operator._qualname.replace("::", ".")
         if isinstance(operator, CustomOpDef)

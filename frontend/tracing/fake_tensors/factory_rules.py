@@ -61,7 +61,7 @@ def arange_from(
     device: Any = None,
     **options: Any,
 ) -> Any:
-    """Of whole numbers, each one more than the last."""
+    """`arange` of integers with step 1, where its end varies."""
     if not (type(start) is type(step) is int and step == 1 and type(end) is torch.SymInt):
         return None
     device = torch.device("cpu" if device is None else device)

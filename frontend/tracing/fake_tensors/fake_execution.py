@@ -31,6 +31,7 @@ from torch._ops import HigherOrderOperator
 from torch._prims_common import suggest_memory_format
 from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
 
+from ....backends.graph.node_targets import target_name
 from .fake_results import cached_results
 from .fake_rules import FakeRules
 from .parameter_fakes import fake_of_known_kind, key_of_parameter, learn_kind
@@ -248,7 +249,7 @@ def makes_reading_fail(offset: int) -> bool:
 def lacks_dimension(target: Any, args: list[Any]) -> bool:
     """Whether an operator reads the size of a dimension that its tensor lacks. Its C++ code then
     reads behind the sizes, and crashes the process on something that is no symbol."""
-    name = target if isinstance(target, str) else getattr(target, "__name__", "")
+    name = target_name(target)
     return (
         name in BY_CHANNEL
         and bool(args)

@@ -22,6 +22,7 @@ from torch._ops import OpOverload
 from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode, in_kernel_invocation_manager
 from torch.utils import _pytree as pytree
 
+from ....backends.graph.memory import memory_of, share_memory
 from ....records import record
 from . import (  # noqa: F401 - they register
     convolution_rules,
@@ -236,9 +237,7 @@ def recipe_of(
     if func._schema.is_mutable and key_of(mode, func, args, kwargs) != key:
         return None  # it has changed the metadata of an operand
     operands = pytree.arg_tree_leaves(*args, **kwargs)
-    memory = {
-        operand.untyped_storage()._cdata for operand in operands if isinstance(operand, FakeTensor)
-    }
+    memory = {memory_of(operand) for operand in operands if isinstance(operand, FakeTensor)}
     make = several_of if isinstance(results, list | tuple) else single_of
     recipe = make(mode, func, args, results, memory)
     return recipe if recipe is not None and is_same(recipe.make(mode, args), results) else None
@@ -259,7 +258,7 @@ def several_of(
 def single_of(
     mode: FakeTensorMode, func: OpOverload, args: Sequence[Any], result: Any, memory: set[int]
 ) -> Any:
-    """memory: of the operands and of the results before this one."""
+    """How to make one result again. memory: of the operands and of the results before this one."""
     if result is None:
         return Nothing()
     for position, arg in enumerate(args):
@@ -270,12 +269,12 @@ def single_of(
     sizes, strides = tuple(result.shape), result.stride()
     tensors = [position for position, arg in enumerate(args) if isinstance(arg, torch.Tensor)]
     if func.is_view:
-        if len(tensors) != 1 or not shares_memory(args[tensors[0]], result):
+        if len(tensors) != 1 or not share_memory(args[tensors[0]], result):
             return None
         return ViewOfOperand(tensors[0], sizes, strides, result.storage_offset())
-    if result.storage_offset() or result.untyped_storage()._cdata in memory:
+    if result.storage_offset() or memory_of(result) in memory:
         return None
-    memory.add(result.untyped_storage()._cdata)
+    memory.add(memory_of(result))
     return NewTensor(sizes, strides, result.dtype, result.fake_device)
 
 
@@ -284,7 +283,3 @@ def is_same(made: Any, results: Any) -> bool:
     if isinstance(results, list | tuple):
         return all(map(is_same, made, results))
     return made is results or metadata_of(made) == metadata_of(results)
-
-
-def shares_memory(one: torch.Tensor, other: torch.Tensor) -> bool:
-    return one.untyped_storage()._cdata == other.untyped_storage()._cdata

@@ -10,6 +10,8 @@ from typing import Any
 
 import torch
 
+from ....backends.graph.node_targets import target_name
+
 
 @contextmanager
 def counted_writes(target: Any, args: Sequence[Any]) -> Iterator[None]:
@@ -27,6 +29,6 @@ def counted_writes(target: Any, args: Sequence[Any]) -> Iterator[None]:
 
 def written_list(target: Any, args: Sequence[Any]) -> Sequence[Any]:
     """The tensors that an in-place `_foreach_*` operator writes; none for other calls."""
-    name = getattr(target, "__name__", "")
+    name = target_name(target)
     in_place = name.startswith("_foreach_") and name.endswith("_") and bool(args)
     return args[0] if in_place and isinstance(args[0], list | tuple) else ()

@@ -10,6 +10,8 @@ from typing import Any
 import torch
 import torch.utils._pytree as pytree
 
+from ....backends.graph.node_targets import target_name
+
 PRODUCTS = frozenset({
     "linear", "bilinear", "matmul", "__matmul__", "imatmul", "mm", "bmm", "mv", "dot", "addmm",
     "addmm_", "addmv", "addmv_", "addbmm", "addbmm_", "baddbmm", "baddbmm_", "einsum", "tensordot",
@@ -35,7 +37,7 @@ REFUSALS = ("can't be cast", "implemented for", "supported")  # in messages of e
 def has_mixed_dtypes(target: Any, args: list[Any], kwargs: dict[str, Any]) -> bool:
     """Whether an operator that needs one dtype is given several. Under autocast, products get
     converted operands."""
-    name = target if isinstance(target, str) else getattr(target, "__name__", "")
+    name = target_name(target)
     if name in BY_INDEX:
         given = list(_tensors((args[0], *args[3:], kwargs.get("source"))))
         return len({tensor.dtype for tensor in given}) > 1

@@ -11,7 +11,7 @@ from torch._dispatch.python import enable_python_dispatcher
 from torch._subclasses import fake_tensor
 
 from ....backends.graph.collectives import communicates
-from ....backends.graph.node_targets import TORCHS_OPERATORS, namespace_of
+from ....backends.graph.node_targets import TORCHS_OPERATORS, namespace_of, target_name
 from ....backends.graph.random_draws import named_as_random
 from ....errors import GraphBreak
 from ..sizes.symbolic_inputs import SymbolicInputs
@@ -99,7 +99,7 @@ def check_before_run(kind: str, target: Any, args: list[Any], kwargs: dict[str, 
 
 
 def check_fakes(target: Any, args: list[Any], kwargs: dict[str, Any]) -> None:
-    """As check_before_run, for what is decided inside the fake mode."""
+    """Makes the checks of check_before_run that are decided inside the fake mode."""
     if (
         refuses_operation(target, args, kwargs)
         or has_mixed_dtypes(target, args, kwargs)
@@ -109,7 +109,7 @@ def check_fakes(target: Any, args: list[Any], kwargs: dict[str, Any]) -> None:
 
 
 def apply_to_symbols(kind: str, target: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
-    """As apply, where sizes may be symbols."""
+    """Calls `apply` where sizes may be symbols."""
     try:
         with dispatcher_for(target):
             return apply(kind, target, args, kwargs)
@@ -132,8 +132,3 @@ def apply(kind: str, target: Any, args: list[Any], kwargs: dict[str, Any]) -> An
     if kind == "call_method":
         return getattr(args[0], target)(*args[1:], **kwargs)
     return target(*args, **kwargs)
-
-
-def target_name(target: Any) -> str:
-    """The name of a node's operation."""
-    return target if isinstance(target, str) else getattr(target, "__name__", str(target))

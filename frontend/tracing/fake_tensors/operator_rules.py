@@ -67,7 +67,7 @@ def comparison(fakes: FakeRules, x: Any, y: Any) -> Any:
 
 @rule(aten.native_layer_norm.default)
 def layer_norm(fakes: FakeRules, x: Any, shape: Any, weight: Any, bias: Any, eps: float) -> Any:
-    """Of any strided tensor: torch makes it contiguous first."""
+    """The rule of layer_norm, for any strided tensor: torch makes it contiguous first."""
     affine = [tensor for tensor in (weight, bias) if tensor is not None]
     if (
         not fakes.is_strided(x)
@@ -105,7 +105,7 @@ def group_norm(
 def batch_norm_by_statistics(
     fakes: FakeRules, x: Any, weight: Any, bias: Any, mean: Any, var: Any, *numbers: float
 ) -> Any:
-    """It returns no statistics on the CPU."""
+    """The rule of batch_norm with given statistics: it returns none on the CPU."""
     if not is_batch_norm(fakes, x, weight, bias, mean, var):
         return None
     return fakes.make_like(x), fakes.make(x, [0]), fakes.make(x, [0])
@@ -150,8 +150,8 @@ def is_image(fakes: FakeRules, x: Any, *others: Any) -> bool:
 
 @rule(aten.cat.default)
 def cat(fakes: FakeRules, tensors: Any, dim: Any = 0) -> Any:
-    """Of tensors of the same number of dimensions: an empty one of one dimension is left out. The
-    result has channels last if all tensors have."""
+    """The rule of cat, for tensors of one number of dimensions: an empty one of one dimension is
+    left out. The result has channels last if all tensors have."""
     if not tensors or not are_images(fakes, tensors):
         return None
     first, count = tensors[0], tensors[0].dim()

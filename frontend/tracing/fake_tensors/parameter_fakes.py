@@ -73,7 +73,7 @@ def learn_kind(mode: FakeTensorMode, real: torch.Tensor, key: Any, fake: FakeTen
 
 
 def properties_of(fake: FakeTensor) -> tuple[Any, ...]:
-    """All properties of a fake that a program or torch may ask for."""
+    """The properties of a fake that a program or torch may ask for."""
     return (
         dict(vars(fake)), fake.shape, fake.stride(), fake.storage_offset(), fake.dtype,
         fake.fake_device, fake.device, fake.requires_grad, fake.is_leaf, fake.grad,

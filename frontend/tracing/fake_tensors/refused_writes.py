@@ -8,7 +8,10 @@ from typing import Any
 
 import torch
 
+from ....backends.graph.memory import share_memory
 from ....backends.graph.mutations import named_as_writer
+from ....backends.graph.node_targets import target_name
+from ....backends.graph.overlapping_writes import is_strided
 
 IN_PLACE = frozenset({
     operator.iadd, operator.isub, operator.imul, operator.itruediv, operator.ifloordiv,
@@ -24,7 +27,7 @@ def refuses_operation(target: Any, args: list[Any], kwargs: dict[str, Any]) -> b
     """Whether torch raises because a written tensor overlaps itself, or a part of an operand."""
     if target is operator.setitem:
         return refuses_item_assignment(*args)
-    name = target if isinstance(target, str) else getattr(target, "__name__", "")
+    name = target_name(target)
     return (
         name not in FILLS
         and writes_first_argument(target, args)
@@ -47,7 +50,7 @@ def gives_integers_history(target: Any, args: list[Any]) -> bool:
 
 def writes_first_argument(target: Any, args: list[Any]) -> bool:
     """Whether an operation is an in-place method or operator, applied to a tensor."""
-    name = target if isinstance(target, str) else getattr(target, "__name__", "")
+    name = target_name(target)
     in_place = not isinstance(target, str) and target in IN_PLACE
     return (in_place or named_as_writer(name)) and bool(args) and isinstance(args[0], torch.Tensor)
 
@@ -60,10 +63,10 @@ def refuses_item_assignment(tensor: Any, key: Any, value: Any) -> bool:
         or value.dim() == 0
     ):
         return False
-    if not overlaps_itself(tensor) and not _share(tensor, value):
+    if not overlaps_itself(tensor) and not share_memory(tensor, value):
         return False
     part = tensor[key]
-    return _share(part, tensor) and refuses_write(part, [value])
+    return share_memory(part, tensor) and refuses_write(part, [value])
 
 
 def refuses_write(written: torch.Tensor, operands: list[torch.Tensor]) -> bool:
@@ -72,12 +75,6 @@ def refuses_write(written: torch.Tensor, operands: list[torch.Tensor]) -> bool:
     return overlaps_itself(written) or (
         has_static_layout(written)
         and any(has_static_layout(other) and overlap_in_part(written, other) for other in operands)
-    )
-
-
-def is_strided(tensor: torch.Tensor) -> bool:
-    return tensor.layout is torch.strided and not torch._C._functorch.is_functorch_wrapped_tensor(
-        tensor
     )
 
 
@@ -101,13 +98,9 @@ def overlaps_itself(tensor: torch.Tensor) -> bool:
     return any(repeats) and tensor.numel() > 0
 
 
-def _share(one: torch.Tensor, other: torch.Tensor) -> bool:
-    return one.untyped_storage()._cdata == other.untyped_storage()._cdata
-
-
 def overlap_in_part(one: torch.Tensor, other: torch.Tensor) -> bool:
     """Whether two dense tensors overlap without being the same memory."""
-    if one is other or not _share(one, other) or 0 in (one.numel(), other.numel()):
+    if one is other or not share_memory(one, other) or 0 in (one.numel(), other.numel()):
         return False
     if not (is_dense(one) and is_dense(other)):
         return False

@@ -9,6 +9,8 @@ from typing import Any
 
 from torch._dispatch.python import enable_python_dispatcher
 
+from ....backends.graph.node_targets import target_name
+
 NAMES = frozenset(
     """pad constant_pad_nd interpolate upsample upsample_bilinear upsample_nearest
     _upsample_bilinear2d_aa unfold
@@ -21,6 +23,6 @@ PREFIX = "fft_"
 
 def dispatcher_for(target: Any) -> AbstractContextManager[Any]:
     """The dispatcher under which an operator leaves sizes that vary open."""
-    name = target if isinstance(target, str) else getattr(target, "__name__", "")
+    name = target_name(target)
     fixes = name in NAMES or name.startswith(PREFIX)
     return enable_python_dispatcher() if fixes else nullcontext()

@@ -15,6 +15,7 @@ from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
 from torch.fx.experimental import _config
 from torch.utils import _pytree as pytree
 
+from ....backends.graph.memory import memory_of
 from ....backends.graph.passes.symbolic_sizes import comparable, has_known_hints
 from ....records import record
 from .fake_results import LITERALS, is_cacheable
@@ -139,7 +140,7 @@ def recipe_of(
 ) -> NewVaryingTensor | NewVaryingTensors | None:
     """How to make these results again; None if they are not new tensors."""
     memory = {
-        operand.untyped_storage()._cdata
+        memory_of(operand)
         for operand in pytree.arg_tree_leaves(*args, **kwargs)
         if isinstance(operand, FakeTensor)
     }
@@ -154,11 +155,11 @@ def recipe_of(
 
 
 def single_of(mode: FakeTensorMode, result: Any, memory: set[int]) -> NewVaryingTensor | None:
-    """memory: of the operands and of the results before this one."""
+    """How to make one result again. memory: of the operands and of the results before this one."""
     if type(result) is not FakeTensor or not is_describable(mode, result) or result.requires_grad:
         return None
     offset = result.storage_offset()
-    own = result.untyped_storage()._cdata
+    own = memory_of(result)
     if type(offset) is not int or offset or own in memory:
         return None
     memory.add(own)

@@ -29,7 +29,7 @@ class ExceptionState:
         return self.new_of_values(cls, [self._tx.wrap(arg, None) for arg in args])
 
     def new_of_values(self, cls: type[BaseException], args: list[Value]) -> ObservedException:
-        """As new, with arguments that are values."""
+        """Creates an exception as `new` does, of arguments that are values."""
         error = ExceptionValue(cls, args)
         error.happens_during(self._tx, self.handled)
         return ObservedException(error)

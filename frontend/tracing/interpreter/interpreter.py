@@ -53,7 +53,8 @@ class Interpreter(FrameState):
         return isinstance(outcome, Yielded), outcome.value
 
     def throw(self, error: Value) -> tuple[bool, Value]:
-        """As resume, but raises at the yield, or in the generator of a `yield from` there."""
+        """Resumes the frame as `resume` does, and raises at the yield, or in the generator of a
+        `yield from` there."""
         outcome = self._enter(error)
         return isinstance(outcome, Yielded), outcome.value
 

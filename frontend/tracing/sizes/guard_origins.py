@@ -9,6 +9,7 @@ from typing import Any
 
 import torch.fx
 
+from ....backends.graph.node_targets import name_of
 from ....records import record
 
 RUNS_NODE = torch.fx.Interpreter.run_node.__code__
@@ -43,11 +44,8 @@ def backend_as_origin() -> GuardOrigin:
     node = node_being_run()
     if node is None:
         return GuardOrigin("", "the whole graph")
-    lines, target = node.meta.get("lines", ()), node.target
-    return GuardOrigin(
-        lines[0] if lines else "",
-        target if isinstance(target, str) else getattr(target, "__name__", str(target)),
-    )
+    lines = node.meta.get("lines", ())
+    return GuardOrigin(lines[0] if lines else "", name_of(node))
 
 
 def node_being_run() -> torch.fx.Node | None:

@@ -19,7 +19,7 @@ def expect_stored_numbers(
     numbers that the program was given; one that is stored back may stay the same."""
     for value in changed:
         for path, stored in value.stored_items():
-            if is_number(stored) and not (path in found and is_literal(stored, found[path])):
+            if is_number(stored) and not (path in found and is_known_number(stored, found[path])):
                 variation.expect_number(path)
 
 
@@ -27,6 +27,6 @@ def is_number(value: Value) -> bool:
     return value.is_constant() and value.python_type() in (int, float)
 
 
-def is_literal(value: Value, number: Any) -> bool:
+def is_known_number(value: Value, number: Any) -> bool:
     """Whether a value is this number, and does not vary."""
     return not value.varies() and bool(value.constant() == number)

@@ -27,8 +27,8 @@ PRINTER = GuardPrinter()
 
 
 class SymbolGuards:
-    """homes: where the number of each symbol is found. where: gives the current line of the
-    program."""
+    """Collects what a capture relies on about its symbols. homes: where the number of each symbol
+    is found. where: gives the current line of the program."""
 
     def __init__(
         self, env: Symbols, homes: dict[sympy.Symbol, SymbolicNumber], where: Callable[[], str]
@@ -118,7 +118,7 @@ class SymbolGuards:
         )
 
     def _each_as_now(self, expr: Any, line: str) -> Iterator[Guard]:
-        """Each number in a calculation is what it is now."""
+        """Guards that each number in a calculation is the one of this call."""
         for symbol in sorted(expr.free_symbols, key=str):
             value = self.homes[symbol]
             assert value.source is not None

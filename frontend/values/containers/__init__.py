@@ -1,2 +1,2 @@
-"""Lists, tuples, dictionaries, sets, deques, ranges, and the dictionaries behind objects and
-modules."""
+"""Values of lists, tuples, dictionaries, sets, deques, ranges and slices, and of the dictionaries
+behind objects and modules."""

@@ -55,7 +55,7 @@ class DequeValue(ListValue):
         return IteratorItem(self.known_source, index)
 
     def length(self, tx: TraceContext) -> Value:
-        """As of a list; once an existing one is full, its length is `maxlen`."""
+        """The length; that of an existing one that is full is `maxlen`."""
         if self.unread is None or self.maxlen is None:
             return super().length(tx)
         most = Constant(self.maxlen)

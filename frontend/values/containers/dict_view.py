@@ -13,7 +13,8 @@ from ..context import TraceContext
 from ..emitter import Emitter
 from ..operation import Operation
 from ..registry import method, wraps
-from .mapping import DictIterator, DictValue
+from .dict_iterator import DictIterator
+from .mapping import DictValue
 from .sequence import TupleValue
 from .set import SetValue, compare_members
 
@@ -43,6 +44,9 @@ class ViewValue(Value):
 
     def iterator(self, tx: TraceContext) -> Value:
         return DictIterator(self.of, self.what, tx)
+
+    def reverse_iterator(self, tx: TraceContext) -> Value:
+        return DictIterator(self.of, self.what, tx, reversed)
 
     def length(self, tx: TraceContext) -> Value:
         return self.of.length(tx)

@@ -215,7 +215,7 @@ def list_sort(
 
 @method(list, "__reversed__")
 def list_reversed(tx: TraceContext, self: ListValue) -> Value:
-    return self.backwards(tx)
+    return self.reverse_iterator(tx)
 
 
 @method(list, "__init__")

@@ -9,7 +9,8 @@ from ..base import Value
 from ..constant import Constant
 from ..context import TraceContext
 from ..registry import method
-from .mapping import DictIterator, DictValue
+from .dict_iterator import DictIterator
+from .mapping import DictValue
 from .sequence import TupleValue
 
 

@@ -27,6 +27,9 @@ class RangeValue(Constant):
     def iterator(self, tx: TraceContext) -> Value:
         return RangeIterator(self.object)
 
+    def reverse_iterator(self, tx: TraceContext) -> Value:
+        return RangeIterator(self.object[::-1])
+
 
 @wraps(range)
 def wrap_range(tx: TraceContext, obj: range, source: Source | None) -> Value:

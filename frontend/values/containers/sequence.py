@@ -72,14 +72,18 @@ class Sequence(BuiltinContainer):
             raise self.unsupported_use("as an argument")
         return self.cls(item.literal(tx) for item in self.all(tx))
 
+    def graph_argument(self, tx: TraceContext) -> tuple[Any, Any]:
+        pairs = [tx.graph.argument(item) for item in self.items]
+        make = list if self.cls is list else tuple
+        return make(node for node, _ in pairs), make(fake for _, fake in pairs)
+
     def length(self, tx: TraceContext) -> Value:
         return Constant(len(self.items))
 
     def iterator(self, tx: TraceContext) -> Value:
         return SequenceIterator(self)
 
-    def backwards(self, tx: TraceContext) -> Value:
-        """reversed(sequence)."""
+    def reverse_iterator(self, tx: TraceContext) -> Value:
         return SequenceIterator(self, len(self.items) - 1, -1)
 
     def item(self, tx: TraceContext, key: Value) -> Value:
@@ -217,7 +221,7 @@ class TupleValue(Sequence):
 
     def is_constant(self) -> bool:
         return all(item.is_constant() for item in self.items) and (
-            self.cls in (tuple, torch.Size) or hasattr(self.cls, "_make")
+            self.cls in (tuple, torch.Size) or is_namedtuple_class(self.cls)
         )
 
     def varies(self) -> bool:
@@ -225,7 +229,7 @@ class TupleValue(Sequence):
 
     def constant(self) -> Any:
         items = [item.constant() for item in self.items]
-        return self.cls(*items) if hasattr(self.cls, "_make") else self.cls(items)
+        return self.cls(*items) if is_namedtuple_class(self.cls) else self.cls(items)
 
     def attribute(self, tx: TraceContext, name: str) -> Value:
         if name == "__class__":
@@ -265,7 +269,7 @@ class TupleValue(Sequence):
     def reconstruct(self, emit: Emitter) -> None:
         if self.cls is tuple:
             emit.push_tuple(self.items)
-        elif hasattr(self.cls, "_make"):
+        elif is_namedtuple_class(self.cls):
             emit.call(tuple.__new__, [emit.const(self.cls), lambda: emit.push_tuple(self.items)])
         else:  # torch.Size and torch.return_types
             emit.call(self.cls, [lambda: emit.push_tuple(self.items)])
@@ -346,32 +350,31 @@ def wrap_tuple(tx: TraceContext, obj: tuple[Any, ...], source: Source | None) ->
         and not (type(obj) is tuple and tx.symbols.tuple_varies(source, obj))
     ):
         tx.guards.add(source, Kind.EQUALS, obj)
-        return TupleValue(
-            [
-                Constant(item) if not isinstance(item, tuple) else tx.wrap(item, None)
-                for item in obj
-            ],
-            source,
-            type(obj),
-            obj,
-        )
+        items = [tx.wrap(item, None) if isinstance(item, tuple) else Constant(item) for item in obj]
+        return TupleValue(items, source, type(obj), obj)
+    return wrap_item_by_item(tx, obj, source)
+
+
+def wrap_item_by_item(tx: TraceContext, obj: tuple[Any, ...], source: Source | None) -> Value:
     return TupleValue(
         wrapped_items(tx, obj, source), source, type(obj), None if source is None else obj
     )
 
 
-def wrap_named_tuple(tx: TraceContext, obj: tuple[Any, ...], source: Source | None) -> Value:
-    return TupleValue(
-        wrapped_items(tx, obj, source), source, type(obj), None if source is None else obj
-    )
+def is_namedtuple_class(cls: type) -> bool:
+    """Whether a class of tuples is one of collections.namedtuple(), or derived from one: its
+    instances are made of their items one by one."""
+    return hasattr(cls, "_make")
 
 
 def is_named_tuple(obj: Any) -> bool:
+    """Whether an object is a named tuple, or a result of torch's with names, and holds nothing but
+    its items."""
     cls = type(obj)
     return (
         issubclass(cls, tuple)
         and not cls.__dictoffset__
-        and (hasattr(cls, "_make") or cls.__module__ == "torch.return_types")
+        and (is_namedtuple_class(cls) or cls.__module__ == "torch.return_types")
     )
 
 

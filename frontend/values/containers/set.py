@@ -22,7 +22,7 @@ from ..iterators.iterator import ListedIterator
 from ..operation import Operation
 from ..registry import method, wraps
 from .builtin_container import BuiltinContainer
-from .mapping import compares_in_python
+from .dict_keys import compares_in_python
 from .varying_keys import varying_lookup
 
 

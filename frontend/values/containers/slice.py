@@ -31,6 +31,10 @@ class SliceValue(Value):
     def constant(self) -> Any:
         return slice(*(part.constant() for part in self.parts))
 
+    def graph_argument(self, tx: TraceContext) -> tuple[Any, Any]:
+        pairs = [tx.graph.argument(part) for part in self.parts]
+        return slice(*(node for node, _ in pairs)), slice(*(fake for _, fake in pairs))
+
     def attribute(self, tx: TraceContext, name: str) -> Value:
         if name in ("start", "stop", "step"):
             return tx.look(self.parts[("start", "stop", "step").index(name)])

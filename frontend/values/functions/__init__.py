@@ -1,1 +1,1 @@
-"""Functions, methods, partials and builtin callables."""
+"""Values of functions, methods, partials and other callables that are not classes."""

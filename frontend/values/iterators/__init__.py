@@ -1,1 +1,1 @@
-"""Iterators, existing ones and those made in the trace, and generators."""
+"""Values of iterators, of generators, and of iterators that existed before the frame."""

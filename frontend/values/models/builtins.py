@@ -15,12 +15,10 @@ from ....errors import GraphBreak
 from ....guards.source import AddressOf
 from ..base import ObservedException, Value, check_result_type, none_if_stopped
 from ..constant import Constant, fold, foldable
-from ..containers.dict_view import ViewValue
 from ..containers.list import ListValue
-from ..containers.mapping import DictIterator, DictValue
+from ..containers.mapping import DictValue
 from ..containers.mapping_proxy import MappingProxyValue
-from ..containers.range import RangeValue
-from ..containers.sequence import Sequence, TupleValue
+from ..containers.sequence import TupleValue
 from ..containers.set import SetValue
 from ..containers.slice import SliceValue
 from ..context import TraceContext
@@ -29,8 +27,6 @@ from ..iterators.iterator import (
     Enumerate,
     Filter,
     Map,
-    RangeIterator,
-    ReversedItems,
     Zip,
 )
 from ..numpy.array import ARRAYS, ArrayValue, call_numpy
@@ -195,29 +191,7 @@ def builtin_filter(tx: TraceContext, function: Value, iterable: Value) -> Value:
 
 @models(reversed)
 def builtin_reversed(tx: TraceContext, obj: Value) -> Value:
-    if isinstance(obj, Sequence):
-        return obj.backwards(tx)
-    if isinstance(obj, RangeValue):
-        return RangeIterator(obj.object[::-1])
-    if isinstance(obj, DictValue):
-        return DictIterator(obj, "keys", tx, reversed)
-    if isinstance(obj, ViewValue):
-        return DictIterator(obj.of, obj.what, tx, reversed)
-    if isinstance(obj, TensorValue):
-        return obj.method(tx, "__reversed__", [], {})  # a tensor, of which no iterator is made
-    if isinstance(obj, UserObject) and obj.special(tx, "__reversed__") is None:
-        if obj.base is not None or obj.special(tx, "__getitem__") is None:
-            raise GraphBreak(
-                "unknown-call", f"reversed() of {obj.describe()}, which has no __reversed__"
-            )
-        return ReversedItems(tx, obj)
-    if all(lookup(obj.python_type(), name)[0] is None for name in ("__reversed__", "__getitem__")):
-        raise tx.exceptions.new(
-            TypeError, f"'{obj.python_type().__name__}' object is not reversible"
-        )
-    if obj.is_constant():
-        return fold(tx, reversed, [obj], {})
-    return obj.method(tx, "__reversed__", [], {})
+    return obj.reverse_iterator(tx)
 
 
 @models(sorted)

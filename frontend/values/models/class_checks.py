@@ -105,9 +105,8 @@ def _refuse_hooks(classes: Any, name: str) -> None:
 
 
 def _is_protocol(cls: Any) -> bool:
-    return isinstance(cls, type) and vars(cls).get(
-        "_is_protocol", False
-    )  # typing's mark, and typing_extensions'
+    # typing's mark, and typing_extensions'
+    return isinstance(cls, type) and vars(cls).get("_is_protocol", False)
 
 
 def says_another_class(cls: type) -> bool:

@@ -8,7 +8,7 @@ import types
 
 from ....errors import GraphBreak
 from ..base import Value
-from ..containers.sequence import TupleValue
+from ..containers.sequence import TupleValue, is_namedtuple_class
 from ..context import TraceContext
 from ..functions.function import FunctionValue
 from ..functions.method import MethodValue
@@ -37,7 +37,7 @@ def builtin_new(tx: TraceContext, cls: Value, *args: Value, **kwargs: Value) -> 
 @models(tuple.__new__)
 def builtin_tuple_new(tx: TraceContext, cls: Value, items: Value | None = None) -> Value:
     made = cls.constant()
-    if made is not tuple and (made.__dictoffset__ or not hasattr(made, "_make")):
+    if made is not tuple and (made.__dictoffset__ or not is_namedtuple_class(made)):
         return tx.calls.new_object(made, [] if items is None else [items])
     return TupleValue([] if items is None else list(items.unpack(tx)), None, made)
 

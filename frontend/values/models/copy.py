@@ -19,7 +19,7 @@ from ..base import ObservedException, Value
 from ..containers.deque import DequeValue
 from ..containers.list import ListValue
 from ..containers.mapping import DictValue
-from ..containers.sequence import TupleValue
+from ..containers.sequence import TupleValue, is_namedtuple_class
 from ..containers.set import SetValue
 from ..context import TraceContext
 from ..functions.builtin_function import BuiltinValue
@@ -98,7 +98,7 @@ def fill_instance(
 
 def copy_of_tuple_subclass(tx: TraceContext, obj: TupleValue, items: list[Value]) -> Value:
     """Copies a tuple of a subclass by calling __new__ with its items."""
-    if obj.cls in (tuple, torch.Size) or not hasattr(obj.cls, "_make"):
+    if obj.cls in (tuple, torch.Size) or not is_namedtuple_class(obj.cls):
         return TupleValue(items, None, obj.cls)
     of = tx.wrap(obj.cls, None)
     return of.attribute(tx, "__new__").call(tx, [of, *items], {})
@@ -106,7 +106,7 @@ def copy_of_tuple_subclass(tx: TraceContext, obj: TupleValue, items: list[Value]
 
 @models(copy.copy)
 def shallow(tx: TraceContext, obj: Value) -> Value:
-    if isinstance(obj, TupleValue) and hasattr(obj.cls, "_make"):
+    if isinstance(obj, TupleValue) and is_namedtuple_class(obj.cls):
         return copy_of_tuple_subclass(tx, obj, obj.all(tx))
     if obj.is_constant() or isinstance(obj, FunctionValue | BuiltinValue | TupleValue):
         return obj
@@ -195,7 +195,7 @@ class DeepCopy:
         copies = [self.copy(item) for item in items]
         if obj.cls is tuple and all(map(operator.is_, items, copies)):
             return obj
-        if obj.cls is not tuple and not hasattr(obj.cls, "_make"):
+        if obj.cls is not tuple and not is_namedtuple_class(obj.cls):
             raise GraphBreak("unknown-call", f"copy.deepcopy() of {obj.describe()}")
         return self._remember(obj, copy_of_tuple_subclass(self.tx, obj, copies))
 

@@ -12,7 +12,7 @@ from ..base import Value
 from ..constant import Constant
 from ..context import TraceContext
 from ..registry import method, models
-from ..tensor.symbolic_number import SymbolicNumber
+from ..tensor.symbolic_number import python_or_symbol
 from ..tensor.tensor import TensorValue
 
 
@@ -32,7 +32,7 @@ def cov(
     if (
         not all(weight.is_none() for weight in weights)
         or taken_off.python_type() is not int
-        or not can_be_correlated(tx, self, number_of(taken_off))
+        or not can_be_correlated(tx, self, python_or_symbol(taken_off))
     ):
         return tx.graph.call("call_method", "cov", [self], named)
     return covariance(tx, self, taken_off)
@@ -58,11 +58,6 @@ def corrcoef(tx: TraceContext, self: TensorValue) -> Value:
         return clip_to_one(tx, result)
     parts = (tx.graph.function(part, result) for part in (torch.real, torch.imag))
     return tx.graph.function(torch.complex, *[clip_to_one(tx, part) for part in parts])
-
-
-def number_of(value: Value) -> Any:
-    """An int, or the symbol of one that varies."""
-    return value.sym if isinstance(value, SymbolicNumber) else value.constant()
 
 
 def can_be_correlated(tx: TraceContext, tensor: TensorValue, correction: Any) -> bool:

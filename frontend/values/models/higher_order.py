@@ -17,7 +17,7 @@ from torch._C import DispatchKey
 from torch._C._functorch import TransformType
 from torch._ops import HigherOrderOperator
 
-from ....backends.graph.extracted_calls import HigherOrderCall, Operand, WhileLoopCall
+from ....backends.graph.higher_order_call import HigherOrderCall, Operand, WhileLoopCall
 from ....errors import GraphBreak, SkipFrame
 from ..base import Value
 from ..constant import Constant

@@ -1,10 +1,10 @@
 """NumPy's arrays: an array is a tensor over its memory. NumPy says what kind of result a call has
-(expected_result.py), and its mapping to torch which operators give the values (mapping.py)."""
+(expected_result.py), and torch._numpy which operators give the values (torch_numpy.py)."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import partial
+from functools import partial, singledispatchmethod
 from typing import Any
 
 import torch
@@ -37,14 +37,14 @@ from .expected_result import (
     run_on_stand_ins,
 )
 from .literal_tensor import literal_tensor
-from .mapping import QUIET, REFUSED, mapping, numpy_defaults
 from .numpy_number import VaryingScalar
 from .numpy_warnings import expect_exact_cast, expect_finite
 from .operation_recorder import OperationRecorder
 from .replacements import METHODS as REPLACED_METHODS
 from .replacements import REPLACEMENTS
-from .result_layout import has_unknown_sizes, lay_out_result
+from .result_layout import has_unknown_sizes, is_same_view, lay_out_result
 from .reversed_array import ReversedArray, reverse, runs_backwards, view_backwards
+from .torch_numpy import QUIET, REFUSED, numpy_defaults, torch_numpy
 
 POWERS = frozenset({"pow", "power"})
 TAKES = frozenset({"take", "take_along_axis", "choose"})
@@ -247,7 +247,7 @@ def call_numpy(
     implementation: Callable[..., Any] | None = None,
     replacement: Callable[..., Any] | None = None,
 ) -> Value:
-    """function(*args, **kwargs) of NumPy's; `implementation` is the mapping's, if it is not the
+    """function(*args, **kwargs) of NumPy's; `implementation` is torch._numpy's, if it is not the
     same function of other arrays, and `replacement` stands for it."""
     refuse_modes()
     arrays = list(arrays_in([*args, *kwargs.values()]))
@@ -293,7 +293,7 @@ def is_plain_key(key: Value) -> bool:
 
 
 class ArrayCall:
-    """A call of NumPy's on arrays, run on stand-ins by NumPy and on fakes by its mapping."""
+    """A call of NumPy's on arrays, run on stand-ins by NumPy and on fakes by torch._numpy."""
 
     def __init__(
         self,
@@ -370,37 +370,58 @@ class ArrayCall:
                 raise GraphBreak("unsupported-value", f"numpy.{self.name} of a reversed array")
 
     def operand(self, value: Value) -> tuple[Any, Any]:
-        """An operand for NumPy, and for its mapping."""
-        value = self.tx.look(value)
-        if isinstance(value, ReversedArray):
-            return self.array(self.in_order[id(value)])
-        if isinstance(value, ArrayValue):
-            return self.array(value)
-        if isinstance(value, VaryingScalar):
-            return value.cls(number_now(value.number)), self.varying(value)
-        if isinstance(value, SymbolicNumber):
-            if value.sym.node.hint is None and value.python_type() is not float:
-                raise value.unsupported_use(f"as an argument of numpy.{self.name}")
-            return 1.5 if value.sym.node.hint is None else number_now(value), value.sym
-        if isinstance(value, ListValue | sequence.TupleValue):
-            pairs = [self.operand(item) for item in value.all(self.tx)]
-            make = list if isinstance(value, ListValue) else tuple
-            return make(pair[0] for pair in pairs), make(pair[1] for pair in pairs)
-        if isinstance(value, SliceValue):
-            pairs = [self.operand(part) for part in value.parts]
-            return slice(*(pair[0] for pair in pairs)), slice(*(pair[1] for pair in pairs))
-        if isinstance(value, ClassValue):
-            return value.cls, self.dtype(value.cls)
-        if isinstance(value, Constant):
-            literal = value.object
-            if isinstance(literal, numpy().dtype):
-                return literal, self.dtype(literal)
-            if is_scalar(literal):
-                return literal, mapping().ndarray(
-                    self.recorder.object(literal_tensor(self.tx, numpy().asarray(literal)))
-                )
-            return literal, literal
+        """An operand for NumPy, and for torch._numpy."""
+        return self.known_operand(self.tx.look(value))
+
+    @singledispatchmethod
+    def known_operand(self, value: Value) -> tuple[Any, Any]:
         raise value.unsupported_use(f"as an argument of numpy.{self.name}")
+
+    @known_operand.register
+    def _(self, value: ArrayValue) -> tuple[Any, Any]:
+        return self.array(value)
+
+    @known_operand.register
+    def _(self, value: ReversedArray) -> tuple[Any, Any]:
+        return self.array(self.in_order[id(value)])
+
+    @known_operand.register
+    def _(self, value: VaryingScalar) -> tuple[Any, Any]:
+        return value.cls(number_now(value.number)), self.varying(value)
+
+    @known_operand.register
+    def _(self, value: SymbolicNumber) -> tuple[Any, Any]:
+        if value.sym.node.hint is not None:
+            return number_now(value), value.sym
+        if value.python_type() is not float:
+            raise value.unsupported_use(f"as an argument of numpy.{self.name}")
+        return 1.5, value.sym
+
+    @known_operand.register(ListValue)
+    @known_operand.register(sequence.TupleValue)
+    def _(self, value: sequence.Sequence) -> tuple[Any, Any]:
+        pairs = [self.operand(item) for item in value.all(self.tx)]
+        make = list if isinstance(value, ListValue) else tuple
+        return make(stand_in for stand_in, _ in pairs), make(given for _, given in pairs)
+
+    @known_operand.register
+    def _(self, value: SliceValue) -> tuple[Any, Any]:
+        pairs = [self.operand(part) for part in value.parts]
+        return slice(*(stand_in for stand_in, _ in pairs)), slice(*(given for _, given in pairs))
+
+    @known_operand.register
+    def _(self, value: ClassValue) -> tuple[Any, Any]:
+        return value.cls, self.dtype(value.cls)
+
+    @known_operand.register
+    def _(self, value: Constant) -> tuple[Any, Any]:
+        literal = value.object
+        if isinstance(literal, numpy().dtype):
+            return literal, self.dtype(literal)
+        if not is_scalar(literal):
+            return literal, literal
+        tensor = literal_tensor(self.tx, numpy().asarray(literal))
+        return literal, torch_numpy().ndarray(self.recorder.object(tensor))
 
     def array(self, value: ArrayValue) -> tuple[Any, Any]:
         if id(value) not in self.made:
@@ -412,7 +433,7 @@ class ArrayCall:
             if value.read_only:
                 array.flags.writeable = False
             self.made[id(value)] = array[()] if value.is_scalar else array
-            self.wrapped[id(value)] = mapping().ndarray(value.fake)
+            self.wrapped[id(value)] = torch_numpy().ndarray(value.fake)
         return self.made[id(value)], self.wrapped[id(value)]
 
     def varying(self, value: VaryingScalar) -> Any:
@@ -422,10 +443,10 @@ class ArrayCall:
             raise value.unsupported_use(f"as an argument of numpy.{self.name}")
         dtype = Constant(getattr(torch, name))
         tensor = self.tx.graph.function(torch.scalar_tensor, value.number, dtype=dtype)
-        return mapping().ndarray(self.recorder.object(tensor))
+        return torch_numpy().ndarray(self.recorder.object(tensor))
 
     def dtype(self, given: Any) -> str:
-        """The name of a dtype, by which the mapping knows it."""
+        """The name of a dtype, by which torch._numpy knows it."""
         try:
             name: str = numpy().dtype(given).name
         except TypeError as error:
@@ -435,7 +456,7 @@ class ArrayCall:
         return name
 
     def result(self, expected: Any, found: Any) -> Value:
-        """The value of a result of the mapping, which has to be like NumPy's."""
+        """The value of a result of torch._numpy, which has to be like NumPy's."""
         if is_array(expected) or is_scalar(expected):
             return self.array_result(expected, found)
         if type(expected) in (tuple, list) and isinstance(found, tuple | list):
@@ -443,12 +464,12 @@ class ArrayCall:
                 items = [self.result(*pair) for pair in zip(expected, found, strict=True)]
                 make = self.tx.make
                 return make.list_of(items) if type(expected) is list else make.tuple_of(items)
-        if expected is None:  # the mapping may return what it has written into
+        if expected is None:  # torch._numpy may return what it has written into
             return Constant(None)
         raise GraphBreak("unsupported-value", f"a {type(expected).__name__} from numpy.{self.name}")
 
     def array_result(self, expected: Any, found: Any) -> Value:
-        if not isinstance(found, mapping().ndarray):
+        if not isinstance(found, torch_numpy().ndarray):
             raise GraphBreak(
                 "unsupported-value", f"a {type(expected).__name__} from numpy.{self.name}"
             )
@@ -475,12 +496,3 @@ class ArrayCall:
         fake = result.fake
         if self.name not in QUIET and (fake.is_floating_point() or fake.is_complex()):
             expect_finite(self.tx, result.tensor, self.name)
-
-
-def is_same_view(one: torch.Tensor, other: torch.Tensor) -> bool:
-    """Whether two fakes are one part of one memory."""
-    return (
-        one.untyped_storage()._cdata == other.untyped_storage()._cdata
-        and one.shape == other.shape
-        and one.stride() == other.stride()
-    )

@@ -1,6 +1,6 @@
 """Statistics, and functions between points, in NumPy's steps with torch's functions.
 
-In: the mapping's arrays, of fake tensors, and literals. Out: such arrays. What they assume of
+In: torch._numpy's arrays, of fake tensors, and literals. Out: such arrays. What they assume of
 values they say to `OperationRecorder.expect`. They raise TypeError for arguments that stay NumPy's.
 """
 
@@ -11,8 +11,8 @@ from typing import Any
 
 import torch
 
-from .mapping import mapping
 from .operation_recorder import OperationRecorder
+from .torch_numpy import torch_numpy
 
 Limits = tuple[torch.Tensor, torch.Tensor]
 
@@ -25,18 +25,18 @@ def cov(
     bias: bool = False,
     ddof: int | None = None,
 ) -> Any:
-    return mapping().ndarray(covariances(m, y, rowvar, (not bias) if ddof is None else ddof))
+    return torch_numpy().ndarray(covariances(m, y, rowvar, (not bias) if ddof is None else ddof))
 
 
 def corrcoef(recorder: OperationRecorder, x: Any, y: Any = None, rowvar: bool = True) -> Any:
     found = covariances(x, y, rowvar, 1)
     if not found.dim():
-        return mapping().ndarray(found / found)
+        return torch_numpy().ndarray(found / found)
     if found.is_complex():
         raise TypeError("not of complex numbers")
     deviations = torch.sqrt(torch.diagonal(found))
     scaled = found / deviations[:, None] / deviations[None, :]
-    return mapping().ndarray(torch.clip(scaled, -1, 1))
+    return torch_numpy().ndarray(torch.clip(scaled, -1, 1))
 
 
 def covariances(m: Any, y: Any, rowvar: bool, ddof: float) -> torch.Tensor:
@@ -80,7 +80,7 @@ def histogram(
     if density:
         width = torch.diff(edges).to(torch.float64)
         counts = counts / width / torch.sum(counts)
-    return mapping().ndarray(counts), mapping().ndarray(edges)
+    return torch_numpy().ndarray(counts), torch_numpy().ndarray(edges)
 
 
 def counts_of_one_width(
@@ -146,18 +146,20 @@ def digitize(recorder: OperationRecorder, x: Any, bins: Any, right: bool = False
         raise TypeError("not of these arguments")
     expect_increasing(recorder, edges)
     edges, elements = of_one_dtype(edges, elements)
-    return mapping().ndarray(torch.searchsorted(edges, elements, right=not right))
+    return torch_numpy().ndarray(torch.searchsorted(edges, elements, right=not right))
 
 
 def search_in_order(
     recorder: OperationRecorder, a: Any, v: Any, side: str = "left", sorter: Any = None
 ) -> Any:
-    """As the mapping's, of contiguous tensors: torch warns of others."""
+    """torch._numpy's searchsorted of contiguous tensors: torch warns of others."""
     given = [
-        mapping().ndarray(one.tensor.contiguous()) if isinstance(one, mapping().ndarray) else one
+        torch_numpy().ndarray(one.tensor.contiguous())
+        if isinstance(one, torch_numpy().ndarray)
+        else one
         for one in (a, v)
     ]
-    return mapping().searchsorted(*given, side, sorter)
+    return torch_numpy().searchsorted(*given, side, sorter)
 
 
 def interp(
@@ -173,7 +175,7 @@ def interp(
     places, values = (tensor_of(one).to(torch.float64).contiguous() for one in (xp, fp))
     if period is not None or places.dim() != 1 or values.shape != places.shape:
         raise TypeError("not of these arguments")
-    if not hasattr(x, "tensor") or tensor_of(fp).is_complex() or len(places) < 2:
+    if not isinstance(x, torch_numpy().ndarray) or tensor_of(fp).is_complex() or len(places) < 2:
         raise TypeError("not of these arguments")
     at = x.tensor.to(torch.float64).contiguous()
     finite = torch.isfinite(at.sum() + places.sum() + values.sum())
@@ -187,7 +189,7 @@ def interp(
     below = values[0] if left is None else torch.full_like(values[0], left)
     above = values[-1] if right is None else torch.full_like(values[-1], right)
     found = torch.where(at < places[0], below, torch.where(at > places[-1], above, exact))
-    return mapping().ndarray(found)
+    return torch_numpy().ndarray(found)
 
 
 def trapezoid(
@@ -212,13 +214,13 @@ def trapezoid(
     areas = widths * both
     if whole:
         areas = areas.to(torch.float64)
-    return mapping().ndarray(torch.sum(areas / 2.0, dim=axis))
+    return torch_numpy().ndarray(torch.sum(areas / 2.0, dim=axis))
 
 
 def polyval(recorder: OperationRecorder, p: Any, x: Any) -> Any:
     """Horner's rule."""
     coefficients = tensor_of(p)
-    if not hasattr(x, "tensor") or coefficients.dim() != 1:
+    if not isinstance(x, torch_numpy().ndarray) or coefficients.dim() != 1:
         raise TypeError("not of these arguments")
     at, coefficients = x.tensor, coefficients.contiguous()
     if at.dtype != coefficients.dtype:
@@ -226,12 +228,12 @@ def polyval(recorder: OperationRecorder, p: Any, x: Any) -> Any:
     total = torch.zeros_like(at)
     for coefficient in coefficients.unbind():
         total = total * at + coefficient
-    return mapping().ndarray(total)
+    return torch_numpy().ndarray(total)
 
 
 def tensor_of(given: Any) -> torch.Tensor:
     """An array, or a list of numbers as NumPy makes an array of it."""
-    if isinstance(given, mapping().ndarray):
+    if isinstance(given, torch_numpy().ndarray):
         tensor: torch.Tensor = given.tensor
         return tensor
     if not isinstance(given, list | tuple) or not all(type(one) in (int, float) for one in given):

@@ -14,6 +14,7 @@ from typing import Any
 
 import torch
 
+from ....backends.graph.memory import memory_of
 from ....errors import GraphBreak
 
 EXAMPLE_SIZE = 3  # where values decide a size
@@ -156,8 +157,8 @@ class ResultLayout(enum.Enum):
 
 def shares_memory(fake: torch.Tensor, stand_ins: StandIns) -> bool:
     """Whether a fake result is a view of an operand, or the operand."""
-    memory = fake.untyped_storage()._cdata
-    return any(memory == other.untyped_storage()._cdata for _, other in stand_ins.made)
+    memory = memory_of(fake)
+    return any(memory == memory_of(other) for _, other in stand_ins.made)
 
 
 def compare_results(expected: Any, fake: torch.Tensor, stand_ins: StandIns) -> ResultLayout:

@@ -18,9 +18,9 @@ from ..models.torch_policy import refuse_disallowed
 from ..tensor.read_number import whether_all
 from .array import ARRAYS, ArrayValue, arrays_in, call_numpy
 from .expected_result import is_scalar, numpy
-from .mapping import implementations
 from .replacements import REPLACEMENTS
 from .reversed_array import flip_key, value_of
+from .torch_numpy import implementations
 
 # Functions that do nothing but give a result; numpy.ufuncs are as harmless.
 FUNCTIONS = """abs all amax amin any around ceil clip cumsum dot floor isclose isscalar max mean
@@ -112,7 +112,7 @@ def answer(tx: TraceContext, name: str, args: list[Value], kwargs: dict[str, Val
 def call_function(
     tx: TraceContext, function: Any, args: list[Value], kwargs: dict[str, Value]
 ) -> Value:
-    """A call of a function of NumPy's for which its mapping has another."""
+    """A call of a function of NumPy's for which torch._numpy has another."""
     implementation = implementations().get(id(function))
     name = function.__name__
     named = getattr(numpy(), name, None) is function

@@ -7,7 +7,6 @@ from typing import Any
 
 import torch
 
-from ....errors import GraphBreak
 from ....guards.guard import Kind
 from ....guards.source import CalculatedNumber, Source
 from ..base import Value
@@ -25,14 +24,6 @@ def is_number(obj: Any) -> bool:
     """Whether an object is a numpy scalar of numbers."""
     numpy = sys.modules["numpy"]
     return isinstance(obj, numpy.number | numpy.bool_)
-
-
-def operand(number: Any) -> Any:
-    """The Python number for which torch takes a numpy scalar."""
-    if type(number).__name__ in ("bool", "bool_"):
-        # a number to some, a truth value to others
-        raise GraphBreak("unsupported-value", "a numpy.bool as an operand of a tensor")
-    return number.item()
 
 
 def python_number(scalar: Any) -> Any:
@@ -56,6 +47,9 @@ class VaryingScalar(Value):
     def describe(self) -> str:
         name = self.source.name if self.source is not None else "a number"
         return f"'{name}', a {self.cls.__name__} that varies,"
+
+    def graph_argument(self, tx: TraceContext) -> tuple[Any, Any]:
+        return tx.graph.argument(self.number)
 
     def truth(self, tx: TraceContext) -> bool:
         return self.number.truth(tx)

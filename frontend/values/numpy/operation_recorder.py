@@ -65,7 +65,7 @@ class OperationRecorder(TorchFunctionMode):
                 dtype = Constant(NUMBERS[type(args[0])])
                 number = self.value(args[0])
                 return self.object(self.tx.graph.function(torch.scalar_tensor, number, dtype=dtype))
-            # the mapping has other default dtypes than the program's torch
+            # torch._numpy has other default dtypes than the program's torch
             named = {**named, "dtype": func(*args, **named).dtype}
         if name in OPERATORS:
             return self._call("call_function", OPERATORS[name], args, named)

@@ -1,6 +1,6 @@
 """Functions of NumPy's, written with torch's where torch._numpy has none, or one with other values.
 
-In: the mapping's arrays, of fake tensors, and literals. Out: such arrays. What they assume of
+In: torch._numpy's arrays, of fake tensors, and literals. Out: such arrays. What they assume of
 values they say to `OperationRecorder.expect`.
 """
 
@@ -13,8 +13,8 @@ import torch
 
 from .array_statistics import STATISTICS
 from .expected_result import numpy
-from .mapping import mapping
 from .operation_recorder import OperationRecorder
+from .torch_numpy import torch_numpy
 
 STABLE = ("stable", "mergesort")
 METHODS = frozenset({"argsort", "nonzero", "searchsorted"})  # which arrays have, too
@@ -41,7 +41,7 @@ def argsort(
         following = torch.narrow(ordered, dim, 1, size - 1)
         preceding = torch.narrow(ordered, dim, 0, size - 1)
         recorder.expect(torch.gt(following, preceding).all(), "of equal numbers")
-    return mapping().ndarray(indices)
+    return torch_numpy().ndarray(indices)
 
 
 def nonzero(recorder: OperationRecorder, a: Any) -> Any:
@@ -49,13 +49,13 @@ def nonzero(recorder: OperationRecorder, a: Any) -> Any:
     if not a.tensor.dim():
         raise TypeError("not of a scalar")
     rows = torch.nonzero(a.tensor).clone(memory_format=torch.contiguous_format)
-    return tuple(mapping().ndarray(column) for column in rows.unbind(1))
+    return tuple(torch_numpy().ndarray(column) for column in rows.unbind(1))
 
 
 def where(recorder: OperationRecorder, condition: Any, /, *choices: Any) -> Any:
-    """As `nonzero` where there are no choices."""
+    """torch._numpy's where; without choices it is `nonzero`."""
     if choices:
-        return mapping().where(condition, *choices)
+        return torch_numpy().where(condition, *choices)
     return nonzero(recorder, condition)
 
 
@@ -83,12 +83,12 @@ def linspace(
     wanted = made if dtype is None else dtype_named(dtype)
     if not wanted.is_floating_point:
         numbers = torch.floor(numbers)
-    return mapping().ndarray(numbers.to(wanted) if wanted != made else numbers)
+    return torch_numpy().ndarray(numbers.to(wanted) if wanted != made else numbers)
 
 
 def number_of(recorder: OperationRecorder, given: Any) -> torch.Tensor:
     """A number of the program as a tensor without dimensions."""
-    if isinstance(given, mapping().ndarray):
+    if isinstance(given, torch_numpy().ndarray):
         tensor: torch.Tensor = given.tensor
         if tensor.dim():
             raise TypeError("not of arrays")
@@ -107,19 +107,19 @@ def divide(recorder: OperationRecorder, left: Any, right: Any, /, **how: Any) ->
     """Integers are divided as float64; torch's default dtype would be the result's."""
     if all(map(is_whole, (left, right))):
         left, right = map(in_float64, (left, right))
-    return mapping().true_divide(left, right, **how)
+    return torch_numpy().true_divide(left, right, **how)
 
 
 def is_whole(given: Any) -> bool:
-    if isinstance(given, mapping().ndarray):
+    if isinstance(given, torch_numpy().ndarray):
         dtype: torch.dtype = given.tensor.dtype
         return not dtype.is_floating_point and not dtype.is_complex
     return isinstance(given, int)
 
 
 def in_float64(given: Any) -> Any:
-    if isinstance(given, mapping().ndarray):
-        return mapping().ndarray(given.tensor.to(torch.float64))
+    if isinstance(given, torch_numpy().ndarray):
+        return torch_numpy().ndarray(given.tensor.to(torch.float64))
     return float(given)
 
 
@@ -141,23 +141,23 @@ def reshape(
 def diag(recorder: OperationRecorder, v: Any, k: int = 0) -> Any:
     """The diagonal of a matrix is a view."""
     if v.tensor.dim() == 2:
-        return mapping().ndarray(v.tensor.diagonal(k))
-    return mapping().diag(v, k)
+        return torch_numpy().ndarray(v.tensor.diagonal(k))
+    return torch_numpy().diag(v, k)
 
 
 def identity(recorder: OperationRecorder, n: int, dtype: Any = None) -> Any:
     wanted = torch.float64 if dtype is None else dtype_named(dtype)
-    return mapping().ndarray(torch.eye(n, dtype=wanted, device="cpu"))
+    return torch_numpy().ndarray(torch.eye(n, dtype=wanted, device="cpu"))
 
 
 def scalar_of_one(name: str) -> Callable[..., Any]:
-    """A statistic of the mapping, which gives an array of one number for a scalar."""
+    """A statistic of torch._numpy, which gives an array of one number for a scalar."""
 
     def statistic(recorder: OperationRecorder, *args: Any, **kwargs: Any) -> Any:
-        result = getattr(mapping(), name)(*args, **kwargs)
+        result = getattr(torch_numpy(), name)(*args, **kwargs)
         whole = kwargs.get("axis") is None and not kwargs.get("keepdims")
         if whole and result.tensor.shape == (1,):
-            return mapping().ndarray(result.tensor.reshape(()))
+            return torch_numpy().ndarray(result.tensor.reshape(()))
         return result
 
     return statistic

@@ -8,6 +8,7 @@ from typing import Any
 
 import torch
 
+from ....backends.graph.memory import share_memory
 from ....errors import GraphBreak
 from ..constant import Constant
 from ..context import TraceContext
@@ -52,3 +53,8 @@ def lay_out_result(
     if layout is not ResultLayout.VIEW and shares_memory(tensor.fake, stand_ins):
         tensor = call("call_method", "clone", [tensor], {})
     return tensor
+
+
+def is_same_view(one: torch.Tensor, other: torch.Tensor) -> bool:
+    """Whether two fakes are one part of one memory."""
+    return share_memory(one, other) and one.shape == other.shape and one.stride() == other.stride()

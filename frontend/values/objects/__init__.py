@@ -1,1 +1,1 @@
-"""Instances of classes, classes, modules, exceptions and enumeration members."""
+"""Values of instances, classes, modules, exceptions and enumeration members."""

@@ -9,6 +9,8 @@ import sys
 import types
 from typing import Any
 
+import torch
+
 from ....errors import GraphBreak
 from ....guards.guard import Kind
 from ....guards.native import UNBOUND
@@ -25,7 +27,7 @@ from ....guards.source import (
 )
 from ..base import PendingCall, Value
 from ..constant import fold, foldable
-from ..containers.sequence import Sequence, TupleValue
+from ..containers.sequence import Sequence, TupleValue, is_namedtuple_class
 from ..context import TraceContext
 from ..emitter import Emitter
 from ..functions.method import MethodValue, is_cython_function
@@ -110,7 +112,7 @@ def _rely_on_bases(tx: TraceContext, cls: type, name: str, path: Source | None, 
         if of is None:
             raise GraphBreak(
                 "unsupported-value",
-                f"attribute {name}, stored in a base of a class without a path from the frame",
+                f"attribute {name}, stored in a base of a class that no variable leads to",
             )
         if (id(owner), name) not in tx.effects.globals:
             tx.guards.add(ClassDict(MroItem(of, position) if position else of), Kind.ABSENT, name)
@@ -187,6 +189,15 @@ ATTRIBUTES_OF_TYPE = frozenset(
 )
 
 
+# the dtypes for which torch takes classes
+DTYPES: dict[type, torch.dtype] = {
+    bool: torch.bool,
+    int: torch.int64,
+    float: torch.float64,
+    complex: torch.complex128,
+}
+
+
 class ClassValue(Value):
     """A class."""
 
@@ -208,6 +219,13 @@ class ClassValue(Value):
 
     def constant(self) -> Any:
         return self.cls
+
+    def graph_argument(self, tx: TraceContext) -> tuple[Any, Any]:
+        if self.cls in DTYPES:
+            return DTYPES[self.cls], self.cls  # text of a graph cannot name the class
+        raise GraphBreak(
+            "unsupported-value", f"{self.describe()} as an argument of a torch function"
+        )
 
     def key(self, tx: TraceContext) -> Any:
         return self.cls
@@ -343,7 +361,7 @@ class ClassValue(Value):
             makes_literals(self.cls) and foldable(args, kwargs)
         ):
             return fold(tx, self.cls, args, kwargs)
-        if is_named_tuple(self.cls):
+        if makes_named_tuples(self.cls):
             return self._named_tuple(tx, args, kwargs)
         if lookup(type(self.cls), "__call__")[1] is dict:  # a TypedDict
             return tx.wrap(dict, None).call(tx, args, kwargs)
@@ -369,7 +387,7 @@ class ClassValue(Value):
 
     def is_constructed(self, tx: TraceContext) -> bool:
         """Whether a call runs __new__, then __init__."""
-        if is_named_tuple(self.cls) or isinstance(self.cls, enum.EnumMeta):
+        if makes_named_tuples(self.cls) or isinstance(self.cls, enum.EnumMeta):
             return False
         if model_of(self.cls) is not None or makes_literals(self.cls):
             return False
@@ -388,11 +406,11 @@ class ClassValue(Value):
         emit.push_literal(self.cls)
 
 
-def is_named_tuple(cls: type) -> bool:
+def makes_named_tuples(cls: type) -> bool:
     """Whether its instances are made as collections.namedtuple() defines, and hold nothing else."""
     if (
         not issubclass(cls, tuple)
-        or not hasattr(cls, "_make")
+        or not is_namedtuple_class(cls)
         or cls.__dictoffset__
         or lookup(cls, "__init__")[1] is not object.__init__
     ):

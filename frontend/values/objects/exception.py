@@ -139,7 +139,7 @@ class ExceptionValue(UserObject):
         self._emit_new_attributes(emit)
 
     def emit_store(self, emit: Emitter, name: str, item: Value) -> None:
-        """By setattr: some attributes of exceptions can be stored in no other way."""
+        """Stores by setattr: some attributes of exceptions can be stored in no other way."""
         emit.run(setattr, [self, emit.const(name), item])
 
 

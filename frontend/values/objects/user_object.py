@@ -24,7 +24,7 @@ from ..containers.mapping import DictValue, builtin_base, default_factory_of
 from ..containers.sequence import TupleValue, wrapped_items
 from ..context import TraceContext
 from ..emitter import Emitter
-from ..iterators.iterator import ItemIterator
+from ..iterators.iterator import ItemIterator, ReversedItems
 from ..numpy.numpy_object import wrap_numpys
 from ..operation import UnaryOperation
 from .attribute_storage import store_in_dictionary
@@ -107,6 +107,15 @@ class UserObject(ObjectAttributes):
         if hasattr(self.cls, "keys"):
             return [(key, self.item(tx, key)) for key in self.method(tx, "keys", [], {}).unpack(tx)]
         return super().mapping_pairs(tx)
+
+    def reverse_iterator(self, tx: TraceContext) -> Value:
+        if self.special(tx, "__reversed__") is not None:
+            return super().reverse_iterator(tx)
+        if self.base is not None or self.special(tx, "__getitem__") is None:
+            raise GraphBreak(
+                "unknown-call", f"reversed() of {self.describe()}, which has no __reversed__"
+            )
+        return ReversedItems(tx, self)
 
     def iterator(self, tx: TraceContext) -> Value:
         if self.cls is types.GeneratorType or (

@@ -48,7 +48,7 @@ class WeakReference(Value):
         emit.call(weakref.ref, [self.referent])
 
     def compare(self, tx: TraceContext, op: Operation, other: Value) -> Value | None:
-        """By the referents, while both are alive."""
+        """Compares the referents, while both are alive."""
         if not op.is_equality or not isinstance(other, WeakReference):
             return None
         ends = self.call(tx, [], {}), other.call(tx, [], {})

@@ -1,1 +1,2 @@
-"""Tensors, their sizes as numbers, autograd, and torch's generators."""
+"""Values of tensors and their subclasses, of numbers that are symbols, and of what autograd
+needs."""

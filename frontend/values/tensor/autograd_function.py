@@ -257,7 +257,7 @@ def trace_backward(
 
 
 def gradient_nodes(args: list[Value], returned: list[Value]) -> list[torch.fx.Node | None]:
-    """For each tensor argument the node of its gradient, None where backward gave None."""
+    """The node of the gradient of each tensor argument, None where backward gave None."""
     gradients = []
     for arg, value in zip(args, returned, strict=False):
         if not isinstance(value, TensorValue) and not value.is_none():

@@ -52,6 +52,9 @@ class OpaqueTensor(Value):
     def constant(self) -> Any:
         raise self.unsupported_use("its contents")
 
+    def graph_argument(self, tx: TraceContext) -> tuple[Any, Any]:
+        raise self.unsupported_use("as an argument")
+
     def call(self, tx: TraceContext, args: list[Value], kwargs: dict[str, Value]) -> Value:
         raise self.unsupported_use("a call of it")
 

@@ -82,6 +82,12 @@ class SymbolicNumber(VaryingLiteral):
     def constant(self) -> Any:
         return self.owner.specialise(self.sym)
 
+    def graph_argument(self, tx: TraceContext) -> tuple[Any, Any]:
+        is_read_bool = self.python_type() is bool and self.depends_on_values()
+        if self.is_known_by_now() or is_read_bool:  # operators take no symbols for bools
+            return super().graph_argument(tx)
+        return tx.graph.number_node(self), self.sym
+
     def is_known_by_now(self) -> bool:
         """Whether it follows from sizes all of which a guard has fixed since it was computed."""
         computed = self.source is None and self.function is None and self.node is None
@@ -111,7 +117,7 @@ class SymbolicNumber(VaryingLiteral):
         return isinstance(other, Constant | SymbolicNumber) and other.constant() is self.constant()
 
     def reconstruct(self, emit: Emitter) -> None:
-        """By the program's own arithmetic where there is one, which gives Python's number
+        """Emits the program's own arithmetic where there is one, which gives Python's number
         exactly."""
         if self.function is not None:
             emit.call(self.function, self.operands)
@@ -215,6 +221,7 @@ def can_be_symbol(number: int | float) -> bool:
 
 
 def python_or_symbol(value: Value) -> Any:
+    """A number as Python's, or as the symbol of one that varies."""
     return value.sym if isinstance(value, SymbolicNumber) else value.constant()
 
 

@@ -49,6 +49,9 @@ class TensorValue(Value):
         self.node, self.fake, self.cls, self.real = node, fake, cls, real
         self.gradient: Gradient | None = None
 
+    def graph_argument(self, tx: TraceContext) -> tuple[Any, Any]:
+        return self.node, self.fake
+
     def describe(self) -> str:
         where = f" '{self.source.name}'" if self.source is not None else ""
         return f"a tensor{where}"
@@ -151,6 +154,9 @@ class TensorValue(Value):
 
     def iterator(self, tx: TraceContext) -> Value:
         return self.method(tx, "unbind", [], {}).iterator(tx)
+
+    def reverse_iterator(self, tx: TraceContext) -> Value:
+        return self.method(tx, "__reversed__", [], {})  # a tensor, of which no iterator is made
 
     def length(self, tx: TraceContext) -> Value:
         if self.fake.dim() == 0:

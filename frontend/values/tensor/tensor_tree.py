@@ -11,7 +11,7 @@ from ..base import Value
 from ..constant import Constant
 from ..containers.list import ListValue
 from ..containers.mapping import DictValue
-from ..containers.sequence import TupleValue
+from ..containers.sequence import TupleValue, is_namedtuple_class
 from ..context import TraceContext
 from .tensor import TensorValue
 
@@ -59,7 +59,7 @@ def items_of(tx: TraceContext, value: Value) -> tuple[list[Value], tuple[Any, ..
     """The items of a container that torch.utils._pytree takes apart, and the keys of a
     dictionary."""
     cls = value.python_type()
-    if isinstance(value, TupleValue) and (cls is tuple or hasattr(cls, "_make")):
+    if isinstance(value, TupleValue) and (cls is tuple or is_namedtuple_class(cls)):
         return value.all(tx), ()
     if isinstance(value, ListValue) and cls is list:
         return value.all(tx), ()

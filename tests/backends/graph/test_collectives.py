@@ -13,7 +13,7 @@ from framejit.backends.graph.collectives import (
     is_wait,
     may_communicate,
 )
-from framejit.backends.graph.extracted_calls import HigherOrderCall
+from framejit.backends.graph.higher_order_call import HigherOrderCall
 
 pytestmark = pytest.mark.skipif(
     not torch.distributed.is_available(), reason="this torch has no torch.distributed"

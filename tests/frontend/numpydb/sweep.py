@@ -1,4 +1,4 @@
-"""NumPy's functions, compiled, against NumPy: each function of the mapping that the capture uses, and
+"""NumPy's functions, compiled, against NumPy: each function of torch._numpy that the capture uses, and
 each method of arrays, with arguments that NumPy accepts. `sweep.py float64,int64 3 eager`
 prints the counts, and what differs.
 
@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 
 import framejit
 import numpy as np
-from framejit.frontend.values.numpy.mapping import NAMESPACES, implementations, mapping
+from framejit.frontend.values.numpy.torch_numpy import NAMESPACES, implementations, torch_numpy
 
 DTYPES = "float64 float32 int64 complex128 bool float16 int32 uint8 int8 complex64 int16".split()
 EXACT = {"float16": 5e-3, "float32": 2e-5, "complex64": 2e-5}  # relative tolerances
@@ -39,7 +39,7 @@ def functions():
     found = {}
     for namespace in NAMESPACES:
         original = getattr(np, namespace) if namespace else np
-        mapped = getattr(mapping(), namespace) if namespace else mapping()
+        mapped = getattr(torch_numpy(), namespace) if namespace else torch_numpy()
         for name in vars(mapped):
             function = getattr(original, name, None)
             if id(function) in known:

@@ -31,7 +31,7 @@ class PointwiseFunction(CFunction):
         self.joint = joint
 
     def outer_loops(self) -> Sequence[Var]:
-        """All but the last one, or that one where it is divided among threads."""
+        """The outer loops without the last one; a single one where it is divided among threads."""
         outer = self.kernel.outer
         return outer[:-1] if len(outer) > 1 else self.shared_loops(outer)
 

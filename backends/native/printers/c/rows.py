@@ -107,7 +107,7 @@ class RowsFunction(CFunction):
         return [node for node in values if not self.plan.in_rows(node)]
 
     def needed_values(self, stage: int) -> dict[int, Scalar]:
-        """By id, all values that a walk computes for each element."""
+        """The values that a walk computes for each element, by id."""
         found: dict[int, Scalar] = {}
         todo = self.roots(stage)
         while todo:

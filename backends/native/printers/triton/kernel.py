@@ -15,7 +15,7 @@ from collections.abc import Collection, Mapping, Sequence
 import torch
 
 from .....records import record
-from ...ir.index import ClaimedBounds, Hole, Index, Quotient, Remainder, Sym, Var, product
+from ...ir.index import Division, Hole, Index, Sym, Var, product
 from ...ir.ir import CAST, INDEX, LOAD, REDUCE, SCATTER, TRUE, Buffer, Kernel, Scalar, Store
 from ..base import (
     KernelEmitter,
@@ -122,7 +122,7 @@ class TritonFunction(KernelEmitter):
         return lines
 
     def masks(self, used: Collection[Var]) -> list[str]:
-        """Of the sides of a tile along which variables lie."""
+        """The masks of the sides of a tile along which variables lie."""
         return [axis.mask for axis in self.axes if not set(axis.variables).isdisjoint(used)]
 
     def unravel(self, number: str, variables: Sequence[Var]) -> list[str]:
@@ -209,7 +209,7 @@ class TritonFunction(KernelEmitter):
     # --- reductions ---
 
     def sums_of_exponentials(self) -> dict[Scalar, Scalar]:
-        """By a row's maximum, the sum of exp(value - maximum): both are found in one pass, as in
+        """The sum of exp(value - maximum), by a row's maximum: both are found in one pass, as in
         Milakov and Gimelshein, "Online normalizer calculation for softmax" (2018)."""
         found = {}
         for node in self.plan.nodes:
@@ -373,13 +373,12 @@ class TritonFunction(KernelEmitter):
     def atom(self, item: object, holes: Sequence[str]) -> str:
         if isinstance(item, Hole):
             return holes[item.number]
-        if isinstance(item, (Quotient, Remainder)):
-            sign = "//" if isinstance(item, Quotient) else "%"
+        if isinstance(item, Division):
             return (
-                f"({bracket(self.index(item.numerator, holes))} {sign} "
+                f"({bracket(self.index(item.numerator, holes))} {item.sign} "
                 f"{bracket(self.index(item.divisor, holes))})"
             )
-        assert isinstance(item, (Var, Sym)) and not isinstance(item, ClaimedBounds)
+        assert isinstance(item, (Var, Sym))
         return item.name
 
 

@@ -8,8 +8,9 @@ import pytest
 import torch
 from framejit.frontend.runtime.stored.guard_table import GuardTable, make_table, read_table
 from framejit.guards.guard import Guard, Kind, TensorSpec
-from framejit.guards.program import GuardProgram, native_step
+from framejit.guards.program import GuardProgram
 from framejit.guards.source import AttrSource, DictItem, InstanceDict, SlotSource
+from framejit.guards.steps import native_step
 
 X = SlotSource(0, "x")
 WEIGHT = AttrSource(AttrSource(X, "layer"), "weight")
@@ -19,7 +20,7 @@ def again(guards, lifted=()):
     program = GuardProgram.build(guards, lifted)
     table = make_table(program)
     found = read_table(GuardTable.decode(table.encode(), table.objects))
-    assert str(found) == str(program) and found.places == program.places
+    assert str(found) == str(program) and found.temps == program.temps
     assert repr([*map(native_step, found.steps)]) == repr([*map(native_step, program.steps)])
     return found.guards, found.lifted
 

@@ -8,6 +8,7 @@ from contextlib import nullcontext
 import framejit
 import pytest
 import torch
+from framejit.backends.graph.memory import share_memory
 from framejit.frontend.tracing.fake_tensors import fake_results
 from framejit.frontend.tracing.fake_tensors.fake_execution import CaptureFakeMode
 from torch.utils import _pytree as pytree
@@ -36,7 +37,7 @@ def facts(result, operands):
         else tuple(result.shape)
     )
     shared = [
-        result is other or (is_strided(result, other) and fake_results.shares_memory(result, other))
+        result is other or (is_strided(result, other) and share_memory(result, other))
         for other in operands
     ]
     return (

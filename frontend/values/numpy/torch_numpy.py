@@ -1,4 +1,4 @@
-"""torch._numpy, the mapping of NumPy's functions to torch's: which function stands for which."""
+"""torch._numpy, which has NumPy's functions as functions of torch: which one stands for which."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ import torch
 from .expected_result import numpy
 
 NAMESPACES = ("", "linalg", "fft")
-# Functions of the mapping that return other values than NumPy's for some arguments, or depend on
+# Functions of torch._numpy that return other values than NumPy's for some arguments, or depend on
 # values in Python.
 REFUSED = frozenset("""
     can_cast result_type promote_types iscomplexobj isrealobj issubdtype broadcast_shapes shape ndim
@@ -35,16 +35,16 @@ QUIET = frozenset("""
 
 
 @functools.cache
-def mapping() -> types.ModuleType:
+def torch_numpy() -> types.ModuleType:
     return importlib.import_module("torch._numpy")
 
 
 @functools.cache
 def implementations() -> dict[int, Callable[..., Any]]:
-    """The mapping's functions, by the id of NumPy's."""
+    """torch._numpy's functions, by the id of NumPy's."""
     found: dict[int, Callable[..., Any]] = {}
     for namespace in NAMESPACES:
-        mapped = getattr(mapping(), namespace) if namespace else mapping()
+        mapped = getattr(torch_numpy(), namespace) if namespace else torch_numpy()
         original = getattr(numpy(), namespace) if namespace else numpy()
         for name, function in vars(mapped).items():
             if isinstance(function, types.FunctionType) and name not in REFUSED:
@@ -55,7 +55,7 @@ def implementations() -> dict[int, Callable[..., Any]]:
 
 @contextmanager
 def numpy_defaults() -> Generator[None]:
-    """Surrounds calls of the mapping: new arrays have NumPy's dtypes. The mapping would read them
+    """Surrounds calls of torch._numpy: new arrays have NumPy's dtypes. torch._numpy would read them
     from TorchDynamo's configuration, whose import takes a second."""
     impl: Any = importlib.import_module("torch._numpy._dtypes_impl")
     before = impl._default_dtypes

@@ -1,0 +1,178 @@
+"""Which guards a program checks, and in which order. In: all guards of an entry. Out: those that no
+other one implies; cheap ones, and those likely to fail, come first."""
+
+from __future__ import annotations
+
+import itertools
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from types import CodeType
+from typing import Any
+
+from . import source as s
+from .encoded import Encoded
+from .guard import Guard, Kind, TensorSpec
+from .kinds import kind_of
+from .kinds.tensor import exclude_each_other
+from .section import Section, Sections, paths_of, prefixes
+from .source import Source
+
+
+def merge(guards: Iterable[Guard], lifted: Iterable[Source]) -> list[Guard]:
+    """Removes duplicates, and guards that another guard or a load implies."""
+    unique: dict[Any, Guard] = {}
+    for guard in guards:
+        kind = kind_of(guard)
+        unique.setdefault((kind.subjects(guard), guard.kind, kind.key(guard)), guard)
+    by_source: dict[Source, list[Guard]] = defaultdict(list)
+    for guard in unique.values():
+        by_source[guard.source].append(guard)
+    kept = [
+        guard
+        for guard in unique.values()
+        if not any(
+            other is not guard and kind_of(other).implies(other, guard)
+            for other in by_source[guard.source]
+        )
+        and not (
+            isinstance(guard.source, s.AttrSource)
+            and any(map(never_changes, by_source[guard.source.of]))
+        )
+        and not (
+            isinstance(guard.source, s.DictKey)
+            and any(implies_key(other, guard) for other in by_source[guard.source.of])
+        )
+    ]
+    if not any(map(source_of_implied_load, kept)):
+        return kept
+    paths = paths_of(kept, lifted)
+    return [guard for guard in kept if not prefixes_to_load(guard, paths)]
+
+
+def never_changes(guard: Guard) -> bool:
+    """Whether it names an object with immutable attributes, so that guards on them were decided
+    when it was made."""
+    return guard.kind is Kind.IS and type(guard.expected) is CodeType
+
+
+def implies_key(keys: Guard, guard: Guard) -> bool:
+    """Whether `keys`, a guard on a dictionary, implies `guard`, which is about one of its keys."""
+    assert isinstance(guard.source, s.DictKey)
+    index = guard.source.index
+    return (
+        keys.kind is Kind.KEYS
+        and guard.kind is Kind.IS
+        and index < len(keys.expected)
+        and keys.expected[index] is guard.expected
+    )
+
+
+def source_of_implied_load(guard: Guard) -> Source | None:
+    """The source whose load can only succeed if the guard holds."""
+    if guard.kind is Kind.PRESENT:
+        return s.DictItem(guard.source, guard.expected)
+    return None
+
+
+def prefixes_to_load(guard: Guard, paths: set[Source]) -> bool:
+    load = source_of_implied_load(guard)
+    return load is not None and load in paths
+
+
+# ---- ordering
+# --------------------------------------------------------------------------------------------------
+
+
+# What C checks for each guard, by the guard's id; encoding one takes as long as sorting it.
+EncodedGuards = Mapping[int, Encoded]
+
+
+def by_section(guards: Sequence[Guard], sections: Sections, encoded: EncodedGuards) -> list[Guard]:
+    """Sorts guards by their sections. Held tensors with the same spec come together, so that they
+    are compared in one go."""
+    ranks: dict[Any, int] = {}
+
+    def rank(guard: Guard) -> tuple[Section, int]:
+        section = sections.of_guard(guard, runs_python(guard, encoded))
+        return section, ranks.setdefault(
+            guard.expected, len(ranks)
+        ) if section is Section.HELD else 0
+
+    return sorted(guards, key=rank)
+
+
+def sort_guards(guards: Sequence[Guard], encoded: EncodedGuards) -> list[Guard]:
+    """Sorts guards by rank and cost. Guards on a path come before those on longer paths, so that no
+    getattr runs on an object of an unexpected type."""
+    costs: dict[Source, int] = {}
+    ranks = {id(guard): rank(guard, costs, encoded) for guard in guards}
+    queue = sorted(guards, key=lambda guard: ranks[id(guard)])  # stable
+    quiet: dict[Source, list[Guard]] = defaultdict(list)
+    for guard in queue:
+        if ranks[id(guard)][0] != PYTHON and len(kind_of(guard).subjects(guard)) == 1:
+            quiet[guard.source].append(guard)
+    done: dict[int, Guard] = {}
+    # paths whose quiet guards are in place, as are those on the way to them
+    settled: set[Source] = set()
+
+    def settle_way_to(source: Source) -> None:
+        new = list(itertools.takewhile(lambda prefix: prefix not in settled, prefixes(source)))
+        settled.update(new)
+        for step in (*reversed(new), source):
+            for key in step.operands[1:]:
+                settle_way_to(key)
+                add_quiet(key)
+            if step is not source:
+                add_quiet(step)
+
+    def add_quiet(source: Source) -> None:
+        for guard in quiet[source]:
+            done.setdefault(id(guard), guard)
+
+    for guard in queue:
+        for source in kind_of(guard).subjects(guard):
+            settle_way_to(source)
+        done.setdefault(id(guard), guard)
+    return list(done.values())
+
+
+PYTHON = 3  # the rank of guards that run Python
+
+
+def rank(guard: Guard, costs: dict[Source, int], encoded: EncodedGuards) -> tuple[int, int]:
+    """torch's state first: it needs no load, so nothing must be held while its slow path runs. Then
+    arguments, then the rest, then what runs Python; the cheaper first."""
+    subjects = kind_of(guard).subjects(guard)
+    cost = kind_of(guard).cost + sum(load_cost(end, costs) for end in subjects)
+    if guard.kind is Kind.TORCH_STATE:
+        return 0, cost
+    if runs_python(guard, encoded):
+        return PYTHON, cost
+    return (1 if all(map(is_argument, subjects)) else 2), cost
+
+
+def load_cost(source: Source, known: dict[Source, int]) -> int:
+    """The cost of all loads of a source."""
+    cost = known.get(source)
+    if cost is None:
+        cost = source.cost + sum([load_cost(one, known) for one in source.operands])
+        known[source] = cost
+    return cost
+
+
+def runs_python(guard: Guard, encoded: EncodedGuards) -> bool:
+    return guard.kind is not Kind.TORCH_STATE and encoded[id(guard)].runs_python
+
+
+def is_argument(source: Source) -> bool:
+    if isinstance(source, s.SequenceItem | s.DictItem):
+        return is_argument(source.of)
+    return isinstance(source, s.SlotSource)
+
+
+def may_be_any(spec: TensorSpec | None, others: Iterable[TensorSpec | None]) -> bool:
+    """Whether a tensor that is checked against the spec may be one of the others; None: compared
+    with none."""
+    return any(
+        spec is None or other is None or not exclude_each_other(spec, other) for other in others
+    )
