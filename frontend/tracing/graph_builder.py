@@ -456,8 +456,8 @@ class GraphBuilder:
         )
 
     def _number_argument(self, number: SymbolicNumber) -> tuple[Any, Any]:
-        is_read_bool = number.python_type() is bool and number.depends_on_values()
-        if number.is_known_by_now() or is_read_bool:  # operators take no symbols for bools
+        is_bool = number.python_type() is bool  # operators take no symbols for bools
+        if is_bool or number.is_known_by_now():
             return number.constant(), number.constant()
         return self._symbols.shapes.node(number, self), number.sym
 
