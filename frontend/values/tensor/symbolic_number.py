@@ -235,23 +235,26 @@ def by_nonzero(tx: TraceContext, left: Value, right: Value) -> bool:
 
 
 def power_can_be_symbolic(tx: TraceContext, base: Value, exponent: Value) -> bool:
-    """Whether a power can be symbolic: a small natural exponent of an int; or a base and an
-    exponent, neither negative and one of them in [0, 1]; or a base of at least 1 with an exponent
-    in [-1, 0)."""
+    """Whether a power can be symbolic: a small natural exponent of an int; another small literal
+    exponent of a positive int; a base and an exponent, neither negative and one of them in [0, 1];
+    or a base of at least 1 with an exponent in [-1, 0)."""
     if base.python_type() is int:
-        return (
-            isinstance(exponent, Constant)
-            and type(exponent.object) is int
-            and 0 <= exponent.object <= 8
-        )
+        if not isinstance(exponent, Constant) or not -8 <= exponent.object <= 8:
+            return False
+        is_natural = type(exponent.object) is int and exponent.object >= 0
+        return is_natural or is_at_least_1(base)
     if isinstance(exponent, Constant) and -1 <= exponent.object < 0:
-        number: Any = getattr(base, "sym", None)
-        return isinstance(base, SymbolicNumber) and base.owner.decide(number >= 1)
+        return is_at_least_1(base)
     positive = has_sign(tx, operator.ge, base) and has_sign(tx, operator.ge, exponent)
     unit = (isinstance(base, Constant) and 0 < base.object <= 1) or (
         isinstance(exponent, Constant) and 0 <= exponent.object <= 1
     )
     return unit and positive
+
+
+def is_at_least_1(value: Value) -> bool:
+    number: Any = getattr(value, "sym", None)
+    return isinstance(value, SymbolicNumber) and value.owner.decide(number >= 1)
 
 
 def has_sign(tx: TraceContext, relation: Callable[[Any, Any], Any], value: Value) -> bool:
