@@ -350,13 +350,17 @@ def power_of_a_literal(tx: TraceContext, base: Value, exponent: Value) -> bool:
     return within(-limit, limit)(tx, exponent)
 
 
-def rounds_to_digits(tx: TraceContext, number: Value, digits: Value | None = None) -> bool:
-    """Whether round() gives a float: with digits behind the point it is never too large for one."""
+def can_round(tx: TraceContext, number: Value, digits: Value | None = None) -> bool:
+    """Whether round() gives an int of 64 bits; or a float: with digits behind the point it is never
+    too large for one."""
+    if digits is None:
+        return number.python_type() is float and AS_INT(tx, number)
     fixed = isinstance(digits, Constant) and type(digits.object) is int and digits.object >= 0
     return fixed and number.python_type() is float and FINITE(tx, number)
 
 
 POSITIVE = within(sys.float_info.min, sys.float_info.max)
+AS_INT = within(-(2.0**62), 2.0**62)
 # Functions that torch's symbols do not have, or not for these numbers, and where they cannot raise.
 OPAQUE: dict[Callable[..., Any], Callable[..., bool]] = {
     math.log: logarithm_can_be_symbolic,
@@ -364,10 +368,10 @@ OPAQUE: dict[Callable[..., Any], Callable[..., bool]] = {
     math.log1p: within(0.0, sys.float_info.max),
     math.exp: within(-sys.float_info.max, 700.0),
     math.expm1: within(-sys.float_info.max, 700.0),
-    **dict.fromkeys((math.floor, math.ceil, math.trunc, int), within(-(2.0**62), 2.0**62)),
+    **dict.fromkeys((math.floor, math.ceil, math.trunc, int), AS_INT),
     **dict.fromkeys((math.erf, math.radians, math.degrees), within(-1e300, 1e300)),
     operator.pow: power_of_a_literal,
-    round: rounds_to_digits,
+    round: can_round,
 }
 
 

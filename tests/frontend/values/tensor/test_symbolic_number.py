@@ -55,6 +55,7 @@ MATH = {
     "a root of a size": lambda x, n: x * x.repeat(1, n).sin().shape[1] ** -0.5,
     "powers": lambda x, n: x * n**1.5 + n**-2 + (n + 1) ** -1,
     "floor": lambda x, n: x + math.floor(n / 1.7) + math.ceil(n / 1.3) + math.trunc(n * 0.6),
+    "rounded": lambda x, n: x.new_zeros(round(n * 2.5)) + round(n / 3, 1),
     "a size": lambda x, n: x.new_zeros(math.ceil(n * 2.5)),
     "a branch": lambda x, n: x + 1 if math.floor(n * 1.5) > 100 else x - math.log(n),
 }
@@ -114,6 +115,8 @@ def test_gradients_of_rows():
         (math.exp, 1e6),
         (math.floor, 1e300),
         (math.ceil, math.inf),
+        (round, math.inf),
+        (round, math.nan),
     ],
 )
 def test_outside_of_what_a_function_is_defined_for(function, outside):
