@@ -6,6 +6,7 @@ import framejit
 import pytest
 import torch
 import torch.nn.functional as F
+import torch.utils._pytree as pytree
 
 POOLS = {
     "a sequence": lambda x: F.max_pool1d(x, x.size(2)),
@@ -40,3 +41,27 @@ def test_a_window_of_the_whole_size(name, backend):
             assert compiled(x).stride() == pool(x).stride()
     if name in ONE_GRAPH:
         assert compiled.framejit.compiles <= 4  # 6 where each length is compiled
+
+
+LAYOUTS = {
+    "without indices": lambda x: F.max_pool1d(x.transpose(1, 2), 2),
+    "torch's": lambda x: torch.max_pool1d(x.transpose(1, 2), 2),
+    "a module": lambda x: torch.nn.MaxPool1d(2)(x.transpose(1, 2)) + 1,
+    "with indices": lambda x: F.max_pool1d(x.transpose(1, 2), 2, return_indices=True),
+    "what a program sees": lambda x: x * F.max_pool1d(x.transpose(1, 2), 2).is_contiguous(),
+}
+
+
+@pytest.mark.parametrize("backend", ["eager", "aot_eager", "native"])
+@pytest.mark.parametrize("name", LAYOUTS)
+def test_results_of_transposed_sequences_without_gradients(name, backend):
+    """torch takes another kernel than with gradients."""
+    pool = LAYOUTS[name]
+    compiled = framejit.compile(pool, backend=backend)
+    for length in (6, 8, 10):
+        x = torch.randn(3, length, 4)
+        for given in (x, x.clone().requires_grad_()):
+            got, expected = compiled(given), pool(given)
+            torch.testing.assert_close(got, expected)
+            for mine, yours in zip(pytree.tree_leaves(got), pytree.tree_leaves(expected)):
+                assert mine.stride() == yours.stride()
