@@ -199,6 +199,7 @@ WHY = {
     "torch.nn.Module": "the way from a module's call to its forward",
     "torch.nn.functional": "checks of sizes, which compare symbols",
     "torch.nn.modules._functions": "the nodes of hooks on modules' backward passes",
+    "torch.nn.modules.lazy": "the hook that initializes a lazy module, which Python runs",
     "torch.nn.modules.module": "hooks on all modules",
     "torch.optim": "steps of optimizers that ask tensors for their values",
     "torch.utils._device": "the mode of a default device",

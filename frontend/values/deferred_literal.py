@@ -183,16 +183,19 @@ def join_with(separator: str, *parts: str) -> str:
     return separator.join(parts)
 
 
-def round_number(tx: TraceContext, number: Value, digits: Value) -> Value:
-    """round(number, digits), deferred for a float that varies. With digits behind the point the
-    result is never too large for a float."""
-    found = calculate_at_the_call(tx, round, number, digits)
+def round_number(tx: TraceContext, *args: Value) -> Value:
+    """round(number) or round(number, digits), deferred for a float that varies. With digits behind
+    the point the result is never too large for a float."""
+    found = calculate_at_the_call(tx, round, *args)
     if found is not None:
         return found
-    fixed = isinstance(digits, Constant) and type(digits.object) is int and digits.object >= 0
-    if is_dynamic(number) and number.python_type() is float and fixed:
-        return DeferredLiteral(round, (number, digits), float)
-    return fold(tx, round, [number, digits], {})
+    number, *digits = args
+    fixed = [
+        isinstance(one, Constant) and type(one.object) is int and one.object >= 0 for one in digits
+    ]
+    if is_dynamic(number) and number.python_type() is float and fixed == [True]:
+        return DeferredLiteral(round, args, float)
+    return fold(tx, round, [*args], {})
 
 
 def truncate(tx: TraceContext, number: Value) -> Value | None:

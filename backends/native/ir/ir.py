@@ -292,6 +292,14 @@ class Program:
             with_buffers(step) if isinstance(step, Bound) else step for step in self.steps
         ]
 
+    def imports(self) -> set[str]:
+        """The modules that the expressions of `sizes` call functions of."""
+        return {
+            module
+            for module in ("math", "torch")
+            if any(f"{module}." in expression for expression in self.sizes.values())
+        }
+
     def unused_name(self, name: str) -> str:
         """A name that no buffer has yet."""
         while name in self.buffers:

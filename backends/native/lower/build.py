@@ -133,6 +133,8 @@ class Builder:
         for name, expression in self.sizes.hidden.items():
             if not isinstance(expression, sympy.Symbol):
                 self.program.sizes[name] = printer.doprint(expression)
+        if self.program.imports().intersection(self.program.inputs):
+            raise NotImplementedError("an input with the name of a module that computes a size")
 
     def outputs(self, results: Sequence[Any]) -> list[Any]:
         """The results of the graph, each node as a separate tensor."""

@@ -123,7 +123,9 @@ class Host:
         self.lines.append(
             f"return ({''.join(self.output(item) + ', ' for item in self.program.outputs)})"
         )
-        return "\n".join([f"def call({given}):", *(f"    {line}" for line in self.lines), ""])
+        imports = [f"import {module}" for module in sorted(self.program.imports())]
+        lines = [*imports, f"def call({given}):", *(f"    {line}" for line in self.lines), ""]
+        return "\n".join(lines)
 
     def drop(self, names: Sequence[str]) -> None:
         tensors = [name for name in names if name not in self.scratch.places]

@@ -118,7 +118,7 @@ def full_operand(rules: FakeRules, tensors: Sequence[Any]) -> FakeTensor | None:
 
 def twin_of(rules: FakeRules, tensor: Any) -> NewTensor:
     """How to make the twin of a dense tensor."""
-    sizes = tuple(size if isinstance(size, int) else TWIN_SIZE for size in tensor.shape)
+    sizes = tuple(map(twin_size, tensor.shape))
     if rules.is_contiguous(tensor):
         strides: Any = tuple(strides_of(sizes))
     else:
@@ -128,3 +128,12 @@ def twin_of(rules: FakeRules, tensor: Any) -> NewTensor:
             step *= sizes[dim]
         strides = tuple(steps[dim] for dim in range(len(sizes)))
     return NewTensor(sizes, strides, tensor.dtype, tensor.fake_device)
+
+
+def twin_size(size: Any) -> int:
+    """The size of a twin. A symbol that is known to be a number is that number, which another
+    operand may have."""
+    if isinstance(size, int):
+        return size
+    known: int | None = size.node.maybe_as_int()
+    return TWIN_SIZE if known is None else known

@@ -5,6 +5,7 @@ from __future__ import annotations
 import types
 
 import torch
+from torch.nn.modules.lazy import LazyModuleMixin
 from torch.nn.utils import rnn
 
 from ..base import Value
@@ -18,6 +19,7 @@ OPAQUE_MODULES = frozenset(
     "torch.multiprocessing torch.distributed torch.nn.parallel.distributed "
     "torch.utils.data torch._inductor torch.fx torch._subclasses torch.profiler torch.jit._script "
     "torch.jit._trace torch.onnx "
+    "torch.ao.quantization.observer torch.ao.quantization.fake_quantize "
     "numpy scipy sklearn torch.serialization torch.cuda.random torch._ops "
     "torch._higher_order_ops.invoke_subgraph torch._higher_order_ops.wrap rich sympy networkx "
     "filelock tqdm matplotlib pandas IPython pluggy tensorboard wandb mlflow "
@@ -28,7 +30,8 @@ OPAQUE_MODULES = frozenset(
 WRITERS = frozenset({"logging", "warnings", "tqdm"})
 
 # Functions of those modules that are, by module and how their names begin: what a call of a
-# torch.fx.GraphModule goes through, and what code for one process asks as well.
+# torch.fx.GraphModule goes through, what code for one process asks as well, and a fake quantizer
+# that is one operator.
 LOOKED_INTO = {
     "torch.fx.graph_module": (
         "GraphModule.recompile.<locals>.call_wrapped", "_WrappedCall.__call__",
@@ -39,6 +42,7 @@ LOOKED_INTO = {
     ),
     "torch.fx._symbolic_trace": ("is_fx_symbolic_tracing",),
     "torch.fx.traceback": ("annotate",),
+    "torch.ao.quantization.fake_quantize": ("FusedMovingAvgObsFakeQuantize.",),
     "torch.distributed": ("is_available",),
     "torch.distributed._functional_collectives": (
         "all_gather_", "all_reduce", "all_to_all_single", "broadcast", "reduce_scatter_",
@@ -70,6 +74,9 @@ RECURRENT_FORWARDS = tuple(
     layer.forward.__code__ for layer in (torch.nn.RNN, torch.nn.LSTM, torch.nn.GRU)
 )
 
+# The hook that gives a lazy module its parameters in its first call, and its final class.
+LAZY_INITIALIZATION = LazyModuleMixin._infer_parameters.__code__
+
 
 def opaque_reason(function: FunctionValue, args: list[Value]) -> tuple[str, str] | None:
     """Why a function is not inlined in a call: (break reason, detail); None if it is."""
@@ -79,6 +86,8 @@ def opaque_reason(function: FunctionValue, args: list[Value]) -> tuple[str, str]
         arg.python_type() is rnn.PackedSequence for arg in args
     ):
         return "data-dependent-value", f"{function.name}() of a packed batch"
+    if function.code is LAZY_INITIALIZATION:
+        return "unknown-call", f"{function.name}() of a lazy module"
     real = function.real
     if real is not None and is_disabled(real):
         return "disabled-call", disabled_reason(real, function.name)

@@ -17,7 +17,7 @@ NEEDED = (
 OF_TORCH = (
     "autograd", "checkpoint", "correlation", "distributed", "distributions", "foreach", "framejit",
     "functorch", "higher_order", "logging", "masked", "numpy", "optimizers", "overrides",
-    "profiler", "random", "scalar_tensor_arguments", "tensor_data", "warnings",
+    "pooling", "profiler", "random", "scalar_tensor_arguments", "tensor_data", "warnings",
 )  # fmt: skip
 
 

@@ -369,7 +369,7 @@ def builtin_round(tx: TraceContext, obj: Value, digits: Value | None = None) -> 
     found = obj.special(tx, "__round__") if isinstance(obj, UserObject) else None
     if found is not None:
         return found.call(tx, args[1:], {})
-    return fold(tx, round, args, {}) if digits is None else round_number(tx, obj, digits)
+    return round_number(tx, *args)
 
 
 # containers

@@ -215,9 +215,17 @@ class DeepCopy:
                 made.set_item(self.tx, key, self.copy(value))
         return made
 
+    def of_set(self, obj: SetValue) -> Value:
+        """Made of a list of the members, as Python does: the order of a copy() can differ."""
+        if not all(map(is_atomic, obj.members.values())):
+            raise GraphBreak("unknown-call", f"copy.deepcopy() of {obj.describe()}")
+        members = {key: obj.members[key] for key in obj.order}
+        return self._remember(obj, SetValue(members, None, obj.cls))
+
 
 CONTAINERS: dict[type, Callable[[DeepCopy, Any], Value]] = {
     TupleValue: DeepCopy.of_tuple,
     ListValue: DeepCopy.of_list,
     DictValue: DeepCopy.of_dict,
+    SetValue: DeepCopy.of_set,
 }

@@ -50,22 +50,42 @@ def of_array(
 
 
 def of_varying_numbers(tx: TraceContext, data: Value, how: dict[str, Value]) -> Value | None:
-    """A tensor of a number, or of a list of numbers, at least one of which varies; None for other
+    """A tensor of a number, or of numbers in lists, at least one of which varies; None for other
     data."""
-    items = [tx.look(one) for one in data.items] if isinstance(data, Sequence) else [data]
-    types = {item.python_type() for item in items if is_number(item)}
-    varies = any(isinstance(item, SymbolicNumber) for item in items)
-    if not varies or not all(map(is_number, items)) or len(types) > 1 or len(items) > MOST:
+    found = numbers_in(tx, data)
+    if found is None:
+        return None
+    shape, items = found
+    types = {item.python_type() for item in items}
+    if len(items) > MOST or not any(isinstance(item, SymbolicNumber) for item in items):
         return None
     if "dtype" not in how:
         dtype = torch.int64 if types == {int} else torch.get_default_dtype()
         how = {**how, "dtype": Constant(dtype)}
-    elif not is_wide(how["dtype"]):
+    elif not is_wide(how["dtype"]) or len(types) > 1:
         return None
     numbers = [tx.graph.function(torch.scalar_tensor, item, **how) for item in items]
+    for size in reversed(shape):
+        rows = [numbers[start : start + size] for start in range(0, len(numbers), size)]
+        numbers = [tx.graph.function(torch.stack, tx.make.list_of(row)) for row in rows]
+    return numbers[0]
+
+
+def numbers_in(tx: TraceContext, data: Value) -> tuple[list[int], list[Value]] | None:
+    """The sizes and the numbers of nested lists of equal lengths; None for other data."""
+    data = tx.look(data)
     if not isinstance(data, Sequence):
-        return numbers[0]
-    return tx.graph.function(torch.stack, tx.make.list_of(numbers))
+        return ([], [data]) if is_number(data) else None
+    parts = [numbers_in(tx, item) for item in data.items]
+    first = parts[0] if parts else None
+    if first is None:
+        return None
+    items: list[Value] = []
+    for part in parts:
+        if part is None or part[0] != first[0]:
+            return None
+        items += part[1]
+    return [len(parts), *first[0]], items
 
 
 def is_wide(dtype: Value) -> bool:

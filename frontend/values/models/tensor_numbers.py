@@ -132,6 +132,9 @@ def one_hot(tx: TraceContext, input: Value, num_classes: Value | None = None) ->
         for count in given.values()
     )
     tensor = tx.look(input)
+    if isinstance(tensor, TensorValue) and not tensor.fake.is_contiguous():
+        # the operator's result is contiguous, that of a trace has the layout of the input
+        tensor = input = tensor.method(tx, "contiguous", [], {})
     sizes = tensor.fake.shape if isinstance(tensor, TensorValue) else ()
     readable = isinstance(tensor, TensorValue) and tensor.fake.dtype is torch.int64
     filled = all(isinstance(size, int) and size > 0 for size in sizes)

@@ -83,8 +83,8 @@ class SymbolicNumber(VaryingLiteral):
         return self.owner.specialise(self.sym)
 
     def graph_argument(self, tx: TraceContext) -> tuple[Any, Any]:
-        is_read_bool = self.python_type() is bool and self.depends_on_values()
-        if self.is_known_by_now() or is_read_bool:  # operators take no symbols for bools
+        is_bool = self.python_type() is bool  # operators take no symbols for bools
+        if is_bool or self.is_known_by_now():
             return super().graph_argument(tx)
         return tx.graph.number_node(self), self.sym
 
@@ -242,23 +242,26 @@ def by_nonzero(tx: TraceContext, left: Value, right: Value) -> bool:
 
 
 def power_can_be_symbolic(tx: TraceContext, base: Value, exponent: Value) -> bool:
-    """Whether a power can be symbolic: a small natural exponent of an int; or a base and an
-    exponent, neither negative and one of them in [0, 1]; or a base of at least 1 with an exponent
-    in [-1, 0)."""
+    """Whether a power can be symbolic: a small natural exponent of an int; another small literal
+    exponent of a positive int; a base and an exponent, neither negative and one of them in [0, 1];
+    or a base of at least 1 with an exponent in [-1, 0)."""
     if base.python_type() is int:
-        return (
-            isinstance(exponent, Constant)
-            and type(exponent.object) is int
-            and 0 <= exponent.object <= 8
-        )
+        if not isinstance(exponent, Constant) or not -8 <= exponent.object <= 8:
+            return False
+        is_natural = type(exponent.object) is int and exponent.object >= 0
+        return is_natural or is_at_least_1(base)
     if isinstance(exponent, Constant) and -1 <= exponent.object < 0:
-        number: Any = getattr(base, "sym", None)
-        return isinstance(base, SymbolicNumber) and base.owner.decide(number >= 1)
+        return is_at_least_1(base)
     positive = has_sign(tx, operator.ge, base) and has_sign(tx, operator.ge, exponent)
     unit = (isinstance(base, Constant) and 0 < base.object <= 1) or (
         isinstance(exponent, Constant) and 0 <= exponent.object <= 1
     )
     return unit and positive
+
+
+def is_at_least_1(value: Value) -> bool:
+    number: Any = getattr(value, "sym", None)
+    return isinstance(value, SymbolicNumber) and value.owner.decide(number >= 1)
 
 
 def has_sign(tx: TraceContext, relation: Callable[[Any, Any], Any], value: Value) -> bool:
@@ -354,13 +357,17 @@ def power_of_a_literal(tx: TraceContext, base: Value, exponent: Value) -> bool:
     return within(-limit, limit)(tx, exponent)
 
 
-def rounds_to_digits(tx: TraceContext, number: Value, digits: Value | None = None) -> bool:
-    """Whether round() gives a float: with digits behind the point it is never too large for one."""
+def can_round(tx: TraceContext, number: Value, digits: Value | None = None) -> bool:
+    """Whether round() gives an int of 64 bits; or a float: with digits behind the point it is never
+    too large for one."""
+    if digits is None:
+        return number.python_type() is float and AS_INT(tx, number)
     fixed = isinstance(digits, Constant) and type(digits.object) is int and digits.object >= 0
     return fixed and number.python_type() is float and FINITE(tx, number)
 
 
 POSITIVE = within(sys.float_info.min, sys.float_info.max)
+AS_INT = within(-(2.0**62), 2.0**62)
 # Functions that torch's symbols do not have, or not for these numbers, and where they cannot raise.
 OPAQUE: dict[Callable[..., Any], Callable[..., bool]] = {
     math.log: logarithm_can_be_symbolic,
@@ -368,10 +375,10 @@ OPAQUE: dict[Callable[..., Any], Callable[..., bool]] = {
     math.log1p: within(0.0, sys.float_info.max),
     math.exp: within(-sys.float_info.max, 700.0),
     math.expm1: within(-sys.float_info.max, 700.0),
-    **dict.fromkeys((math.floor, math.ceil, math.trunc, int), within(-(2.0**62), 2.0**62)),
+    **dict.fromkeys((math.floor, math.ceil, math.trunc, int), AS_INT),
     **dict.fromkeys((math.erf, math.radians, math.degrees), within(-1e300, 1e300)),
     operator.pow: power_of_a_literal,
-    round: rounds_to_digits,
+    round: can_round,
 }
 
 

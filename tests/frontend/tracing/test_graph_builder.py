@@ -5,6 +5,7 @@ from __future__ import annotations
 import framejit
 import pytest
 import torch
+import torch.nn.functional as F
 
 
 def of_self(self):
@@ -53,3 +54,25 @@ def test_classes_as_dtypes(backend, cls):
 def test_a_class_that_is_no_dtype_there_raises_as_in_eager():
     with pytest.raises(ValueError, match="invalid type: 'int'"):
         framejit.compile(lambda x: x.type(int), backend="eager")(torch.ones(2))
+
+
+FLAGS = {
+    "is_causal": lambda q: F.scaled_dot_product_attention(q, q, q, is_causal=q.shape[2] > 1),
+    "keepdim": lambda q: q.sum(0, keepdim=q.shape[2] > 1),
+    "training": lambda q: F.dropout(q, 0.0, training=not q.shape[2] > 30),
+    "a factor": lambda q: q * (q.shape[2] > 1),
+    "a tensor": lambda q: q + torch.tensor(q.shape[2] > 1),
+}
+
+
+@pytest.mark.parametrize("flag", FLAGS)
+def test_a_bool_of_varying_sizes_is_decided_and_guarded(flag):
+    """torch's operators take no symbolic bools."""
+    function = FLAGS[flag]
+    compiled = framejit.compile(function, backend="eager")
+    for length in (4, 6, 9):
+        q = torch.randn(2, 2, length, 4)
+        torch.testing.assert_close(compiled(q), function(q))
+    assert compiled.framejit.compiles == 2 and not compiled.framejit.explain().breaks
+    q = torch.randn(2, 2, 1, 4)
+    torch.testing.assert_close(compiled(q), function(q))

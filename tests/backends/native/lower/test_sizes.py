@@ -1,8 +1,11 @@
 """Symbolic sizes in kernels."""
 
+import warnings
+
 import framejit
 import torch
-from torch.nn.functional import scaled_dot_product_attention
+from framejit.errors import FramejitWarning
+from torch.nn.functional import interpolate, scaled_dot_product_attention
 
 
 def test_a_quotient_of_sizes_that_is_1_is_broadcast():
@@ -16,3 +19,20 @@ def test_a_quotient_of_sizes_that_is_1_is_broadcast():
         mask = torch.randn(batch, 1, length)
         torch.testing.assert_close(compiled(queries, keys, mask), attend(queries, keys, mask))
     assert compiled.framejit.compiles == 2
+
+
+def test_a_size_that_is_a_rounded_fraction_of_a_size():
+    def scaled(image):
+        return interpolate(image, scale_factor=(2.3, 1.7), recompute_scale_factor=True) + 1
+
+    def of_an_input_of_that_name(math):
+        return interpolate(math, scale_factor=2.3, recompute_scale_factor=True) + 1
+
+    for f in (scaled, of_an_input_of_that_name):
+        compiled = framejit.compile(f, backend="native")
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always", FramejitWarning)
+            for width in (8, 9, 11, 12):
+                image = torch.randn(2, 3, width, width + 2)
+                torch.testing.assert_close(compiled(image), f(image))
+        assert not caught and compiled.framejit.compiles == 2

@@ -1,12 +1,16 @@
-"""Which Python functions are not inlined because of the module that defines them."""
+"""Which Python functions are not inlined, and how few graphs remain around them."""
 
 from __future__ import annotations
 
 import logging
 import types
 
+import framejit
 import pytest
+import torch
 from framejit.frontend.values.functions.opaque_function import is_opaque
+from torch import nn
+from torch.ao.quantization import fake_quantize, observer
 from torch.nn import functional
 from torch.utils.data import DataLoader
 from tqdm import tqdm
@@ -25,6 +29,9 @@ def made_in(module):
         (logging.info, True),
         (made_in("matplotlib.pyplot"), True),
         (made_in("wandb.sdk.wandb_run"), True),
+        (fake_quantize.FakeQuantize.forward, True),
+        (fake_quantize.FusedMovingAvgObsFakeQuantize.forward, False),
+        (observer.HistogramObserver.forward, True),
         (made_in("tqdmlike"), False),
         (made_in("__main__"), False),
         (made_in(None), False),
@@ -36,3 +43,32 @@ def made_in(module):
 )
 def test_functions_by_module(function, expected):
     assert is_opaque(function) is expected
+
+
+def test_lazy_modules_break_at_their_initialization_alone():
+    def layers():
+        torch.manual_seed(0)
+        return nn.Sequential(
+            nn.LazyConv1d(6, 3, padding=1), nn.LazyBatchNorm1d(), nn.Flatten(), nn.LazyLinear(3)
+        )
+
+    expected, module = layers(), layers()
+    compiled = framejit.compile(module, backend="eager")
+    torch.manual_seed(1)
+    wanted = [expected(torch.ones(4, 2, 5).normal_()) for _ in range(3)]
+    torch.manual_seed(1)
+    torch.testing.assert_close([compiled(torch.ones(4, 2, 5).normal_()) for _ in range(3)], wanted)
+    assert type(module[0]) is nn.Conv1d
+    torch.testing.assert_close(module.state_dict(), expected.state_dict())
+    assert compiled.framejit.compiles <= 6  # 40 where each line of the initialization breaks
+
+
+def test_fake_quantizers_break_once_for_a_call():
+    quantize = fake_quantize.FakeQuantize(observer.MovingAverageMinMaxObserver, 0, 255)
+    expected = fake_quantize.FakeQuantize(observer.MovingAverageMinMaxObserver, 0, 255)
+    compiled = framejit.compile(lambda x: quantize(x * 2) + 1, backend="eager")
+    for batch in (3, 3, 5):
+        x = torch.randn(batch, 4)
+        torch.testing.assert_close(compiled(x), expected(x * 2) + 1)
+    torch.testing.assert_close(quantize.state_dict(), expected.state_dict())
+    assert compiled.framejit.compiles <= 4

@@ -9,6 +9,7 @@ import enum
 from collections import Counter, OrderedDict, defaultdict, deque, namedtuple
 from typing import NamedTuple
 
+import framejit
 import pytest
 import torch
 
@@ -196,7 +197,7 @@ DEEP = {
     "functions and classes": (lambda: [len, vec, Config, torch.sin, Colour.RED], ()),
     "dictionary below dict": (lambda: Table(a=[1]), ()),
     "list with its own append": (lambda: Items([[2]]), ()),
-    "set": (lambda: [{1, 2}], ("unknown-call",)),
+    "set": (lambda: [{1, 2}], ()),
     "keys that are copied": (lambda: {(1, Colour): [2], Typed([1].index): 1}, ("unknown-call",)),
     "tensor": (lambda: [vec(2)], ("unknown-call",)),
     "own way": (lambda: [Shared([1])], None),
@@ -363,3 +364,18 @@ class Telling(type):
 class Printing(metaclass=Telling):
     def __init__(self, value):
         self.value = value + 1
+
+
+@pytest.mark.parametrize("given", [{"b", "a", "c"}, set(), {8, 0, 16, 1, 24}])
+def test_deep_copies_of_sets(given):
+    def f(x, holder):
+        copied = copy.deepcopy(holder)
+        copied["set"].add("later")
+        return x + len(copied["set"]), copied, list(copied["same"])
+
+    expected = f(vec(2), {"set": given, "same": given})
+    compiled = framejit.compile(f, backend="eager")
+    got = compiled(vec(2), {"set": given, "same": given})
+    assert str(got[1:]) == str(expected[1:])
+    assert got[1]["set"] is got[1]["same"] is not given and "later" not in given
+    assert torch.equal(got[0], expected[0]) and not compiled.framejit.explain().breaks

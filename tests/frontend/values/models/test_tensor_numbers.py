@@ -134,3 +134,18 @@ def test_a_size_beside_others_that_are_read():
     for length in (3, 5):
         x = torch.arange(float(length))
         assert torch.equal(compiled(x), torch.combinations(x, 2) * 2)
+
+
+@pytest.mark.parametrize("backend", ["eager", "aot_eager", "native"])
+@pytest.mark.parametrize("classes", [4, -1])
+def test_one_hot_of_a_transposed_tensor_is_contiguous(classes, backend):
+    def f(x):
+        hot = torch.nn.functional.one_hot(x.transpose(0, 1), classes)
+        return hot, hot.stride()
+
+    compiled = framejit.compile(f, backend=backend)
+    for rows in (3, 5, 6):
+        x = torch.arange(2 * rows).reshape(rows, 2) % 4
+        got, expected = compiled(x), f(x)
+        assert torch.equal(got[0], expected[0])
+        assert got[0].stride() == got[1] == expected[1]

@@ -41,6 +41,8 @@ DATA = {
     "a number": lambda x, n: x * torch.tensor(n),
     "a list": lambda x, n: x + torch.tensor([n, 1, n + 1, 2]),
     "floats": lambda x, n: x + torch.tensor([n / 3, 0.5, 1.0, 2.0]),
+    "ints and floats": lambda x, n: x + torch.tensor([n, 0.5, 1.0, 2]),
+    "lists of lists": lambda x, n: x[:2] + torch.tensor([(n, 1, 2, 3), (n // 2, n + 1, 2, 4)]),
     "a dtype": lambda x, n: torch.tensor([n], dtype=torch.float64) + x,
     "as_tensor": lambda x, n: torch.as_tensor(n / 7) + x,
 }
@@ -49,7 +51,11 @@ MATH = {
     "log10 of a sum": lambda x, n: x * math.log10(1 + n / 2),
     "a decay": lambda x, n: x * math.exp(-n / 30.0),
     "expm1, log1p": lambda x, n: x * math.expm1(n / 5) + math.log1p(n),
+    "a root": lambda x, n: x * n**0.5 + n**-0.5,
+    "a root of a size": lambda x, n: x * x.repeat(1, n).sin().shape[1] ** -0.5,
+    "powers": lambda x, n: x * n**1.5 + n**-2 + (n + 1) ** -1,
     "floor": lambda x, n: x + math.floor(n / 1.7) + math.ceil(n / 1.3) + math.trunc(n * 0.6),
+    "rounded": lambda x, n: x.new_zeros(round(n * 2.5)) + round(n / 3, 1),
     "a size": lambda x, n: x.new_zeros(math.ceil(n * 2.5)),
     "a branch": lambda x, n: x + 1 if math.floor(n * 1.5) > 100 else x - math.log(n),
 }
@@ -109,6 +115,8 @@ def test_gradients_of_rows():
         (math.exp, 1e6),
         (math.floor, 1e300),
         (math.ceil, math.inf),
+        (round, math.inf),
+        (round, math.nan),
     ],
 )
 def test_outside_of_what_a_function_is_defined_for(function, outside):
