@@ -1,10 +1,14 @@
-"""Pauses Python's garbage collector during work that makes many objects and little garbage."""
+"""Pauses Python's garbage collector during work that makes many objects and little garbage, and
+keeps it away from objects that live as long as the process."""
 
 from __future__ import annotations
 
 import contextlib
 import gc
+import importlib
+import sys
 from collections.abc import Iterator
+from typing import Any
 
 NEVER = 2**30  # as the threshold of the oldest generation
 
@@ -38,3 +42,41 @@ def no_full_collections() -> Iterator[None]:
         if gc.isenabled():
             gc.collect(1)
         gc.set_threshold(*thresholds)
+
+
+@contextlib.contextmanager
+def permanent_objects() -> Iterator[None]:
+    """Makes what is created inside, and is no garbage at the end, permanent, as gc.freeze() does
+    with all objects: no collection visits it again. For imports only: the compiler and the parts of
+    torch that it loads are as many objects as torch itself, and each full collection of a program
+    would visit them. Garbage is collected first: functions that run at import take their frames, in
+    cycles that refer to all frames around them, and so to the program's objects. Makes nothing
+    permanent while other threads run Python, as their objects could be among these."""
+    with no_collections():
+        if generations is None or has_other_threads() or not generations.hide_young():
+            yield
+            gc.collect(0)
+            return
+        try:
+            yield
+            gc.collect(0)
+            if not has_other_threads():
+                generations.freeze_young()
+        finally:
+            generations.show_young()
+
+
+def has_other_threads() -> bool:
+    """Whether another thread runs Python, or waits in it."""
+    return len(sys._current_frames()) > 1
+
+
+def load_generations() -> Any:
+    """The part in C; None under a Python for which it could not be built."""
+    try:
+        return importlib.import_module("._generations", __package__)
+    except ImportError:
+        return None
+
+
+generations = load_generations()

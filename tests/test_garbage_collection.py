@@ -3,13 +3,20 @@
 from __future__ import annotations
 
 import gc
+import subprocess
+import sys
 import threading
 import weakref
 
 import framejit
 import pytest
 import torch
-from framejit.garbage_collection import NEVER, no_collections, no_full_collections
+from framejit.garbage_collection import (
+    NEVER,
+    no_collections,
+    no_full_collections,
+    permanent_objects,
+)
 
 
 @pytest.fixture(autouse=True)
@@ -129,3 +136,88 @@ def test_compiling_runs_no_full_collection():
 
     framejit.compile(lambda x: x.sin() + 1, backend=backend)(torch.ones(2))
     assert seen == [NEVER]
+
+
+def is_visited(obj, generation=None):
+    """Whether a collection may visit an object."""
+    return any(obj is other for other in gc.get_objects(generation))
+
+
+def test_permanent_objects_are_not_visited():
+    before = Cycle()
+    with permanent_objects():
+        inside = Cycle()
+        garbage = cycle()
+    after = Cycle()
+    assert garbage() is None
+    assert not is_visited(inside)
+    assert is_visited(after, 0)
+    assert is_visited(before, 0)
+
+
+def test_a_permanent_object_dies_with_its_last_reference():
+    with permanent_objects():
+        inside = Cycle()
+    inside.itself = None
+    gone = weakref.ref(inside)
+    del inside
+    assert gone() is None
+
+
+def test_what_only_a_permanent_object_refers_to_stays():
+    with permanent_objects():
+        inside = Cycle()
+    inside.later = Cycle()
+    kept = weakref.ref(inside.later)
+    gc.collect()
+    assert kept() is not None
+
+
+def test_permanent_objects_inside_one_another():
+    with permanent_objects():
+        with permanent_objects():
+            inner = Cycle()
+        outer = Cycle()
+    assert not is_visited(inner)
+    assert not is_visited(outer)
+
+
+def test_nothing_is_permanent_after_an_error():
+    before = Cycle()
+    with pytest.raises(ValueError, match="inside"), permanent_objects():
+        inside = Cycle()
+        raise ValueError("inside")
+    assert is_visited(inside)
+    assert is_visited(before)
+
+
+def test_nothing_is_permanent_where_other_threads_run():
+    ended = threading.Event()
+    thread = threading.Thread(target=ended.wait)
+    thread.start()
+    with permanent_objects():
+        inside = Cycle()
+        garbage = cycle()
+    ended.set()
+    thread.join()
+    assert garbage() is None
+    assert is_visited(inside)
+
+
+PERMANENT = """
+import gc, torch, framejit
+known = set(map(id, gc.get_objects()))
+framejit.compile(lambda x: x.sin() + 1, backend="eager")(torch.ones(2))
+new = [obj for obj in gc.get_objects() if id(obj) not in known]
+print(len(new), gc.get_freeze_count())
+"""
+
+
+def test_what_a_first_compile_loads_is_permanent():
+    """Each full collection of the program would visit it: more than 100,000 objects."""
+    run = subprocess.run(
+        [sys.executable, "-c", PERMANENT], capture_output=True, text=True, check=True
+    )
+    visited, permanent = map(int, run.stdout.split())
+    assert visited < 10_000
+    assert permanent > 40_000

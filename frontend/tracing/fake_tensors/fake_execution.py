@@ -16,7 +16,6 @@ from __future__ import annotations
 
 import ctypes
 import functools
-import gc
 import importlib
 import re
 import warnings
@@ -175,11 +174,8 @@ def in_format(result: Any, memory_format: torch.memory_format) -> Any:
 
 @cache
 def load_torch() -> None:
-    """Makes a first fake mode, which imports half of torch. Functions that run at import take their
-    frames, in cycles that refer to all frames around them: the program's objects would then stay
-    alive until a collection, which may be disabled."""
+    """Makes a first fake mode, which imports half of torch."""
     CaptureFakeMode()
-    gc.collect(1)
 
 
 @contextmanager
