@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, fields
+from enum import Enum
 from types import FunctionType
 from typing import Any, ClassVar, dataclass_transform
 
@@ -103,3 +104,15 @@ def safe_repr(value: Any) -> str:
         return repr(value)
     except ValueError:
         return f"{type(value).__name__} of too many digits"
+
+
+def key_text(key: Any) -> str:
+    """A dictionary's key as a person would write it. Of a key that is printed by Python code, only
+    the class: the code may be the program's, and a parameter prints its numbers."""
+    kind = type(key)
+    if kind is tuple:
+        items = ", ".join(map(key_text, key))
+        return f"({items},)" if len(key) == 1 else f"({items})"
+    if issubclass(kind, Enum):
+        return f"{kind.__qualname__}.{key._name_}"
+    return f"<{kind.__qualname__}>" if isinstance(kind.__repr__, FunctionType) else safe_repr(key)
