@@ -29,15 +29,13 @@ def path(cls: type) -> type:
     used as keys everywhere. A pickled path has no hash, since that differs between processes.
     """
     made: Any = record(cls)
-    compute = made.__hash__
+    compute, made._hash = made.__hash__, None
 
     def cached_hash(self: Any) -> int:
-        try:
-            return self._hash
-        except AttributeError:
-            known: int = compute(self)
-            object.__setattr__(self, "_hash", known)
-            return known
+        known: int | None = self._hash
+        if known is None:
+            known = self._hash = compute(self)
+        return known
 
     names = tuple(field.name for field in fields(made))
 
