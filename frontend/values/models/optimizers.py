@@ -59,6 +59,35 @@ for _function in (
     _without_branches(_function)
 
 
+CHECKS = {
+    check
+    for name in ("_cuda_graph_capture_health_check", "_accelerator_graph_capture_health_check")
+    if (check := vars(optimizer.Optimizer).get(name)) is not None
+}
+FIRST_STEP = (
+    "this call creates the state of an optimizer, which later ones find: it runs in eager, and a "
+    "later one is compiled"
+)
+
+
+def _before_first_step(function: Callable[..., Any]) -> None:
+    """Leaves the first step of an optimizer to Python. What is called here is what each torch.optim
+    class that creates its state in its first step calls before that."""
+
+    @models(function)
+    def check(tx: TraceContext, self: Value) -> Value:
+        real = tx.objects.real_object(self)
+        if isinstance(real, optimizer.Optimizer) and not real.state:
+            tx.work.leave_first_run_to_python(real, FIRST_STEP)
+        inner = tx.wrap(function, None)
+        assert isinstance(inner, FunctionValue)
+        return tx.calls.inline(inner, [self], {})
+
+
+for _check in CHECKS:
+    _before_first_step(_check)
+
+
 STEP_WITH_NUMBERS = _adafactor._single_tensor_adafactor
 
 
