@@ -32,7 +32,7 @@ from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
 
 from .fake_results import cached_results
 from .fake_rules import FakeRules
-from .parameter_fakes import fake_of_known_kind, key_of_parameter, learn_kind
+from .fakes_by_metadata import fake_of_known_kind, key_of_tensor, learn_kind
 from .static_twins import results_like_operands
 
 # of a c10::StorageImpl that are compared; it has more than that in each supported torch
@@ -62,7 +62,7 @@ FORMAT_OF_FIRST = frozenset(
         ATEN.replication_pad2d.default,
     }
 )  # fmt: skip
-STATIC = {"static_shapes": True}  # the arguments of from_tensor, for a parameter
+STATIC = {"static_shapes": True}  # the arguments of from_tensor where no size is a symbol
 NO_LEAF = (
     "ignore",
     re.compile("The .grad attribute of a Tensor that is not a leaf"),
@@ -90,7 +90,7 @@ class CaptureFakeMode(FakeTensorMode):
 
     def from_tensor(self, tensor: torch.Tensor, **named: Any) -> FakeTensor:
         if tensor.is_leaf:
-            kind = key_of_parameter(tensor) if named == STATIC else None
+            kind = key_of_tensor(tensor) if named == STATIC else None
             known = None if kind is None else fake_of_known_kind(self, tensor, kind)
             if known is not None:
                 return known
