@@ -11,6 +11,7 @@ import weakref
 import framejit
 import pytest
 import torch
+from framejit import garbage_collection
 from framejit.garbage_collection import (
     NEVER,
     no_collections,
@@ -138,12 +139,18 @@ def test_compiling_runs_no_full_collection():
     assert seen == [NEVER]
 
 
+@pytest.fixture
+def alone(monkeypatch):
+    """As if no test before had left a thread behind."""
+    monkeypatch.setattr(garbage_collection, "has_other_threads", lambda: False)
+
+
 def is_visited(obj, generation=None):
     """Whether a collection may visit an object."""
     return any(obj is other for other in gc.get_objects(generation))
 
 
-def test_permanent_objects_are_not_visited():
+def test_permanent_objects_are_not_visited(alone):
     before = Cycle()
     with permanent_objects():
         inside = Cycle()
@@ -155,7 +162,7 @@ def test_permanent_objects_are_not_visited():
     assert is_visited(before, 0)
 
 
-def test_a_permanent_object_dies_with_its_last_reference():
+def test_a_permanent_object_dies_with_its_last_reference(alone):
     with permanent_objects():
         inside = Cycle()
     inside.itself = None
@@ -164,7 +171,7 @@ def test_a_permanent_object_dies_with_its_last_reference():
     assert gone() is None
 
 
-def test_what_only_a_permanent_object_refers_to_stays():
+def test_what_only_a_permanent_object_refers_to_stays(alone):
     with permanent_objects():
         inside = Cycle()
     inside.later = Cycle()
@@ -173,7 +180,7 @@ def test_what_only_a_permanent_object_refers_to_stays():
     assert kept() is not None
 
 
-def test_permanent_objects_inside_one_another():
+def test_permanent_objects_inside_one_another(alone):
     with permanent_objects():
         with permanent_objects():
             inner = Cycle()
@@ -182,7 +189,7 @@ def test_permanent_objects_inside_one_another():
     assert not is_visited(outer)
 
 
-def test_nothing_is_permanent_after_an_error():
+def test_nothing_is_permanent_after_an_error(alone):
     before = Cycle()
     with pytest.raises(ValueError, match="inside"), permanent_objects():
         inside = Cycle()
@@ -207,16 +214,21 @@ def test_nothing_is_permanent_where_other_threads_run():
 PERMANENT = """
 import gc, torch, framejit
 known = set(map(id, gc.get_objects()))
-framejit.compile(lambda x: x.sin() + 1, backend="eager")(torch.ones(2))
+compiled = framejit.compile(lambda x: x.sin() + 1, backend="{backend}")
+compiled(torch.ones(2, requires_grad={gradient}))
 new = [obj for obj in gc.get_objects() if id(obj) not in known]
 print(len(new), gc.get_freeze_count())
 """
 
 
-def test_what_a_first_compile_loads_is_permanent():
+@pytest.mark.parametrize(("backend", "gradient"), [("eager", False), ("native", True)])
+def test_what_a_first_compile_loads_is_permanent(backend, gradient):
     """Each full collection of the program would visit it: more than 100,000 objects."""
     run = subprocess.run(
-        [sys.executable, "-c", PERMANENT], capture_output=True, text=True, check=True
+        [sys.executable, "-c", PERMANENT.format(backend=backend, gradient=gradient)],
+        capture_output=True,
+        text=True,
+        check=True,
     )
     visited, permanent = map(int, run.stdout.split())
     assert visited < 10_000
