@@ -7,9 +7,12 @@ import contextlib
 import gc
 import importlib
 import sys
+import threading
 from collections.abc import Iterator
+from types import FrameType
 from typing import Any
 
+WAIT = threading.Condition.wait.__code__  # waits once, and returns
 NEVER = 2**30  # as the threshold of the oldest generation
 
 
@@ -51,24 +54,30 @@ def permanent_objects() -> Iterator[None]:
     torch that it loads are as many objects as torch itself, and each full collection of a program
     would visit them. Garbage is collected first: functions that run at import take their frames, in
     cycles that refer to all frames around them, and so to the program's objects. Makes nothing
-    permanent while other threads run Python, as their objects could be among these."""
+    permanent where another thread may have run Python meanwhile, as its objects could be among
+    these."""
+    waiting = waiting_threads()
     with no_collections():
-        if generations is None or has_other_threads() or not generations.hide_young():
+        if generations is None or waiting is None or not generations.hide_young():
             yield
             gc.collect(0)
             return
         try:
             yield
             gc.collect(0)
-            if not has_other_threads():
+            if waiting_threads() == waiting:
                 generations.freeze_young()
         finally:
             generations.show_young()
 
 
-def has_other_threads() -> bool:
-    """Whether another thread runs Python, or waits in it."""
-    return len(sys._current_frames()) > 1
+def waiting_threads() -> dict[int, FrameType] | None:
+    """The innermost frame of each other thread that runs Python, by thread; None where one does not
+    wait for a condition, as progress bars and queues do. While a thread has the same such frame, it
+    runs nothing."""
+    frames = sys._current_frames()
+    frames.pop(threading.get_ident(), None)
+    return frames if all(one.f_code is WAIT for one in frames.values()) else None
 
 
 def load_generations() -> Any:

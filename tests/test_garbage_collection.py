@@ -6,6 +6,7 @@ import gc
 import subprocess
 import sys
 import threading
+import time
 import weakref
 
 import framejit
@@ -142,7 +143,7 @@ def test_compiling_runs_no_full_collection():
 @pytest.fixture
 def alone(monkeypatch):
     """As if no test before had left a thread behind."""
-    monkeypatch.setattr(garbage_collection, "has_other_threads", lambda: False)
+    monkeypatch.setattr(garbage_collection, "waiting_threads", dict)
 
 
 def is_visited(obj, generation=None):
@@ -198,9 +199,77 @@ def test_nothing_is_permanent_after_an_error(alone):
     assert is_visited(before)
 
 
-def test_nothing_is_permanent_where_other_threads_run():
+class Waiting(threading.Thread):
+    """A thread that waits, as a progress bar's does, until it is woken, and then `rounds` times
+    more."""
+
+    def __init__(self, rounds=0):
+        super().__init__(daemon=True)
+        self.rounds, self.woken, self.waits = rounds, threading.Semaphore(0), threading.Event()
+
+    def run(self):
+        for _ in range(self.rounds + 1):
+            self.waits.set()
+            self.woken.acquire()
+
+    def begin(self):
+        self.start()
+        self.wait_until_it_waits()
+        return self
+
+    def wait_until_it_waits(self):
+        self.waits.wait(10)
+        while sys._current_frames()[self.ident].f_code is not threading.Condition.wait.__code__:
+            time.sleep(0.001)
+
+    def wake(self):
+        self.waits.clear()
+        self.woken.release()
+
+
+def other_threads():
+    return {one.ident for one in threading.enumerate()} - {threading.get_ident()}
+
+
+@pytest.fixture
+def with_known_threads(monkeypatch):
+    """Looks at the threads that the test starts only."""
+    known, frames = other_threads(), sys._current_frames
+
+    def current_frames():
+        return {ident: frame for ident, frame in frames().items() if ident not in known}
+
+    monkeypatch.setattr(garbage_collection.sys, "_current_frames", current_frames)
+
+
+def test_threads_that_wait_do_not_matter(with_known_threads):
+    thread = Waiting().begin()
+    with permanent_objects():
+        inside = Cycle()
+    thread.wake()
+    thread.join()
+    assert not is_visited(inside)
+
+
+def test_nothing_is_permanent_where_another_thread_has_run(with_known_threads):
+    thread = Waiting(rounds=1).begin()
+    with permanent_objects():
+        inside = Cycle()
+        thread.wake()
+        thread.wait_until_it_waits()
+    thread.wake()
+    thread.join()
+    assert is_visited(inside)
+
+
+def test_nothing_is_permanent_where_another_thread_runs(with_known_threads):
     ended = threading.Event()
-    thread = threading.Thread(target=ended.wait)
+
+    def run():
+        while not ended.is_set():
+            time.sleep(0.001)
+
+    thread = threading.Thread(target=run)
     thread.start()
     with permanent_objects():
         inside = Cycle()
