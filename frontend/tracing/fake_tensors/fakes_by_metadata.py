@@ -83,12 +83,20 @@ def set_gradient(mode: FakeTensorMode, real: torch.Tensor, fake: FakeTensor) -> 
 
 
 def learn_kind(mode: FakeTensorMode, real: torch.Tensor, key: Any, fake: FakeTensor) -> None:
-    """Notes the metadata of a tensor if what is made of it is what torch has made."""
-    if key not in _kinds and len(_kinds) < MOST_KINDS:
+    """Notes the metadata of a tensor if what is made of it is what torch has made. Sizes that are
+    symbols, as its views may have given it, are not compared: that would be a guard."""
+    symbolic = fake._has_symbolic_sizes_strides or has_symbolic_offset_or_memory(fake)
+    if key not in _kinds and len(_kinds) < MOST_KINDS and not symbolic:
         made = make_from_metadata(mode, real)
         set_gradient(mode, real, made)
         if properties_of(made) == properties_of(fake) and type(made) is type(fake):
             _kinds.add(key)
+
+
+def has_symbolic_offset_or_memory(fake: FakeTensor) -> bool:
+    return (
+        type(fake.storage_offset()) is not int or type(fake.untyped_storage().nbytes()) is not int
+    )
 
 
 def properties_of(fake: FakeTensor) -> tuple[Any, ...]:

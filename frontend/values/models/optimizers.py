@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable
 from typing import Any
 
@@ -77,11 +78,19 @@ def _before_first_step(function: Callable[..., Any]) -> None:
     @models(function)
     def check(tx: TraceContext, self: Value) -> Value:
         real = tx.objects.real_object(self)
-        if isinstance(real, optimizer.Optimizer) and not real.state:
+        if has_no_state(real):
             tx.work.leave_first_run_to_python(real, FIRST_STEP)
         inner = tx.wrap(function, None)
         assert isinstance(inner, FunctionValue)
         return tx.calls.inline(inner, [self], {})
+
+
+def has_no_state(optimizer_or_none: object) -> bool:
+    """Whether an object is an optimizer that has made no step. Runs none of its code."""
+    if not issubclass(type(optimizer_or_none), optimizer.Optimizer):
+        return False
+    state = vars(optimizer_or_none).get("state")
+    return type(state) in (dict, defaultdict) and not state
 
 
 for _check in CHECKS:
