@@ -14,6 +14,7 @@ from .errors import (
     RecompileLimitError,
     RequirementError,
 )
+from .garbage_collection import permanent_objects
 from .options import config, replaces_torch_compile
 
 if TYPE_CHECKING:
@@ -47,7 +48,8 @@ else:
         program that only imports framejit should wait."""
         if name not in __all__:
             raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-        public = importlib.import_module(".frontend.public", __name__)
+        with permanent_objects():
+            public = importlib.import_module(".frontend.public", __name__)
         globals().update(
             (public_name, getattr(public, public_name)) for public_name in public.__all__
         )

@@ -265,3 +265,7 @@ class Rerun(Exception):  # noqa: N818 - it steers, it is not an error
 
 class SkipFrame(Exception):  # noqa: N818 - it steers, it is not an error
     """Python runs this frame."""
+
+
+class PostponedCompile(Exception):  # noqa: N818 - it steers, it is not an error
+    """Python runs this call of the frame; a later one may be compiled."""

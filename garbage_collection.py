@@ -1,11 +1,18 @@
-"""Pauses Python's garbage collector during work that makes many objects and little garbage."""
+"""Pauses Python's garbage collector during work that makes many objects and little garbage, and
+keeps it away from objects that live as long as the process."""
 
 from __future__ import annotations
 
 import contextlib
 import gc
+import importlib
+import sys
+import threading
 from collections.abc import Iterator
+from types import FrameType
+from typing import Any
 
+WAIT = threading.Condition.wait.__code__  # waits once, and returns
 NEVER = 2**30  # as the threshold of the oldest generation
 
 
@@ -38,3 +45,47 @@ def no_full_collections() -> Iterator[None]:
         if gc.isenabled():
             gc.collect(1)
         gc.set_threshold(*thresholds)
+
+
+@contextlib.contextmanager
+def permanent_objects() -> Iterator[None]:
+    """Makes what is created inside, and is no garbage at the end, permanent, as gc.freeze() does
+    with all objects: no collection visits it again. For imports only: the compiler and the parts of
+    torch that it loads are as many objects as torch itself, and each full collection of a program
+    would visit them. Garbage is collected first: functions that run at import take their frames, in
+    cycles that refer to all frames around them, and so to the program's objects. Makes nothing
+    permanent where another thread may have run Python meanwhile, as its objects could be among
+    these."""
+    waiting = waiting_threads()
+    with no_collections():
+        if generations is None or waiting is None or not generations.hide_young():
+            yield
+            gc.collect(0)
+            return
+        try:
+            yield
+            gc.collect(0)
+            if waiting_threads() == waiting:
+                generations.freeze_young()
+        finally:
+            generations.show_young()
+
+
+def waiting_threads() -> dict[int, FrameType] | None:
+    """The innermost frame of each other thread that runs Python, by thread; None where one does not
+    wait for a condition, as progress bars and queues do. While a thread has the same such frame, it
+    runs nothing."""
+    frames = sys._current_frames()
+    frames.pop(threading.get_ident(), None)
+    return frames if all(one.f_code is WAIT for one in frames.values()) else None
+
+
+def load_generations() -> Any:
+    """The part in C; None under a Python for which it could not be built."""
+    try:
+        return importlib.import_module("._generations", __package__)
+    except ImportError:
+        return None
+
+
+generations = load_generations()

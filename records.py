@@ -32,9 +32,10 @@ def record(cls: type[T]) -> type[T]:
 
 def reader_of(names: list[str]) -> Callable[[Any], tuple[Any, ...]]:
     """A function that returns the values of these fields as a tuple."""
-    if len(names) > 1:
-        return attrgetter(*names)
-    return lambda instance: tuple([getattr(instance, name) for name in names])
+    if not names:
+        return lambda instance: ()
+    read = attrgetter(*names)
+    return read if len(names) > 1 else lambda instance: (read(instance),)
 
 
 def equal(self: Any, other: Any) -> Any:

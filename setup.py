@@ -1,4 +1,4 @@
-"""The repository root is the package `framejit`; its three C extensions need no torch to build."""
+"""The repository root is the package `framejit`; its four C extensions need no torch to build."""
 
 import ast
 import os
@@ -47,6 +47,14 @@ setup(
     },
     options={"build": {"build_base": "build/sanitized"}} if sanitize else {},
     ext_modules=[
+        Extension(
+            "framejit._generations",
+            ["generations.c"],
+            include_dirs=internal,
+            extra_compile_args=["-O3", "-std=c11", *checks],
+            extra_link_args=checks,
+            optional=optional,
+        ),
         Extension(
             "framejit.guards.native._guards",
             [

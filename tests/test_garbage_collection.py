@@ -3,13 +3,22 @@
 from __future__ import annotations
 
 import gc
+import subprocess
+import sys
 import threading
+import time
 import weakref
 
 import framejit
 import pytest
 import torch
-from framejit.garbage_collection import NEVER, no_collections, no_full_collections
+from framejit import garbage_collection
+from framejit.garbage_collection import (
+    NEVER,
+    no_collections,
+    no_full_collections,
+    permanent_objects,
+)
 
 
 @pytest.fixture(autouse=True)
@@ -129,3 +138,167 @@ def test_compiling_runs_no_full_collection():
 
     framejit.compile(lambda x: x.sin() + 1, backend=backend)(torch.ones(2))
     assert seen == [NEVER]
+
+
+@pytest.fixture
+def alone(monkeypatch):
+    """As if no test before had left a thread behind."""
+    monkeypatch.setattr(garbage_collection, "waiting_threads", dict)
+
+
+def is_visited(obj, generation=None):
+    """Whether a collection may visit an object."""
+    return any(obj is other for other in gc.get_objects(generation))
+
+
+def test_permanent_objects_are_not_visited(alone):
+    before = Cycle()
+    with permanent_objects():
+        inside = Cycle()
+        garbage = cycle()
+    after = Cycle()
+    assert garbage() is None
+    assert not is_visited(inside)
+    assert is_visited(after, 0)
+    assert is_visited(before, 0)
+
+
+def test_a_permanent_object_dies_with_its_last_reference(alone):
+    with permanent_objects():
+        inside = Cycle()
+    inside.itself = None
+    gone = weakref.ref(inside)
+    del inside
+    assert gone() is None
+
+
+def test_what_only_a_permanent_object_refers_to_stays(alone):
+    with permanent_objects():
+        inside = Cycle()
+    inside.later = Cycle()
+    kept = weakref.ref(inside.later)
+    gc.collect()
+    assert kept() is not None
+
+
+def test_permanent_objects_inside_one_another(alone):
+    with permanent_objects():
+        with permanent_objects():
+            inner = Cycle()
+        outer = Cycle()
+    assert not is_visited(inner)
+    assert not is_visited(outer)
+
+
+def test_nothing_is_permanent_after_an_error(alone):
+    before = Cycle()
+    with pytest.raises(ValueError, match="inside"), permanent_objects():
+        inside = Cycle()
+        raise ValueError("inside")
+    assert is_visited(inside)
+    assert is_visited(before)
+
+
+class Waiting(threading.Thread):
+    """A thread that waits, as a progress bar's does, until it is woken, and then `rounds` times
+    more."""
+
+    def __init__(self, rounds=0):
+        super().__init__(daemon=True)
+        self.rounds, self.woken, self.waits = rounds, threading.Semaphore(0), threading.Event()
+
+    def run(self):
+        for _ in range(self.rounds + 1):
+            self.waits.set()
+            self.woken.acquire()
+
+    def begin(self):
+        self.start()
+        self.wait_until_it_waits()
+        return self
+
+    def wait_until_it_waits(self):
+        self.waits.wait(10)
+        while sys._current_frames()[self.ident].f_code is not threading.Condition.wait.__code__:
+            time.sleep(0.001)
+
+    def wake(self):
+        self.waits.clear()
+        self.woken.release()
+
+
+def other_threads():
+    return {one.ident for one in threading.enumerate()} - {threading.get_ident()}
+
+
+@pytest.fixture
+def with_known_threads(monkeypatch):
+    """Looks at the threads that the test starts only."""
+    known, frames = other_threads(), sys._current_frames
+
+    def current_frames():
+        return {ident: frame for ident, frame in frames().items() if ident not in known}
+
+    monkeypatch.setattr(garbage_collection.sys, "_current_frames", current_frames)
+
+
+def test_threads_that_wait_do_not_matter(with_known_threads):
+    thread = Waiting().begin()
+    with permanent_objects():
+        inside = Cycle()
+    thread.wake()
+    thread.join()
+    assert not is_visited(inside)
+
+
+def test_nothing_is_permanent_where_another_thread_has_run(with_known_threads):
+    thread = Waiting(rounds=1).begin()
+    with permanent_objects():
+        inside = Cycle()
+        thread.wake()
+        thread.wait_until_it_waits()
+    thread.wake()
+    thread.join()
+    assert is_visited(inside)
+
+
+def test_nothing_is_permanent_where_another_thread_runs(with_known_threads):
+    ended = threading.Event()
+
+    def run():
+        while not ended.is_set():
+            time.sleep(0.001)
+
+    thread = threading.Thread(target=run)
+    thread.start()
+    with permanent_objects():
+        inside = Cycle()
+        garbage = cycle()
+    ended.set()
+    thread.join()
+    assert garbage() is None
+    assert is_visited(inside)
+
+
+PERMANENT = """
+import gc, torch, framejit
+known = set(map(id, gc.get_objects()))
+compiled = framejit.compile(lambda x: x.sin() + 1, backend="{backend}")
+compiled(torch.ones(2, requires_grad={gradient}))
+new = [obj for obj in gc.get_objects() if id(obj) not in known]
+print(len(new), gc.get_freeze_count())
+"""
+
+
+@pytest.mark.parametrize(("backend", "gradient"), [("eager", False), ("native", True)])
+def test_what_a_first_compile_loads_is_permanent(backend, gradient):
+    """Each full collection of the program would visit it: more than 100,000 objects."""
+    run = subprocess.run(
+        [sys.executable, "-c", PERMANENT.format(backend=backend, gradient=gradient)],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    visited, permanent = map(int, run.stdout.split())
+    assert visited < 10_000
+    assert permanent > 40_000

@@ -16,7 +16,7 @@ from torch._subclasses.fake_tensor import DataDependentOutputException, FakeTens
 from ...clock import Clock
 from ...errors import warn_once
 from ...events import UNREPORTED, Reporter
-from ...garbage_collection import no_collections
+from ...garbage_collection import no_collections, permanent_objects
 from ...records import record
 from ..autograd.divergent_operators import diverges
 from ..graph.copies import Copies
@@ -331,7 +331,7 @@ def compile_with_gradients(
             compile_report.send_to(report, direction)
         return compiled if around is None else around(part, compiled)
 
-    with report.phase("imports"):
+    with report.phase("imports"), permanent_objects():
         # loading torch's tracing takes time
         parts = importlib.import_module("..autograd.graph_parts", __package__)
     with no_collections():

@@ -101,6 +101,8 @@ def solve(instrs: Sequence[Instr], handlers: Sequence[Handler | None]) -> list[i
 def loop_around(decoded: DecodedCode, index: int) -> frozenset[int]:
     """The instructions that can be reached from one and lead back to it; empty if it is in no
     loop."""
+    if not has_loop(decoded, index):
+        return frozenset()
     following = [successors(decoded, i) for i in range(len(decoded.instrs))]
     leading: list[list[int]] = [[] for _ in following]
     for i, nexts in enumerate(following):
@@ -108,6 +110,16 @@ def loop_around(decoded: DecodedCode, index: int) -> frozenset[int]:
             leading[j].append(i)
     ahead = reachable_from(index, following)
     return frozenset(ahead & reachable_from(index, leading)) if index in ahead else frozenset()
+
+
+def has_loop(decoded: DecodedCode, index: int) -> bool:
+    """Whether a jump may lead from an instruction, or a later one, back to it or an earlier one:
+    where none does, no loop is around it."""
+    targets = (
+        (instr.target, handler.target if handler is not None else -1)
+        for instr, handler in zip(decoded.instrs[index:], decoded.handlers[index:], strict=True)
+    )
+    return any(0 <= target <= index for pair in targets for target in pair)
 
 
 def successors(decoded: DecodedCode, index: int) -> list[int]:

@@ -15,7 +15,7 @@ from contextlib import contextmanager, nullcontext
 from dataclasses import replace
 from typing import Any
 
-from ...errors import GraphBreak, GraphBreakError, InternalError
+from ...errors import GraphBreak, GraphBreakError, InternalError, PostponedCompile
 from ...events import (
     Balance,
     Chosen,
@@ -189,6 +189,9 @@ class Cache:
         started = time.monotonic()
         try:
             entry = self._compile(call, observer)
+        except PostponedCompile as postponed:
+            self.send(Skipped(unit.name, unit.where, str(postponed)))
+            return Entry(once=True)
         finally:
             observer.over()
             policy.account.charge(misses.entries, calls, time.monotonic() - started)
@@ -230,6 +233,8 @@ class Cache:
             reason = "this call lies too deep in Python's stack to be compiled"
             self.send(Skipped(unit.name, unit.where, reason))
             return None
+        except PostponedCompile:
+            raise
         except Exception as error:
             raise_or_report(unit, error, self.options, self.send)
         call.site.skip = True

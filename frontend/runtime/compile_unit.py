@@ -41,7 +41,7 @@ class CompileUnit:
     @property
     def in_python_loop(self) -> bool:
         """Whether it is in a loop that Python runs, as it is too long or its length varies."""
-        return any(
+        return bool(self.loops) and any(
             (id(frame.decoded.code), index) in self.loops
             for frame, loop in zip(self.frames, self.iterations.loops, strict=True)
             for index in loop

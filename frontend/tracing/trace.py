@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import types
 from collections.abc import Callable
+from functools import cache
 
 from torch.utils.hooks import RemovableHandle
 
@@ -13,6 +14,7 @@ from ...backends.graph.extracted_calls import TransformedFunction
 from ...backends.graph.size_checks import check_node
 from ...clock import Clock
 from ...errors import GraphBreak
+from ...garbage_collection import permanent_objects
 from ...guards.guard import Kind
 from ...guards.guard_log import GuardLog
 from ...guards.source import Source, TorchStateSource
@@ -40,6 +42,15 @@ from .sizes.variation import Variation
 from .value_factory import ValueFactory
 
 
+@cache
+def load_for_capture() -> None:
+    """Loads what captures need, before the first one."""
+    ensure_cuda_guard()
+    with permanent_objects():
+        ensure_models()
+        load_torch()
+
+
 class Trace:
     """`function` is the root frame's. `loops`: those left to Python, added to. `stop_at`: the
     position of the break, where it is known beforehand (outcome.py), else -1. `calls` makes the
@@ -56,9 +67,7 @@ class Trace:
         stop_at: int = -1,
     ) -> None:
         with clock.phase("imports"):
-            ensure_models()
-            ensure_cuda_guard()
-            load_torch()
+            load_for_capture()
             fake_mode = CaptureFakeMode()
         self.options = options
         self.clock = clock

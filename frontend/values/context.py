@@ -240,6 +240,7 @@ class Work(Protocol):
     """The limit of what one capture interprets."""
 
     def count(self) -> None: ...
+    def leave_first_run_to_python(self, obj: object, what: str) -> None: ...
 
 
 class CallRules(Protocol):

@@ -4,16 +4,18 @@ overrides."""
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Hashable
+from collections.abc import Hashable, Sequence
 from typing import Any, ClassVar
 
 from ..encoded import Encoded
 from ..guard import Guard, Kind
+from ..source import key_text
 from ..source.containers import keys_of
 from .equality import constant_key, same_constant
 from .registry import GuardKind, guard_kind, short
 
 SIZED: tuple[Any, ...] = (dict, list, tuple, set, frozenset, str, bytes, bytearray, deque, range)
+MOST = 6  # keys that a report shows
 CONSTANT_KEYS = (str, int, float, complex, bool, bytes, type(None))
 
 
@@ -33,6 +35,12 @@ def is_constant(key: Any) -> bool:
 
 def same_key(expected: Any, found: Any) -> bool:
     return found is expected or is_constant(expected) and same_constant(expected, found)
+
+
+def keys_text(keys: Sequence[Any], most: int | None = None) -> str:
+    """A list of keys as a person would write it, of which at most so many are shown."""
+    shown = [key_text(key) for key in keys[:most]]
+    return f"[{', '.join(shown if len(shown) == len(keys) else [*shown, '...'])}]"
 
 
 @guard_kind(Kind.LENGTH)
@@ -78,12 +86,13 @@ class Keys(GuardKind):
         return (other.expected in guard.expected) is (other.kind is Kind.PRESENT)
 
     def expression(self, guard: Guard) -> str:
-        return f"list({guard.source.name}) == {list(guard.expected)!r}"
+        return f"list({guard.source.name}) == {keys_text(guard.expected)}"
 
     def difference(self, guard: Guard, subject: Any) -> tuple[str, str, str]:
         if not isinstance(subject, dict):
             return guard.source.name, "a dict", short(subject)
-        return f"list({guard.source.name})", short(list(guard.expected)), short(keys_of(subject))
+        expected, found = keys_text(guard.expected, MOST), keys_text(keys_of(subject), MOST)
+        return f"list({guard.source.name})", expected, found
 
 
 class Membership(GuardKind):
@@ -96,11 +105,11 @@ class Membership(GuardKind):
         return constant_key(guard.expected)
 
     def expression(self, guard: Guard) -> str:
-        return f"{guard.expected!r} {self.words} {guard.source.name}"
+        return f"{key_text(guard.expected)} {self.words} {guard.source.name}"
 
     def difference(self, guard: Guard, subject: Any) -> tuple[str, str, str]:
         there = guard.kind is Kind.PRESENT
-        return f"{guard.expected!r} in {guard.source.name}", str(there), str(not there)
+        return f"{key_text(guard.expected)} in {guard.source.name}", str(there), str(not there)
 
 
 @guard_kind(Kind.PRESENT)

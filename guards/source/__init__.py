@@ -27,7 +27,7 @@ from .objects import (
     TypeOf,
     attribute_path,
 )
-from .path import FrameView, PathEnds, Source, path, safe_repr
+from .path import FrameView, PathEnds, Source, key_text, path, safe_repr
 from .state import EnteredRandomState, HandledOutside, TorchStateSource
 from .tensors import ArrayTensor, PlainTensor, TensorProperty
 
@@ -39,5 +39,5 @@ __all__ = [
     "KEYS_THAT_VARY", "ModuleSource",
     "MroItem", "PathEnds", "PlainTensor", "Referent", "SequenceItem",
     "SlotSource", "Source", "TensorProperty", "TorchStateSource", "TypeOf", "attribute_path",
-    "path", "safe_repr",
+    "key_text", "path", "safe_repr",
 ]  # fmt: skip

@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 from ..encoded import Encoded
 from .frame import BuiltinsSource, GlobalsSource
 from .objects import InstanceDict
-from .path import PathEnds, Source, path, safe_repr
+from .path import PathEnds, Source, key_text, path
 
 KEYS_BY_VALUE = frozenset({str, int, float, complex, bool, bytes, tuple, type(None)})
 KEYS_THAT_VARY = frozenset({str, int})  # the types of keys that are paths themselves
@@ -38,7 +38,7 @@ class DictItem(Source):
             return f"{owner.name}[{self.key}]" if is_position else f"{owner.name}.{self.key}"
         if isinstance(of, GlobalsSource | BuiltinsSource):
             return str(self.key)
-        return f"{of.name}[{safe_repr(self.key)}]"
+        return f"{of.name}[{key_text(self.key)}]"
 
     def is_module_table(self) -> bool:
         return isinstance(self.of, InstanceDict) and self.key in MODULE_TABLES

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, fields
+from enum import Enum
 from types import FunctionType
 from typing import Any, ClassVar, dataclass_transform
 
@@ -28,15 +29,13 @@ def path(cls: type) -> type:
     used as keys everywhere. A pickled path has no hash, since that differs between processes.
     """
     made: Any = record(cls)
-    compute = made.__hash__
+    compute, made._hash = made.__hash__, None
 
     def cached_hash(self: Any) -> int:
-        try:
-            return self._hash
-        except AttributeError:
-            known: int = compute(self)
-            object.__setattr__(self, "_hash", known)
-            return known
+        known: int | None = self._hash
+        if known is None:
+            known = self._hash = compute(self)
+        return known
 
     names = tuple(field.name for field in fields(made))
 
@@ -103,3 +102,15 @@ def safe_repr(value: Any) -> str:
         return repr(value)
     except ValueError:
         return f"{type(value).__name__} of too many digits"
+
+
+def key_text(key: Any) -> str:
+    """A dictionary's key as a person would write it. Of a key that is printed by Python code, only
+    the class: the code may be the program's, and a parameter prints its numbers."""
+    kind = type(key)
+    if kind is tuple:
+        items = ", ".join(map(key_text, key))
+        return f"({items},)" if len(key) == 1 else f"({items})"
+    if issubclass(kind, Enum):
+        return f"{kind.__qualname__}.{key._name_}"
+    return f"<{kind.__qualname__}>" if isinstance(kind.__repr__, FunctionType) else safe_repr(key)

@@ -13,6 +13,7 @@ import pytest
 import torch
 from framejit.guards import source as s
 from framejit.guards.guard import Guard, Kind
+from framejit.guards.kinds.registry import kind_of
 from framejit.guards.native import UNBOUND
 from framejit.guards.program import GuardProgram
 from framejit.guards.source import FrameView, PathEnds
@@ -301,3 +302,30 @@ def test_every_source_says_what_it_means():
     assert [
         kind for kind in kinds if kind.name is s.Source.name and not hasattr(kind, "written")
     ] == []
+
+
+class PrintsItself:
+    def __repr__(self):
+        raise AssertionError("the program's own code was run")
+
+
+@pytest.mark.parametrize(
+    ("key", "text"),
+    [
+        ("a", "'a'"),
+        (3, "3"),
+        (("a", (1,)), "('a', (1,))"),
+        (torch.nn.Parameter(torch.zeros(3)), "<Parameter>"),
+        ((torch.zeros(3), 1), "(<Tensor>, 1)"),
+        (PrintsItself(), "<PrintsItself>"),
+        (torch.float32, "torch.float32"),
+    ],
+    ids=lambda item: item if isinstance(item, str) else type(item).__name__,
+)
+def test_keys_are_written_without_running_code(key, text):
+    assert s.DictItem(X, key).name == f"x[{text}]"
+    table = {key: 1}
+    for kind, expected in ((Kind.KEYS, (key,)), (Kind.PRESENT, key), (Kind.ABSENT, key)):
+        guard = Guard(X, kind, expected)
+        assert text in kind_of(guard).expression(guard)
+        assert text in "".join(kind_of(guard).difference(guard, table))

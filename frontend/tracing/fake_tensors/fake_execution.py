@@ -16,7 +16,6 @@ from __future__ import annotations
 
 import ctypes
 import functools
-import gc
 import importlib
 import re
 import warnings
@@ -34,7 +33,7 @@ from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
 from ....backends.graph.node_targets import target_name
 from .fake_results import cached_results
 from .fake_rules import FakeRules
-from .parameter_fakes import fake_of_known_kind, key_of_parameter, learn_kind
+from .fakes_by_metadata import fake_of_known_kind, key_of_tensor, learn_kind
 from .static_twins import results_like_operands
 
 # of a c10::StorageImpl that are compared; it has more than that in each supported torch
@@ -64,7 +63,7 @@ FORMAT_OF_FIRST = frozenset(
         ATEN.replication_pad2d.default,
     }
 )  # fmt: skip
-STATIC = {"static_shapes": True}  # the arguments of from_tensor, for a parameter
+STATIC = {"static_shapes": True}  # the arguments of from_tensor where no size is a symbol
 NO_LEAF = (
     "ignore",
     re.compile("The .grad attribute of a Tensor that is not a leaf"),
@@ -92,7 +91,7 @@ class CaptureFakeMode(FakeTensorMode):
 
     def from_tensor(self, tensor: torch.Tensor, **named: Any) -> FakeTensor:
         if tensor.is_leaf:
-            kind = key_of_parameter(tensor) if named == STATIC else None
+            kind = key_of_tensor(tensor) if named == STATIC else None
             known = None if kind is None else fake_of_known_kind(self, tensor, kind)
             if known is not None:
                 return known
@@ -176,11 +175,8 @@ def in_format(result: Any, memory_format: torch.memory_format) -> Any:
 
 @cache
 def load_torch() -> None:
-    """Makes a first fake mode, which imports half of torch. Functions that run at import take their
-    frames, in cycles that refer to all frames around them: the program's objects would then stay
-    alive until a collection, which may be disabled."""
+    """Makes a first fake mode, which imports half of torch."""
     CaptureFakeMode()
-    gc.collect(1)
 
 
 @contextmanager

@@ -21,10 +21,11 @@ from .mixed_dtypes import has_mixed_dtypes, refuses_dtypes
 from .refused_dtypes import may_refuse_dtype
 from .refused_writes import gives_integers_history, refuses_operation, writes_first_argument
 from .size_fixing import dispatcher_for
-from .torch_log import without_torch_log
+from .torch_log import WithoutTorchLog
 
 SHAPE_DEPENDS = (fake_tensor.DynamicOutputShapeException,)
 NO_SYMBOLS = nullcontext()
+WITHOUT_LOG = WithoutTorchLog()
 VALUE_DEPENDS = (fake_tensor.DataDependentOutputException,)
 # By name, as its module takes half a second to load: a question about a number read from a tensor.
 SYMBOL_DEPENDS = "GuardOnDataDependentSymNode"
@@ -61,7 +62,7 @@ class OperationRunner:
             forget_constants(args, kwargs)
         check_before_run(kind, target, args, kwargs)
         try:
-            with self._symbols.fake_mode, asking, without_torch_log():
+            with self._symbols.fake_mode, asking, WITHOUT_LOG:
                 check_fakes(target, args, kwargs)
                 result = (apply_to_symbols if exist else apply)(kind, target, args, kwargs)
                 return with_varying_length(result, name, *given) if exist else result

@@ -5,8 +5,6 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
 
 from torch._subclasses import fake_tensor
 
@@ -26,11 +24,11 @@ unheard = CaptureLogFilter()
 fake_tensor.log.addFilter(unheard)
 
 
-@contextmanager
-def without_torch_log() -> Iterator[None]:
-    thread = threading.get_ident()
-    unheard.threads.add(thread)
-    try:
-        yield
-    finally:
-        unheard.threads.discard(thread)
+class WithoutTorchLog:
+    """A context manager for one thread; as a class, since each operation of a capture enters it."""
+
+    def __enter__(self) -> None:
+        unheard.threads.add(threading.get_ident())
+
+    def __exit__(self, *error: object) -> None:
+        unheard.threads.discard(threading.get_ident())

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import functools
 import itertools
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from ....errors import GraphBreak, SkipFrame
@@ -30,7 +30,7 @@ OUTSIDE = frozenset(
     {"source", "real", "object", "cls", "sym", "fake", "node", "owner", "code", "globals"}
 )
 
-
+HOLDERS = (Value, dict, list, tuple, set)  # what may hold values
 BY_EXCEPTION = "by an exception"
 
 
@@ -77,12 +77,10 @@ class SuspendedGenerators:
             if not self.is_running(one) and runs_code_when_closed(one)
         ]
         if suspended:
-            reachable = find_reachable(
-                (*self._held_outside(), *itertools.chain.from_iterable(held))
-            )
-            for generator in suspended:
-                if id(generator) not in reachable:
-                    raise left_to_python(generator, when)
+            roots = (*itertools.chain.from_iterable(held), *self._held_outside())
+            missing = find_unreachable(suspended, roots)
+            if missing is not None:
+                raise left_to_python(missing, when)
 
     def _held_outside(self) -> Iterator[Value | None]:
         tx = self._tx
@@ -122,16 +120,23 @@ def frame_values(frame: InterpretedFrame) -> Iterator[Value | None]:
     yield from frame.slots
 
 
-def find_reachable(roots: Iterable[Any]) -> set[int]:
-    """The ids of all values reachable from the roots, which are included."""
+def find_unreachable(
+    wanted: Sequence[GeneratorValue], roots: Iterable[Any]
+) -> GeneratorValue | None:
+    """The first of some generators to which no root leads; None where each is reachable. Searches
+    breadth first, and no further than needed: variables lead to most generators in a few steps."""
     todo = list(roots)
     found = {id(root) for root in todo}
-    while todo:
-        for child in held_values(todo.pop()):
-            if isinstance(child, Value | dict | list | tuple | set) and id(child) not in found:
+    missing = {id(one) for one in wanted} - found
+    for one in todo:  # which grows
+        if not missing:
+            return None
+        for child in held_values(one):
+            if isinstance(child, HOLDERS) and id(child) not in found:
                 found.add(id(child))
+                missing.discard(id(child))
                 todo.append(child)
-    return found
+    return next((one for one in wanted if id(one) in missing), None)
 
 
 def held_values(one: Any) -> Iterable[Any]:

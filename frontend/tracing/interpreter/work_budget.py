@@ -5,16 +5,18 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ....errors import GraphBreak
+from ....errors import GraphBreak, PostponedCompile
 from ....options import Options
 from ...pycode.instr import Op
 from .frame_state import FrameState
 from .outcome import Restart
 
 OPERATION = 200  # instructions that cost as much as an operation on fake tensors, or on symbols
-# What is left to Python: loops (id of the code object, index of the loop's start), and branches
-# whose expected side was not taken (the same of the branch, its index negative).
+# What is left to Python: loops (id of the code object, index of the loop's start), branches whose
+# expected side was not taken (the same of the branch, its index negative), and what an object does
+# once (id of the object, ONCE).
 Loops = set[tuple[int, int]]
+ONCE = 1 << 30
 
 
 @dataclass
@@ -74,6 +76,14 @@ class WorkBudget:
         if frame.decoded.instrs[target].op is Op.FOR_ITER:
             self.loops.add((id(frame.decoded.code), target))
             raise GraphBreak("unsupported-value", "range() of a number that varies, in a loop")
+
+    def leave_first_run_to_python(self, obj: object, what: str) -> None:
+        """Has Python run this call of the root frame, the first time that it meets the object: code
+        compiled for it would never run again. Not where the user asks for graphs at once."""
+        once = (id(obj), ONCE)
+        if self.options.is_economical and once not in self.loops:
+            self.loops.add(once)
+            raise PostponedCompile(what)
 
     def release_objects(self) -> None:
         self._iterations.clear()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable
 from typing import Any
 
@@ -57,6 +58,43 @@ for _function in (
     asgd._multi_tensor_asgd,
 ):
     _without_branches(_function)
+
+
+CHECKS = {
+    check
+    for name in ("_cuda_graph_capture_health_check", "_accelerator_graph_capture_health_check")
+    if (check := vars(optimizer.Optimizer).get(name)) is not None
+}
+FIRST_STEP = (
+    "this call creates the state of an optimizer, which later ones find: it runs in eager, and a "
+    "later one is compiled"
+)
+
+
+def _before_first_step(function: Callable[..., Any]) -> None:
+    """Leaves the first step of an optimizer to Python. What is called here is what each torch.optim
+    class that creates its state in its first step calls before that."""
+
+    @models(function)
+    def check(tx: TraceContext, self: Value) -> Value:
+        real = tx.objects.real_object(self)
+        if has_no_state(real):
+            tx.work.leave_first_run_to_python(real, FIRST_STEP)
+        inner = tx.wrap(function, None)
+        assert isinstance(inner, FunctionValue)
+        return tx.calls.inline(inner, [self], {})
+
+
+def has_no_state(optimizer_or_none: object) -> bool:
+    """Whether an object is an optimizer that has made no step. Runs none of its code."""
+    if not issubclass(type(optimizer_or_none), optimizer.Optimizer):
+        return False
+    state = vars(optimizer_or_none).get("state")
+    return type(state) in (dict, defaultdict) and not state
+
+
+for _check in CHECKS:
+    _before_first_step(_check)
 
 
 STEP_WITH_NUMBERS = _adafactor._single_tensor_adafactor
