@@ -199,12 +199,15 @@ def test_nothing_is_permanent_after_an_error(alone):
     assert is_visited(before)
 
 
+OURS = "of a test"  # begins the names of the threads that tests start
+
+
 class Waiting(threading.Thread):
     """A thread that waits, as a progress bar's does, until it is woken, and then `rounds` times
     more."""
 
     def __init__(self, rounds=0):
-        super().__init__(daemon=True)
+        super().__init__(daemon=True, name=f"{OURS}, waiting")
         self.rounds, self.woken, self.waits = rounds, threading.Semaphore(0), threading.Event()
 
     def run(self):
@@ -227,17 +230,14 @@ class Waiting(threading.Thread):
         self.woken.release()
 
 
-def other_threads():
-    return {one.ident for one in threading.enumerate()} - {threading.get_ident()}
-
-
 @pytest.fixture
 def with_known_threads(monkeypatch):
     """Looks at the threads that the test starts only."""
-    known, frames = other_threads(), sys._current_frames
+    frames = sys._current_frames
 
     def current_frames():
-        return {ident: frame for ident, frame in frames().items() if ident not in known}
+        ours = {one.ident for one in threading.enumerate() if one.name.startswith(OURS)}
+        return {ident: frame for ident, frame in frames().items() if ident in ours}
 
     monkeypatch.setattr(garbage_collection.sys, "_current_frames", current_frames)
 
@@ -269,7 +269,7 @@ def test_nothing_is_permanent_where_another_thread_runs(with_known_threads):
         while not ended.is_set():
             time.sleep(0.001)
 
-    thread = threading.Thread(target=run)
+    thread = threading.Thread(target=run, name=f"{OURS}, running")
     thread.start()
     with permanent_objects():
         inside = Cycle()

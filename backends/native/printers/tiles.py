@@ -12,7 +12,9 @@ from ..ir.scalar_ops import SCALAR_OPS
 from .base import Plan, second_side
 
 LONGEST_PERSISTENT = 32768
-MOST_HELD = 128  # numbers of a persistent row a thread, of what the kernel loads along it
+# numbers of four bytes of a persistent row a thread, of what the kernel loads along it and of what
+# it calculates with in eight bytes (of 32,000 positions compared with a label, registers spilled)
+MOST_HELD = 128
 # elements of kernels without reductions: larger tiles would leave processors idle
 TINY, FEW = (1 << 17, 1 << 20)
 MANY_ROWS = 1 << 12
@@ -105,7 +107,7 @@ def _along_rows(plan: Plan) -> Tiles:
     if columns is None:
         return Tiles(1, 2048, 8, False)
     rblock = power_of_two(columns)
-    wide = sum(node.op == LOAD and not plan.in_rows(node) for node in plan.nodes)
+    wide = held_along_rows(plan)
     if columns > LONGEST_PERSISTENT or wide * rblock > MOST_HELD * 512:
         return Tiles(1, 4096, 32, False)
     most = 2048 if rows >= MANY_ROWS and rblock >= 512 else 1024
@@ -113,6 +115,13 @@ def _along_rows(plan: Plan) -> Tiles:
     return Tiles(
         xblock, rblock, max(1, min(16, max(2, rblock // 512), xblock * rblock // 64)), True
     )
+
+
+def held_along_rows(plan: Plan) -> int:
+    """How many numbers of four bytes a kernel has to hold for each element of a persistent row."""
+    along = [node for node in plan.nodes if not plan.in_rows(node)]
+    loads = sum(node.op == LOAD for node in along)
+    return loads + 2 * any(node.op != LOAD and node.dtype.itemsize == 8 for node in along)
 
 
 def _across_rows(kernel: Kernel) -> Tiles:

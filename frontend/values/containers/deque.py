@@ -113,7 +113,7 @@ class DequeValue(ListValue):
     def iterator(self, tx: TraceContext) -> Value:
         return DequeIterator(tx, self)
 
-    def backwards(self, tx: TraceContext) -> Value:
+    def reverse_iterator(self, tx: TraceContext) -> Value:
         raise self.unsupported_use("reversed()")
 
     def reconstruct(self, emit: Emitter) -> None:

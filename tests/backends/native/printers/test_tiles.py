@@ -3,7 +3,19 @@
 from __future__ import annotations
 
 import pytest
+import torch
 from framejit.backends.native.fuse.simplify import simplify
+from framejit.backends.native.ir.index import atom, index
+from framejit.backends.native.ir.ir import (
+    Kernel,
+    Store,
+    const,
+    load,
+    loops,
+    position,
+    reduce,
+    scalar,
+)
 from framejit.backends.native.printers.base import Plan, second_side
 from framejit.backends.native.printers.tiles import choose_tiles, tiles_to_try
 
@@ -49,3 +61,18 @@ def test_what_is_tried_begins_with_the_table_and_fits(name):
             side > 0 and side & (side - 1) == 0 for side in sides
         )  # Triton takes powers of two
         assert not tiles.persistent or tiles.rblock >= CASES[name].kernel.columns.value
+
+
+@pytest.mark.parametrize("columns", [8000, 32000])
+@pytest.mark.parametrize("compares", [False, True])
+def test_long_rows_are_held_where_a_thread_has_room(columns, compares):
+    """Positions that are compared with a label have eight bytes, which take twice the room."""
+    (x,), (r,) = loops([index(8192)], "x"), loops([index(columns)], "r")
+    place = atom(x) * columns + atom(r)
+    read = load("in0", place, torch.float32)
+    if compares:
+        hit = scalar("eq", position(atom(r)), load("labels", atom(x), torch.int64))
+        read = scalar("where", hit, read, const(0.0, torch.float32))
+    value = scalar("sub", read, reduce("sum", read))
+    kernel = Kernel((x,), (r,), (Store("out", place, value),), ("hits",))
+    assert choose_tiles(Plan(simplify(kernel))).persistent == (columns == 8000 or not compares)
