@@ -47,16 +47,25 @@ def test_exceptions(ranks, backend):
 @pytest.mark.parametrize("plan", ["tensor", "sequence", "prepared"])
 @pytest.mark.parametrize("backend", ["eager", "native", "autotune"])
 def test_parallelized_modules(ranks, plan, backend):
-    for difference, compiles, breaks in ranks.run("sharded_tensors.train", plan, backend, [4] * 6):
+    found = ranks.run("sharded_tensors.train", plan, [backend] * 2, [4] * 6)
+    for difference, compiles, breaks in found:
         assert difference < SMALL
         assert (compiles, breaks) == (1, 0)
+
+
+@pytest.mark.parametrize("plan", ["tensor", "sequence"])
+@pytest.mark.parametrize("backends", [("native", ""), ("eager", "native"), ("autotune", "native")])
+def test_ranks_that_run_different_code(ranks, plan, backends):
+    """They start the same collectives in the same order."""
+    lengths = [4, 6, 8, 4, 6, 10]
+    for difference, _, breaks in ranks.run("sharded_tensors.train", plan, backends, lengths):
+        assert difference < SMALL and breaks == 0
 
 
 @pytest.mark.parametrize("backend", ["eager", "native"])
 def test_lengths_vary(ranks, backend):
     lengths = [4, 6, 8, 10, 12]
-    for difference, compiles, breaks in ranks.run(
-        "sharded_tensors.train", "tensor", backend, lengths
-    ):
+    found = ranks.run("sharded_tensors.train", "tensor", [backend] * 2, lengths)
+    for difference, compiles, breaks in found:
         assert difference < SMALL
         assert compiles <= 2 and breaks == 0
