@@ -19,7 +19,7 @@ from ..events import Input, Reporter
 from ..options import Options
 from ..records import record
 from .gradient_buckets import bucket_bytes, in_buckets
-from .graph.collectives import has_collectives
+from .graph.collectives import NamedCollectives, has_collectives
 from .graph.detached_results import find_detached_results
 from .graph.eager_fallback import fall_back_to_eager
 from .graph.example_inputs import private_examples
@@ -98,7 +98,10 @@ def compile_graph(request: GraphRequest) -> Callable[..., Any]:
 
     forward = wrap(gm.forward)
     compiled = wrap(compiled) if uses_backend else forward
-    return with_fallback(request, compiled, forward, backend.description, bool(shared))
+    call = with_fallback(request, compiled, forward, backend.description, bool(shared))
+    if has_collectives(nodes):
+        return NamedCollectives(call, f"{request.report.function} from {request.report.where}")
+    return call
 
 
 def finish_graph(request: GraphRequest, results: Sequence[torch.fx.Node]) -> torch.fx.GraphModule:

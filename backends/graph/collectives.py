@@ -95,6 +95,24 @@ def collectives_started() -> int:
     return _started.count
 
 
+class NamedCollectives:
+    """Runs a graph with collectives. An exception, such as that of a collective for which another
+    process never came, is told with the rank and the graph."""
+
+    def __init__(self, run: Callable[..., Any], title: str) -> None:
+        """title: of the graph, for people."""
+        self.run, self.title = run, title
+
+    def __call__(self, *args: Any) -> Any:
+        try:
+            return self.run(*args)
+        except Exception as error:
+            group = torch.distributed.is_initialized()
+            rank = torch.distributed.get_rank() if group else 0
+            error.add_note(f"framejit: rank {rank}, in the graph of {self.title}")
+            raise
+
+
 class CountedCollectives:
     """Runs a graph that begins with a collective, and counts it as started."""
 

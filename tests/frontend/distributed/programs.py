@@ -3,6 +3,8 @@ tests compare."""
 
 from __future__ import annotations
 
+import datetime
+
 import framejit
 import torch
 import torch.distributed as dist
@@ -412,6 +414,26 @@ def train_data_parallel(rank, kind, backend, sizes, options):
 
 def largest_difference(wanted, got):
     return max((a - b).abs().max().item() for a, b in zip(wanted, got, strict=True))
+
+
+def wait_in_vain(rank, backend):
+    """What rank 0 raises in a collective to which the other does not come."""
+    group = dist.new_group(timeout=datetime.timedelta(seconds=1))
+
+    def waiting(x):
+        y = x * 2
+        dist.all_reduce(y, group=group)
+        return y + 1
+
+    handle = framejit.compile(waiting, **options_of(backend))
+    handle(torch.ones(2))
+    if rank:
+        return []
+    try:
+        handle(torch.ones(2))
+    except RuntimeError as error:
+        return error.__notes__
+    return ["nothing was raised"]
 
 
 # fully_shard and DTensor

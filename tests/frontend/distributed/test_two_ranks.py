@@ -90,6 +90,13 @@ def test_data_parallel(ranks, kind, backend, breaks, sizes, options):
         assert compiles <= 3
 
 
+@pytest.mark.parametrize("backend", ["eager", "native"])
+def test_a_timeout_is_told_with_rank_and_graph(ranks, backend):
+    notes, _ = ranks.run("wait_in_vain", backend)
+    assert len(notes) == 1 and "rank 0, in the graph of wait_in_vain" in notes[0]
+    assert "programs.py:" in notes[0]
+
+
 @pytest.mark.parametrize(("kind", "backend"), [("before", "native"), ("after", "eager")])
 def test_fully_shard(ranks, kind, backend):
     for difference, early, late, captured in ranks.run("train_sharded", kind, backend):
