@@ -135,7 +135,10 @@ def digest_of_class(cls: type) -> str:
         yield f"{cls.__basicsize__} {cls.__dictoffset__}"
         for base in cls.__bases__:
             yield digest_of_class(base)
-        for name, value in sorted(type.__dict__["__dict__"].__get__(cls).items()):
+        items = type.__dict__["__dict__"].__get__(cls).items()
+        # keys of other types may run code of the program when they are compared
+        named = [(name, value) for name, value in items if type(name) is str]
+        for name, value in sorted(named, key=operator.itemgetter(0)):
             if isinstance(value, types.MemberDescriptorType):
                 yield name
             for function in functions_in(value):

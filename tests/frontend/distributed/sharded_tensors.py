@@ -97,8 +97,12 @@ def asked(d, w):
     return d * len(d.placements) * d.shape[0] + (1 if isinstance(d, DTensor) else 0)
 
 
+def view_of_an_input(d, w):
+    return d.view(2, 4, 8)
+
+
 PROGRAMS = (
-    pointwise, total, mean_of_rows, product, normalized, over_the_divided_dimension, views, written,
+    view_of_an_input, pointwise, total, mean_of_rows, product, normalized, over_the_divided_dimension, views, written,
     gathered, divided_otherwise, whole, local, from_local, partial, asked,
 )  # fmt: skip
 
@@ -122,6 +126,7 @@ def outcome(function, rank, grad):
     with torch.set_grad_enabled(grad):
         result = function(d, w)
     found = [*described(result)]
+    found.append(found[-1].data_ptr() == d._local_tensor.data_ptr())
     if grad:
         end = result.full_tensor() if isinstance(result, DTensor) else result
         (end * torch.arange(end.numel()).view_as(end)).sum().backward()

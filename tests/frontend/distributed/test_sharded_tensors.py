@@ -6,7 +6,7 @@ import pytest
 
 SMALL = 1e-5
 NAMES = (
-    "pointwise", "total", "mean_of_rows", "product", "normalized", "over_the_divided_dimension",
+    "view_of_an_input", "pointwise", "total", "mean_of_rows", "product", "normalized", "over_the_divided_dimension",
     "views", "written", "gathered", "divided_otherwise", "whole", "local", "from_local", "partial",
     "asked",
 )  # fmt: skip
