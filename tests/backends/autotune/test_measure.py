@@ -46,7 +46,7 @@ def test_quick_calls_are_measured_in_rounds():
 
 
 def test_a_hopeless_call_is_out():
-    calls, counts = calls_of(eager=0.03, native=0.12)
+    calls, counts = calls_of(eager=0.02, native=0.2)  # far apart, for busy machines
     timed = measure(calls, lambda: None, 0.3)
     assert "times as slow" in timed["native"].failure
     assert choose(timed, "eager") == "eager"
