@@ -8,6 +8,7 @@ processes nothing would happen before the end. (torch.compile splits its graphs,
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable, Sequence
 from itertools import accumulate, pairwise
 from typing import Any
@@ -25,6 +26,7 @@ MOST_SUBGRAPHS = 5  # each costs a call, and values that pass from one to the ne
 # a cut is made where little passes, among the places that give subgraphs of this share of a bucket
 SHARES = 1.0, 1.6
 LEAST = 0.25  # of a bucket, in the first subgraph
+TOGETHER = 1 << 60  # bytes: of a tuple, which stays in one subgraph with its items
 
 
 def bucket_bytes() -> int:
@@ -84,6 +86,12 @@ def bytes_of(node: Node) -> int:
     return sum(int(element_count(fake) * fake.element_size()) for fake in tensors_of(node))
 
 
+def is_taken_apart(node: Node) -> bool:
+    """Whether a node gives several values, which others take as its items."""
+    items = any(user.target is operator.getitem for user in node.users)
+    return items and not isinstance(fake_of(node), torch.Tensor)
+
+
 def passing_bytes(nodes: Sequence[Node]) -> list[int]:
     """For each node, the bytes that pass from the nodes before it to it and to those after it."""
     places = {node: place for place, node in enumerate(nodes)}
@@ -91,7 +99,7 @@ def passing_bytes(nodes: Sequence[Node]) -> list[int]:
     for node, place in places.items():
         last = max((places.get(user, place) for user in node.users), default=place)
         if last > place:
-            size = bytes_of(node)
+            size = TOGETHER if is_taken_apart(node) else bytes_of(node)
             changes[place + 1] += size
             changes[last + 1] -= size
     return [*accumulate(changes)][:-1]

@@ -48,6 +48,20 @@ class Tied(Layers):
         self.layers[7] = self.layers[0]
 
 
+class Chunked(nn.Module):
+    """Before each layer less passes than behind it: two halves."""
+
+    def __init__(self):
+        super().__init__()
+        self.layers = nn.ModuleList(nn.Linear(WIDTH, 2 * WIDTH) for _ in range(8))
+
+    def forward(self, x):
+        for layer in self.layers:
+            first, second = layer(x).chunk(2, 1)
+            x = first * second.sigmoid()
+        return x
+
+
 class InPlace(Layers):
     def forward(self, x):
         y = x.clone()
@@ -64,7 +78,7 @@ def gradients(model):
     return [parameter.grad for parameter in model.parameters()]
 
 
-@pytest.mark.parametrize("kind", [Layers, Tied, InPlace])
+@pytest.mark.parametrize("kind", [Layers, Tied, InPlace, Chunked])
 @pytest.mark.parametrize("backend", ["aot_eager", "native", "autotune"])
 def test_values_and_gradients(kind, backend):
     torch.manual_seed(0)
@@ -103,6 +117,11 @@ def linears(gm):
 def test_as_many_subgraphs_as_buckets(layers, graphs):
     found = graphs_of(parallel(Layers(), layers * LAYER), torch.randn(5, WIDTH))
     assert sorted(map(linears, found)) == graphs
+
+
+def test_a_tuple_stays_with_its_items():
+    found = graphs_of(parallel(Chunked(), 4 * LAYER), torch.randn(5, WIDTH))
+    assert sorted(map(linears, found)) == [2, 2, 2, 2]
 
 
 def test_little_passes_between_subgraphs():
