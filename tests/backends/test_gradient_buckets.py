@@ -62,6 +62,21 @@ class Chunked(nn.Module):
         return x
 
 
+class Residual(Layers):
+    """As residual networks do: what a layer has made is written, before others read it."""
+
+    def __init__(self):
+        super().__init__()
+        self.norms = nn.ModuleList(nn.BatchNorm1d(WIDTH) for _ in range(8))
+
+    def forward(self, x):
+        for layer, norm in zip(self.layers, self.norms, strict=True):
+            made = norm(layer(x))
+            made += x
+            x = made.relu_()
+        return self.norm(x)
+
+
 class InPlace(Layers):
     def forward(self, x):
         y = x.clone()
@@ -78,7 +93,7 @@ def gradients(model):
     return [parameter.grad for parameter in model.parameters()]
 
 
-@pytest.mark.parametrize("kind", [Layers, Tied, InPlace, Chunked])
+@pytest.mark.parametrize("kind", [Layers, Tied, InPlace, Chunked, Residual])
 @pytest.mark.parametrize("backend", ["aot_eager", "native", "autotune"])
 def test_values_and_gradients(kind, backend):
     torch.manual_seed(0)
@@ -122,6 +137,12 @@ def test_as_many_subgraphs_as_buckets(layers, graphs):
 def test_a_tuple_stays_with_its_items():
     found = graphs_of(parallel(Chunked(), 4 * LAYER), torch.randn(5, WIDTH))
     assert sorted(map(linears, found)) == [2, 2, 2, 2]
+
+
+def test_writes_within_a_subgraph():
+    found = graphs_of(parallel(Residual(), 2 * LAYER), torch.randn(5, WIDTH))
+    assert sorted(map(linears, found)) == [2, 2, 2, 2]
+    assert len(graphs_of(parallel(InPlace(), 2 * LAYER), torch.randn(5, WIDTH))) == 1
 
 
 def test_little_passes_between_subgraphs():
