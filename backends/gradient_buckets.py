@@ -19,7 +19,7 @@ from torch.utils._pytree import tree_leaves
 
 from .autograd.split_graph import CannotSplit, Modes, memories_of, separate_modes, tensors_of
 from .graph.fake_values import element_count, fake_of
-from .graph.gradient_history import needs_gradient, wants_gradients
+from .graph.gradient_history import lost_its_history, needs_gradient, wants_gradients
 from .graph.mutations import is_norm, may_write, written_nodes
 from .graph.node_targets import is_foreign
 from .uncompiled_nodes import Build, calls_of, compile_groups, inputs_of
@@ -61,7 +61,10 @@ def write_memory_from_outside(groups: Sequence[Sequence[Node]]) -> bool:
     used = [memories_of(*group, *inputs_of(group)) for group in groups]
     for place, group in enumerate(groups):
         inside = set(group)
-        outside = memories_of(*(node for node in inputs_of(group) if node not in inside))
+        passed = [node for node in inputs_of(group) if node not in inside]
+        if any(map(lost_its_history, passed)):  # a view whose memory was written since
+            return True
+        outside = memories_of(*passed)
         others = set().union(*used[:place], *used[place + 1 :])
         writers = [node for node in group if may_write(node) and not is_norm(node)]
         written = memories_of(*(target for node in writers for target in targets_of(node)))
@@ -106,7 +109,8 @@ def gradient_bytes(nodes: Sequence[Node]) -> list[int]:
 
 def is_parameter(node: Node) -> bool:
     """Whether a node is an input whose gradient autograd accumulates."""
-    return node.op == "placeholder" and needs_gradient(node) and bool(fake_of(node).is_leaf)
+    takes = node.op == "placeholder" and needs_gradient(node) and not lost_its_history(node)
+    return takes and bool(fake_of(node).is_leaf)
 
 
 def bytes_of(node: Node) -> int:
