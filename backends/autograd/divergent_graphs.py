@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import cast
+
 import torch
 import torch.fx
 
@@ -90,17 +92,28 @@ def starts_inside(gm: torch.fx.GraphModule) -> bool:
 
 
 def has_overlapping_result_with_gradient(gm: torch.fx.GraphModule) -> bool:
-    """Whether a result with a gradient has elements that share memory: aot_autograd would write its
-    gradient into such memory."""
+    """Whether a result with a gradient has elements that share memory, as those of expand() and
+    unfold(): aot_autograd would copy the gradient into memory that is shared in the same way."""
     results = (
         fake_of(node) for node in gm.graph.output_node().all_input_nodes if needs_gradient(node)
     )
     strided = (fake for fake in results if fake.layout == torch.strided)
-    return any(
-        stride == 0 and size != 1
-        for fake in strided
-        for size, stride in zip(fake.shape, fake.stride(), strict=True)
-    )
+    return any(map(shares_elements_at_capture, strided))
+
+
+def shares_elements_at_capture(fake: torch.Tensor) -> bool:
+    """Whether two elements of a tensor share memory, with the sizes of the capture where they vary.
+    Where values decide a size, only what expand() has repeated is seen."""
+    sizes, strides = [*map(at_capture, fake.shape)], [*map(at_capture, fake.stride())]
+    if None in sizes or None in strides:
+        pairs = zip(sizes, strides, strict=True)
+        return any(stride == 0 and size != 1 for size, stride in pairs)
+    return 0 not in sizes and may_repeat(cast(list[int], sizes), cast(list[int], strides))
+
+
+def at_capture(number: int | torch.SymInt) -> int | None:
+    """A size or stride at the capture; None where values decide it."""
+    return number if isinstance(number, int) else number.node.hint
 
 
 def has_overlapping_input_with_gradient(gm: torch.fx.GraphModule) -> bool:

@@ -54,7 +54,12 @@ from .objects.frozen_object import wrap_frozen
 from .objects.placement import is_placement, wrap_placement
 from .objects.user_object import wrap_object
 from .registry import wrap_rule
-from .tensor import distributed_tensor, existing_tensor, hook_on_tensor, symbolic_number  # noqa: F401
+from .tensor import (  # noqa: F401
+    distributed_tensor,
+    existing_tensor,
+    hook_on_tensor,
+    symbolic_number,
+)
 
 
 def wrap(tx: TraceContext, obj: Any, source: Source | None) -> Value:
