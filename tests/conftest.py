@@ -153,3 +153,16 @@ def register():
     yield framejit.register_backend
     for name in set(registry._backends) - before - set(registry.SHIPPED):
         del registry._backends[name]
+
+
+@pytest.fixture
+def process_group(tmp_path):
+    """A gloo group of this process alone."""
+    distributed = torch.distributed
+    if not distributed.is_available() or not distributed.is_gloo_available():
+        pytest.skip("this torch is built without gloo")
+    distributed.init_process_group(
+        "gloo", init_method=f"file://{tmp_path}/store", rank=0, world_size=1
+    )
+    yield
+    distributed.destroy_process_group()

@@ -11,19 +11,7 @@ from framejit.backends.gradient_buckets import bucket_bytes, cut_places
 from torch import nn
 from torch.nn.parallel import DistributedDataParallel
 
-pytestmark = pytest.mark.skipif(
-    not torch.distributed.is_available() or not torch.distributed.is_gloo_available(),
-    reason="needs gloo",
-)
-
-
-@pytest.fixture(autouse=True)
-def alone(tmp_path):
-    torch.distributed.init_process_group(
-        "gloo", init_method=f"file://{tmp_path}/store", rank=0, world_size=1
-    )
-    yield
-    torch.distributed.destroy_process_group()
+pytestmark = pytest.mark.usefixtures("process_group")
 
 
 WIDTH = 16

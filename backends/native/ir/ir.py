@@ -293,12 +293,9 @@ class Program:
         ]
 
     def imports(self) -> set[str]:
-        """The modules that the expressions of `sizes` call functions of."""
-        return {
-            module
-            for module in ("math", "torch")
-            if any(f"{module}." in expression for expression in self.sizes.values())
-        }
+        """The modules whose functions the expressions of `sizes` call."""
+        text = " ".join(self.sizes.values())
+        return {module for module in ("math", "torch") if f"{module}." in text}
 
     def unused_name(self, name: str) -> str:
         """A name that no buffer has yet."""

@@ -12,8 +12,7 @@ from ..ir.scalar_ops import SCALAR_OPS
 from .base import Plan, second_side
 
 LONGEST_PERSISTENT = 32768
-# numbers of four bytes of a persistent row a thread, of what the kernel loads along it and of what
-# it calculates with in eight bytes (of 32,000 positions compared with a label, registers spilled)
+# numbers of four bytes that a thread can hold of a persistent row; with more, its registers spill
 MOST_HELD = 128
 # elements of kernels without reductions: larger tiles would leave processors idle
 TINY, FEW = (1 << 17, 1 << 20)
@@ -118,7 +117,9 @@ def _along_rows(plan: Plan) -> Tiles:
 
 
 def held_along_rows(plan: Plan) -> int:
-    """How many numbers of four bytes a kernel has to hold for each element of a persistent row."""
+    """How many numbers of four bytes a thread holds for each element of a persistent row: what the
+    kernel loads along it, and twice as much where it calculates in eight bytes (it compares the
+    positions of a row with a label, as the gradient of cross_entropy() does)."""
     along = [node for node in plan.nodes if not plan.in_rows(node)]
     loads = sum(node.op == LOAD for node in along)
     return loads + 2 * any(node.op != LOAD and node.dtype.itemsize == 8 for node in along)

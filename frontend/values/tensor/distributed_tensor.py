@@ -47,12 +47,13 @@ def family_of(cls: type) -> type[WrapperTensor]:
     return DistributedTensor if is_distributed(cls) else WrapperTensor
 
 
-def convert(tx: TraceContext, method: str, tensor: Value, fixed: dict[str, Value | None]) -> Value:
-    """A node that calls a method of DTensor on a tensor. fixed: arguments that have to be known."""
+def convert(tx: TraceContext, method: str, tensor: Value, fixed: dict[str, Value]) -> Value:
+    """Adds a node that calls a method of DTensor on a tensor. fixed: the other arguments, which are
+    constants of the graph."""
     tensor = tx.look(tensor)
     if not isinstance(tensor, TensorValue):
         raise GraphBreak("unknown-call", f"DTensor.{method}() of {tensor.describe()}")
-    known = {name: fixed_object(tx, item) for name, item in fixed.items() if item is not None}
+    known = {name: fixed_object(tx, item) for name, item in fixed.items()}
     call = DistributedCall(getattr(torch.distributed.tensor.DTensor, method), known)
     return tx.graph.function(call, tensor)
 
@@ -67,57 +68,25 @@ def fixed_object(tx: TraceContext, value: Value) -> Any:
     return value.literal(tx)
 
 
-@models((API, "DTensor.from_local"))
-def from_local(
-    tx: TraceContext,
-    local_tensor: Value,
-    device_mesh: Value | None = None,
-    placements: Value | None = None,
-    *,
-    run_check: Value | None = None,
-    shape: Value | None = None,
-    stride: Value | None = None,
-    grad_placements: Value | None = None,
-) -> Value:
-    if device_mesh is None or device_mesh.is_none():
-        raise GraphBreak("unknown-call", "DTensor.from_local() without a mesh")
-    fixed = {
-        "device_mesh": device_mesh,
-        "placements": placements,
-        "run_check": run_check,
-        "shape": shape,
-        "stride": stride,
-        "grad_placements": grad_placements,
-    }
-    return convert(tx, "from_local", local_tensor, fixed)
+def add_model(method: str, by_position: tuple[str, ...]) -> None:
+    """Registers the model of a method of DTensor. by_position: the names of those arguments behind
+    the tensor that may be given by position."""
+
+    @models((API, f"DTensor.{method}"))
+    def call(tx: TraceContext, tensor: Value, *args: Value, **kwargs: Value) -> Value:
+        fixed = {**dict(zip(by_position, args, strict=False)), **kwargs}
+        mesh = fixed.get("device_mesh")
+        without_mesh = method == "from_local" and (mesh is None or mesh.is_none())
+        if without_mesh or len(args) > len(by_position):
+            raise GraphBreak("unknown-call", f"DTensor.{method}() with these arguments")
+        fixed.pop("async_op", None)  # a backend decides when to wait
+        return convert(tx, method, tensor, fixed)
 
 
-@models((API, "DTensor.to_local"))
-def to_local(tx: TraceContext, self: Value, *, grad_placements: Value | None = None) -> Value:
-    return convert(tx, "to_local", self, {"grad_placements": grad_placements})
-
-
-@models((API, "DTensor.full_tensor"))
-def full_tensor(tx: TraceContext, self: Value, *, grad_placements: Value | None = None) -> Value:
-    return convert(tx, "full_tensor", self, {"grad_placements": grad_placements})
-
-
-@models((API, "DTensor.redistribute"))
-def redistribute(
-    tx: TraceContext,
-    self: Value,
-    device_mesh: Value | None = None,
-    placements: Value | None = None,
-    *,
-    async_op: Value | None = None,
-    forward_dtype: Value | None = None,
-    backward_dtype: Value | None = None,
-) -> Value:
-    """async_op: a backend decides when to wait."""
-    fixed = {
-        "device_mesh": device_mesh,
-        "placements": placements,
-        "forward_dtype": forward_dtype,
-        "backward_dtype": backward_dtype,
-    }
-    return convert(tx, "redistribute", self, fixed)
+for name, arguments in {
+    "from_local": ("device_mesh", "placements"),
+    "redistribute": ("device_mesh", "placements"),
+    "to_local": (),
+    "full_tensor": (),
+}.items():
+    add_model(name, arguments)
