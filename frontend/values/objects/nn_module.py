@@ -142,7 +142,8 @@ class ModuleValue(UserObject):
         if lookup(self.cls, "__call__")[1] is not torch.nn.Module.__call__:
             return super().tail(tx, args, kwargs)
         if is_sharded(self.cls):
-            raise GraphBreak("unknown-call", f"{self.describe()}, which fully_shard has divided,")
+            what = f"{self.describe()}, whose parameters fully_shard gathers in hooks"
+            raise GraphBreak("unknown-call", what)
         own_call = lookup(self.cls, "_call_impl")[1] is not torch.nn.Module._call_impl
         if self.real is None or own_call or self._has_hooks(tx):
             raw, source = self.raw_attribute(tx, "_call_impl")
