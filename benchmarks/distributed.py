@@ -22,7 +22,12 @@ import torch.distributed as dist
 from torch import nn
 from torch.distributed.device_mesh import DeviceMesh, init_device_mesh
 from torch.distributed.fsdp import fully_shard
-from torch.distributed.tensor.parallel import ColwiseParallel, RowwiseParallel, parallelize_module
+from torch.distributed.tensor.parallel import (
+    ColwiseParallel,
+    ParallelStyle,
+    RowwiseParallel,
+    parallelize_module,
+)
 from torch.nn.parallel import DistributedDataParallel
 
 from . import systems
@@ -53,15 +58,15 @@ def data_parallel(model: LanguageModel, mesh: DeviceMesh) -> nn.Module:
     return DistributedDataParallel(model, device_ids=device)
 
 
-def sharded(model: LanguageModel, mesh: DeviceMesh) -> nn.Module:
+def sharded(model: LanguageModel, mesh: DeviceMesh) -> LanguageModel:
     for block in model.blocks:
         fully_shard(block, mesh=mesh)
     fully_shard(model, mesh=mesh)
     return model
 
 
-def tensor_parallel(model: LanguageModel, mesh: DeviceMesh) -> nn.Module:
-    plan = {
+def tensor_parallel(model: LanguageModel, mesh: DeviceMesh) -> LanguageModel:
+    plan: dict[str, ParallelStyle] = {
         name: ColwiseParallel() if name.rpartition(".")[2] in COLUMNS else RowwiseParallel()
         for name, module in model.blocks[0].named_modules()
         if isinstance(module, nn.Linear)

@@ -24,6 +24,9 @@ class Size:
 class Attention(nn.Module):
     """Causal self-attention. rotary: queries and keys are rotated by their position (rotary embedding)."""
 
+    cos: torch.Tensor
+    sin: torch.Tensor
+
     def __init__(self, size: Size, *, bias: bool, rotary: bool) -> None:
         super().__init__()
         self.head = size.width // size.heads
