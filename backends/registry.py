@@ -7,6 +7,7 @@ import importlib
 import importlib.metadata
 import importlib.util
 import inspect
+import types
 from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import replace
 from typing import Any
@@ -20,7 +21,7 @@ ENTRY_POINTS = "framejit.backends"
 # listed.
 SHIPPED = {
     "autotune": "autotune.backend", "eager": "eager", "aot_eager": "autograd.aot_eager",
-    "native": "native.backend", "inductor": "inductor", "torchscript": "torchscript",
+    "native": "native.registration", "inductor": "inductor", "torchscript": "torchscript",
     "cudagraphs": "cudagraphs.backend", "onnxruntime": "onnxruntime",
 }  # fmt: skip
 GRAPHED = "+cudagraphs"  # ends the name of a backend whose work is to be recorded as CUDA graphs
@@ -153,10 +154,7 @@ def lookup(backend: str | Function) -> Backend:
     if backend_feature(backend) in SWITCHED_OFF and backend in SHIPPED:
         return switched_off(backend)
     if backend not in _backends and backend in SHIPPED:
-        try:
-            importlib.import_module(f".{SHIPPED[backend]}", __package__)
-        except Exception as error:  # a torch that lacks what the module asks for
-            switch_off(backend_feature(backend), f"{type(error).__name__}: {error}")
+        if import_shipped(backend, SHIPPED[backend]) is None:
             return switched_off(backend)
     if backend in _backends:
         return _backends[backend]
@@ -164,6 +162,15 @@ def lookup(backend: str | Function) -> Backend:
         return _plugin(backend)
     check(backend)
     raise AssertionError(backend)
+
+
+def import_shipped(name: str, module: str) -> types.ModuleType | None:
+    """A module of a shipped backend. Where it cannot be imported, the backend is switched off."""
+    try:
+        return importlib.import_module(f".{module}", __package__)
+    except Exception as error:  # a torch that lacks what the module asks for
+        switch_off(backend_feature(name), f"{type(error).__name__}: {error}")
+        return None
 
 
 def switched_off(name: str) -> Backend:

@@ -173,6 +173,7 @@ WHY = {
     "torch._is_all_true": "checks of torch.distributions, which ask for values",
     "torch._library": "operators that the program has defined",
     "torch._ops": "classes of operators",
+    "torch._logging": "torch's structured log, which otherwise begins with a record of a stack",
     "torch._neg_view": "negated views of one memory, copied together with it",
     "torch._prims_common": (
         "which dtype an operator calculates in, which memory format a tensor has"
@@ -194,6 +195,9 @@ WHY = {
     "torch.fx._lazy_graph_module": "graph modules whose code is generated when it is needed",
     "torch.fx._symbolic_trace": "whether torch.fx traces",
     "torch.fx.experimental._config": "how torch's symbols of sizes behave",
+    "torch.fx.experimental.symbolic_shapes": (
+        "the constructor of torch's symbols, without the import of a module that it seldom needs"
+    ),
     "torch.jit._state": "knows what TorchScript has compiled",
     "torch.masked": "masked reductions, which ask for values",
     "torch.nn.Module": "the way from a module's call to its forward",

@@ -218,7 +218,6 @@ STATE = {
     "frontend/pycode/readable.py": {"WRITES": "registry"},
     "frontend/self_check.py": {"_failed": "cache: the self-check's result"},
     "frontend/tracing/fake_tensors/fake_results.py": {"_results": "cache"},
-    "frontend/tracing/fake_tensors/fakes_by_metadata.py": {"_kinds": "cache"},
     "frontend/tracing/fake_tensors/fake_rules.py": {"RULES": "registry"},
     "frontend/tracing/interpreter/handlers.py": {"HANDLERS": "registry"},
     "frontend/values/functions/function.py": {"_renamed_codes": "cache"},

@@ -15,7 +15,7 @@ from torch._subclasses.fake_tensor import DataDependentOutputException, FakeTens
 
 from ...clock import Clock
 from ...errors import warn_once
-from ...events import UNREPORTED, Reporter
+from ...events import Reporter
 from ...garbage_collection import no_collections, permanent_objects
 from ...records import record
 from ..autograd.divergent_operators import diverges
@@ -36,7 +36,6 @@ from ..graph.passes.convolution_biases import take_out_biases
 from ..graph.passes.epilogues import join_epilogues
 from ..graph.passes.functional import fakes, functional, needs_wrappers
 from ..graph.wrappers import has_wrappers
-from ..registry import register_backend
 from ..uncompiled_nodes import compile_between
 from .bounds import require
 from .channels_last import to_channels_last
@@ -63,32 +62,6 @@ if TYPE_CHECKING:
     from .gpu_jobs import Choice
 
 Around = Callable[["GraphPart", Callable[..., Any]], Callable[..., Any]]
-
-
-@register_backend("native")
-def native(
-    gm: torch.fx.GraphModule,
-    example_inputs: list[Any],
-    *,
-    mode: str = "default",
-    around: Around | None = None,
-    report: Reporter = UNREPORTED,
-    freezing: bool = False,
-    layout_optimization: bool = True,
-) -> Callable[..., Any]:
-    """Compiles a captured graph; operators without a kernel of ours run by torch.
-
-    mode: with max-autotune, kernels for the GPU are tuned by measuring. around: gets each part of a
-    graph with gradients and its compiled form; what it returns is called instead. freezing: for
-    graphs without gradients; values that depend only on parameters are computed once, batch norms
-    are folded into the weights before them, and both are repeated when a parameter has changed.
-    layout_optimization: for graphs without gradients; convolutions run channels-last where that
-    should pay.
-    """
-    settings = CompileSettings(
-        around, report, freezing, layout_optimization, mode.startswith("max-autotune")
-    )
-    return compile_or_run_captured(gm, example_inputs, settings)
 
 
 @record

@@ -66,7 +66,7 @@ WITHOUT = {
     "what torch.foreach does": "del torch._C._group_tensors_by_device_and_dtype",
     ASKED_FOR: "import torch._inductor; del torch._inductor.list_mode_options",
     "backend native": (
-        "import framejit.backends.native.backend; from framejit.backends import registry; from dataclasses import replace\n"
+        "import framejit.backends.native.registration; from framejit.backends import registry; from dataclasses import replace\n"
         "def fails(*a, **k): raise RuntimeError('torch.gone')\n"
         "registry._backends['native'] = replace(registry._backends['native'], function=fails)"
     ),

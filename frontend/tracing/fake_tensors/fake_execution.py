@@ -18,6 +18,7 @@ import ctypes
 import functools
 import importlib
 import re
+import sys
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -31,9 +32,10 @@ from torch._prims_common import suggest_memory_format
 from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
 
 from ....backends.graph.node_targets import target_name
+from ..skipped_imports import ModuleView, without_import
 from .fake_results import cached_results
 from .fake_rules import FakeRules
-from .fakes_by_metadata import fake_of_known_kind, key_of_tensor, learn_kind
+from .fakes_by_metadata import fake_from_metadata, follows_from_metadata, is_noted
 from .static_twins import results_like_operands
 
 # of a c10::StorageImpl that are compared; it has more than that in each supported torch
@@ -63,6 +65,18 @@ FORMAT_OF_FIRST = frozenset(
         ATEN.replication_pad2d.default,
     }
 )  # fmt: skip
+DYNAMO = "torch._dynamo"
+SETTINGS = ModuleView(
+    "torch._dynamo.config",
+    fake_tensor_cache_enabled=True,
+    fake_tensor_cache_crosscheck_enabled=False,
+)
+CONSTRUCT = FakeTensorMode.__init__
+CONSTRUCT_WITHOUT_DYNAMO = without_import(
+    CONSTRUCT,
+    "torch._dynamo.config",
+    {"torch": ModuleView("torch", _dynamo=ModuleView(DYNAMO, config=SETTINGS))},
+)
 STATIC = {"static_shapes": True}  # the arguments of from_tensor where no size is a symbol
 NO_LEAF = (
     "ignore",
@@ -79,7 +93,9 @@ class CaptureFakeMode(FakeTensorMode):
     supports_higher_order_operators = True  # they call __torch_dispatch__
 
     def __init__(self) -> None:
-        super().__init__(allow_fallback_kernels=False)
+        # where TorchDynamo is imported, the program may have changed its settings
+        construct = CONSTRUCT if DYNAMO in sys.modules else CONSTRUCT_WITHOUT_DYNAMO
+        construct(self, allow_fallback_kernels=False)
         # writing access raises: torch sets that for each tensor
         self._allow_unsafe_data_ptr_access = False
 
@@ -91,14 +107,9 @@ class CaptureFakeMode(FakeTensorMode):
 
     def from_tensor(self, tensor: torch.Tensor, **named: Any) -> FakeTensor:
         if tensor.is_leaf:
-            kind = key_of_tensor(tensor) if named == STATIC else None
-            known = None if kind is None else fake_of_known_kind(self, tensor, kind)
-            if known is not None:
-                return known
-            fake = forbid_reads(super().from_tensor(tensor, **named))
-            if kind is not None:
-                learn_kind(self, tensor, kind, fake)
-            return fake
+            if named == STATIC and follows_from_metadata(tensor) and not is_noted(self, tensor):
+                return fake_from_metadata(self, tensor)
+            return forbid_reads(super().from_tensor(tensor, **named))
         with without_gradient_warning():
             return forbid_reads(super().from_tensor(tensor, **named))
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import functools
 import itertools
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any
 
@@ -19,7 +19,6 @@ import torch._guards
 import torch.fx
 import torch.utils._pytree as pytree
 from torch._subclasses.fake_tensor import FakeTensorMode
-from torch.fx.experimental import _config
 from torch.fx.experimental.symbolic_shapes import (
     DimDynamic,
     GuardOnDataDependentSymNode,
@@ -42,10 +41,18 @@ from ...values.constant import Constant
 from ...values.tensor.dynamic_marks import Mark
 from ...values.tensor.symbolic_number import SYMBOLIC, Symbol, SymbolicNumber
 from ...values.tensor.tensor import TensorValue
+from ..fake_tensors.fake_execution import forbid_reads
+from ..fake_tensors.fakes_by_metadata import (
+    follows_from_metadata,
+    has_usual_strides,
+    is_noted,
+    symbolic_fake_from_metadata,
+)
 from .number_nodes import NodeRecorder, NumberGraph, RecordedNumber
 from .size_facts import FactsAtRunTime, MarkError, SizeFact, check_mark
 from .symbol_guards import PRINTER, SymbolGuards
 from .torch_symbols import (
+    CONFIG,
     PYTHON_TYPES,
     NamedSource,
     Symbols,
@@ -84,16 +91,7 @@ class Shapes:
         its mark."""
         for dim, mark in dims.items():
             check_mark(real, source, dim, mark)
-        ways = [DimDynamic.DUCK if self.env.duck_shape else DimDynamic.DYNAMIC] * real.dim()
-        context: StatelessSymbolicContext[Any, Any] = StatelessSymbolicContext(
-            dynamic_sizes=[
-                way if dim in dims else DimDynamic.STATIC for dim, way in enumerate(ways)
-            ],
-            constraint_sizes=[None] * real.dim(),
-        )
-        fake = mode.from_tensor(
-            real, static_shapes=False, source=NamedSource(source.name), symbolic_context=context
-        )
+        fake = self._make_fake(mode, real, source, dims)
         for dim, size in enumerate(fake.shape):
             self._note_number(TensorProperty(source, "size", dim), size)
             mark = dims.get(dim)
@@ -102,6 +100,35 @@ class Shapes:
         self._note_strides(fake, source)
         self._order_strides(fake)
         return fake
+
+    def _make_fake(
+        self, mode: FakeTensorMode, real: torch.Tensor, source: Source, dims: Collection[int]
+    ) -> torch.Tensor:
+        way = DimDynamic.DUCK if self.env.duck_shape else DimDynamic.DYNAMIC
+        if (
+            follows_from_metadata(real)
+            and real.grad is None
+            and has_usual_strides(real)
+            and not is_noted(mode, real)
+        ):
+            sizes = [
+                self._make_size(size, NamedSource(f"{source.name}.size()[{dim}]"), way)
+                if dim in dims
+                else size
+                for dim, size in enumerate(real.shape)
+            ]
+            return forbid_reads(symbolic_fake_from_metadata(mode, real, sizes))
+        context: StatelessSymbolicContext[Any, Any] = StatelessSymbolicContext(
+            dynamic_sizes=[way if dim in dims else DimDynamic.STATIC for dim in range(real.dim())],
+            constraint_sizes=[None] * real.dim(),
+        )
+        return mode.from_tensor(
+            real, static_shapes=False, source=NamedSource(source.name), symbolic_context=context
+        )
+
+    def _make_size(self, size: int, source: NamedSource, way: DimDynamic) -> Any:
+        symbol = self.env.create_symbol(size, source, way)
+        return self.env.create_symintnode(symbol, hint=size, source=source)
 
     def share_symbols_of_view(self, fake: torch.Tensor, source: Source) -> None:
         """Gives a tensor without symbols those of its view, where the view was an input before."""
@@ -356,7 +383,6 @@ class Shapes:
         )
 
 
-CONFIG: Any = _config
 AS_UNKNOWN: Callable[[], AbstractContextManager[Any]] = functools.partial(
     CONFIG.patch, backed_size_oblivious=True
 )

@@ -9,8 +9,12 @@ from typing import Any, TypeGuard
 import sympy
 import torch
 import torch._guards
+from torch._logging import trace_structured
+from torch.fx.experimental import _config
 from torch.fx.experimental.symbolic_shapes import ShapeEnv
 from torch.utils._sympy.printers import PythonPrinter
+
+from ..skipped_imports import ModuleView, without_import
 
 
 class GuardPrinter(PythonPrinter):
@@ -47,13 +51,28 @@ _as_torch_has_it("name", lambda self: self.text)
 _as_torch_has_it("guard_source", lambda self: torch._guards.GuardSource.LOCAL)
 
 
+CONFIG: Any = _config
+# Whether torch's structured log is written is decided at its first record. One about a symbol would
+# have a description of Python's stack, which imports inductor.
+trace_structured("framejit", suppress_context=True)
 NOWHERE = torch._guards.SLoc("during a capture", None)
+
+
+VALIDATOR = "torch.fx.experimental.validator"  # which imports TorchDynamo
+VALIDATION = {
+    VALIDATOR: ModuleView(
+        VALIDATOR, translation_validation_enabled=lambda: CONFIG.translation_validation
+    )
+}
 
 
 class Symbols(ShapeEnv):
     """A ShapeEnv whose storage offsets may be zero: torch makes the symbols of tensors greater than
     zero. It does not look for the user's line in Python's stack, which is not there during a
     capture: the search imports torch.export and with it inductor and networkx."""
+
+    __init__ = without_import(ShapeEnv.__init__, VALIDATOR, VALIDATION)
+    _init = without_import(ShapeEnv._init, VALIDATOR, VALIDATION)
 
     def _get_stack_summary(
         self, is_debug: bool = False, framework_loc: str | None = None

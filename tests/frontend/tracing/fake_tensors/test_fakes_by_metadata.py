@@ -1,11 +1,17 @@
 """Fakes that are made from metadata, beside those that torch makes."""
 
+import subprocess
+import sys
+
 import framejit
 import pytest
 import torch
-from framejit.frontend.tracing.fake_tensors import fakes_by_metadata
 from framejit.frontend.tracing.fake_tensors.fake_execution import CaptureFakeMode
-from framejit.frontend.tracing.fake_tensors.fakes_by_metadata import key_of_tensor
+from framejit.frontend.tracing.fake_tensors.fakes_by_metadata import follows_from_metadata
+from framejit.frontend.tracing.sizes import shapes
+from framejit.guards.source import SlotSource
+from framejit.options import Options
+from torch._subclasses.fake_tensor import FakeTensorMode
 
 
 def parameter(*sizes, **settings):
@@ -24,9 +30,21 @@ def with_attribute():
     return made
 
 
-@pytest.fixture(autouse=True)
-def no_kinds(monkeypatch):
-    monkeypatch.setattr(fakes_by_metadata, "_kinds", set())
+def properties_of(fake):
+    """All properties of a fake that a program or torch may ask for."""
+    return (
+        dict(vars(fake)), str(fake.shape), str(fake.stride()), fake.storage_offset(), fake.dtype,
+        fake.fake_device, fake.device, fake.requires_grad, fake.is_leaf, fake.grad is None,
+        fake._is_view(), fake._version, fake.is_inference(), str(fake.untyped_storage().nbytes()),
+        torch._C._dispatch_keys(fake).raw_repr(),
+    )  # fmt: skip
+
+
+DTYPES = sorted(
+    {item for item in vars(torch).values() if isinstance(item, torch.dtype)}
+    - {torch.quint8, torch.qint8, torch.qint32, torch.quint4x2, torch.quint2x4},
+    key=str,
+)
 
 
 @pytest.mark.parametrize(
@@ -43,23 +61,46 @@ def no_kinds(monkeypatch):
         lambda: torch.tensor(1.0),
         lambda: torch.ones(2, requires_grad=True),
         lambda: with_gradient(torch.ones(2)),
+        *(lambda dtype=dtype: torch.empty(2, 3, dtype=dtype) for dtype in DTYPES),
     ],
 )
-def test_the_second_of_a_kind_has_the_properties_of_the_first(make):
-    mode = CaptureFakeMode()
-    first = mode.from_tensor(make(), static_shapes=True)
-    second_real = make()
-    second = mode.from_tensor(second_real, static_shapes=True)
-    assert fakes_by_metadata._kinds
-    if second_real.grad is not None:
-        gradient = mode.from_tensor(second_real.grad, static_shapes=True)
-        assert second.grad is gradient is not first.grad
-        first.grad = gradient
-    assert fakes_by_metadata.properties_of(first) == fakes_by_metadata.properties_of(second)
-    assert first.untyped_storage()._cdata != second.untyped_storage()._cdata
-    assert mode.from_tensor(second_real, static_shapes=True) is second
-    view = mode.from_tensor(second_real.detach()[:1] if second.dim() else second_real.detach())
-    assert view.untyped_storage()._cdata == second.untyped_storage()._cdata
+def test_a_fake_has_the_properties_of_torchs(make):
+    mode, real = CaptureFakeMode(), make()
+    assert follows_from_metadata(real)
+    torchs = FakeTensorMode.from_tensor(mode, make(), static_shapes=True)
+    fake = mode.from_tensor(real, static_shapes=True)
+    assert properties_of(fake) == properties_of(torchs) and type(fake) is type(torchs)
+    if real.grad is not None:
+        assert mode.from_tensor(real.grad, static_shapes=True) is fake.grad is not torchs.grad
+    assert mode.from_tensor(real, static_shapes=True) is fake
+    view = mode.from_tensor(real.detach()[:1] if real.dim() else real.detach())
+    assert view.untyped_storage()._cdata == fake.untyped_storage()._cdata
+
+
+@pytest.mark.parametrize("dynamic", [None, True])
+@pytest.mark.parametrize(
+    ("sizes", "dims"),
+    [
+        ((4,), [0]),
+        ((4, 5, 6), [0]),
+        ((4, 5, 6), [1]),
+        ((4, 5, 6), [2]),
+        ((4, 5, 4), [0, 2]),
+        ((4, 1, 6), [0, 2]),
+        ((0, 5, 6), [1]),
+    ],
+)
+def test_a_fake_with_symbols_has_the_properties_of_torchs(monkeypatch, sizes, dims, dynamic):
+    def fake():
+        mode = CaptureFakeMode()
+        symbols = shapes.Shapes(Options(dynamic=dynamic), mode, lambda: "")
+        made = symbols.fake(mode, torch.ones(sizes), SlotSource(0, "x"), dict.fromkeys(dims))
+        facts = [(fact.source.name, str(fact.sym)) for fact in symbols.relied_on.facts]
+        return properties_of(made)[1:], facts
+
+    ours = fake()
+    monkeypatch.setattr(shapes, "follows_from_metadata", lambda real: False)
+    assert ours == fake()
 
 
 @pytest.mark.parametrize(
@@ -76,10 +117,11 @@ def test_the_second_of_a_kind_has_the_properties_of_the_first(make):
         lambda: torch.nn.Parameter(torch.ones(4)[:2]),
         lambda: torch.nn.Parameter(torch.eye(2).to_sparse()),
         lambda: torch.nn.Buffer(torch.ones(2)),
+        lambda: torch.ones(2, device="meta"),
     ],
 )
 def test_others_are_left_to_torch(make):
-    assert key_of_tensor(make()) is None
+    assert not follows_from_metadata(make())
 
 
 def test_parameters_on_one_memory_have_fakes_on_one_memory():
@@ -100,7 +142,6 @@ def test_a_gradient_on_the_memory_of_its_tensor():
     mode = CaptureFakeMode()
     mode.from_tensor(shared(), static_shapes=True)
     fake = mode.from_tensor(shared(), static_shapes=True)
-    assert fakes_by_metadata._kinds
     assert fake.untyped_storage()._cdata == fake.grad.untyped_storage()._cdata
 
 
@@ -116,3 +157,22 @@ def test_blocks_of_equal_parameters(backend):
     framejit.compile(model, backend=backend)(x).sum().backward()
     for item, grad in zip(model.parameters(), expected, strict=True):
         torch.testing.assert_close(item.grad, grad)
+
+
+PROGRAM = """
+import sys
+import framejit, torch
+
+model = framejit.compile(torch.nn.Sequential(torch.nn.Linear(4, 4), torch.nn.ReLU()))
+model(torch.ones(2, 4)).sum().backward()
+assert "sympy" not in sys.modules
+for rows in (3, 4):
+    model(torch.ones(rows, 4)).sum().backward()
+assert model.framejit.compiles == 2
+assert not {"torch._dynamo", "torch._inductor", "torch._functorch.aot_autograd"} & {*sys.modules}
+"""
+
+
+def test_capturing_imports_no_other_compiler():
+    """Importing TorchDynamo takes a second of each process."""
+    subprocess.run([sys.executable, "-W", "error::UserWarning", "-c", PROGRAM], check=True)
