@@ -1,33 +1,67 @@
-"""torch's functions, without an import that they make.
+"""torch's functions, without the import of TorchDynamo.
 
-Constructors that a capture calls read a setting of torch._dynamo. Importing that package takes a
-second of each process that compiles, as it imports torch.distributed, torch.export and more. Where
-the setting is known, the module is not imported: the function gets a view of it.
+Functions of torch that a capture calls read settings of torch._dynamo. Importing that package takes
+a second of each process that compiles, as it imports torch.distributed, torch.export and more.
+While nothing has imported it no program has changed its settings: they are known.
 """
 
 from __future__ import annotations
 
 import builtins
 import importlib
+import sys
 import types
 from collections.abc import Mapping
 from typing import Any
 
 
 class ModuleView:
-    """A module with names whose values are known; for others the module is imported."""
+    """A module, with other values of some names."""
 
-    def __init__(self, module: str, **known: Any) -> None:
-        vars(self).update(known)
+    def __init__(self, module: str, **other: Any) -> None:
+        vars(self).update(other)
         self._module = module
 
     def __getattr__(self, name: str) -> Any:
         return getattr(importlib.import_module(self._module), name)
 
 
-def without_import(function: Any, skipped: str, views: Mapping[str, ModuleView]) -> Any:
-    """A copy of a Python function in which import statements bind views, where there is one of the
-    module, and which does not import the module `skipped`."""
+class UnimportedModule:
+    """A module that is not imported for the sake of names that have known values in it."""
+
+    def __init__(self, module: str, **known: Any) -> None:
+        self._module, self._known = module, known
+
+    def __getattr__(self, name: str) -> Any:
+        if name in self._known and self._module not in sys.modules:
+            return self._known[name]
+        return getattr(importlib.import_module(self._module), name)
+
+
+DYNAMO = "torch._dynamo"
+SETTINGS = f"{DYNAMO}.config"
+TORCH = ModuleView(
+    "torch",
+    _dynamo=ModuleView(
+        DYNAMO,
+        config=UnimportedModule(
+            SETTINGS,
+            fake_tensor_cache_enabled=True,
+            fake_tensor_cache_crosscheck_enabled=False,
+            _custom_ops_profile=None,
+        ),
+    ),
+)
+
+
+def without_dynamo(function: Any) -> Any:
+    """A copy of a Python function that reads TorchDynamo's settings without importing them."""
+    return with_views(function, {"torch": TORCH}, SETTINGS)
+
+
+def with_views(function: Any, views: Mapping[str, Any], skipped: str) -> Any:
+    """A copy of a Python function that has views instead of modules, as globals and from its import
+    statements, and that does not import the module `skipped`."""
 
     def import_module(
         name: str, globals: Any = None, locals: Any = None, fromlist: Any = (), level: int = 0
@@ -39,6 +73,7 @@ def without_import(function: Any, skipped: str, views: Mapping[str, ModuleView])
 
     names = {
         **function.__globals__,
+        **{name: views[name] for name in views.keys() & function.__globals__.keys()},
         "__builtins__": {**vars(builtins), "__import__": import_module},
     }
     copy = types.FunctionType(

@@ -18,7 +18,6 @@ import ctypes
 import functools
 import importlib
 import re
-import sys
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -32,7 +31,7 @@ from torch._prims_common import suggest_memory_format
 from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
 
 from ....backends.graph.node_targets import target_name
-from ..skipped_imports import ModuleView, without_import
+from ..skipped_imports import without_dynamo
 from .fake_results import cached_results
 from .fake_rules import FakeRules
 from .fakes_by_metadata import fake_from_metadata, follows_from_metadata, is_noted
@@ -65,18 +64,7 @@ FORMAT_OF_FIRST = frozenset(
         ATEN.replication_pad2d.default,
     }
 )  # fmt: skip
-DYNAMO = "torch._dynamo"
-SETTINGS = ModuleView(
-    "torch._dynamo.config",
-    fake_tensor_cache_enabled=True,
-    fake_tensor_cache_crosscheck_enabled=False,
-)
-CONSTRUCT = FakeTensorMode.__init__
-CONSTRUCT_WITHOUT_DYNAMO = without_import(
-    CONSTRUCT,
-    "torch._dynamo.config",
-    {"torch": ModuleView("torch", _dynamo=ModuleView(DYNAMO, config=SETTINGS))},
-)
+CONSTRUCT = without_dynamo(FakeTensorMode.__init__)
 STATIC = {"static_shapes": True}  # the arguments of from_tensor where no size is a symbol
 NO_LEAF = (
     "ignore",
@@ -91,11 +79,10 @@ class CaptureFakeMode(FakeTensorMode):
     """torch's mode, with tensors that have no readable memory."""
 
     supports_higher_order_operators = True  # they call __torch_dispatch__
+    _dispatch_impl = without_dynamo(FakeTensorMode._dispatch_impl)
 
     def __init__(self) -> None:
-        # where TorchDynamo is imported, the program may have changed its settings
-        construct = CONSTRUCT if DYNAMO in sys.modules else CONSTRUCT_WITHOUT_DYNAMO
-        construct(self, allow_fallback_kernels=False)
+        CONSTRUCT(self, allow_fallback_kernels=False)
         # writing access raises: torch sets that for each tensor
         self._allow_unsafe_data_ptr_access = False
 

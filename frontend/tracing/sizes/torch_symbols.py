@@ -14,7 +14,7 @@ from torch.fx.experimental import _config
 from torch.fx.experimental.symbolic_shapes import ShapeEnv
 from torch.utils._sympy.printers import PythonPrinter
 
-from ..skipped_imports import ModuleView, without_import
+from ..skipped_imports import ModuleView, with_views
 
 
 class GuardPrinter(PythonPrinter):
@@ -71,8 +71,8 @@ class Symbols(ShapeEnv):
     zero. It does not look for the user's line in Python's stack, which is not there during a
     capture: the search imports torch.export and with it inductor and networkx."""
 
-    __init__ = without_import(ShapeEnv.__init__, VALIDATOR, VALIDATION)
-    _init = without_import(ShapeEnv._init, VALIDATOR, VALIDATION)
+    __init__ = with_views(ShapeEnv.__init__, VALIDATION, VALIDATOR)
+    _init = with_views(ShapeEnv._init, VALIDATION, VALIDATOR)
 
     def _get_stack_summary(
         self, is_debug: bool = False, framework_loc: str | None = None
