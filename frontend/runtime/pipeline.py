@@ -23,6 +23,7 @@ from ...backends.graph.eager_fallback import PASSED_ON
 from ...errors import GraphBreak, SkipFrame
 from ...garbage_collection import no_collections, no_full_collections
 from ...guards.program import GuardProgram
+from ...guards.source import FrameView
 from ...options import Options
 from ...records import record
 from ...tier import Tier
@@ -112,6 +113,7 @@ class Compilation:
         """Starts over with an earlier break where code cannot make the state at a break."""
         stop: Restart | None = None
         handled = sys.exception()
+        self.unit.variation.compare(FrameView(self.slots, self.function))
         for _ in range(MAX_RESTARTS):
             try:
                 with self.clock.phase("trace"):

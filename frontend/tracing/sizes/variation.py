@@ -12,7 +12,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Any
 
-from ....guards.source import Source
+from ....guards.source import FrameView, PathEnds, Source
 
 VARIES = object()  # stands for a number that differs from call to call
 UNKNOWN = -1  # a size that no call has shown yet
@@ -27,18 +27,33 @@ class Variation:
     def __init__(self) -> None:
         self.sizes: dict[Source, tuple[int | None, ...]] = {}
         self.numbers: dict[Source, Any] = {}
+        self.former: set[int] = set()  # sizes, before they differed
         self.captures = 0
 
     def dims(self, source: Source, sizes: Sequence[int]) -> frozenset[int]:
-        """The dimensions of a tensor whose size differs between calls, this one included."""
+        """The dimensions of a tensor whose size differs between calls, this one included. A tensor
+        that no call had before is expected to vary where it has a size that differed: what a call
+        made of its arguments comes back in the next one, as the cache of a language model does."""
         known = self.sizes.get(source)
-        if known is None or len(known) != len(sizes):
+        if known is None:
+            return frozenset(dim for dim, size in enumerate(sizes) if size in self.former)
+        if len(known) != len(sizes):
             return frozenset()
-        return frozenset(
-            dim
+        differ = {
+            dim: old
             for dim, (old, new) in enumerate(zip(known, sizes, strict=True))
             if old is None or old not in (new, UNKNOWN)
-        )
+        }
+        self.former.update(size for size in differ.values() if size is not None)
+        return frozenset(differ)
+
+    def compare(self, frame: FrameView) -> None:
+        """Looks beforehand which of the known sizes differ in a call that is to be captured."""
+        for source in list(self.sizes):
+            try:
+                self.dims(source, tuple(source.load(frame).shape))
+            except (PathEnds, AttributeError):  # this call has something else there
+                continue
 
     def varies(self, source: Source, number: int | float | str | tuple[Any, ...]) -> bool:
         """Whether a number, a text or a tuple of literals differs between calls, this one

@@ -1,0 +1,41 @@
+import framejit
+import pytest
+import torch
+from framejit.frontend.tracing.sizes.variation import Variation
+from framejit.guards.source import SlotSource
+
+X, CACHE = SlotSource(0, "x"), SlotSource(1, "cache")
+
+
+def test_sizes_that_differ_vary():
+    variation = Variation()
+    variation.note_capture({X: (2, 6)}, {})
+    assert variation.dims(X, (2, 7)) == {1}
+    assert variation.dims(X, (2, 6)) == frozenset()
+
+
+def test_a_tensor_seen_first_varies_where_it_has_a_size_that_differed():
+    variation = Variation()
+    variation.note_capture({X: (2, 6)}, {})
+    assert variation.dims(CACHE, (2, 6)) == frozenset()
+    variation.dims(X, (2, 1))
+    assert variation.dims(CACHE, (2, 6)) == {1}
+    variation.note_capture({X: (2, 1), CACHE: (2, 6)}, {})
+    assert variation.dims(CACHE, (2, 6)) == {1}
+
+
+@pytest.mark.parametrize("backend", ["eager", "native", "autotune"])
+def test_a_cache_that_a_first_call_made(backend):
+    """A language model's: all of a prompt, then one token a call."""
+
+    def step(x, cache):
+        cache = x * 2 if cache is None else torch.cat([cache, x * 2], 1)
+        return cache, (cache @ x.transpose(1, 2)).softmax(1)
+
+    compiled = framejit.compile(step, backend=backend)
+    cache = expected = None
+    for length in (6, 1, 1, 1, 1):
+        x = torch.randn(2, length, 4)
+        (cache, scores), (expected, wanted) = compiled(x, cache), step(x, expected)
+        torch.testing.assert_close((cache, scores), (expected, wanted))
+    assert compiled.framejit.compiles == 2
