@@ -32,28 +32,33 @@ class Variation:
 
     def dims(self, source: Source, sizes: Sequence[int]) -> frozenset[int]:
         """The dimensions of a tensor whose size differs between calls, this one included. A tensor
-        that no call had before is expected to vary where it has a size that differed: what a call
-        made of its arguments comes back in the next one, as the cache of a language model does."""
+        that no call had before is expected to vary where it has a size that differed, and that no
+        other tensor keeps: what a call made of its arguments comes back in the next one, as the
+        cache of a language model does."""
         known = self.sizes.get(source)
         if known is None:
-            return frozenset(dim for dim, size in enumerate(sizes) if size in self.former)
+            kept = {size for sizes in self.sizes.values() for size in sizes}
+            return frozenset(
+                dim for dim, size in enumerate(sizes) if size in self.former and size not in kept
+            )
         if len(known) != len(sizes):
             return frozenset()
-        differ = {
-            dim: old
+        return frozenset(
+            dim
             for dim, (old, new) in enumerate(zip(known, sizes, strict=True))
             if old is None or old not in (new, UNKNOWN)
-        }
-        self.former.update(size for size in differ.values() if size is not None)
-        return frozenset(differ)
+        )
 
     def compare(self, frame: FrameView) -> None:
-        """Looks beforehand which of the known sizes differ in a call that is to be captured."""
-        for source in list(self.sizes):
+        """Finds out which of the known sizes differ in a call that is to be captured."""
+        for source, known in list(self.sizes.items()):
             try:
-                self.dims(source, tuple(source.load(frame).shape))
+                sizes = tuple(source.load(frame).shape)
             except (PathEnds, AttributeError):  # this call has something else there
                 continue
+            differ = self.dims(source, sizes)
+            self.former.update(size for dim in differ if (size := known[dim]) is not None)
+            self.expect_dims(source, len(known), differ)
 
     def varies(self, source: Source, number: int | float | str | tuple[Any, ...]) -> bool:
         """Whether a number, a text or a tuple of literals differs between calls, this one
