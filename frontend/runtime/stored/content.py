@@ -29,6 +29,7 @@ WITHOUT_REFERENCES = 2  # marshal's version whose bytes do not depend on referen
 # what their modules define changes with versions that the key of a file names
 VERSIONED = frozenset({"torch", "framejit", "builtins", *sys.stdlib_module_names})
 RANDOM = re.compile(r"_[a-z0-9_]{8}(?=\.py$)")  # that tempfile puts between a prefix and ".py"
+KERNEL = re.compile(r"(?<=^ipykernel_)\d+$")  # the process in the folder of a notebook's cells
 WRAPPED = {
     staticmethod: ("__func__",),
     classmethod: ("__func__",),
@@ -101,10 +102,26 @@ def parts_of_code(code: types.CodeType) -> Iterator[str]:
 
 @functools.lru_cache(1024)
 def place_of_file(name: str) -> str:
-    """The name of a file; of one that tempfile has named, without the random part. torch_geometric
-    writes the functions of its layers into such files."""
+    """The name of a file, without what differs between processes: the random part that tempfile
+    gives (torch_geometric writes the functions of its layers into such files), the process of a
+    notebook's cell."""
     folder, base = os.path.split(name)
-    return os.path.join(folder, RANDOM.sub("_*", base)) if folder == temporary_folder() else name
+    if folder == temporary_folder():
+        return os.path.join(folder, RANDOM.sub("_*", base))
+    above, last = os.path.split(folder)
+    if above == temporary_folder():
+        return os.path.join(above, KERNEL.sub("*", last), base)
+    return name
+
+
+def in_file(code: types.CodeType, name: str) -> types.CodeType:
+    """A code object, and those inside it, with the name that its file has in this process."""
+    if code.co_filename == name or place_of_file(code.co_filename) != place_of_file(name):
+        return code
+    inner = (
+        in_file(one, name) if isinstance(one, types.CodeType) else one for one in code.co_consts
+    )
+    return code.replace(co_filename=name, co_consts=tuple(inner))
 
 
 @functools.cache

@@ -19,7 +19,7 @@ from ....options import Options
 from ....records import record
 from ...pycode.resume import SuspendedFrame
 from ..compile_unit import CompileUnit
-from .content import content_of, digest_of_code
+from .content import content_of, digest_of_code, place_of_file
 
 BACKENDS = ("eager", "native", "autotune")  # whose results can be stored
 PACKAGE = Path(__file__).parents[3]
@@ -54,11 +54,16 @@ class Key:
 def key_of(unit: CompileUnit, options: Options) -> Key:
     """The key of the entries of a unit."""
     code = unit.decoded.code
-    where = (code.co_filename, code.co_qualname, *(frame.point.index for frame in unit.frames))
+    file, _, line = unit.start.rpartition(":")
+    where = (
+        place_of_file(code.co_filename),
+        code.co_qualname,
+        *(frame.point.index for frame in unit.frames),
+    )
     return Key(
         short_digest(repr(where)),
         {
-            "function": f"{unit.name} ({unit.start})",
+            "function": f"{unit.name} ({place_of_file(file)}:{line})",
             "code": digest_of_code(code),
             "suspended frames": "; ".join(map(text_of_frame, unit.frames)),
             "options": text_of_options(options),

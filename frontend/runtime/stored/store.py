@@ -18,7 +18,7 @@ from .._hook import Entry, Site
 from ..entry_parts import EntryParts
 from ..sites import HandleSites
 from ..unserved_call import UnservedCall
-from .content import LITERALS, digest_of, name_of_class
+from .content import LITERALS, digest_of, in_file, name_of_class
 from .entry_pickle import EntryUnpickler, ProgramObjects, pickle_of
 from .files import EntryFolder, StoredEntry
 from .guard_table import GuardTable, make_table, read_table
@@ -227,6 +227,8 @@ def put_together(stored: StoredEntry, call: UnservedCall, own: dict[str, Any]) -
     if failed >= 0:
         raise NotFound(str(program.failure(failed, frame)))
     code, needs_hook, direct, records = EntryUnpickler(stored.body, own, found).load()
+    if code is not None:
+        code = in_file(code, call.unit.decoded.code.co_filename)
     parts = EntryParts(program, code, needs_hook, direct)
     told = tuple(
         replace(one, guards=program.guards, watched=program.watched_guards)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from framejit.frontend.runtime.stored.content import digest_of_class
+import tempfile
+
+from framejit.frontend.runtime.stored.content import digest_of_class, digest_of_code, in_file
 
 
 def test_names_of_a_class_that_are_no_strings_are_not_compared():
@@ -24,3 +26,26 @@ def test_names_of_a_class_that_are_no_strings_are_not_compared():
     assert digest_of_class(keyed) != digest_of_class(plain)
     assert digest_of_class(plain) == digest_of_class(type("Made", (), {"first": first}))
     assert digest_of_class(plain) != digest_of_class(type("Made", (), {"first": second}))
+
+
+NESTED = "def outer():\n    def inner():\n        return 1\n    return inner\n"
+
+
+def cell_of_process(number):
+    name = f"{tempfile.gettempdir()}/ipykernel_{number}/123.py"
+    return name, compile(NESTED, name, "exec").co_consts[0]
+
+
+def test_a_cell_of_a_notebook_is_the_same_in_the_next_kernel():
+    (_, first), (name, second) = cell_of_process(11), cell_of_process(22)
+    assert digest_of_code(first) == digest_of_code(second)
+    moved = in_file(first, name)
+    assert moved == second and moved.co_filename == name
+    assert [one.co_filename for one in moved.co_consts if hasattr(one, "co_code")] == [name]
+
+
+def test_code_of_another_file_keeps_its_name():
+    _, first = cell_of_process(11)
+    assert in_file(first, "other.py") is first
+    other = compile(NESTED, "ipykernel_11/123.py", "exec").co_consts[0]
+    assert digest_of_code(other) != digest_of_code(first)

@@ -160,8 +160,9 @@ captured = sum(isinstance(one, Captured) and not one.from_disk for one in events
 print(equal, captured, sum(isinstance(one, Stored) and one.taken for one in events))
 """
 CELL = """
-import os
-exec(compile(SOURCE, f"/tmp/ipykernel_{os.getpid()}/123.py", "exec"), globals())
+import os, tempfile
+name = f"{tempfile.gettempdir()}/ipykernel_{os.getpid()}/123.py"
+exec(compile(SOURCE, name, "exec"), globals())
 """
 
 
@@ -171,7 +172,7 @@ exec(compile(SOURCE, f"/tmp/ipykernel_{os.getpid()}/123.py", "exec"), globals())
         pytest.param(["-c", ALONE], "True 0 3", id="-c"),
         pytest.param(["-"], "True 0 3", id="standard input"),
         # the name of a cell's file contains the number of the process
-        pytest.param(["-c", f"SOURCE = {ALONE!r}\n{CELL}"], "True 3 0", id="a cell"),
+        pytest.param(["-c", f"SOURCE = {ALONE!r}\n{CELL}"], "True 0 3", id="a cell of a notebook"),
     ],
 )
 @pytest.mark.sweep(3)
