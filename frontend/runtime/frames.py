@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import inspect
 import os
+import sys
 import sysconfig
 import types
 
@@ -39,8 +40,9 @@ OURS = (
 GENERATED = ("<framejit ", "<eval_with_key>")
 LIBRARIES = (
     "numpy", "scipy", "sklearn", "joblib", "sympy", "typing_extensions", "networkx", "rich",
-    "IPython", "pytest", "_pytest", "pluggy", "tqdm", "matplotlib", "pandas", "filelock",
-    "tensorboard", "wandb", "mlflow", "setuptools", "_distutils_hack",
+    "IPython", "ipykernel", "jupyter_client", "traitlets", "tornado", "zmq", "pytest", "_pytest",
+    "pluggy", "tqdm", "matplotlib", "pandas", "filelock", "tensorboard", "wandb", "mlflow",
+    "setuptools", "_distutils_hack",
 )  # fmt: skip
 
 
@@ -67,15 +69,27 @@ def stays_in_python(code: types.CodeType) -> bool:
     """Whether a frame and everything it calls run with the hook off. A function passed to
     torch.compile is compiled by torch.compile; two frame evaluators that start and stop in a
     different order may leave one of them installed. Callbacks of the garbage collector run between
-    any two instructions and are no part of the function that they interrupt."""
+    any two instructions and are no part of the function that they interrupt. A notebook's or a
+    program's own standard output is called by each print()."""
     return (
         any(code is other for other in IN_PYTHON)  # by identity: constants may have no hash
         or any(code is getattr(callback, "__code__", None) for callback in gc.callbacks)
+        or writes_output(code)
         or code.co_name in BELOW_DISPATCHER
         or MAKES_WRAPPERS in code.co_names
         or is_wrapper(code, TORCH)
         or (code.co_filename.startswith(TORCH_COMPILE) and not is_shallow_wrapper(code, TORCH))
     )
+
+
+def writes_output(code: types.CodeType) -> bool:
+    """Whether a code object is a method by which the standard streams are written."""
+    methods = [
+        getattr(type(stream), name, None)
+        for stream in (sys.stdout, sys.stderr)
+        for name in ("write", "flush")
+    ]
+    return any(code is getattr(method, "__code__", None) for method in methods)
 
 
 def worth_compiling(

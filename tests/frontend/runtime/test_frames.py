@@ -384,3 +384,36 @@ def test_functions_whose_frames_stay_in_python_say_so(fn, kind):
     whole = framejit.compile(fn, backend="eager", fullgraph=True)
     with pytest.raises(framejit.GraphBreakError, match=kind):
         whole(torch.ones(2))
+
+
+class Tee:
+    """A standard output that keeps what is printed, with a method of its own for that."""
+
+    def __init__(self):
+        self.text = ""
+
+    def write(self, text):
+        self.keep(text)
+        return len(text)
+
+    def keep(self, text):
+        self.text += text
+
+    def flush(self):
+        pass
+
+
+def test_a_standard_output_in_python_stays_in_python(monkeypatch):
+    """As in a notebook: all that print() calls there was compiled."""
+
+    @framejit.compile(backend="eager")
+    def step(x):
+        y = x + 1
+        print("half")
+        return y * 2
+
+    monkeypatch.setattr("sys.stdout", tee := Tee())
+    for _ in range(3):
+        assert torch.equal(step(torch.ones(2)), torch.full((2,), 4.0))
+    assert tee.text == "half\n" * 3
+    assert step.framejit.compiles == 2
