@@ -13,6 +13,7 @@ import torch
 from torch.utils import checkpoint
 
 from ..values.disabled import is_disabled, is_shallow_wrapper, is_wrapper
+from ..values.functions.installed_code import may_work_on_tensors, package_of
 
 KINDS = {
     inspect.CO_COROUTINE: "an async function",
@@ -108,14 +109,10 @@ def worth_compiling(
         return False
     if name.startswith(TORCH):
         return False
-    if name.startswith(STANDARD_LIBRARY):
-        inside = name[len(STANDARD_LIBRARY) :]
-        packages = inside.startswith(("site-packages" + os.sep, "dist-packages" + os.sep))
-        return packages and inside.split(os.sep)[1].removesuffix(".py") not in LIBRARIES
-    return (
-        name.split(os.sep + "site-packages" + os.sep)[-1].split(os.sep)[0].removesuffix(".py")
-        not in LIBRARIES
-    )
+    package = package_of(name)
+    if not package:
+        return not name.startswith(STANDARD_LIBRARY)
+    return package not in LIBRARIES and may_work_on_tensors(name)
 
 
 def why_never_compiled(code: types.CodeType) -> str:

@@ -17,6 +17,7 @@ from ...values.constant import Constant
 from ...values.containers.mapping import DictValue
 from ...values.containers.sequence import TupleValue
 from ...values.functions.function import FunctionValue
+from ...values.functions.installed_code import may_work_on_tensors
 from ...values.functions.opaque_function import opaque_reason
 from ...values.iterators.generator import GeneratorValue
 from ..trace import Trace
@@ -85,13 +86,13 @@ def check_call(tx: Trace, function: FunctionValue, args: list[Value]) -> None:
 
 def can_be_entered(tx: Trace, function: FunctionValue) -> bool:
     """Whether a break may be made in a frame of the function. Not in those of the standard library,
-    except where they only call on."""
+    except where they only call on, and of other libraries without tensor work."""
     filename = function.code.co_filename
     if filename.startswith("<frozen") or (
         filename.startswith(LEFT_ALONE) and not filename.startswith(PASSED_THROUGH)
     ):
         return False
-    return tx.objects.finds_globals_again(function.globals)
+    return may_work_on_tensors(filename) and tx.objects.finds_globals_again(function.globals)
 
 
 def bind(

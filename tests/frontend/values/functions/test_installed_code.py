@@ -1,0 +1,94 @@
+import importlib
+import sys
+
+import framejit
+import pytest
+import torch
+from framejit.frontend.values.functions.installed_code import may_work_on_tensors, package_of
+
+LOGGER = """
+import os, time
+
+class Record:
+    def __init__(self, text):
+        self.when, self.process, self.text = time.time(), os.getpid(), text
+
+    def __format__(self, spec):
+        return f"{self.process:d} {self.text}"
+
+class Logger:
+    def __init__(self):
+        self.lines = []
+
+    def info(self, text, *values):
+        record = Record(text.format(*values))
+        started = time.perf_counter()
+        self.emit(record)
+        return time.perf_counter() - started
+
+    def emit(self, record):
+        time.sleep(0)
+        self.lines.append(f"{record}")
+        time.sleep(0)
+
+def call(function, *args):
+    time.sleep(0)
+    return function(*args)
+"""
+
+
+@pytest.fixture(params=["", "from torch import Tensor\n"], ids=["plain", "torch"])
+def logger(request, tmp_path, monkeypatch):
+    """A logging library, one without and one with something of torch."""
+    folder = tmp_path / "site-packages"
+    folder.mkdir()
+    name = f"logger_of_{request.node.callspec.id}".replace("-", "_")
+    (folder / f"{name}.py").write_text(request.param + LOGGER)
+    monkeypatch.syspath_prepend(str(folder))
+    yield importlib.import_module(name)
+    del sys.modules[name]
+
+
+def test_a_library_without_tensor_work_is_one_break(logger):
+    log = logger.Logger()
+
+    @framejit.compile(backend="eager")
+    def step(x):
+        y = x.sin()
+        log.info("mean {:.2f}", 0.5)
+        return y * 2
+
+    x = torch.ones(3)
+    for _ in range(3):
+        torch.testing.assert_close(step(x), x.sin() * 2)
+    assert [line.split(" ", 1)[1] for line in log.lines] == ["mean 0.50"] * 3
+    uses_torch = hasattr(logger, "Tensor")
+    assert may_work_on_tensors(logger.__file__) == uses_torch
+    assert (step.framejit.compiles > 2) == uses_torch
+
+
+def test_a_function_that_such_a_library_calls_is_compiled(logger):
+    events = []
+
+    def inner(x):
+        return x.sin() + 1
+
+    with framejit.config.patch(sinks=(events.append,)):
+
+        @framejit.compile(backend="eager")
+        def step(x):
+            return logger.call(inner, x * 2) * 2
+
+    x = torch.ones(3)
+    for _ in range(3):
+        torch.testing.assert_close(step(x), inner(x * 2) * 2)
+    captured = {event.function for event in events if type(event).__name__ == "Captured"}
+    assert any(name.endswith("inner") for name in captured) or hasattr(logger, "Tensor")
+
+
+def test_package_of():
+    assert package_of("/a/lib/python3.11/site-packages/loguru/_logger.py") == "loguru"
+    assert package_of("/a/site-packages/six.py") == "six"
+    assert package_of("/home/me/site.py") == package_of("<string>") == ""
+    assert may_work_on_tensors("/home/me/site.py")
+    assert may_work_on_tensors("/a/site-packages/not_imported_at_all/a.py")
