@@ -45,10 +45,7 @@ class InstanceDict(Source):
     def read(self, of: Any) -> dict[Any, Any] | None:
         if isinstance(of, type):
             raise PathEnds(self.name)
-        try:
-            return ctypes.pythonapi.PyObject_GenericGetDict(of, None)
-        except AttributeError:
-            return None
+        return dictionary_of(of)
 
     def encode(self) -> Encoded:
         # making the dictionary may collect garbage
@@ -57,6 +54,14 @@ class InstanceDict(Source):
 
 ctypes.pythonapi.PyObject_GenericGetDict.restype = ctypes.py_object
 ctypes.pythonapi.PyObject_GenericGetDict.argtypes = [ctypes.py_object, ctypes.c_void_p]
+
+
+def dictionary_of(obj: object) -> dict[Any, Any] | None:
+    """An object's own `__dict__`, whatever its class defines; None if it has none."""
+    try:
+        return ctypes.pythonapi.PyObject_GenericGetDict(obj, None)
+    except AttributeError:
+        return None
 
 
 @path

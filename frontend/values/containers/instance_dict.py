@@ -10,6 +10,7 @@ from ..constant import Constant
 from ..context import TraceContext
 from ..emitter import Emitter
 from ..functions.function import FunctionValue
+from ..objects.attribute_storage import instance_dict
 from ..objects.user_object import UserObject
 from .mapping import DictValue
 
@@ -57,4 +58,4 @@ class InstanceDictValue(DictValue):
         return Constant(self.get(tx, item) is not None)
 
     def reconstruct(self, emit: Emitter) -> None:
-        emit.call(object.__getattribute__, [self.of, emit.const("__dict__")])
+        emit.call(instance_dict, [self.of])

@@ -17,8 +17,8 @@ OPAQUE_MODULES = frozenset(
     "time tempfile shutil pickle json "
     "unittest pdb traceback linecache signal ctypes tokenize ast dis torch._dynamo "
     "torch.multiprocessing torch.distributed torch.nn.parallel.distributed "
-    "torch.utils.data torch._inductor torch.fx torch._subclasses torch.profiler torch.jit._script "
-    "torch.jit._trace torch.onnx "
+    "torch.utils.data torch.utils.tensorboard torch._inductor torch.fx torch._subclasses "
+    "torch.profiler torch.jit._script torch.jit._trace torch.onnx "
     "torch.ao.quantization.observer torch.ao.quantization.fake_quantize "
     "numpy scipy sklearn torch.serialization torch.cuda.random torch._ops "
     "torch._higher_order_ops.invoke_subgraph torch._higher_order_ops.wrap rich sympy networkx "
@@ -27,7 +27,7 @@ OPAQUE_MODULES = frozenset(
 )
 
 # Of these, the modules whose functions write output.
-WRITERS = frozenset({"logging", "warnings", "tqdm"})
+WRITERS = frozenset({"logging", "warnings", "tqdm", "torch.utils.tensorboard"})
 
 # Functions of those modules that are, by module and how their names begin: what a call of a
 # torch.fx.GraphModule goes through, what code for one process asks as well, and a fake quantizer

@@ -9,15 +9,19 @@ import threading
 import types
 from typing import Any
 
+from ....guards.source.objects import dictionary_of
 from .mro import MISSING, lookup
 
 OWN_LOOKUP = frozenset({threading.local, types.GenericAlias})
+OF_DICTIONARIES = (types.GetSetDescriptorType, types.MemberDescriptorType)
 GENERIC_LOOKUP = sys.stdlib_module_names | {"torch", "numpy"}
 
 
 def store_in_dictionary(obj: Any, name: str, item: Any) -> None:
     """Stores an attribute in an object's dictionary, past its class."""
-    object.__getattribute__(obj, "__dict__")[name] = item
+    own = instance_dict(obj)
+    assert own is not None, "it has a dictionary"
+    own[name] = item
 
 
 def instance_dict(obj: Any) -> dict[str, Any] | None:
@@ -25,10 +29,18 @@ def instance_dict(obj: Any) -> dict[str, Any] | None:
     none."""
     if obj is None:
         return None
+    if defines_dict(type(obj)):
+        return dictionary_of(obj)
     try:
         return object.__getattribute__(obj, "__dict__")
     except AttributeError:
         return None
+
+
+def defines_dict(cls: type) -> bool:
+    """Whether a class defines `__dict__` as an attribute of its own, by a property say."""
+    found = lookup(cls, "__dict__")[1]
+    return found is not MISSING and type(found) not in OF_DICTIONARIES
 
 
 @functools.cache

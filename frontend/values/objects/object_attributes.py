@@ -16,7 +16,7 @@ from ..containers.builtin_container import BoundBuiltin, BuiltinContainer
 from ..containers.sequence import FIELD
 from ..context import TraceContext
 from ..mutable import Mutable
-from .attribute_storage import has_own_lookup, instance_dict, slot_is_bound, slot_of
+from .attribute_storage import defines_dict, has_own_lookup, instance_dict, slot_is_bound, slot_of
 from .class_value import (
     ClassValue,
     bind,
@@ -90,7 +90,7 @@ class ObjectAttributes(Mutable):
     def attribute(self, tx: TraceContext, name: str) -> Value:
         if name == "__class__" and lookup(self.cls, name)[0] in PLAIN_CLASS:
             return ClassValue(self.cls, self.class_path)
-        if name == "__dict__":
+        if name == "__dict__" and not defines_dict(self.cls):
             return self.dictionary(tx)
         getter = lookup(self.cls, "__getattribute__")[1]
         if type(getter) is types.FunctionType:

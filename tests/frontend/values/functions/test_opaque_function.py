@@ -8,7 +8,11 @@ import types
 import framejit
 import pytest
 import torch
-from framejit.frontend.values.functions.opaque_function import is_opaque
+from framejit.frontend.values.functions.opaque_function import (
+    WRITERS,
+    is_opaque,
+    opaque_module,
+)
 from torch import nn
 from torch.ao.quantization import fake_quantize, observer
 from torch.nn import functional
@@ -72,3 +76,8 @@ def test_fake_quantizers_break_once_for_a_call():
         torch.testing.assert_close(compiled(x), expected(x * 2) + 1)
     torch.testing.assert_close(quantize.state_dict(), expected.state_dict())
     assert compiled.framejit.compiles <= 4
+
+
+def test_tensorboard_is_not_inlined():
+    """A scalar of each step writes protocol buffers: it cost 16 compiles."""
+    assert opaque_module("torch.utils.tensorboard.writer", "SummaryWriter.add_scalar") in WRITERS
