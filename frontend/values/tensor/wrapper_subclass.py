@@ -16,7 +16,7 @@ from typing import Any
 import torch
 from torch.utils._pytree import tree_leaves
 
-from ....backends.graph.wrappers import is_wrapper, names_of_tensors
+from ....backends.graph.wrappers import is_distributed, is_wrapper, names_of_tensors
 from ....errors import GraphBreak
 from ....guards.guard import Kind, TensorSpec
 from ....guards.source import AttrSource, ClassAttribute, Source, TypeOf
@@ -26,6 +26,7 @@ from ..constant import LITERAL_TYPES, Constant
 from ..context import TraceContext
 from ..objects.class_value import ClassValue, bind, raw_attribute
 from ..objects.mro import MISSING, lookup
+from .distribution_guards import guard_distribution
 from .opaque_tensor import why_opaque
 from .tensor import TensorValue
 from .tensor_subclass import DISABLED, TORCHS
@@ -182,8 +183,8 @@ def wrap_wrapper(tx: TraceContext, real: torch.Tensor, source: Source) -> Value:
     return tx.graph.input(tx, real, source)
 
 
-def guard_parts(tx: TraceContext, real: torch.Tensor, source: Source) -> None:
-    """Guards the inner tensors of a wrapper, recursively, and its metadata."""
+def guard_flat_form(tx: TraceContext, real: torch.Tensor, source: Source) -> None:
+    """Guards what a wrapper flattens to beside its inner tensors."""
     try:
         form = FlatForm.of(real)
     except Exception as error:
@@ -191,6 +192,14 @@ def guard_parts(tx: TraceContext, real: torch.Tensor, source: Source) -> None:
             "subclass", f"{type(real).__name__}, whose parts cannot be read"
         ) from error
     tx.guards.add(source, Kind.PYTHON, ("has the same inner tensors and metadata", form.matches))
+
+
+def guard_parts(tx: TraceContext, real: torch.Tensor, source: Source) -> None:
+    """Guards the inner tensors of a wrapper, recursively, and its metadata."""
+    if is_distributed(type(real)):
+        guard_distribution(tx, real, source)
+    else:
+        guard_flat_form(tx, real, source)
     for name in names_of_tensors(real):
         inner = getattr(real, name)
         if is_captured_wrapper(type(inner)):
