@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from framejit.frontend.runtime.stored.content import digest_of_class
+import torch
+from framejit.frontend.runtime.stored.content import content_of, digest_of_class
+from framejit.frontend.runtime.stored.object_descriptions import is_known_by_content
 
 
 def test_names_of_a_class_that_are_no_strings_are_not_compared():
@@ -24,3 +26,15 @@ def test_names_of_a_class_that_are_no_strings_are_not_compared():
     assert digest_of_class(keyed) != digest_of_class(plain)
     assert digest_of_class(plain) == digest_of_class(type("Made", (), {"first": first}))
     assert digest_of_class(plain) != digest_of_class(type("Made", (), {"first": second}))
+
+
+def test_members_of_an_enumeration_in_c_differ():
+    """One class, and nothing in their attributes tells them apart."""
+    one, other = torch.distributed.ReduceOp.SUM, torch.distributed.ReduceOp.MAX
+    assert content_of(one) != content_of(other)
+    assert is_known_by_content(one)
+
+
+def test_other_objects_of_pybind11_are_not_known_by_their_class():
+    made = torch.ops.aten.sin.default._schema
+    assert not is_known_by_content(made)
