@@ -33,6 +33,9 @@ from .tensor_subclass import DISABLED, TORCHS
 
 # torch's own subclasses stay in Python: collectives, functional tensors, masked ones
 CAPTURED_PARTS_OF_TORCH = ("torch.testing.", "torch.nested.", "torch.distributed.tensor.")
+# whose `__torch_function__` calls operators, and nothing of the program: it runs as
+# `__torch_dispatch__` does
+PURE = ("torch.nested.", "torchao.")
 HOOKS = ("__torch_dispatch__", "__torch_function__", "__tensor_flatten__", "__tensor_unflatten__")
 
 
@@ -52,9 +55,10 @@ def is_captured_wrapper(cls: type) -> bool:
 def has_known_torch_function(cls: type) -> bool:
     """Whether operators reach `__torch_dispatch__` as they are: by torch's own
     `__torch_function__`, or by none."""
-    if cls.__module__.startswith("torch.nested."):
-        return True  # it calls operators, and nothing of the program
     raw = lookup(cls, "__torch_function__")[1]
+    function = getattr(raw, "__func__", None)
+    if (getattr(function, "__module__", None) or "").startswith(PURE):
+        return True
     return raw is DISABLED or raw is vars(torch.Tensor)["__torch_function__"]
 
 
