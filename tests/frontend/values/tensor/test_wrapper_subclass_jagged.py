@@ -107,6 +107,22 @@ def test_attention_is_one_break_for_all_batches(grad, backend):
     assert handle.framejit.compiles == 2  # before it, and behind it
 
 
+def test_a_write_into_a_view_raises_as_in_eager():
+    def written(x):
+        view = (x * 2).unflatten(-1, (2, 4)).transpose(1, 2)
+        print(end="")
+        view.mul_(3)
+        return view * 1
+
+    def gradient(function):
+        x = jagged((3, 4), True)
+        return torch.autograd.grad(function(x).values().sum(), x)
+
+    for function in (written, strict_compile(written, backend="eager")):
+        with pytest.raises(NotImplementedError, match="new_empty_strided"):
+            gradient(function)
+
+
 def test_without_automatic_sizes_the_rows_are_constants():
     handle = strict_compile(unit, backend="eager", dynamic=False)
     for lengths in BATCHES[:3]:
