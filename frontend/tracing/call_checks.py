@@ -190,11 +190,12 @@ class CallChecks:
         for target in written_nodes(node):
             memory = plain_memory_at(target)
             fake = target.meta["example_value"]
-            if memory in self.wrapper_memory and not is_captured_wrapper(type(fake)):
-                raise GraphBreak("subclass", f"{name_of(node)} on an inner tensor")
-            may_be_view = target.op == "placeholder" or fake._is_view()
-            if fake.is_nested and fake.requires_grad and may_be_view:  # which torch refuses
-                raise GraphBreak("subclass", f"{name_of(node)} on a jagged view")
+            if not is_captured_wrapper(type(fake)):
+                if memory in self.wrapper_memory:
+                    raise GraphBreak("subclass", f"{name_of(node)} on an inner tensor")
+            elif fake.is_nested and fake.requires_grad:
+                if target.op == "placeholder" or fake._is_view():  # which torch refuses
+                    raise GraphBreak("subclass", f"{name_of(node)} on a jagged view")
 
     _OF_NODES = (_check_order_of_errors, _check_writes_past_wrappers)
 

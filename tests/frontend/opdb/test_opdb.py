@@ -68,7 +68,7 @@ def test_inputs_of_another_layout(name, setting, layout):
 # Inputs that are wrapper subclasses: those that differed, or were not captured, and a slice.
 MENDED = (
     ("nn.functional.batch_norm", "eager+wrapped"), ("nn.functional.channel_shuffle", "native+wrapped"),
-    ("to", "native+grad+wrapped"), ("fft.hfft", "native+grad+wrapped"), ("allclose", "eager+sharded"),
+    ("to", "native+grad+wrapped"), ("fft.hfft", "native+grad+wrapped"), ("allclose", "eager+sharded"), ("uniform", "eager+sharded"),
     ("cumprod", "native+grad+sharded"),
 )  # fmt: skip
 WRAPPED = [
