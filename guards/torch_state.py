@@ -61,7 +61,7 @@ class TorchState:
                 _C._get_deterministic_algorithms_warn_only(),
                 _C._get_deterministic_fill_uninitialized_memory(),
             ),
-            included_keys=_C._dispatch_tls_local_include_set().raw_repr(),
+            included_keys=effective(_C._dispatch_tls_local_include_set().raw_repr()),
             excluded_keys=_C._dispatch_tls_local_exclude_set().raw_repr(),
             saved_tensor_hooks=saved_tensor_hooks(),
         )
@@ -76,6 +76,16 @@ class TorchState:
             if ours != theirs:
                 return field.name, ours, theirs
         return "torch state", self, other
+
+
+DENSE = _C.DispatchKeySet(_C.DispatchKey.Dense).raw_repr()
+
+
+def effective(keys: int) -> int:
+    """Keys without the one for dense tensors where no backend is named beside it, so that it means
+    nothing: stft() of a wrapper subclass leaves it behind."""
+    backends = DENSE - 1  # the bits below
+    return keys if keys & backends else keys & ~DENSE
 
 
 def autocast_of(device: str) -> tuple[bool, torch.dtype]:

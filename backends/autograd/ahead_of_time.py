@@ -14,6 +14,7 @@ import torch
 import torch.fx
 from torch._subclasses.fake_tensor import DataDependentOutputException, DynamicOutputShapeException
 
+from ..graph.collectives import is_on_distributed_tensors
 from ..graph.fake_values import fake_of
 from ..graph.grad_mode import is_on_at_both_ends, run_with_grad_mode, without_switches_at_the_ends
 from ..graph.gradient_history import gains_its_first_history, wants_gradients
@@ -52,6 +53,7 @@ REFUSALS = (
     # a write into a tensor of which several elements share memory
     "a tensor being mutated that has internal overlap",
     "derivative for aten::",  # is not implemented
+    "view_as_real doesn't work on unresolved conjugated tensors",  # of a wrapper subclass
 )
 
 
@@ -116,9 +118,11 @@ def one_node(
         return gm.forward
     except Exception as error:
         if any(said in str(error) for said in REFUSALS) or any(
-            node.target is torch.autograd.grad for node in gm.graph.nodes
+            node.target is torch.autograd.grad or is_on_distributed_tensors(node)
+            for node in gm.graph.nodes
         ):
-            # a backward pass may lack what it needs, or that was freed; then it raises, later
+            # a backward pass may lack what it needs, or that was freed, or a rule for DTensors;
+            # then it raises, later
             return gm.forward
         raise
     return like_eager(gm, compiled, random_like_eager)

@@ -22,9 +22,11 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
 from ...records import record
+from ..graph.collectives import is_on_distributed_tensors
 from ..graph.fake_values import element_count
 from ..graph.mode_switches import ENTER_AUTOCAST
 from ..graph.node_targets import is_foreign, is_users, name_of
+from ..graph.wrappers import is_wrapper
 from .batched_backward import any_batched
 
 MOST = 16  # combinations of incoming layouts that are examined for one graph
@@ -103,7 +105,10 @@ class GradientLayouts:
         self.by_strides: dict[Any, Mapping[int, DimensionOrder]] = {}
         # an error while autocast is entered would leave it on
         self.open = not any(
-            is_users(node) or is_foreign(node) or name_of(node) == ENTER_AUTOCAST
+            is_users(node)
+            or is_foreign(node)
+            or name_of(node) == ENTER_AUTOCAST
+            or is_on_distributed_tensors(node)  # a second run would communicate
             for node in gm.graph.nodes
         )
         self.contiguous = False
@@ -164,7 +169,7 @@ class GradientLayouts:
                 for index, gradient in zip(inputs, left, strict=True)
                 if index is not None
                 and index in wanted
-                and is_plain_tensor(gradient)
+                and can_be_laid_out(gradient)
                 and dimension_order(gradient) != wanted[index]
             }
         return self.other[key]
@@ -244,17 +249,19 @@ def is_strided(tensor: torch.Tensor) -> bool:
     return tensor.layout == torch.strided
 
 
-def is_plain_tensor(gradient: Any) -> bool:
-    return type(gradient) is torch.Tensor and is_strided(gradient)
+def can_be_laid_out(gradient: Any) -> bool:
+    return (type(gradient) is torch.Tensor or is_wrapper(type(gradient))) and is_strided(gradient)
 
 
 def laid_out(gradient: Any, wanted: DimensionOrder) -> Any:
     """The gradient with another layout."""
-    if not is_plain_tensor(gradient):
+    if not can_be_laid_out(gradient):
         return gradient
     shape = gradient.shape
     if any(dim >= len(shape) for dim in (*wanted.order, *wanted.repeated)):
         return gradient  # the leaf has got other dimensions since
+    if is_wrapper(type(gradient)):
+        return wrapper_laid_out(gradient, wanted)
     for dim in wanted.repeated:  # its elements are equal along this dimension
         gradient = gradient.narrow(dim, 0, min(1, shape[dim]))
     strides = wanted.strides(gradient.shape)
@@ -262,3 +269,20 @@ def laid_out(gradient: Any, wanted: DimensionOrder) -> Any:
         gradient.shape, strides, dtype=gradient.dtype, device=gradient.device
     )
     return made.copy_(gradient).expand(shape)
+
+
+def wrapper_laid_out(gradient: Any, wanted: DimensionOrder) -> Any:
+    """The same by operators of a wrapper's class; the gradient as it is where it has not got
+    them."""
+    shape = gradient.shape
+    order = list(wanted.order)
+    for dim in sorted(set(range(len(shape))).difference(order), reverse=True):
+        order.insert(order.index(dim + 1) if dim + 1 in order else len(order), dim)
+    back = [order.index(dim) for dim in range(len(shape))]
+    made = gradient
+    with contextlib.suppress(Exception):
+        for dim in wanted.repeated:  # its elements are equal along this dimension
+            made = made.narrow(dim, 0, min(1, shape[dim]))
+        dense = made.permute(order).clone(memory_format=torch.contiguous_format)
+        return dense.permute(back).expand(shape)
+    return gradient

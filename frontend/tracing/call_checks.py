@@ -117,6 +117,14 @@ class CallChecks:
             what = f"a length that varies, in {target_name(call.target)}"
             raise GraphBreak("unsupported-value", what)
 
+    def _check_jagged_attention(self, call: FakeCall) -> None:
+        """Breaks at attention on jagged tensors before it runs on fakes: it reads their lengths,
+        and would fix the number of sequences first."""
+        if target_name(call.target) == "scaled_dot_product_attention" and any(
+            isinstance(fake, torch.Tensor) and fake.is_nested for fake in call.fakes
+        ):
+            raise GraphBreak("data-dependent-value", "scaled_dot_product_attention")
+
     def _check_sizes_of_one(self, call: FakeCall) -> None:
         """Breaks at an operator that depends on whether an unknown size is one."""
         if self._symbols.exist and target_name(call.target) in DROPS_ONES:
@@ -135,6 +143,7 @@ class CallChecks:
         _check_numpy_data,
         _check_classes,
         _check_lengths,
+        _check_jagged_attention,
         _check_sizes_of_one,
     )
 
@@ -181,8 +190,12 @@ class CallChecks:
         for target in written_nodes(node):
             memory = plain_memory_at(target)
             fake = target.meta["example_value"]
-            if memory in self.wrapper_memory and not is_captured_wrapper(type(fake)):
-                raise GraphBreak("subclass", f"{name_of(node)} on an inner tensor")
+            if not is_captured_wrapper(type(fake)):
+                if memory in self.wrapper_memory:
+                    raise GraphBreak("subclass", f"{name_of(node)} on an inner tensor")
+            elif fake.is_nested and fake.requires_grad:
+                if target.op == "placeholder" or fake._is_view():  # which torch refuses
+                    raise GraphBreak("subclass", f"{name_of(node)} on a jagged view")
 
     _OF_NODES = (_check_order_of_errors, _check_writes_past_wrappers)
 

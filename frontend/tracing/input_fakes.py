@@ -39,6 +39,7 @@ class InputFakes:
         self.sizes: dict[Source, tuple[int, ...]] = {}  # of the tensors whose sizes may vary
         self.parts: dict[Source, torch.Tensor] = {}  # the fakes inside wrappers
         self._part_sources: dict[int, Source | None] = {}  # by id of the tensor inside
+        self._ragged: dict[Source, int] = {}  # inside jagged tensors, the dimension that varies
 
     def release_objects(self) -> None:
         self.parts.clear()
@@ -91,11 +92,13 @@ class InputFakes:
     def _of_wrapper(self, real: Any, source: Source) -> torch.Tensor:
         """The fake of a wrapper subclass. Raises GraphBreak where the class's own code fails."""
         try:
-            if real.is_inference() or (not real.is_leaf and real._is_view()):
+            is_view = not real.is_leaf and real._is_view()
+            if real.is_inference() or (is_view and not real.is_nested):
                 fake: torch.Tensor = self._fake_mode.from_tensor(real, static_shapes=True)
             else:
                 if real.is_nested:
                     self._symbols.load()  # a ragged size is a symbol
+                    self._ragged |= ragged_dims(real, source)
                 names, metadata = real.__tensor_flatten__()
                 inner = {name: getattr(real, name) for name in names}
                 of = self._of_static if is_distributed(type(real)) else self.of
@@ -147,6 +150,8 @@ class InputFakes:
             dims = range(len(sizes))
         elif options.dynamic is None and options.automatic_dynamic_shapes:
             dims = self._symbols.variation.dims(source, sizes)
+            if source in self._ragged:
+                dims = {*dims, self._ragged[source]}
         # 0 and 1 are mostly meant
         wanted: dict[int, Mark | None] = {dim: None for dim in dims if sizes[dim] > 1}
         for dim, mark in marks.items():
@@ -155,3 +160,10 @@ class InputFakes:
             elif options.dynamic is not False:
                 wanted[dim] = mark
         return wanted
+
+
+def ragged_dims(jagged: Any, source: Source) -> dict[Source, int]:
+    """The dimensions of a jagged tensor's parts that are other ones in each batch: its rows, and
+    the number of its sequences. They are symbols from the first capture on."""
+    parts = {"_values": jagged._ragged_idx - 1, "_offsets": 0, "_lengths": 0}
+    return {AttrSource(source, name): dim for name, dim in parts.items()}

@@ -84,13 +84,26 @@ def expected_facts(spec: TensorSpec) -> tuple[Any, ...] | None:
 
 
 def is_plain(spec: TensorSpec, found: Layout) -> bool:
-    """Does the TensorImpl of such a tensor tell the truth? Not under Python dispatch, functorch or
-    sparse layouts."""
+    """Does the TensorImpl of such a tensor tell the truth? Not under Python dispatch, which a
+    DTensor leaves aside here, functorch or sparse layouts."""
+    known = found.plain_keys | (python_keys() if is_distributed(spec.type) else 0)
     return (
         spec.layout is torch.strided
         and len(spec.sizes) == len(spec.strides)
-        and not spec.keys & ~found.plain_keys
+        and not spec.keys & ~known
     )
+
+
+def is_distributed(cls: type) -> bool:
+    """Whether a class is DTensor, whose sizes and strides torch writes into the TensorImpl."""
+    return cls.__name__ == "DTensor" and cls.__module__.startswith("torch.distributed.tensor")
+
+
+@cache
+def python_keys() -> int:
+    """The keys of Python dispatch."""
+    snapshot = _C.DispatchKeySet(_C.DispatchKey.PythonTLSSnapshot)
+    return snapshot.add(_C.DispatchKey.Python).raw_repr()
 
 
 def is_plain_object(tensor: torch.Tensor, keys: int) -> bool:

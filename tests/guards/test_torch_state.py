@@ -205,3 +205,14 @@ def test_hooks_of_the_programs_and_torchs_own():
         assert state.holds()
     with torch.autograd.graph.saved_tensors_hooks(lambda t: t, lambda t: t):
         assert not state.holds()
+
+
+def test_a_key_without_a_backend_changes_nothing():
+    program = GuardProgram.build([Guard(TorchStateSource(), Kind.TORCH_STATE, TorchState.now())])
+    dense = torch._C.DispatchKey.Dense
+    torch._C._dispatch_tls_set_dispatch_key_included(dense, True)
+    try:
+        assert program.native().check((), lambda: None)
+        assert TorchState.now() == program.guards[0].expected
+    finally:
+        torch._C._dispatch_tls_set_dispatch_key_included(dense, False)

@@ -19,6 +19,8 @@ from typing import Any
 
 import torch
 
+from .process_groups import text_of_distributed
+
 # what is read of a code object beside its constants
 code_fields = operator.attrgetter(
     "co_qualname", "co_firstlineno", "co_flags", "co_argcount",
@@ -42,11 +44,25 @@ LITERALS = (int, float, complex, str, bytes, type(None), type(Ellipsis), type(No
 
 
 def content_of(obj: Any) -> str:
-    """The digest of a code object, function or class; of another object, only its type's name."""
+    """The digest of a code object, function or class, or the text of a process group, a mesh or a
+    member of an enumeration; of another object, only its type's name."""
     for kind, digest in DIGESTS.items():
         if isinstance(obj, kind):
             return digest(obj)
-    return name_of_class(type(obj))
+    if is_enumerated_in_c(obj):
+        return f"{name_of_class(type(obj))} {obj!r}"
+    return text_of_distributed(obj) or name_of_class(type(obj))
+
+
+def is_enumerated_in_c(obj: Any) -> bool:
+    """Whether an object is a member of an enumeration that pybind11 has made, such as a
+    reduction."""
+    return is_from_pybind(type(obj)) and isinstance(getattr(type(obj), "__members__", None), dict)
+
+
+def is_from_pybind(cls: type) -> bool:
+    """Whether pybind11 has made a class, or a base of it."""
+    return any(base.__module__ == "pybind11_builtins" for base in cls.__mro__)
 
 
 def digest_of(parts: Iterator[str]) -> str:

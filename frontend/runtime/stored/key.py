@@ -19,11 +19,20 @@ from ....options import Options
 from ....records import record
 from ...pycode.resume import SuspendedFrame
 from ..compile_unit import CompileUnit
+<<<<<<< HEAD
 from .content import content_of, digest_of_code, place_of_file
+=======
+from .content import content_of, digest_of_code
+from .process_groups import own_rank
+>>>>>>> work-c
 
 BACKENDS = ("eager", "native", "autotune")  # whose results can be stored
 PACKAGE = Path(__file__).parents[3]
-WHERE = ("versions", "machine")  # parts of a key that are about the process, not the program
+WHERE = (
+    "versions",
+    "machine",
+    "rank",
+)  # parts of a key that are about the process, not the program
 FOLDERS = ("frontend", "guards", "backends")  # of the package, with all inside
 PLACES = ("*.py", *(f"{folder}/**/*.py" for folder in FOLDERS))
 CODE = (".py", ".so", ".pyd")
@@ -69,6 +78,7 @@ def key_of(unit: CompileUnit, options: Options) -> Key:
             "options": text_of_options(options),
             "versions": versions(),
             "machine": machine(),
+            "rank": own_rank(),
         },
     )
 

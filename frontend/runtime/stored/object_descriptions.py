@@ -16,8 +16,9 @@ from torch._library.custom_ops import OPDEFS, CustomOpDef
 
 from ....guards.source import FrameView, PathEnds, Source
 from ....records import record
-from .content import VERSIONED, content_of, root_of
+from .content import VERSIONED, content_of, is_enumerated_in_c, is_from_pybind, root_of
 from .operators import Unknown, digest_of_operator, is_users_operator, name_of_operator
+from .process_groups import text_of_distributed
 
 
 class NotStorable(Exception):
@@ -229,6 +230,8 @@ def is_known_by_content(obj: Any) -> bool:
         or type(obj) is object
     ):
         return True
+    if is_from_pybind(type(obj)):
+        return is_enumerated_in_c(obj) or text_of_distributed(obj) is not None
     return all(cls is object or cls.__flags__ & HEAP_TYPE for cls in type(obj).__mro__)
 
 

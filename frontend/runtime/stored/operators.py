@@ -13,6 +13,7 @@ from typing import Any
 import torch
 from torch._library.custom_ops import OPDEFS, CustomOpDef
 
+from ....backends.graph.collectives import NAMESPACES as COLLECTIVES
 from ....backends.graph.node_targets import TORCHS_OPERATORS
 from .content import (
     LITERALS,
@@ -25,6 +26,7 @@ from .content import (
     text_of_constant,
 )
 
+OF_TORCH = frozenset({*TORCHS_OPERATORS, *COLLECTIVES})
 Operator = torch._ops.OpOverload | torch._ops.OpOverloadPacket | CustomOpDef
 KINDS = (torch._ops.OpOverload, torch._ops.OpOverloadPacket, CustomOpDef)
 # what a definition consists of, each a function or a dictionary of functions
@@ -39,7 +41,7 @@ class Unknown(Exception):
 def is_users_operator(obj: Any) -> bool:
     """Whether it is an operator that is none of torch's own."""
     return isinstance(obj, KINDS) and (
-        isinstance(obj, CustomOpDef) or str(obj).partition(".")[0] not in TORCHS_OPERATORS
+        isinstance(obj, CustomOpDef) or str(obj).partition(".")[0] not in OF_TORCH
     )
 
 

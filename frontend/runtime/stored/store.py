@@ -24,6 +24,7 @@ from .files import EntryFolder, StoredEntry
 from .guard_table import GuardTable, make_table, read_table
 from .key import BACKENDS, Key, key_of
 from .object_descriptions import NotFound, NotStorable
+from .process_groups import text_of_distributed
 
 # what goes wrong when an entry is taken apart or put together: it is not stored, or not used
 FAILURES = (
@@ -199,6 +200,9 @@ def text_of_expected(expected: Any) -> str:
     if isinstance(expected, ShapeExpr):
         symbols = ", ".join(f"{name} = {source.name}" for name, source in expected.symbols)
         return f"{expected.text} with {symbols}"
+    distributed = text_of_distributed(expected)
+    if distributed is not None:  # of another rank, another entry
+        return distributed
     name = getattr(expected, "__qualname__", None)
     return f"{name_of_class(type(expected))} {name if isinstance(name, str) else ''}"
 

@@ -134,6 +134,8 @@ class CaptureFakeMode(FakeTensorMode):
                 # without symbols, their modules need not be loaded
                 varying = importlib.import_module(".varying_results", __package__)
                 result = varying.results_of_varying_sizes(self, func, args, kwargs, run)
+        if result is NotImplemented:  # the arguments' own class decides
+            return result
         if asked in CONTIGUOUS:
             result = in_format(result, torch.contiguous_format)
         elif asked in FORMAT_OF_FIRST and not args[0]._has_symbolic_sizes_strides:

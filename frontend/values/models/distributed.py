@@ -257,7 +257,8 @@ def resolve_group(tx: TraceContext, group: Value, tag: Value | None = None) -> V
         real = (guarded_object(tx, mesh), dim.constant())
     elif group.is_constant() and isinstance(group.constant(), str):
         real = group.constant()
-        group_of(tx, None)  # names are given anew when groups are
+        if real != group_of(tx, None).group_name:  # names are given anew when groups are
+            tx.guards.process_bound = "the name of a process group"
     else:
         real = guarded_object(tx, group)
     first = real[0] if isinstance(real, tuple) else real

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import torch
 
+from ....backends.graph.wrappers import is_distributed
 from ....errors import GraphBreak
 from ..base import Value
 from ..constant import Constant
@@ -86,13 +87,18 @@ def equal(tx: TraceContext, self: TensorValue, other: Value) -> Value:
 
 @method(torch.Tensor, "allclose")
 def allclose(tx: TraceContext, self: TensorValue, other: Value, *how: Value, **kw: Value) -> Value:
+    if is_distributed(type(self.fake)):  # torch refuses to compare these
+        return tx.graph.call("call_method", "allclose", [self, other, *how], kw)
     close = tx.graph.call("call_method", "isclose", [self, other, *how], kw)
     return whether_all(tx, "`torch.allclose()`", close)
 
 
 def is_compared(tensor: TensorValue, other: TensorValue) -> bool:
-    """Whether torch.equal() of two tensors, of static sizes, raises no error."""
+    """Whether torch.equal() of two tensors, of static sizes, raises no error. It has a collective
+    of its own for distributed ones."""
     one, two = tensor.fake, other.fake
+    if is_distributed(type(one)) or is_distributed(type(two)):
+        return False
     static = all(type(size) is int for size in (*one.shape, *two.shape))
     return static and one.dtype == two.dtype and one.device == two.device
 

@@ -16,7 +16,7 @@ from typing import Any
 import torch
 from torch.utils._pytree import tree_leaves
 
-from ....backends.graph.wrappers import is_wrapper, names_of_tensors
+from ....backends.graph.wrappers import is_distributed, is_wrapper, names_of_tensors
 from ....errors import GraphBreak
 from ....guards.guard import Kind, TensorSpec
 from ....guards.source import AttrSource, ClassAttribute, Source, TypeOf
@@ -26,12 +26,16 @@ from ..constant import LITERAL_TYPES, Constant
 from ..context import TraceContext
 from ..objects.class_value import ClassValue, bind, raw_attribute
 from ..objects.mro import MISSING, lookup
+from .distribution_guards import guard_distribution
 from .opaque_tensor import why_opaque
 from .tensor import TensorValue
 from .tensor_subclass import DISABLED, TORCHS
 
 # torch's own subclasses stay in Python: collectives, functional tensors, masked ones
 CAPTURED_PARTS_OF_TORCH = ("torch.testing.", "torch.nested.", "torch.distributed.tensor.")
+# whose `__torch_function__` calls operators, and nothing of the program: it runs as
+# `__torch_dispatch__` does
+PURE = ("torch.nested.", "torchao.")
 HOOKS = ("__torch_dispatch__", "__torch_function__", "__tensor_flatten__", "__tensor_unflatten__")
 
 
@@ -51,9 +55,10 @@ def is_captured_wrapper(cls: type) -> bool:
 def has_known_torch_function(cls: type) -> bool:
     """Whether operators reach `__torch_dispatch__` as they are: by torch's own
     `__torch_function__`, or by none."""
-    if cls.__module__.startswith("torch.nested."):
-        return True  # it calls operators, and nothing of the program
     raw = lookup(cls, "__torch_function__")[1]
+    function = getattr(raw, "__func__", None)
+    if (getattr(function, "__module__", None) or "").startswith(PURE):
+        return True
     return raw is DISABLED or raw is vars(torch.Tensor)["__torch_function__"]
 
 
@@ -182,8 +187,8 @@ def wrap_wrapper(tx: TraceContext, real: torch.Tensor, source: Source) -> Value:
     return tx.graph.input(tx, real, source)
 
 
-def guard_parts(tx: TraceContext, real: torch.Tensor, source: Source) -> None:
-    """Guards the inner tensors of a wrapper, recursively, and its metadata."""
+def guard_flat_form(tx: TraceContext, real: torch.Tensor, source: Source) -> None:
+    """Guards what a wrapper flattens to beside its inner tensors."""
     try:
         form = FlatForm.of(real)
     except Exception as error:
@@ -191,6 +196,14 @@ def guard_parts(tx: TraceContext, real: torch.Tensor, source: Source) -> None:
             "subclass", f"{type(real).__name__}, whose parts cannot be read"
         ) from error
     tx.guards.add(source, Kind.PYTHON, ("has the same inner tensors and metadata", form.matches))
+
+
+def guard_parts(tx: TraceContext, real: torch.Tensor, source: Source) -> None:
+    """Guards the inner tensors of a wrapper, recursively, and its metadata."""
+    if is_distributed(type(real)):
+        guard_distribution(tx, real, source)
+    else:
+        guard_flat_form(tx, real, source)
     for name in names_of_tensors(real):
         inner = getattr(real, name)
         if is_captured_wrapper(type(inner)):

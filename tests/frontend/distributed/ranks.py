@@ -25,7 +25,8 @@ MARK = "RESULT "
 class Ranks:
     """The processes. `run` gives each the same job; after a failure new ones are started."""
 
-    def __init__(self):
+    def __init__(self, environment):
+        self.environment = environment
         self.processes = []
 
     def start(self):
@@ -36,7 +37,12 @@ class Ranks:
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 text=True,
-                env={**os.environ, "FRAMEJIT_STRICT": "1", "OMP_NUM_THREADS": "1"},
+                env={
+                    **os.environ,
+                    "FRAMEJIT_STRICT": "1",
+                    "OMP_NUM_THREADS": "1",
+                    **self.environment,
+                },
             )
             for rank in range(RANKS)
         ]

@@ -65,6 +65,40 @@ def test_inputs_of_another_layout(name, setting, layout):
         assert row.difference is None and row.captured, row.reason
 
 
+# Inputs that are wrapper subclasses: those that differed, or were not captured, and a slice.
+MENDED = (
+    ("nn.functional.batch_norm", "eager+wrapped"), ("nn.functional.channel_shuffle", "native+wrapped"),
+    ("to", "native+grad+wrapped"), ("fft.hfft", "native+grad+wrapped"), ("allclose", "eager+sharded"), ("uniform", "eager+sharded"),
+    ("cumprod", "native+grad+sharded"),
+)  # fmt: skip
+WRAPPED = [
+    (name, f"{setting}+{word}")
+    for name in list(sweep.operators())[7::EVERY]
+    for setting in ("eager", "native+grad")
+    for word in sweep.wrapped_samples.WRAPPERS
+]
+
+
+@pytest.mark.usefixtures("process_group")
+@pytest.mark.sweep(6, each=("setting",))
+@pytest.mark.parametrize(("name", "setting"), WRAPPED, ids=str)
+def test_wrapper_subclasses(name, setting):
+    op = sweep.operators()[name]
+    if not sweep.applies(op, setting):
+        setting = setting.replace("+grad", "")
+    row = sweep.measure(name, op, setting)
+    assert row.difference is None
+    plain = "eager+grad" if "grad" in setting else "eager"
+    assert row.captured or name in sweep.known_open()[plain], row.reason
+
+
+@pytest.mark.usefixtures("process_group")
+@pytest.mark.parametrize(("name", "setting"), MENDED, ids=str)
+def test_wrapper_subclasses_are_like_eager(name, setting):
+    row = sweep.measure(name, sweep.operators()[name], setting)
+    assert row.difference is None and (row.captured or name == "allclose"), row.reason
+
+
 @pytest.mark.parametrize(("name", "captured"), [("add", True), ("resize_", False)])
 def test_torch_compile_is_counted(name, captured):
     row = sweep.measure(name, sweep.operators()[name], sweep.TORCH_COMPILE)

@@ -4,7 +4,14 @@ from __future__ import annotations
 
 import tempfile
 
-from framejit.frontend.runtime.stored.content import digest_of_class, digest_of_code, in_file
+import torch
+from framejit.frontend.runtime.stored.content import (
+    content_of,
+    digest_of_class,
+    digest_of_code,
+    in_file,
+)
+from framejit.frontend.runtime.stored.object_descriptions import is_known_by_content
 
 
 def test_names_of_a_class_that_are_no_strings_are_not_compared():
@@ -49,3 +56,15 @@ def test_code_of_another_file_keeps_its_name():
     assert in_file(first, "other.py") is first
     other = compile(NESTED, "ipykernel_11/123.py", "exec").co_consts[0]
     assert digest_of_code(other) != digest_of_code(first)
+
+
+def test_members_of_an_enumeration_in_c_differ():
+    """One class, and nothing in their attributes tells them apart."""
+    one, other = torch.distributed.ReduceOp.SUM, torch.distributed.ReduceOp.MAX
+    assert content_of(one) != content_of(other)
+    assert is_known_by_content(one)
+
+
+def test_other_objects_of_pybind11_are_not_known_by_their_class():
+    made = torch.ops.aten.sin.default._schema
+    assert not is_known_by_content(made)
