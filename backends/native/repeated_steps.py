@@ -129,7 +129,7 @@ class Repetition:
         ):
             block = -1 if node is None else block_of(node.name)
             if block in by_block:
-                by_block[block].append(likeness_of_values(item, block))
+                by_block[block].append((type(item), likeness_of_values(item, block)))
         return sorted(map(repr, by_block[HEAD - 1])) == sorted(map(repr, by_block[HEAD]))
 
     # --- the whole program
@@ -160,7 +160,8 @@ class Repetition:
             for name, own in names.items():
                 if own not in buffers:
                     buffers[own] = replace(short.buffers[name], name=own)
-        return Program(buffers, [*self.blocks.inputs], steps, outputs, [], short.constants)
+        constants = {renames[-1].get(name, name): one for name, one in short.constants.items()}
+        return Program(buffers, [*self.blocks.inputs], steps, outputs, [], constants)
 
     def reasons(self, short: Reasons) -> Reasons:
         """Why neighbours stayed apart, in all blocks."""

@@ -19,6 +19,7 @@ from ....records import record
 from ...graph.copies import INPUT, AnyNode, Copies, Copy
 from ...graph.memory import memories, results_of
 from .build import COPY
+from .fake_layouts import is_plain
 from .fixed_values import FixedValues
 from .lowering_cache import PLAIN, NotRepeated, shape
 
@@ -99,8 +100,13 @@ class MetadataCache:
         value = node.meta.get("val")
         key = id(value)
         if key not in self.known:
-            self.known[key] = tuple(map(shape, results_of(node)))
+            self.known[key] = tuple(map(metadata_of, results_of(node)))
         return self.known[key]
+
+
+def metadata_of(result: Any) -> Any:
+    flags = result is not None and (result.is_conj(), result.is_neg(), is_plain(result))
+    return *shape(result), flags
 
 
 def kinds_of(calls: Sequence[AnyNode], metadata: MetadataCache) -> list[int]:
@@ -233,6 +239,8 @@ class Run:
     def _places_of_inputs(self, following: Mapping[AnyNode, AnyNode]) -> dict[AnyNode, Place]:
         """The places of inputs that differ between blocks, from the first block that reads one."""
         places: dict[AnyNode, Place] = {}
+        read = {node for call in self.calls[self.start : self.end] for node in inputs_of(call)}
+        following = {one: other for one, other in following.items() if other in read}
         for position in range(self.start, self.end):
             block, slot = divmod(position - self.start, self.size)
             for number, node in enumerate(inputs_of(self.calls[position])):

@@ -97,6 +97,28 @@ def with_first_weight(stack: Stack, x: torch.Tensor) -> Any:
     return x @ stack.blocks[2].out.weight, x @ stack.blocks[-1].out.weight
 
 
+def with_constants(stack: Stack, x: torch.Tensor) -> Any:
+    x = x * torch.tensor([1.0, 2.0] * 4)
+    for block in stack.blocks:
+        x = block(x)
+    return x + torch.tensor([3.0, 4.0] * 4)
+
+
+def with_tied_weight(stack: Stack, x: torch.Tensor) -> Any:
+    x = x[..., :3] @ stack.head.weight
+    for block in stack.blocks:
+        x = block(x)
+    return x @ stack.head.weight.t()
+
+
+def with_same_results(stack: Stack, x: torch.Tensor) -> Any:
+    states = []
+    for block in stack.blocks:
+        x = block(x)
+        states += [x, x.view_as(x)]
+    return stack.head(x), *states
+
+
 def with_next_weight(stack: Stack, x: torch.Tensor) -> Any:
     weights = [block.weight for block in stack.blocks]
     for one, other in zip(weights, weights[1:], strict=False):
@@ -127,8 +149,9 @@ def of_changing_widths() -> nn.Module:
     return Stack([nn.Sequential(nn.Linear(*pair), nn.Tanh()) for pair in pairs], in_turn)
 
 
-# by name: the model, and whether its blocks are lowered once: in inference, forward, backward
-MODELS: dict[str, tuple[Callable[[], nn.Module], tuple[bool, bool, bool]]] = {
+# by name: the model, and whether its blocks are lowered once: in inference, and in
+# training forward and backward, where that has graphs of its own
+MODELS: dict[str, tuple[Callable[[], nn.Module], tuple[bool, ...]]] = {
     "transformer": (transformer, (True, True, True)),
     "mask": (lambda: transformer(with_mask), (True, True, True)),
     "dropout": (lambda: transformer(dropout=0.3), (True, True, True)),
@@ -136,6 +159,9 @@ MODELS: dict[str, tuple[Callable[[], nn.Module], tuple[bool, bool, bool]]] = {
     "sum of states": (lambda: transformer(with_sum_of_states), (False, False, True)),
     "stack of states": (lambda: transformer(with_stack_of_states), (False, False, False)),
     "weights used again": (lambda: transformer(with_first_weight), (False, True, True)),
+    "constants": (lambda: transformer(with_constants), (True, True, True)),
+    "tied weight": (lambda: linears(with_tied_weight), (True, True, True)),
+    "same results": (lambda: linears(with_same_results), (True,)),
     "linears": (linears, (True, True, True)),
     "next weight": (
         lambda: Stack([nn.Linear(8, 8) for _ in range(BLOCKS + 2)], with_next_weight),
