@@ -105,8 +105,9 @@ class MetadataCache:
 
 
 def metadata_of(result: Any) -> Any:
-    flags = result is not None and (result.is_conj(), result.is_neg(), is_plain(result))
-    return *shape(result), flags
+    """Raises NotRepeated for a result that is no tensor, or has sizes that vary."""
+    found = shape(result)
+    return *found, result is not None and (result.is_conj(), result.is_neg(), is_plain(result))
 
 
 def kinds_of(calls: Sequence[AnyNode], metadata: MetadataCache) -> list[int]:
