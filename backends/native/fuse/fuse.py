@@ -11,6 +11,7 @@ from ..ir.ir import (
     Bound,
     Call,
     Kernel,
+    Pattern,
     Program,
     Step,
     reads,
@@ -58,6 +59,7 @@ class Fusion:
         self.effect_before = dict(zip(effects[1:], effects, strict=False))
         self.effect_behind = dict(zip(effects, effects[1:], strict=False))
         self.before: dict[int, int] = {}  # ancestors, as bits
+        self.split: dict[Pattern, bool] = {}  # whether a kernel becomes several loops
         self.reasons: dict[tuple[str, str], str] = {}
 
     def index(self, number: int) -> None:
@@ -212,7 +214,12 @@ class Fusion:
 
     def has_parts(self, step: Bound) -> bool:
         """Whether a kernel becomes several loops, which one that reduces could not."""
-        return self.device_of(step).type == "cpu" and loop_to_split(step.pattern.kernel) is not None
+        if self.device_of(step).type != "cpu":
+            return False
+        found = self.split.get(step.pattern)
+        if found is None:
+            found = self.split[step.pattern] = loop_to_split(step.pattern.kernel) is not None
+        return found
 
     def device_of(self, step: Bound) -> torch.device:
         return self.program.buffers[writes(step)[0]].device

@@ -46,10 +46,17 @@ def scatter_in_place(program: Program) -> None:
     reads the buffer in which they were."""
     targets: dict[str, str] = {}
     for step in program.steps:
-        scattered = scattered_value(with_buffers(step)) if isinstance(step, AnyKernel) else None
-        if scattered is not None:
+        if isinstance(step, AnyKernel) and has_scatter(step):
+            scattered = scattered_value(with_buffers(step))
+            assert scattered is not None
             targets[scattered.args[0].attr.buffer] = writes(step)[0]
-    program.steps = [rename_buffers(step, targets) for step in program.steps]
+    if targets:
+        program.steps = [rename_buffers(step, targets) for step in program.steps]
+
+
+def has_scatter(step: AnyKernel) -> bool:
+    kernel = step.pattern.kernel if isinstance(step, Bound) else step
+    return scattered_value(kernel) is not None
 
 
 def reuse_memory(program: Program) -> int:
@@ -200,7 +207,7 @@ def rename_buffers(step: Step, names: Mapping[str, str]) -> Step:
 def with_other_buffers(tree: Any, names: Mapping[str, str]) -> Any:
     """Arguments with the views on other buffers."""
     if isinstance(tree, View):
-        return replace(tree, buffer=names[tree.buffer]) if tree.buffer in names else tree
+        return tree.on(names[tree.buffer]) if tree.buffer in names else tree
     if isinstance(tree, (tuple, list)):
         return type(tree)(with_other_buffers(item, names) for item in tree)
     if isinstance(tree, dict):

@@ -106,6 +106,10 @@ class View:
             place = place + subscript * stride
         return place
 
+    def on(self, buffer: str) -> View:
+        """The same window on another buffer."""
+        return type(self)(buffer, self.size, self.stride, self.offset, self.dtype, self.device)
+
 
 class AliasedOutput(View):
     """An output that is another tensor on the memory of an earlier output."""

@@ -31,10 +31,14 @@ class FixedValues:
         """Reads the next node. Random numbers count as inputs."""
         if node.op == "get_attr" or (
             node.op == "call_function"
-            and torch.Tag.nondeterministic_seeded not in getattr(node.target, "tags", ())
             and self._nodes.issuperset(node.all_input_nodes)
+            and torch.Tag.nondeterministic_seeded not in getattr(node.target, "tags", ())
         ):
             self._nodes.add(node)
+
+    def has(self, node: AnyNode) -> bool:
+        """Whether no input decides a node's values."""
+        return node in self._nodes
 
     def is_left_to_torch(self, node: AnyNode) -> bool:
         """Whether torch runs an operator, although there is a kernel for it."""

@@ -158,7 +158,7 @@ def without_buffer_names(tree: Any, names: dict[str, int]) -> Any:
 def on_buffers(result: Any, names: Mapping[str, str]) -> Any:
     """A result with other buffers."""
     if isinstance(result, View):
-        return replace(result, buffer=names[result.buffer])
+        return result.on(names[result.buffer])
     if isinstance(result, (tuple, list)):
         return type(result)(on_buffers(item, names) for item in result)
     return result

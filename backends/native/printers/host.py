@@ -85,6 +85,7 @@ class Host:
         self.lines: list[str] = []
         self.ours: set[str] = set()  # buffers that begin where their tensor begins
         self.scratch = Scratch()
+        self.inputs = frozenset(program.inputs)
         self.read = {
             view.buffer
             for view in views_in([program.outputs, [list(pair) for pair in program.writes]])
@@ -299,11 +300,7 @@ class Host:
     def output(self, item: Any) -> str:
         if isinstance(item, InputOutput):
             return item.name
-        if (
-            isinstance(item, AliasedOutput)
-            or isinstance(item, View)
-            and item.buffer in self.program.inputs
-        ):
+        if isinstance(item, AliasedOutput) or isinstance(item, View) and item.buffer in self.inputs:
             return self.window(item)  # a new tensor on memory that another shows, as eager's is
         return self.argument(item)
 

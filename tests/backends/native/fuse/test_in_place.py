@@ -8,10 +8,11 @@ import random
 import framejit
 import pytest
 import torch
-from framejit.backends.native.fuse.in_place import operands
+from framejit.backends.native.fuse.in_place import has_scatter, operands
 from framejit.backends.native.fuse.simplify import simplify
 from framejit.backends.native.ir.index import atom, index
-from framejit.backends.native.ir.ir import Kernel, Program, Store, on_buffers, reads, writes
+from framejit.backends.native.ir.ir import Bound, Kernel, Program, Store, on_buffers, reads, writes
+from framejit.backends.native.ir.patterns import Patterns
 from framejit.backends.native.printers.c.kernel import print_c
 from framejit.backends.native.printers.c.scalars import preamble
 from framejit.backends.native.printers.scratch import plan
@@ -224,3 +225,11 @@ def test_equal_results_are_different_tensors():
 def test_what_nobody_reads_of_a_result_is_freed(reports):
     framejit.compile(lambda x: F.max_pool2d(x, 2).relu(), backend="native")(torch.randn(1, 2, 8, 8))
     assert "del _" in reports[0].host
+
+
+def test_patterns_are_not_filled_in_to_look_for_scatters():
+    kernel = next(case.kernel for case in kernels.all_cases().values())
+    pattern = Patterns().bind(kernel).pattern
+    other = Bound(pattern, tuple(f"{name}_" for name in pattern.names))
+    has_scatter(other)
+    assert "kernel" not in vars(other)
