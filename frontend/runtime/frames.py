@@ -12,6 +12,7 @@ import torch
 from torch.utils import checkpoint
 
 from ..values.disabled import is_disabled, is_shallow_wrapper, is_wrapper
+from ..values.functions.opaque_function import breaks_at_its_call
 
 KINDS = {
     inspect.CO_COROUTINE: "an async function",
@@ -92,7 +93,7 @@ def worth_compiling(
         return False
     if name.startswith(("<frozen", *GENERATED)) or name.startswith(OURS):
         return False
-    if name.startswith(TORCH):
+    if name.startswith(TORCH) or breaks_at_its_call(function.__globals__.get("__name__")):
         return False
     if name.startswith(STANDARD_LIBRARY):
         inside = name[len(STANDARD_LIBRARY) :]
