@@ -119,6 +119,7 @@ WHY = {
     "torch._C._is_fwd_grad_enabled": "forward-mode levels",
     "torch._C._set_fwd_grad_enabled": "forward-mode levels",
     "torch._C._functions.DelayedError": "gives a fake wrapper a history, as its original has one",
+    "torch._C._are_functorch_transforms_active": "whether torch.func transforms the code",
     "torch._C._functorch": "levels of torch.func: which there are, which tensors belong to them",
     "torch._C._get_deterministic": "whether algorithms have to be deterministic",
     "torch._C._get_dispatch_stack_at": "the dispatch modes that are on",

@@ -14,6 +14,7 @@ from torch.utils import checkpoint
 
 from ..values.disabled import is_disabled, is_shallow_wrapper, is_wrapper
 from ..values.functions.installed_code import may_work_on_tensors, package_of
+from ..values.functions.opaque_function import breaks_at_its_call
 
 KINDS = {
     inspect.CO_COROUTINE: "an async function",
@@ -107,7 +108,7 @@ def worth_compiling(
         return False
     if name.startswith(("<frozen", *GENERATED)) or name.startswith(OURS):
         return False
-    if name.startswith(TORCH):
+    if name.startswith(TORCH) or breaks_at_its_call(function.__globals__.get("__name__")):
         return False
     package = package_of(name)
     if not package:

@@ -91,6 +91,10 @@ class Value:
             "unsupported-value", f"{self.describe()} as an argument of a torch function"
         )
 
+    def as_index(self, tx: TraceContext) -> Value:
+        """The value that torch's operators take for it in an index of a tensor."""
+        return self
+
     def describe(self) -> str:
         """A few words for messages."""
         where = f" '{self.source.name}'" if self.source is not None else ""

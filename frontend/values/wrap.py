@@ -58,6 +58,7 @@ from .tensor import (  # noqa: F401
     distributed_tensor,
     existing_tensor,
     hook_on_tensor,
+    number_methods,
     symbolic_number,
 )
 

@@ -19,12 +19,8 @@ from ....options import Options
 from ....records import record
 from ...pycode.resume import SuspendedFrame
 from ..compile_unit import CompileUnit
-<<<<<<< HEAD
 from .content import content_of, digest_of_code, place_of_file
-=======
-from .content import content_of, digest_of_code
 from .process_groups import own_rank
->>>>>>> work-c
 
 BACKENDS = ("eager", "native", "autotune")  # whose results can be stored
 PACKAGE = Path(__file__).parents[3]

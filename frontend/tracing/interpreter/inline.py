@@ -18,7 +18,7 @@ from ...values.containers.mapping import DictValue
 from ...values.containers.sequence import TupleValue
 from ...values.functions.function import FunctionValue
 from ...values.functions.installed_code import may_work_on_tensors
-from ...values.functions.opaque_function import opaque_reason
+from ...values.functions.opaque_function import breaks_at_its_call, opaque_reason
 from ...values.iterators.generator import GeneratorValue
 from ..trace import Trace
 from .interpreter import Interpreter
@@ -87,6 +87,8 @@ def check_call(tx: Trace, function: FunctionValue, args: list[Value]) -> None:
 def can_be_entered(tx: Trace, function: FunctionValue) -> bool:
     """Whether a break may be made in a frame of the function. Not in those of the standard library,
     except where they only call on, and of other libraries without tensor work."""
+    if breaks_at_its_call(function.globals.get("__name__")):
+        return False
     filename = function.code.co_filename
     if filename.startswith("<frozen") or (
         filename.startswith(LEFT_ALONE) and not filename.startswith(PASSED_THROUGH)

@@ -333,13 +333,16 @@ def size_numel(tx: TraceContext, self: TupleValue) -> Value:
 
 
 def wrapped_items(tx: TraceContext, obj: Any, source: Source | None) -> list[Value]:
+    """The items of a list or tuple, whatever methods a subclass has of its own."""
+    base: Any = list if isinstance(obj, list) else tuple
+    items = tuple(base.__iter__(obj))
     if source is None:
-        return [tx.wrap(item, None) for item in obj]
-    if len(obj) > LARGEST:
-        raise GraphBreak("unsupported-value", f"a {type(obj).__name__} of {len(obj)} items")
+        return [tx.wrap(item, None) for item in items]
+    if len(items) > LARGEST:
+        raise GraphBreak("unsupported-value", f"a {type(obj).__name__} of {len(items)} items")
     tx.guards.add(source, Kind.TYPE, type(obj))
-    tx.guards.add(source, Kind.LENGTH, len(obj))
-    return [LazyValue(item, SequenceItem(source, index)) for index, item in enumerate(tuple(obj))]
+    tx.guards.add(source, Kind.LENGTH, len(items))
+    return [LazyValue(item, SequenceItem(source, index)) for index, item in enumerate(items)]
 
 
 @wraps(tuple, torch.Size)

@@ -218,9 +218,9 @@ def varies(value: Value) -> bool:
 
 def readable_result(tx: TraceContext, result: Value) -> Value | None:
     """The result as a value that can be read but not changed; None if there is no such value."""
-    if result.is_constant():
-        return result
-    if isinstance(result, TupleValue | ListValue) and result.source is None:
+    if result.is_constant() or result.source is not None:
+        return result  # an object that exists anyway: the cache keeps no copy of it
+    if isinstance(result, TupleValue | ListValue):
         items = [
             kept
             for item in result.items

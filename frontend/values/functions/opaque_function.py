@@ -66,6 +66,9 @@ LOOKED_INTO = {
     ),
 }  # fmt: skip
 
+# Modules whose functions may prepare something in their first call, in many steps without tensors:
+# they are inlined, but a break in one of them is made at its call, which Python runs.
+PREPARING_MODULES = frozenset({"einops._backends"})
 
 # Batches of sequences whose lengths are the values of a tensor: what packs them, and the layers
 # that take them packed, would break at several lines.
@@ -96,6 +99,12 @@ def opaque_reason(function: FunctionValue, args: list[Value]) -> tuple[str, str]
     if found is None:
         return None
     return "output" if found in WRITERS else "unknown-call", f"{module}.{function.name}"
+
+
+def breaks_at_its_call(module: object) -> bool:
+    """Whether the functions that a module of this name defines are left to Python as a whole where
+    they break."""
+    return module in PREPARING_MODULES
 
 
 def opaque_module(module: object, name: str) -> str | None:

@@ -16,8 +16,9 @@ NEEDED = (
 )  # fmt: skip
 OF_TORCH = (
     "autograd", "checkpoint", "correlation", "distributed", "distributions", "foreach", "framejit",
-    "functorch", "higher_order", "logging", "masked", "numpy", "optimizers", "overrides",
-    "pooling", "profiler", "random", "scalar_tensor_arguments", "tensor_data", "warnings",
+    "functorch", "higher_order", "legacy_constructors", "logging", "masked", "numpy",
+    "optimizers", "overrides", "pooling", "profiler", "random", "scalar_tensor_arguments",
+    "tensor_data", "warnings",
 )  # fmt: skip
 
 

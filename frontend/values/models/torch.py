@@ -88,6 +88,7 @@ _always(
     torch.compiler.is_exporting,
     torch._C._is_tracing,
     ("torch.fx._symbolic_trace", "is_fx_tracing"),
+    ("torch.onnx", "is_in_onnx_export"),
 )
 FUNCTIONAL: Any = torch.nn.functional
 _always(
@@ -117,6 +118,7 @@ for _function in (
     torch.get_autocast_dtype, torch.get_default_dtype, torch.are_deterministic_algorithms_enabled,
     torch.cuda.is_available, torch.accelerator.is_available, torch.accelerator.current_accelerator,
     torch.finfo, torch.iinfo, torch.device, torch._C._nn._parse_to,
+    torch._C._are_functorch_transforms_active,
 ):  # fmt: skip
     _call_now(_function)
 

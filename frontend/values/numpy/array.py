@@ -37,6 +37,7 @@ from .expected_result import (
     run_on_stand_ins,
 )
 from .literal_tensor import literal_tensor
+from .made_objects import read_only_array, scalar_of
 from .numpy_number import VaryingScalar
 from .numpy_warnings import expect_exact_cast, expect_finite
 from .operation_recorder import OperationRecorder
@@ -50,6 +51,7 @@ POWERS = frozenset({"pow", "power"})
 TAKES = frozenset({"take", "take_along_axis", "choose"})
 FIND_ELEMENTS = frozenset({"nonzero", "where", "argwhere", "flatnonzero"})
 INTEGERS_OF_NUMPY = ("int8", "int16", "int32", "int64", "uint8")
+INDICES = frozenset({torch.bool, torch.int64, torch.int32, torch.int16, torch.int8})
 METADATA = frozenset({"shape", "ndim", "size", "itemsize", "nbytes", "dtype", "strides"})
 
 
@@ -139,6 +141,12 @@ class ArrayValue(Value):
         """A function of arrays."""
         return call_numpy(tx, name, function, args, {})
 
+    def as_index(self, tx: TraceContext) -> Value:
+        if not self.fake.dim() or self.backwards or self.fake.dtype not in INDICES:
+            return self
+        is_long = self.fake.dtype in (torch.bool, torch.int64)
+        return self.tensor if is_long else self.tensor.method(tx, "long", [], {})
+
     def iterator(self, tx: TraceContext) -> Value:
         if not self.fake.dim():
             raise self.unsupported_use("iteration")
@@ -203,23 +211,11 @@ class ArrayValue(Value):
 ARRAYS = (ArrayValue, ReversedArray)
 
 
-def read_only_array(tensor: torch.Tensor) -> Any:
-    """An array over a tensor's memory that does not write it."""
-    array = tensor.numpy()
-    array.flags.writeable = False
-    return array
-
-
 def scalar_copy(tx: TraceContext, element: ArrayValue) -> ArrayValue:
     """NumPy's scalar of an array without dimensions, in memory of its own."""
     copied = tx.graph.call("call_method", "clone", [element.tensor], {})
     assert isinstance(copied, TensorValue)
     return ArrayValue(copied, dtype_of(copied.fake.dtype).type)
-
-
-def scalar_of(tensor: torch.Tensor) -> Any:
-    """The number in a tensor without dimensions, as NumPy's scalar."""
-    return tensor.numpy()[()]
 
 
 def metadata(tx: TraceContext, array: ArrayValue, name: str) -> Value:

@@ -31,6 +31,18 @@ def python_number(scalar: Any) -> Any:
     return scalar.item()
 
 
+def written_number(value: Value) -> Value:
+    """What torch stores for a number that is assigned to elements of a tensor, whose dtype it
+    takes: for a numpy scalar that torch takes for an int or a float, the Python number that equals
+    it."""
+    cls = value.python_type()
+    if cls.__module__ != "numpy" or not issubclass(cls, float | sys.modules["numpy"].integer):
+        return value
+    if type(value) is VaryingScalar:
+        return value.number
+    return Constant(python_number(value.object)) if type(value) is Constant else value
+
+
 class VaryingScalar(Value):
     """A numpy scalar that varies between calls. Tensor operations take the Python number that it
     equals, which is a symbol; what makes another numpy scalar of it breaks."""

@@ -209,7 +209,23 @@ def calculate_operation(tx: TraceContext, op: Operation, left: Value, right: Val
     """An operator of numbers, at least one of them symbolic; None for others."""
     if not (isinstance(left, SymbolicNumber) or isinstance(right, SymbolicNumber)):
         return None
-    return calculate(tx, op.function, left, right, written=op.written)
+    function, right = as_arithmetic(op.function, left, right)
+    return calculate(tx, function, left, right, written=op.written)
+
+
+def as_arithmetic(
+    function: Callable[..., Any], left: Value, right: Value
+) -> tuple[Callable[..., Any], Value]:
+    """A shift by a literal, or the lowest bits of an int, as the arithmetic that torch's symbols
+    have; the operator and its right operand themselves for others."""
+    literal = right.object if isinstance(right, Constant) else None
+    if type(literal) is not int or left.python_type() is not int or not 0 <= literal < MOST_BITS:
+        return function, right
+    if function is operator.and_ and literal & (literal + 1) == 0:
+        return operator.mod, Constant(literal + 1)
+    if function in SHIFTS:
+        return SHIFTS[function], Constant(1 << literal)
+    return function, right
 
 
 def can_be_symbol(number: int | float) -> bool:
@@ -346,10 +362,12 @@ def logarithm_can_be_symbolic(tx: TraceContext, number: Value, base: Value | Non
 
 
 def power_of_a_literal(tx: TraceContext, base: Value, exponent: Value) -> bool:
-    """Whether a power is a float that is neither too large nor nothing: of a positive literal, with
-    an exponent that varies."""
+    """Whether a power of a positive literal, with an exponent that varies, is a float that is
+    neither too large nor nothing, or an int of 64 bits."""
     if not (isinstance(base, Constant) and isinstance(exponent, SymbolicNumber)):
         return False
+    if type(base.object) is exponent.python_type() is int and base.object > 1:
+        return within(0, int(MOST_BITS / math.log2(base.object)) - 1)(tx, exponent)
     is_float = float in (base.python_type(), exponent.python_type())
     if not is_float or base.object <= 0 or base.object == 1:
         return False
@@ -366,6 +384,43 @@ def can_round(tx: TraceContext, number: Value, digits: Value | None = None) -> b
     return fixed and number.python_type() is float and FINITE(tx, number)
 
 
+def can_be_shifted(tx: TraceContext, number: Value, by: Value) -> bool:
+    """Whether a literal shifted by a number of bits that varies is an int of 64 bits."""
+    known = isinstance(number, Constant) and type(number.object) is int
+    return (
+        known
+        and by.python_type() is int
+        and within(0, MOST_BITS - number.constant().bit_length())(tx, by)
+    )
+
+
+def are_ints(tx: TraceContext, *operands: Value) -> bool:
+    return all(operand.python_type() is int for operand in operands)
+
+
+def is_natural(tx: TraceContext, number: Value) -> bool:
+    return number.python_type() is int and within(0, 2**62)(tx, number)
+
+
+def small_power(tx: TraceContext, base: Value, exponent: Value) -> bool:
+    """Whether a power is a float that is neither too large nor nothing: a literal exponent of a
+    positive number."""
+    known = isinstance(exponent, Constant) and -8 <= exponent.object <= 8
+    return known and within(1e-30, 1e30)(tx, base)
+
+
+def divided_by_literal(tx: TraceContext, number: Value, by: Value) -> bool:
+    return isinstance(by, Constant) and by.object != 0 and FINITE(tx, number)
+
+
+def beside_literals(tx: TraceContext, *operands: Value) -> bool:
+    """Whether numbers are small enough to be squared and added."""
+    small = within(-1e150, 1e150)
+    return all(
+        abs(one.object) < 1e150 if isinstance(one, Constant) else small(tx, one) for one in operands
+    )
+
+
 POSITIVE = within(sys.float_info.min, sys.float_info.max)
 AS_INT = within(-(2.0**62), 2.0**62)
 # Functions that torch's symbols do not have, or not for these numbers, and where they cannot raise.
@@ -379,7 +434,19 @@ OPAQUE: dict[Callable[..., Any], Callable[..., bool]] = {
     **dict.fromkeys((math.erf, math.radians, math.degrees), within(-1e300, 1e300)),
     operator.pow: power_of_a_literal,
     round: can_round,
+    **dict.fromkeys(
+        (operator.and_, operator.or_, operator.xor, operator.invert, math.gcd, int.bit_length),
+        are_ints,
+    ),
+    operator.lshift: can_be_shifted,
+    math.isqrt: is_natural,
+    math.pow: small_power,
+    math.fmod: divided_by_literal,
+    math.hypot: beside_literals,
 }
+
+
+SHIFTS = {operator.lshift: operator.mul, operator.rshift: operator.floordiv}
 
 
 @wraps(int, float)

@@ -19,6 +19,7 @@ from ..context import TraceContext
 from ..emitter import Emitter
 from ..identity_key import IdentityKey
 from ..mutable import Mutable
+from ..numpy.numpy_number import written_number
 from ..operation import UnaryOperation
 from ..registry import accepts, method_of
 from .varying_index import read_indices, select_varying
@@ -173,13 +174,13 @@ class TensorValue(Value):
 
     def set_item(self, tx: TraceContext, key: Value, value: Value) -> None:
         self._check_rows(tx, key)
-        self._check_mask(tx, key)
         key = read_indices(tx, key)
+        self._check_mask(tx, key)
         found = select_varying(tx, self, self.fake.shape, key)
         if found is not None:
             found.set_item(tx, Constant(...), value)
             return
-        tx.graph.function(operator.setitem, self, key, value)
+        tx.graph.function(operator.setitem, self, key, written_number(tx.look(value)))
 
     def _check_mask(self, tx: TraceContext, key: Value) -> None:
         """Checks the sizes of a mask, which fake tensors do not: an assignment to what nobody reads

@@ -52,7 +52,8 @@ def select_varying(tx: TraceContext, tensor: Value, shape: torch.Size, key: Valu
 
 
 def read_indices(tx: TraceContext, key: Value) -> Value:
-    """An index in which numbers stand for tensors of one integer."""
+    """An index in which numbers stand for tensors of one integer, and tensors for NumPy's
+    arrays."""
     if key.python_type() is tuple:
         items = [tx.look(item) for item in key.unpack(tx)]
         read = [read_index(tx, item) for item in items]
@@ -64,7 +65,7 @@ def read_index(tx: TraceContext, item: Value) -> Value:
     if is_index(tx, item):
         return item.method(tx, "item", [], {})
     if type(item) is not SliceValue:
-        return item
+        return item.as_index(tx)
     parts = [tx.look(part) for part in item.parts]
     if not any(map(is_integer_tensor, parts)):
         return item

@@ -15,8 +15,8 @@ def numpy_data(x):
 
 
 def numpy_item(x):
-    y = x.clone()
-    y[0] = np.float64(3)
+    y = x.to(torch.complex128)
+    y[0] = np.complex128(3)
     return y * 2
 
 

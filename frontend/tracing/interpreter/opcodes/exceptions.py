@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from torch.overrides import TorchFunctionMode
+from torch.utils._python_dispatch import TorchDispatchMode
+
 from .....errors import GraphBreak
 from ....pycode.instr import Instr, Op
 from ....values.base import ObservedException, Value
@@ -16,6 +19,9 @@ from ....values.objects.user_object import UserObject
 from ..handlers import handles
 from ..interpreter import Interpreter
 from .calls import call_value
+
+# Managers that see each operation of torch, which no graph may hide from them.
+MODES = (TorchFunctionMode, TorchDispatchMode)
 
 
 @handles(Op.RAISE)
@@ -103,7 +109,14 @@ def before_with(frame: Interpreter, instr: Instr) -> None:
     manager = frame.pop()
     enter = manager_method(tx, manager, "__enter__", "")
     frame.push(manager_method(tx, manager, "__exit__", " (missed __exit__ method)"))
-    frame.push(call_value(frame, enter, [], {}))
+    try:
+        frame.push(call_value(frame, enter, [], {}))
+    except GraphBreak as stop:
+        outside = tx.frames.caller_position()
+        # the functions around would go on under the mode, and so in eager
+        if outside is not None and issubclass(manager.python_type(), MODES):
+            stop.position = outside
+        raise
 
 
 def manager_method(tx: TraceContext, manager: Value, name: str, missed: str) -> Value:

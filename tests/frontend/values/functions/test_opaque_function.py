@@ -81,3 +81,43 @@ def test_fake_quantizers_break_once_for_a_call():
 def test_tensorboard_is_not_inlined():
     """A scalar of each step writes protocol buffers: it cost 16 compiles."""
     assert opaque_module("torch.utils.tensorboard.writer", "SummaryWriter.add_scalar") in WRITERS
+
+
+BACKENDS = """
+class Backend: pass
+class First(Backend): pass
+class Second(Backend):
+    def scale(self, x):
+        return x * 2
+class Third(Second): pass
+
+known = {}
+
+def backend_of(x):
+    if type(x) in known:
+        return known[type(x)]
+    found = Backend.__subclasses__()
+    for cls in found:
+        found.extend(cls.__subclasses__())
+        if hasattr(cls, "scale"):
+            known[type(x)] = cls()
+    return known[type(x)]
+"""
+
+
+def test_a_function_that_searches_once_breaks_at_its_call():
+    """As einops looks for its backend in the first call of a process."""
+    searching = {"__name__": "einops._backends"}
+    exec(compile(BACKENDS, "/somewhere/einops/_backends.py", "exec"), searching)
+    backend_of = searching["backend_of"]
+
+    def f(x):
+        y = x.sin()
+        return backend_of(y).scale(y) + 1
+
+    handle = framejit.compile(f, backend="eager")
+    for rows in (2, 2, 3, 4):
+        x = torch.ones(rows, 3)
+        torch.testing.assert_close(handle(x), x.sin() * 2 + 1)
+    assert [type(one) for one in searching["known"].values()] == [searching["Third"]]
+    assert handle.framejit.compiles == 3  # before the call, after it, then all, for any size

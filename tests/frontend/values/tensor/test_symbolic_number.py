@@ -57,6 +57,13 @@ MATH = {
     "floor": lambda x, n: x + math.floor(n / 1.7) + math.ceil(n / 1.3) + math.trunc(n * 0.6),
     "rounded": lambda x, n: x.new_zeros(round(n * 2.5)) + round(n / 3, 1),
     "a size": lambda x, n: x.new_zeros(math.ceil(n * 2.5)),
+    "shifts": lambda x, n: x.new_zeros(n << 3) + (n >> 1) + (5 << n),
+    "lowest bits": lambda x, n: x * (n & 7) + (3 & n),
+    "bits": lambda x, n: x * (n | 4) + (n ^ 9) + (n & 5) + ~n,
+    "powers of two": lambda x, n: x.new_zeros(2**n) + 3 ** (n + 1),
+    "padded to a power of two": lambda x, n: x.new_zeros(2 ** math.ceil(math.log2(n + 0.5))),
+    "isqrt, gcd": lambda x, n: x.new_zeros(math.isqrt(n * 9)) + math.gcd(n * 2, 6),
+    "pow, hypot, fmod": lambda x, n: x * math.pow(n, 0.3) + math.hypot(n, 2) + math.fmod(n, 1.5),
     "a branch": lambda x, n: x + 1 if math.floor(n * 1.5) > 100 else x - math.log(n),
 }
 
@@ -130,6 +137,36 @@ def test_outside_of_what_a_function_is_defined_for(function, outside):
             assert str(raised.value) == str(error)
         else:
             assert torch.equal(compiled(X, v), expected)
+
+
+BY_BITS = (lambda n: 1 << n, lambda n: 2**n)
+
+
+@pytest.mark.parametrize("function", [
+    *BY_BITS,
+    lambda n: (n << 2, n >> 1, n & 3, n | 5, n ^ 3, ~n, 8 & n, n & 6),
+    lambda n: math.isqrt(n),
+    lambda n: math.pow(n, -0.5),
+    lambda n: (math.gcd(n, 12), math.fmod(n, 4), n.bit_length()),
+    lambda n: n & True,
+    lambda n: n >> -1,
+])  # fmt: skip
+def test_ints_of_any_sign_and_length(function):
+    compiled = framejit.compile(lambda x, n: (x * 2, function(n)), backend="eager")
+    for n in (3, 5, 4, -4, -5, 0, -1, 40, 61, 64, 200, 2**40, -(2**62), 2**70, 1.5, True):
+        if n > 300 and function in BY_BITS:
+            continue
+        try:
+            expected = function(n)
+        except (ValueError, TypeError, ZeroDivisionError, OverflowError) as error:
+            with pytest.raises(type(error)) as raised:
+                compiled(X, n)
+            assert str(raised.value) == str(error)
+        except AttributeError:
+            continue
+        else:
+            found = compiled(X, n)[1]
+            assert repr(found) == repr(expected)
 
 
 def test_what_a_calculated_number_decides_is_guarded():

@@ -1,0 +1,65 @@
+"""Functions under functools.lru_cache whose arguments vary, as einops keeps its recipes."""
+
+import functools
+
+import pytest
+import torch
+
+from ...semantics.harness import strict_compile
+
+
+class Recipe:
+    def __init__(self, pattern):
+        self.order = [int(digit) for digit in pattern]
+
+
+@functools.lru_cache
+def recipe_of(pattern):
+    return Recipe(pattern)
+
+
+@functools.lru_cache
+def applied(recipe, shape):
+    return recipe.order, [shape[axis] for axis in recipe.order], recipe
+
+
+@pytest.fixture(autouse=True)
+def empty_caches():
+    applied.cache_clear(), recipe_of.cache_clear()
+
+
+def test_a_cached_result_may_hold_a_list_that_its_argument_holds():
+    def f(x):
+        order, sizes, _ = applied(recipe_of("10"), tuple(x.shape))
+        return x.permute(order) * sizes[0]
+
+    handle = strict_compile(f, backend="eager")
+    for rows in (2, 3, 4, 5, 3):
+        x = torch.arange(3.0 * rows).reshape(rows, 3)
+        torch.testing.assert_close(handle(x), f(x))
+    assert not handle.framejit.explain().breaks and handle.framejit.compiles == 2
+
+
+@pytest.mark.parametrize("use", [
+    lambda recipe, made: made[0] is recipe.order and made[2] is recipe,
+    lambda recipe, made: made[0].reverse(),
+    lambda recipe, made: recipe.order.reverse(),
+    lambda recipe, made: made[0],
+    lambda recipe, made: made[2],
+], ids=["compared", "list changes", "argument changes", "list is given", "argument is given"])  # fmt: skip
+def test_what_a_cached_result_shares_with_its_argument_is_one_object(use):
+    def f(x):
+        recipe = recipe_of("10")
+        made = applied(recipe, tuple(x.shape))
+        used = use(recipe, made)
+        return x * len(made[0]), used
+
+    def outcomes(run):
+        applied.cache_clear(), recipe_of.cache_clear()
+        recipe, found = recipe_of("10"), []
+        for rows in (2, 3, 4, 4, 2):
+            y, used = run(torch.ones(rows, 3))
+            found.append((y.tolist(), used is recipe, used is recipe.order, used is True))
+        return found, recipe.order, [applied(recipe, (n, 3))[0] is recipe.order for n in (2, 3, 4)]
+
+    assert outcomes(strict_compile(f, backend="eager")) == outcomes(f)

@@ -1,0 +1,57 @@
+"""torch.FloatTensor([...]) and the like, as older code makes its tensors."""
+
+import numpy as np
+import pytest
+import torch
+
+from ...semantics.harness import strict_compile
+
+CAPTURED = {
+    "floats": lambda x: x * torch.FloatTensor([1.0, 2, 3]) + torch.Tensor([1, 2, 0.5]),
+    "a tuple": lambda x: x + torch.DoubleTensor((1, 2, 3)),
+    "rows": lambda x: x @ torch.Tensor([[1, 2], [3, 4], [5, 6]]),
+    "ints": lambda x: x[:, torch.LongTensor([2, 0])] + torch.IntTensor([1.7, 2]),
+    "a size": lambda x: x * torch.FloatTensor(x.shape[0], 3).fill_(2) + torch.LongTensor(3).zero_(),
+    "nothing": lambda x: torch.cat([x.flatten(), torch.Tensor([])]),
+    "small": lambda x: x.char() + torch.ByteTensor([1, 2, 3]) + torch.HalfTensor([0.1]),
+}
+OTHERS = {
+    "numbers that vary": lambda x: x * torch.FloatTensor([x.shape[0], 1.5, 2.0]),
+    "no argument": lambda x: torch.cat([x.flatten(), torch.Tensor()]),
+    "a tensor": lambda x: x * torch.Tensor(x.shape[1:]).fill_(3) + torch.FloatTensor(x[0]),
+    "an array": lambda x: x * torch.Tensor(np.array([1.0, 2, 3])),
+    "tensors": lambda x: x * torch.FloatTensor([x.sum(), 1, 2]),
+    "truths": lambda x: x[:, torch.BoolTensor([True, False, True])],
+    "a device": lambda x: x + torch.FloatTensor([1, 2, 3], device="cpu"),
+    "unequal rows": lambda x: torch.Tensor([[1, 2], [3]]),
+    "a class that asks": lambda x: x * isinstance(torch.LongTensor([1]), torch.LongTensor),
+}
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=str)
+@pytest.mark.parametrize("make", [*CAPTURED.values(), *OTHERS.values()], ids=[*CAPTURED, *OTHERS])
+def test_what_they_make(make, dtype):
+    handle = strict_compile(make, backend="eager")
+    for rows in (2, 4, 5):
+        x = torch.arange(3.0 * rows).view(rows, 3)
+        try:
+            torch.set_default_dtype(dtype)
+            expected = make(x)
+        except Exception as error:
+            with pytest.raises(type(error)) as raised:
+                handle(x)
+            assert str(raised.value) == str(error)
+        else:
+            found = handle(x)
+            torch.testing.assert_close(found, expected)
+            assert found.dtype == expected.dtype
+        finally:
+            torch.set_default_dtype(torch.float32)
+
+
+@pytest.mark.parametrize("make", CAPTURED.values(), ids=CAPTURED)
+def test_they_break_no_graph(make):
+    handle = strict_compile(make, backend="eager")
+    for rows in (2, 4, 5):
+        handle(torch.ones(rows, 3))
+    assert not handle.framejit.explain().breaks and handle.framejit.compiles == 2
