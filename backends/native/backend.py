@@ -42,17 +42,18 @@ from .channels_last import to_channels_last
 from .compile_report import CompileReport, kernel_records
 from .decompositions import decompositions
 from .frozen_graph import FrozenGraph
+from .fuse.fuse import fuse
 from .fuse.horizontal import fuse_horizontally
 from .fuse.in_place import reuse_memory
 from .fuse.split import split_long_rows
 from .ir.ir import AnyKernel, Bound, Call, Program, with_buffers, writes
 from .ir.patterns import Patterns
 from .loaded_host import load_cpu_host, load_host, make_boxed, without_gradients
+from .lower.build import lower
 from .printers.base import Parameters
 from .printers.c.kernel import print_c
 from .printers.c.scalars import preamble
 from .printers.host import Host, Launch, Namespace
-from .repeated_steps import lower_and_fuse
 from .toolchain._launch import run
 from .toolchain.compile_c import NoCompiler, compiler, functions
 
@@ -342,7 +343,7 @@ def compile_aten(
     function takes one list of inputs. tune: measures kernels for the GPU. waits: before its `end`,
     nothing may be called."""
     report = report or CompileReport()
-    program, report.apart = lower_and_fuse(gm, usable_devices())
+    program, report.apart = fuse(lower(gm, usable_devices()))
     report.called = [
         step.origin
         for step in program.steps

@@ -36,10 +36,6 @@ class FixedValues:
         ):
             self._nodes.add(node)
 
-    def has(self, node: AnyNode) -> bool:
-        """Whether no input decides a node's values."""
-        return node in self._nodes
-
     def is_left_to_torch(self, node: AnyNode) -> bool:
         """Whether torch runs an operator, although there is a kernel for it."""
         if node not in self._nodes or getattr(node.target, "overloadpacket", None) not in INEXACT:
