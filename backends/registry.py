@@ -12,6 +12,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
+from ..garbage_collection import permanent_objects
 from ..records import record
 from ..torch_compat import SWITCHED_OFF, backend_feature, switch_off
 from .backend_info import BackendInfo
@@ -167,7 +168,8 @@ def lookup(backend: str | Function) -> Backend:
 def import_shipped(name: str, module: str) -> types.ModuleType | None:
     """A module of a shipped backend. Where it cannot be imported, the backend is switched off."""
     try:
-        return importlib.import_module(f".{module}", __package__)
+        with permanent_objects():
+            return importlib.import_module(f".{module}", __package__)
     except Exception as error:  # a torch that lacks what the module asks for
         switch_off(backend_feature(name), f"{type(error).__name__}: {error}")
         return None

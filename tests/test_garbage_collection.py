@@ -290,9 +290,12 @@ print(len(new), gc.get_freeze_count())
 """
 
 
-@pytest.mark.parametrize(("backend", "gradient"), [("eager", False), ("native", True)])
-def test_what_a_first_compile_loads_is_permanent(backend, gradient):
-    """Each full collection of the program would visit it: more than 100,000 objects."""
+@pytest.mark.parametrize(
+    ("backend", "gradient", "loads"), [("eager", False, 15_000), ("native", True, 40_000)]
+)
+def test_what_a_first_compile_loads_is_permanent(backend, gradient, loads):
+    """Each full collection of the program would visit it: 18,000 objects where a graph is captured
+    only, more than 100,000 where it is compiled."""
     run = subprocess.run(
         [sys.executable, "-c", PERMANENT.format(backend=backend, gradient=gradient)],
         capture_output=True,
@@ -301,4 +304,4 @@ def test_what_a_first_compile_loads_is_permanent(backend, gradient):
     )
     visited, permanent = map(int, run.stdout.split())
     assert visited < 10_000
-    assert permanent > 40_000
+    assert permanent > loads

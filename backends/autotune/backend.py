@@ -6,7 +6,7 @@ from __future__ import annotations
 import importlib
 import pickle
 from collections.abc import Callable, Sequence
-from functools import partial
+from functools import cache, partial
 from typing import Any
 
 import torch
@@ -18,8 +18,9 @@ from ...options import config
 from ...tier import Tier
 from ..graph.collectives import is_on_distributed_tensors
 from ..graph.supported import reason_not_to_try
+from ..graph.tracing_lock import load_for_tracing
 from ..graph.wrappers import has_wrappers
-from ..registry import lookup, register_backend
+from ..registry import import_shipped, lookup, register_backend
 from .background import in_background, may_wait
 from .candidates import EAGER, Choice, choice, is_tiny, records
 from .decisions import Decisions
@@ -68,6 +69,7 @@ def autotune(
     waiting = wait_for_calls(gm, plan, report)
     if waiting is not None and not remembers(gm, example_inputs, plan, picked, report):
         return waiting()
+    load_for_trials()
     # compilers get some of these on separate memory
     inputs = gm.meta.pop("inputs", example_inputs)
     tuning = Tuning(gm, example_inputs, plan, picked, report)
@@ -76,6 +78,13 @@ def autotune(
     if plan.background and may_wait(tuning):
         return in_background(tuning, inputs)
     return tuning.decide(inputs)
+
+
+@cache
+def load_for_trials() -> None:
+    """Imports framejit's compiler while no thread of a trial runs: see permanent_objects."""
+    import_shipped("native", "native.backend")
+    load_for_tracing()
 
 
 def compile_by_rule(

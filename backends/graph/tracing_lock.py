@@ -3,16 +3,19 @@ patches of Python, and what is being traced, in global variables."""
 
 from __future__ import annotations
 
+import importlib
 import os
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from functools import partial
+from functools import cache, partial
 from typing import Any
 
 import torch.fx
 from torch.fx.experimental import proxy_tensor
 from torch.fx.experimental.proxy_tensor import make_fx
+
+from ...garbage_collection import permanent_objects
 
 DESCRIBE = "_extract_tensor_metadata"
 # a garbage collection inside may run a finalizer that compiles
@@ -27,8 +30,16 @@ def trace_operators(
     decompositions: Mapping[Any, Callable[..., Any]],
 ) -> torch.fx.GraphModule:
     """The operators that function(*inputs) calls, decomposed, as a graph."""
+    load_for_tracing()
     with tracing_lock, without_memory_formats():
         return make_fx(function, decomposition_table=dict(decompositions))(*inputs)
+
+
+@cache
+def load_for_tracing() -> None:
+    """Imports what torch's tracing imports when it begins."""
+    with permanent_objects():
+        importlib.import_module("torch._dynamo")
 
 
 @contextmanager

@@ -2,7 +2,7 @@ import framejit
 import pytest
 import torch
 from framejit.frontend.tracing.sizes.variation import Variation
-from framejit.guards.source import FrameView, SlotSource
+from framejit.guards.source import AttrSource, FrameView, SlotSource
 
 
 def step(x, cache):
@@ -47,3 +47,18 @@ def test_a_cache_that_a_first_call_made(backend):
         (cache, scores), (expected, wanted) = compiled(x, cache), step(x, expected)
         torch.testing.assert_close((cache, scores), (expected, wanted))
     assert compiled.framejit.compiles == 2
+
+
+def test_comparing_asks_no_object_for_an_attribute():
+    asked = []
+
+    class Holder:
+        @property
+        def grad(self):
+            asked.append(self)
+            return torch.ones(2, 1)
+
+    variation = Variation()
+    variation.note_capture({AttrSource(X, "grad"): (2, 6)}, {})
+    variation.compare(FrameView((Holder(),), step))
+    assert not asked and not variation.former
