@@ -70,6 +70,7 @@ class ModuleCall:
         forward: Callable[..., Any],
         handle: Callable[..., Any] | None,
         globals: dict[str, Any],
+        caller: CodeType,
         tracing: int,
     ) -> None: ...
     def __call__(self, *args: Any, **kwargs: Any) -> Any: ...

@@ -49,7 +49,8 @@ def names_in(code: types.CodeType) -> set[str]:
 class CompiledCall(ModuleCall):
     """The call of one module. It uses a handle of the class's forward while a call does nothing
     else (C decides that), and otherwise a handle of the whole call with all hooks. Holds the module
-    weakly; pickles to None, so that copies have an empty slot."""
+    weakly; pickles to None, so that copies have an empty slot. A copy made by the module's
+    dictionary, which has the slot, runs uncompiled."""
 
     __slots__ = ("make_handle", "function", "call_impl", "forward", "whole", "controls")
 
@@ -64,8 +65,9 @@ class CompiledCall(ModuleCall):
         )
         if self.forward is None:
             self._whole_call(module)
+        caller = torch.nn.Module._wrapped_call_impl.__code__
         super().__init__(
-            module, self.function, self.forward, vars(hooks), jit_tracing.getter_address()
+            module, self.function, self.forward, vars(hooks), caller, jit_tracing.getter_address()
         )
 
     def _handle(self, module: Any, function: Any) -> Any:

@@ -48,6 +48,17 @@ frame_function(Frame *frame)
 #endif
 }
 
+/* The frame that has called the C function which runs now. */
+static inline Frame *
+frame_of_caller(PyThreadState *tstate)
+{
+#if PY_VERSION_HEX >= 0x030D0000
+    return tstate->current_frame;
+#else
+    return tstate->cframe->current_frame;
+#endif
+}
+
 /* Whether the frame belongs to a plain call that has run nothing yet: no generator being resumed,
  * no frame object. */
 static inline int

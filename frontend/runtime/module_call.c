@@ -1,6 +1,10 @@
 /* ModuleCall: the value of the slot that nn.Module has for a compiled call. If calling the module
  * only calls its class's forward, the handle of forward is called from here; everything else is
- * done by a subclass in Python. The decision must be that of is_plain in compiled_module.py. */
+ * done by a subclass in Python. The decision must be that of is_plain in compiled_module.py.
+ *
+ * A program may copy a module with the slot, by its dictionary. torch calls the slot's value
+ * without the module, so which one is called is read from the calling frame: a copy is called
+ * uncompiled. */
 #include "hook.h"
 #include "object_compat.h"
 
@@ -13,6 +17,7 @@ typedef struct {
     PyObject *forward; /* the class's function when this was made */
     PyObject *handle;  /* of it */
     PyObject *globals; /* the dictionary of torch.nn.modules.module */
+    PyObject *caller;  /* the code that calls the slot's value, with the module as first local */
     const void *const *(*tracing)(
         void); /* torch's std::shared_ptr<TracingState>, whose first word is the pointer; or NULL */
     PyObject *weakrefs;
@@ -27,7 +32,7 @@ static const char *const hook_names[OWN + EVERYONES] = {
     "_backward_pre_hooks",    "_global_forward_hooks",      "_global_forward_pre_hooks",
     "_global_backward_hooks", "_global_backward_pre_hooks",
 };
-static PyObject *names[OWN + EVERYONES], *forward_name, *otherwise_name;
+static PyObject *names[OWN + EVERYONES], *forward_name, *otherwise_name, *call_impl_name;
 
 int
 module_call_init(void)
@@ -40,8 +45,9 @@ module_call_init(void)
     if (forward_name == NULL) {
         forward_name = PyUnicode_InternFromString("forward");
         otherwise_name = PyUnicode_InternFromString("otherwise");
+        call_impl_name = PyUnicode_InternFromString("_call_impl");
     }
-    return forward_name != NULL && otherwise_name != NULL ? 0 : -1;
+    return forward_name != NULL && otherwise_name != NULL && call_impl_name != NULL ? 0 : -1;
 }
 
 static int
@@ -93,10 +99,36 @@ call_with_module(PyObject *callable, PyObject *module, PyObject *const *args, Py
     return result;
 }
 
+/* The module that is called, borrowed; NULL where the slot's value is called by other code. */
+static PyObject *
+called_module(ModuleCall *self)
+{
+    Frame *frame = frame_of_caller(PyThreadState_Get());
+    int is_torchs = frame != NULL && (PyObject *)frame_code(frame) == self->caller;
+    return is_torchs ? frame->localsplus[0] : NULL;
+}
+
+static PyObject *
+call_uncompiled(PyObject *module, PyObject *const *args, size_t nargsf, PyObject *kwnames)
+{
+    PyObject *call = PyObject_GetAttr(module, call_impl_name);
+    if (call == NULL) {
+        return NULL;
+    }
+    PyObject *result = PyObject_Vectorcall(call, args, PyVectorcall_NARGS(nargsf), kwnames);
+    Py_DECREF(call);
+    return result;
+}
+
 static PyObject *
 module_call(ModuleCall *self, PyObject *const *args, size_t nargsf, PyObject *kwnames)
 {
     PyObject *module = self->module == NULL ? NULL : weakly_held(self->module);
+    PyObject *called = called_module(self);
+    if (called != NULL && called != module) {
+        Py_XDECREF(module);
+        return call_uncompiled(called, args, nargsf, kwnames);
+    }
     if (module == NULL) {
         PyErr_SetString(PyExc_ReferenceError, "the compiled module is gone");
         return NULL;
@@ -129,11 +161,12 @@ module_call_new(PyTypeObject *type, PyObject *Py_UNUSED(args), PyObject *Py_UNUS
 static int
 module_call_start(ModuleCall *self, PyObject *args, PyObject *kwargs)
 {
-    static char *keywords[] = {"module", "forward", "handle", "globals", "tracing", NULL};
-    PyObject *module, *forward, *handle, *globals;
+    static char *keywords[] = {"module", "forward", "handle", "globals", "caller", "tracing", NULL};
+    PyObject *module, *forward, *handle, *globals, *caller;
     unsigned long long tracing;
-    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "OOOO!K:ModuleCall", keywords, &module, &forward,
-                                     &handle, &PyDict_Type, &globals, &tracing)) {
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "OOOO!OK:ModuleCall", keywords, &module,
+                                     &forward, &handle, &PyDict_Type, &globals, &caller,
+                                     &tracing)) {
         return -1;
     }
     PyObject *reference = PyWeakref_NewRef(module, NULL);
@@ -144,6 +177,7 @@ module_call_start(ModuleCall *self, PyObject *args, PyObject *kwargs)
     Py_XSETREF(self->forward, Py_NewRef(forward));
     Py_XSETREF(self->handle, Py_NewRef(handle));
     Py_XSETREF(self->globals, Py_NewRef(globals));
+    Py_XSETREF(self->caller, Py_NewRef(caller));
     self->tracing = (const void *const *(*)(void))(uintptr_t)tracing;
     memset(self->hints, 0, sizeof self->hints);
     return 0;
@@ -156,6 +190,7 @@ module_call_traverse(ModuleCall *self, visitproc visit, void *arg)
     Py_VISIT(self->forward);
     Py_VISIT(self->handle);
     Py_VISIT(self->globals);
+    Py_VISIT(self->caller);
     return 0;
 }
 
@@ -166,6 +201,7 @@ module_call_clear(ModuleCall *self)
     Py_CLEAR(self->forward);
     Py_CLEAR(self->handle);
     Py_CLEAR(self->globals);
+    Py_CLEAR(self->caller);
     return 0;
 }
 
@@ -182,11 +218,12 @@ module_call_dealloc(ModuleCall *self)
 
 PyTypeObject ModuleCall_Type = {
     PyVarObject_HEAD_INIT(NULL, 0).tp_name = "framejit.frontend.runtime._hook.ModuleCall",
-    .tp_doc = "ModuleCall(module, forward, handle, globals, tracing)\n--\n\n"
+    .tp_doc = "ModuleCall(module, forward, handle, globals, caller, tracing)\n--\n\n"
               "Calls `handle` with the module in front while the module's call means that of its "
               "class's `forward`, else "
               "`otherwise`, a method that subclasses have. `globals` are those of "
-              "torch.nn.modules.module, `tracing` is the "
+              "torch.nn.modules.module, `caller` is the code of the method there that calls the "
+              "slot's value, `tracing` is the "
               "address of torch's getter of the tracing state, 0 for none: then `otherwise` is "
               "always asked.",
     .tp_basicsize = sizeof(ModuleCall),
