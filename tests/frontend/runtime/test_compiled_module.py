@@ -1,5 +1,7 @@
 """Modules compiled in place."""
 
+from collections import OrderedDict
+
 import framejit
 import pytest
 import torch
@@ -16,7 +18,7 @@ def test_a_copy_by_the_dictionary_has_its_own_parameters(backend):
     copied.__dict__ = {
         **module.__dict__,
         "_parameters": {name: value.detach() * 2 for name, value in module._parameters.items()},
-        "_forward_hooks": {},
+        "_forward_hooks": OrderedDict(),
     }
     torch.testing.assert_close(copied(x), expected * 2)
     torch.testing.assert_close(torch.nn.Sequential(copied)(x), expected * 2)
