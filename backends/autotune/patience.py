@@ -10,6 +10,7 @@ compiled early (Karlin et al., Competitive Snoopy Caching, 1988).
 from __future__ import annotations
 
 import math
+import sys
 import time
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -25,6 +26,8 @@ from ..graph.supported import device_types
 
 # Seconds that compiling and measuring take, as observed on two cores: of a graph, of an operator.
 GRAPH_S, OPERATOR_S = 0.5, 0.01
+LOADING_S = 1.2  # of importing what torch's tracing needs, where nothing has done so
+TRACING = "torch._dynamo"
 # The same of capturing it, on the same machine. A capture that takes longer means that compiling
 # takes longer too: the machine is slower or busy, or sizes vary.
 CAPTURE_GRAPH_S, CAPTURE_OPERATOR_S = 0.1, 0.0025
@@ -74,9 +77,10 @@ def forecast(gm: torch.fx.GraphModule) -> Forecast:
         max(LAUNCH_S[device], flops(node) / FLOPS[device], bytes_made(node) / BYTES[device])
         for node in nodes
     )
-    return Forecast(
-        (GRAPH_S + OPERATOR_S * len(nodes)) * times, call * times, 1 / times, device == "cuda"
-    )
+    compile_s = (GRAPH_S + OPERATOR_S * len(nodes)) * times
+    if TRACING not in sys.modules:
+        compile_s += LOADING_S
+    return Forecast(compile_s, call * times, 1 / times, device == "cuda")
 
 
 def slowness(gm: torch.fx.GraphModule, seconds: Mapping[str, float]) -> float:
