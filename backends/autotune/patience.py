@@ -26,7 +26,7 @@ from ..graph.supported import device_types
 
 # Seconds that compiling and measuring take, as observed on two cores: of a graph, of an operator.
 GRAPH_S, OPERATOR_S = 0.5, 0.01
-LOADING_S = 1.2  # of importing what torch's tracing needs, where nothing has done so
+LOADING_S = 1.2  # seconds that it takes to import TRACING, which torch's tracing needs
 TRACING = "torch._dynamo"
 # The same of capturing it, on the same machine. A capture that takes longer means that compiling
 # takes longer too: the machine is slower or busy, or sizes vary.

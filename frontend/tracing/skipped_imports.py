@@ -11,19 +11,22 @@ import builtins
 import importlib
 import sys
 import types
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any
+
+import torch
 
 
 class ModuleView:
-    """A module, with other values of some names."""
+    """A module, with other values of some names. load: returns the module."""
 
-    def __init__(self, module: str, **other: Any) -> None:
+    def __init__(self, load: Callable[[], types.ModuleType], **other: Any) -> None:
         vars(self).update(other)
-        self._module = module
+        self._load = load
 
     def __getattr__(self, name: str) -> Any:
-        return getattr(importlib.import_module(self._module), name)
+        return getattr(self._load(), name)
 
 
 class UnimportedModule:
@@ -41,9 +44,9 @@ class UnimportedModule:
 DYNAMO = "torch._dynamo"
 SETTINGS = f"{DYNAMO}.config"
 TORCH = ModuleView(
-    "torch",
+    lambda: torch,
     _dynamo=ModuleView(
-        DYNAMO,
+        partial(importlib.import_module, DYNAMO),
         config=UnimportedModule(
             SETTINGS,
             fake_tensor_cache_enabled=True,

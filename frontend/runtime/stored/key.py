@@ -24,11 +24,8 @@ from .process_groups import own_rank
 
 BACKENDS = ("eager", "native", "autotune")  # whose results can be stored
 PACKAGE = Path(__file__).parents[3]
-WHERE = (
-    "versions",
-    "machine",
-    "rank",
-)  # parts of a key that are about the process, not the program
+# parts of a key that are about the process, not the program
+WHERE = ("versions", "machine", "rank")
 FOLDERS = ("frontend", "guards", "backends")  # of the package, with all inside
 PLACES = ("*.py", *(f"{folder}/**/*.py" for folder in FOLDERS))
 CODE = (".py", ".so", ".pyd")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+import importlib
 import types
 from collections.abc import Callable
 from typing import Any, TypeGuard
@@ -61,7 +63,8 @@ NOWHERE = torch._guards.SLoc("during a capture", None)
 VALIDATOR = "torch.fx.experimental.validator"  # which imports TorchDynamo
 VALIDATION = {
     VALIDATOR: ModuleView(
-        VALIDATOR, translation_validation_enabled=lambda: CONFIG.translation_validation
+        functools.partial(importlib.import_module, VALIDATOR),
+        translation_validation_enabled=lambda: CONFIG.translation_validation,
     )
 }
 
