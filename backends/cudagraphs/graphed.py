@@ -8,7 +8,7 @@ In: a callable. Out: an equivalent one. Uses no fx graphs.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import torch
@@ -55,6 +55,7 @@ class GraphedCallable:
         self.run = work.run
         self.copied: set[int] = set()
         self.states: dict[Any, WarmUp | Recording] = {}
+        self.pools: dict[Any, pool.Pool] = {}  # this graph's own, if a backward graph needs results
         self.lock = threading.RLock()
         self.remade = 0
         self.off = ""  # the reason, once nothing is recorded any more
@@ -113,8 +114,8 @@ class GraphedCallable:
     def warm_up(self, key: Any, args: Sequence[Any]) -> Any:
         """The first call of a kind, on the stream that will record, since libraries initialise per
         stream."""
-        place = self.work.device, self.stream()
-        if len(self.states) >= MOST_SHAPES or pool.is_full(*place):
+        device = self.work.device
+        if len(self.states) >= MOST_SHAPES or pool.is_full(device):
             if not self.full:
                 self.full = True
                 self.report(
@@ -123,7 +124,7 @@ class GraphedCallable:
                 )
             return self.run(*args)
         self.states[key] = WarmUp(list(map(address, args)))
-        here, side = torch.cuda.current_stream(self.work.device), pool.side_stream(*place)
+        here, side = torch.cuda.current_stream(device), pool.side_stream(device, self.stream())
         side.wait_stream(here)
         try:
             with torch.cuda.stream(side):
@@ -143,16 +144,21 @@ class GraphedCallable:
 
     def positions_of_saved(self, args: Sequence[Any]) -> set[int]:
         """Positions of a backward pass's arguments that this graph has saved."""
-        found: set[int] = set()
+        return {position for _, positions in self.recordings_of(args) for position in positions}
+
+    def recordings_of(self, args: Sequence[Any]) -> Iterator[tuple[Recording, set[int]]]:
+        """The recordings whose saved results are among a backward pass's arguments, and their
+        positions."""
         for state in self.states.values():
             if isinstance(state, Recording) and state.out.saved_in_use():
                 mine = {ADDRESS(state.out.template[index]) for index in state.out.saved}
-                found |= {
+                found = {
                     index
                     for index, arg in enumerate(args)
                     if isinstance(arg, torch.Tensor) and ADDRESS(arg) in mine
                 }
-        return found
+                if found:
+                    yield state, found
 
     def may_record_again(self, key: Any, state: Recording, args: Sequence[Any]) -> bool:
         """Drops a recording whose static inputs have moved; returns whether the call may record
@@ -173,14 +179,14 @@ class GraphedCallable:
 
     def record(self, key: Any, args: Sequence[Any]) -> Any:
         work = self.work
+        memory = self.pool_for(key, args)
         try:
             with torch.cuda.device(work.device):
-                shared = pool.pool_of(work.device, self.stream())
                 made = Recording(
-                    self.run, args, self.copied, work.written, work.saved, shared, work.device
+                    self.run, args, self.copied, work.written, work.saved, memory, work.device
                 )
         except Unrecordable as error:
-            pool.retire(work.device, self.stream())
+            memory.usable = False
             self.give_up(str(error))
             return self.run(*args)
         self.states[key] = made
@@ -192,9 +198,24 @@ class GraphedCallable:
             )
         return made.replay(args)
 
+    def pool_for(self, key: Any, args: Sequence[Any]) -> pool.Pool:
+        """The pool to record in: a forward graph's own, if it saves results; for a backward graph
+        that of its forward graph."""
+        if self.work.forward is not None:
+            recording, _ = next(self.work.forward.recordings_of(args))
+            if recording.pool.usable:
+                return recording.pool
+        if not self.work.saved:
+            return pool.shared_pool(self.work.device, self.stream())
+        own = self.pools.get(key)
+        if own is None or not own.usable:
+            own = self.pools[key] = pool.Pool(self.work.device, self.stream(), shared=False)
+        return own
+
     def give_up(self, reason: str) -> None:
         self.off = reason
         self.states.clear()
+        self.pools.clear()
         self.report.send_recorded(False, f"CUDA graphs: not recorded: {reason}")
         if self.require:
             raise RequirementError(

@@ -1,8 +1,12 @@
-"""The memory pools of recorded graphs, one for each device and stream, and how much they may use.
+"""The memory pools of recorded graphs, and how much they may use.
 
-Graphs of one pool run one after the other on one stream, and need nothing in the pool between two
-replays except what each recording holds, so they share it. A pool lives as long as a recording in
-it.
+Graphs of one pool run one after the other on one stream. While one runs, it overwrites whatever was
+free in the pool when it was recorded. So they share a pool of the device and stream as long as
+nothing in it is needed between two replays: results are copied out at once. What a forward graph
+saves for its backward graph is needed longer, and another graph, recorded earlier, may run
+meanwhile: such a forward graph has a pool of its own, together with its backward graph.
+
+A pool lives as long as a recording in it.
 """
 
 from __future__ import annotations
@@ -17,14 +21,19 @@ SHARE = 0.25  # the fraction of a device's memory that pools may use
 
 
 class Pool:
-    """`handle` is torch's name of the pool; `bytes`: what its recordings took. torch drops a pool
-    when its last graph is gone, so an empty graph stays in it."""
+    """Memory for graphs that are replayed on a stream, given as its raw handle. `handle` is torch's
+    name of the pool; `bytes`: what its recordings took; `shared`: whether unrelated graphs may use
+    it. torch drops a pool when its last graph is gone, so an empty graph stays in it."""
 
-    def __init__(self, device: int, stream: torch.cuda.Stream) -> None:
+    def __init__(self, device: int, stream: int, *, shared: bool) -> None:
+        self.place, self.shared = (device, stream), shared
         self.handle = torch.cuda.graph_pool_handle()
-        self.stream = stream
+        self.stream = side_stream(device, stream)
         self.bytes = 0
-        self.keeper = trivial_recording(device, stream, self.handle)
+        self.usable = True  # until a recording in it fails halfway
+        self.keeper = trivial_recording(device, self.stream, self.handle)
+        with _lock:
+            _pools.add(self)
 
 
 def trivial_recording(device: int, stream: torch.cuda.Stream, handle: Any) -> torch.cuda.CUDAGraph:
@@ -37,19 +46,18 @@ def trivial_recording(device: int, stream: torch.cuda.Stream, handle: Any) -> to
     return graph
 
 
-_pools: weakref.WeakValueDictionary[tuple[int, int], Pool] = weakref.WeakValueDictionary()
+_pools: weakref.WeakSet[Pool] = weakref.WeakSet()
 _streams: dict[tuple[int, int], torch.cuda.Stream] = {}
 _lock = threading.RLock()  # a collection inside may run a finalizer that replays
 
 
-def pool_of(device: int, stream: int) -> Pool:
-    """The pool for graphs that are replayed on a stream, given as its raw handle."""
-    side = side_stream(device, stream)
+def shared_pool(device: int, stream: int) -> Pool:
+    """The pool of unrelated graphs that are replayed on a stream."""
     with _lock:
-        pool = _pools.get((device, stream))
-        if pool is None:
-            pool = _pools[device, stream] = Pool(device, side)
-        return pool
+        found = (
+            one for one in _pools if one.shared and one.usable and one.place == (device, stream)
+        )
+        return next(found, None) or Pool(device, stream, shared=True)
 
 
 def side_stream(device: int, stream: int) -> torch.cuda.Stream:
@@ -61,21 +69,14 @@ def side_stream(device: int, stream: int) -> torch.cuda.Stream:
         return side
 
 
-def retire(device: int, stream: int) -> None:
-    """Stops using a pool after a recording in it failed halfway; later ones get a new pool."""
+def is_full(device: int) -> bool:
+    """Whether a device's pools use all that they may."""
     with _lock:
-        _pools.pop((device, stream), None)
-
-
-def is_full(device: int, stream: int) -> bool:
-    pool = _pools.get((device, stream))
-    return (
-        pool is not None
-        and pool.bytes > SHARE * torch.cuda.get_device_properties(device).total_memory
-    )
+        taken = sum(one.bytes for one in _pools if one.place[0] == device)
+    return taken > SHARE * torch.cuda.get_device_properties(device).total_memory
 
 
 def recorded_bytes() -> int:
     """What the recordings of all pools took."""
     with _lock:
-        return sum(pool.bytes for pool in _pools.values())
+        return sum(one.bytes for one in _pools)

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import gc
 import threading
+from types import FunctionType
 
 import framejit
 import pytest
@@ -328,6 +329,42 @@ def test_two_forward_passes_before_a_backward_one():
         assert torch.equal(got, again)
     del loss, wanted, first, second
     assert sum("recorded," in text for text in notes(compiled)) == 2
+
+
+@pytest.mark.parametrize("backend", ["cudagraphs", "native+cudagraphs"])
+def test_a_graph_recorded_earlier_runs_between_forward_and_backward(backend):
+    """It may use memory in which the other one's saved results lie."""
+
+    def activations(x, weight):
+        for _ in range(6):
+            x = (x @ weight).sin().exp()
+        return x
+
+    weights = [nn.Parameter(rand(64, 64) / 8) for _ in range(2)]
+    earlier, later = (framejit.compile(copy(activations), backend=backend) for _ in range(2))
+
+    def gradient(function, between=None):
+        x = rand(4096, 64)
+        made = function(x, weights[1])
+        if between is not None:
+            between(rand(4096, 64), weights[0]).sum().backward()
+        made.sum().backward()
+        got, weights[1].grad = weights[1].grad, None
+        (wanted,) = torch.autograd.grad(activations(x, weights[1]).sum(), weights[1])
+        return got, wanted
+
+    for _ in range(4):
+        earlier(rand(4096, 64), weights[0]).sum().backward()
+    for _ in range(4):
+        gradient(later)
+    for _ in range(3):
+        got, wanted = gradient(later, earlier)
+        torch.testing.assert_close(got, wanted, rtol=1e-3, atol=1e-3 * wanted.abs().max().item())
+    assert sum("recorded," in text for text in notes(earlier) + notes(later)) == 4
+
+
+def copy(function):
+    return FunctionType(function.__code__.replace(), function.__globals__)
 
 
 def test_over_another_backend():

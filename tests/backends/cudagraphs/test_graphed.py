@@ -17,6 +17,11 @@ from framejit.events import Reporter
 from torch import nn
 
 
+class FakePool:
+    def __init__(self, device, stream, *, shared):
+        self.shared, self.bytes, self.usable = shared, 0, True
+
+
 class Recorded(Recording):
     """Keeps what a recording keeps for checking inputs, and counts."""
 
@@ -24,7 +29,7 @@ class Recorded(Recording):
     refuse = ""
 
     def __init__(self, run, args, copied, written, saved, pool, device):
-        self.pool, self.bytes = SimpleNamespace(bytes=0), 0
+        self.pool, self.bytes = pool, 0
         if Recorded.refuse:
             raise Unrecordable(Recorded.refuse)
         self.run = run
@@ -45,8 +50,14 @@ def no_device(monkeypatch):
     """Everything that asks the device answers as one with a single stream would."""
     stream = SimpleNamespace(wait_stream=lambda other: None)
     monkeypatch.setattr(module, "Recording", Recorded)
-    monkeypatch.setattr(module, "pool", SimpleNamespace(
-        pool_of=lambda *place: None, side_stream=lambda *place: stream, retire=lambda *place: None, is_full=lambda *place: False))  # fmt: skip
+    shared = FakePool(0, 0, shared=True)
+    pools = SimpleNamespace(
+        Pool=FakePool,
+        shared_pool=lambda *place: shared,
+        side_stream=lambda *place: stream,
+        is_full=lambda device: False,
+    )
+    monkeypatch.setattr(module, "pool", pools)
     monkeypatch.setattr(GraphedCallable, "stream", lambda self: 0)
     for name, answer in (("is_current_stream_capturing", lambda: False), ("current_stream", lambda device: stream),
                          ("stream", contextlib.nullcontext), ("device", contextlib.nullcontext)):  # fmt: skip
@@ -146,6 +157,27 @@ def test_a_backward_pass_is_recorded_after_a_forward_pass_that_was():
     other = torch.ones(4)
     backward(other, x)  # of a forward pass that ran as it is: neither replayed nor recorded again
     assert len(Recorded.made) == 2 and Recorded.made[1].replays == 1
+
+
+def test_a_forward_pass_that_saves_results_shares_a_pool_with_its_backward_pass_only():
+    forward, _ = graphed(saved=frozenset({0}))
+    backward, _ = graphed(forward=forward)
+    other, inference = graphed(saved=frozenset({0}))[0], graphed()[0]
+    x, saved = torch.ones(3), torch.ones(4)
+    for work in (forward, other, inference):
+        work(x)
+        work(x)
+    first, second, third = Recorded.made
+    assert not first.pool.shared and not second.pool.shared and third.pool.shared
+    assert first.pool is not second.pool
+    first.in_use, first.out.saved, first.out.template = True, [0], [saved]
+    backward(saved, x)
+    backward(saved, x)
+    assert Recorded.made[-1].pool is first.pool
+    first.in_use = False
+    moved = torch.ones(3)
+    forward(moved)
+    assert len(Recorded.made) == 5 and Recorded.made[-1].pool is first.pool  # recorded again
 
 
 def test_a_failure_ends_it_and_is_an_error_where_graphs_are_required():
