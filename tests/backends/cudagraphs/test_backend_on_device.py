@@ -343,19 +343,25 @@ def test_a_graph_recorded_earlier_runs_between_forward_and_backward(backend):
     weights = [nn.Parameter(rand(64, 64) / 8) for _ in range(2)]
     earlier, later = (framejit.compile(copy(activations), backend=backend) for _ in range(2))
 
+    kept = []  # inputs move between calls, so they are copied in, and nothing is recorded again
+
+    def fresh():
+        kept.append(rand(4096, 64))
+        return kept[-1]
+
     def gradient(function, between=None):
-        x = rand(4096, 64)
+        x = fresh()
         made = function(x, weights[1])
         if between is not None:
-            between(rand(4096, 64), weights[0]).sum().backward()
+            between(fresh(), weights[0]).sum().backward()
         made.sum().backward()
         got, weights[1].grad = weights[1].grad, None
         (wanted,) = torch.autograd.grad(activations(x, weights[1]).sum(), weights[1])
         return got, wanted
 
-    for _ in range(4):
-        earlier(rand(4096, 64), weights[0]).sum().backward()
-    for _ in range(4):
+    for _ in range(6):
+        earlier(fresh(), weights[0]).sum().backward()
+    for _ in range(6):
         gradient(later)
     for _ in range(3):
         got, wanted = gradient(later, earlier)
