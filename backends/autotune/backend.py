@@ -27,7 +27,7 @@ from .decisions import Decisions
 from .identity import Identity, scale
 from .patience import WAITING, WaitingGraph, forecast, slowness
 from .plan import TuningPlan, option_names
-from .tuning import Tuning
+from .tuning import Tuning, has_symbols
 
 NO_DEVICE = "nothing of the graph is on a CUDA device"
 MOST_SCALES = 4  # classes of sizes that one graph is tuned for
@@ -73,7 +73,7 @@ def autotune(
     # compilers get some of these on separate memory
     inputs = gm.meta.pop("inputs", example_inputs)
     tuning = Tuning(gm, example_inputs, plan, picked, report)
-    if tuning.varies:
+    if tuning.waits_for_inputs:
         return ByShape(tuning)
     if plan.background and may_wait(tuning):
         return in_background(tuning, inputs)
@@ -161,12 +161,16 @@ def remembers(
 ) -> bool:
     """Whether a decision on this graph is on disk, so that nothing has to be tried."""
     tuning = Tuning(gm, examples, plan, picked, report)
-    return plan.remember and not tuning.varies and tuning.find_decision(examples, None) is not None
+    return (
+        plan.remember
+        and not tuning.waits_for_inputs
+        and tuning.find_decision(examples, None) is not None
+    )
 
 
 class ByShape:
-    """Decides at the first call, and again for sizes of another scale, until two decisions are
-    equal."""
+    """Decides at the first call; where sizes vary, again for sizes of another scale, until two
+    decisions are equal."""
 
     def __init__(self, tuning: Tuning) -> None:
         self.tuning = tuning
@@ -270,8 +274,3 @@ def scale_of(args: Sequence[Any], tensors: Sequence[int], numbers: Sequence[int]
     for index in numbers:
         elements += abs(args[index])
     return scale(elements)
-
-
-def has_symbols(item: Any) -> bool:
-    """Whether a tensor has dynamic sizes."""
-    return isinstance(item, torch.Tensor) and not all(isinstance(size, int) for size in item.shape)

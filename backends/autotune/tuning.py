@@ -259,9 +259,14 @@ class Tuning:
     def varies(self) -> bool:
         """Whether decisions on further shapes will follow."""
         return any(
-            not isinstance(item, torch.Tensor) or isinstance(item, FakeTensor)
-            for item in self.examples
+            not isinstance(item, torch.Tensor) or has_symbols(item) for item in self.examples
         )
+
+    @property
+    def waits_for_inputs(self) -> bool:
+        """Whether the first call decides, since the examples are no real tensors: those of a
+        subgraph never are."""
+        return self.varies or any(isinstance(item, FakeTensor) for item in self.examples)
 
     def drop_losers(self, best: str) -> None:
         recorded = any(records(name) for name in self.built if name != best)
@@ -483,6 +488,11 @@ def own_copy(gm: torch.fx.GraphModule) -> torch.fx.GraphModule:
     made = torch.fx.GraphModule({}, graph, class_name="CapturedGraph")
     made.meta["shared"] = gm.meta.setdefault("shared", {})
     return made
+
+
+def has_symbols(item: Any) -> bool:
+    """Whether a tensor has dynamic sizes."""
+    return isinstance(item, torch.Tensor) and not all(isinstance(size, int) for size in item.shape)
 
 
 def first_line(error: BaseException) -> str:

@@ -1,5 +1,9 @@
 """Graphs whose sizes vary: one compile, and one decision for each scale of sizes."""
 
+import gc
+import time
+import weakref
+
 import framejit
 import pytest
 import torch
@@ -85,3 +89,33 @@ def test_a_counter_is_no_scale(tuned, builds):
     for number in range(1, 2000, 97):
         compiled(inputs(8)[0], number)
     assert compiled.framejit.compiles == 2 and len(choices()) == 2
+
+
+@framejit.opaque(like=lambda x: torch.empty_like(x))
+def between(x):
+    return x + 1
+
+
+def test_losers_of_a_part_of_a_graph_are_freed(tuned):
+    """The parts have no real examples, so that each decides at its first call; its sizes do not
+    vary, so that no other decision follows."""
+    made = []
+
+    def slow(gm, example_inputs):
+        def run(*args):
+            time.sleep(0.002)
+            return gm.forward(*args)
+
+        made.append(weakref.ref(run))
+        return run
+
+    framejit.register_backend("slow-part", slow)
+    compiled, choices = tuned(
+        lambda x: between((x * 2).cos()).sin(), "slow-part", isolate=False, remember=False
+    )
+    x = torch.ones(300, 300)
+    for _ in range(3):
+        torch.testing.assert_close(compiled(x), ((x * 2).cos() + 1).sin())
+    gc.collect()
+    assert [choice.backend for choice in choices()] == ["eager"] * 2
+    assert [loser() for loser in made] == [None, None]
