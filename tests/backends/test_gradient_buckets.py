@@ -84,12 +84,13 @@ def gradients(model):
 @pytest.mark.parametrize("kind", [Layers, Tied, InPlace, Chunked, Residual])
 @pytest.mark.parametrize("backend", ["aot_eager", "native", "autotune"])
 def test_values_and_gradients(kind, backend):
+    """In float64: batch norms of five rows have gradients that are mostly rounding."""
     torch.manual_seed(0)
-    model = kind()
+    model = kind().double()
     plain = copy.deepcopy(model)
-    compiled = framejit.compile(parallel(model, 2 * LAYER), backend=backend)
+    compiled = framejit.compile(parallel(model, 4 * LAYER), backend=backend)
     for _ in range(3):
-        x = torch.randn(5, WIDTH, requires_grad=True)
+        x = torch.randn(5, WIDTH, dtype=torch.float64, requires_grad=True)
         other = x.detach().requires_grad_()
         compiled(x).square().sum().backward()
         plain(other).square().sum().backward()
