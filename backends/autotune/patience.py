@@ -20,6 +20,7 @@ import torch.fx
 
 from ...records import record
 from ...tier import Tier
+from ..graph.fake_values import fake_of
 from ..graph.gradient_history import wants_gradients
 from ..graph.node_targets import name_of
 from ..graph.supported import device_types
@@ -106,13 +107,13 @@ def flops(node: torch.fx.Node) -> float:
 
 def bytes_made(node: torch.fx.Node) -> float:
     """The bytes of a node's results."""
-    fake = node.meta.get("example_value")
+    fake = fake_of(node)
     return math.prod(sizes(node)) * fake.element_size() if isinstance(fake, torch.Tensor) else 0.0
 
 
 def sizes(node: torch.fx.Node) -> list[float]:
     """The sizes of a node's result; for dynamic ones, those at capture."""
-    fake = node.meta.get("example_value")
+    fake = fake_of(node)
     if not isinstance(fake, torch.Tensor) or fake.layout is not torch.strided:
         return []
     return [

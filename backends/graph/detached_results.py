@@ -16,6 +16,7 @@ import torch.fx
 
 from ...factory_call import record_factory
 from ...records import record
+from .fake_values import fake_of
 from .hidden_writes import data_nodes
 from .memory import plain_memory_at
 from .wrappers import is_wrapper
@@ -67,7 +68,7 @@ def find_detached_results(
 
 def is_made_by(node: torch.fx.Node, inputs: set[Any]) -> bool:
     """Whether a node is a plain tensor of known sizes on memory that the graph allocates."""
-    fake = node.meta.get("example_value")
+    fake = fake_of(node)
     return (
         isinstance(fake, torch.Tensor)
         and not is_wrapper(type(fake))

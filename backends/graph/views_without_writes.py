@@ -18,6 +18,7 @@ import torch.fx
 from ...factory_call import record_factory
 from ...records import record
 from .extracted_calls import ExtractedGraph, extract_subgraph
+from .fake_values import fake_of
 from .gradient_history import is_one_of_several_views
 from .memory import memory_at
 from .mutations import may_write
@@ -125,7 +126,7 @@ def path_from_input(view: torch.fx.Node) -> list[torch.fx.Node]:
     found, todo = [], [view]
     while todo:
         node = todo.pop()
-        fake = node.meta.get("example_value")
+        fake = fake_of(node)
         if (
             isinstance(fake, torch.Tensor)
             and (fake.requires_grad or memory_at(node) != memory_at(view))

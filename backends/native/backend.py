@@ -26,6 +26,7 @@ from ..graph.data_dependent_sizes import (
     has_data_dependent_sizes,
     with_checked_sizes,
 )
+from ..graph.fake_values import fake_of
 from ..graph.gradient_history import wants_gradients
 from ..graph.node_targets import name_of
 from ..graph.number_arguments import takes_varying_length
@@ -126,7 +127,7 @@ def is_left_to_torch(gm: torch.fx.GraphModule, report: Reporter) -> bool:
 
 def is_transform_on_cpu(node: torch.fx.Node) -> bool:
     """Whether it is a torch.fft transform on the CPU."""
-    fake = node.meta.get("example_value")
+    fake = fake_of(node)
     return (
         isinstance(fake, FakeTensor)
         and fake.device.type == "cpu"
