@@ -34,7 +34,7 @@ from .gradient_layouts import GradientLayouts
 NODE = "CompiledFunctionBackward"
 
 
-def like_eager(
+def with_eager_gradients(
     gm: torch.fx.GraphModule, compiled: Callable[..., Any], random_like_eager: bool
 ) -> Callable[..., Any]:
     """Wraps `compiled` where gradients are taken."""
@@ -260,16 +260,16 @@ class Backward:
         )
         if torch.is_grad_enabled():
             if self.graph.again is not None and not self.wiring.rebuilt:
-                return self.differentiable(given, grads)
-            return self.refusing(given, grads)
-        grads = self.graph.layouts.like_eager(
+                return self.differentiable_gradients(given, grads)
+            return self.refusing_gradients(given, grads)
+        grads = self.graph.layouts.lay_out_like_eager(
             given, grads, self.wiring.inputs, self.args, self.wiring.own
         )
         if not torch._C._autograd._get_current_graph_task_keep_graph():
             self.args = ()  # nothing comes again: what eager would have freed must not stay alive
         return grads
 
-    def differentiable(
+    def differentiable_gradients(
         self, given: dict[int, torch.Tensor], grads: tuple[Any, ...]
     ) -> tuple[Any, ...]:
         """The same gradients with a history: the graph runs again under eager's autograd."""
@@ -310,7 +310,7 @@ class Backward:
             for index, grad in zip(self.wiring.inputs, grads, strict=True)
         )
 
-    def refusing(
+    def refusing_gradients(
         self, given: dict[int, torch.Tensor], grads: tuple[torch.Tensor | None, ...]
     ) -> tuple[torch.Tensor | None, ...]:
         """The same gradients, with a history that raises: a compiler's own may lack inputs, and a

@@ -122,7 +122,7 @@ class GradientLayouts:
         self.open = self.open and all(map(is_strided, tensors))
         self.contiguous = self.open and all(tensor.is_contiguous() for tensor in tensors)
 
-    def like_eager(
+    def lay_out_like_eager(
         self,
         came: Mapping[int, torch.Tensor],
         left: tuple[Any, ...],

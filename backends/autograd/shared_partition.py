@@ -13,7 +13,7 @@ from torch._subclasses.fake_tensor import FakeTensor
 from ..graph.fake_values import fake_of
 from ..graph.passes.captured_nodes import NeedsWholeTrace
 from ..graph.wrappers import has_wrappers
-from .joint_graph import Joint
+from .joint_graph import JointGraph
 from .partitioner import Partition, partition
 from .traced_operators import Differentiables
 
@@ -46,6 +46,6 @@ def trace_and_partition(
     if mode is None or not torch.is_grad_enabled() or has_wrappers(gm):
         return None
     try:
-        return partition(Joint(gm.graph, Differentiables(gm, mode, decompositions)))
+        return partition(JointGraph(gm.graph, Differentiables(gm, mode, decompositions)))
     except NeedsWholeTrace:
         return None

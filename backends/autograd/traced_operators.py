@@ -120,7 +120,7 @@ class Differentiables(Operators):
         super().__init__(gm.graph)
         self.trace_all()
 
-    def more(self, tensors: Sequence[FakeTensor]) -> Any:
+    def extra_key(self, tensors: Sequence[FakeTensor]) -> Any:
         return self.grad, tuple(tensor.requires_grad for tensor in tensors)
 
     def operator(self, node: torch.fx.Node, tensors: list[FakeTensor]) -> Operator:

@@ -34,7 +34,7 @@ class DetachedResults:
     kept: tuple[torch.fx.Node, ...]
     places: tuple[Place, ...]
 
-    def around(self, run: Callable[..., Any]) -> Callable[..., Any]:
+    def wrap(self, run: Callable[..., Any]) -> Callable[..., Any]:
         """A function that runs the graph and returns all results."""
         return then_detach(run, self.places) if any(place[1] for place in self.places) else run
 

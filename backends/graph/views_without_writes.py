@@ -35,9 +35,7 @@ class ViewsAfterGraph:
     view_graph: ExtractedGraph
     places: tuple[int, ...]
 
-    def around(
-        self, run: Callable[..., Any], inputs: Sequence[torch.fx.Node]
-    ) -> Callable[..., Any]:
+    def wrap(self, run: Callable[..., Any], inputs: Sequence[torch.fx.Node]) -> Callable[..., Any]:
         """A function that runs the graph, then creates the views. inputs: the nodes of the
         arguments that `run` takes."""
         taken = tuple((*inputs, *self.results).index(node) for node in self.view_graph.inputs)

@@ -55,7 +55,9 @@ def operation_watcher() -> OperationWatcher | None:
             torch._C._get_function_stack_at(at)
             for at in range(torch._C._len_torch_function_stack())
         ]
-    seen = next((type(mode).__qualname__ for mode in modes if not sees_nothing(type(mode))), None)
+    seen = next(
+        (type(mode).__qualname__ for mode in modes if not only_affects_creation(type(mode))), None
+    )
     if seen is not None:
         return OperationWatcher(f"the mode {seen} watches its operations", below)
     if saved_tensor_hooks():
@@ -63,7 +65,7 @@ def operation_watcher() -> OperationWatcher | None:
     return None
 
 
-def sees_nothing(mode: type) -> bool:
+def only_affects_creation(mode: type) -> bool:
     """Whether a mode only determines where or how tensors are created."""
     return mode in (DeviceContext, BaseTorchFunctionMode, FakeTensorMode)
 

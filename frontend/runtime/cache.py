@@ -81,7 +81,7 @@ class Cache:
             else None
         )
         self.root = self._sites.root
-        self.root.skip = runs_itself(function, options)
+        self.root.skip = stays_uncompiled(function, options)
         self.handle = self._sites.handle = Handle(function, self.root, self.on_frame)
         live_caches.add(self)
         self._start_comparison()
@@ -193,7 +193,7 @@ class Cache:
             self.send(Skipped(unit.name, unit.where, str(postponed)))
             return Entry(once=True)
         finally:
-            observer.over()
+            observer.send_times()
             policy.account.charge(misses.entries, calls, time.monotonic() - started)
             policy.warn_of_compiling(self.handle.function.__qualname__, self.balance)
         if entry is not None:
@@ -223,7 +223,7 @@ class Cache:
         try:
             entry = self._run_compilation(call, observer)
             with observer.clock.phase("guards"):
-                expect_to_hold(entry, call)
+                check_guards_hold(entry, call)
             if observer.probe is not None:
                 with observer.clock.phase("measuring"):
                     costs = guard_costs(entry.data, call.slots, call.function)
@@ -367,12 +367,12 @@ class Cache:
         for site in self.sites():
             site.clear()
             site.skip = site.full = site.gave_up = False
-        self.root.skip = runs_itself(self.handle.function, self.options)
+        self.root.skip = stays_uncompiled(self.handle.function, self.options)
         self.policy.reset()
         self._start_comparison()
 
 
-def expect_to_hold(entry: Entry, call: UnservedCall) -> None:
+def check_guards_hold(entry: Entry, call: UnservedCall) -> None:
     """Guards made for a call hold for it; an entry whose own do not would be made again and
     again."""
     failed = entry.program.first_failure(call.slots, call.function)
@@ -381,7 +381,7 @@ def expect_to_hold(entry: Entry, call: UnservedCall) -> None:
         raise InternalError(f"a guard fails on the call it was made for: {failure}")
 
 
-def runs_itself(function: types.FunctionType, options: Options) -> bool:
+def stays_uncompiled(function: types.FunctionType, options: Options) -> bool:
     """Whether the frames of a handle's own function stay in Python: generators (with fullgraph, a
     call raises), functions marked as disabled. What torch's mark wraps is left to Python together
     with all that it calls, which an entry says."""

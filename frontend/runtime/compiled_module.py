@@ -10,6 +10,7 @@ from typing import Any
 import torch
 from torch.nn.modules import module as hooks
 
+from ..pycode.code_names import names_in
 from . import jit_tracing
 from ._hook import ModuleCall
 
@@ -38,12 +39,6 @@ def unreached_call(cls: type[torch.nn.Module]) -> str | None:
 
 # Names in a `__call__` that passes the call on.
 ON_THE_WAY = frozenset({"__call__", "_call_impl", "_wrapped_call_impl", "super"})
-
-
-def names_in(code: types.CodeType) -> set[str]:
-    """The names that a code object and those inside of it ask for."""
-    inner = (names_in(part) for part in code.co_consts if isinstance(part, types.CodeType))
-    return set(code.co_names).union(*inner)
 
 
 class CompiledCall(ModuleCall):
@@ -75,7 +70,7 @@ class CompiledCall(ModuleCall):
         self.controls.append(handle.framejit)
         return handle
 
-    def otherwise(self, module: Any, *args: Any, **kwargs: Any) -> Any:
+    def call_generally(self, module: Any, *args: Any, **kwargs: Any) -> Any:
         """A call of which C cannot tell that it only runs forward."""
         if self.forward is not None and only_calls_forward(module, self.function):
             return self.forward(module, *args, **kwargs)

@@ -38,7 +38,7 @@ class Observer:
     def marks(self) -> SegmentMarks | None:
         return None if self.probe is None else self.probe.segment(self.number, self.continues)
 
-    def over(self) -> None:
+    def send_times(self) -> None:
         """Tells what the compile took."""
         self.clock.over = True
         self.records.clear()

@@ -215,7 +215,7 @@ class SegmentMarks:
         calls = probe.thread.in_progress
         call = calls[-1] if calls else None
         if not self.continues or call is None or call.left is None:
-            drop_dead(calls)
+            drop_ended_calls(calls)
             call = CallInProgress(now)
             calls.append(call)
         self.runs += 1
@@ -291,7 +291,7 @@ class SegmentMarks:
         call.left, call.before = None, 0.0
 
 
-def drop_dead(calls: list[CallInProgress]) -> None:
+def drop_ended_calls(calls: list[CallInProgress]) -> None:
     """A call begins: those that are not in a statement now have ended where no mark was, as those
     whose frame is gone."""
     while calls and calls[-1].at is None:

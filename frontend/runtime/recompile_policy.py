@@ -75,7 +75,7 @@ class RecompilePolicy:
             miss = Miss(
                 unit.name,
                 unit.start if for_iteration else unit.where,
-                tuple(map(change, failures)),
+                tuple(map(change_record, failures)),
                 for_iteration,
             )
             self.misses.append(miss)
@@ -140,7 +140,7 @@ class RecompilePolicy:
             warn_user(compiling_text(function, balance(), self.misses), stacklevel=2)
 
 
-def change(failure: Failure) -> Change:
+def change_record(failure: Failure) -> Change:
     """A failure as a record."""
     if failure.guard is None:
         return Change("", failure.what, failure.old, failure.new, "")

@@ -104,7 +104,7 @@ class EffectLog:
         return bool(self.globals) or any(map(was_there, self.changed))
 
     @contextmanager
-    def only_its_own(self, stop: GraphBreak) -> Generator[None]:
+    def allow_new_objects_only(self, stop: GraphBreak) -> Generator[None]:
         """Raises this break at the end if the program has changed anything but its own new objects,
         or has written output."""
         self.epoch += 1

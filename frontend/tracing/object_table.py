@@ -122,10 +122,10 @@ class ObjectTable:
 
     # identity
 
-    def same(self, left: Value, right: Value) -> bool:
+    def is_same(self, left: Value, right: Value) -> bool:
         """`left is right`. That two existing objects of one type are distinct is guarded."""
         guards = self._tx.guards
-        if left.same(right):
+        if left.is_same(right):
             if (
                 left is not right
                 and left.source is not None
@@ -155,7 +155,7 @@ class ObjectTable:
             guards.add(left.source, Kind.DISTINCT, (right.source,))
         return False
 
-    def equal(self, left: Value, right: Value) -> bool:
+    def is_equal(self, left: Value, right: Value) -> bool:
         """`left is right or left == right`."""
         return operators.equal(self._tx, self.look(left), self.look(right))
 

@@ -126,12 +126,12 @@ class Value:
         raise GraphBreak("unsupported-mutation", f"of attribute '{name}' of {self.describe()}")
 
     def call(self, tx: TraceContext, args: list[Value], kwargs: dict[str, Value]) -> Value:
-        pending = self.tail(tx, args, kwargs)
+        pending = self.tail_call(tx, args, kwargs)
         if pending is None:
             raise GraphBreak("unknown-call", self.describe())
         return pending.callee.call(tx, pending.args, pending.kwargs)
 
-    def tail(
+    def tail_call(
         self, tx: TraceContext, args: list[Value], kwargs: dict[str, Value]
     ) -> PendingCall | None:
         """The call that this call comes down to and whose result it returns; None if there is
@@ -236,7 +236,7 @@ class Value:
         """The builtin container inside an object of a class below one; else the value itself."""
         return self
 
-    def same(self, other: Value) -> bool:
+    def is_same(self, other: Value) -> bool:
         """`self is other`, as a Python bool."""
         if self is other:
             return True

@@ -42,7 +42,7 @@ class DeferredLiteral(VaryingLiteral):
     def truth(self, tx: TraceContext) -> bool:
         return bool(self.constant())
 
-    def same(self, other: Value) -> bool:
+    def is_same(self, other: Value) -> bool:
         return self is other
 
     def reconstruct(self, emit: Emitter) -> None:

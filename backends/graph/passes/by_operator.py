@@ -149,12 +149,12 @@ class Operators:
                     raise NeedsWholeTrace  # it has a side effect, such as switching a mode
                 own = [tensor for _, tensor in tensors.values()]
                 self.of[node] = (
-                    different.setdefault((key, self.more(own)), self.operator(node, own)),
+                    different.setdefault((key, self.extra_key(own)), self.operator(node, own)),
                     own,
                 )
         self.different = list(different.values())
 
-    def more(self, tensors: Sequence[FakeTensor]) -> Any:
+    def extra_key(self, tensors: Sequence[FakeTensor]) -> Any:
         """What two calls must also have in common, besides function, arguments and layouts."""
         return None
 

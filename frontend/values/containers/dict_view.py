@@ -57,7 +57,7 @@ class ViewValue(Value):
     def contains(self, tx: TraceContext, item: Value) -> Value:
         if self.what == "keys":
             return self.of.contains(tx, item)
-        return Constant(any(tx.objects.equal(candidate, item) for candidate in self.list(tx)))
+        return Constant(any(tx.objects.is_equal(candidate, item) for candidate in self.list(tx)))
 
     def as_set(self, tx: TraceContext) -> SetValue | None:
         if self.what == "values":

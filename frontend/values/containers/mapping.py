@@ -262,4 +262,4 @@ def equal_dictionaries(tx: TraceContext, left: DictValue, right: DictValue) -> b
     if set(left.whole(tx)) != set(right.whole(tx)):
         return False
     others = ((value, right.get(tx, key)) for key, value in left.pairs(tx))
-    return all(other is not None and tx.objects.equal(value, other) for value, other in others)
+    return all(other is not None and tx.objects.is_equal(value, other) for value, other in others)

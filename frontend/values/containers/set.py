@@ -134,10 +134,10 @@ class SetValue(BuiltinContainer):
             if lookup is not None:
                 return Constant(lookup.finds_item(tx))
             if isinstance(item, Constant):
-                return Constant(self.had(tx, item.object))
+                return Constant(self.held_before(tx, item.object))
         return Constant(item.key(tx) in self.members)
 
-    def had(self, tx: TraceContext, key: Any) -> bool:
+    def held_before(self, tx: TraceContext, key: Any) -> bool:
         """Whether an existing set had a literal; guarded."""
         found = key in self.existing
         text = f"{'has' if found else 'does not have'} {key!r}"

@@ -131,7 +131,9 @@ class CachedFunction(Value):
             raise self._leave_to_python("which keeps its arguments")
         calls = tx.graph.mark()
         try:
-            with tx.effects.only_its_own(self._leave_to_python("which does something once")):
+            with tx.effects.allow_new_objects_only(
+                self._leave_to_python("which does something once")
+            ):
                 result = look_at_items(tx, self.inner.call(tx, args, kwargs))
         except ObservedException as error:
             raise self._leave_to_python("which raises") from error
@@ -155,10 +157,10 @@ class CachedContainer(Value):
         """Breaks: it is called before each change."""
         raise GraphBreak("unsupported-mutation", f"of {self.describe()} in a cache")
 
-    def same(self, other: Value) -> bool:
+    def is_same(self, other: Value) -> bool:
         if isinstance(other, CachedContainer) and other is not self:
             raise self.unsupported_use("compared by identity with a cached object")
-        return super().same(other)
+        return super().is_same(other)
 
     def reconstruct(self, emit: Emitter) -> None:
         raise CannotReconstruct(self)  # the program would hold a copy of what the cache keeps

@@ -109,7 +109,7 @@ def _call_now(function: Any) -> None:
 
 @models(torch.is_grad_enabled)
 def is_grad_enabled(tx: TraceContext) -> Value:
-    tx.modes.know_grad()
+    tx.modes.require_known_grad_mode()
     return Constant(torch.is_grad_enabled())
 
 

@@ -233,7 +233,7 @@ class ClassValue(Value):
     def truth(self, tx: TraceContext) -> bool:
         return True
 
-    def same(self, other: Value) -> bool:
+    def is_same(self, other: Value) -> bool:
         return isinstance(other, ClassValue) and self.cls is other.cls
 
     def path(self, tx: TraceContext) -> Source | None:
@@ -374,7 +374,7 @@ class ClassValue(Value):
             )
         return tx.calls.construct(self, args, kwargs)
 
-    def tail(
+    def tail_call(
         self, tx: TraceContext, args: list[Value], kwargs: dict[str, Value]
     ) -> PendingCall | None:
         if (

@@ -51,7 +51,7 @@ def compare_by_methods(tx: TraceContext, op: Operation, left: Value, right: Valu
             if result is not None:
                 return result
     if op.is_equality:
-        return Constant(op.answer(tx.objects.same(left, right)))
+        return Constant(op.answer(tx.objects.is_same(left, right)))
     raise not_supported(tx, op, left, right)
 
 

@@ -76,7 +76,9 @@ class UserObject(ObjectAttributes):
             return check_result_type(as_bool.call(tx, [], {}), bool, "__bool__").truth(tx)
         return True if self.special(tx, "__len__") is None else self.length(tx).truth(tx)
 
-    def tail(self, tx: TraceContext, args: list[Value], kwargs: dict[str, Value]) -> PendingCall:
+    def tail_call(
+        self, tx: TraceContext, args: list[Value], kwargs: dict[str, Value]
+    ) -> PendingCall:
         found = self.special(tx, "__call__")
         if found is None:
             raise tx.exceptions.new(TypeError, f"'{self.cls.__name__}' object is not callable")
@@ -164,7 +166,7 @@ class UserObject(ObjectAttributes):
             raise tx.exceptions.new(
                 TypeError, f"argument of type '{self.cls.__name__}' is not iterable"
             )
-        return Constant(any(tx.objects.equal(candidate, item) for candidate in self.unpack(tx)))
+        return Constant(any(tx.objects.is_equal(candidate, item) for candidate in self.unpack(tx)))
 
     # generated code
 

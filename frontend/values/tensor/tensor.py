@@ -119,7 +119,7 @@ class TensorValue(Value):
         plain = not any(
             isinstance(size, torch.SymInt) for size in (*mine, *its)
         ) and not is_functorch_wrapped_tensor(value.fake)
-        return plain and mine == its and not self.same(value)
+        return plain and mine == its and not self.is_same(value)
 
     def is_leaf(self, tx: TraceContext) -> bool:
         """Whether the tensor is a leaf of autograd now; whether an existing one was is guarded
@@ -217,7 +217,7 @@ class TensorValue(Value):
     def contains(self, tx: TraceContext, item: Value) -> Value:
         return tx.graph.call("call_method", "__contains__", [self, item], {})
 
-    def same(self, other: Value) -> bool:
+    def is_same(self, other: Value) -> bool:
         # Two values of one node are one object: in-place methods return the node they were called
         # on.
         return isinstance(other, TensorValue) and self.node is other.node

@@ -265,7 +265,7 @@ def call_unwrapped(
     same = [
         arg
         for arg in found_in(tx, args)
-        if isinstance(result, TensorValue) and arg.plain.same(result)
+        if isinstance(result, TensorValue) and arg.plain.is_same(result)
     ]
     return same[0] if same else result
 
