@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from types import GeneratorType
-from typing import Any
 
 from ...guards.iterators import parts
 from ...records import record
@@ -18,6 +17,7 @@ from ..tracing.interpreter.outcome import BrokenFrame
 from ..values.base import LazyValue, Value
 from ..values.functions.skipped_function import is_skipped
 from ..values.objects.class_value import ClassValue
+from ..values.objects.mro import class_attribute
 from ..values.objects.user_object import UserObject
 
 LOADS = frozenset({Op.LOAD_FAST, Op.LOAD_CONST})
@@ -124,14 +124,14 @@ def makes_skipped_iterable(operands: tuple[Value, ...]) -> bool:
     return (
         any(has_skipped(value, "__iter__") for value in operands[2:])
         if cls in JOINED
-        else (is_skipped(attribute_of(cls, "__iter__")))
+        else is_skipped(class_attribute(cls, "__iter__"))
     )
 
 
 def has_skipped(value: Value, name: str) -> bool:
     """Whether a method of an existing object is a function that stays in Python."""
     return isinstance(value, LazyValue | UserObject) and is_skipped(
-        attribute_of(value.python_type(), name)
+        class_attribute(value.python_type(), name)
     )
 
 
@@ -149,9 +149,4 @@ def is_skipped_iterator(value: Value) -> bool:
 
 
 def advances_in_python(cls: type) -> bool:
-    return cls is GeneratorType or is_skipped(attribute_of(cls, "__next__"))
-
-
-def attribute_of(cls: type, name: Any) -> Any:
-    """An attribute as the class or one of its bases defines it."""
-    return next((vars(base)[name] for base in cls.__mro__ if name in vars(base)), None)
+    return cls is GeneratorType or is_skipped(class_attribute(cls, "__next__"))

@@ -87,8 +87,8 @@ class Cache:
         self._start_comparison()
 
     def sites(self) -> list[Site]:
-        """Every place that entries of this handle live in: its function, what follows breaks,
-        frames met there."""
+        """All sites of this handle: of its function, of the code after breaks, and of frames that
+        the hook met."""
         return list(self._sites)
 
     @property
@@ -350,8 +350,8 @@ class Cache:
 
     @contextmanager
     def measure(self, probe: Probe) -> Iterator[None]:
-        """Calls inside run entries of their own, which tell `probe`; those there were are put aside
-        and come back."""
+        """Within the context, calls are compiled anew with the marks of `probe`; the entries that
+        were there before are restored afterwards."""
         outer, self.probe = self.probe, probe
         comparison, unmeasured = self.handle.comparison, self.handle.unmeasured
         self.handle.comparison = None
@@ -373,8 +373,8 @@ class Cache:
 
 
 def check_guards_hold(entry: Entry, call: UnservedCall) -> None:
-    """Guards made for a call hold for it; an entry whose own do not would be made again and
-    again."""
+    """Raises InternalError if a guard of a new entry fails on the call that it was made for: the
+    entry would never be used, and another one made at each call."""
     failed = entry.program.first_failure(call.slots, call.function)
     failure = entry.data.failure(failed, call.frame)
     if failure is not None:
@@ -382,9 +382,9 @@ def check_guards_hold(entry: Entry, call: UnservedCall) -> None:
 
 
 def stays_uncompiled(function: types.FunctionType, options: Options) -> bool:
-    """Whether the frames of a handle's own function stay in Python: generators (with fullgraph, a
-    call raises), functions marked as disabled. What torch's mark wraps is left to Python together
-    with all that it calls, which an entry says."""
+    """Whether the frames of a handle's own function stay in Python: of a generator (with fullgraph,
+    a call raises instead), and of a function that is marked as disabled. What torch's mark wraps is
+    left to Python with everything that it calls; an entry says so."""
     code = function.__code__
     if code.co_flags & GENERATORS:
         return not options.fullgraph

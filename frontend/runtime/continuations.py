@@ -18,10 +18,8 @@ from .sites import HandleSites
 def make_continuations(
     capture: Capture, site: Site, function: types.FunctionType, sites: HandleSites, fullgraph: bool
 ) -> Continuations:
-    """What the code of a capture at `site`, of a frame of `function`, goes on with.
-
-    fullgraph: a break is an error, which is raised if the rest is reached.
-    """
+    """The continuations that the code of a capture at `site`, of a frame of `function`, returns.
+    fullgraph: a break is an error, which is raised if the code after it is reached."""
     decoded = capture.decoded
     forbidden = capture.exit.reason if fullgraph and isinstance(capture.exit, BreakExit) else None
 

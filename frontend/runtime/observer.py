@@ -12,8 +12,8 @@ from .probe import Probe, SegmentMarks
 
 @dataclass
 class Observer:
-    """The records of one compile, its times, and what its code tells while it runs, if anybody
-    measures."""
+    """Collects the records and times of one compile, and passes them on. probe: measures the
+    compiled code, if anybody asked for that."""
 
     function: str
     where: str
@@ -39,7 +39,7 @@ class Observer:
         return None if self.probe is None else self.probe.segment(self.number, self.continues)
 
     def send_times(self) -> None:
-        """Tells what the compile took."""
+        """Ends the compile: sends how long its phases took."""
         self.clock.over = True
         self.records.clear()
         self.send(

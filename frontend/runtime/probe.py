@@ -196,7 +196,7 @@ class SegmentMarks:
         )
 
     def time_graph(self, compiled: Callable[..., Any]) -> Callable[..., Any]:
-        """The segment's graph, which tells when it runs."""
+        """The segment's graph, wrapped so that it reports when it runs."""
         self.has_graph = True
         enter = self.probe.mark(self._enter_graph)
         done = self.probe.mark(self._leave_graph, self.probe.graph_cost)
@@ -292,8 +292,8 @@ class SegmentMarks:
 
 
 def drop_ended_calls(calls: list[CallInProgress]) -> None:
-    """A call begins: those that are not in a statement now have ended where no mark was, as those
-    whose frame is gone."""
+    """Drops calls that have ended without a mark, at the start of another call: those that are not
+    in a breaking statement, and those whose frame is gone."""
     while calls and calls[-1].at is None:
         calls.pop()
     if not calls:

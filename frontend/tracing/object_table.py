@@ -96,17 +96,17 @@ class ObjectTable:
         return value
 
     def remember(self, obj: Any, value: Value) -> Any:
-        """Ties a mutable object to its value; returns the value."""
+        """Associates a mutable object with its value; returns the value."""
         self._values[id(obj)] = (obj, value)
         return value
 
     def find(self, obj: Any) -> Any:
-        """The value that an object is tied to, or None."""
+        """The value that is associated with an object, or None."""
         found = self._values.get(id(obj))
         return found and found[1]
 
     def values(self) -> list[Value]:
-        """Every value that is tied to an object."""
+        """All values that are associated with an object."""
         return [value for _, value in self._values.values()]
 
     def real_object(self, value: Value) -> Any:

@@ -25,7 +25,7 @@ from .interpreter.suspended_generators import held_values
 
 
 def may_be_gone(tx: TraceContext, frames: FrameStack, obj: Any) -> bool:
-    """Whether an object may be dead by now in eager. Here it lives until side effects are
+    """Whether in eager an object may be dead by now. In a capture it lives until side effects are
     applied."""
     return any(one is obj or not holds_no_objects(one) for one in released_objects(tx, frames))
 

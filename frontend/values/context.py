@@ -118,7 +118,7 @@ class SymbolicShapes(Protocol):
 
 
 class KnownVariation(Protocol):
-    """What earlier calls had otherwise."""
+    """The sizes and numbers that differed in earlier calls."""
 
     captures: int  # so far
 
@@ -229,7 +229,7 @@ class Positions(Protocol):
 
 
 class LiveGenerators(Protocol):
-    """The generators that are suspended."""
+    """The suspended generators."""
 
     def add(self, generator: Mutable) -> None: ...
     def remove(self, generator: Mutable) -> None: ...
@@ -244,7 +244,7 @@ class Work(Protocol):
 
 
 class CallRules(Protocol):
-    """What a call does that only the capture can say: inlining, instances, methods past the
+    """Calls that need the interpreter: inlining, making instances, and methods of a class past the
     instance."""
 
     def inline(

@@ -236,7 +236,7 @@ def default_factory_of(
 
 
 def holds_globals(obj: dict[Any, Any]) -> bool:
-    """Whether a dictionary belongs to a module, or code was run in it."""
+    """Whether a dictionary is the namespace of a module, or of other code."""
     return "__builtins__" in obj or ("__spec__" in obj and "__loader__" in obj)
 
 

@@ -138,7 +138,7 @@ class SetValue(BuiltinContainer):
         return Constant(item.key(tx) in self.members)
 
     def held_before(self, tx: TraceContext, key: Any) -> bool:
-        """Whether an existing set had a literal; guarded."""
+        """Whether an existing set held a literal before the frame; guarded."""
         found = key in self.existing
         text = f"{'has' if found else 'does not have'} {key!r}"
         tx.guards.add(self.source, Kind.PYTHON, (text, partial(has_member, key, found)))

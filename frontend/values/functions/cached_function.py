@@ -104,8 +104,8 @@ class CachedFunction(Value):
         return self.given[path]
 
     def _without(self, path: CachedResult) -> Any:
-        """The function's result without this frame's changes. Its side effects are known by now: it
-        has none."""
+        """The function's result without this frame's changes. It is known to have no side
+        effects."""
         try:
             return self.real.__wrapped__(*path.args, **dict(path.kwargs))
         except Exception as error:

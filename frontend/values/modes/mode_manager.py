@@ -225,7 +225,8 @@ class TorchModes:
 
     @contextmanager
     def unknown_grad_mode(self, what: str) -> Iterator[None]:
-        """Inside, code is interpreted that runs later, in a grad mode that is not known."""
+        """Within the context, code is interpreted that runs later, in a grad mode that is not known
+        now."""
         before, self.runs_later = self.runs_later, what
         try:
             yield
@@ -233,7 +234,7 @@ class TorchModes:
             self.runs_later = before
 
     def require_known_grad_mode(self) -> None:
-        """Breaks where the grad mode is not known."""
+        """Breaks if the grad mode is not known."""
         if self.runs_later:
             what = "which depends on whether gradients are recorded"
             raise GraphBreak("unknown-call", f"{self.runs_later}, {what}")

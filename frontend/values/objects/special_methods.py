@@ -80,8 +80,8 @@ def attempts_of(op: Operation, left: Value, right: Value) -> list[tuple[Value, s
 def compare_by_method(
     tx: TraceContext, op: Operation, receiver: UserObject, name: str, argument: Value
 ) -> Value | None:
-    """The result of the object's own method; None where it returns NotImplemented or is object's
-    own, which compares identities."""
+    """The result of the object's own method. None where the method returns NotImplemented, or is
+    the one of `object`, which compares identities."""
     found = receiver.special(tx, name)
     if found is None:
         return None

@@ -108,7 +108,7 @@ class TensorValue(Value):
         self.set_attribute(tx, name, Constant(None))  # as torch does
 
     def _takes_gradient(self, tx: TraceContext, value: Value) -> bool:
-        """Whether an existing tensor accepts this as its .grad."""
+        """Whether torch would accept this as the .grad of an existing tensor."""
         if self.source is None or not self.is_leaf(tx) or self.fake.is_inference():
             return False
         if not isinstance(value, TensorValue):
@@ -129,8 +129,8 @@ class TensorValue(Value):
         return self.fake.is_leaf
 
     def ask_autograd(self, tx: TraceContext, name: str) -> bool:
-        """What an attribute of an existing tensor, that no guard on tensors covers, was before the
-        frame; guarded."""
+        """The value of an attribute of an existing tensor before the frame that guards on tensors
+        do not cover; guarded."""
         assert self.source is not None and self.real is not None
         return tx.wrap(getattr(self.real, name), AttrSource(self.source, name)).truth(tx)
 
