@@ -60,8 +60,8 @@ REFUSALS = (
 def ahead_of_time(
     gm: torch.fx.GraphModule, example_inputs: list[Any], build: Build, *, random_like_eager: bool
 ) -> Callable[..., Any]:
-    """What `build` compiles of a graph, or of its pieces, with eager's gradients; the graph as it
-    is where nobody can say beforehand what eager's autograd would do. random_like_eager: the
+    """The form of a graph that `build` compiles, whole or in subgraphs, with eager's gradients; the
+    graph as it is if it cannot be predicted what eager's autograd would do. random_like_eager: the
     compiled graph draws the numbers that gm itself would draw."""
     if wants_gradients(gm) and shows_data_of_inputs(gm):
         return gm.forward
@@ -141,8 +141,8 @@ def before_the_graph(gm: torch.fx.GraphModule, example_inputs: list[Any]) -> lis
 
 
 def build_again(build: Callable[[], Callable[..., Any]]) -> Callable[..., Any]:
-    """What `build` compiles. aot_autograd gives up where it finds a float that varied and is relied
-    on after all, and gets by the next time, since it has written the float down."""
+    """The result of `build`, which is called a second time if aot_autograd fails because a float
+    that varied is relied on after all: it has specialised the float by then."""
     for _ in range(MOST_FLOATS):
         try:
             return build()

@@ -115,10 +115,10 @@ def _replay(
 
 @dataclass
 class NodeWiring:
-    """Where a compiled graph's node sits, learnt from its first call. `end`: the output that leads
-    to it, in `steps` steps. `rows`: by output of the node, the inputs reached from it. `inputs`: by
-    next function, the input (None: unknown). `own`: by output of the node, the graph's output that
-    it is. `rebuilt`: whether others are made of it outside."""
+    """The place of a compiled graph's autograd node, learnt from the first call. `end`: the output
+    that leads to it, in `steps` steps. `rows`: by output of the node, the inputs reached from it.
+    `inputs`: by next function, the input (None: unknown). `own`: by output of the node, the graph's
+    output that it is. `rebuilt`: whether other results are made of it outside."""
 
     end: int
     steps: int
@@ -233,7 +233,8 @@ def find_compiled_node(
 
 
 class Backward:
-    """The node's hook: sees the gradients that came and went, and sets right those that went."""
+    """The hook of the autograd node: gets the incoming and the outgoing gradients, and corrects the
+    outgoing ones."""
 
     def __init__(
         self,
@@ -313,8 +314,9 @@ class Backward:
     def refusing_gradients(
         self, given: dict[int, torch.Tensor], grads: tuple[torch.Tensor | None, ...]
     ) -> tuple[torch.Tensor | None, ...]:
-        """The same gradients, with a history that raises: a compiler's own may lack inputs, and a
-        derivative through it would lack terms without a word."""
+        """The same gradients with a history that raises when it is differentiated. The history of a
+        compiler's own graph may lack inputs, so a derivative through it would silently lack
+        terms."""
         numbers = [number for number, grad in enumerate(grads) if grad is not None]
         depends_on = [*given.values(), *(self.args[index] for index in self.graph.wanted)]
         made = RefusedDerivative.apply(

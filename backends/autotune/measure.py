@@ -22,7 +22,7 @@ NOTICEABLE_S = 1e-3
 
 @dataclass
 class Timing:
-    """Samples of one candidate, in seconds a call. `failure`: why it is out."""
+    """The samples of one candidate, in seconds a call. `failure`: why it was excluded."""
 
     samples: list[float] = field(default_factory=list)
     repeat: int = 1
@@ -46,9 +46,9 @@ def measure(
     budget_s: float,
     slow_warm_ups: int = SLOW_WARM_UPS,
 ) -> dict[str, Timing]:
-    """Times each call. wait: returns when the device has finished. The first of `calls` is the one
-    to beat. slow_warm_ups: warm-up calls of one that takes long. Warm-up calls and a few rounds
-    take place even if budget_s is over."""
+    """Times each call. wait: returns when the device has finished. The first of `calls` is the
+    reference. slow_warm_ups: warm-up calls of a candidate that takes long. Warm-up calls and a few
+    rounds take place even if budget_s is used up."""
     end = time.perf_counter() + budget_s
     timed = {name: Timing() for name in calls}
     for name, call in calls.items():
@@ -82,8 +82,8 @@ def warm_up(
     best: float,
     slow_warm_ups: int,
 ) -> None:
-    """Makes a candidate's first calls and times the last one. A candidate that fails or is
-    hopelessly slow is out."""
+    """Makes a candidate's first calls and times the last one. Excludes a candidate that fails or is
+    far too slow."""
     try:
         spent = 0.0
         for number in range(WARM_UPS):

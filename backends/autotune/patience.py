@@ -48,7 +48,7 @@ PRODUCTS = frozenset({"linear", "matmul", "mm", "bmm", "addmm", "baddbmm", "eins
 
 @record
 class Forecast:
-    """What trying backends costs and what a call costs. compile_s: expected seconds of trying.
+    """The expected cost of trying backends, and of a call. compile_s: expected seconds of trying.
     call_s: seconds of a call in eager, with its backward pass. share: the forward pass's fraction
     of call_s. on_gpu: whether it runs there."""
 

@@ -28,8 +28,8 @@ Place = tuple[int, bool, bool]
 
 @record
 class DetachedResults:
-    """Which results a graph returns, where some are others detached. kept: the results that it
-    returns. places: how all results follow from these."""
+    """The results that a graph itself returns, where others are those results detached. kept: the
+    results that it returns. places: how all results follow from these."""
 
     kept: tuple[torch.fx.Node, ...]
     places: tuple[Place, ...]

@@ -43,8 +43,8 @@ INTEGERS = (
 
 
 def may_raise(node: torch.fx.Node) -> bool:
-    """Whether a node may raise although its shapes fit. Not asked of collectives: where one fails,
-    the processes of its group have lost each other."""
+    """Whether a node may raise although its shapes fit. Collectives do not count: if one fails, the
+    processes of its group are out of step in any case."""
     if is_collective(node):
         return False
     name = name_of(node)

@@ -67,5 +67,5 @@ class SizeOf:
 
 
 def itself(number: Any) -> Any:
-    """Reads a number that is one already."""
+    """Reads a number that is passed as it is."""
     return number

@@ -34,7 +34,7 @@ class BreakTail:
 
 
 def break_tail(frame: BrokenFrame) -> BreakTail | None:
-    """What runs together with the breaking group; None if nothing else does."""
+    """The groups that run together with the breaking group; None if no others do."""
     decoded, index = frame.decoded, frame.index
     op, end = decoded.instrs[index].op, decoded.group_end(index)
     if op is Op.GET_ITER:

@@ -192,7 +192,7 @@ def checks(
 
 
 def nodes(graph: torch.fx.Graph) -> tuple[Node, ...]:
-    """What a report tells of a graph's nodes."""
+    """The nodes of a graph as a report shows them."""
     return tuple(
         Node(
             node.name,

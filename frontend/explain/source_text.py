@@ -68,8 +68,8 @@ def source_line(where: str) -> str:
 
 
 def caret(where: str, position: Position) -> str:
-    """Spaces and carets that say, under `source_line(where)`, what of it is meant; "" where that is
-    not known."""
+    """Spaces and carets that mark, under `source_line(where)`, the part of the line that is meant;
+    "" if it is not known."""
     name, number = split_place(where)
     line, last_line, column, last_column = position
     text = linecache.getline(name, number).rstrip()

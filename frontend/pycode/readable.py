@@ -59,8 +59,7 @@ class PythonWriter:
         self.lines.append(statement)
 
     def name_items(self, changes: str = "") -> None:
-        """Gives names to stack items that run code, or that would have another value after
-        `changes` has changed."""
+        """Gives names to stack items that run code, or whose value `changes` would change."""
         for item in self.stack:
             if item.runs or (changes and changes in words(item.text)):
                 self.temporaries += 1
@@ -128,7 +127,7 @@ def writes(*ops: Op) -> Callable[[Write], Write]:
 
 
 def unsupported(w: PythonWriter, instr: Instr) -> None:
-    """What Python has no statement for."""
+    """Writes an instruction for which Python has no statement as a call of its name."""
     w.write_statement(
         f"{instr.op.name.lower()}({'' if instr.arg is None else repr(str(instr.arg))})"
     )

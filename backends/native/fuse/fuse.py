@@ -198,6 +198,8 @@ class Fusion:
                         break
 
     def merge_side_by_side(self, first: int, second: int) -> bool:
+        """Merges two kernels that do not depend on each other, if possible; returns whether it
+        did."""
         left, right = self.steps[first], self.steps[second]
         assert isinstance(left, Bound) and isinstance(right, Bound)
         if (
