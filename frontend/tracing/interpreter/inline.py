@@ -126,7 +126,7 @@ def bind(
 
 
 def argument_error(function: FunctionValue) -> GraphBreak:
-    return GraphBreak("exception-leaves", f"TypeError: {function.name} takes other arguments")
+    return GraphBreak("exception-leaves", f"TypeError: {function.name}() does not take these arguments")
 
 
 def _defaults(function: FunctionValue, slots: list[Value | None]) -> bool:

@@ -106,7 +106,7 @@ class DictContents(BuiltinContainer):
         if len(keys) != dict.__len__(self.real) or not all(
             dict.__contains__(self.real, key) for key in keys
         ):
-            raise self.unsupported_use("whose keys are others than its order says")
+            raise self.unsupported_use("its keys differ from those in its order")
         return {key: dict.__getitem__(self.real, key) for key in keys}
 
     def has_plain_keys(self) -> bool:

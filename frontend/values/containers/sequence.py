@@ -139,7 +139,7 @@ class Sequence(BuiltinContainer):
         cls = sum_class(self.cls, right.cls)
         items = [*self.items, *right.items]
         if cls is torch.Size and any(item.python_type() is not int for item in items):
-            raise self.unsupported_use("the sum with a tuple of other objects than ints")
+            raise self.unsupported_use("`+` with a tuple that holds other objects than ints")
         made = type(self)(items, None, cls)
         whole = [side for side, rest in ((right, self), (self, right)) if not rest.items]
         return one_of(made, whole)

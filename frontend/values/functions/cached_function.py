@@ -99,7 +99,7 @@ class CachedFunction(Value):
         if is_literal(result) and foldable(args, kwargs):
             return tx.wrap(result, None)
         if self.source is None:
-            raise self._leave_to_python("which keeps what it makes")
+            raise self._leave_to_python("whose new result the cache would keep")
         self.given[path] = tx.wrap(result, path)
         return self.given[path]
 
@@ -128,22 +128,22 @@ class CachedFunction(Value):
     def _interpret(self, tx: TraceContext, args: list[Value], kwargs: dict[str, Value]) -> Value:
         """Interprets the function. Breaks if it has side effects."""
         if not all(is_known(tx, arg) or varies(arg) for arg in (*args, *kwargs.values())):
-            raise self._leave_to_python("which keeps its arguments")
+            raise self._leave_to_python("whose arguments the cache would keep")
         calls = tx.graph.mark()
         try:
             with tx.effects.allow_new_objects_only(
-                self._leave_to_python("which does something once")
+                self._leave_to_python("which has side effects")
             ):
                 result = look_at_items(tx, self.inner.call(tx, args, kwargs))
         except ObservedException as error:
             raise self._leave_to_python("which raises") from error
         if tx.graph.mark() > calls:
-            raise self._leave_to_python("which keeps what it makes")
+            raise self._leave_to_python("whose new result the cache would keep")
         if not any(map(varies, (*args, *kwargs.values()))):
             return result
         kept = readable_result(tx, result)
         if kept is None:
-            raise self._leave_to_python("which keeps what it makes")
+            raise self._leave_to_python("whose new result the cache would keep")
         return kept
 
 

@@ -244,7 +244,7 @@ def dispatch_operation(
             "subclass", f"an operation that torch refuses ({type(error).__name__})"
         ) from error
     else:
-        raise GraphBreak("subclass", "an operation that does not ask its __torch_function__")
+        raise GraphBreak("subclass", "an operation that does not call its __torch_function__")
     return call_torch_function(
         tx,
         tx.wrap(function, None),
