@@ -126,7 +126,9 @@ def bind(
 
 
 def argument_error(function: FunctionValue) -> GraphBreak:
-    return GraphBreak("exception-leaves", f"TypeError: {function.name}() does not take these arguments")
+    return GraphBreak(
+        "exception-leaves", f"TypeError: {function.name}() does not take these arguments"
+    )
 
 
 def _defaults(function: FunctionValue, slots: list[Value | None]) -> bool:

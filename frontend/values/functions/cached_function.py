@@ -131,9 +131,7 @@ class CachedFunction(Value):
             raise self._leave_to_python("whose arguments the cache would keep")
         calls = tx.graph.mark()
         try:
-            with tx.effects.allow_new_objects_only(
-                self._leave_to_python("which has side effects")
-            ):
+            with tx.effects.allow_new_objects_only(self._leave_to_python("which has side effects")):
                 result = look_at_items(tx, self.inner.call(tx, args, kwargs))
         except ObservedException as error:
             raise self._leave_to_python("which raises") from error
