@@ -47,8 +47,8 @@ from .fuse.fuse import fuse
 from .fuse.horizontal import fuse_horizontally
 from .fuse.in_place import reuse_memory
 from .fuse.split import split_long_rows
-from .ir.ir import AnyKernel, Bound, Call, Program, with_buffers, writes
 from .ir.patterns import Patterns
+from .ir.program import AnyKernel, Bound, Call, Program, with_buffers, writes
 from .loaded_host import load_cpu_host, load_host, make_boxed, without_gradients
 from .lower.build import lower
 from .printers.base import Parameters

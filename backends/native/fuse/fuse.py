@@ -7,18 +7,8 @@ from collections.abc import Set
 
 import torch
 
-from ..ir.ir import (
-    Bound,
-    Call,
-    Kernel,
-    Pattern,
-    Program,
-    Step,
-    reads,
-    views_in,
-    writes,
-)
 from ..ir.patterns import Patterns
+from ..ir.program import Bound, Call, Kernel, Pattern, Program, Step, reads, views_in, writes
 from .merge import merge_or_inline, zip_kernels
 from .places import leaves_gpu_idle
 from .simplify import simplify

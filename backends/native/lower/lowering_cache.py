@@ -14,8 +14,8 @@ from ....records import record
 from ...graph.copies import AnyNode, Copies, Copy
 from ...graph.memory import memories, results_of
 from ..ir.index import Index
-from ..ir.ir import Bound, Buffer, Kernel, Program, View
 from ..ir.patterns import Patterns
+from ..ir.program import Bound, Buffer, Kernel, Program, View
 
 PLAIN = (
     Index,

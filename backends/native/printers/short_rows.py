@@ -9,8 +9,9 @@ from functools import reduce
 from itertools import product as combinations
 
 from ..ir.index import Atom, Index, index
-from ..ir.ir import HALF, REDUCE, Kernel, Scalar, Store, const, rewrite, share, substitute
-from ..ir.ir import scalar as s
+from ..ir.program import Kernel, Store
+from ..ir.scalar import HALF, REDUCE, Scalar, const, rewrite, share, substitute
+from ..ir.scalar import scalar as s
 from .base import Plan
 
 LONGEST = 4  # elements of a row

@@ -7,7 +7,8 @@ from dataclasses import replace
 
 from ....records import record
 from ..ir.index import Index, Var, product
-from ..ir.ir import LOAD, Kernel
+from ..ir.program import Kernel
+from ..ir.scalar import LOAD
 from ..ir.scalar_ops import SCALAR_OPS
 from .base import Plan, second_side
 
