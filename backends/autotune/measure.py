@@ -91,7 +91,7 @@ def warm_up(
             if number + 1 >= slow_warm_ups and spent >= SLOW_S:
                 break
         for _ in range(SECOND_CHANCES):
-            if not hopeless(spent, best):
+            if not is_hopeless(spent, best):
                 break
             spent = min(spent, sample(call, 1, wait))  # the machine may have been busy
     except Exception as error:  # an error of a candidate: it is rejected, and the program goes on
@@ -99,11 +99,11 @@ def warm_up(
         return
     timed.samples = [spent]
     timed.repeat = max(1, min(100, int(SAMPLE_S / max(spent, 1e-9))))
-    if hopeless(spent, best):
+    if is_hopeless(spent, best):
         timed.failure = f"{spent * 1e3:.3g} ms a call, {spent / best:.1f} times as slow as another"
 
 
-def hopeless(spent: float, best: float) -> bool:
+def is_hopeless(spent: float, best: float) -> bool:
     return spent > HOPELESS * best and spent > NOTICEABLE_S
 
 

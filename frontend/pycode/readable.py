@@ -106,7 +106,7 @@ class PythonWriter:
                 elif self.reachable:
                     self.write_statement("on_error(None)")
                 region = handler
-            WRITES.get(instr.op, unsupported)(self, instr)
+            WRITES.get(instr.op, write_other)(self, instr)
             self.reachable = self.reachable and instr.op not in ENDS
         return "\n".join(self.lines)
 
@@ -126,7 +126,7 @@ def writes(*ops: Op) -> Callable[[Write], Write]:
     return register
 
 
-def unsupported(w: PythonWriter, instr: Instr) -> None:
+def write_other(w: PythonWriter, instr: Instr) -> None:
     """Writes an instruction for which Python has no statement as a call of its name."""
     w.write_statement(
         f"{instr.op.name.lower()}({'' if instr.arg is None else repr(str(instr.arg))})"

@@ -24,14 +24,14 @@ def make_continuations(
     forbidden = capture.exit.reason if fullgraph and isinstance(capture.exit, BreakExit) else None
 
     def resume(frames: tuple[SuspendedFrame, ...]) -> ContinuationMaker:
-        after = sites.after(frames, forbidden)
+        after = sites.site_after_break(frames, forbidden)
         pass_on_variation(after.data.variation, capture, frames)
         return ContinuationMaker(after)
 
     def rerun() -> ContinuationMaker:
         if capture.entry == "state":
             return ContinuationMaker(site, True)
-        return ContinuationMaker(sites.after((start_of(decoded, function),)), True)
+        return ContinuationMaker(sites.site_after_break((start_of(decoded, function),)), True)
 
     return Continuations(resume, rerun)
 

@@ -23,7 +23,7 @@ class Observer:
     number: int = field(default_factory=new_number)
 
     def __post_init__(self) -> None:
-        self.clock = Clock(self._late)
+        self.clock = Clock(self._send_late_time)
         self.records: list[Event] = []  # so far
         self._sink, self.send = self.send, self._record_and_send
 
@@ -52,7 +52,7 @@ class Observer:
             )
         )
 
-    def _late(self, phase: str, seconds: float) -> None:
+    def _send_late_time(self, phase: str, seconds: float) -> None:
         self.send(
             TimeSpent(self.function, self.where, {phase: seconds}, (), self.number, late=True)
         )

@@ -43,7 +43,7 @@ class HandleSites:
         unit = CompileUnit(decoded, (), self._loops)
         return Site(function, decoded.nargs, self._on_miss, unit)
 
-    def after(
+    def site_after_break(
         self, frames: tuple[SuspendedFrame, ...], forbidden: GraphBreak | None = None
     ) -> Site:
         """The site of the code after the break at which these frames are suspended, outermost

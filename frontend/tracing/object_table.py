@@ -157,7 +157,7 @@ class ObjectTable:
 
     def is_equal(self, left: Value, right: Value) -> bool:
         """`left is right or left == right`."""
-        return operators.equal(self._tx, self.look(left), self.look(right))
+        return operators.is_equal(self._tx, self.look(left), self.look(right))
 
     # operators of what containers hold, which containers do not import
 

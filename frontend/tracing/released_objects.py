@@ -61,7 +61,7 @@ def lost_values(tx: TraceContext, value: Value) -> Iterator[Any]:
         yield from (object() if name in slots else own.get(name) for name in value.attrs)
     elif not (isinstance(value, ListValue) and value.keeps_its_items):
         if isinstance(value, DictValue):
-            value.whole(tx)  # a store replaces an item or adds one
+            value.all_entries(tx)  # a store replaces an item or adds one
         real = tx.objects.real_object(value)
         kept = {
             id(held.object if isinstance(held, LazyValue) else tx.objects.real_object(held))

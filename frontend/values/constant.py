@@ -178,7 +178,7 @@ class ConstantMethod(Value):
         emit.builder.load_attr(self.name)
 
 
-def foldable(args: list[Value], kwargs: dict[str, Value]) -> bool:
+def can_fold(args: list[Value], kwargs: dict[str, Value]) -> bool:
     return all(a.is_constant() for a in args) and all(a.is_constant() for a in kwargs.values())
 
 

@@ -70,7 +70,7 @@ def unary(tx: TraceContext, sign: str, value: Value) -> Value:
     return fold(tx, op.function, [value], {}) if result is None else result
 
 
-def equal(tx: TraceContext, left: Value, right: Value) -> bool:
+def is_equal(tx: TraceContext, left: Value, right: Value) -> bool:
     """`left is right or left == right`, as containers compare their items. Ints and texts that
     vary are compared by `==` only: it holds wherever `is` does, and `is` would specialise them."""
     by_value = (left.varies() or right.varies()) and left.python_type() in (int, str)

@@ -85,7 +85,7 @@ class Plan:
         """Whether a value is one for a whole row."""
         return not self.depends[id(node)] & set(self.kernel.inner)
 
-    def across(self) -> bool:
+    def is_across_rows(self) -> bool:
         """Whether neighbours in memory lie in neighbouring rows, not along a row."""
         if not self.kernel.inner or not self.kernel.outer:
             return False

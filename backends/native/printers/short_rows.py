@@ -65,6 +65,6 @@ def has_short_rows(kernel: Kernel) -> bool:
         and 1 < count <= LONGEST
         and (beside is None or beside >= FEWEST_ROWS)
         and count * len(plan.nodes) <= MOST_NODES
-        and not plan.across()
+        and not plan.is_across_rows()
         and all(node.attr in JOINED_BY and node.dtype not in HALF for node in reductions)
     )

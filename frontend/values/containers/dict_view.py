@@ -36,7 +36,7 @@ class ViewValue(Value):
 
     def list(self, tx: TraceContext) -> list[Value]:
         if self.what == "keys":
-            return [key for key, _ in self.of.whole(tx).values()]
+            return [key for key, _ in self.of.all_entries(tx).values()]
         pairs = self.of.pairs(tx)
         if self.what == "values":
             return [value for _, value in pairs]

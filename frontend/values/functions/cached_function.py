@@ -13,7 +13,7 @@ from ....guards.guard import Kind
 from ....guards.kinds.equality import same_constant
 from ....guards.source import AttrSource, CachedResult, Source, attribute_path
 from ..base import CannotReconstruct, ObservedException, Value
-from ..constant import call_now, foldable, is_literal
+from ..constant import call_now, can_fold, is_literal
 from ..containers.list import ListValue
 from ..containers.mapping import DictValue
 from ..containers.sequence import TupleValue
@@ -96,7 +96,7 @@ class CachedFunction(Value):
             result = cached_result(self.real, path.args, path.kwargs)
         except Exception as error:
             raise self._leave_to_python("which raises") from error
-        if is_literal(result) and foldable(args, kwargs):
+        if is_literal(result) and can_fold(args, kwargs):
             return tx.wrap(result, None)
         if self.source is None:
             raise self._leave_to_python("whose new result the cache would keep")
@@ -251,7 +251,7 @@ def is_alike(tx: TraceContext, value: Value, found: Any) -> bool:
         )
     if isinstance(value, DictValue) and value.cls is dict:
         pairs = zip(value.pairs(tx), found.items(), strict=True)
-        return len(value.whole(tx)) == len(found) and all(
+        return len(value.all_entries(tx)) == len(found) and all(
             is_alike(tx, *two) for pair in pairs for two in zip(*pair, strict=True)
         )
     if isinstance(value, UserObject) and value.base is None and value.real is None:

@@ -93,11 +93,11 @@ class TensorObject(UserObject):
             return self.plain.attribute(tx, name)
         return dispatch_operation(tx, lambda stand_in: getattr(stand_in, name), [self], {})
 
-    def special(self, tx: TraceContext, name: str) -> Value | None:
+    def special_method(self, tx: TraceContext, name: str) -> Value | None:
         owner = lookup(self.cls, name)[0]
         if owner in TORCHS and owner is not object:
             return SubclassMethod(self, name)
-        return super().special(tx, name)
+        return super().special_method(tx, name)
 
     def set_attribute(self, tx: TraceContext, name: str, value: Value) -> None:
         if lookup(self.cls, name)[0] in TORCHS:

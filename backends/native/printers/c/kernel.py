@@ -61,7 +61,7 @@ def function_of(
 
 def has_neighbouring_rows(plan: Plan) -> bool:
     """Whether rows are reduced side by side; places of extremes are not."""
-    return plan.across() and not any(
+    return plan.is_across_rows() and not any(
         node.op == REDUCE and node.attr.startswith("arg") for node in plan.nodes
     )
 
