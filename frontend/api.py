@@ -24,7 +24,7 @@ from ..options import MODES, Options, config, seconds_to_spend, verified_calls
 from ..torch_compat import DYNAMIC_SIZES, SWITCHED_OFF
 from .explain import make_report
 from .explain.log import Log
-from .framejit_attribute import ModuleControl, answer_for, call_of, title_of
+from .framejit_attribute import ControlGroup, answer_for, call_of, title_of
 from .runtime import _hook
 from .runtime.cache import Cache, live_caches
 from .runtime.compiled_module import compile_module, unreached_call
@@ -164,7 +164,7 @@ def compile_instance(module: torch.nn.Module, options: Options) -> torch.nn.Modu
         module,
         lambda module, function: shared_handles.handle(module, function, options, make_handle),
     )
-    module.__dict__["framejit"] = ModuleControl(controls, type(module).__qualname__)
+    module.__dict__["framejit"] = ControlGroup(controls, type(module).__qualname__)
     return module
 
 

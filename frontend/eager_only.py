@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..backends.backend_info import BackendInfo
 from ..errors import ArtifactError, ExportError
-from .framejit_attribute import NotCompiled, answer_for, title_of
+from .framejit_attribute import ControlGroup, answer_for, title_of
 from .runtime.stats import Stats
 from .support import support_statement
 
@@ -61,7 +61,7 @@ def explain(fn_or_module: Any, **asked: Any) -> Callable[..., Any]:
     def call_and_report(*args: Any, **kwargs: Any) -> Report:
         for _ in range(asked.get("calls", 1)):
             result = fn_or_module(*args, **kwargs)
-        report = NotCompiled(title_of(fn_or_module), support_statement()).explain()
+        report = ControlGroup(None, title_of(fn_or_module), support_statement()).explain()
         return replace(report, result=result)
 
     return call_and_report
