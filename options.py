@@ -175,9 +175,6 @@ class Options:
         return self.suppress_errors
 
 
-RENAMED = {"unroll_turns": "unroll_iterations"}  # options of earlier versions
-
-
 @dataclass
 class Config:
     """Process-wide defaults of Options, as plain attributes; `patch` changes them for a while.
@@ -244,10 +241,6 @@ class Config:
 
 
 def unknown_option(name: str) -> AttributeError:
-    if name in RENAMED:
-        return AttributeError(
-            f"framejit.config.{name} has a new name: framejit.config.{RENAMED[name]}"
-        )
     known = ", ".join(Config.__dataclass_fields__)
     return AttributeError(f"framejit.config has no option '{name}'; it has: {known}")
 

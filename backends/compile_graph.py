@@ -92,9 +92,9 @@ def compile_graph(request: GraphRequest) -> Callable[..., Any]:
 
     def wrap(run: Callable[..., Any]) -> Callable[..., Any]:
         run = wrap_graph(run, len(results), request)
-        run = run if views is None else views.around(run, request.inputs)
-        run = detached.around(run)
-        return run if related is None else related.around(run, request.inputs)
+        run = run if views is None else views.wrap(run, request.inputs)
+        run = detached.wrap(run)
+        return run if related is None else related.wrap(run, request.inputs)
 
     forward = wrap(gm.forward)
     compiled = wrap(compiled) if uses_backend else forward

@@ -17,8 +17,8 @@ import torch.fx
 from torch.nn.parallel import DistributedDataParallel
 from torch.utils._pytree import tree_leaves
 
-from .autograd.split_graph import CannotSplit, Modes, memories_of, separate_modes, tensors_of
-from .graph.fake_values import element_count, fake_of
+from .autograd.split_graph import CannotSplit, Modes, memories_of, separate_modes
+from .graph.fake_values import bytes_of, fake_of
 from .graph.gradient_history import lost_its_history, needs_gradient, wants_gradients
 from .graph.mutations import is_norm, may_write, written_nodes
 from .graph.node_targets import is_foreign
@@ -103,7 +103,7 @@ def gradient_bytes(nodes: Sequence[Node]) -> list[int]:
     for node in nodes:
         new = [other for other in node.all_input_nodes if is_parameter(other) and other not in seen]
         seen.update(new)
-        found.append(sum(map(bytes_of, new)))
+        found.append(sum(int(bytes_of(other)) for other in new))
     return found
 
 
@@ -111,10 +111,6 @@ def is_parameter(node: Node) -> bool:
     """Whether a node is an input whose gradient autograd accumulates."""
     takes = node.op == "placeholder" and needs_gradient(node) and not lost_its_history(node)
     return takes and bool(fake_of(node).is_leaf)
-
-
-def bytes_of(node: Node) -> int:
-    return sum(int(element_count(fake) * fake.element_size()) for fake in tensors_of(node))
 
 
 def is_taken_apart(node: Node) -> bool:
@@ -130,7 +126,7 @@ def passing_bytes(nodes: Sequence[Node]) -> list[int]:
     for node, place in places.items():
         last = max((places.get(user, place) for user in node.users), default=place)
         if last > place:
-            size = TOGETHER if is_taken_apart(node) else bytes_of(node)
+            size = TOGETHER if is_taken_apart(node) else int(bytes_of(node))
             changes[place + 1] += size
             changes[last + 1] -= size
     return [*accumulate(changes)][:-1]

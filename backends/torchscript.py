@@ -169,18 +169,18 @@ def own_memory(tensor: torch.Tensor) -> torch.Tensor:
 
 
 class FrozenScript:
-    """Code that has inputs folded into it, while they are what they were; `otherwise` for the rest
+    """Code that has inputs folded into it, while they are what they were; `fallback` for the rest
     of the calls."""
 
     def __init__(
         self,
         folded: Callable[..., Any],
-        otherwise: Callable[..., Any],
+        fallback: Callable[..., Any],
         given: list[int],
         fixed: dict[int, torch.Tensor],
         views: list[int],
     ) -> None:
-        self.folded, self.otherwise, self.given, self.views = folded, otherwise, given, views
+        self.folded, self.fallback, self.given, self.views = folded, fallback, given, views
         self.fixed = {
             index: (item.data_ptr(), item.detach(), item._version) for index, item in fixed.items()
         }
@@ -188,7 +188,7 @@ class FrozenScript:
     def __call__(self, *args: Any) -> Any:
         for index, (address, held, version) in self.fixed.items():
             if args[index].data_ptr() != address or held._version != version:
-                return self.otherwise(*args)
+                return self.fallback(*args)
         given = [args[index] for index in self.given]
         made = self.folded(*given)
         results = list(made) if isinstance(made, tuple) else [made]

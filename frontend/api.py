@@ -24,10 +24,10 @@ from ..options import MODES, Options, config, seconds_to_spend, verified_calls
 from ..torch_compat import DYNAMIC_SIZES, SWITCHED_OFF
 from .explain import make_report
 from .explain.log import Log
-from .framejit_attribute import ModuleControl, answer_for, call_of, title_of
+from .framejit_attribute import ControlGroup, answer_for, call_of, title_of
 from .runtime import _hook
 from .runtime.cache import Cache, live_caches
-from .runtime.compiled_module import class_attribute, compile_module, unreached_call
+from .runtime.compiled_module import compile_module, unreached_call
 from .runtime.data_parallel import wrapped_module
 from .runtime.entry_listing import Listing, listings
 from .runtime.frames import place_of, why_never_compiled
@@ -39,6 +39,7 @@ from .support import is_tested_here
 from .values.directives import graph_break, is_compiling
 from .values.disabled import is_disabled, leave_alone
 from .values.models import torch_policy
+from .values.objects.mro import class_attribute
 
 if TYPE_CHECKING:
     from .explain.report import Report
@@ -163,7 +164,7 @@ def compile_instance(module: torch.nn.Module, options: Options) -> torch.nn.Modu
         module,
         lambda module, function: shared_handles.handle(module, function, options, make_handle),
     )
-    module.__dict__["framejit"] = ModuleControl(controls, type(module).__qualname__)
+    module.__dict__["framejit"] = ControlGroup(controls, type(module).__qualname__)
     return module
 
 

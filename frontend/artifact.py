@@ -11,7 +11,7 @@ from typing import Any
 from ..errors import ArtifactError
 from ..events import Stored
 from . import api
-from .framejit_attribute import ModuleControl, title_of
+from .framejit_attribute import ControlGroup, title_of
 from .runtime.cache import Cache
 from .runtime.stored.artifact_file import (
     Manifest,
@@ -57,7 +57,7 @@ def save(compiled: Any, path: str | os.PathLike[str]) -> None:
 
 def controls_of(control: Any) -> list[Any]:
     """The handles behind what `compiled.framejit` is."""
-    if isinstance(control, ModuleControl):
+    if isinstance(control, ControlGroup):
         return list(control._controls)
     return [control] if isinstance(control, api.Control) else []
 

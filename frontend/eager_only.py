@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..backends.backend_info import BackendInfo
 from ..errors import ArtifactError, ExportError
-from .framejit_attribute import NotCompiled, answer_for, title_of
+from .framejit_attribute import ControlGroup, answer_for, title_of
 from .runtime.stats import Stats
 from .support import support_statement
 
@@ -17,24 +17,22 @@ if TYPE_CHECKING:
     from .explain.report import Report
 
 
+def do_nothing(*args: Any, **kwargs: Any) -> None:
+    """Does nothing."""
+
+
+def return_function(function: Any = None, *args: Any, **kwargs: Any) -> Any:
+    """Returns the function that it is given; also a decorator with arguments."""
+    return (lambda f: f) if function is None else function
+
+
+graph_break = mark_dynamic = maybe_mark_dynamic = mark_static = reset = uninstall = do_nothing
+allow_in_graph = disable = opaque = return_function
+
+
 def compile(fn_or_module: Any = None, **asked: Any) -> Any:
     """Returns what it is given, whose `framejit.explain()` says why nothing is compiled."""
     return compile if fn_or_module is None else answer_for(fn_or_module, support_statement())
-
-
-def disable(function: Any = None, recursive: bool = True) -> Any:
-    """Returns what it is given."""
-    return (lambda f: f) if function is None else function
-
-
-def allow_in_graph(function: Any) -> Any:
-    """Returns what it is given."""
-    return function
-
-
-def opaque(function: Any = None, **facts: Any) -> Any:
-    """Returns what it is given."""
-    return (lambda f: f) if function is None else function
 
 
 def export(fn_or_module: Any, /, *args: Any, **kwargs: Any) -> Any:
@@ -63,14 +61,10 @@ def explain(fn_or_module: Any, **asked: Any) -> Callable[..., Any]:
     def call_and_report(*args: Any, **kwargs: Any) -> Report:
         for _ in range(asked.get("calls", 1)):
             result = fn_or_module(*args, **kwargs)
-        report = NotCompiled(title_of(fn_or_module), support_statement()).explain()
+        report = ControlGroup(None, title_of(fn_or_module), support_statement()).explain()
         return replace(report, result=result)
 
     return call_and_report
-
-
-def graph_break(message: str = "") -> None:
-    """Does nothing."""
 
 
 def is_compiling() -> bool:
@@ -133,21 +127,6 @@ class install(set_stance):  # a function to its users
     def uninstall(self) -> None: ...
 
 
-def uninstall() -> None:
-    """Does nothing."""
-
-
 def stats() -> Stats:
     """Nothing is compiled, so there is nothing to count."""
     return Stats(())
-
-
-def reset() -> None:
-    """Does nothing."""
-
-
-def mark(*args: Any, **kwargs: Any) -> None:
-    """Does nothing."""
-
-
-mark_dynamic = maybe_mark_dynamic = mark_static = mark

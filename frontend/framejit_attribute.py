@@ -20,42 +20,10 @@ if TYPE_CHECKING:
 COPIED = "a copy of a compiled module is not compiled itself; call framejit.compile on the copy"
 
 
-class NotCompiled:
-    """The handle of something that runs in eager. It answers as a compiled function's handle does,
-    with the reason."""
-
-    is_compiled = False
-    compiles = 0
-
-    def __init__(self, title: str, reason: str) -> None:
-        self.title, self.reason = title, reason
-
-    def __repr__(self) -> str:
-        return f"<{self.title} runs in eager: {self.reason}>"
-
-    def explain(self) -> Report:
-        """A report without captures that says why."""
-        return make_report((Skipped(self.title, "", self.reason),), str, title=self.title)
-
-    def measure(self) -> contextlib.AbstractContextManager[None]:
-        """Nothing is measured."""
-        return contextlib.nullcontext()
-
-    def generated_code(self) -> list[Any]:
-        """Nothing was generated."""
-        return []
-
-    def wait(self) -> None:
-        """Returns at once."""
-
-    def reset(self) -> None:
-        """Does nothing."""
-
-
 def answer_for(target: Any, reason: str) -> Any:
     """Gives an object that runs in eager the attributes `framejit` and `explain` of a compiled
     function. Returns the object, or a Python function that calls it if it takes no attributes."""
-    control = NotCompiled(title_of(target), reason)
+    control = ControlGroup(None, title_of(target), reason)
     if isinstance(target, torch.nn.Module):
         vars(target)["framejit"] = control
         return target
@@ -93,18 +61,24 @@ def title_of(target: Any) -> str:
     return str(getattr(target, "__qualname__", None) or type(target).__qualname__)
 
 
-class ModuleControl:
-    """`module.framejit`, the handle of a compiled module. That of a copied or unpickled module says
-    that it is not compiled."""
+class ControlGroup:
+    """The attribute `framejit` of what has several handles, or none: a compiled module has one for
+    its forward, and one for the whole call once that was needed. A copy of it, and what runs in
+    eager, has none; `reason` says why."""
 
-    def __init__(self, controls: list[Any] | None = None, title: str = "module") -> None:
-        # of the handle of forward, and of the whole call once that was needed
+    def __init__(
+        self, controls: list[Any] | None = None, title: str = "module", reason: str = COPIED
+    ) -> None:
         self._controls = [] if controls is None else controls
-        self._title = title
+        self._title, self._reason = title, reason
+
+    def __repr__(self) -> str:
+        state = "is compiled" if self._controls else f"runs in eager: {self._reason}"
+        return f"<{self._title} {state}>"
 
     @property
     def is_compiled(self) -> bool:
-        """Whether this module is compiled (copies are not)."""
+        """Whether it is compiled (copies are not)."""
         return bool(self._controls)
 
     def wait(self) -> None:
@@ -120,13 +94,13 @@ class ModuleControl:
     def explain(self) -> Report:
         """A report of what was captured so far; see framejit.explain."""
         if not self._controls:
-            return NotCompiled(self._title, COPIED).explain()
+            return make_report((Skipped(self._title, "", self._reason),), str, title=self._title)
         report: Report = max(self._controls, key=lambda control: control.compiles).explain()
         return report
 
     @property
     def compiles(self) -> int:
-        """How often something was compiled for this module."""
+        """How often something was compiled for it."""
         return sum(control.compiles for control in self._controls)
 
     @contextlib.contextmanager
@@ -142,4 +116,4 @@ class ModuleControl:
         return [listing for control in self._controls for listing in control.generated_code()]
 
     def __reduce__(self) -> Any:
-        return ModuleControl, (None, self._title)
+        return ControlGroup, (None, self._title, self._reason)

@@ -60,7 +60,7 @@ class Sections:
             self.of(source)
         for guard in guards:
             if guard.kind in CONTAINER_KINDS:
-                self._below(holder(guard.source))
+                self._section_below(holder(guard.source))
         self.early = paths_to(self.anchors)  # to be loaded in the first section, whoever asks
 
     def of_guard(self, guard: Guard, runs_python: bool) -> Section:
@@ -70,7 +70,7 @@ class Sections:
         if runs_python or guard.kind is Kind.MEMORY:
             return Section.LAST
         if guard.kind in CONTAINER_KINDS:
-            return self._below(holder(guard.source))
+            return self._section_below(holder(guard.source))
         sections = {self.of(source) for source in kind_of(guard).subjects(guard)}
         if guard.kind is Kind.TENSOR and sections == {Section.STABLE}:
             return Section.HELD
@@ -101,10 +101,10 @@ class Sections:
             return Section.FIRST
         if not self.is_quiet(source):
             return Section.LAST
-        section = self._below(holder(source.base))
+        section = self._section_below(holder(source.base))
         return Section.LAST if section is Section.STABLE and source in self._restless else section
 
-    def _below(self, base: Source) -> Section:
+    def _section_below(self, base: Source) -> Section:
         """The section of what is read from the object at the end of `base`; the object then becomes
         an anchor where it can be one."""
         section = self.of(base)

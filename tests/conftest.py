@@ -6,6 +6,7 @@ captures; with FRAMEJIT_STORE=1 they are, in a folder for each test."""
 from __future__ import annotations
 
 import gc
+import importlib.util
 import os
 import sys
 from pathlib import Path
@@ -71,6 +72,8 @@ def pytest_collection_modifyitems(config, items):
     left_out |= set(items) - set(sweep_slice.one_of(config.getoption("--one-of"), items))
     if not torch.cuda.is_available():
         left_out |= {item for item in items if item.get_closest_marker("gpu")}
+    if importlib.util.find_spec("torchao") is None:
+        left_out |= {item for item in items if item.get_closest_marker("torchao")}
     config.hook.pytest_deselected(items=[item for item in items if item in left_out])
     root = Path(__file__).parent.parent
     files = {str(root / name): at for at, name in enumerate(LONGEST_FIRST)}

@@ -221,7 +221,7 @@ STATE = {
     "frontend/tracing/fake_tensors/fake_rules.py": {"RULES": "registry"},
     "frontend/tracing/interpreter/handlers.py": {"HANDLERS": "registry"},
     "frontend/values/functions/function.py": {"_renamed_codes": "cache"},
-    "frontend/values/functions/installed_code.py": {"_found": "cache"},
+    "frontend/values/functions/trace_rules.py": {"_found": "cache"},
     "frontend/values/models/torch_policy.py": {
         "ALLOWED": "registry",
         "ALLOWED_OBJECTS": "registry",

@@ -93,3 +93,14 @@ def test_lists_of_tests_name_files_and_folders(name):
     assert len(paths) == len(set(paths))
     assert [path for path in paths if not (ROOT / path).exists()] == []
     assert any(name in (ROOT / user).read_text() for user in ("tox.ini", "tests/conftest.py"))
+
+
+def test_tests_that_a_python_skips_run_on_another():
+    skipping = re.compile(r"skipif\((?:PYTHON|sys\.version_info) < ")
+    skip = {
+        path.relative_to(ROOT).as_posix()
+        for path in (ROOT / "tests").rglob("test_*.py")
+        if skipping.search(path.read_text())
+    }
+    listed = (ROOT / "tests" / "on_each_python.txt").read_text().splitlines()
+    assert skip and [path for path in sorted(skip) if not path.startswith(tuple(listed))] == []

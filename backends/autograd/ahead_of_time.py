@@ -19,7 +19,7 @@ from ..graph.fake_values import fake_of
 from ..graph.grad_mode import is_on_at_both_ends, run_with_grad_mode, without_switches_at_the_ends
 from ..graph.gradient_history import gains_its_first_history, wants_gradients
 from ..graph.node_targets import name_of
-from .compiled_node import like_eager
+from .compiled_node import with_eager_gradients
 from .data_results import data_results, shows_data_of_inputs, with_own_versions
 from .divergent_graphs import is_divergent
 from .split_graph import AUTOGRAD, CannotSplit, Subgraph, split_graph
@@ -60,8 +60,8 @@ REFUSALS = (
 def ahead_of_time(
     gm: torch.fx.GraphModule, example_inputs: list[Any], build: Build, *, random_like_eager: bool
 ) -> Callable[..., Any]:
-    """What `build` compiles of a graph, or of its pieces, with eager's gradients; the graph as it
-    is where nobody can say beforehand what eager's autograd would do. random_like_eager: the
+    """The form of a graph that `build` compiles, whole or in subgraphs, with eager's gradients; the
+    graph as it is if it cannot be predicted what eager's autograd would do. random_like_eager: the
     compiled graph draws the numbers that gm itself would draw."""
     if wants_gradients(gm) and shows_data_of_inputs(gm):
         return gm.forward
@@ -93,20 +93,22 @@ def _ahead_of_time(
             return gm.forward
         found = None
     if found is None:
-        return one_node(gm, example_inputs, build, random_like_eager)
+        return compile_as_one_node(gm, example_inputs, build, random_like_eager)
     pieces, results = found
 
     def compile_piece(piece: Subgraph) -> Callable[..., Any]:
         return (
             piece.gm.forward
             if piece.is_small
-            else one_node(piece.gm, piece.examples(example_inputs), build, random_like_eager)
+            else compile_as_one_node(
+                piece.gm, piece.examples(example_inputs), build, random_like_eager
+            )
         )
 
     return call_in_sequence(pieces, [compile_piece(piece) for piece in pieces], results)
 
 
-def one_node(
+def compile_as_one_node(
     gm: torch.fx.GraphModule, example_inputs: list[Any], build: Build, random_like_eager: bool
 ) -> Callable[..., Any]:
     examples = before_the_graph(gm, example_inputs)
@@ -125,7 +127,7 @@ def one_node(
             # then it raises, later
             return gm.forward
         raise
-    return like_eager(gm, compiled, random_like_eager)
+    return with_eager_gradients(gm, compiled, random_like_eager)
 
 
 def before_the_graph(gm: torch.fx.GraphModule, example_inputs: list[Any]) -> list[Any]:
@@ -139,8 +141,8 @@ def before_the_graph(gm: torch.fx.GraphModule, example_inputs: list[Any]) -> lis
 
 
 def build_again(build: Callable[[], Callable[..., Any]]) -> Callable[..., Any]:
-    """What `build` compiles. aot_autograd gives up where it finds a float that varied and is relied
-    on after all, and gets by the next time, since it has written the float down."""
+    """The result of `build`, which is called a second time if aot_autograd fails because a float
+    that varied is relied on after all: it has specialised the float by then."""
     for _ in range(MOST_FLOATS):
         try:
             return build()

@@ -160,7 +160,7 @@ class AotGraph:
         self.has_views = any(view is not None for view in plan.views)
 
     def __call__(self, *args: Any) -> Any:
-        made = self.without_autograd(args) if self.backward is None else self.one_node(args)
+        made = self.without_autograd(args) if self.backward is None else self.run_as_one_node(args)
         plan = self.plan
         for write, value in zip(plan.writes, made, strict=False):
             write.apply(args, value)
@@ -176,7 +176,7 @@ class AotGraph:
         with torch.no_grad(), torch._C._DisableAutocast():
             return list(self.forward(*args))
 
-    def one_node(self, args: Sequence[Any]) -> Sequence[Any]:
+    def run_as_one_node(self, args: Sequence[Any]) -> Sequence[Any]:
         given = list(args)
         for position in self.plan.detached:
             given[position] = given[position].detach()

@@ -1,6 +1,6 @@
-"""What surrounds the graphs of aot_autograd, as it describes it: its metadata becomes an AotPlan.
+"""The AotPlan of a graph that aot_autograd has traced, made of aot_autograd's metadata.
 
-Some graphs have more around them (random states as arguments, written metadata, tensor subclasses).
+Some graphs need more around them (random states as arguments, written metadata, tensor subclasses).
 These have no plan; the function that aot_autograd makes runs them.
 """
 
@@ -33,7 +33,7 @@ def plan_of(
 
 
 def make_plan(about: Any, backward: torch.fx.GraphModule | None) -> AotPlan:
-    """The plan of what an AotPlan can express."""
+    """The plan, as far as an AotPlan can express the metadata."""
     written = [about.input_info[position] for position in about.mutated_inp_runtime_indices]
     writes = [
         InputWrite(position, about.input_info[position].is_leaf)
@@ -62,7 +62,7 @@ def make_plan(about: Any, backward: torch.fx.GraphModule | None) -> AotPlan:
 
 
 def is_simple(about: Any, inputs: int, keeps_writes: bool) -> bool:
-    """Whether an AotPlan says all that the metadata says."""
+    """Whether an AotPlan can express everything in the metadata."""
     written = [about.input_info[position] for position in about.mutated_inp_runtime_indices]
     return (
         # else aot_autograd has joined inputs that share memory

@@ -34,7 +34,7 @@ from .gradient_layouts import GradientLayouts
 NODE = "CompiledFunctionBackward"
 
 
-def like_eager(
+def with_eager_gradients(
     gm: torch.fx.GraphModule, compiled: Callable[..., Any], random_like_eager: bool
 ) -> Callable[..., Any]:
     """Wraps `compiled` where gradients are taken."""
@@ -115,10 +115,10 @@ def _replay(
 
 @dataclass
 class NodeWiring:
-    """Where a compiled graph's node sits, learnt from its first call. `end`: the output that leads
-    to it, in `steps` steps. `rows`: by output of the node, the inputs reached from it. `inputs`: by
-    next function, the input (None: unknown). `own`: by output of the node, the graph's output that
-    it is. `rebuilt`: whether others are made of it outside."""
+    """The place of a compiled graph's autograd node, learnt from the first call. `end`: the output
+    that leads to it, in `steps` steps. `rows`: by output of the node, the inputs reached from it.
+    `inputs`: by next function, the input (None: unknown). `own`: by output of the node, the graph's
+    output that it is. `rebuilt`: whether other results are made of it outside."""
 
     end: int
     steps: int
@@ -233,7 +233,8 @@ def find_compiled_node(
 
 
 class Backward:
-    """The node's hook: sees the gradients that came and went, and sets right those that went."""
+    """The hook of the autograd node: gets the incoming and the outgoing gradients, and corrects the
+    outgoing ones."""
 
     def __init__(
         self,
@@ -260,16 +261,16 @@ class Backward:
         )
         if torch.is_grad_enabled():
             if self.graph.again is not None and not self.wiring.rebuilt:
-                return self.differentiable(given, grads)
-            return self.refusing(given, grads)
-        grads = self.graph.layouts.like_eager(
+                return self.differentiable_gradients(given, grads)
+            return self.refusing_gradients(given, grads)
+        grads = self.graph.layouts.lay_out_like_eager(
             given, grads, self.wiring.inputs, self.args, self.wiring.own
         )
         if not torch._C._autograd._get_current_graph_task_keep_graph():
             self.args = ()  # nothing comes again: what eager would have freed must not stay alive
         return grads
 
-    def differentiable(
+    def differentiable_gradients(
         self, given: dict[int, torch.Tensor], grads: tuple[Any, ...]
     ) -> tuple[Any, ...]:
         """The same gradients with a history: the graph runs again under eager's autograd."""
@@ -310,11 +311,12 @@ class Backward:
             for index, grad in zip(self.wiring.inputs, grads, strict=True)
         )
 
-    def refusing(
+    def refusing_gradients(
         self, given: dict[int, torch.Tensor], grads: tuple[torch.Tensor | None, ...]
     ) -> tuple[torch.Tensor | None, ...]:
-        """The same gradients, with a history that raises: a compiler's own may lack inputs, and a
-        derivative through it would lack terms without a word."""
+        """The same gradients with a history that raises when it is differentiated. The history of a
+        compiler's own graph may lack inputs, so a derivative through it would silently lack
+        terms."""
         numbers = [number for number, grad in enumerate(grads) if grad is not None]
         depends_on = [*given.values(), *(self.args[index] for index in self.graph.wanted)]
         made = RefusedDerivative.apply(

@@ -25,7 +25,7 @@ from .divergent_operators import diverges_with_gradients
 
 
 def is_divergent(gm: torch.fx.GraphModule) -> bool:
-    """Whether eager's autograd would do of a graph what a compiled one would not."""
+    """Whether eager's gradients of a graph differ from those of the compiled graph."""
     results = gm.graph.output_node().all_input_nodes
     return (
         any(map(lost_its_history, results))
@@ -42,8 +42,8 @@ def is_divergent(gm: torch.fx.GraphModule) -> bool:
 
 
 def is_view_of_users_function(node: torch.fx.Node) -> bool:
-    """Whether a result is a view that autograd lets nobody write to. What DTensor's own functions
-    return would be, too, and can be written when it is compiled."""
+    """Whether a result is a view that autograd forbids to write to. Results of DTensor's own
+    functions are such views in eager, and can be written when they are compiled."""
     return is_view_of_a_function(node) and not isinstance(node.target, DistributedCall)
 
 
@@ -64,8 +64,8 @@ def memories_inside(node: torch.fx.Node) -> set[int]:
 
 
 def changes_leaves(gm: torch.fx.GraphModule) -> bool:
-    """Whether a graph makes leaves that require gradients, and hands one out: to a compiler nothing
-    made inside is a leaf. A view that no history was kept of is one, too."""
+    """Whether a graph makes leaves that require gradients, and returns one: to a compiler nothing
+    made inside is a leaf. A view without a history is one, too."""
     leaves = [
         node
         for node in gm.graph.output_node().all_input_nodes

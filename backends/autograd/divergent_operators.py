@@ -15,7 +15,7 @@ from ..graph.node_targets import RECURRENT_OPERATORS, name_of
 
 
 def diverges_with_gradients(node: torch.fx.Node) -> bool:
-    """Whether a node does something else when it is compiled with its backward pass."""
+    """Whether a node behaves otherwise than in eager when it is compiled with its backward pass."""
     return (
         diverges(node)
         or pins_sizes(node)
@@ -25,8 +25,8 @@ def diverges_with_gradients(node: torch.fx.Node) -> bool:
 
 
 def diverges(node: torch.fx.Node) -> bool:
-    """Whether a node does something else when it is compiled. (Tensors made in inference mode, for
-    example, would not be marked as such.)"""
+    """Whether a node behaves otherwise than in eager when it is compiled. (Tensors made in
+    inference mode, for example, would not be marked as such.)"""
     return (
         name_of(node) == ENTER_INFERENCE_MODE
         or decomposes_badly(node)
@@ -147,8 +147,8 @@ RECURRENT_NAMES = frozenset(operator.__name__ for operator in RECURRENT_OPERATOR
 
 
 def decomposes_badly(node: torch.fx.Node) -> bool:
-    """Whether torch's own decomposition of a recurrent network on the CPU does something else:
-    dropout draws other numbers, and the backward pass of an LSTM lacks its workspace."""
+    """Whether torch's own decomposition of a recurrent network on the CPU differs from the
+    operator: dropout draws other numbers, and the backward pass of an LSTM lacks its workspace."""
     if (
         node.op != "call_function"
         or name_of(node) not in RECURRENT_NAMES

@@ -11,7 +11,8 @@ strides already, the usual case, are not copied.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from itertools import chain
 from typing import Any
 
 import torch
@@ -19,11 +20,10 @@ import torch.fx
 from torch._prims_common import suggest_memory_format
 from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.utils._python_dispatch import TorchDispatchMode
-from torch.utils._pytree import tree_leaves
 
 from ...records import record
 from ..graph.collectives import is_on_distributed_tensors
-from ..graph.fake_values import element_count
+from ..graph.fake_values import bytes_of, fake_tensors_of
 from ..graph.mode_switches import ENTER_AUTOCAST
 from ..graph.node_targets import is_foreign, is_users, name_of
 from ..graph.wrappers import is_wrapper
@@ -112,7 +112,9 @@ class GradientLayouts:
             for node in gm.graph.nodes
         )
         self.contiguous = False
-        self.runs_for_real = is_on_cpu_and_writes_nothing(gm) and bytes_made(gm) <= LITTLE
+        self.runs_for_real = (
+            is_on_cpu_and_writes_nothing(gm) and sum(map(bytes_of, gm.graph.nodes)) <= LITTLE
+        )
 
     def learn(self, results: Sequence[Any], args: Sequence[Any]) -> None:
         """Records the layouts of the graph's first call."""
@@ -120,7 +122,7 @@ class GradientLayouts:
         self.open = self.open and all(map(is_strided, tensors))
         self.contiguous = self.open and all(tensor.is_contiguous() for tensor in tensors)
 
-    def like_eager(
+    def lay_out_like_eager(
         self,
         came: Mapping[int, torch.Tensor],
         left: tuple[Any, ...],
@@ -218,21 +220,8 @@ def is_on_cpu_and_writes_nothing(gm: torch.fx.GraphModule) -> bool:
     """Whether a graph can run again without visible effects: all its tensors are on the CPU, and it
     writes to no input."""
     written = any(node.meta.get("mutated") for node in gm.graph.find_nodes(op="placeholder"))
-    return not written and all(fake.device.type == "cpu" for fake in tensors_of(gm))
-
-
-def bytes_made(gm: torch.fx.GraphModule) -> float:
-    """The bytes of all tensors that a graph's operators allocate; infinite where a size has no
-    hint."""
-    return sum(element_count(fake) * fake.element_size() for fake in tensors_of(gm))
-
-
-def tensors_of(gm: torch.fx.GraphModule) -> Iterator[torch.Tensor]:
-    """The fake tensors of all nodes of a captured graph."""
-    for node in gm.graph.nodes:
-        for item in tree_leaves(node.meta.get("example_value")):
-            if isinstance(item, torch.Tensor):
-                yield item
+    tensors = chain.from_iterable(map(fake_tensors_of, gm.graph.nodes))
+    return not written and all(fake.device.type == "cpu" for fake in tensors)
 
 
 def are_contiguous_or_one_number(came: Mapping[int, torch.Tensor]) -> bool:

@@ -21,7 +21,7 @@ from ..graph.passes.symbolic_sizes import varies
 from .traced_operators import ATEN, Differentiable, Differentiables
 
 
-class Joint(AssembledGraph):
+class JointGraph(AssembledGraph):
     """`forward`: nodes of the forward pass, inputs first. `writes`: for each written input, its new
     value. `tangents`: for a result's number, the node that stands for its gradient. `gradients`:
     for each input, its gradient."""
@@ -112,9 +112,9 @@ class Joint(AssembledGraph):
                     if number in found.reaching:
                         given[number] = gradient
             if given:
-                self.through(found, copies, given)
+                self.append_backward(found, copies, given)
 
-    def through(
+    def append_backward(
         self, found: Differentiable, copies: dict[torch.fx.Node, Copy], given: Mapping[int, Copy]
     ) -> None:
         """Appends one call's backward pass."""

@@ -19,7 +19,7 @@ from ..graph.copies import Copy
 from ..graph.memory import results_of
 from ..graph.passes.captured_nodes import SEEDED, draws_random_numbers
 from ..graph.passes.symbolic_sizes import hint, is_scalar
-from .joint_graph import Joint
+from .joint_graph import JointGraph
 from .traced_operators import ATEN
 
 Node = Copy
@@ -85,7 +85,7 @@ class MinCut:
 
     def __init__(
         self,
-        joint: Joint,
+        joint: JointGraph,
         forward_nodes: set[Node],
         gradient_nodes: set[Node],
         overwritten: set[Node],

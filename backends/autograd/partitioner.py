@@ -14,7 +14,7 @@ from ..graph.memory import memories
 from ..graph.passes.by_operator import WRITE
 from ..graph.passes.captured_nodes import NeedsWholeTrace, draws_random_numbers, window
 from ..graph.passes.symbolic_sizes import is_size, symbols_of
-from .joint_graph import Joint
+from .joint_graph import JointGraph
 from .min_cut import MinCut, Node, name
 from .traced_operators import ATEN
 
@@ -41,7 +41,7 @@ class Partition:
     sizes: int = 0
 
 
-def partition(joint: Joint) -> Partition:
+def partition(joint: JointGraph) -> Partition:
     """Partitions a joint graph. Raises NeedsWholeTrace where eager's backward pass would need a
     value that was overwritten."""
     overwritten = overwritten_inputs(joint)
@@ -83,7 +83,7 @@ def partition(joint: Joint) -> Partition:
     )
 
 
-def overwritten_inputs(joint: Joint) -> set[Node]:
+def overwritten_inputs(joint: JointGraph) -> set[Node]:
     """Inputs that the forward pass overwrites at its end, and all that shares their memory: the
     backward pass gets copies of them. Running statistics of norms are left out. Raises
     NeedsWholeTrace where the backward pass reads one: eager's raises too."""
@@ -98,7 +98,7 @@ def overwritten_inputs(joint: Joint) -> set[Node]:
     return found
 
 
-def roots(joint: Joint) -> list[Node]:
+def roots(joint: JointGraph) -> list[Node]:
     """The nodes for which the forward pass runs: results, new values of inputs, and random draws,
     whether or not they are used."""
     return [
@@ -127,7 +127,7 @@ def recomputed_nodes(recomputed: Sequence[Node], forward: set[Node]) -> Iterable
 
 
 def forward_graph(
-    joint: Joint,
+    joint: JointGraph,
     saved: Sequence[Node],
     sizes: Sequence[Node],
     order: dict[Node, int],
@@ -138,7 +138,7 @@ def forward_graph(
     copies = {node: graph.placeholder(node.name, node.meta) for node in inputs}
     wanted = ancestors([*roots(joint), *saved, *sizes], set(inputs))
     for node in sorted(wanted - set(inputs), key=order.__getitem__):
-        copies[node] = graph.again(node, copies)
+        copies[node] = graph.copy_of(node, copies)
     saved_outputs = [
         copy_node(graph, copies[node]) if node in overwritten else copies[node] for node in saved
     ]
@@ -162,11 +162,11 @@ def copy_node(graph: Copies, node: Node) -> Node:
     return made
 
 
-def backward_graph(joint: Joint, inputs: Sequence[Node], nodes: Iterable[Node]) -> Copies:
+def backward_graph(joint: JointGraph, inputs: Sequence[Node], nodes: Iterable[Node]) -> Copies:
     graph = Copies(joint.operators.constants, "Backward")
     copies = {node: graph.placeholder(node.name or node.source.name, node.meta) for node in inputs}
     for node in nodes:
-        copies[node] = graph.again(node, copies)
+        copies[node] = graph.copy_of(node, copies)
     graph.output(
         [None if gradient is None else copies[gradient] for gradient in joint.gradients.values()]
     )

@@ -10,9 +10,10 @@ import torch
 import torch.fx
 from torch._subclasses.fake_tensor import FakeTensor
 
+from ..graph.fake_values import fake_of
 from ..graph.passes.captured_nodes import NeedsWholeTrace
 from ..graph.wrappers import has_wrappers
-from .joint_graph import Joint
+from .joint_graph import JointGraph
 from .partitioner import Partition, partition
 from .traced_operators import Differentiables
 
@@ -39,12 +40,12 @@ def partition_once(gm: torch.fx.GraphModule, decompositions: Decompositions) -> 
 def trace_and_partition(
     gm: torch.fx.GraphModule, decompositions: Decompositions
 ) -> Partition | None:
-    fakes = (node.meta.get("example_value") for node in gm.graph.nodes)
+    fakes = (fake_of(node) for node in gm.graph.nodes)
     mode = next((fake.fake_mode for fake in fakes if isinstance(fake, FakeTensor)), None)
     # a graph that begins in no_grad is called only in no_grad
     if mode is None or not torch.is_grad_enabled() or has_wrappers(gm):
         return None
     try:
-        return partition(Joint(gm.graph, Differentiables(gm, mode, decompositions)))
+        return partition(JointGraph(gm.graph, Differentiables(gm, mode, decompositions)))
     except NeedsWholeTrace:
         return None

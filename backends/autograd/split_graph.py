@@ -22,7 +22,7 @@ from torch.amp import autocast_mode
 
 from ...records import record
 from ..graph.data_dependent_sizes import is_number_from_values
-from ..graph.fake_values import element_count
+from ..graph.fake_values import element_count, fake_of, fake_tensors_of
 from ..graph.memory import memory_at, memory_of
 from ..graph.mode_switches import ENTER_AUTOCAST, EXIT_AUTOCAST, GRAD_MODE, switches_modes
 from ..graph.mutations import is_norm, may_write
@@ -57,7 +57,7 @@ class Subgraph:
         subgraphs."""
         placeholders = self.gm.graph.find_nodes(op="placeholder")
         return [
-            inputs[number] if number < len(inputs) else example(node)
+            inputs[number] if number < len(inputs) else fake_of(node)
             for number, node in zip(self.input_ids, placeholders, strict=True)
         ]
 
@@ -74,7 +74,7 @@ def computes_much(node: Node) -> bool:
     shared = {memory_at(other) for other in node.all_input_nodes} - {None}
     if memory_at(node) in shared and not may_write(node):
         return False
-    tensors = [fake for one in (node, *node.all_input_nodes) for fake in tensors_of(one)]
+    tensors = [fake for one in (node, *node.all_input_nodes) for fake in fake_tensors_of(one)]
     return any(element_count(fake) >= LARGE for fake in tensors)
 
 
@@ -168,21 +168,8 @@ class ModeSwitcher:
         self.now = wanted
 
 
-def example(node: Node) -> Any:
-    return node.meta.get("example_value")
-
-
-def tensors_of(node: Node) -> list[torch.Tensor]:
-    value = example(node)
-    return [
-        item
-        for item in (value if isinstance(value, (tuple, list)) else (value,))
-        if isinstance(item, torch.Tensor)
-    ]
-
-
 def has_gradient(node: Node) -> bool:
-    return any(tensor.requires_grad for tensor in tensors_of(node))
+    return any(tensor.requires_grad for tensor in fake_tensors_of(node))
 
 
 # memory
@@ -197,7 +184,7 @@ def memories_of(*nodes: Node) -> set[int]:
     return {
         memory_of(tensor)
         for node in nodes
-        for tensor in tensors_of(node)
+        for tensor in fake_tensors_of(node)
         if tensor.layout == torch.strided
     }
 
@@ -218,7 +205,7 @@ def inseparable_groups(
         [node for node in nodes if memory in memories[node]]
         for memory in sorted(written_memories(nodes))
     ]
-    tuples = (node for node in nodes if isinstance(example(node), (tuple, list)))
+    tuples = (node for node in nodes if isinstance(fake_of(node), (tuple, list)))
     groups += [[node, *(user for user in node.users if user.op != "output")] for node in tuples]
     return groups + [
         autograd_grad_region(node, nodes, before) for node in nodes if name_of(node) in AUTOGRAD
@@ -422,7 +409,7 @@ def make_subgraphs(
 def is_passed_between(node: Node) -> bool:
     """Whether other subgraphs get a node's value as an input. Tensors are passed, and numbers read
     from them; other numbers are computed again in each subgraph."""
-    return isinstance(example(node), torch.Tensor) or is_number_from_values(node)
+    return isinstance(fake_of(node), torch.Tensor) or is_number_from_values(node)
 
 
 class SubgraphWriter:
@@ -448,9 +435,9 @@ class SubgraphWriter:
             self.available.add(node)
             self.inputs.append(node)
         elif (
-            tensors_of(node)
+            fake_tensors_of(node)
             or may_draw(node)
-            or not isinstance(example(node), (int, float, torch.SymInt, torch.SymFloat))
+            or not isinstance(fake_of(node), (int, float, torch.SymInt, torch.SymFloat))
         ):
             raise CannotSplit
         else:
@@ -466,8 +453,8 @@ class SubgraphWriter:
                 dict(node.meta)
                 if ours
                 else {
-                    "example_value": example(node),
-                    "grad_fn": getattr(example(node), "grad_fn", None),
+                    "example_value": fake_of(node),
+                    "grad_fn": getattr(fake_of(node), "grad_fn", None),
                 }
             )
         switcher = ModeSwitcher(graph)

@@ -120,7 +120,7 @@ class Differentiables(Operators):
         super().__init__(gm.graph)
         self.trace_all()
 
-    def more(self, tensors: Sequence[FakeTensor]) -> Any:
+    def extra_key(self, tensors: Sequence[FakeTensor]) -> Any:
         return self.grad, tuple(tensor.requires_grad for tensor in tensors)
 
     def operator(self, node: torch.fx.Node, tensors: list[FakeTensor]) -> Operator:
@@ -192,14 +192,14 @@ class Differentiables(Operators):
         if any(writes(node) for node in traced.graph.nodes):
             interpreter = torch.fx.Interpreter(traced)
 
-            def again(*args: Any) -> Any:
+            def trace_again(*args: Any) -> Any:
                 return interpreter.run(*args)
 
             with torch.no_grad():
                 plain = [
                     item.detach() if isinstance(item, torch.Tensor) else item for item in inputs
                 ]
-                traced = trace_operators(without_writes(again), plain, self.decompositions)
+                traced = trace_operators(without_writes(trace_again), plain, self.decompositions)
         return traced
 
 

@@ -17,6 +17,7 @@ from ...events import UNREPORTED, Reporter
 from ...options import config
 from ...tier import Tier
 from ..graph.collectives import is_on_distributed_tensors
+from ..graph.fake_values import fake_of
 from ..graph.supported import reason_not_to_try
 from ..graph.tracing_lock import load_for_tracing
 from ..graph.wrappers import has_wrappers
@@ -183,9 +184,7 @@ class ByShape:
             if isinstance(item, torch.Tensor) and has_symbols(item)
         ]
         self.numbers: list[int] = []  # where sizes follow from numbers only
-        if not self.tensors and any(
-            has_symbols(node.meta.get("example_value")) for node in tuning.gm.graph.nodes
-        ):
+        if not self.tensors and any(has_symbols(fake_of(node)) for node in tuning.gm.graph.nodes):
             self.numbers = [
                 index
                 for index, item in enumerate(tuning.examples)

@@ -7,6 +7,7 @@ import torch.fx
 
 from ...records import record
 from ..cudagraphs.recordable import reason_not_recordable
+from ..graph.fake_values import fake_of
 from ..graph.gradient_history import wants_gradients
 from ..graph.supported import device_types, reason_to_refuse
 from ..registry import GRAPHED, Backend, check, is_known, lookup
@@ -114,7 +115,7 @@ def is_at_most(gm: torch.fx.GraphModule, calls: int, size: int) -> bool:
 
 def bytes_of(node: torch.fx.Node) -> int:
     """The size of a node's result at capture."""
-    fake = node.meta.get("example_value")
+    fake = fake_of(node)
     if not isinstance(fake, torch.Tensor):
         return 0
     if all(isinstance(size, int) for size in fake.shape):

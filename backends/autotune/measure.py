@@ -22,7 +22,7 @@ NOTICEABLE_S = 1e-3
 
 @dataclass
 class Timing:
-    """Samples of one candidate, in seconds a call. `failure`: why it is out."""
+    """The samples of one candidate, in seconds a call. `failure`: why it was excluded."""
 
     samples: list[float] = field(default_factory=list)
     repeat: int = 1
@@ -46,9 +46,9 @@ def measure(
     budget_s: float,
     slow_warm_ups: int = SLOW_WARM_UPS,
 ) -> dict[str, Timing]:
-    """Times each call. wait: returns when the device has finished. The first of `calls` is the one
-    to beat. slow_warm_ups: warm-up calls of one that takes long. Warm-up calls and a few rounds
-    take place even if budget_s is over."""
+    """Times each call. wait: returns when the device has finished. The first of `calls` is the
+    reference. slow_warm_ups: warm-up calls of a candidate that takes long. Warm-up calls and a few
+    rounds take place even if budget_s is used up."""
     end = time.perf_counter() + budget_s
     timed = {name: Timing() for name in calls}
     for name, call in calls.items():
@@ -82,8 +82,8 @@ def warm_up(
     best: float,
     slow_warm_ups: int,
 ) -> None:
-    """Makes a candidate's first calls and times the last one. A candidate that fails or is
-    hopelessly slow is out."""
+    """Makes a candidate's first calls and times the last one. Excludes a candidate that fails or is
+    far too slow."""
     try:
         spent = 0.0
         for number in range(WARM_UPS):
@@ -91,7 +91,7 @@ def warm_up(
             if number + 1 >= slow_warm_ups and spent >= SLOW_S:
                 break
         for _ in range(SECOND_CHANCES):
-            if not hopeless(spent, best):
+            if not is_hopeless(spent, best):
                 break
             spent = min(spent, sample(call, 1, wait))  # the machine may have been busy
     except Exception as error:  # an error of a candidate: it is rejected, and the program goes on
@@ -99,11 +99,11 @@ def warm_up(
         return
     timed.samples = [spent]
     timed.repeat = max(1, min(100, int(SAMPLE_S / max(spent, 1e-9))))
-    if hopeless(spent, best):
+    if is_hopeless(spent, best):
         timed.failure = f"{spent * 1e3:.3g} ms a call, {spent / best:.1f} times as slow as another"
 
 
-def hopeless(spent: float, best: float) -> bool:
+def is_hopeless(spent: float, best: float) -> bool:
     return spent > HOPELESS * best and spent > NOTICEABLE_S
 
 

@@ -20,6 +20,7 @@ import torch.fx
 
 from ...records import record
 from ...tier import Tier
+from ..graph.fake_values import fake_of
 from ..graph.gradient_history import wants_gradients
 from ..graph.node_targets import name_of
 from ..graph.supported import device_types
@@ -47,7 +48,7 @@ PRODUCTS = frozenset({"linear", "matmul", "mm", "bmm", "addmm", "baddbmm", "eins
 
 @record
 class Forecast:
-    """What trying backends costs and what a call costs. compile_s: expected seconds of trying.
+    """The expected cost of trying backends, and of a call. compile_s: expected seconds of trying.
     call_s: seconds of a call in eager, with its backward pass. share: the forward pass's fraction
     of call_s. on_gpu: whether it runs there."""
 
@@ -106,13 +107,13 @@ def flops(node: torch.fx.Node) -> float:
 
 def bytes_made(node: torch.fx.Node) -> float:
     """The bytes of a node's results."""
-    fake = node.meta.get("example_value")
+    fake = fake_of(node)
     return math.prod(sizes(node)) * fake.element_size() if isinstance(fake, torch.Tensor) else 0.0
 
 
 def sizes(node: torch.fx.Node) -> list[float]:
     """The sizes of a node's result; for dynamic ones, those at capture."""
-    fake = node.meta.get("example_value")
+    fake = fake_of(node)
     if not isinstance(fake, torch.Tensor) or fake.layout is not torch.strided:
         return []
     return [

@@ -16,6 +16,7 @@ import torch
 import torch.fx
 from torch.utils._pytree import tree_leaves
 
+from ..graph.fake_values import fake_of
 from ..graph.gradient_history import wants_gradients
 from ..graph.memory_copies import (
     copy_tensors,
@@ -52,7 +53,7 @@ class RunResult:
 def coarsest_dtype(gm: torch.fx.GraphModule) -> torch.dtype | None:
     """The floating dtype with the fewest bits that a captured graph computes in; None without
     one."""
-    fakes = (node.meta.get("example_value") for node in gm.graph.nodes if node.op != "placeholder")
+    fakes = (fake_of(node) for node in gm.graph.nodes if node.op != "placeholder")
     tensors = (item for fake in fakes for item in tree_leaves(fake))
     found = {item.dtype.to_real() for item in tensors if isinstance(item, torch.Tensor)}
     return coarsest_of(found)

@@ -66,7 +66,7 @@ def reason_not_recordable(gm: torch.fx.GraphModule) -> str:
     devices = {
         fake.device
         for node in gm.graph.nodes
-        if isinstance(fake := fake_of(node), torch.Tensor) and fake.device.type == "cuda"
+        if isinstance(fake := fake_result(node), torch.Tensor) and fake.device.type == "cuda"
     }
     if len(devices) != 1:
         if devices:
@@ -75,13 +75,13 @@ def reason_not_recordable(gm: torch.fx.GraphModule) -> str:
     return ""
 
 
-def fake_of(node: torch.fx.Node) -> Any:
-    """A node's fake result."""
+def fake_result(node: torch.fx.Node) -> Any:
+    """The fake result of a node of a captured or an ATen graph."""
     return node.meta.get("example_value", node.meta.get("val"))
 
 
 def input_reason(node: torch.fx.Node) -> str:
-    fake = fake_of(node)
+    fake = fake_result(node)
     path = node.meta.get("path", node.name)
     if not isinstance(fake, torch.Tensor) or not node.users:
         return ""
@@ -107,7 +107,7 @@ def call_reason(node: torch.fx.Node) -> str:
         return f"{name} draws from a generator of the program's{line_of(node)}"
     if is_opaque(node):
         return f"nothing is known of {name}{line_of(node)}"
-    fake = fake_of(node)
+    fake = fake_result(node)
     if isinstance(fake, torch.Tensor) and fake.device.type != "cuda" and node.users:
         return f"{name} makes a tensor on the {fake.device.type}{line_of(node)}"
     if name in ("getitem", "index", "setitem", "index_put", "index_put_") and indexed_by_mask(node):
@@ -125,16 +125,16 @@ def call_reason(node: torch.fx.Node) -> str:
 
 
 def is_tensor(argument: object) -> bool:
-    return isinstance(argument, torch.fx.Node) and isinstance(fake_of(argument), torch.Tensor)
+    return isinstance(argument, torch.fx.Node) and isinstance(fake_result(argument), torch.Tensor)
 
 
 def indexed_by_mask(node: torch.fx.Node) -> bool:
-    fakes = [fake_of(other) for other in node.all_input_nodes[1:]]
+    fakes = [fake_result(other) for other in node.all_input_nodes[1:]]
     return any(
         isinstance(fake, torch.Tensor) and fake.dtype in (torch.bool, torch.uint8) for fake in fakes
     )
 
 
 def wants_backward(node: torch.fx.Node) -> bool:
-    fake = node.meta.get("example_value")
+    fake = fake_result(node)
     return isinstance(fake, torch.Tensor) and fake.requires_grad

@@ -6,7 +6,7 @@ from __future__ import annotations
 import torch
 import torch.fx
 
-from .recordable import fake_of
+from .recordable import fake_result
 
 
 def device_of(gm: torch.fx.GraphModule) -> int:
@@ -14,14 +14,14 @@ def device_of(gm: torch.fx.GraphModule) -> int:
     fakes = [
         fake
         for node in gm.graph.nodes
-        if isinstance(fake := fake_of(node), torch.Tensor) and fake.device.type == "cuda"
+        if isinstance(fake := fake_result(node), torch.Tensor) and fake.device.type == "cuda"
     ]
     return next((fake.device.index or 0 for fake in fakes), 0)
 
 
 def varies(gm: torch.fx.GraphModule) -> bool:
     """Whether sizes of inputs are symbols."""
-    fakes = [fake_of(node) for node in gm.graph.nodes if node.op == "placeholder"]
+    fakes = [fake_result(node) for node in gm.graph.nodes if node.op == "placeholder"]
     numbers = (
         number
         for fake in fakes

@@ -17,6 +17,7 @@ import torch.fx
 from torch._library.custom_ops import CustomOpDef
 
 from .extracted_calls import inner_nodes
+from .fake_values import fake_of
 from .node_targets import TORCHS_OPERATORS, namespace_of
 from .wrappers import is_distributed
 
@@ -52,7 +53,7 @@ def is_on_distributed_tensors(node: torch.fx.Node) -> bool:
     if DISTRIBUTED_TENSORS not in sys.modules or not node.op.startswith("call_"):
         return False
     nodes = (node, *node.all_input_nodes)
-    return any(has_distributed_tensor(one.meta.get("example_value")) for one in nodes)
+    return any(has_distributed_tensor(fake_of(one)) for one in nodes)
 
 
 def has_distributed_tensor(value: Any) -> bool:

@@ -97,7 +97,7 @@ class Copies:
     def placeholder(self, name: str, meta: dict[str, Any]) -> Copy:
         return self.add(INPUT, (), meta, name)
 
-    def again(self, node: Copy, copies: Mapping[Copy, Copy]) -> Copy:
+    def copy_of(self, node: Copy, copies: Mapping[Copy, Copy]) -> Copy:
         """A copy of another graph's copy."""
         return self.add(node.source, [copies[other] for other in node.inputs], dict(node.meta))
 

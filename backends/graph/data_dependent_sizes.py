@@ -17,6 +17,7 @@ import torch.fx
 from torch._subclasses.fake_tensor import FakeTensor
 
 from ...records import record
+from .fake_values import fake_of
 from .node_targets import name_of
 
 BINDINGS = "unbacked_bindings"
@@ -43,13 +44,13 @@ def gives_data_dependent_size(node: torch.fx.Node) -> bool:
     if name_of(node) == "getitem" and "example_value" not in node.all_input_nodes[0].meta:
         return False  # an item of a tuple
     mine = {symbol for result in results_of(node) for symbol in symbols_of(result)}
-    given = (other.meta.get("example_value") for other in node.all_input_nodes)
+    given = (fake_of(other) for other in node.all_input_nodes)
     return not mine <= {symbol for value in given for symbol in symbols_of(value)}
 
 
 def is_number_from_values(node: torch.fx.Node) -> bool:
     """Whether a node is a number that depends on values."""
-    example = node.meta.get("example_value")
+    example = fake_of(node)
     is_number = isinstance(example, torch.SymInt | torch.SymFloat)
     return is_number and any(True for _ in data_dependent_symbols(example))
 
@@ -61,7 +62,7 @@ def results_of(node: torch.fx.Node) -> Iterator[Any]:
     else:
         for user in node.users:
             if name_of(user) == "getitem":
-                yield user.meta.get("example_value")
+                yield fake_of(user)
 
 
 def symbols_of(value: Any, as_made: bool = False) -> Iterator[Any]:

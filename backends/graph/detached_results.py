@@ -16,6 +16,7 @@ import torch.fx
 
 from ...factory_call import record_factory
 from ...records import record
+from .fake_values import fake_of
 from .hidden_writes import data_nodes
 from .memory import plain_memory_at
 from .wrappers import is_wrapper
@@ -27,13 +28,13 @@ Place = tuple[int, bool, bool]
 
 @record
 class DetachedResults:
-    """Which results a graph returns, where some are others detached. kept: the results that it
-    returns. places: how all results follow from these."""
+    """The results that a graph itself returns, where others are those results detached. kept: the
+    results that it returns. places: how all results follow from these."""
 
     kept: tuple[torch.fx.Node, ...]
     places: tuple[Place, ...]
 
-    def around(self, run: Callable[..., Any]) -> Callable[..., Any]:
+    def wrap(self, run: Callable[..., Any]) -> Callable[..., Any]:
         """A function that runs the graph and returns all results."""
         return then_detach(run, self.places) if any(place[1] for place in self.places) else run
 
@@ -67,7 +68,7 @@ def find_detached_results(
 
 def is_made_by(node: torch.fx.Node, inputs: set[Any]) -> bool:
     """Whether a node is a plain tensor of known sizes on memory that the graph allocates."""
-    fake = node.meta.get("example_value")
+    fake = fake_of(node)
     return (
         isinstance(fake, torch.Tensor)
         and not is_wrapper(type(fake))

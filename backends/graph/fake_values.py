@@ -7,11 +7,23 @@ from typing import Any
 
 import torch
 import torch.fx
+from torch.utils._pytree import tree_leaves
 
 
 def fake_of(node: Any) -> Any:
     """A node's fake tensor or number; None for what is no node, or has none."""
     return node.meta.get("example_value") if isinstance(node, torch.fx.Node) else None
+
+
+def fake_tensors_of(node: torch.fx.Node) -> list[torch.Tensor]:
+    """The fake tensors that a node gives: one, or those in a tuple or list."""
+    return [item for item in tree_leaves(fake_of(node)) if isinstance(item, torch.Tensor)]
+
+
+def bytes_of(node: torch.fx.Node) -> float:
+    """The bytes of a node's tensors, with their sizes at the capture; infinite where a size depends
+    on values."""
+    return sum(element_count(fake) * fake.element_size() for fake in fake_tensors_of(node))
 
 
 def element_count(fake: torch.Tensor) -> float:

@@ -12,6 +12,7 @@ from collections.abc import Iterable, Sequence
 import torch
 import torch.fx
 
+from .fake_values import fake_of
 from .memory import plain_memory_at
 from .mode_switches import GRAD_MODE
 from .mutations import is_data, is_norm, may_write, written_nodes
@@ -58,7 +59,7 @@ def hides_writes(gm: torch.fx.GraphModule) -> bool:
 
 def has_history(node: torch.fx.Node) -> bool:
     """Whether a node computes a tensor with a history."""
-    fake = node.meta.get("example_value")
+    fake = fake_of(node)
     return node.op.startswith("call_") and isinstance(fake, torch.Tensor) and fake.requires_grad
 
 

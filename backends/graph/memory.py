@@ -9,6 +9,7 @@ import torch.fx
 from torch._C._functorch import get_unwrapped, is_functorch_wrapped_tensor
 
 from .copies import AnyNode
+from .fake_values import fake_of
 
 
 def memory_of(tensor: torch.Tensor) -> int:
@@ -30,7 +31,7 @@ def memory_under(fake: torch.Tensor) -> int:
 
 def is_strided(node: torch.fx.Node) -> bool:
     """Whether a node of a captured graph is a tensor laid out by strides."""
-    fake = node.meta.get("example_value")
+    fake = fake_of(node)
     return isinstance(fake, torch.Tensor) and fake.layout == torch.strided
 
 
@@ -42,7 +43,7 @@ def memory_at(node: torch.fx.Node) -> int | None:
 
 def plain_memory_at(node: torch.fx.Node) -> int | None:
     """The same as memory_at; None also for tensors under levels of torch.func."""
-    fake = node.meta.get("example_value")
+    fake = fake_of(node)
     if isinstance(fake, torch.Tensor) and is_functorch_wrapped_tensor(fake):
         return None
     return memory_at(node)

@@ -12,6 +12,7 @@ import torch
 import torch.fx
 import torch.utils._pytree as pytree
 
+from .fake_values import fake_of
 from .memory import memory_under
 from .node_targets import is_foreign, name_of
 
@@ -90,7 +91,7 @@ def is_written(node: torch.fx.Node, *, for_sure: bool = False) -> bool:
 def may_show(node: torch.fx.Node, memory: int) -> bool:
     """Whether a node's result may be in this memory. (Several results have nodes of their own after
     it.)"""
-    fake = node.meta.get("example_value")
+    fake = fake_of(node)
     if isinstance(fake, torch.SymInt | torch.SymFloat | torch.SymBool):
         return False
     if not isinstance(fake, torch.Tensor):

@@ -14,6 +14,7 @@ from typing import Any
 import torch
 import torch.fx
 
+from .fake_values import fake_of
 from .node_targets import name_of
 
 # with floats that decide values only
@@ -74,6 +75,4 @@ def takes_varying_number(node: torch.fx.Node) -> bool:
 
 def is_symbol(argument: Any, kind: type) -> bool:
     """Whether an argument of a node is a node that gives such a symbol."""
-    return isinstance(argument, torch.fx.Node) and isinstance(
-        argument.meta.get("example_value"), kind
-    )
+    return isinstance(argument, torch.fx.Node) and isinstance(fake_of(argument), kind)

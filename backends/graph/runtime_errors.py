@@ -11,6 +11,7 @@ import torch
 import torch.fx
 
 from .collectives import is_collective
+from .fake_values import fake_of
 from .gradient_history import is_one_of_several_views
 from .mutations import may_write
 from .node_targets import is_foreign, is_users, name_of, subgraph_nodes
@@ -42,8 +43,8 @@ INTEGERS = (
 
 
 def may_raise(node: torch.fx.Node) -> bool:
-    """Whether a node may raise although its shapes fit. Not asked of collectives: where one fails,
-    the processes of its group have lost each other."""
+    """Whether a node may raise although its shapes fit. Collectives do not count: if one fails, the
+    processes of its group are out of step in any case."""
     if is_collective(node):
         return False
     name = name_of(node)
@@ -66,7 +67,7 @@ def takes_integers(node: torch.fx.Node) -> bool:
     if node.target in (operator.getitem, operator.setitem):
         arguments = []
         torch.fx.map_arg(node.args[1], arguments.append)
-    examples = [argument.meta.get("example_value") for argument in arguments]
+    examples = [fake_of(argument) for argument in arguments]
     return any(
         isinstance(example, torch.Tensor)
         and example.device.type == "cpu"

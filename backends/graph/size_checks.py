@@ -66,6 +66,6 @@ class SizeOf:
         return tensor.size(self.dim)
 
 
-def itself(number: Any) -> Any:
-    """Reads a number that is one already."""
+def read_number(number: Any) -> Any:
+    """Reads a number that is passed as it is."""
     return number

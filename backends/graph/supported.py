@@ -10,6 +10,7 @@ import torch.fx
 from ..registry import Backend
 from .collectives import may_communicate
 from .extracted_calls import Checkpointed, CustomFunction, inner_nodes
+from .fake_values import fake_of
 from .gradient_history import gains_history, wants_gradients
 from .node_targets import is_foreign, name_of
 
@@ -23,7 +24,7 @@ def device_types(gm: torch.fx.GraphModule) -> set[str]:
     return {
         fake.device.type
         for node in gm.graph.nodes
-        if isinstance(fake := node.meta.get("example_value"), torch.Tensor)
+        if isinstance(fake := fake_of(node), torch.Tensor)
     }
 
 

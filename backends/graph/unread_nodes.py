@@ -6,6 +6,7 @@ from __future__ import annotations
 import torch
 import torch.fx
 
+from .fake_values import fake_of
 from .memory import memory_at
 from .mutations import may_write, written_nodes
 from .node_targets import name_of
@@ -50,7 +51,7 @@ def overwrites(node: torch.fx.Node) -> bool:
     """Whether a node overwrites all of its first argument's memory and reads none of it."""
     if name_of(node) not in OVERWRITES or node.args[0] in node.args[1:]:
         return False
-    example = node.all_input_nodes[0].meta.get("example_value")
+    example = fake_of(node.all_input_nodes[0])
     if not isinstance(example, torch.Tensor) or example.layout is not torch.strided:
         return False
     there = example.untyped_storage().nbytes()

@@ -15,6 +15,7 @@ import torch.fx
 from torch._C._autograd import CreationMeta, _get_creation_meta
 
 from .extracted_calls import extract_subgraph
+from .fake_values import fake_of
 from .gradient_history import needs_gradient
 from .hidden_writes import SHOWN_DATA
 from .memory import plain_memory_at
@@ -107,7 +108,7 @@ def note_shown_data(steps: set[torch.fx.Node]) -> None:
 
 def has_no_history(node: torch.fx.Node) -> bool:
     """Whether a node is a plain tensor without a history, made while gradients were recorded."""
-    fake = node.meta.get("example_value")
+    fake = fake_of(node)
     return (
         isinstance(fake, torch.Tensor)
         and node.op != "placeholder"
@@ -123,7 +124,7 @@ def nodes_by_fake(nodes: Iterable[torch.fx.Node]) -> dict[int, torch.fx.Node]:
     """The first node for each fake tensor, by the fake tensor's id."""
     found: dict[int, torch.fx.Node] = {}
     for node in nodes:
-        found.setdefault(id(node.meta.get("example_value")), node)
+        found.setdefault(id(fake_of(node)), node)
     return found
 
 
@@ -177,12 +178,12 @@ def path_to_number(number: torch.fx.Node) -> Path | None:
 
 
 def is_number(node: torch.fx.Node) -> bool:
-    return isinstance(node.meta.get("example_value"), int | torch.SymInt)
+    return isinstance(fake_of(node), int | torch.SymInt)
 
 
 def makes_views(node: torch.fx.Node) -> bool:
     """Whether a node is an operator of torch that writes nothing, and returns tensors."""
-    fake = node.meta.get("example_value")
+    fake = fake_of(node)
     return (
         node.op in ("call_function", "call_method")
         and (fake is None or isinstance(fake, torch.Tensor))  # none for several tensors

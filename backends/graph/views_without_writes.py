@@ -18,6 +18,7 @@ import torch.fx
 from ...factory_call import record_factory
 from ...records import record
 from .extracted_calls import ExtractedGraph, extract_subgraph
+from .fake_values import fake_of
 from .gradient_history import is_one_of_several_views
 from .memory import memory_at
 from .mutations import may_write
@@ -34,9 +35,7 @@ class ViewsAfterGraph:
     view_graph: ExtractedGraph
     places: tuple[int, ...]
 
-    def around(
-        self, run: Callable[..., Any], inputs: Sequence[torch.fx.Node]
-    ) -> Callable[..., Any]:
+    def wrap(self, run: Callable[..., Any], inputs: Sequence[torch.fx.Node]) -> Callable[..., Any]:
         """A function that runs the graph, then creates the views. inputs: the nodes of the
         arguments that `run` takes."""
         taken = tuple((*inputs, *self.results).index(node) for node in self.view_graph.inputs)
@@ -125,7 +124,7 @@ def path_from_input(view: torch.fx.Node) -> list[torch.fx.Node]:
     found, todo = [], [view]
     while todo:
         node = todo.pop()
-        fake = node.meta.get("example_value")
+        fake = fake_of(node)
         if (
             isinstance(fake, torch.Tensor)
             and (fake.requires_grad or memory_at(node) != memory_at(view))

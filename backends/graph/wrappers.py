@@ -9,6 +9,8 @@ import torch
 import torch.fx
 from torch._subclasses.fake_tensor import FakeTensor
 
+from .fake_values import fake_of
+
 # most values, and none of them wrappers
 PLAIN = frozenset({torch.Tensor, torch.nn.Parameter, FakeTensor, int, type(None)})
 PROTOCOL = ("__tensor_flatten__", "__tensor_unflatten__")
@@ -57,4 +59,4 @@ def fake_mode_of(fake: Any) -> Any:
 
 def has_wrappers(gm: torch.fx.GraphModule) -> bool:
     """Whether a value of a captured graph is a wrapper."""
-    return any(is_wrapper(type(node.meta.get("example_value"))) for node in gm.graph.nodes)
+    return any(is_wrapper(type(fake_of(node))) for node in gm.graph.nodes)

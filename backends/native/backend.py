@@ -26,6 +26,7 @@ from ..graph.data_dependent_sizes import (
     has_data_dependent_sizes,
     with_checked_sizes,
 )
+from ..graph.fake_values import fake_of
 from ..graph.gradient_history import wants_gradients
 from ..graph.node_targets import name_of
 from ..graph.number_arguments import takes_varying_length
@@ -46,8 +47,8 @@ from .fuse.fuse import fuse
 from .fuse.horizontal import fuse_horizontally
 from .fuse.in_place import reuse_memory
 from .fuse.split import split_long_rows
-from .ir.ir import AnyKernel, Bound, Call, Program, with_buffers, writes
 from .ir.patterns import Patterns
+from .ir.program import AnyKernel, Bound, Call, Program, with_buffers, writes
 from .loaded_host import load_cpu_host, load_host, make_boxed, without_gradients
 from .lower.build import lower
 from .printers.base import Parameters
@@ -126,7 +127,7 @@ def is_left_to_torch(gm: torch.fx.GraphModule, report: Reporter) -> bool:
 
 def is_transform_on_cpu(node: torch.fx.Node) -> bool:
     """Whether it is a torch.fft transform on the CPU."""
-    fake = node.meta.get("example_value")
+    fake = fake_of(node)
     return (
         isinstance(fake, FakeTensor)
         and fake.device.type == "cpu"

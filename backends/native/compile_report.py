@@ -9,7 +9,7 @@ from itertools import groupby
 
 from ...clock import Clock
 from ...events import KernelRecord, Reporter
-from .ir.ir import AnyKernel
+from .ir.program import AnyKernel
 from .printers.base import short_name
 
 

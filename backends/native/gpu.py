@@ -12,8 +12,8 @@ import torch
 
 from ...records import record
 from .gpu_jobs import Choice, job, print_step
-from .ir.ir import AnyKernel, Bound, Product, Program, reads, with_buffers, writes
 from .ir.patterns import Patterns
+from .ir.program import AnyKernel, Bound, Product, Program, reads, with_buffers, writes
 from .printers.host import Launch, Namespace
 from .printers.products import precision
 from .printers.triton.kernel import PrintedKernel

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from .ir.ir import Buffer, Kernel, Product
+from .ir.program import Buffer, Kernel, Product
 from .printers.products import Blocks, blocks_to_try, print_product
 from .printers.tiles import Tiles
 from .printers.triton.kernel import PrintedKernel, print_triton

@@ -50,8 +50,8 @@ class InnerStub:
 
 @record
 class BreakCode:
-    """What the code of all frames of one break shares. quiet: no code can read a frame while the
-    group runs, so temporaries may hold anything."""
+    """The common part of the code of all frames of one break. quiet: no code can read a frame while
+    the group runs, so temporaries may hold anything."""
 
     makers: Makers
     quiet: bool
@@ -247,8 +247,8 @@ class BreakEmission:
             self._push_exit_call()
 
     def _called_tensor_method(self) -> TensorMethod | None:
-        """The tensor method that the group does nothing with but call it, if there is one: then no
-        bound method is made."""
+        """The tensor method that the group only calls, if it does so: then no bound method is
+        made."""
         if self.inner is not None or self.instr.op is not Op.CALL:
             return None
         operands = self.operands[-self.instr.arg[0] - 2 :]  # a tail may take others under them

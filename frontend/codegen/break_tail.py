@@ -9,15 +9,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from types import GeneratorType
-from typing import Any
 
 from ...guards.iterators import parts
 from ...records import record
 from ..pycode.instr import DecodedCode, Op
 from ..tracing.interpreter.outcome import BrokenFrame
 from ..values.base import LazyValue, Value
-from ..values.functions.opaque_function import is_opaque
+from ..values.functions.skipped_function import is_skipped
 from ..values.objects.class_value import ClassValue
+from ..values.objects.mro import class_attribute
 from ..values.objects.user_object import UserObject
 
 LOADS = frozenset({Op.LOAD_FAST, Op.LOAD_CONST})
@@ -34,23 +34,23 @@ class BreakTail:
 
 
 def break_tail(frame: BrokenFrame) -> BreakTail | None:
-    """What runs together with the breaking group; None if nothing else does."""
+    """The groups that run together with the breaking group; None if no others do."""
     decoded, index = frame.decoded, frame.index
     op, end = decoded.instrs[index].op, decoded.group_end(index)
     if op is Op.GET_ITER:
-        loop = loop_start(decoded, end) if has_opaque(frame.stack[-1], "__iter__") else None
+        loop = loop_start(decoded, end) if has_skipped(frame.stack[-1], "__iter__") else None
         return None if loop is None else tail(decoded, [index, loop])
     if op is not Op.CALL:
         return None
     count = decoded.instrs[index].arg[0] + 2
     operands, below = frame.stack[-count:], frame.stack[:-count]
     starts = [index]
-    if op_at(decoded, end) is Op.GET_ITER and makes_opaque_iterable(operands):
+    if op_at(decoded, end) is Op.GET_ITER and makes_skipped_iterable(operands):
         loop = loop_start(decoded, end + 1)
         return None if loop is None else tail(decoded, [index, end, loop])
     while op_at(decoded, end) is Op.POP_TOP:
         starts.append(end)
-        call = list(opaque_statement(frame, decoded.group_end(end)))
+        call = list(skipped_statement(frame, decoded.group_end(end)))
         end = decoded.group_end(end)
         if not call:
             break
@@ -59,7 +59,7 @@ def break_tail(frame: BrokenFrame) -> BreakTail | None:
     if len(starts) == 1:
         return None
     loop = loop_start(decoded, end)
-    if loop is not None and below and is_opaque_iterator(below[-1]):
+    if loop is not None and below and is_skipped_iterator(below[-1]):
         return tail(decoded, [*starts, loop])
     # after the last call nothing is gained by running the removal of its result
     return tail(decoded, starts) if len(starts) > 2 or is_return(frame, end) else None
@@ -93,7 +93,7 @@ def is_return(frame: BrokenFrame, index: int) -> bool:
     )
 
 
-def opaque_statement(frame: BrokenFrame, index: int) -> Iterator[int]:
+def skipped_statement(frame: BrokenFrame, index: int) -> Iterator[int]:
     """The groups of a call `variable.method(variables and constants)` whose method stays in Python;
     none if another statement is there."""
     decoded = frame.decoded
@@ -104,7 +104,7 @@ def opaque_statement(frame: BrokenFrame, index: int) -> Iterator[int]:
     if (
         op_at(decoded, attribute) is not Op.LOAD_ATTR
         or receiver is None
-        or not has_opaque(receiver, decoded.instrs[attribute].arg)
+        or not has_skipped(receiver, decoded.instrs[attribute].arg)
     ):
         return
     groups, at = [index, attribute], decoded.group_end(attribute)
@@ -115,27 +115,27 @@ def opaque_statement(frame: BrokenFrame, index: int) -> Iterator[int]:
         yield from (*groups, at)
 
 
-def makes_opaque_iterable(operands: tuple[Value, ...]) -> bool:
+def makes_skipped_iterable(operands: tuple[Value, ...]) -> bool:
     """Whether a class is called whose instances are iterated by code that stays in Python."""
     callees = [value for value in operands[:2] if isinstance(value, ClassValue)]
     if len(callees) != 1:
         return False
     cls = callees[0].cls
     return (
-        any(has_opaque(value, "__iter__") for value in operands[2:])
+        any(has_skipped(value, "__iter__") for value in operands[2:])
         if cls in JOINED
-        else (is_opaque(attribute_of(cls, "__iter__")))
+        else is_skipped(class_attribute(cls, "__iter__"))
     )
 
 
-def has_opaque(value: Value, name: str) -> bool:
+def has_skipped(value: Value, name: str) -> bool:
     """Whether a method of an existing object is a function that stays in Python."""
-    return isinstance(value, LazyValue | UserObject) and is_opaque(
-        attribute_of(value.python_type(), name)
+    return isinstance(value, LazyValue | UserObject) and is_skipped(
+        class_attribute(value.python_type(), name)
     )
 
 
-def is_opaque_iterator(value: Value) -> bool:
+def is_skipped_iterator(value: Value) -> bool:
     """Whether next() of an iterator runs code that stays in Python: a generator that has begun, a
     DataLoader's iterator, or enumerate() or zip() of one."""
     if not isinstance(value, LazyValue | UserObject):
@@ -149,9 +149,4 @@ def is_opaque_iterator(value: Value) -> bool:
 
 
 def advances_in_python(cls: type) -> bool:
-    return cls is GeneratorType or is_opaque(attribute_of(cls, "__next__"))
-
-
-def attribute_of(cls: type, name: Any) -> Any:
-    """An attribute as the class or one of its bases defines it."""
-    return next((vars(base)[name] for base in cls.__mro__ if name in vars(base)), None)
+    return cls is GeneratorType or is_skipped(class_attribute(cls, "__next__"))

@@ -97,7 +97,7 @@ def make_report(
         captures=captures,
         breaks=breaks,
         skipped=tuple(
-            full(event) if isinstance(event, Full) else event
+            skip_of_full_site(event) if isinstance(event, Full) else event
             for event in of_kind(events, Skipped | Full)
         ),
         misses=tuple(event for event in misses if not event.for_iteration),
@@ -125,7 +125,7 @@ def of_kind(events: Iterable[Event], kind: Any) -> tuple[Any, ...]:
     return tuple(event for event in events if isinstance(event, kind))
 
 
-def full(event: Full) -> Skipped:
+def skip_of_full_site(event: Full) -> Skipped:
     reason = (
         f"calls that its {event.sentence} do not serve run in eager; the misses say what "
         "keeps changing"
@@ -192,7 +192,7 @@ def checks(
 
 
 def nodes(graph: torch.fx.Graph) -> tuple[Node, ...]:
-    """What a report tells of a graph's nodes."""
+    """The nodes of a graph as a report shows them."""
     return tuple(
         Node(
             node.name,

@@ -18,11 +18,11 @@ if TYPE_CHECKING:
 
 @record
 class Report(ReportData):
-    """What framejit made of one call (`framejit.explain`), of all calls so far
-    (`handle.framejit.explain()`), or of a program.
+    """A report of one call (`framejit.explain`), of all calls so far (`handle.framejit.explain()`),
+    or of a program.
 
-    `print(report)` gives text, `rich.print(report)` tables, `to_json` and `to_html` what their
-    names say.
+    `print(report)` gives text, `rich.print(report)` tables; `to_json` and `to_html` write those
+    formats.
     """
 
     def to_dict(self) -> dict[str, Any]:

@@ -36,7 +36,7 @@ class SourcePart:
     lines: tuple[SourceLine, ...]
 
 
-LIBRARIES = tuple(
+LIBRARY_FOLDERS = tuple(
     {
         os.path.join(sysconfig.get_path(name), "")
         for name in ("stdlib", "platstdlib", "purelib", "platlib")
@@ -47,7 +47,7 @@ TORCH = os.path.join(os.path.dirname(torch.__file__), "")
 
 def is_users(where: str) -> bool:
     """Whether a place is in the user's code, not in a library's."""
-    return not where.startswith(LIBRARIES) and not where.startswith("<")
+    return not where.startswith(LIBRARY_FOLDERS) and not where.startswith("<")
 
 
 def rank(file: str) -> int:
@@ -68,8 +68,8 @@ def source_line(where: str) -> str:
 
 
 def caret(where: str, position: Position) -> str:
-    """Spaces and carets that say, under `source_line(where)`, what of it is meant; "" where that is
-    not known."""
+    """Spaces and carets that mark, under `source_line(where)`, the part of the line that is meant;
+    "" if it is not known."""
     name, number = split_place(where)
     line, last_line, column, last_column = position
     text = linecache.getline(name, number).rstrip()

@@ -55,7 +55,7 @@ def heading(report: ReportData) -> Iterator[str]:
 
 
 def first_of(items: list[list[str]], rest: str) -> Iterator[str]:
-    """The lines of the first few of a section. rest: where the others are."""
+    """The lines of the first few items of a section. rest: where the others are shown."""
     for lines in items[:SHOWN]:
         yield from lines
     if len(items) > SHOWN:
@@ -67,7 +67,7 @@ def cut(line: str) -> str:
 
 
 def ranked_breaks(report: ReportData) -> list[BreakReport]:
-    """What loses most first; without measurements, what was met most often."""
+    """The breaks that lost most first; without measurements, those that were met most often."""
     return sorted(report.breaks, key=lambda one: (-one.lost_in_all, -one.times))
 
 
@@ -134,7 +134,7 @@ def costliest_captures(report: ReportData) -> Iterator[str]:
 
 
 def summary(report: ReportData) -> str:
-    """One line: how much was captured, and the time that took."""
+    """One line: how much was captured, and how long that took."""
     counts = ", ".join(
         (
             count(len(report.graphs), "graph"),

@@ -69,7 +69,7 @@ def make_code(instructions: Sequence[Any], like: CodeType, signature: Signature)
 
 
 def describe(concrete: ConcreteBytecode, like: CodeType, signature: Signature) -> None:
-    """Give code the name, place and flags that its code object is to have."""
+    """Sets the name, place and flags that a code object is to have."""
     concrete.name = like.co_name
     concrete.qualname = like.co_qualname
     concrete.filename = like.co_filename

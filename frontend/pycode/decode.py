@@ -181,7 +181,7 @@ class Decoder:
     def finish(self) -> tuple[tuple[Instr, ...], tuple[Handler | None, ...]]:
         """Resolve offsets into indices, lines and handlers."""
         index, groups = self._index, self._groups
-        beyond = self._beyond()
+        beyond = self._bytes_beyond_jump()
         lines = iter(self.code.co_lines())
         line_end, line = -1, None
         table = iter(regions(self.code.co_exceptiontable))
@@ -211,7 +211,7 @@ class Decoder:
             last = group
         return tuple(instrs), tuple(handlers)
 
-    def _beyond(self) -> dict[Op, int]:
+    def _bytes_beyond_jump(self) -> dict[Op, int]:
         """Bytes at a jump's target that belong to the jump, by canonical op."""
         return {op: 2 * len(self.dialect.exits[op.name]) for op in (Op.FOR_ITER, Op.SEND)}
 

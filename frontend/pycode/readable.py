@@ -52,15 +52,14 @@ class PythonWriter:
     def push(self, text: str, runs: bool = False) -> None:
         self.stack.append(StackExpression(text, runs))
 
-    def say(self, statement: str, changes: str = "") -> None:
+    def write_statement(self, statement: str, changes: str = "") -> None:
         """Writes a statement, after those for stack items that would have run before it. changes: a
         variable that the statement changes."""
-        self.settle(changes)
+        self.name_items(changes)
         self.lines.append(statement)
 
-    def settle(self, changes: str = "") -> None:
-        """Gives names to stack items that run code, or that would have another value after
-        `changes` has changed."""
+    def name_items(self, changes: str = "") -> None:
+        """Gives names to stack items that run code, or whose value `changes` would change."""
         for item in self.stack:
             if item.runs or (changes and changes in words(item.text)):
                 self.temporaries += 1
@@ -92,11 +91,11 @@ class PythonWriter:
                         StackExpression(item.text)
                         for item in self.waiting.get(index, [StackExpression("error")])
                     ]
-                self.say(f'label("L{index}")')
+                self.write_statement(f'label("L{index}")')
                 self.reachable = True
             if handler is not region:
                 if handler is not None:
-                    self.say(f'on_error("L{handler.target}")')
+                    self.write_statement(f'on_error("L{handler.target}")')
                     self.waiting.setdefault(
                         handler.target,
                         [
@@ -105,9 +104,9 @@ class PythonWriter:
                         ],
                     )
                 elif self.reachable:
-                    self.say("on_error(None)")
+                    self.write_statement("on_error(None)")
                 region = handler
-            WRITES.get(instr.op, other)(self, instr)
+            WRITES.get(instr.op, write_other)(self, instr)
             self.reachable = self.reachable and instr.op not in ENDS
         return "\n".join(self.lines)
 
@@ -127,9 +126,11 @@ def writes(*ops: Op) -> Callable[[Write], Write]:
     return register
 
 
-def other(w: PythonWriter, instr: Instr) -> None:
-    """What Python has no statement for."""
-    w.say(f"{instr.op.name.lower()}({'' if instr.arg is None else repr(str(instr.arg))})")
+def write_other(w: PythonWriter, instr: Instr) -> None:
+    """Writes an instruction for which Python has no statement as a call of its name."""
+    w.write_statement(
+        f"{instr.op.name.lower()}({'' if instr.arg is None else repr(str(instr.arg))})"
+    )
 
 
 # Instructions that are one expression or statement: how many items they take, and a format of
@@ -169,7 +170,7 @@ def expression(w: PythonWriter, instr: Instr) -> None:
 def statement(w: PythonWriter, instr: Instr) -> None:
     count, text = STATEMENTS[instr.op]
     items = w.pops(count)
-    w.say(text.format(*map(operand, items), plain=items, arg=instr.arg))
+    w.write_statement(text.format(*map(operand, items), plain=items, arg=instr.arg))
 
 
 @writes(*ITEMS)
@@ -190,12 +191,12 @@ def nothing(w: PythonWriter, instr: Instr) -> None:
 def pop_top(w: PythonWriter, instr: Instr) -> None:
     item = w.stack.pop() if w.stack else StackExpression("...")
     if item.runs:
-        w.say(item.text)
+        w.write_statement(item.text)
 
 
 @writes(Op.COPY)
 def copy(w: PythonWriter, instr: Instr) -> None:
-    w.settle()
+    w.name_items()
     w.stack.append(
         StackExpression(w.stack[-instr.arg].text)
         if len(w.stack) >= instr.arg
@@ -227,12 +228,12 @@ def load_closure(w: PythonWriter, instr: Instr) -> None:
 @writes(Op.STORE_FAST, Op.STORE_DEREF)
 def store_slot(w: PythonWriter, instr: Instr) -> None:
     value = w.pop()
-    w.say(f"{w.slot(instr.arg)} = {value}", w.slot(instr.arg))
+    w.write_statement(f"{w.slot(instr.arg)} = {value}", w.slot(instr.arg))
 
 
 @writes(Op.DELETE_FAST, Op.DELETE_DEREF)
 def delete_slot(w: PythonWriter, instr: Instr) -> None:
-    w.say(f"del {w.slot(instr.arg)}", w.slot(instr.arg))
+    w.write_statement(f"del {w.slot(instr.arg)}", w.slot(instr.arg))
 
 
 # --- operators and containers
@@ -278,7 +279,9 @@ def unpack_sequence(w: PythonWriter, instr: Instr) -> None:
     count, value = instr.arg, w.pop()
     names = [f"u{w.temporaries + number}" for number in range(1, count + 1)]
     w.temporaries += count
-    w.say(f"{', '.join(names)}{',' if count == 1 else ''} = {value}" if count else f"() = {value}")
+    w.write_statement(
+        f"{', '.join(names)}{',' if count == 1 else ''} = {value}" if count else f"() = {value}"
+    )
     for one in reversed(names):
         w.push(one)
 
@@ -312,31 +315,33 @@ def call_function_ex(w: PythonWriter, instr: Instr) -> None:
 
 @writes(Op.JUMP)
 def jump(w: PythonWriter, instr: Instr) -> None:
-    w.say(w.jump(instr.target))
+    w.write_statement(w.jump(instr.target))
 
 
 @writes(Op.JUMP_IF)
 def jump_if(w: PythonWriter, instr: Instr) -> None:
     value = operand(w.pop())
-    w.say(f"if {value if instr.arg else f'not {value}'}: {w.jump(instr.target)}")
+    w.write_statement(f"if {value if instr.arg else f'not {value}'}: {w.jump(instr.target)}")
 
 
 @writes(Op.JUMP_IF_NONE)
 def jump_if_none(w: PythonWriter, instr: Instr) -> None:
-    w.say(f"if {operand(w.pop())} is {'' if instr.arg else 'not '}None: {w.jump(instr.target)}")
+    w.write_statement(
+        f"if {operand(w.pop())} is {'' if instr.arg else 'not '}None: {w.jump(instr.target)}"
+    )
 
 
 @writes(Op.FOR_ITER)
 def for_iter(w: PythonWriter, instr: Instr) -> None:
     iterator = w.pop()
-    w.say(f"if exhausted({iterator}): {w.jump(instr.target)}")
+    w.write_statement(f"if exhausted({iterator}): {w.jump(instr.target)}")
     w.push(iterator)
     w.push(f"next({iterator})", True)
 
 
 @writes(Op.RAISE)
 def raise_(w: PythonWriter, instr: Instr) -> None:
-    w.say(f"raise {' from '.join(w.pops(instr.arg))}".rstrip())
+    w.write_statement(f"raise {' from '.join(w.pops(instr.arg))}".rstrip())
 
 
 @writes(Op.PUSH_EXC_INFO)

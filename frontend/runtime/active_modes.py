@@ -31,15 +31,16 @@ def inside_a_transform() -> bool:
 
 @record
 class OperationWatcher:
-    """Something in the program that observes every operation. `below`: it observes inside torch's
-    dispatcher, where nothing can be compiled."""
+    """Something of the program that observes every operation, such as a mode. `below`: it observes
+    inside torch's dispatcher, where nothing can be compiled."""
 
     sentence: str
     below: bool
 
 
 def operation_watcher() -> OperationWatcher | None:
-    """What observes the operations of this thread, which must then run in eager."""
+    """What observes the operations of this thread, so that calls have to run in eager; None for
+    nothing."""
     if torch._C._get_tracing_state() is not None:
         return OperationWatcher("torch.jit.trace records its operations", True)
     if getattr(_symbolic_trace, "_is_fx_tracing_flag", False):
@@ -55,7 +56,9 @@ def operation_watcher() -> OperationWatcher | None:
             torch._C._get_function_stack_at(at)
             for at in range(torch._C._len_torch_function_stack())
         ]
-    seen = next((type(mode).__qualname__ for mode in modes if not sees_nothing(type(mode))), None)
+    seen = next(
+        (type(mode).__qualname__ for mode in modes if not only_affects_creation(type(mode))), None
+    )
     if seen is not None:
         return OperationWatcher(f"the mode {seen} watches its operations", below)
     if saved_tensor_hooks():
@@ -63,8 +66,8 @@ def operation_watcher() -> OperationWatcher | None:
     return None
 
 
-def sees_nothing(mode: type) -> bool:
-    """Whether a mode only determines where or how tensors are created."""
+def only_affects_creation(mode: type) -> bool:
+    """Whether a mode only changes where or how tensors are created."""
     return mode in (DeviceContext, BaseTorchFunctionMode, FakeTensorMode)
 
 

@@ -81,14 +81,14 @@ class Cache:
             else None
         )
         self.root = self._sites.root
-        self.root.skip = runs_itself(function, options)
+        self.root.skip = stays_uncompiled(function, options)
         self.handle = self._sites.handle = Handle(function, self.root, self.on_frame)
         live_caches.add(self)
         self._start_comparison()
 
     def sites(self) -> list[Site]:
-        """Every place that entries of this handle live in: its function, what follows breaks,
-        frames met there."""
+        """All sites of this handle: of its function, of the code after breaks, and of frames that
+        the hook met."""
         return list(self._sites)
 
     @property
@@ -193,7 +193,7 @@ class Cache:
             self.send(Skipped(unit.name, unit.where, str(postponed)))
             return Entry(once=True)
         finally:
-            observer.over()
+            observer.send_times()
             policy.account.charge(misses.entries, calls, time.monotonic() - started)
             policy.warn_of_compiling(self.handle.function.__qualname__, self.balance)
         if entry is not None:
@@ -223,7 +223,7 @@ class Cache:
         try:
             entry = self._run_compilation(call, observer)
             with observer.clock.phase("guards"):
-                expect_to_hold(entry, call)
+                check_guards_hold(entry, call)
             if observer.probe is not None:
                 with observer.clock.phase("measuring"):
                     costs = guard_costs(entry.data, call.slots, call.function)
@@ -350,8 +350,8 @@ class Cache:
 
     @contextmanager
     def measure(self, probe: Probe) -> Iterator[None]:
-        """Calls inside run entries of their own, which tell `probe`; those there were are put aside
-        and come back."""
+        """Within the context, calls are compiled anew with the marks of `probe`; the entries that
+        were there before are restored afterwards."""
         outer, self.probe = self.probe, probe
         comparison, unmeasured = self.handle.comparison, self.handle.unmeasured
         self.handle.comparison = None
@@ -367,24 +367,24 @@ class Cache:
         for site in self.sites():
             site.clear()
             site.skip = site.full = site.gave_up = False
-        self.root.skip = runs_itself(self.handle.function, self.options)
+        self.root.skip = stays_uncompiled(self.handle.function, self.options)
         self.policy.reset()
         self._start_comparison()
 
 
-def expect_to_hold(entry: Entry, call: UnservedCall) -> None:
-    """Guards made for a call hold for it; an entry whose own do not would be made again and
-    again."""
+def check_guards_hold(entry: Entry, call: UnservedCall) -> None:
+    """Raises InternalError if a guard of a new entry fails on the call that it was made for: the
+    entry would never be used, and another one made at each call."""
     failed = entry.program.first_failure(call.slots, call.function)
     failure = entry.data.failure(failed, call.frame)
     if failure is not None:
         raise InternalError(f"a guard fails on the call it was made for: {failure}")
 
 
-def runs_itself(function: types.FunctionType, options: Options) -> bool:
-    """Whether the frames of a handle's own function stay in Python: generators (with fullgraph, a
-    call raises), functions marked as disabled. What torch's mark wraps is left to Python together
-    with all that it calls, which an entry says."""
+def stays_uncompiled(function: types.FunctionType, options: Options) -> bool:
+    """Whether the frames of a handle's own function stay in Python: of a generator (with fullgraph,
+    a call raises instead), and of a function that is marked as disabled. What torch's mark wraps is
+    left to Python with everything that it calls; an entry says so."""
     code = function.__code__
     if code.co_flags & GENERATORS:
         return not options.fullgraph

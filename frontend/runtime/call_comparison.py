@@ -105,7 +105,8 @@ class CallComparison:
             self._take(cache, took)
 
     def _take(self, cache: ComparedCache, took: float) -> None:
-        """A call, or a step, has taken so many seconds. One that compiled is not counted."""
+        """Records the seconds of a call, or of a step. One that compiled something is not
+        counted."""
         if cache.compiles != self._compiles:
             if not self._comparing or cache.compiled_graphs != self._graphs:
                 self._restart()
@@ -127,7 +128,8 @@ class CallComparison:
         self._samples = {False: [], True: []}
 
     def _judge(self, cache: ComparedCache, compiled: list[float], eager: list[float]) -> None:
-        """Ends the comparison, unless it is too close after the first pairs."""
+        """Ends the comparison if one side is faster; after the first pairs of calls, only if it is
+        clearly faster."""
         if is_faster(eager, compiled):
             self._switch_to_eager(cache, compiled, eager)
         elif is_faster(compiled, eager):

@@ -40,7 +40,7 @@ def raise_or_report(unit: CompileUnit, error: Exception, options: Options, send:
 
 
 def report_internal_failure(unit: CompileUnit, error: Exception) -> None:
-    """One warning a cause: the line of ours that raised, and what it raised."""
+    """Warns once for each cause: the line of framejit that raised, and the exception."""
     cause = type(error).__name__, *raising_line(error)
     warn_once(
         f"internal failure on {unit.name} ({type(error).__name__}: {error}). It runs in eager; the "

@@ -10,6 +10,8 @@ from typing import Any
 import torch
 from torch.nn.modules import module as hooks
 
+from ..pycode.code_names import names_in
+from ..values.objects.mro import class_attribute
 from . import jit_tracing
 from ._hook import ModuleCall
 
@@ -25,8 +27,8 @@ def compile_module(module: torch.nn.Module, make_handle: MakeHandle) -> list[Any
 
 
 def unreached_call(cls: type[torch.nn.Module]) -> str | None:
-    """A `__call__` of the class that does not call nn.Module's, and so never reaches the compiled
-    call, as far as its names tell."""
+    """The name of a `__call__` of the class that never reaches the compiled call, as it does not
+    call nn.Module's, judged by the names in its code; None if there is none."""
     for owner in cls.__mro__[: cls.__mro__.index(torch.nn.Module)]:
         function = inspect.unwrap(vars(owner).get("__call__", torch.nn.Module.__call__))
         if isinstance(function, types.FunctionType) and not ON_THE_WAY & names_in(
@@ -38,12 +40,6 @@ def unreached_call(cls: type[torch.nn.Module]) -> str | None:
 
 # Names in a `__call__` that passes the call on.
 ON_THE_WAY = frozenset({"__call__", "_call_impl", "_wrapped_call_impl", "super"})
-
-
-def names_in(code: types.CodeType) -> set[str]:
-    """The names that a code object and those inside of it ask for."""
-    inner = (names_in(part) for part in code.co_consts if isinstance(part, types.CodeType))
-    return set(code.co_names).union(*inner)
 
 
 class CompiledCall(ModuleCall):
@@ -75,8 +71,8 @@ class CompiledCall(ModuleCall):
         self.controls.append(handle.framejit)
         return handle
 
-    def otherwise(self, module: Any, *args: Any, **kwargs: Any) -> Any:
-        """A call of which C cannot tell that it only runs forward."""
+    def call_generally(self, module: Any, *args: Any, **kwargs: Any) -> Any:
+        """Makes a call of which C could not decide that it only runs forward."""
         if self.forward is not None and only_calls_forward(module, self.function):
             return self.forward(module, *args, **kwargs)
         return self._whole_call(module)(module, *args, **kwargs)
@@ -99,11 +95,6 @@ def is_called_plainly(cls: type) -> bool:
         and not own_call
         and not isinstance(class_attribute(cls, "__getattribute__"), types.FunctionType)
     )
-
-
-def class_attribute(cls: type, name: str) -> Any:
-    """What a class has under a name as it is stored there, None where it has nothing."""
-    return next((vars(base)[name] for base in cls.__mro__ if name in vars(base)), None)
 
 
 def only_calls_forward(module: Any, forward: Any) -> bool:

@@ -18,22 +18,20 @@ from .sites import HandleSites
 def make_continuations(
     capture: Capture, site: Site, function: types.FunctionType, sites: HandleSites, fullgraph: bool
 ) -> Continuations:
-    """What the code of a capture at `site`, of a frame of `function`, goes on with.
-
-    fullgraph: a break is an error, which is raised if the rest is reached.
-    """
+    """The continuations that the code of a capture at `site`, of a frame of `function`, returns.
+    fullgraph: a break is an error, which is raised if the code after it is reached."""
     decoded = capture.decoded
     forbidden = capture.exit.reason if fullgraph and isinstance(capture.exit, BreakExit) else None
 
     def resume(frames: tuple[SuspendedFrame, ...]) -> ContinuationMaker:
-        after = sites.after(frames, forbidden)
+        after = sites.site_after_break(frames, forbidden)
         pass_on_variation(after.data.variation, capture, frames)
         return ContinuationMaker(after)
 
     def rerun() -> ContinuationMaker:
         if capture.entry == "state":
             return ContinuationMaker(site, True)
-        return ContinuationMaker(sites.after((start_of(decoded, function),)), True)
+        return ContinuationMaker(sites.site_after_break((start_of(decoded, function),)), True)
 
     return Continuations(resume, rerun)
 

@@ -1,12 +1,12 @@
-"""DistributedDataParallel: its forward is bookkeeping of its reducer, which Python does; the module
-inside is what can be compiled."""
+"""DistributedDataParallel: Python runs its forward, which is bookkeeping for its reducer. The
+module inside is compiled."""
 
 from __future__ import annotations
 
 import torch
 from torch.nn.parallel import DistributedDataParallel
 
-from .compiled_module import class_attribute
+from ..values.objects.mro import class_attribute
 
 FORWARD = class_attribute(DistributedDataParallel, "forward")
 

@@ -23,7 +23,7 @@ _files: weakref.WeakKeyDictionary[GuardProgram, str] = weakref.WeakKeyDictionary
 
 @record
 class Listing:
-    """One entry. `file`: what linecache knows its text by."""
+    """The text of one entry. `file`: the name under which linecache has it."""
 
     file: str
     text: str
@@ -36,7 +36,7 @@ def listings(cache: Cache) -> Iterator[Listing]:
 
 
 def listing(site: Site, entry: Entry) -> Listing:
-    """An entry's text, which linecache keeps as long as the entry lives."""
+    """The text of an entry. linecache keeps it as long as the entry lives."""
     program: GuardProgram | None = entry.data
     text = guards_text(site, program) + "\n\n\n" + code_text(site, entry)
     if program is None:
@@ -74,7 +74,7 @@ def parse_expression(expression: str) -> str:
 
 
 def code_text(site: Site, entry: Entry) -> str:
-    """What runs instead of the function."""
+    """The code that runs instead of the function."""
     name = site.data.decoded.code.co_name
     head = f"def {name if name.isidentifier() else 'rest'}({arguments(site)}):"
     if site.data.frames and entry.code is not None:

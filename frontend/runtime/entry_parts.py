@@ -26,7 +26,7 @@ class EntryParts:
     process_bound: str = ""
 
     def make(self, function: types.FunctionType, is_continuation: bool) -> Entry:
-        """The entry for frames of a function, or for what follows a break in them."""
+        """The entry for frames of a function, or for the code after a break in them."""
         made: types.FunctionType | None = None
         if self.code is not None and (is_continuation or function.__closure__ is None):
             made = types.FunctionType(

@@ -1,4 +1,4 @@
-"""Which frames to compile: the user's code, not libraries without tensor work."""
+"""Which frames to compile: those that may have tensor work (`TraceRule.COMPILE`)."""
 
 from __future__ import annotations
 
@@ -6,15 +6,13 @@ import gc
 import inspect
 import os
 import sys
-import sysconfig
 import types
 
 import torch
 from torch.utils import checkpoint
 
 from ..values.disabled import is_disabled, is_shallow_wrapper, is_wrapper
-from ..values.functions.installed_code import may_work_on_tensors, package_of
-from ..values.functions.opaque_function import breaks_at_its_call
+from ..values.functions.trace_rules import TraceRule, rule_of_function
 
 KINDS = {
     inspect.CO_COROUTINE: "an async function",
@@ -22,41 +20,11 @@ KINDS = {
     inspect.CO_GENERATOR: "a generator",
 }
 GENERATORS = inspect.CO_GENERATOR | inspect.CO_COROUTINE | inspect.CO_ASYNC_GENERATOR
-PACKAGE = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))) + os.sep
-STANDARD_LIBRARY = sysconfig.get_path("stdlib") + os.sep
 TORCH = os.path.dirname(torch.__file__) + os.sep
 # where functions are passed to torch.compile
 TORCH_COMPILE = (TORCH + "_dynamo" + os.sep, TORCH + "_higher_order_ops" + os.sep)
-FOLDERS = ("frontend", "guards", "backends", "cli")
-FILES = (
-    "clock", "errors", "events", "factory_call", "garbage_collection", "generated_source",
-    "options", "overlap", "records", "tier", "torch_compat",
-)  # fmt: skip
-OURS = (
-    *(PACKAGE + folder + os.sep for folder in FOLDERS),
-    *(PACKAGE + name + ".py" for name in FILES),
-)
-# File names of code that a backend or torch.fx has generated. autograd calls it while the program's
-# code runs; a checkpointed region must save the same tensors when it runs again, and a backward
-# pass is compiled already.
-GENERATED = ("<framejit ", "<eval_with_key>")
-LIBRARIES = (
-    "numpy", "scipy", "sklearn", "joblib", "sympy", "typing_extensions", "networkx", "rich",
-    "IPython", "ipykernel", "jupyter_client", "traitlets", "tornado", "zmq", "pytest", "_pytest",
-    "pluggy", "tqdm", "matplotlib", "pandas", "filelock", "tensorboard", "wandb", "mlflow",
-    "setuptools", "_distutils_hack",
-)  # fmt: skip
-
-
-def written_by_library(function: types.FunctionType) -> bool:
-    """Whether code without a file belongs to torch or to a class that a library or framejit wrote:
-    namedtuple, dataclass."""
-    module = str(function.__globals__.get("__name__", ""))
-    package, _, below = module.partition(".")
-    ours = package == "framejit" and below.partition(".")[0] in (*FOLDERS, *FILES)
-    if function.__code__.co_name == "__create_fn__":  # dataclasses makes methods by calling it
-        return True
-    return ours or module.startswith("namedtuple_") or package in ("torch", *LIBRARIES)
+DATACLASS_METHOD = "__create_fn__"  # the name of each method's code that dataclasses writes
+NAMEDTUPLE_MODULE = "namedtuple_"
 
 
 # Functions under which everything stays in Python: the code inside runs again in the backward pass,
@@ -103,17 +71,17 @@ def worth_compiling(
         return False
     if is_disabled(function) or (caller is not None and is_shallow_wrapper(caller, TORCH)):
         return False
-    name = code.co_filename
-    if name == "<string>" and written_by_library(function):
+    if code.co_filename == "<string>" and is_written_by_python(function):
         return False
-    if name.startswith(("<frozen", *GENERATED)) or name.startswith(OURS):
-        return False
-    if name.startswith(TORCH) or breaks_at_its_call(function.__globals__.get("__name__")):
-        return False
-    package = package_of(name)
-    if not package:
-        return not name.startswith(STANDARD_LIBRARY)
-    return package not in LIBRARIES and may_work_on_tensors(name)
+    return rule_of_function(function) is TraceRule.COMPILE
+
+
+def is_written_by_python(function: types.FunctionType) -> bool:
+    """Whether code without a file is a method of a dataclass or a namedtuple."""
+    module = function.__globals__.get("__name__")
+    return function.__code__.co_name == DATACLASS_METHOD or (
+        isinstance(module, str) and module.startswith(NAMEDTUPLE_MODULE)
+    )
 
 
 def why_never_compiled(code: types.CodeType) -> str:

@@ -32,7 +32,7 @@ static const char *const hook_names[OWN + EVERYONES] = {
     "_backward_pre_hooks",    "_global_forward_hooks",      "_global_forward_pre_hooks",
     "_global_backward_hooks", "_global_backward_pre_hooks",
 };
-static PyObject *names[OWN + EVERYONES], *forward_name, *otherwise_name, *call_impl_name;
+static PyObject *names[OWN + EVERYONES], *forward_name, *call_generally_name, *call_impl_name;
 
 int
 module_call_init(void)
@@ -44,10 +44,10 @@ module_call_init(void)
     }
     if (forward_name == NULL) {
         forward_name = PyUnicode_InternFromString("forward");
-        otherwise_name = PyUnicode_InternFromString("otherwise");
+        call_generally_name = PyUnicode_InternFromString("call_generally");
         call_impl_name = PyUnicode_InternFromString("_call_impl");
     }
-    return forward_name != NULL && otherwise_name != NULL && call_impl_name != NULL ? 0 : -1;
+    return forward_name != NULL && call_generally_name != NULL && call_impl_name != NULL ? 0 : -1;
 }
 
 static int
@@ -136,7 +136,7 @@ module_call(ModuleCall *self, PyObject *const *args, size_t nargsf, PyObject *kw
     int plain = self->handle != NULL && self->handle != Py_None && self->tracing != NULL &&
                 is_plain(self, module);
     PyObject *callable =
-        plain ? Py_NewRef(self->handle) : PyObject_GetAttr((PyObject *)self, otherwise_name);
+        plain ? Py_NewRef(self->handle) : PyObject_GetAttr((PyObject *)self, call_generally_name);
     PyObject *result = NULL;
     if (callable != NULL) {
         result = call_with_module(callable, module, args, PyVectorcall_NARGS(nargsf), kwnames);
@@ -218,14 +218,15 @@ module_call_dealloc(ModuleCall *self)
 
 PyTypeObject ModuleCall_Type = {
     PyVarObject_HEAD_INIT(NULL, 0).tp_name = "framejit.frontend.runtime._hook.ModuleCall",
-    .tp_doc = "ModuleCall(module, forward, handle, globals, caller, tracing)\n--\n\n"
-              "Calls `handle` with the module in front while the module's call means that of its "
-              "class's `forward`, else "
-              "`otherwise`, a method that subclasses have. `globals` are those of "
-              "torch.nn.modules.module, `caller` is the code of the method there that calls the "
-              "slot's value, `tracing` is the "
-              "address of torch's getter of the tracing state, 0 for none: then `otherwise` is "
-              "always asked.",
+    .tp_doc =
+        "ModuleCall(module, forward, handle, globals, caller, tracing)\n--\n\n"
+        "Calls `handle` with the module in front while the module's call means that of its "
+        "class's `forward`, else "
+        "`call_generally`, a method that subclasses have. `globals` are those of "
+        "torch.nn.modules.module, `caller` is the code of the method there that calls the "
+        "slot's value, `tracing` is the "
+        "address of torch's getter of the tracing state, 0 for none: then `call_generally` is "
+        "always asked.",
     .tp_basicsize = sizeof(ModuleCall),
     .tp_weaklistoffset = offsetof(ModuleCall, weakrefs),
     .tp_vectorcall_offset = offsetof(ModuleCall, vectorcall),

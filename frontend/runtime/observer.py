@@ -12,8 +12,8 @@ from .probe import Probe, SegmentMarks
 
 @dataclass
 class Observer:
-    """The records of one compile, its times, and what its code tells while it runs, if anybody
-    measures."""
+    """Collects the records and times of one compile, and passes them on. probe: measures the
+    compiled code, if anybody asked for that."""
 
     function: str
     where: str
@@ -23,7 +23,7 @@ class Observer:
     number: int = field(default_factory=new_number)
 
     def __post_init__(self) -> None:
-        self.clock = Clock(self._late)
+        self.clock = Clock(self._send_late_time)
         self.records: list[Event] = []  # so far
         self._sink, self.send = self.send, self._record_and_send
 
@@ -38,8 +38,8 @@ class Observer:
     def marks(self) -> SegmentMarks | None:
         return None if self.probe is None else self.probe.segment(self.number, self.continues)
 
-    def over(self) -> None:
-        """Tells what the compile took."""
+    def send_times(self) -> None:
+        """Ends the compile: sends how long its phases took."""
         self.clock.over = True
         self.records.clear()
         self.send(
@@ -52,7 +52,7 @@ class Observer:
             )
         )
 
-    def _late(self, phase: str, seconds: float) -> None:
+    def _send_late_time(self, phase: str, seconds: float) -> None:
         self.send(
             TimeSpent(self.function, self.where, {phase: seconds}, (), self.number, late=True)
         )

@@ -149,7 +149,7 @@ class Compilation:
                     raise SkipFrame(f"cannot go on after a break here: {error}") from error
                 stop = Restart(earlier, capture.exit.reason)
                 forget_frames(error, handled)
-        raise SkipFrame("too many places where a break would be needed")
+        raise SkipFrame(f"capture started over {MAX_RESTARTS} times, for a break at another place")
 
     def _capture(self, stop: Restart | None) -> Capture:
         unit = self.unit

@@ -196,7 +196,7 @@ class SegmentMarks:
         )
 
     def time_graph(self, compiled: Callable[..., Any]) -> Callable[..., Any]:
-        """The segment's graph, which tells when it runs."""
+        """The segment's graph, wrapped so that it reports when it runs."""
         self.has_graph = True
         enter = self.probe.mark(self._enter_graph)
         done = self.probe.mark(self._leave_graph, self.probe.graph_cost)
@@ -215,7 +215,7 @@ class SegmentMarks:
         calls = probe.thread.in_progress
         call = calls[-1] if calls else None
         if not self.continues or call is None or call.left is None:
-            drop_dead(calls)
+            drop_ended_calls(calls)
             call = CallInProgress(now)
             calls.append(call)
         self.runs += 1
@@ -291,9 +291,9 @@ class SegmentMarks:
         call.left, call.before = None, 0.0
 
 
-def drop_dead(calls: list[CallInProgress]) -> None:
-    """A call begins: those that are not in a statement now have ended where no mark was, as those
-    whose frame is gone."""
+def drop_ended_calls(calls: list[CallInProgress]) -> None:
+    """Drops calls that have ended without a mark, at the start of another call: those that are not
+    in a breaking statement, and those whose frame is gone."""
     while calls and calls[-1].at is None:
         calls.pop()
     if not calls:

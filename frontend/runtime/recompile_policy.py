@@ -46,9 +46,9 @@ class RecompilePolicy:
         self._postponed.clear()
 
     def must_wait(self, site: Site, unit: CompileUnit) -> bool:
-        """Whether nothing may be compiled now, whatever a call needs. Tells the user. Code whose
-        graph has run for long enough is compiled in any case, and under the stance
-        "fail_on_recompile" the call goes on to the error."""
+        """Whether nothing may be compiled now, whatever the call needs; reports it to the user.
+        Code whose graph has run for long enough is compiled in any case, and under the stance
+        "fail_on_recompile" the call goes on, to raise the error."""
         if self.account.may_begin or unit.tier.hot or stance() == "fail_on_recompile":
             return False
         self._postpone(site, unit, self.account.refusal)
@@ -75,7 +75,7 @@ class RecompilePolicy:
             miss = Miss(
                 unit.name,
                 unit.start if for_iteration else unit.where,
-                tuple(map(change, failures)),
+                tuple(map(change_record, failures)),
                 for_iteration,
             )
             self.misses.append(miss)
@@ -93,8 +93,8 @@ class RecompilePolicy:
     def decide(
         self, site: Site, unit: CompileUnit, misses: Misses, frame: FrameView, calls: int
     ) -> RecompileDecision:
-        """What becomes of the call. Raises where the user asked for it (see decide in
-        recompile_limits.py); tells the user where it is not compiled."""
+        """Decides about a call. Raises where the user asked for it (see decide in
+        recompile_limits.py), and reports to the user where the call is not compiled."""
         decision = decide(unit.name, self._options, stance(), misses, unit.variation, frame)
         reason = self._reason_to_postpone(decision, misses, calls)
         if reason:
@@ -116,7 +116,7 @@ class RecompilePolicy:
         return ""
 
     def _postpone(self, site: Site, unit: CompileUnit, reason: str) -> None:
-        """Tells once why a site gets no further entry, until it is cleared."""
+        """Reports once, until the site is cleared, why it gets no further entry."""
         if site not in self._postponed:
             self._postponed.add(site)
             self._send(Skipped(unit.name, unit.where, reason))
@@ -140,8 +140,8 @@ class RecompilePolicy:
             warn_user(compiling_text(function, balance(), self.misses), stacklevel=2)
 
 
-def change(failure: Failure) -> Change:
-    """A failure as a record."""
+def change_record(failure: Failure) -> Change:
+    """The record of a guard that failed."""
     if failure.guard is None:
         return Change("", failure.what, failure.old, failure.new, "")
     return Change(

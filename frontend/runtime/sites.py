@@ -21,11 +21,9 @@ OnMiss = Callable[[Site, types.FunctionType, tuple[Any, ...]], Entry | None]
 
 
 class HandleSites:
-    """A site for the handle's function, one for what follows each break, and those of the frames
-    that the hook met, which the handle keeps (`handle`, set once there is one).
-
-    on_miss: called for a call that no entry of a site serves; must not keep this object alive.
-    """
+    """The sites of one handle: of its function, of the code after each break, and of the frames
+    that the hook met, which the handle keeps (`handle`, set when there is one). on_miss: called for
+    a call that no entry of a site serves; must not keep this object alive."""
 
     handle: Handle
 
@@ -45,11 +43,11 @@ class HandleSites:
         unit = CompileUnit(decoded, (), self._loops)
         return Site(function, decoded.nargs, self._on_miss, unit)
 
-    def after(
+    def site_after_break(
         self, frames: tuple[SuspendedFrame, ...], forbidden: GraphBreak | None = None
     ) -> Site:
-        """The site of what follows the suspension of these frames, outermost first. forbidden: see
-        CompileUnit."""
+        """The site of the code after the break at which these frames are suspended, outermost
+        first. forbidden: see CompileUnit."""
         key = tuple(frame.key for frame in frames)
         site = self._continuations.get(key)
         if site is None:
@@ -67,8 +65,8 @@ class HandleSites:
         return site
 
     def idle_after(self, code: types.CodeType) -> IdleFrame:
-        """The count of captures without tensor work of what follows breaks in frames of this
-        code."""
+        """Counts the captures without tensor work of code after breaks in frames of this code
+        object."""
         return self._idle.setdefault(id(code), IdleFrame(IDLE_RESTS))
 
     @property
@@ -77,7 +75,8 @@ class HandleSites:
         return (frame.decoded.code for frames in self._suspended for frame in frames)
 
     def __iter__(self) -> Iterator[Site]:
-        """The function's site first, then what follows breaks, then frames met there."""
+        """The function's site first, then those of code after breaks, then those of frames that the
+        hook met."""
         yield self.root
         yield from list(self._continuations.values())
         for _, site in self.handle.sites():
@@ -97,8 +96,8 @@ class HandleSites:
 
     @contextlib.contextmanager
     def set_entries_aside(self) -> Iterator[None]:
-        """The sites are empty inside; afterwards they have the entries again that they had
-        before, and no others."""
+        """Within the context the sites are empty; afterwards they have their former entries again,
+        and no others."""
         kept = [(site, site.entries, site.full, site.gave_up) for site in self]
         for site in self:
             site.clear()

@@ -14,8 +14,8 @@ if TYPE_CHECKING:
 
 @record
 class FunctionStats:
-    """The calls of one compiled function, those of what follows its graph breaks and of what it
-    calls there included."""
+    """The calls of one compiled function, including the code after its graph breaks and the frames
+    that it calls there."""
 
     function: str
     entries: int  # compiled code that is kept

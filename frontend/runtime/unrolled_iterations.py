@@ -110,7 +110,7 @@ class UnrolledIterations:
         return guard.kind is Kind.REMAINING or any(map(self.differs, subjects))
 
     def differs(self, source: Source | None) -> bool:
-        """Whether a path leads to an object that may be another one in the next iteration."""
+        """Whether a path leads to an object that may differ in the next iteration."""
         if not self.in_loop:
             return False
         while source is not None:
@@ -133,7 +133,7 @@ def roots(frames: Iterable[SuspendedFrame]) -> Iterator[tuple[Source, SuspendedF
 
 
 def state_length(frame: SuspendedFrame) -> int:
-    """How many items the state of a frame has, that of the frame called aside."""
+    """How many items the state of a frame has, without that of the frame that it called."""
     return len(frame.point.bound) + sum(kind != "null" for kind in frame.point.stack)
 
 

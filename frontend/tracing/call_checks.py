@@ -176,8 +176,8 @@ class CallChecks:
             self.collective = node
 
     def _check_order_of_errors(self, node: torch.fx.Node) -> None:
-        """Breaks at an operator that may raise where a collective is in the graph: the call could
-        not start over, for the program's handlers to see the error."""
+        """Breaks at an operator that may raise in a graph with a collective: the call could not
+        start over in eager, so the program's handlers would not see the error."""
         if self.collective is not None and not runs_collective(node) and may_raise(node):
             what = f"{name_of(node)}, which may raise, behind a collective"
             raise GraphBreak("unsupported-operator", what)

@@ -99,14 +99,14 @@ class EffectLog:
             value.epoch = self.epoch
 
     def may_be_seen(self) -> bool:
-        """Whether the program has changed anything that could be seen by a function which runs now,
-        before side effects are applied."""
+        """Whether a function that runs now, before side effects are applied, could see a change
+        that the program has made."""
         return bool(self.globals) or any(map(was_there, self.changed))
 
     @contextmanager
-    def only_its_own(self, stop: GraphBreak) -> Generator[None]:
-        """Raises this break at the end if the program has changed anything but its own new objects,
-        or has written output."""
+    def allow_new_objects_only(self, stop: GraphBreak) -> Generator[None]:
+        """Raises this break at the end of the context if the program has changed anything but
+        objects that it made itself, or has written output."""
         self.epoch += 1
         saved = len(self._saved)
         globals_ = {where: id(value) for where, (_, value) in self.globals.items()}
@@ -155,7 +155,7 @@ class EffectLog:
         self._saved.clear()
 
     def next_epoch(self) -> None:
-        """Begins an epoch: changes so far are not undone any more."""
+        """Begins an epoch: a rollback no longer undoes the changes so far."""
         self._kept_outputs = len(self.outputs)
         self._kept_expected = len(self.expected)
         if self._saved or self._saved_globals is not None:

@@ -16,7 +16,7 @@ from ...backends.graph.memory import memory_of
 from ...backends.graph.mutations import is_written
 from ...backends.graph.node_targets import name_of, target_name
 from ...backends.graph.random_generators import NO_GENERATOR, DrawFrom
-from ...backends.graph.size_checks import Reading, SizeOf, itself
+from ...backends.graph.size_checks import Reading, SizeOf, read_number
 from ...backends.graph.wrappers import inner_tensors
 from ...errors import GraphBreak
 from ...guards.guard import Kind, TensorSpec
@@ -231,9 +231,9 @@ class GraphBuilder:
         if number.function is int and isinstance(number.operands[0], SymbolicNumber):
             return self.where_to_read(number.operands[0])  # a bool that was read, as 0 or 1
         if number.node is None or number.source is not None:
-            return Reading(self.argument(number)[0], False, itself)
+            return Reading(self.argument(number)[0], False, read_number)
         read: Any = number.node
-        take: Any = itself
+        take: Any = read_number
         if target_name(read.target) == "getitem":
             item: Any = read.args
             read, take = item[0], operator.itemgetter(item[1])

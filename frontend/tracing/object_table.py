@@ -96,17 +96,17 @@ class ObjectTable:
         return value
 
     def remember(self, obj: Any, value: Value) -> Any:
-        """Ties a mutable object to its value; returns the value."""
+        """Associates a mutable object with its value; returns the value."""
         self._values[id(obj)] = (obj, value)
         return value
 
     def find(self, obj: Any) -> Any:
-        """The value that an object is tied to, or None."""
+        """The value that is associated with an object, or None."""
         found = self._values.get(id(obj))
         return found and found[1]
 
     def values(self) -> list[Value]:
-        """Every value that is tied to an object."""
+        """All values that are associated with an object."""
         return [value for _, value in self._values.values()]
 
     def real_object(self, value: Value) -> Any:
@@ -122,10 +122,10 @@ class ObjectTable:
 
     # identity
 
-    def same(self, left: Value, right: Value) -> bool:
+    def is_same(self, left: Value, right: Value) -> bool:
         """`left is right`. That two existing objects of one type are distinct is guarded."""
         guards = self._tx.guards
-        if left.same(right):
+        if left.is_same(right):
             if (
                 left is not right
                 and left.source is not None
@@ -155,9 +155,9 @@ class ObjectTable:
             guards.add(left.source, Kind.DISTINCT, (right.source,))
         return False
 
-    def equal(self, left: Value, right: Value) -> bool:
+    def is_equal(self, left: Value, right: Value) -> bool:
         """`left is right or left == right`."""
-        return operators.equal(self._tx, self.look(left), self.look(right))
+        return operators.is_equal(self._tx, self.look(left), self.look(right))
 
     # operators of what containers hold, which containers do not import
 

@@ -25,7 +25,7 @@ from .interpreter.suspended_generators import held_values
 
 
 def may_be_gone(tx: TraceContext, frames: FrameStack, obj: Any) -> bool:
-    """Whether an object may be dead by now in eager. Here it lives until side effects are
+    """Whether in eager an object may be dead by now. In a capture it lives until side effects are
     applied."""
     return any(one is obj or not holds_no_objects(one) for one in released_objects(tx, frames))
 
@@ -61,7 +61,7 @@ def lost_values(tx: TraceContext, value: Value) -> Iterator[Any]:
         yield from (object() if name in slots else own.get(name) for name in value.attrs)
     elif not (isinstance(value, ListValue) and value.keeps_its_items):
         if isinstance(value, DictValue):
-            value.whole(tx)  # a store replaces an item or adds one
+            value.all_entries(tx)  # a store replaces an item or adds one
         real = tx.objects.real_object(value)
         kept = {
             id(held.object if isinstance(held, LazyValue) else tx.objects.real_object(held))

@@ -110,7 +110,8 @@ class Value:
         raise self.unsupported_use("as a dictionary key")
 
     def truth(self, tx: TraceContext) -> bool:
-        """bool(object), as a Python bool: an object is true if its class has no say in it."""
+        """bool(object), as a Python bool. An object is true if its class defines neither `__bool__`
+        nor `__len__`."""
         cls = self.python_type()
         if hasattr(cls, "__bool__") or hasattr(cls, "__len__"):
             raise self.unsupported_use("truth value")
@@ -126,16 +127,16 @@ class Value:
         raise GraphBreak("unsupported-mutation", f"of attribute '{name}' of {self.describe()}")
 
     def call(self, tx: TraceContext, args: list[Value], kwargs: dict[str, Value]) -> Value:
-        pending = self.tail(tx, args, kwargs)
+        pending = self.tail_call(tx, args, kwargs)
         if pending is None:
             raise GraphBreak("unknown-call", self.describe())
         return pending.callee.call(tx, pending.args, pending.kwargs)
 
-    def tail(
+    def tail_call(
         self, tx: TraceContext, args: list[Value], kwargs: dict[str, Value]
     ) -> PendingCall | None:
-        """The call that this call comes down to and whose result it returns; None if there is
-        none."""
+        """The call that this call ends in and whose result it returns, such as that of a bound
+        method's function; None if there is none."""
         return None
 
     def method(
@@ -236,7 +237,7 @@ class Value:
         """The builtin container inside an object of a class below one; else the value itself."""
         return self
 
-    def same(self, other: Value) -> bool:
+    def is_same(self, other: Value) -> bool:
         """`self is other`, as a Python bool."""
         if self is other:
             return True
@@ -255,8 +256,8 @@ class Value:
 
 
 class CannotReconstruct(Exception):
-    """Generated code cannot make the object of a value. `created_at` is the step of the root frame
-    that made it, None if unknown; `reason` the id of the break that is made there."""
+    """Generated code cannot create the object of a value. `created_at`: the step of the root frame
+    that made it, None if unknown. `reason`: the id of the break that is made there."""
 
     def __init__(self, value: Value) -> None:
         super().__init__(value.describe())
@@ -319,8 +320,8 @@ NULL = Null()
 
 
 class LazyValue(Value):
-    """An object that was not realised yet: no guard relies on it. One without a source is
-    held by an object to which no path leads."""
+    """An object that has not been looked at (realised): no guard relies on it. One without a source
+    is held by an object to which no path leads."""
 
     __slots__ = ("object",)
 
@@ -332,7 +333,8 @@ class LazyValue(Value):
         return type(self.object)
 
     def is_none(self) -> bool:
-        """Answers False where it is not known: without a look at the object there is no guard."""
+        """Whether the object is None as far as that is known without a guard; False if it is not
+        known."""
         return False
 
     def truth(self, tx: TraceContext) -> bool:

@@ -124,28 +124,32 @@ class VaryingLiteral(Value):
     def varies(self) -> bool:
         return True
 
+    def as_constant(self) -> Constant:
+        """The literal in this call; specialises."""
+        return Constant(self.constant())
+
     def key(self, tx: TraceContext) -> Any:
         return self.constant()
 
     def iterator(self, tx: TraceContext) -> Value:
-        return Constant(self.constant()).iterator(tx)
+        return self.as_constant().iterator(tx)
 
     def reverse_iterator(self, tx: TraceContext) -> Value:
-        return Constant(self.constant()).reverse_iterator(tx)
+        return self.as_constant().reverse_iterator(tx)
 
     def length(self, tx: TraceContext) -> Value:
-        return Constant(self.constant()).length(tx)
+        return self.as_constant().length(tx)
 
     def item(self, tx: TraceContext, key: Value) -> Value:
-        return Constant(self.constant()).item(tx, key)
+        return self.as_constant().item(tx, key)
 
     def contains(self, tx: TraceContext, item: Value) -> Value:
-        return Constant(self.constant()).contains(tx, item)
+        return self.as_constant().contains(tx, item)
 
     def attribute(self, tx: TraceContext, name: str) -> Value:
         if method_of(self.python_type(), name) is not None:
             return ConstantMethod(self, name)
-        return Constant(self.constant()).attribute(tx, name)
+        return self.as_constant().attribute(tx, name)
 
     def method(
         self, tx: TraceContext, name: str, args: list[Value], kwargs: dict[str, Value]
@@ -153,7 +157,7 @@ class VaryingLiteral(Value):
         handler = method_of(self.python_type(), name)
         if handler is not None and accepts(handler, len(args) + 2, kwargs):
             return handler(tx, self, *args, **kwargs)
-        return Constant(self.constant()).method(tx, name, args, kwargs)
+        return self.as_constant().method(tx, name, args, kwargs)
 
 
 class ConstantMethod(Value):
@@ -178,7 +182,7 @@ class ConstantMethod(Value):
         emit.builder.load_attr(self.name)
 
 
-def foldable(args: list[Value], kwargs: dict[str, Value]) -> bool:
+def can_fold(args: list[Value], kwargs: dict[str, Value]) -> bool:
     return all(a.is_constant() for a in args) and all(a.is_constant() for a in kwargs.values())
 
 

@@ -42,7 +42,7 @@ class DeferredLiteral(VaryingLiteral):
     def truth(self, tx: TraceContext) -> bool:
         return bool(self.constant())
 
-    def same(self, other: Value) -> bool:
+    def is_same(self, other: Value) -> bool:
         return self is other
 
     def reconstruct(self, emit: Emitter) -> None:
@@ -58,31 +58,8 @@ class DeferredRange(DeferredLiteral):
     def __init__(self, operands: tuple[Value, ...]) -> None:
         super().__init__(range, operands, range)
 
-    def _now(self) -> RangeValue:
+    def as_constant(self) -> RangeValue:
         return RangeValue(self.constant())
-
-    def truth(self, tx: TraceContext) -> bool:
-        return self._now().truth(tx)
-
-    def iterator(self, tx: TraceContext) -> Value:
-        return self._now().iterator(tx)
-
-    def length(self, tx: TraceContext) -> Value:
-        return self._now().length(tx)
-
-    def item(self, tx: TraceContext, key: Value) -> Value:
-        return self._now().item(tx, key)
-
-    def contains(self, tx: TraceContext, item: Value) -> Value:
-        return self._now().contains(tx, item)
-
-    def attribute(self, tx: TraceContext, name: str) -> Value:
-        return self._now().attribute(tx, name)
-
-    def method(
-        self, tx: TraceContext, name: str, args: list[Value], kwargs: dict[str, Value]
-    ) -> Value:
-        return self._now().method(tx, name, args, kwargs)
 
 
 SAMPLES: dict[type, Any] = {bool: True, int: 1, float: 1.5, str: ""}

@@ -57,7 +57,7 @@ def compare(tx: TraceContext, sign: str, left: Value, right: Value) -> Value:
     if constant:
         return fold(tx, op.function, [left, right], {})
     if op.is_equality:
-        return Constant(op.answer(tx.objects.same(left, right)))
+        return Constant(op.answer(tx.objects.is_same(left, right)))
     raise GraphBreak("unsupported-operator", f"{left.describe()} {sign} {right.describe()}")
 
 
@@ -70,11 +70,11 @@ def unary(tx: TraceContext, sign: str, value: Value) -> Value:
     return fold(tx, op.function, [value], {}) if result is None else result
 
 
-def equal(tx: TraceContext, left: Value, right: Value) -> bool:
+def is_equal(tx: TraceContext, left: Value, right: Value) -> bool:
     """`left is right or left == right`, as containers compare their items. Ints and texts that
     vary are compared by `==` only: it holds wherever `is` does, and `is` would specialise them."""
     by_value = (left.varies() or right.varies()) and left.python_type() in (int, str)
-    same = left is right if by_value else tx.objects.same(left, right)
+    same = left is right if by_value else tx.objects.is_same(left, right)
     return same or compare(tx, "==", left, right).truth(tx)
 
 

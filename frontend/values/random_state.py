@@ -43,8 +43,9 @@ class RandomState(Mutable):
         self.seed = seed
 
     def was_used(self, tx: TraceContext) -> bool:
-        """Whether the program has used the generator before: what comes now is a node of the graph.
-        (Each torch.get_rng_state() makes a tensor; there is one for the state that was entered.)"""
+        """Whether the program has used the generator before, so that this use becomes a node of the
+        graph. (Each torch.get_rng_state() makes a tensor; there is one for the state at the start
+        of the frame.)"""
         self.store_in_graph(tx)
         used = self.seed is not None or self.kept
         return used or any(map(may_draw, tx.graph.nodes))

@@ -41,9 +41,9 @@ class VaryingText(VaryingLiteral):
     def describe(self) -> str:
         return f"a str '{self.known_source.name}' that varies"
 
-    def same(self, other: Value) -> bool:
+    def is_same(self, other: Value) -> bool:
         one = isinstance(other, VaryingText) and other.source == self.source
-        return one or super().same(other)
+        return one or super().is_same(other)
 
     # questions whose answers are guarded, not the text
 

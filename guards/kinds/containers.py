@@ -12,7 +12,7 @@ from ..guard import Guard, Kind
 from ..source import key_text
 from ..source.containers import keys_of
 from .equality import constant_key, same_constant
-from .registry import GuardKind, guard_kind, short
+from .registry import GuardKind, guard_kind, short_repr
 
 SIZED: tuple[Any, ...] = (dict, list, tuple, set, frozenset, str, bytes, bytearray, deque, range)
 MOST = 6  # keys that a report shows
@@ -90,7 +90,7 @@ class Keys(GuardKind):
 
     def difference(self, guard: Guard, subject: Any) -> tuple[str, str, str]:
         if not isinstance(subject, dict):
-            return guard.source.name, "a dict", short(subject)
+            return guard.source.name, "a dict", short_repr(subject)
         expected, found = keys_text(guard.expected, MOST), keys_text(keys_of(subject), MOST)
         return f"list({guard.source.name})", expected, found
 

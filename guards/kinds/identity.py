@@ -8,7 +8,7 @@ from typing import Any
 from ..encoded import Encoded
 from ..guard import Guard, Kind
 from ..source import Source
-from .registry import GuardKind, guard_kind, short
+from .registry import GuardKind, guard_kind, short_repr
 
 IMMUTABLE_TYPE = 1 << 8  # Py_TPFLAGS_IMMUTABLETYPE
 
@@ -35,10 +35,10 @@ class Is(GuardKind):
         return other.kind is Kind.EQUALS and other.expected is found
 
     def expression(self, guard: Guard) -> str:
-        return f"{guard.source.name} is {short(guard.expected)}"
+        return f"{guard.source.name} is {short_repr(guard.expected)}"
 
     def difference(self, guard: Guard, subject: Any) -> tuple[str, str, str]:
-        old, new = short(guard.expected), short(subject)
+        old, new = short_repr(guard.expected), short_repr(subject)
         return guard.source.name, old, f"another {new}" if old == new else new
 
 

@@ -46,12 +46,12 @@ class GuardKind:
 
     def old(self, guard: Guard) -> str:
         """What was expected, for a person."""
-        return short(guard.expected)
+        return short_repr(guard.expected)
 
     def difference(self, guard: Guard, *subjects: Any) -> tuple[str, str, str]:
         """What differs, in words: the thing, its old and its new value. Called when the guard does
         not hold."""
-        return guard.source.name, self.old(guard), short(subjects[0])
+        return guard.source.name, self.old(guard), short_repr(subjects[0])
 
 
 KINDS: dict[Kind, GuardKind] = {}
@@ -75,7 +75,7 @@ def kind_of(guard: Guard) -> GuardKind:
     return KINDS[guard.kind]
 
 
-def short(value: Any) -> str:
+def short_repr(value: Any) -> str:
     """A repr that fits a line; of what a user's repr might say only type and address-free name."""
     if value is UNBOUND:
         return "unbound"

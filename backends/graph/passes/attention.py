@@ -15,6 +15,7 @@ import torch.fx
 from torch.nn.functional import scaled_dot_product_attention
 
 from ....records import record
+from ..fake_values import fake_of
 from ..mutations import may_write
 from ..node_targets import name_of
 
@@ -161,5 +162,5 @@ def used_once(node: torch.fx.Node) -> bool:
 
 
 def tensor(node: Any) -> torch.Tensor | None:
-    fake = node.meta.get("example_value") if isinstance(node, torch.fx.Node) else None
+    fake = fake_of(node)
     return fake if isinstance(fake, torch.Tensor) and fake.layout == torch.strided else None

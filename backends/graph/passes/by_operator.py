@@ -20,6 +20,7 @@ from torch.fx.experimental import _config
 
 from ....records import record
 from ..copies import INPUT, Copy, module, template, write_copies
+from ..fake_values import fake_of
 from ..memory import memories, memory_of
 from ..node_targets import run_node
 from ..size_oblivious import is_size_oblivious
@@ -135,7 +136,7 @@ class Operators:
                 "call_function",
                 "call_method",
                 "output",
-            ) or not is_understood(node.meta.get("example_value")):
+            ) or not is_understood(fake_of(node)):
                 raise NeedsWholeTrace
             if (size := size_of(node)) is not None:
                 self.sizes.setdefault(size.node.expr, size)
@@ -148,12 +149,12 @@ class Operators:
                     raise NeedsWholeTrace  # it has a side effect, such as switching a mode
                 own = [tensor for _, tensor in tensors.values()]
                 self.of[node] = (
-                    different.setdefault((key, self.more(own)), self.operator(node, own)),
+                    different.setdefault((key, self.extra_key(own)), self.operator(node, own)),
                     own,
                 )
         self.different = list(different.values())
 
-    def more(self, tensors: Sequence[FakeTensor]) -> Any:
+    def extra_key(self, tensors: Sequence[FakeTensor]) -> Any:
         """What two calls must also have in common, besides function, arguments and layouts."""
         return None
 

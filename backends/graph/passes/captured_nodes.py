@@ -13,6 +13,7 @@ from torch._subclasses.fake_tensor import FakeTensor
 from torch.fx.experimental import _config
 
 from ..copies import AnyNode
+from ..fake_values import fake_of
 from .symbolic_sizes import VaryingSize, comparable, has_known_hints
 
 CONFIG: Any = _config
@@ -38,13 +39,13 @@ class NeedsWholeTrace(Exception):
 
 def example(node: torch.fx.Node) -> Any:
     """A node's fake tensor; None where it is no tensor."""
-    value = node.meta.get("example_value")
+    value = fake_of(node)
     return None if isinstance(value, torch.SymInt) else value
 
 
 def size_of(node: torch.fx.Node) -> torch.SymInt | None:
     """A node's varying size; None where it is something else."""
-    value = node.meta.get("example_value")
+    value = fake_of(node)
     return value if isinstance(value, torch.SymInt) else None
 
 

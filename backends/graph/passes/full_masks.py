@@ -15,6 +15,7 @@ import torch.fx
 from torch._subclasses.fake_tensor import FakeTensor
 from torch.nn.functional import scaled_dot_product_attention
 
+from ..fake_values import fake_of
 from ..memory import memory_of
 from ..mutations import may_write
 from ..node_targets import name_of, run_node
@@ -117,7 +118,7 @@ def replace_mask(node: torch.fx.Node) -> None:
 
 def is_full(mask: torch.fx.Node, known: dict[torch.fx.Node, Any]) -> bool:
     """Whether a mask is a constant of the graph and all True."""
-    fake = mask.meta.get("example_value")
+    fake = fake_of(mask)
     if fake is None or fake.dtype is not torch.bool or fake.numel() > MOST_ELEMENTS:
         return False
     ancestors = constant_ancestors(mask)

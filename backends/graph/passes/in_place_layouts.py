@@ -17,6 +17,7 @@ import torch
 import torch.fx
 from torch._prims_common import suggest_memory_format
 
+from ..fake_values import fake_of
 from ..memory import is_strided
 from ..node_targets import name_of, run_node
 from ..wrappers import fake_mode_of
@@ -96,7 +97,7 @@ def is_norm_of_other_form(node: torch.fx.Node) -> bool:
         or not isinstance(node.args[0], torch.fx.Node)
     ):
         return False
-    fake: Any = node.args[0].meta.get("example_value")
+    fake: Any = fake_of(node.args[0])
     if not is_strided(node.args[0]) or fake._has_symbolic_sizes_strides:
         return False
     return not fake.is_contiguous(memory_format=suggest_memory_format(fake))

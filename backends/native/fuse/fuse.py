@@ -7,18 +7,8 @@ from collections.abc import Set
 
 import torch
 
-from ..ir.ir import (
-    Bound,
-    Call,
-    Kernel,
-    Pattern,
-    Program,
-    Step,
-    reads,
-    views_in,
-    writes,
-)
 from ..ir.patterns import Patterns
+from ..ir.program import Bound, Call, Kernel, Pattern, Program, Step, reads, views_in, writes
 from .merge import merge_or_inline, zip_kernels
 from .places import leaves_gpu_idle
 from .simplify import simplify
@@ -82,7 +72,7 @@ class Fusion:
         order = self.order_steps()
         for number in order:
             self.before[number] = self.ancestors(number)
-        self.side_by_side()
+        self.merge_neighbours()
         self.program.steps = [
             self.simplify_step(self.steps[number]) for number in self.order_steps()
         ]
@@ -162,15 +152,15 @@ class Fusion:
             self.producer[name] = second
         self.before[second] = both = (self.before.pop(first) | self.before[second]) & ~(1 << first)
         gone, both = 1 << first, both | 1 << second
-        todo = self.behind(second)
+        todo = self.successors(second)
         while todo:
             other = todo.pop()
             mask = self.before[other]
             if mask & gone or mask | both != mask:
                 self.before[other] = (mask | both) & ~gone
-                todo += self.behind(other)
+                todo += self.successors(other)
 
-    def behind(self, number: int) -> list[int]:
+    def successors(self, number: int) -> list[int]:
         """The direct successors of a step, among those whose ancestors are known."""
         found = [
             other for name in writes(self.steps[number]) for other in self.readers.get(name, ())
@@ -181,7 +171,7 @@ class Fusion:
 
     # --- side by side ---
 
-    def side_by_side(self) -> None:
+    def merge_neighbours(self) -> None:
         """Merges kernels with the same loops that read the same memory."""
         for name in list(self.readers):
             group = sorted(
@@ -193,11 +183,13 @@ class Fusion:
                         second - first <= NEAR
                         and first in self.steps
                         and second in self.steps
-                        and self.beside(first, second)
+                        and self.merge_side_by_side(first, second)
                     ):
                         break
 
-    def beside(self, first: int, second: int) -> bool:
+    def merge_side_by_side(self, first: int, second: int) -> bool:
+        """Merges two kernels that do not depend on each other, if possible; returns whether it
+        did."""
         left, right = self.steps[first], self.steps[second]
         assert isinstance(left, Bound) and isinstance(right, Bound)
         if (

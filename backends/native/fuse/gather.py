@@ -11,7 +11,8 @@ from collections.abc import Iterable, Mapping, Set
 from dataclasses import replace
 
 from ..ir.index import Atom, ClaimedBounds, Hole, Index, Var, atom, index, linear
-from ..ir.ir import (
+from ..ir.program import Kernel, Store
+from ..ir.scalar import (
     CAST,
     CONST,
     INDEX,
@@ -19,16 +20,14 @@ from ..ir.ir import (
     REDUCE,
     TRUE,
     Access,
-    Kernel,
     Scalar,
-    Store,
     cast,
     loads,
     rewrite,
     substitute,
     topological,
 )
-from ..ir.ir import scalar as s
+from ..ir.scalar import scalar as s
 from .places import coordinates, is_dense, is_serial, other_name
 
 

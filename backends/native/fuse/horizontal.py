@@ -8,8 +8,7 @@ from collections.abc import Collection, Sequence
 import torch
 
 from ..ir.index import Atom, Index, atom, product
-from ..ir.ir import (
-    REDUCE,
+from ..ir.program import (
     AnyKernel,
     Bound,
     Call,
@@ -19,11 +18,10 @@ from ..ir.ir import (
     Store,
     reads,
     scattered_value,
-    substitute,
-    topological,
     with_buffers,
     writes,
 )
+from ..ir.scalar import REDUCE, substitute, topological
 from .fuse import MOST_BUFFERS, MOST_NODES
 
 SMALL = (

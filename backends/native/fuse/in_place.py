@@ -9,28 +9,24 @@ from typing import Any
 import torch
 
 from ..ir.index import Hole, product
-from ..ir.ir import (
-    REDUCE,
-    TRUE,
+from ..ir.program import (
     AnyKernel,
     Bound,
     Kernel,
     Pattern,
     Product,
     Program,
-    Scalar,
     Step,
     Store,
     View,
-    loads,
     on_buffers,
     reads,
     scattered_value,
-    topological,
     views_in,
     with_buffers,
     writes,
 )
+from ..ir.scalar import REDUCE, TRUE, Scalar, loads, topological
 
 aten = torch.ops.aten
 

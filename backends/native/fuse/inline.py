@@ -8,21 +8,20 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from ..ir.index import Hole, Index
-from ..ir.ir import (
+from ..ir.program import Kernel, Store
+from ..ir.scalar import (
     CAST,
     LOAD,
     TRUE,
     Access,
-    Kernel,
     Scalar,
-    Store,
     cast,
     loads,
     rewrite,
     substitute,
     topological,
 )
-from ..ir.ir import scalar as s
+from ..ir.scalar import scalar as s
 from ..ir.scalar_ops import SCALAR_OPS
 from .places import coordinates
 

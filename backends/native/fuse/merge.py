@@ -10,20 +10,18 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence, Set
 
 from ..ir.index import Atom, Hole, Index, Var, atom, linear, product, unravel_index
-from ..ir.ir import (
+from ..ir.program import Kernel, Store, scattered_value
+from ..ir.scalar import (
     CAST,
     CONST,
     INDEX,
     LOAD,
     REDUCE,
     Access,
-    Kernel,
     Scalar,
-    Store,
     cast,
     loads,
     rewrite,
-    scattered_value,
     substitute,
     topological,
 )

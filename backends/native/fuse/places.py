@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from ..ir.index import ZERO, Atom, Index, Var, product
-from ..ir.ir import Kernel, Store
+from ..ir.program import Kernel, Store
 
 LONG_ROW = 1 << 15
 FEW_ROWS = 64

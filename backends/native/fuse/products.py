@@ -11,29 +11,31 @@ import torch
 
 from ....records import record
 from ..ir.index import Index, Var, atom, index
-from ..ir.ir import (
-    CAST,
-    LOAD,
-    TRUE,
-    Access,
+from ..ir.program import (
     Buffer,
     Call,
     Kernel,
     Product,
     Program,
-    Scalar,
     Store,
     View,
+    contiguous_strides,
+    reads,
+    views_in,
+)
+from ..ir.scalar import (
+    CAST,
+    LOAD,
+    TRUE,
+    Access,
+    Scalar,
     cast,
     const,
-    contiguous_strides,
     load,
     loads,
-    reads,
     rewrite,
     scalar,
     share,
-    views_in,
 )
 from .places import coordinates, is_dense
 from .simplify import rename_variables, with_values

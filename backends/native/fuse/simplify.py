@@ -11,17 +11,15 @@ from typing import Any
 import torch
 
 from ..ir.index import ZERO, Atom, ClaimedBounds, Division, Index, Var, atom, index
-from ..ir.ir import (
+from ..ir.program import Kernel, Store, loops
+from ..ir.scalar import (
     CAST,
     CONST,
     INDEX,
     LOAD,
-    Kernel,
     Scalar,
-    Store,
     cast,
     const,
-    loops,
     rewrite,
     share,
     substitute,

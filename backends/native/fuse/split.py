@@ -11,28 +11,30 @@ from dataclasses import replace
 import torch
 
 from ..ir.index import Atom, Index, Var, atom, index, linear, unravel_index
-from ..ir.ir import (
-    CONST,
-    INDEX,
-    LOAD,
-    REDUCE,
+from ..ir.program import (
     Bound,
     Buffer,
     Call,
     Kernel,
     Pattern,
     Program,
-    Scalar,
     Step,
     Store,
+    with_buffers,
+    writes,
+)
+from ..ir.scalar import (
+    CONST,
+    INDEX,
+    LOAD,
+    REDUCE,
+    Scalar,
     load,
     loads,
     reduce,
     rewrite,
     substitute,
     topological,
-    with_buffers,
-    writes,
 )
 from .simplify import simplify
 

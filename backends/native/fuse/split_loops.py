@@ -6,7 +6,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ..ir.index import Var, atom, index
-from ..ir.ir import CONST, INDEX, Kernel, Scalar, scattered_value, topological
+from ..ir.program import Kernel, scattered_value
+from ..ir.scalar import CONST, INDEX, Scalar, topological
 from ..ir.scalar_ops import SCALAR_OPS
 from .simplify import rename_variables, simplify
 

@@ -1,4 +1,5 @@
 """The loop IR: what a kernel computes, independent of the language it is printed in.
 
-`ir` has programs, kernels and scalars, `index` the integer expressions of addresses and sizes.
+`program` has programs and kernels, `scalar` the numbers that kernels compute, `index` the integer
+expressions of addresses and sizes.
 """

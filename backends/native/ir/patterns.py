@@ -6,7 +6,8 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Set
 from typing import Any
 
-from .ir import LOAD, Bound, Kernel, Pattern, topological
+from .program import Bound, Kernel, Pattern
+from .scalar import LOAD, topological
 
 
 class Patterns:

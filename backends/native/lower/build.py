@@ -20,24 +20,20 @@ from ...graph.copies import AnyNode, Copies, Copy
 from ...graph.memory import memories, results_of
 from ..bounds import require
 from ..ir.index import ONE, ZERO, Index
-from ..ir.ir import (
+from ..ir.patterns import Patterns
+from ..ir.program import (
     AliasedOutput,
     Buffer,
     Call,
     InputOutput,
     Kernel,
     Program,
-    Scalar,
     Store,
     View,
-    cast,
-    const,
-    load,
     loops,
-    reduce,
     views_in,
 )
-from ..ir.patterns import Patterns
+from ..ir.scalar import Scalar, cast, const, load, reduce
 from .fake_layouts import is_dense, is_plain, number_now, tensors_in
 from .fixed_values import FixedValues
 from .fractions import fraction, refuse_fractions

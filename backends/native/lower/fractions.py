@@ -11,7 +11,7 @@ import torch
 import torch.utils._pytree as pytree
 
 from ..ir.index import Index
-from ..ir.ir import Scalar, const, position, scalar
+from ..ir.scalar import Scalar, const, position, scalar
 
 OPERATIONS: dict[Any, str] = {
     operator.truediv: "div", operator.mul: "mul", operator.add: "add", operator.sub: "sub",

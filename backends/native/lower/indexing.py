@@ -11,8 +11,9 @@ import torch.fx
 
 from ..bounds import reject_embedding, reject_gather, reject_index, reject_index_select
 from ..ir.index import ZERO, Hole, Index, atom, claim_bounds, index, nonnegative
-from ..ir.ir import TRUE, Scalar, View, cast, const, load, position
-from ..ir.ir import scalar as s
+from ..ir.program import View
+from ..ir.scalar import TRUE, Scalar, cast, const, load, position
+from ..ir.scalar import scalar as s
 from .build import Builder
 from .registry import Unsupported, lowers
 

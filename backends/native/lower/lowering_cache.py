@@ -14,8 +14,8 @@ from ....records import record
 from ...graph.copies import AnyNode, Copies, Copy
 from ...graph.memory import memories, results_of
 from ..ir.index import Index
-from ..ir.ir import Bound, Buffer, Kernel, Program, View
 from ..ir.patterns import Patterns
+from ..ir.program import Bound, Buffer, Kernel, Program, View
 
 PLAIN = (
     Index,
@@ -77,7 +77,7 @@ class LoweringCache:
             return self.results[kind, names]
         if kind in self.known:
             others, lowered = self.known[kind]
-            result = self.again(node, lowered, dict(zip(others, names, strict=True)))
+            result = self.repeat(node, lowered, dict(zip(others, names, strict=True)))
         else:
             result = self.first(kind, names, make)
         if kind in self.known:  # an operator that is called is called each time
@@ -108,7 +108,7 @@ class LoweringCache:
                 self.known[kind] = names, LoweredNode(new, tuple(bound), result)
         return result
 
-    def again(self, node: AnyNode, lowered: LoweredNode, names: dict[str, str]) -> Any:
+    def repeat(self, node: AnyNode, lowered: LoweredNode, names: dict[str, str]) -> Any:
         for buffer in lowered.buffers:
             name = names[buffer.name] = self.program.unused_name(node.name)
             self.program.buffers[name] = replace(buffer, name=name)

@@ -11,8 +11,9 @@ import torch
 import torch.fx
 
 from ..ir.index import ZERO, Index, index
-from ..ir.ir import Scalar, View, cast, const
-from ..ir.ir import scalar as s
+from ..ir.program import View
+from ..ir.scalar import Scalar, cast, const
+from ..ir.scalar import scalar as s
 from .build import Builder
 from .pointwise import computation_of
 from .reductions import moments, squeeze_over

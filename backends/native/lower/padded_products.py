@@ -16,7 +16,8 @@ import torch
 
 from ....records import record
 from ..ir.index import Index, claim_bounds
-from ..ir.ir import Call, Scalar, View, position, scalar
+from ..ir.program import Call, View
+from ..ir.scalar import Scalar, position, scalar
 from ..printers.products import precision
 from .build import Builder
 from .fake_layouts import number_now

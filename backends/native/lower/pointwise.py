@@ -17,8 +17,9 @@ from torch._prims_common import elementwise_dtypes
 
 from ...graph.copies import AnyNode
 from ..ir.index import Index
-from ..ir.ir import Scalar, View, cast, const, position
-from ..ir.ir import scalar as s
+from ..ir.program import View
+from ..ir.scalar import Scalar, cast, const, position
+from ..ir.scalar import scalar as s
 from .build import Builder
 from .registry import Unsupported, lowers
 

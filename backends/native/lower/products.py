@@ -11,7 +11,8 @@ from typing import Any
 import torch
 
 from ..ir.index import Index, index, product
-from ..ir.ir import Scalar, View
+from ..ir.program import View
+from ..ir.scalar import Scalar
 from . import padded_products
 from .build import Builder
 from .registry import Unsupported, lowers

@@ -9,8 +9,9 @@ import torch
 import torch.fx
 
 from ..ir.index import Index, index, product
-from ..ir.ir import Scalar, View, cast, position
-from ..ir.ir import scalar as s
+from ..ir.program import View
+from ..ir.scalar import Scalar, cast, position
+from ..ir.scalar import scalar as s
 from .build import Builder
 from .pointwise import computation_of
 from .registry import Unsupported, lowers

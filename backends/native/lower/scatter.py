@@ -13,8 +13,9 @@ import torch.fx
 
 from ..bounds import reject_gather, reject_index_add
 from ..ir.index import ONE, ZERO, Hole, Index, atom
-from ..ir.ir import TRUE, Kernel, Scalar, Store, View, cast, const, load, loops, scatter
-from ..ir.ir import scalar as s
+from ..ir.program import Kernel, Store, View, loops
+from ..ir.scalar import TRUE, Scalar, cast, const, load, scatter
+from ..ir.scalar import scalar as s
 from .build import Builder
 from .indexing import element_at, is_within, positions_by_dimension
 from .registry import Unsupported, lowers

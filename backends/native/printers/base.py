@@ -9,7 +9,8 @@ from dataclasses import dataclass, field, replace
 
 from ....records import record
 from ..ir.index import Index, Sym, Var
-from ..ir.ir import CONST, INDEX, LOAD, REDUCE, Kernel, Scalar, topological
+from ..ir.program import Kernel
+from ..ir.scalar import CONST, INDEX, LOAD, REDUCE, Scalar, topological
 
 # of a tile with two sides: below that, neighbours come in the same cache lines anyway
 SHORTEST_SIDE = 16
@@ -84,7 +85,7 @@ class Plan:
         """Whether a value is one for a whole row."""
         return not self.depends[id(node)] & set(self.kernel.inner)
 
-    def across(self) -> bool:
+    def is_across_rows(self) -> bool:
         """Whether neighbours in memory lie in neighbouring rows, not along a row."""
         if not self.kernel.inner or not self.kernel.outer:
             return False

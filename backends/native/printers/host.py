@@ -14,7 +14,7 @@ from torch._C._dynamo import guards as allocation  # empty_strided with less to 
 
 from ....records import record
 from ..ir.index import Index, product
-from ..ir.ir import (
+from ..ir.program import (
     AliasedOutput,
     AnyKernel,
     Buffer,

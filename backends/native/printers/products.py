@@ -13,7 +13,8 @@ import torch
 
 from ....records import record
 from ..ir.index import Index, Var, atom
-from ..ir.ir import LOAD, Buffer, Product, View
+from ..ir.program import Buffer, Product, View
+from ..ir.scalar import LOAD
 from .base import Parameters, Scope
 from .tiles import Axis, power_of_two
 from .triton.kernel import PrintedKernel, TritonFunction, function

@@ -9,7 +9,7 @@ from dataclasses import field
 
 from ....records import record
 from ..ir.index import product
-from ..ir.ir import AnyKernel, Buffer, Program, reads, writes
+from ..ir.program import AnyKernel, Buffer, Program, reads, writes
 
 SMALL = 1 << 18  # largest buffer, in bytes
 LINE = 128  # alignment in bytes

@@ -9,7 +9,8 @@ from dataclasses import replace
 
 from ....records import record
 from ..ir.index import ZERO, Index, Var, atom
-from ..ir.ir import INDEX, LOAD, Kernel, Scalar, Store, rewrite, scattered_value
+from ..ir.program import Kernel, Store, scattered_value
+from ..ir.scalar import INDEX, LOAD, Scalar, rewrite
 
 SHORT = 8  # half of the numbers in the widest vector register
 MOST = 1 << 31  # iterations, counted in 32 bits: vectors of these are divided fast

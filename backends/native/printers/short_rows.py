@@ -9,8 +9,9 @@ from functools import reduce
 from itertools import product as combinations
 
 from ..ir.index import Atom, Index, index
-from ..ir.ir import HALF, REDUCE, Kernel, Scalar, Store, const, rewrite, share, substitute
-from ..ir.ir import scalar as s
+from ..ir.program import Kernel, Store
+from ..ir.scalar import HALF, REDUCE, Scalar, const, rewrite, share, substitute
+from ..ir.scalar import scalar as s
 from .base import Plan
 
 LONGEST = 4  # elements of a row
@@ -64,6 +65,6 @@ def has_short_rows(kernel: Kernel) -> bool:
         and 1 < count <= LONGEST
         and (beside is None or beside >= FEWEST_ROWS)
         and count * len(plan.nodes) <= MOST_NODES
-        and not plan.across()
+        and not plan.is_across_rows()
         and all(node.attr in JOINED_BY and node.dtype not in HALF for node in reductions)
     )

@@ -7,7 +7,8 @@ from dataclasses import replace
 
 from ....records import record
 from ..ir.index import Index, Var, product
-from ..ir.ir import LOAD, Kernel
+from ..ir.program import Kernel
+from ..ir.scalar import LOAD
 from ..ir.scalar_ops import SCALAR_OPS
 from .base import Plan, second_side
 
@@ -84,7 +85,7 @@ def choose_tiles(plan: Plan) -> Tiles:
     """Tile sizes by shape: small tables, measured on an H200."""
     if not plan.kernel.inner:
         return _without_reductions(plan)
-    return _across_rows(plan.kernel) if plan.across() else _along_rows(plan)
+    return _across_rows(plan.kernel) if plan.is_across_rows() else _along_rows(plan)
 
 
 def _without_reductions(plan: Plan) -> Tiles:
@@ -178,7 +179,7 @@ def _reductions_to_try(kernel: Kernel, first: Tiles) -> list[Tiles]:
         more = [
             replace(tiles, warps=warps)
             for tiles in (first, wider, narrower)
-            for warps in _around(first.warps)
+            for warps in _warps_near(first.warps)
         ]
         return [
             *more,
@@ -203,5 +204,5 @@ def _reductions_to_try(kernel: Kernel, first: Tiles) -> list[Tiles]:
     return more
 
 
-def _around(warps: int) -> tuple[int, ...]:
+def _warps_near(warps: int) -> tuple[int, ...]:
     return tuple(dict.fromkeys(max(1, min(16, count)) for count in (warps, warps // 2, warps * 2)))

@@ -7,7 +7,8 @@ from collections.abc import Iterable
 import torch
 
 from ..ir.index import ONE, Hole, Index
-from ..ir.ir import TRUE, Call, Kernel, Product, Program, Step, View, loads
+from ..ir.program import Call, Kernel, Product, Program, Step, View
+from ..ir.scalar import TRUE, loads
 
 
 def needed_elements(program: Program, steps: Iterable[Step]) -> dict[str, int] | None:

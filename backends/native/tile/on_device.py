@@ -10,7 +10,7 @@ import torch
 import triton
 from torch.utils._python_dispatch import _disable_current_modes
 
-from ..ir.ir import Buffer
+from ..ir.program import Buffer
 from ..toolchain._launch import Kernel
 from ..toolchain.load_triton import Job, KernelLoader
 

@@ -17,7 +17,7 @@ import torch
 from ....records import record
 from ..fuse.products import JoinCandidate, adopt, find_joinable
 from ..gpu_jobs import Choice, job, print_step
-from ..ir.ir import Buffer, Call, Kernel, Program, View
+from ..ir.program import Buffer, Call, Kernel, Program, View
 from ..printers.base import Plan
 from ..printers.products import Blocks, blocks_to_try
 from ..printers.tiles import Tiles, tiles_to_try

@@ -95,8 +95,8 @@ def compute_digest(code: types.CodeType) -> str:
 
 
 def is_written_equally(code: types.CodeType) -> bool:
-    """Whether marshal writes equal code objects in the same way in all processes: not those with
-    sets, whose order varies, or in a file with a random name."""
+    """Whether marshal writes equal code objects in the same way in all processes. It does not for
+    code with sets, whose order varies, or in a file with a random name."""
     if place_of_file(code.co_filename) != code.co_filename:
         return False
     return not any(map(has_set, code.co_consts))
@@ -118,9 +118,9 @@ def parts_of_code(code: types.CodeType) -> Iterator[str]:
 
 @functools.lru_cache(1024)
 def place_of_file(name: str) -> str:
-    """The name of a file, without what differs between processes: the random part that tempfile
-    gives (torch_geometric writes the functions of its layers into such files), the process of a
-    notebook's cell."""
+    """The name of a file, without the parts that differ between processes: the random part that
+    tempfile gives (torch_geometric writes the functions of its layers into such files), and the
+    process of a notebook's cell."""
     folder, base = os.path.split(name)
     if folder == temporary_folder():
         return os.path.join(folder, RANDOM.sub("_*", base))

@@ -255,7 +255,7 @@ def find_torchs_operator(name: str) -> Any:
 
 
 def site_after(sites: HandleSites, frames: tuple[SuspendedFrame, ...]) -> Site:
-    return sites.after(tuple(with_live_code(frame, sites) for frame in frames))
+    return sites.site_after_break(tuple(with_live_code(frame, sites) for frame in frames))
 
 
 def reduce_decoded(decoded: DecodedCode) -> Reduced:

@@ -223,8 +223,8 @@ def describe_operator(operator: Any) -> Description:
 
 
 def is_known_by_content(obj: Any) -> bool:
-    """Whether nothing follows from the object's identity but what its content says and what guards
-    on its attributes see. Objects that C defines may have fields that never change."""
+    """Whether an object is fully described by its content and by guards on its attributes, so that
+    its identity adds nothing. Objects that C defines may have fields that never change."""
     if (
         isinstance(obj, types.FunctionType | types.CodeType | type | property)
         or type(obj) is object

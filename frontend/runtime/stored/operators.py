@@ -15,6 +15,7 @@ from torch._library.custom_ops import OPDEFS, CustomOpDef
 
 from ....backends.graph.collectives import NAMESPACES as COLLECTIVES
 from ....backends.graph.node_targets import TORCHS_OPERATORS
+from ...pycode.code_names import names_in
 from .content import (
     LITERALS,
     VERSIONED,
@@ -140,7 +141,7 @@ def parts_of_function(function: types.FunctionType, seen: dict[int, int]) -> Ite
         except ValueError:
             raise Unknown("a variable of its functions has no value") from None
         yield from parts_of_object(content, seen)
-    names = set(names_in(function.__code__))
+    names = names_in(function.__code__)
     for name in sorted(names):
         if name in function.__globals__:
             yield name
@@ -157,11 +158,3 @@ def parts_of_named(obj: Any, names: set[str], seen: dict[int, int]) -> Iterator[
         if name in vars(obj):
             yield name
             yield from parts_of_named(vars(obj)[name], names - {name}, seen)
-
-
-def names_in(code: types.CodeType) -> Iterator[str]:
-    """The names that a code object, and those inside it, read."""
-    yield from code.co_names
-    for constant in code.co_consts:
-        if isinstance(constant, types.CodeType):
-            yield from names_in(constant)

@@ -1,5 +1,5 @@
-"""What a graph with collectives relies on of process groups and meshes, as text: equal in another
-process where the same names reach the same ranks."""
+"""Process groups and meshes as text, for graphs with collectives: equal in two processes if the
+same names reach the same ranks."""
 
 from __future__ import annotations
 

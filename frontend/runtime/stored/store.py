@@ -124,7 +124,7 @@ class EntryStore:
         return [*self._preloaded.get(key.digest_anywhere, ()), *self.folder.read(key)]
 
     def _entries(self, call: UnservedCall) -> list[StoredEntry]:
-        """What was on disk for the code of a call when it was first asked for."""
+        """The entries that were on disk for the code of a call when they were first needed."""
         key = key_of(call.unit, self.options)
         if key.digest not in self._known:
             self._known[key.digest] = self._read(key)
@@ -142,7 +142,7 @@ class EntryStore:
         self.send(Stored(call.unit.name, call.unit.start, taken, text))
 
     def _own_objects(self, call: UnservedCall) -> dict[str, Any]:
-        """What an entry holds of its own handle, by name."""
+        """The objects of the handle itself that an entry holds, by name."""
         return {
             "globals": call.function.__globals__,
             "code": call.unit.decoded.code,
@@ -154,12 +154,12 @@ class EntryStore:
 
 
 def may_store(options: Options) -> bool:
-    """Whether a handle with these options uses stored entries."""
+    """Whether a handle with these options stores its entries."""
     return options.store and options.backend in BACKENDS and not (options.verify or options.probe)
 
 
 def stored_records(records: Sequence[Event]) -> list[Any]:
-    """The records that a later process reports too, without what it has anyway."""
+    """The records that a later process reports too, without those that it makes itself."""
     return [
         replace(record, graph=None, guards=(), seconds={}, watched=frozenset(), from_disk=True)
         if isinstance(record, Captured)

@@ -68,8 +68,8 @@ class SameOperand:
 class NewTensor:
     """A result with memory of its own."""
 
-    sizes: tuple[int, ...]
-    strides: tuple[int, ...]
+    sizes: tuple[int | torch.SymInt, ...]
+    strides: tuple[int | torch.SymInt, ...]
     dtype: torch.dtype
     device: torch.device
 

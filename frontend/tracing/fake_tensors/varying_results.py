@@ -17,37 +17,11 @@ from torch.utils import _pytree as pytree
 
 from ....backends.graph.memory import memory_of
 from ....backends.graph.passes.symbolic_sizes import comparable, has_known_hints
-from ....records import record
-from .fake_results import LITERALS, is_cacheable
+from .fake_results import LITERALS, NewTensor, Nothing, Several, is_cacheable
 
 ROUNDED = (float, complex)
 CONFIG: Any = _config
 RESULTS = "varying_results"  # the attribute of a mode that has its results
-
-
-@record
-class NewVaryingTensor:
-    """A result with memory of its own."""
-
-    sizes: tuple[int | torch.SymInt, ...]
-    strides: tuple[int | torch.SymInt, ...]
-    dtype: torch.dtype
-    device: torch.device
-
-    def make(self, mode: FakeTensorMode) -> FakeTensor:
-        meta = torch.empty_strided(self.sizes, self.strides, dtype=self.dtype, device="meta")
-        return FakeTensor(mode, meta, self.device)
-
-
-@record
-class NewVaryingTensors:
-    """Several results; None for one that is None."""
-
-    cls: type
-    items: tuple[NewVaryingTensor | None, ...]
-
-    def make(self, mode: FakeTensorMode) -> Any:
-        return self.cls([None if item is None else item.make(mode) for item in self.items])
 
 
 def results_of_varying_sizes(
@@ -73,7 +47,7 @@ def results_of_varying_sizes(
         *operands_key.parts,
     )
     if (found := known.get(key)) is not None:
-        return found.make(mode)
+        return found.make(mode, args)
     results = run()
     if key not in known:
         known[key] = recipe_of(mode, args, kwargs, results)
@@ -137,7 +111,7 @@ def metadata_of(tensor: FakeTensor) -> tuple[Any, ...]:
 
 def recipe_of(
     mode: FakeTensorMode, args: Sequence[Any], kwargs: dict[str, Any], results: Any
-) -> NewVaryingTensor | NewVaryingTensors | None:
+) -> NewTensor | Several | None:
     """How to make these results again; None if they are not new tensors."""
     memory = {
         memory_of(operand)
@@ -146,15 +120,12 @@ def recipe_of(
     }
     if not isinstance(results, list | tuple):
         return single_of(mode, results, memory)
-    items = [None if item is None else single_of(mode, item, memory) for item in results]
-    if any(
-        item is None and result is not None for item, result in zip(items, results, strict=True)
-    ):
-        return None
-    return NewVaryingTensors(tuple if isinstance(results, tuple) else list, tuple(items))
+    items = tuple(Nothing() if item is None else single_of(mode, item, memory) for item in results)
+    cls = tuple if isinstance(results, tuple) else list
+    return None if None in items else Several(cls, items)
 
 
-def single_of(mode: FakeTensorMode, result: Any, memory: set[int]) -> NewVaryingTensor | None:
+def single_of(mode: FakeTensorMode, result: Any, memory: set[int]) -> NewTensor | None:
     """How to make one result again. memory: of the operands and of the results before this one."""
     if type(result) is not FakeTensor or not is_describable(mode, result) or result.requires_grad:
         return None
@@ -163,5 +134,5 @@ def single_of(mode: FakeTensorMode, result: Any, memory: set[int]) -> NewVarying
     if type(offset) is not int or offset or own in memory:
         return None
     memory.add(own)
-    found = NewVaryingTensor(tuple(result.shape), result.stride(), result.dtype, result.fake_device)
-    return found if metadata_of(found.make(mode)) == metadata_of(result) else None
+    found = NewTensor(tuple(result.shape), result.stride(), result.dtype, result.fake_device)
+    return found if metadata_of(found.make(mode, ())) == metadata_of(result) else None

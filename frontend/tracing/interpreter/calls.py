@@ -131,7 +131,7 @@ class Calls:
         if name == "__init__":
             return self._object_init(receiver, args)
         if name in ("__eq__", "__ne__"):
-            if tx.objects.same(receiver, args[0]):
+            if tx.objects.is_same(receiver, args[0]):
                 return Constant(name == "__eq__")
             return Constant(NotImplemented)
         if name == "__str__":

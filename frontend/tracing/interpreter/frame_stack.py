@@ -28,7 +28,8 @@ class FrameStack(list[FrameState]):
         return next(frame.position for frame in reversed(self) if frame.resumable)
 
     def note_compiling(self) -> None:
-        """Notes that the program is told here that it is being compiled."""
+        """Notes that the program has been told here that it is being compiled
+        (`is_compiling()`)."""
         self.told_of_compiling = self.break_position()
 
     def caller_position(self) -> int | None:
@@ -39,7 +40,7 @@ class FrameStack(list[FrameState]):
         return self[-2].position if called else None
 
     def root_break_position(self) -> int:
-        """The same in the root frame alone."""
+        """The latest such position in the root frame."""
         return self[0].position
 
     def broken_frames(self) -> tuple[BrokenFrame, ...]:

@@ -4,8 +4,6 @@ a generator)."""
 from __future__ import annotations
 
 import inspect
-import os
-import sysconfig
 
 from ....errors import GraphBreak
 from ...pycode.call_completion import AS_IS, CallCompletion
@@ -17,18 +15,13 @@ from ...values.constant import Constant
 from ...values.containers.mapping import DictValue
 from ...values.containers.sequence import TupleValue
 from ...values.functions.function import FunctionValue
-from ...values.functions.installed_code import may_work_on_tensors
-from ...values.functions.opaque_function import breaks_at_its_call, opaque_reason
+from ...values.functions.skipped_function import skip_reason
+from ...values.functions.trace_rules import TraceRule, trace_rule
 from ...values.iterators.generator import GeneratorValue
 from ..trace import Trace
 from .interpreter import Interpreter
 
 CHAIN = 40  # frames that one break may go through; what they call then is captured by itself
-LEFT_ALONE = sysconfig.get_path("stdlib") + os.sep
-PASSED_THROUGH = tuple(
-    LEFT_ALONE + name
-    for name in ("site-packages", "dist-packages", "contextlib.py", "functools.py")
-)
 
 
 def inline(
@@ -73,7 +66,7 @@ def inline(
 
 def check_call(tx: Trace, function: FunctionValue, args: list[Value]) -> None:
     """Breaks at a call that is left to Python."""
-    reason = opaque_reason(function, args)
+    reason = skip_reason(function, args)
     if reason is not None:
         raise GraphBreak(*reason)
     if keeps_its_frame(function.code):
@@ -85,16 +78,10 @@ def check_call(tx: Trace, function: FunctionValue, args: list[Value]) -> None:
 
 
 def can_be_entered(tx: Trace, function: FunctionValue) -> bool:
-    """Whether a break may be made in a frame of the function. Not in those of the standard library,
-    except where they only call on, and of other libraries without tensor work."""
-    if breaks_at_its_call(function.globals.get("__name__")):
-        return False
-    filename = function.code.co_filename
-    if filename.startswith("<frozen") or (
-        filename.startswith(LEFT_ALONE) and not filename.startswith(PASSED_THROUGH)
-    ):
-        return False
-    return may_work_on_tensors(filename) and tx.objects.finds_globals_again(function.globals)
+    """Whether a break may be made in a frame of the function."""
+    module = function.globals.get("__name__")
+    rule = trace_rule(module, function.name, function.code.co_filename)
+    return rule is not TraceRule.BREAK_AT_CALL and tx.objects.finds_globals_again(function.globals)
 
 
 def bind(
@@ -139,7 +126,9 @@ def bind(
 
 
 def argument_error(function: FunctionValue) -> GraphBreak:
-    return GraphBreak("exception-leaves", f"TypeError: {function.name} takes other arguments")
+    return GraphBreak(
+        "exception-leaves", f"TypeError: {function.name}() does not take these arguments"
+    )
 
 
 def _defaults(function: FunctionValue, slots: list[Value | None]) -> bool:

@@ -135,7 +135,7 @@ class Interpreter(FrameState):
             self.unwind(error, self.group)
         else:
             if not self.complete(awaited.completion, result):
-                raise SkipFrame("an instruction that Python has to complete")
+                raise SkipFrame("Python has to complete this instruction")
             self.pc = self.decoded.group_end(self.group)
 
     def complete(self, completion: CallCompletion, result: Value) -> bool:

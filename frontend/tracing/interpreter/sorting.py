@@ -23,7 +23,7 @@ class SortItem:
         try:
             return compare(self.tx, "<", self.key, other.key).truth(self.tx)
         except ObservedException as error:
-            raise GraphBreak("unknown-call", "a sort that raises in the middle") from error
+            raise GraphBreak("unknown-call", "a sort in which a comparison raises") from error
 
 
 def sort_values(

@@ -78,8 +78,8 @@ class WorkBudget:
             raise GraphBreak("unsupported-value", "range() of a number that varies, in a loop")
 
     def leave_first_run_to_python(self, obj: object, what: str) -> None:
-        """Has Python run this call of the root frame, the first time that it meets the object: code
-        compiled for it would never run again. Not where the user asks for graphs at once."""
+        """Has Python run this call of the root frame when it first meets the object, as code
+        compiled for the first run would never run again. Not if the user wants graphs at once."""
         once = (id(obj), ONCE)
         if self.options.is_economical and once not in self.loops:
             self.loops.add(once)

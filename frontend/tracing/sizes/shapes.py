@@ -195,8 +195,8 @@ class Shapes:
         return value
 
     def _note_home(self, expr: sympy.Basic, value: SymbolicNumber) -> None:
-        """Notes where the symbol of a number that the graph gives is found. torch's symbol for a
-        bool that is read is one for the int: `u == 1`."""
+        """Records where the number of a symbol is found in the graph. torch's symbol for a bool
+        that is read is one for the int: `u == 1`."""
         if isinstance(expr, sympy.Symbol):
             self.homes.setdefault(expr, value)
         elif isinstance(expr, sympy.Eq) and isinstance(expr.lhs, sympy.Symbol) and expr.rhs == 1:
@@ -344,7 +344,7 @@ class Shapes:
         return symbols
 
     def facts_at_run_time(self) -> FactsAtRunTime | None:
-        """What torch assumed of data-dependent numbers."""
+        """The facts about data-dependent numbers that torch has assumed; each call checks them."""
         asserted = dict.fromkeys(
             fact.expr for facts in self.env.deferred_runtime_asserts.values() for fact in facts
         )

@@ -108,7 +108,7 @@ class Variation:
                 beginning = beginning.base
         return found
 
-    def under(self, known: Beginnings, root: Source, path: Source) -> None:
+    def known_below(self, known: Beginnings, root: Source, path: Source) -> None:
         """Copies what `known` knows below `root`, which is at `path` here."""
         for source, sizes in known.get(root, ()):
             if sizes is None:

@@ -145,4 +145,4 @@ def record_variation(
         if value not in around:
             record_variation(variation, known, value.contents, CellContents(path), (*around, value))
     if value.source is not None:
-        variation.under(known, value.source, path)
+        variation.known_below(known, value.source, path)

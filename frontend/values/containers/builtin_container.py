@@ -53,7 +53,7 @@ class BoundBuiltin(Value):
     def compare(self, tx: TraceContext, op: Operation, other: Value) -> Value | None:
         if not op.is_equality or not isinstance(other, BoundBuiltin):
             return None
-        same = self.name == other.name and tx.objects.same(self.receiver, other.receiver)
+        same = self.name == other.name and tx.objects.is_same(self.receiver, other.receiver)
         return Constant(op.answer(same))
 
 

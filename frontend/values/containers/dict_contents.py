@@ -67,7 +67,7 @@ class DictContents(BuiltinContainer):
         else:
             self.entries = settled
 
-    def whole(self, tx: TraceContext) -> Entries:
+    def all_entries(self, tx: TraceContext) -> Entries:
         """The entries, in order; their values may be LazyValue."""
         self.settle_keys(tx)
         if self.entries is None:
@@ -106,7 +106,7 @@ class DictContents(BuiltinContainer):
         if len(keys) != dict.__len__(self.real) or not all(
             dict.__contains__(self.real, key) for key in keys
         ):
-            raise self.unsupported_use("whose keys are others than its order says")
+            raise self.unsupported_use("its keys differ from those in its order")
         return {key: dict.__getitem__(self.real, key) for key in keys}
 
     def has_plain_keys(self) -> bool:
@@ -136,7 +136,7 @@ class DictContents(BuiltinContainer):
         if entry is not None or self.entries is not None:
             return entry and entry[1]
         if not key_is_literal(hashed) or not self.has_plain_keys():
-            self.whole(tx)
+            self.all_entries(tx)
             return self.get(tx, key)
         if hashed in self.seen:
             return self.seen[hashed]
@@ -169,7 +169,7 @@ class DictContents(BuiltinContainer):
         varies = key.varies() and key.is_constant()
         hashed = VaryingKey(key) if varies else key.key(tx)
         if self.entries is None and not self.can_store_unread(hashed):
-            self.whole(tx)
+            self.all_entries(tx)
         tx.effects.change(self)
         if type(next(reversed(self.known_entries), None)) is VaryingKey:
             hashed = VaryingKey(key)  # which may be equal to one before
@@ -182,18 +182,18 @@ class DictContents(BuiltinContainer):
 
     def drop(self, tx: TraceContext, key: Value) -> Value | None:
         """Removes an item and gives it, None when there was none."""
-        self.whole(tx)
+        self.all_entries(tx)
         value = self.get(tx, key)
         if value is not None:
             tx.effects.change(self)
             self.deletions += 1
             hashed = key.key(tx)
             self.dropped.add(hashed)
-            del self.whole(tx)[hashed]
+            del self.all_entries(tx)[hashed]
         return value
 
     def clear(self, tx: TraceContext) -> None:
-        self.whole(tx)
+        self.all_entries(tx)
         tx.effects.change(self)
         self.deletions += 1
         self.entries = {}
@@ -223,7 +223,7 @@ class DictContents(BuiltinContainer):
             and self.has_plain_keys()
         ):
             return Constant(self._was_there(tx, hashed))
-        return Constant(hashed in self.whole(tx))
+        return Constant(hashed in self.all_entries(tx))
 
     def _was_there(self, tx: TraceContext, key: Any) -> bool:
         """Whether the real dictionary has a literal key; guarded."""
@@ -242,7 +242,7 @@ class DictContents(BuiltinContainer):
 
     def pairs(self, tx: TraceContext) -> list[tuple[Value, Value]]:
         """The pairs (key, value), realised."""
-        entries = self.whole(tx)
+        entries = self.all_entries(tx)
         for hashed, (key, value) in list(entries.items()):
             if type(value) is LazyValue:
                 tx.effects.read(self)

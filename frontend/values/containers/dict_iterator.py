@@ -29,7 +29,7 @@ class DictIterator(Iterator):
         self.of = of
         self.what = what
         self.start = start
-        self.keys = list(start(of.whole(tx)))
+        self.keys = list(start(of.all_entries(tx)))
         self.index = 0
         self.deletions, self.created_at = of.deletions, tx.frames.break_position()
 
@@ -42,14 +42,14 @@ class DictIterator(Iterator):
         return [self._item(tx, key) for key in self.keys[self.index :]]
 
     def _item(self, tx: TraceContext, hashed: Any) -> Value:
-        key, value = self.of.whole(tx)[hashed]
+        key, value = self.of.all_entries(tx)[hashed]
         if self.what == "keys":
             return key
         value = tx.look(value)
         return value if self.what == "values" else TupleValue([key, value])
 
     def next(self, tx: TraceContext) -> Value | None:
-        now = self.of.whole(tx)
+        now = self.of.all_entries(tx)
         if self.index > len(self.keys):
             return None
         if len(now) != len(self.keys):

@@ -36,7 +36,7 @@ class ViewValue(Value):
 
     def list(self, tx: TraceContext) -> list[Value]:
         if self.what == "keys":
-            return [key for key, _ in self.of.whole(tx).values()]
+            return [key for key, _ in self.of.all_entries(tx).values()]
         pairs = self.of.pairs(tx)
         if self.what == "values":
             return [value for _, value in pairs]
@@ -57,7 +57,7 @@ class ViewValue(Value):
     def contains(self, tx: TraceContext, item: Value) -> Value:
         if self.what == "keys":
             return self.of.contains(tx, item)
-        return Constant(any(tx.objects.equal(candidate, item) for candidate in self.list(tx)))
+        return Constant(any(tx.objects.is_equal(candidate, item) for candidate in self.list(tx)))
 
     def as_set(self, tx: TraceContext) -> SetValue | None:
         if self.what == "values":

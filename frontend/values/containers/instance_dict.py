@@ -30,7 +30,7 @@ class InstanceDictValue(DictValue):
             raise self.unsupported_use("a key that is no string")
         return name
 
-    def whole(self, tx: TraceContext) -> dict[Any, tuple[Value, Value]]:
+    def all_entries(self, tx: TraceContext) -> dict[Any, tuple[Value, Value]]:
         found = ((name, self.of.own_attribute(tx, name)) for name in self.of.names(tx))
         self.entries = {name: (Constant(name), value) for name, value in found if value is not None}
         return self.entries

@@ -122,7 +122,7 @@ class DictValue(DictContents):
                 if "__missing__" in vars(cls)
             )
             if not isinstance(next(of_classes, DICTS_OWN), types.MethodDescriptorType):
-                missing = self.outer.special(tx, "__missing__")  # type: ignore[attr-defined]
+                missing = self.outer.special_method(tx, "__missing__")  # type: ignore[attr-defined]
                 return missing.call(tx, [key], {})
         raise tx.exceptions.new_of_values(KeyError, [key])
 
@@ -236,7 +236,7 @@ def default_factory_of(
 
 
 def holds_globals(obj: dict[Any, Any]) -> bool:
-    """Whether a dictionary belongs to a module, or code was run in it."""
+    """Whether a dictionary is the namespace of a module, or of other code."""
     return "__builtins__" in obj or ("__spec__" in obj and "__loader__" in obj)
 
 
@@ -259,7 +259,7 @@ def builtin_base(cls: type) -> type:
 
 
 def equal_dictionaries(tx: TraceContext, left: DictValue, right: DictValue) -> bool:
-    if set(left.whole(tx)) != set(right.whole(tx)):
+    if set(left.all_entries(tx)) != set(right.all_entries(tx)):
         return False
     others = ((value, right.get(tx, key)) for key, value in left.pairs(tx))
-    return all(other is not None and tx.objects.equal(value, other) for value, other in others)
+    return all(other is not None and tx.objects.is_equal(value, other) for value, other in others)

@@ -80,7 +80,7 @@ def dict_update(tx: TraceContext, self: DictValue, *others: Value, **named: Valu
 def dict_or(tx: TraceContext, self: DictValue, other: Value) -> Value:
     if not (self.is_plain() and isinstance(other, DictValue) and other.is_plain()):
         raise self.unsupported_use("|")
-    made = DictValue(dict(self.whole(tx)))
+    made = DictValue(dict(self.all_entries(tx)))
     dict_update(tx, made, other)
     return made
 
@@ -121,14 +121,14 @@ def defaultdict_init(
 @method(dict, "copy")
 def dict_copy(tx: TraceContext, self: DictValue) -> Value:
     """Returns a dict, whatever the class."""
-    return DictValue(dict(self.whole(tx)))
+    return DictValue(dict(self.all_entries(tx)))
 
 
 @method((OrderedDict, defaultdict), "copy")
 def copy_of_subclass(tx: TraceContext, self: DictValue) -> Value:
     if self.outer is not None:
         raise self.unsupported_use("copy()")
-    return DictValue(dict(self.whole(tx)), cls=self.cls, default_factory=self.default_factory)
+    return DictValue(dict(self.all_entries(tx)), cls=self.cls, default_factory=self.default_factory)
 
 
 @method(dict, "clear")
@@ -141,7 +141,7 @@ def dict_clear(tx: TraceContext, self: DictValue) -> Value:
 def ordered_dict_move_to_end(
     tx: TraceContext, self: DictValue, key: Value, last: Value | None = None
 ) -> Value:
-    entry = self.whole(tx).get(key.key(tx))
+    entry = self.all_entries(tx).get(key.key(tx))
     value = self.drop(tx, key)
     if value is None or entry is None:
         raise tx.exceptions.new_of_values(KeyError, [key])
@@ -149,7 +149,7 @@ def ordered_dict_move_to_end(
     if last is None or last.truth(tx):
         self.put(tx, key, value)
     else:
-        self.entries = {key.key(tx): (key, value), **self.whole(tx)}
+        self.entries = {key.key(tx): (key, value), **self.all_entries(tx)}
     return Constant(None)
 
 

@@ -119,7 +119,7 @@ class Sequence(BuiltinContainer):
 
     def contains(self, tx: TraceContext, item: Value) -> Value:
         return Constant(
-            any(tx.objects.equal(candidate, item) for candidate in self.iterate_live(tx))
+            any(tx.objects.is_equal(candidate, item) for candidate in self.iterate_live(tx))
         )
 
     def operate(self, tx: TraceContext, op: Operation, other: Value) -> Value | None:
@@ -139,7 +139,7 @@ class Sequence(BuiltinContainer):
         cls = sum_class(self.cls, right.cls)
         items = [*self.items, *right.items]
         if cls is torch.Size and any(item.python_type() is not int for item in items):
-            raise self.unsupported_use("the sum with a tuple of other objects than ints")
+            raise self.unsupported_use("`+` with a tuple that holds other objects than ints")
         made = type(self)(items, None, cls)
         whole = [side for side, rest in ((right, self), (self, right)) if not rest.items]
         return one_of(made, whole)
@@ -255,7 +255,7 @@ class TupleValue(Sequence):
         whole = isinstance(key, SliceValue) and key.constant().step in (None, 1)
         return one_of(found, [self]) if whole and isinstance(found, TupleValue) else found
 
-    def same(self, other: Value) -> bool:
+    def is_same(self, other: Value) -> bool:
         """Whether it is the same object; there is only one empty tuple."""
         empty = self.cls is tuple and not self.items
         return (
@@ -298,7 +298,7 @@ def find(tx: TraceContext, self: Sequence, item: Value, *bounds: Value) -> int |
         if len(bounds) > 1
         else slice(_start(bounds), None)
     ]:
-        if index < len(self.items) and tx.objects.equal(self.at(tx, index), item):
+        if index < len(self.items) and tx.objects.is_equal(self.at(tx, index), item):
             return index
     return None
 
@@ -324,7 +324,9 @@ def _start(bounds: tuple[Value, ...]) -> int:
 
 @method((list, tuple), "count")
 def sequence_count(tx: TraceContext, self: Sequence, item: Value) -> Value:
-    return Constant(sum(tx.objects.equal(candidate, item) for candidate in self.iterate_live(tx)))
+    return Constant(
+        sum(tx.objects.is_equal(candidate, item) for candidate in self.iterate_live(tx))
+    )
 
 
 @method(torch.Size, "numel")
@@ -430,7 +432,7 @@ def compare_sequences(tx: TraceContext, op: Operation, left: Sequence, right: Se
         return Constant(op.sign == "!=")
     pairs = zip(left.iterate_live(tx), right.iterate_live(tx), strict=False)
     for index, (a, b) in enumerate(pairs):
-        if not tx.objects.equal(a, b):
+        if not tx.objects.is_equal(a, b):
             if index >= min(len(left.items), len(right.items)):  # comparing them emptied a list
                 break
             return (

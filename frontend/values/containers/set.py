@@ -134,11 +134,11 @@ class SetValue(BuiltinContainer):
             if lookup is not None:
                 return Constant(lookup.finds_item(tx))
             if isinstance(item, Constant):
-                return Constant(self.had(tx, item.object))
+                return Constant(self.held_before(tx, item.object))
         return Constant(item.key(tx) in self.members)
 
-    def had(self, tx: TraceContext, key: Any) -> bool:
-        """Whether an existing set had a literal; guarded."""
+    def held_before(self, tx: TraceContext, key: Any) -> bool:
+        """Whether an existing set held a literal before the frame; guarded."""
         found = key in self.existing
         text = f"{'has' if found else 'does not have'} {key!r}"
         tx.guards.add(self.source, Kind.PYTHON, (text, partial(has_member, key, found)))

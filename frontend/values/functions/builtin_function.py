@@ -59,7 +59,7 @@ class BuiltinValue(Value):
     def key(self, tx: TraceContext) -> Any:
         return self.real if isinstance(self.real, EQUAL_BY_PARTS) else IdentityKey(self.real)
 
-    def same(self, other: Value) -> bool:
+    def is_same(self, other: Value) -> bool:
         return isinstance(other, BuiltinValue) and self.real is other.real
 
     def attribute(self, tx: TraceContext, name: str) -> Value:

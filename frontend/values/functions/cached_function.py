@@ -13,7 +13,7 @@ from ....guards.guard import Kind
 from ....guards.kinds.equality import same_constant
 from ....guards.source import AttrSource, CachedResult, Source, attribute_path
 from ..base import CannotReconstruct, ObservedException, Value
-from ..constant import call_now, foldable, is_literal
+from ..constant import call_now, can_fold, is_literal
 from ..containers.list import ListValue
 from ..containers.mapping import DictValue
 from ..containers.sequence import TupleValue
@@ -96,16 +96,16 @@ class CachedFunction(Value):
             result = cached_result(self.real, path.args, path.kwargs)
         except Exception as error:
             raise self._leave_to_python("which raises") from error
-        if is_literal(result) and foldable(args, kwargs):
+        if is_literal(result) and can_fold(args, kwargs):
             return tx.wrap(result, None)
         if self.source is None:
-            raise self._leave_to_python("which keeps what it makes")
+            raise self._leave_to_python("whose new result the cache would keep")
         self.given[path] = tx.wrap(result, path)
         return self.given[path]
 
     def _without(self, path: CachedResult) -> Any:
-        """The function's result without this frame's changes. Its side effects are known by now: it
-        has none."""
+        """The function's result without this frame's changes. It is known to have no side
+        effects."""
         try:
             return self.real.__wrapped__(*path.args, **dict(path.kwargs))
         except Exception as error:
@@ -128,20 +128,20 @@ class CachedFunction(Value):
     def _interpret(self, tx: TraceContext, args: list[Value], kwargs: dict[str, Value]) -> Value:
         """Interprets the function. Breaks if it has side effects."""
         if not all(is_known(tx, arg) or varies(arg) for arg in (*args, *kwargs.values())):
-            raise self._leave_to_python("which keeps its arguments")
+            raise self._leave_to_python("whose arguments the cache would keep")
         calls = tx.graph.mark()
         try:
-            with tx.effects.only_its_own(self._leave_to_python("which does something once")):
+            with tx.effects.allow_new_objects_only(self._leave_to_python("which has side effects")):
                 result = look_at_items(tx, self.inner.call(tx, args, kwargs))
         except ObservedException as error:
             raise self._leave_to_python("which raises") from error
         if tx.graph.mark() > calls:
-            raise self._leave_to_python("which keeps what it makes")
+            raise self._leave_to_python("whose new result the cache would keep")
         if not any(map(varies, (*args, *kwargs.values()))):
             return result
         kept = readable_result(tx, result)
         if kept is None:
-            raise self._leave_to_python("which keeps what it makes")
+            raise self._leave_to_python("whose new result the cache would keep")
         return kept
 
 
@@ -155,10 +155,10 @@ class CachedContainer(Value):
         """Breaks: it is called before each change."""
         raise GraphBreak("unsupported-mutation", f"of {self.describe()} in a cache")
 
-    def same(self, other: Value) -> bool:
+    def is_same(self, other: Value) -> bool:
         if isinstance(other, CachedContainer) and other is not self:
             raise self.unsupported_use("compared by identity with a cached object")
-        return super().same(other)
+        return super().is_same(other)
 
     def reconstruct(self, emit: Emitter) -> None:
         raise CannotReconstruct(self)  # the program would hold a copy of what the cache keeps
@@ -251,7 +251,7 @@ def is_alike(tx: TraceContext, value: Value, found: Any) -> bool:
         )
     if isinstance(value, DictValue) and value.cls is dict:
         pairs = zip(value.pairs(tx), found.items(), strict=True)
-        return len(value.whole(tx)) == len(found) and all(
+        return len(value.all_entries(tx)) == len(found) and all(
             is_alike(tx, *two) for pair in pairs for two in zip(*pair, strict=True)
         )
     if isinstance(value, UserObject) and value.base is None and value.real is None:

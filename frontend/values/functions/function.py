@@ -65,7 +65,7 @@ class FunctionValue(Mutable):
     def key(self, tx: TraceContext) -> Any:
         return tx.objects.identity_key(self, self.real)
 
-    def same(self, other: Value) -> bool:
+    def is_same(self, other: Value) -> bool:
         return self is other or (
             isinstance(other, FunctionValue) and self.real is not None and self.real is other.real
         )

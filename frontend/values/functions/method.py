@@ -50,7 +50,9 @@ class MethodValue(Value):
             return self
         return super().method(tx, name, args, kwargs)
 
-    def tail(self, tx: TraceContext, args: list[Value], kwargs: dict[str, Value]) -> PendingCall:
+    def tail_call(
+        self, tx: TraceContext, args: list[Value], kwargs: dict[str, Value]
+    ) -> PendingCall:
         return PendingCall(self.function, [self.receiver, *args], kwargs)
 
     def reconstruct(self, emit: Emitter) -> None:
@@ -60,7 +62,7 @@ class MethodValue(Value):
         if not op.is_equality or not isinstance(other, MethodValue):
             return None
         pairs = (self.receiver, other.receiver), (self.function, other.function)
-        return Constant(op.answer(all(tx.objects.same(*pair) for pair in pairs)))
+        return Constant(op.answer(all(tx.objects.is_same(*pair) for pair in pairs)))
 
 
 @wraps(types.MethodType)

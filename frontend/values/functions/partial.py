@@ -54,7 +54,9 @@ class PartialValue(Mutable):
             return self.attributes[name]
         return super().attribute(tx, name)
 
-    def tail(self, tx: TraceContext, args: list[Value], kwargs: dict[str, Value]) -> PendingCall:
+    def tail_call(
+        self, tx: TraceContext, args: list[Value], kwargs: dict[str, Value]
+    ) -> PendingCall:
         named = {**{k: tx.look(v) for k, v in self.kwargs.items()}, **kwargs}
         return PendingCall(self.function, [tx.look(a) for a in self.args] + args, named)
 

@@ -31,7 +31,9 @@ def python_of(obj: Any) -> types.FunctionType | None:
 class ScriptedFunction(UserObject):
     __slots__ = ()
 
-    def tail(self, tx: TraceContext, args: list[Value], kwargs: dict[str, Value]) -> PendingCall:
+    def tail_call(
+        self, tx: TraceContext, args: list[Value], kwargs: dict[str, Value]
+    ) -> PendingCall:
         inner = python_of(self.real)
         if inner is None or not self.accepts(args, kwargs):
             raise GraphBreak("unknown-call", f"TorchScript's {self.real.name}")

@@ -14,7 +14,7 @@ import torch
 from ....errors import GraphBreak
 from ....guards.source import AddressOf
 from ..base import ObservedException, Value, check_result_type, none_if_stopped
-from ..constant import Constant, fold, foldable
+from ..constant import Constant, can_fold, fold
 from ..containers.list import ListValue
 from ..containers.mapping import DictValue
 from ..containers.mapping_proxy import MappingProxyValue
@@ -294,7 +294,7 @@ def _number(cls: type, name: str) -> Callable[..., Value]:
         if args and isinstance(args[0], ArrayValue) and not args[0].fake.dim():
             return number_of(tx, cls, args[0].tensor)
         if args and isinstance(args[0], UserObject):
-            found = args[0].special(tx, name)
+            found = args[0].special_method(tx, name)
             if found is not None:
                 return check_result_type(found.call(tx, [], {}), cls, name)
         if len(args) == 1 and isinstance(args[0], SymbolicNumber | VaryingScalar):
@@ -328,7 +328,7 @@ def builtin_abs(tx: TraceContext, obj: Value) -> Value:
     if isinstance(obj, ARRAYS):
         return call_numpy(tx, "absolute", abs, [obj], {})
     if isinstance(obj, UserObject):
-        found = obj.special(tx, "__abs__")
+        found = obj.special_method(tx, "__abs__")
         if found is None:
             raise tx.exceptions.new(TypeError, f"bad operand type for abs(): '{obj.cls.__name__}'")
         return found.call(tx, [], {})
@@ -351,13 +351,13 @@ def builtin_divmod(tx: TraceContext, left: Value, right: Value) -> Value:
     if TensorValue in (type(left), type(right)):
         raise GraphBreak("unknown-call", "divmod() of a tensor, which has none")
     if (
-        foldable([left, right], {})
+        can_fold([left, right], {})
         and not isinstance(left, SymbolicNumber)
         and not isinstance(right, SymbolicNumber)
     ):
         return fold(tx, divmod, [left, right], {})
     for receiver, name, other in ((left, "__divmod__", right), (right, "__rdivmod__", left)):
-        found = receiver.special(tx, name) if isinstance(receiver, UserObject) else None
+        found = receiver.special_method(tx, name) if isinstance(receiver, UserObject) else None
         if found is not None:
             return found.call(tx, [other], {})
     return TupleValue([binary(tx, "//", left, right), binary(tx, "%", left, right)])
@@ -366,7 +366,7 @@ def builtin_divmod(tx: TraceContext, left: Value, right: Value) -> Value:
 @models(round)
 def builtin_round(tx: TraceContext, obj: Value, digits: Value | None = None) -> Value:
     args = [obj] if digits is None else [obj, digits]
-    found = obj.special(tx, "__round__") if isinstance(obj, UserObject) else None
+    found = obj.special_method(tx, "__round__") if isinstance(obj, UserObject) else None
     if found is not None:
         return found.call(tx, args[1:], {})
     return round_number(tx, *args)

@@ -181,7 +181,7 @@ class DeepCopy:
         """Whether `obj.__deepcopy__` exists. Python asks the object for this and more names: a
         __getattribute__ or __getattr__ that changes something is left to Python."""
         stop = GraphBreak("unknown-call", f"copy.deepcopy() of {obj.describe()}")
-        with self.tx.effects.only_its_own(stop):
+        with self.tx.effects.allow_new_objects_only(stop):
             try:
                 obj.attribute(self.tx, "__deepcopy__")
             except ObservedException as error:

@@ -53,7 +53,7 @@ def _zero_argument_super(frame: InterpretedFrame, args: list[Value]) -> Value:
 
 
 def _frame_reader(frame: InterpretedFrame, args: list[Value]) -> Value:
-    raise GraphBreak("unknown-call", "a function that looks at the frame")
+    raise GraphBreak("unknown-call", "a function that reads the calling frame")
 
 
 FRAME_CALLS: dict[Any, Callable[[InterpretedFrame, list[Value]], Value]] = {

@@ -337,7 +337,7 @@ def associative_scan(
         return found
     # a tuple of new tensors, as its kernel for autograd makes them
     given, results = (scanned.unpack(tx), found.unpack(tx))
-    if any(result.same(leaf) for result in results for leaf in given):
+    if any(result.is_same(leaf) for result in results for leaf in given):
         raise GraphBreak("unknown-call", "associative_scan of one item, with gradients")
     return tx.make.tuple_of(results)
 

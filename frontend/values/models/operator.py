@@ -52,12 +52,12 @@ def truth(tx: TraceContext, value: Value) -> Value:
 
 @models(operator.is_)
 def is_(tx: TraceContext, left: Value, right: Value) -> Value:
-    return Constant(tx.objects.same(left, right))
+    return Constant(tx.objects.is_same(left, right))
 
 
 @models(operator.is_not)
 def is_not(tx: TraceContext, left: Value, right: Value) -> Value:
-    return Constant(not tx.objects.same(left, right))
+    return Constant(not tx.objects.is_same(left, right))
 
 
 @models(operator.contains)

@@ -67,5 +67,5 @@ def makes_contiguous(tx: TraceContext, input: Value) -> bool:
         return False
     if input.fake.is_contiguous():
         return False
-    tx.modes.know_grad()
+    tx.modes.require_known_grad_mode()
     return not (input.fake.requires_grad and torch.is_grad_enabled())

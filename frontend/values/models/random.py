@@ -122,12 +122,12 @@ def state_of(tx: TraceContext, generator: Value) -> torch.Tensor:
 
 @models(torch.seed, torch.initial_seed)
 def seed(tx: TraceContext) -> Value:
-    raise GraphBreak("unknown-call", "a query of the random generator")
+    raise GraphBreak("unknown-call", "torch.seed() or torch.initial_seed()")
 
 
 @models(torch._C._DisableTorchDispatch, torch._C._DisableFuncTorch)
 def no_modes(tx: TraceContext) -> Value:
     """Does nothing: without a mode or a subclass there is nothing to disable."""
     if torch._C._functorch.maybe_current_level() is not None:
-        raise GraphBreak("unknown-call", "a transform switched off inside of it")
+        raise GraphBreak("unknown-call", "a function that disables torch.func inside a transform")
     return NullManager(Constant(None))

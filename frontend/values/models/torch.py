@@ -109,7 +109,7 @@ def _call_now(function: Any) -> None:
 
 @models(torch.is_grad_enabled)
 def is_grad_enabled(tx: TraceContext) -> Value:
-    tx.modes.know_grad()
+    tx.modes.require_known_grad_mode()
     return Constant(torch.is_grad_enabled())
 
 
@@ -439,7 +439,7 @@ def tensor_is_view(tx: TraceContext, self: TensorValue) -> Value:
 
 @method(torch.Tensor, "is_shared", "is_pinned")
 def tensor_kind_of_memory(tx: TraceContext, self: TensorValue, *args: Value) -> Value:
-    raise self.unsupported_use("what memory it has")  # a view of an input has the input's
+    raise self.unsupported_use("is_shared() or is_pinned()")  # a view of an input has the input's
 
 
 @method(torch.Tensor, "type")

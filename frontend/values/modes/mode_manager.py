@@ -224,22 +224,23 @@ class TorchModes:
             tx.graph.raw_call(UNDO[what], (node,))
 
     @contextmanager
-    def later(self, what: str) -> Iterator[None]:
-        """Inside, code is interpreted that runs later, in a grad mode that is not known."""
+    def unknown_grad_mode(self, what: str) -> Iterator[None]:
+        """Within the context, code is interpreted that runs later, in a grad mode that is not known
+        now."""
         before, self.runs_later = self.runs_later, what
         try:
             yield
         finally:
             self.runs_later = before
 
-    def know_grad(self) -> None:
-        """Breaks where the grad mode is not known."""
+    def require_known_grad_mode(self) -> None:
+        """Breaks if the grad mode is not known."""
         if self.runs_later:
             what = "which depends on whether gradients are recorded"
             raise GraphBreak("unknown-call", f"{self.runs_later}, {what}")
 
     def set_grad(self, tx: TraceContext, enabled: bool) -> None:
-        self.know_grad()
+        self.require_known_grad_mode()
         if torch.is_grad_enabled() != enabled:
             tx.graph.raw_call(torch._C._set_grad_enabled, (enabled,))
             torch._C._set_grad_enabled(enabled)

@@ -1,4 +1,4 @@
-"""NumPy's objects: which family of values stands for one."""
+"""Chooses the family of values for an object of NumPy's."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from .numpy_number import is_number, wrap_number
 
 
 def wrap_numpys(tx: TraceContext, obj: Any, source: Source | None) -> Value | None:
-    """The value of an object of NumPy's; None where nothing is known of it."""
+    """The value of an object of NumPy's; None if no family is known for it."""
     if is_array(obj):
         return wrap_array(tx, obj, source)
     if is_number(obj):

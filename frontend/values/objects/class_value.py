@@ -26,7 +26,7 @@ from ....guards.source import (
     attribute_path,
 )
 from ..base import PendingCall, Value
-from ..constant import fold, foldable
+from ..constant import can_fold, fold
 from ..containers.sequence import Sequence, TupleValue, is_namedtuple_class
 from ..context import TraceContext
 from ..emitter import Emitter
@@ -233,7 +233,7 @@ class ClassValue(Value):
     def truth(self, tx: TraceContext) -> bool:
         return True
 
-    def same(self, other: Value) -> bool:
+    def is_same(self, other: Value) -> bool:
         return isinstance(other, ClassValue) and self.cls is other.cls
 
     def path(self, tx: TraceContext) -> Source | None:
@@ -358,7 +358,7 @@ class ClassValue(Value):
                 raise GraphBreak("unknown-call", f"{self.describe()} with these arguments")
             return model(tx, *args, **kwargs)
         if isinstance(self.cls, enum.EnumMeta) or (
-            makes_literals(self.cls) and foldable(args, kwargs)
+            makes_literals(self.cls) and can_fold(args, kwargs)
         ):
             return fold(tx, self.cls, args, kwargs)
         if makes_named_tuples(self.cls):
@@ -374,7 +374,7 @@ class ClassValue(Value):
             )
         return tx.calls.construct(self, args, kwargs)
 
-    def tail(
+    def tail_call(
         self, tx: TraceContext, args: list[Value], kwargs: dict[str, Value]
     ) -> PendingCall | None:
         if (

@@ -27,3 +27,8 @@ def name_in_c(cls: type) -> str:
     if cls.__flags__ & HEAP_TYPE or cls.__module__ == "builtins":
         return cls.__name__
     return f"{cls.__module__}.{cls.__name__}"
+
+
+def class_attribute(cls: type, name: str) -> Any:
+    """The raw attribute of a class, whichever of its bases defines it; None if it has none."""
+    return next((vars(base)[name] for base in cls.__mro__ if name in vars(base)), None)

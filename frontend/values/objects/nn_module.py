@@ -138,9 +138,11 @@ class ModuleValue(UserObject):
             return self.table(tx, table).get(tx, tx.wrap(name, None)) is not None
         return name in real
 
-    def tail(self, tx: TraceContext, args: list[Value], kwargs: dict[str, Value]) -> PendingCall:
+    def tail_call(
+        self, tx: TraceContext, args: list[Value], kwargs: dict[str, Value]
+    ) -> PendingCall:
         if lookup(self.cls, "__call__")[1] is not torch.nn.Module.__call__:
-            return super().tail(tx, args, kwargs)
+            return super().tail_call(tx, args, kwargs)
         if is_sharded(self.cls):
             what = f"{self.describe()}, whose parameters fully_shard gathers in hooks"
             raise GraphBreak("unknown-call", what)

@@ -188,8 +188,8 @@ class ObjectAttributes(Mutable):
         return None
 
     def _require_generic_attributes(self, name: str) -> None:
-        """Leaves to Python what an object that finds attributes in its own way, in C, has under a
-        name: another thing in each thread, say."""
+        """Breaks at a name of an object that finds attributes in a way of its own, in C: the result
+        may differ in each thread, for example."""
         if has_own_lookup(self.cls):
             raise self.unsupported_use(f"attribute '{name}', which its class looks up in C")
 

@@ -42,7 +42,7 @@ class PythonModule(Value):
     def key(self, tx: TraceContext) -> IdentityKey:
         return IdentityKey(self.real)
 
-    def same(self, other: Value) -> bool:
+    def is_same(self, other: Value) -> bool:
         return isinstance(other, PythonModule) and self.real is other.real
 
     def attribute(self, tx: TraceContext, name: str) -> Value:

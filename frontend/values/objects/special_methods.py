@@ -51,7 +51,7 @@ def compare_by_methods(tx: TraceContext, op: Operation, left: Value, right: Valu
             if result is not None:
                 return result
     if op.is_equality:
-        return Constant(op.answer(tx.objects.same(left, right)))
+        return Constant(op.answer(tx.objects.is_same(left, right)))
     raise not_supported(tx, op, left, right)
 
 
@@ -80,9 +80,9 @@ def attempts_of(op: Operation, left: Value, right: Value) -> list[tuple[Value, s
 def compare_by_method(
     tx: TraceContext, op: Operation, receiver: UserObject, name: str, argument: Value
 ) -> Value | None:
-    """The result of the object's own method; None where it returns NotImplemented or is object's
-    own, which compares identities."""
-    found = receiver.special(tx, name)
+    """The result of the object's own method. None where the method returns NotImplemented, or is
+    the one of `object`, which compares identities."""
+    found = receiver.special_method(tx, name)
     if found is None:
         return None
     if not is_objects_own(found):
@@ -90,7 +90,7 @@ def compare_by_method(
         return None if result.is_not_implemented() else result
     if op.sign != "!=":
         return None
-    equals = receiver.special(tx, "__eq__")  # object.__ne__ is the opposite of it
+    equals = receiver.special_method(tx, "__eq__")  # object.__ne__ is the opposite of it
     if equals is None or is_objects_own(equals):
         return None
     answer = equals.call(tx, [argument], {})
@@ -115,14 +115,14 @@ def special_of(tx: TraceContext, receiver: Value, name: str) -> Value | None:
     """The method for an operator that an object's or a dictionary's class has, bound."""
     if isinstance(receiver, DictValue):
         return receiver.attribute(tx, name) if lookup(receiver.cls, name)[0] is not None else None
-    return receiver.special(tx, name) if isinstance(receiver, UserObject) else None
+    return receiver.special_method(tx, name) if isinstance(receiver, UserObject) else None
 
 
 def method_in_python(tx: TraceContext, value: Value, name: str) -> Value | None:
     """The special method that an object's class defines in Python, bound."""
     if type(value) is not UserObject or type(lookup(value.cls, name)[1]) is not types.FunctionType:
         return None
-    return value.special(tx, name)
+    return value.special_method(tx, name)
 
 
 def is_first(left: Value, right: Value) -> bool:

@@ -49,7 +49,7 @@ class UserObject(ObjectAttributes):
             raise self.unsupported_use("as a dictionary key, by its own __hash__ or __eq__")
         return tx.objects.identity_key(self, self.real)
 
-    def special(self, tx: TraceContext, name: str) -> Value | None:
+    def special_method(self, tx: TraceContext, name: str) -> Value | None:
         """The method that Python looks up on the class for an operation, bound; None if there is
         none."""
         raw, source = self.raw_attribute(tx, name)
@@ -65,19 +65,21 @@ class UserObject(ObjectAttributes):
         return bind(tx, raw, self, ClassValue(self.cls), source)
 
     def _call_special(self, tx: TraceContext, name: str, args: list[Value], what: str) -> Value:
-        found = self.special(tx, name)
+        found = self.special_method(tx, name)
         if found is None:
             raise tx.exceptions.new(TypeError, f"'{self.cls.__name__}' object {what}")
         return found.call(tx, args, {})
 
     def truth(self, tx: TraceContext) -> bool:
-        as_bool = self.special(tx, "__bool__")
+        as_bool = self.special_method(tx, "__bool__")
         if as_bool is not None:
             return check_result_type(as_bool.call(tx, [], {}), bool, "__bool__").truth(tx)
-        return True if self.special(tx, "__len__") is None else self.length(tx).truth(tx)
+        return True if self.special_method(tx, "__len__") is None else self.length(tx).truth(tx)
 
-    def tail(self, tx: TraceContext, args: list[Value], kwargs: dict[str, Value]) -> PendingCall:
-        found = self.special(tx, "__call__")
+    def tail_call(
+        self, tx: TraceContext, args: list[Value], kwargs: dict[str, Value]
+    ) -> PendingCall:
+        found = self.special_method(tx, "__call__")
         if found is None:
             raise tx.exceptions.new(TypeError, f"'{self.cls.__name__}' object is not callable")
         return PendingCall(found, args, kwargs)
@@ -90,7 +92,7 @@ class UserObject(ObjectAttributes):
     def ask_length(self, tx: TraceContext) -> None:
         for name in ("__len__", "__length_hint__"):
             if type(self) is UserObject and not isinstance(lookup(self.cls, name)[1], MADE_IN_C):
-                if self.special(tx, name) is None:
+                if self.special_method(tx, name) is None:
                     continue
                 try:
                     check_result_type(self._call_special(tx, name, [], ""), int, "__len__")
@@ -109,9 +111,9 @@ class UserObject(ObjectAttributes):
         return super().mapping_pairs(tx)
 
     def reverse_iterator(self, tx: TraceContext) -> Value:
-        if self.special(tx, "__reversed__") is not None:
+        if self.special_method(tx, "__reversed__") is not None:
             return super().reverse_iterator(tx)
-        if self.base is not None or self.special(tx, "__getitem__") is None:
+        if self.base is not None or self.special_method(tx, "__getitem__") is None:
             raise GraphBreak(
                 "unknown-call", f"reversed() of {self.describe()}, which has no __reversed__"
             )
@@ -122,7 +124,7 @@ class UserObject(ObjectAttributes):
             self.cls.__module__ in ("builtins", "itertools") and hasattr(self.cls, "__next__")
         ):
             return self  # made in C, it is its own iterator
-        found = self.special(tx, "__iter__")
+        found = self.special_method(tx, "__iter__")
         if found is not None:
             made = found.call(tx, [], {})
             if lookup(made.python_type(), "__next__")[0] is None:
@@ -131,7 +133,7 @@ class UserObject(ObjectAttributes):
                     f"iter() returned non-iterator of type '{made.python_type().__name__}'",
                 )
             return made
-        if self.special(tx, "__getitem__") is None:
+        if self.special_method(tx, "__getitem__") is None:
             raise tx.exceptions.new(TypeError, f"'{self.cls.__name__}' object is not iterable")
         return ItemIterator(self)
 
@@ -142,7 +144,7 @@ class UserObject(ObjectAttributes):
         return self._call_special(tx, "__next__", [], "is not an iterator")
 
     def length(self, tx: TraceContext) -> Value:
-        found = self.special(tx, "__len__")
+        found = self.special_method(tx, "__len__")
         if found is None:
             raise tx.exceptions.new(TypeError, f"object of type '{self.cls.__name__}' has no len()")
         return check_result_type(found.call(tx, [], {}), int, "__len__")
@@ -157,14 +159,17 @@ class UserObject(ObjectAttributes):
         self._call_special(tx, "__delitem__", [key], "does not support item deletion")
 
     def contains(self, tx: TraceContext, item: Value) -> Value:
-        found = self.special(tx, "__contains__")
+        found = self.special_method(tx, "__contains__")
         if found is not None:
             return Constant(found.call(tx, [item], {}).truth(tx))
-        if self.special(tx, "__iter__") is None and self.special(tx, "__getitem__") is None:
+        if (
+            self.special_method(tx, "__iter__") is None
+            and self.special_method(tx, "__getitem__") is None
+        ):
             raise tx.exceptions.new(
                 TypeError, f"argument of type '{self.cls.__name__}' is not iterable"
             )
-        return Constant(any(tx.objects.equal(candidate, item) for candidate in self.unpack(tx)))
+        return Constant(any(tx.objects.is_equal(candidate, item) for candidate in self.unpack(tx)))
 
     # generated code
 
@@ -204,7 +209,7 @@ class UserObject(ObjectAttributes):
         return not isinstance(lookup(self.cls, "__iter__")[1], types.WrapperDescriptorType)
 
     def apply_unary(self, tx: TraceContext, op: UnaryOperation) -> Value | None:
-        found = self.special(tx, op.name)
+        found = self.special_method(tx, op.name)
         return None if found is None else found.call(tx, [], {})
 
     def content(self) -> Value:

@@ -75,7 +75,7 @@ ONCE = once_differentiable(print).__code__  # of every backward under that decor
 def apply(tx: TraceContext, cls: ClassValue, args: list[Value]) -> Value:
     """cls.apply(*args)."""
     function: Any = cls.cls
-    tx.modes.know_grad()  # inside the backward pass of another
+    tx.modes.require_known_grad_mode()  # inside the backward pass of another
     for name in OTHER_BACKWARDS:
         if hasattr(function, name) and cls.attribute(tx, name).truth(tx):
             raise GraphBreak("unknown-call", f"{function.__qualname__}.apply() with {name}")
@@ -232,7 +232,7 @@ def trace_backward(
     once = getattr(function.backward, "__code__", None) is ONCE
     later = "" if once else f"{function.__qualname__}.{name}()"
     try:
-        with tx.modes.later(later):
+        with tx.modes.unknown_grad_mode(later):
             traced = interpret_without_effects(
                 tx, args, False, lambda: cls.attribute(tx, name).call(tx, [ctx, *grads], {})
             )

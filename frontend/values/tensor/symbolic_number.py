@@ -111,7 +111,7 @@ class SymbolicNumber(VaryingLiteral):
         self.owner.rely_on_sign(self.sym)
         return self.owner.expect(self.sym, truth)
 
-    def same(self, other: Value) -> bool:
+    def is_same(self, other: Value) -> bool:
         if self is other or other.python_type() is not self.python_type():
             return self is other
         return isinstance(other, Constant | SymbolicNumber) and other.constant() is self.constant()

@@ -108,7 +108,7 @@ class TensorValue(Value):
         self.set_attribute(tx, name, Constant(None))  # as torch does
 
     def _takes_gradient(self, tx: TraceContext, value: Value) -> bool:
-        """Whether an existing tensor accepts this as its .grad."""
+        """Whether torch would accept this as the .grad of an existing tensor."""
         if self.source is None or not self.is_leaf(tx) or self.fake.is_inference():
             return False
         if not isinstance(value, TensorValue):
@@ -119,7 +119,7 @@ class TensorValue(Value):
         plain = not any(
             isinstance(size, torch.SymInt) for size in (*mine, *its)
         ) and not is_functorch_wrapped_tensor(value.fake)
-        return plain and mine == its and not self.same(value)
+        return plain and mine == its and not self.is_same(value)
 
     def is_leaf(self, tx: TraceContext) -> bool:
         """Whether the tensor is a leaf of autograd now; whether an existing one was is guarded
@@ -129,8 +129,8 @@ class TensorValue(Value):
         return self.fake.is_leaf
 
     def ask_autograd(self, tx: TraceContext, name: str) -> bool:
-        """What an attribute of an existing tensor, that no guard on tensors covers, was before the
-        frame; guarded."""
+        """The value of an attribute of an existing tensor before the frame that guards on tensors
+        do not cover; guarded."""
         assert self.source is not None and self.real is not None
         return tx.wrap(getattr(self.real, name), AttrSource(self.source, name)).truth(tx)
 
@@ -217,7 +217,7 @@ class TensorValue(Value):
     def contains(self, tx: TraceContext, item: Value) -> Value:
         return tx.graph.call("call_method", "__contains__", [self, item], {})
 
-    def same(self, other: Value) -> bool:
+    def is_same(self, other: Value) -> bool:
         # Two values of one node are one object: in-place methods return the node they were called
         # on.
         return isinstance(other, TensorValue) and self.node is other.node

@@ -93,11 +93,11 @@ class TensorObject(UserObject):
             return self.plain.attribute(tx, name)
         return dispatch_operation(tx, lambda stand_in: getattr(stand_in, name), [self], {})
 
-    def special(self, tx: TraceContext, name: str) -> Value | None:
+    def special_method(self, tx: TraceContext, name: str) -> Value | None:
         owner = lookup(self.cls, name)[0]
         if owner in TORCHS and owner is not object:
             return SubclassMethod(self, name)
-        return super().special(tx, name)
+        return super().special_method(tx, name)
 
     def set_attribute(self, tx: TraceContext, name: str, value: Value) -> None:
         if lookup(self.cls, name)[0] in TORCHS:
@@ -244,7 +244,7 @@ def dispatch_operation(
             "subclass", f"an operation that torch refuses ({type(error).__name__})"
         ) from error
     else:
-        raise GraphBreak("subclass", "an operation that does not ask its __torch_function__")
+        raise GraphBreak("subclass", "an operation that does not call its __torch_function__")
     return call_torch_function(
         tx,
         tx.wrap(function, None),
@@ -265,7 +265,7 @@ def call_unwrapped(
     same = [
         arg
         for arg in found_in(tx, args)
-        if isinstance(result, TensorValue) and arg.plain.same(result)
+        if isinstance(result, TensorValue) and arg.plain.is_same(result)
     ]
     return same[0] if same else result
 

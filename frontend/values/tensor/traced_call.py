@@ -89,7 +89,7 @@ class NoEffects:
         return []
 
     def output(self, *output: Any) -> None:
-        raise GraphBreak("output", "a call that is differentiated as one")
+        raise GraphBreak("output", "a call that becomes one autograd node")
 
     def expect(
         self, fact: torch.fx.Node, position: int, branch: tuple[int, int] | None = None

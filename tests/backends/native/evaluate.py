@@ -16,17 +16,15 @@ from framejit.backends.native.ir.index import (
     Sym,
     Var,
 )
-from framejit.backends.native.ir.ir import (
+from framejit.backends.native.ir.program import Kernel, Store, scattered_value
+from framejit.backends.native.ir.scalar import (
     CAST,
     CONST,
     INDEX,
     LOAD,
     REDUCE,
     SCATTER,
-    Kernel,
     Scalar,
-    Store,
-    scattered_value,
     topological,
 )
 from framejit.backends.native.ir.scalar_ops import SCALAR_OPS, SCATTERS

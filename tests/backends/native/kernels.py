@@ -9,16 +9,13 @@ from dataclasses import dataclass, field
 import torch
 from framejit.backends.native.fuse.simplify import simplify
 from framejit.backends.native.ir.index import Hole, Index, Sym, atom, index
-from framejit.backends.native.ir.ir import (
+from framejit.backends.native.ir.program import Buffer, Kernel, Store, loops
+from framejit.backends.native.ir.scalar import (
     TRUE,
-    Buffer,
-    Kernel,
     Scalar,
-    Store,
     cast,
     const,
     load,
-    loops,
     position,
     reduce,
     scalar,

@@ -12,7 +12,7 @@ from framejit.backends.native.decompositions import decompositions
 from framejit.backends.native.fuse.fuse import fuse
 from framejit.backends.native.fuse.products import JoinCandidate, find_joinable
 from framejit.backends.native.fuse.simplify import simplify
-from framejit.backends.native.ir.ir import Kernel, Program
+from framejit.backends.native.ir.program import Kernel, Program
 from framejit.backends.native.lower.build import lower
 from framejit.backends.native.printers.products import Blocks
 from torch._dispatch.python import enable_python_dispatcher

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 import torch
 from framejit.backends.native import gpu
-from framejit.backends.native.ir.ir import Program
+from framejit.backends.native.ir.program import Program
 from framejit.backends.native.printers.host import Namespace
 from framejit.backends.native.printers.products import precision
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import torch
 from framejit.backends.native.decompositions import decompositions
 from framejit.backends.native.fuse.fuse import drop_unused
-from framejit.backends.native.ir.ir import Call
+from framejit.backends.native.ir.program import Call
 from framejit.backends.native.lower.build import lower
 from framejit.backends.native.lower.registry import LOWERINGS
 from torch._dispatch.python import enable_python_dispatcher

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from framejit.backends.native.fuse.simplify import simplify
 from framejit.backends.native.gpu_jobs import job
-from framejit.backends.native.ir.ir import Buffer
+from framejit.backends.native.ir.program import Buffer
 from framejit.backends.native.printers.products import blocks_to_try, print_product
 from framejit.backends.native.printers.triton.kernel import PrintedKernel, print_triton
 from triton._C.libtriton import ir

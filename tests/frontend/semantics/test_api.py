@@ -474,3 +474,12 @@ def test_tracing_tools_see_a_plain_program():
     finally:
         sys.settrace(None)
     assert ("line", 1) in lines and ("return", 2) in lines
+
+
+def test_an_unknown_option_is_refused():
+    for change in (
+        lambda: setattr(framejit.config, "unrolling", 3),
+        lambda: framejit.config.patch(unrolling=3),
+    ):
+        with pytest.raises(AttributeError, match="no option 'unrolling'; it has: backend, "):
+            change()

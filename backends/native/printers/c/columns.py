@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ...ir.index import Var
-from ...ir.ir import Scalar
+from ...ir.scalar import Scalar
 from ..base import Scope
 from .loops import SIMD, CFunction, indent
 from .scalars import extreme, gathered_as

@@ -11,7 +11,8 @@ from collections.abc import Mapping, Sequence
 
 from ...fuse.split_loops import split_at_bounds
 from ...ir.index import product
-from ...ir.ir import REDUCE, Buffer, Kernel, scattered_value
+from ...ir.program import Buffer, Kernel, scattered_value
+from ...ir.scalar import REDUCE
 from ..base import Parameters, Plan, Scope, origin_names, second_side
 from ..short_loops import join_short_loop
 from ..short_rows import unroll_short_rows
@@ -60,7 +61,7 @@ def function_of(
 
 def has_neighbouring_rows(plan: Plan) -> bool:
     """Whether rows are reduced side by side; places of extremes are not."""
-    return plan.across() and not any(
+    return plan.is_across_rows() and not any(
         node.op == REDUCE and node.attr.startswith("arg") for node in plan.nodes
     )
 

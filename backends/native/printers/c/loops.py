@@ -6,7 +6,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from ...ir.index import Division, Hole, Quotient, Sym, Var, nonnegative, product
-from ...ir.ir import CAST, INDEX, LOAD, TRUE, Buffer, Scalar, Store
+from ...ir.program import Buffer, Store
+from ...ir.scalar import CAST, INDEX, LOAD, TRUE, Scalar
 from ..base import KernelEmitter, Parameters, Plan, Scope
 from .scalars import TYPES, convert_expression, literal, operation
 

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from ...ir.index import Var
-from ...ir.ir import Buffer
+from ...ir.program import Buffer
 from ..base import Parameters, Plan, Scope
 from ..short_loops import JointLoop
 from .loops import SIMD, CFunction, block, indent

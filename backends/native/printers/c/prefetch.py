@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import torch
 
 from ...ir.index import Var, atom, product
-from ...ir.ir import LOAD, Access, Scalar, substitute, topological
+from ...ir.scalar import LOAD, Access, Scalar, substitute, topological
 from ..base import Plan, Scope, subscripts_of
 from .loops import CFunction, block
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from ...ir.index import Var, linear
-from ...ir.ir import Buffer, Scalar, topological
+from ...ir.program import Buffer
+from ...ir.scalar import Scalar, topological
 from ...ir.scalar_ops import SCALAR_OPS
 from ..base import Parameters, Plan, Scope
 from .loops import SIMD, CFunction, indent

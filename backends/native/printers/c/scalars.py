@@ -8,7 +8,8 @@ from collections.abc import Sequence
 
 import torch
 
-from ...ir.ir import Kernel, Scalar
+from ...ir.program import Kernel
+from ...ir.scalar import Scalar
 
 TYPES = {
     torch.float32: "float", torch.float64: "double", torch.float16: "_Float16",

@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from itertools import takewhile
 
 from ...ir.index import Var, product
-from ...ir.ir import TRUE, Scalar, scalar, scattered_value
+from ...ir.program import scattered_value
+from ...ir.scalar import TRUE, Scalar, scalar
 from ...ir.scalar_ops import SCATTERS
 from ..base import Scope, subscripts_of
 from .loops import SIMD, CFunction, block, indent

@@ -8,7 +8,8 @@ from collections.abc import Mapping, Sequence
 import torch
 
 from ...ir.index import Index, Var
-from ...ir.ir import LOAD, TRUE, Access, Buffer, Scalar, Store
+from ...ir.program import Buffer, Store
+from ...ir.scalar import LOAD, TRUE, Access, Scalar
 from ..base import Parameters, Plan, Scope
 from .loops import SIMD, CFunction, block
 from .scalars import TYPES

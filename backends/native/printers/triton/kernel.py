@@ -16,7 +16,8 @@ import torch
 
 from .....records import record
 from ...ir.index import Division, Hole, Index, Sym, Var, product
-from ...ir.ir import CAST, INDEX, LOAD, REDUCE, SCATTER, TRUE, Buffer, Kernel, Scalar, Store
+from ...ir.program import Buffer, Kernel, Store
+from ...ir.scalar import CAST, INDEX, LOAD, REDUCE, SCATTER, TRUE, Scalar
 from ..base import (
     KernelEmitter,
     Parameters,

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import torch
 
-from ...ir.ir import Scalar
+from ...ir.scalar import Scalar
 
 TYPES = {
     torch.float32: "tl.float32", torch.float64: "tl.float64", torch.float16: "tl.float16",

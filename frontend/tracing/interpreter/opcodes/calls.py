@@ -75,8 +75,8 @@ def call_value(
     tx = frame.tx
     through: tuple[PassthroughFrame, ...] = ()
     steps = 0
-    while (tail := callee.tail(tx, args, kwargs)) is not None:
-        callee, args, kwargs, between = tail
+    while (pending := callee.tail_call(tx, args, kwargs)) is not None:
+        callee, args, kwargs, between = pending
         through += between
         steps += 1
         if steps > sys.getrecursionlimit():  # what calls itself has no end

@@ -125,7 +125,7 @@ def manager_method(tx: TraceContext, manager: Value, name: str, missed: str) -> 
     cls = manager.python_type()
     found = None
     if isinstance(manager, UserObject):
-        found = manager.special(tx, name)
+        found = manager.special_method(tx, name)
     elif lookup(cls, name)[0] is not None:
         found = manager.attribute(tx, name)
     if found is None:

@@ -50,7 +50,7 @@ def is_op(frame: Interpreter, instr: Instr) -> None:
     right, left = frame.pop(), frame.pop()
     if left is not right and may_be_another_float(left, right):
         raise GraphBreak("unsupported-operator", "`is` between two equal floats")
-    frame.push(Constant(frame.tx.objects.same(left, right) != instr.arg))
+    frame.push(Constant(frame.tx.objects.is_same(left, right) != instr.arg))
 
 
 def may_be_another_float(left: Value, right: Value) -> bool:

@@ -11,18 +11,8 @@ import torch
 from framejit.backends.native.fuse.gather import fuse_gather
 from framejit.backends.native.fuse.simplify import simplify
 from framejit.backends.native.ir.index import Hole, Index, atom, index
-from framejit.backends.native.ir.ir import (
-    LOAD,
-    Kernel,
-    Scalar,
-    Store,
-    load,
-    loads,
-    loops,
-    position,
-    reduce,
-    scalar,
-)
+from framejit.backends.native.ir.program import Kernel, Store, loops
+from framejit.backends.native.ir.scalar import LOAD, Scalar, load, loads, position, reduce, scalar
 from framejit.backends.native.printers.triton.kernel import print_triton
 
 from ..evaluate import evaluate

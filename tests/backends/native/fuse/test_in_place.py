@@ -11,8 +11,16 @@ import torch
 from framejit.backends.native.fuse.in_place import has_scatter, operands
 from framejit.backends.native.fuse.simplify import simplify
 from framejit.backends.native.ir.index import atom, index
-from framejit.backends.native.ir.ir import Bound, Kernel, Program, Store, on_buffers, reads, writes
 from framejit.backends.native.ir.patterns import Patterns
+from framejit.backends.native.ir.program import (
+    Bound,
+    Kernel,
+    Program,
+    Store,
+    on_buffers,
+    reads,
+    writes,
+)
 from framejit.backends.native.printers.c.kernel import print_c
 from framejit.backends.native.printers.c.scalars import preamble
 from framejit.backends.native.printers.scratch import plan

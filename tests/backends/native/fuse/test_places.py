@@ -6,7 +6,8 @@ import pytest
 import torch
 from framejit.backends.native.fuse.places import leaves_gpu_idle
 from framejit.backends.native.ir.index import atom, index
-from framejit.backends.native.ir.ir import Kernel, Store, load, loops, reduce
+from framejit.backends.native.ir.program import Kernel, Store, loops
+from framejit.backends.native.ir.scalar import load, reduce
 
 LONG, SHORT = 1 << 16, 1 << 10
 

@@ -6,7 +6,7 @@ from __future__ import annotations
 import pytest
 import torch
 from framejit.backends.native.fuse.products import adopt
-from framejit.backends.native.ir.ir import Kernel, Product, View, reads, writes
+from framejit.backends.native.ir.program import Kernel, Product, View, reads, writes
 from framejit.backends.native.printers.products import blocks_to_try, precision
 
 from .. import products

@@ -8,7 +8,7 @@ import torch
 from framejit.backends.native import backend as native
 from framejit.backends.native.fuse import split
 from framejit.backends.native.fuse.simplify import simplify
-from framejit.backends.native.ir.ir import Program, writes
+from framejit.backends.native.ir.program import Program, writes
 
 from .. import kernels
 from ..evaluate import evaluate

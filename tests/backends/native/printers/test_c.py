@@ -6,7 +6,7 @@ import framejit
 import pytest
 import torch
 from framejit.backends.native.fuse.simplify import simplify
-from framejit.backends.native.ir.ir import on_buffers
+from framejit.backends.native.ir.program import on_buffers
 from framejit.backends.native.ir.scalar_ops import SCALAR_OPS
 from framejit.backends.native.printers.c.kernel import WORTH_TILES, print_c
 from framejit.backends.native.printers.c.scalars import preamble

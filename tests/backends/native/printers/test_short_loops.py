@@ -7,7 +7,8 @@ import framejit
 import pytest
 import torch
 from framejit.backends.native.ir.index import atom, index
-from framejit.backends.native.ir.ir import Kernel, Store, load, loops, position
+from framejit.backends.native.ir.program import Kernel, Store, loops
+from framejit.backends.native.ir.scalar import load, position
 from framejit.backends.native.printers.short_loops import join_short_loop
 
 

@@ -6,16 +6,8 @@ import pytest
 import torch
 from framejit.backends.native.fuse.simplify import simplify
 from framejit.backends.native.ir.index import atom, index
-from framejit.backends.native.ir.ir import (
-    Kernel,
-    Store,
-    const,
-    load,
-    loops,
-    position,
-    reduce,
-    scalar,
-)
+from framejit.backends.native.ir.program import Kernel, Store, loops
+from framejit.backends.native.ir.scalar import const, load, position, reduce, scalar
 from framejit.backends.native.printers.base import Plan, second_side
 from framejit.backends.native.printers.tiles import choose_tiles, tiles_to_try
 

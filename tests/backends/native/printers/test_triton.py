@@ -13,7 +13,7 @@ import pytest
 import torch
 from framejit.backends.native import backend as native
 from framejit.backends.native import gpu
-from framejit.backends.native.ir.ir import AnyKernel, with_buffers
+from framejit.backends.native.ir.program import AnyKernel, with_buffers
 from framejit.backends.native.ir.scalar_ops import SCALAR_OPS
 from framejit.backends.native.printers.host import Namespace
 from framejit.backends.native.printers.triton import scalars

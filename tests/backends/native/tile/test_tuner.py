@@ -8,16 +8,8 @@ from dataclasses import replace
 import pytest
 import torch
 from framejit.backends.native.fuse.simplify import simplify
-from framejit.backends.native.ir.ir import (
-    LOAD,
-    Call,
-    Kernel,
-    Product,
-    Program,
-    Scalar,
-    Store,
-    rewrite,
-)
+from framejit.backends.native.ir.program import Call, Kernel, Product, Program, Store
+from framejit.backends.native.ir.scalar import LOAD, Scalar, rewrite
 from framejit.backends.native.printers.base import Plan
 from framejit.backends.native.printers.products import Blocks, blocks_to_try
 from framejit.backends.native.printers.tiles import Tiles, choose_tiles, tiles_to_try

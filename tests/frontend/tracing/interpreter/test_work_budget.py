@@ -227,13 +227,3 @@ def test_whether_there_is_a_process_group_is_asked_without_a_break():
         and handle.framejit.compiles == 3
         and not handle.framejit.explain().breaks
     )
-
-
-def test_the_former_name_of_an_option_is_refused_with_the_new_one():
-    with pytest.raises(
-        AttributeError,
-        match="config.unroll_turns has a new name: framejit.config.unroll_iterations",
-    ):
-        framejit.config.unroll_turns = 3
-    with pytest.raises(AttributeError, match="unroll_iterations"):
-        framejit.config.patch(unroll_turns=3)

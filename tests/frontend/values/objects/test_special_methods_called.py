@@ -12,7 +12,7 @@ from typing import ClassVar
 
 import pytest
 
-from ...semantics.harness import PYTHON, check, vec
+from ...semantics.harness import check, vec
 
 
 class Sized:
@@ -573,26 +573,6 @@ def test_very_long_lists_are_pythons():
     check(
         lambda x, items: (x + 1, len(repr(items))), vec(2), [0] * 300_000, graphs=None, breaks=None
     )
-
-
-@pytest.mark.skipif(PYTHON < (3, 12), reason="the syntax of generic functions")
-def test_type_parameters_are_copied():
-    names: dict = {}
-    exec("def generic[T](a: int): pass", names)
-    generic = names["generic"]
-
-    def f(x):
-        def wrapper(b):
-            pass
-
-        functools.update_wrapper(wrapper, generic)
-        return (
-            x + 1,
-            wrapper.__type_params__ == generic.__type_params__,
-            len(wrapper.__type_params__),
-        )
-
-    check(f, vec(2), graphs=None, breaks=None)
 
 
 def closing():

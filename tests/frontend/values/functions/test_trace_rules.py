@@ -1,10 +1,21 @@
+import contextlib
 import importlib
+import logging
 import sys
+import textwrap
+import types
 
 import framejit
 import pytest
 import torch
-from framejit.frontend.values.functions.installed_code import may_work_on_tensors, package_of
+from framejit.frontend.values.functions.trace_rules import (
+    TraceRule,
+    may_work_on_tensors,
+    package_of,
+    rule_of_function,
+    trace_rule,
+)
+from torch import nn
 
 LOGGER = """
 import os, time
@@ -63,7 +74,7 @@ def test_a_library_without_tensor_work_is_one_break(logger):
         torch.testing.assert_close(step(x), x.sin() * 2)
     assert [line.split(" ", 1)[1] for line in log.lines] == ["mean 0.50"] * 3
     uses_torch = hasattr(logger, "Tensor")
-    assert may_work_on_tensors(logger.__file__) == uses_torch
+    assert may_work_on_tensors(package_of(logger.__file__)) == uses_torch
     assert (step.framejit.compiles > 2) == uses_torch
 
 
@@ -90,5 +101,47 @@ def test_package_of():
     assert package_of("/a/lib/python3.11/site-packages/loguru/_logger.py") == "loguru"
     assert package_of("/a/site-packages/six.py") == "six"
     assert package_of("/home/me/site.py") == package_of("<string>") == ""
-    assert may_work_on_tensors("/home/me/site.py")
-    assert may_work_on_tensors("/a/site-packages/not_imported_at_all/a.py")
+
+
+def module_like(module):
+    return types.FunctionType(module_like.__code__, {"__name__": module})
+
+
+@pytest.mark.parametrize(
+    ("function", "rule"),
+    [
+        (module_like, "COMPILE"),
+        (module_like("framejit.benchmarks.programs"), "COMPILE"),
+        (module_like("framejit.cli.bench"), "INLINE"),
+        (module_like("framejit.frontend.api"), "SKIP"),
+        (nn.functional.relu, "INLINE"),
+        (nn.Module.__call__, "INLINE"),
+        (contextlib.contextmanager, "INLINE"),
+        (module_like("torch.fx.graph"), "SKIP"),
+        (module_like("torch.fx_of_mine"), "INLINE"),
+        (module_like("joblib.parallel"), "BREAK_AT_CALL"),
+        (module_like("joblibrary"), "COMPILE"),
+        (textwrap.dedent, "BREAK_AT_CALL"),
+        (logging.info, "OUTPUT"),
+    ],
+    ids=str,
+)
+def test_rule_of_function(function, rule):
+    assert rule_of_function(function) is TraceRule[rule]
+
+
+@pytest.mark.parametrize(
+    ("filename", "rule"),
+    [
+        ("/home/me/site.py", "COMPILE"),
+        ("/a/site-packages/not_imported_at_all/a.py", "COMPILE"),
+        ("/a/site-packages/wandb/sdk.py", "SKIP"),
+        ("<frozen os>", "BREAK_AT_CALL"),
+        ("<eval_with_key>.3", "INLINE"),
+        ("<string>", "COMPILE"),
+    ],
+)
+def test_rule_of_a_file(filename, rule):
+    """Of a function whose globals name no known module."""
+    for module in (None, "other"):
+        assert trace_rule(module, "f", filename) is TraceRule[rule]

@@ -8,11 +8,8 @@ import types
 import framejit
 import pytest
 import torch
-from framejit.frontend.values.functions.opaque_function import (
-    WRITERS,
-    is_opaque,
-    opaque_module,
-)
+from framejit.frontend.values.functions.skipped_function import is_skipped
+from framejit.frontend.values.functions.trace_rules import TraceRule, rule_of_function
 from torch import nn
 from torch.ao.quantization import fake_quantize, observer
 from torch.nn import functional
@@ -46,7 +43,7 @@ def made_in(module):
     ids=lambda case: str(getattr(case, "__module__", case)),
 )
 def test_functions_by_module(function, expected):
-    assert is_opaque(function) is expected
+    assert is_skipped(function) is expected
 
 
 def test_lazy_modules_break_at_their_initialization_alone():
@@ -80,7 +77,8 @@ def test_fake_quantizers_break_once_for_a_call():
 
 def test_tensorboard_is_not_inlined():
     """A scalar of each step writes protocol buffers: it cost 16 compiles."""
-    assert opaque_module("torch.utils.tensorboard.writer", "SummaryWriter.add_scalar") in WRITERS
+    add_scalar = made_in("torch.utils.tensorboard.writer")
+    assert rule_of_function(add_scalar) is TraceRule.OUTPUT
 
 
 BACKENDS = """
