@@ -23,6 +23,7 @@ from .graph.collectives import NamedCollectives, has_collectives
 from .graph.detached_results import find_detached_results
 from .graph.eager_fallback import fall_back_to_eager
 from .graph.example_inputs import private_examples
+from .graph.graph_structure import SHARED
 from .graph.hidden_writes import writes_detached
 from .graph.mode_switches import switches_modes
 from .graph.node_targets import name_of as name_of_node
@@ -153,6 +154,7 @@ def run_backend(
                     given = separate(gm, given)
                 except Inseparable as error:
                     shared = f"inputs share a storage that is written, and {error}"
+            gm.meta[SHARED] = {}
             build: Build = partial(call_backend, backend, options, report, shared)
             size = bucket_bytes()
             build = in_buckets(build, size) if size else build
@@ -163,6 +165,7 @@ def run_backend(
         raise BackendError(name_of(options.backend), error, origin) from error
     finally:
         gm.meta.pop("inputs", None)
+        gm.meta.pop(SHARED, None)
     return backend, compiled, shared
 
 

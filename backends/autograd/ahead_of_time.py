@@ -22,7 +22,7 @@ from ..graph.node_targets import name_of
 from .compiled_node import with_eager_gradients
 from .data_results import data_results, shows_data_of_inputs, with_own_versions
 from .divergent_graphs import is_divergent
-from .split_graph import AUTOGRAD, CannotSplit, Subgraph, split_graph
+from .split_graph import AUTOGRAD, CannotSplit, Subgraph, TooManySubgraphs, split_graph
 from .subgraph_sequence import call_in_sequence
 
 # compiles a graph, as one node of autograd's
@@ -88,6 +88,8 @@ def _ahead_of_time(
         return gm.forward
     try:
         found = split_graph(gm)
+    except TooManySubgraphs:
+        return gm.forward
     except CannotSplit:
         if any(name_of(node) in AUTOGRAD for node in gm.graph.nodes):
             return gm.forward

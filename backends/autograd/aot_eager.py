@@ -238,5 +238,9 @@ def by_way_of_aten(backend: Backend) -> Callable[..., Any]:
 def aot_eager(gm: torch.fx.GraphModule, example_inputs: list[torch.Tensor]) -> Callable[..., Any]:
     """Forward and backward as ATen graphs that run uncompiled."""
     return compile_forward_and_backward(
-        gm, example_inputs, lambda part: part.module().forward, random_like_eager=True
+        gm,
+        example_inputs,
+        lambda part: part.module().forward,
+        random_like_eager=True,
+        settings="aot_eager",
     )

@@ -4,7 +4,7 @@ separately."""
 from __future__ import annotations
 
 import importlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from functools import cached_property
 from typing import Any
 
@@ -12,6 +12,7 @@ import torch.fx
 
 from ...records import record
 from ..graph.copies import Copies, with_code
+from ..graph.graph_structure import shared_results
 from ..graph.passes.functional import prepare_for_tracing
 from ..graph.random_draws import draws_unread
 from .ahead_of_time import ahead_of_time
@@ -54,18 +55,25 @@ def compile_forward_and_backward(
     random_like_eager: bool,
     keep_writes: bool = False,
     decompositions: Mapping[Any, Callable[..., Any]] | None = None,
+    settings: Hashable = None,
 ) -> Callable[..., Any]:
     """Compiles the forward and the backward graph of a captured graph with `compile_part`. A
     compiled forward graph takes the inputs one by one. A compiled backward graph may have the mark
     `_boxed_call`: then it takes a list of them and empties it. random_like_eager: both draw the
     same random numbers as gm. keep_writes: both write into inputs at their end, instead of leaving
-    that to their caller."""
+    that to their caller. settings: what `compile_part` depends on besides the graph; subgraphs of
+    equal structure then share one compiled function. None: what it returns belongs to one graph."""
 
     def build(gm: torch.fx.GraphModule, example_inputs: list[Any]) -> Callable[..., Any]:
+        known = shared_results(gm) if settings is not None else {}
+        key = settings, frozenset(decompositions or ())
+        if key in known:
+            return known[key]
         gm = prepare_for_tracing(gm)
         partition = partition_once(gm, decompositions or {})
         if partition is not None:
-            return compile_partition(gm, partition, compile_part)
+            known[key] = compile_partition(gm, partition, compile_part)
+            return known[key]
         if draws_unread(gm.graph):
             raise NotImplementedError("aot_autograd would drop random numbers that nobody reads")
         # loading aot_autograd takes a second or more

@@ -1,5 +1,5 @@
 """The forward and backward graphs of a captured graph, created once for all backends that are tried
-on it."""
+on it, and for all graphs of its structure."""
 
 from __future__ import annotations
 
@@ -11,15 +11,12 @@ import torch.fx
 from torch._subclasses.fake_tensor import FakeTensor
 
 from ..graph.fake_values import fake_of
+from ..graph.graph_structure import shared_results
 from ..graph.passes.captured_nodes import NeedsWholeTrace
 from ..graph.wrappers import has_wrappers
 from .joint_graph import JointGraph
 from .partitioner import Partition, partition
 from .traced_operators import Differentiables
-
-# in the meta of a graph module whose copies are compiled, too: what was made of it, by
-# decompositions
-SHARED = "shared"
 
 Decompositions = Mapping[Any, Callable[..., Any]]
 
@@ -27,9 +24,7 @@ Decompositions = Mapping[Any, Callable[..., Any]]
 def partition_once(gm: torch.fx.GraphModule, decompositions: Decompositions) -> Partition | None:
     """The forward and backward graphs of a captured graph; None where it cannot be assembled
     operator by operator."""
-    shared = gm.meta.get(SHARED)
-    if shared is None:
-        return trace_and_partition(gm, decompositions)
+    shared = shared_results(gm)
     key = frozenset(decompositions)
     if key not in shared:
         shared[key] = trace_and_partition(gm, decompositions)

@@ -23,6 +23,7 @@ from torch.amp import autocast_mode
 from ...records import record
 from ..graph.data_dependent_sizes import is_number_from_values
 from ..graph.fake_values import element_count, fake_of, fake_tensors_of
+from ..graph.graph_structure import share_with_equal_subgraphs
 from ..graph.memory import memory_at, memory_of
 from ..graph.mode_switches import ENTER_AUTOCAST, EXIT_AUTOCAST, GRAD_MODE, switches_modes
 from ..graph.mutations import is_norm, may_write
@@ -32,7 +33,7 @@ from ..graph.random_draws import may_draw
 Node = torch.fx.Node
 # The results whose backward pass goes through a node; empty for a node without a gradient.
 ResultSet = frozenset[Node]
-MAX_SUBGRAPHS = 128
+MAX_SUBGRAPHS = 1024
 # A subgraph of at most SMALL operations on tensors of less than LARGE elements is not compiled.
 SMALL, LARGE = 3, 1 << 20
 # Calls of autograd inside the graph; they depend on the nodes around them.
@@ -41,6 +42,10 @@ AUTOGRAD = ("grad", "backward", "retain_grad")
 
 class CannotSplit(Exception):
     """The graph cannot be split without changing what autograd does; it runs as captured."""
+
+
+class TooManySubgraphs(CannotSplit):
+    """The graph could be split, into more subgraphs than are worth their compile."""
 
 
 @dataclass
@@ -107,7 +112,9 @@ def split_graph(gm: torch.fx.GraphModule) -> tuple[list[Subgraph], list[int]] | 
     groups = move_views_to_users(groups, before, fixed)
     if len(groups) == 1:
         return None
-    if len(groups) > MAX_SUBGRAPHS or is_separated(groups, together):
+    if len(groups) > MAX_SUBGRAPHS:
+        raise TooManySubgraphs
+    if is_separated(groups, together):
         raise CannotSplit
     return make_subgraphs(gm, groups, results, modes)
 
@@ -382,7 +389,6 @@ def make_subgraphs(
 ) -> tuple[list[Subgraph], list[int]]:
     """A graph for each group."""
     numbers = {node: number for number, node in enumerate(gm.graph.find_nodes(op="placeholder"))}
-    shared = gm.meta.get("shared")
     subgraphs = []
     for position, group in enumerate(groups):
         later = {node for other in groups[position + 1 :] for node in other}
@@ -400,8 +406,7 @@ def make_subgraphs(
             [numbers[node] for node in writer.inputs],
             [numbers[node] for node in outputs],
         )
-        if shared is not None:
-            subgraph.gm.meta["shared"] = shared.setdefault(("subgraph", position), {})
+        share_with_equal_subgraphs(gm, subgraph.gm, position)
         subgraphs.append(subgraph)
     return subgraphs, [numbers[node] for node in results]
 

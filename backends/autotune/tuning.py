@@ -23,6 +23,7 @@ from ...events import Event, Recorded, Reporter, Sink
 from ...options import config
 from ..cudagraphs import pool
 from ..graph.example_inputs import private_examples
+from ..graph.graph_structure import SHARED
 from ..graph.random_draws import draws_random_numbers
 from ..graph.supported import device_types
 from ..registry import SHIPPED, Backend, captured_graph_function, lookup
@@ -168,7 +169,7 @@ class Tuning:
                 return self._decide(args, scale)
         finally:
             if not self.varies:
-                self.gm.meta.pop("shared", None)  # not needed any more
+                self.gm.meta.pop(SHARED, None)  # not needed any more
 
     def identity_for(self, args: Sequence[Any], scale: int | None) -> Identity:
         """The cache key of a decision on inputs like these."""
@@ -480,13 +481,12 @@ class Tuning:
 
 
 def own_copy(gm: torch.fx.GraphModule) -> torch.fx.GraphModule:
-    """A copy of the graph that a backend may change. In meta["shared"], backends share what they
-    have computed of it."""
+    """A copy of the graph that a backend may change; it shares what backends compute of it."""
     graph = torch.fx.Graph()
     output = graph.graph_copy(gm.graph, {})
     graph.output(output)
     made = torch.fx.GraphModule({}, graph, class_name="CapturedGraph")
-    made.meta["shared"] = gm.meta.setdefault("shared", {})
+    made.meta[SHARED] = gm.meta.setdefault(SHARED, {})
     return made
 
 

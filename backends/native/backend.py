@@ -28,6 +28,7 @@ from ..graph.data_dependent_sizes import (
 )
 from ..graph.fake_values import fake_of
 from ..graph.gradient_history import wants_gradients
+from ..graph.graph_structure import shared_results
 from ..graph.node_targets import name_of
 from ..graph.number_arguments import takes_varying_length
 from ..graph.passes.attention import join_attention
@@ -165,14 +166,18 @@ def compile_captured(
     report = wanted.report
     if wants_gradients(gm) or needs_wrappers(gm) or has_wrappers(gm):
         return compile_with_gradients(gm, example_inputs, wanted)
-    compile_report = CompileReport(report.clock)
-    try:
-        with report.phase("lowering"), no_collections():
-            compiled = compile_inference(gm, example_inputs, wanted, compile_report)
-    except NotImplementedError:
-        return compile_with_gradients(gm, example_inputs, wanted)
-    report(f"compiled: {compile_report}")
-    compile_report.send_to(report, "graph")
+    known = {} if wanted.freezing else shared_results(gm)
+    key = "native inference", wanted.channels_last, wanted.tune
+    if key not in known:
+        compile_report = CompileReport(report.clock)
+        try:
+            with report.phase("lowering"), no_collections():
+                known[key] = compile_inference(gm, example_inputs, wanted, compile_report)
+        except NotImplementedError:
+            return compile_with_gradients(gm, example_inputs, wanted)
+        report(f"compiled: {compile_report}")
+        compile_report.send_to(report, "graph")
+    compiled = known[key]
     if any(getattr(example, "requires_grad", False) for example in example_inputs):
         return without_gradients(compiled)
     return compiled
@@ -308,15 +313,18 @@ def compile_with_gradients(
     with report.phase("imports"), permanent_objects():
         # loading torch's tracing takes time
         parts = importlib.import_module("..autograd.graph_parts", __package__)
-    with no_collections():
-        made: Callable[..., Any] = parts.compile_forward_and_backward(
-            gm,
-            example_inputs,
-            compile_part,
-            random_like_eager=True,
-            decompositions=decompositions(),
-        )
-    waits.end()  # from here on, only backward graphs are compiled, at their first call
+    try:
+        with no_collections():
+            made: Callable[..., Any] = parts.compile_forward_and_backward(
+                gm,
+                example_inputs,
+                compile_part,
+                random_like_eager=True,
+                decompositions=decompositions(),
+                settings=("native", wanted.tune) if around is None else None,
+            )
+    finally:  # even now, equal subgraphs may share what was compiled
+        waits.end()  # from here on, only backward graphs are compiled, at their first call
     return made
 
 

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import copy
+
 import framejit
 import pytest
 import torch
 from framejit.backends.graph.higher_order_call import HigherOrderCall
+from framejit.backends.native import backend as native
 from framejit.backends.registry import Backend
 from framejit.backends.uncompiled_nodes import compile_around
 from framejit.errors import RequirementError
@@ -79,3 +82,44 @@ def run_graph(build):
         raise error.__cause__ from None
     finally:
         framejit.backends.registry._backends.pop("keeps_whole_graphs")
+
+
+def halve(gradient):
+    return gradient * 0.5
+
+
+class Blocks(torch.nn.Module):
+    """Equal blocks with something between them that no backend compiles."""
+
+    def __init__(self):
+        super().__init__()
+        self.layers = torch.nn.ModuleList(torch.nn.Linear(4, 4) for _ in range(6))
+
+    def forward(self, x):
+        for layer in self.layers:
+            x = layer(x).sin() * 2 + x
+            x = torch.cond(x.sum() > 1e9, torch.neg, torch.sin, (x,))
+            if x.requires_grad:
+                x.register_hook(halve)
+        return x
+
+
+@pytest.mark.parametrize("trains", [False, True])
+def test_equal_blocks_between_are_compiled_once(trains, monkeypatch):
+    lowered, real = [], native.lower
+    monkeypatch.setattr(native, "lower", lambda *given: lowered.append(1) or real(*given))
+    eager = Blocks()
+    compiled = framejit.compile(copy.deepcopy(eager), backend="native")
+    for _ in range(2):
+        x = torch.randn(3, 4, requires_grad=trains)
+        with torch.set_grad_enabled(trains):
+            results = eager(x), compiled(x)
+        torch.testing.assert_close(*results)
+        if trains:
+            eager.zero_grad(), compiled.zero_grad()
+            for result in results:
+                result.square().sum().backward()
+            for one, other in zip(eager.parameters(), compiled.parameters(), strict=True):
+                torch.testing.assert_close(one.grad, other.grad)
+    kinds = 2 if trains else 1  # the first block's input is a leaf
+    assert len(lowered) == kinds * (2 if trains else 1)

@@ -9,6 +9,7 @@ import framejit
 import pytest
 import torch
 import torch.nn.functional as F
+from framejit.backends.autograd import shared_partition
 from framejit.backends.autograd import split_graph as splitting
 from torch import nn
 
@@ -486,3 +487,111 @@ def test_a_view_of_written_memory_keeps_its_place(backend):
         return loss, y, labels, x.grad
 
     check(written_between, use, leaf(4), torch.arange(4), backend=backend, count=2)
+
+
+class Layers(nn.Module):
+    """Layers that are built alike, and return a value each."""
+
+    def __init__(self, count, change=None, make=lambda: nn.Linear(4, 4)):
+        super().__init__()
+        self.layers = nn.ModuleList(make() for _ in range(count))
+        self.factors = [1.5] * count
+        if change is not None:
+            change(self)
+
+    def forward(self, x):
+        states = []
+        for layer, factor in zip(self.layers, self.factors, strict=True):
+            x = (layer(x).sin() * factor).exp().cos()
+            states.append(x)
+        return states
+
+
+def compiles(monkeypatch):
+    """The list to which each partition of a graph is appended."""
+    made, real = [], shared_partition.trace_and_partition
+    monkeypatch.setattr(
+        shared_partition, "trace_and_partition", lambda *given: made.append(1) or real(*given)
+    )
+    return made
+
+
+def gradients_by_result(model, x):
+    """Gradients from one of the results to an earlier one, then to all parameters."""
+    model.zero_grad()
+    torch.manual_seed(3)
+    states = model(x)
+    early, late = states[1], states[-1]
+    kept = torch.autograd.grad(late.sum(), (early, x), retain_graph=True)
+    sum(state.square().sum() for state in states).backward()
+    return [*states, *kept, *(parameter.grad for parameter in model.parameters())]
+
+
+def check_layers(count, backend, **options):
+    torch.manual_seed(0)
+    eager = Layers(count, **options).double()
+    compiled = framejit.compile(copy.deepcopy(eager), backend=backend)
+    for seed in (1, 2):
+        torch.manual_seed(seed)
+        x = torch.randn(3, 4, dtype=torch.double, requires_grad=True)
+        torch.testing.assert_close(gradients_by_result(compiled, x), gradients_by_result(eager, x))
+    return compiled
+
+
+def test_equal_subgraphs_are_compiled_once(backend, monkeypatch):
+    made = compiles(monkeypatch)
+    check_layers(8, backend)
+    assert len(made) == 2  # the first one's input is a leaf
+
+
+def third(**changes):
+    def change(model):
+        for name, value in changes.items():
+            setattr(model.layers[2], name, value)
+
+    return change
+
+
+def frozen(model):
+    model.layers[2].weight.requires_grad_(False)
+
+
+def tied(model):
+    model.layers[3].weight = model.layers[2].weight
+
+
+def other_factor(model):
+    model.factors[2] = -1.5
+
+
+def transposed(model):
+    model.layers[2].weight = nn.Parameter(torch.randn(4, 4).t())
+
+
+@pytest.mark.parametrize("change", [frozen, tied, other_factor, transposed, third(bias=None)])
+def test_subgraphs_that_differ_are_compiled_apart(backend, change, monkeypatch):
+    made = compiles(monkeypatch)
+    check_layers(6, backend, change=change)
+    assert len(made) == (2 if change is tied else 3)
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: nn.Sequential(nn.Linear(4, 4), nn.Dropout(0.5), nn.Linear(4, 4)),
+        lambda: nn.Sequential(nn.Linear(4, 4), nn.BatchNorm1d(4), nn.Tanh()),
+    ],
+)
+def test_equal_subgraphs_draw_and_write_for_themselves(backend, make):
+    compiled = check_layers(5, backend, make=make)
+    means = [module.running_mean for module in compiled.modules() if hasattr(module, "momentum")]
+    assert all(not torch.equal(one, means[0]) for one in means[1:])
+
+
+def test_more_than_a_hundred_results(backend):
+    check_layers(150, backend)
+
+
+def test_too_many_results_are_left_to_eager(backend, monkeypatch):
+    monkeypatch.setattr(splitting, "MAX_SUBGRAPHS", 3)
+    check_layers(5, backend)
