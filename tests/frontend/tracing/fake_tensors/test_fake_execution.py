@@ -172,6 +172,24 @@ def test_the_memory_of_fake_tensors_with_symbols_cannot_be_read(kind, read):
             read(made)
 
 
+def test_the_first_symbols_are_those_of_a_tensor_met_in_a_transform():
+    kept = {}
+
+    def f(w):
+        def loss(v):
+            return (v * kept["x"].sum()).sin().sum()
+
+        _, backwards = torch.func.vjp(torch.func.grad(loss), w)
+        return backwards(w)[0]
+
+    handle, w = framejit.compile(f, backend="eager"), torch.ones(3)
+    fake_execution.reading_check.cache_clear()
+    for size in (4, 6, 7):
+        kept["x"] = torch.ones(size)
+        torch.testing.assert_close(handle(w), f(w))
+    assert fake_execution.reading_check() > 0
+
+
 def test_no_operator_runs_for_real_on_made_up_numbers():
     ran = []
     library = torch.library.Library("prims", "FRAGMENT")
