@@ -174,7 +174,9 @@ def capture_call(
         for i, cell in enumerate(function.__closure__ or ())
     ]
     if is_comprehension(decoded.code) and not request.options.fullgraph:
-        if tx.look(slots[0]).varies_in_length(tx):
+        iterator = slots[0]
+        assert iterator is not None
+        if tx.look(iterator).varies_in_length(tx):
             raise SkipFrame("it loops over a list whose length varies")
     frame.bind_cells(closure)
     for slot in decoded.cells:
