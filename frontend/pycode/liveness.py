@@ -7,6 +7,7 @@ since most inlined frames never break. Knows no versions.
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Iterator, Sequence
 from types import CodeType
 from typing import overload
@@ -38,6 +39,12 @@ def keeps_its_frame(code: CodeType) -> bool:
     the frame's current ones."""
     names = set(code.co_names)
     return "f_locals" in names and not names.isdisjoint({"_getframe", "currentframe"})
+
+
+def is_comprehension(code: CodeType) -> bool:
+    """Whether code is the body of a list, set or dict comprehension, given its iterator: up to 3.11
+    these are functions of their own."""
+    return code.co_varnames[:1] == (".0",) and not code.co_flags & inspect.CO_GENERATOR
 
 
 class Liveness(Sequence[frozenset[int]]):

@@ -149,6 +149,11 @@ class Value:
         """iter(object)."""
         raise self.unsupported_use("iteration")
 
+    def varies_in_length(self, tx: TraceContext) -> bool:
+        """Whether a loop over the object had another number of iterations in earlier calls, so that
+        unrolling it again would serve few other calls."""
+        return False
+
     def reverse_iterator(self, tx: TraceContext) -> Value:
         """reversed(object)."""
         cls = self.python_type()

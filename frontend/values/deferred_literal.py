@@ -58,6 +58,9 @@ class DeferredRange(DeferredLiteral):
     def __init__(self, operands: tuple[Value, ...]) -> None:
         super().__init__(range, operands, range)
 
+    def varies_in_length(self, tx: TraceContext) -> bool:
+        return True
+
     def as_constant(self) -> RangeValue:
         return RangeValue(self.constant())
 

@@ -199,7 +199,8 @@ def forbid_reads(fake: Any) -> Any:
         and fake.layout is torch.strided
         and torch._C._has_storage(fake)
     ):
-        offset = reading_check()
+        with torch._C._DisableFuncTorch():  # its own tensors are none of a transform's
+            offset = reading_check()
         if offset:
             ctypes.c_bool.from_address(fake.untyped_storage()._cdata + offset).value = True
     return fake

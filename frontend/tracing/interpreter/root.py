@@ -13,7 +13,7 @@ from ....errors import GraphBreak, SkipFrame
 from ....guards.source import ClosureSource, SequenceItem, SlotSource, Source
 from ....options import Options
 from ...pycode.instr import DecodedCode, Op
-from ...pycode.liveness import keeps_its_frame
+from ...pycode.liveness import is_comprehension, keeps_its_frame
 from ...pycode.resume import ResumePoint, SuspendedFrame
 from ...values.base import NULL, LazyValue, ObservedException, Value
 from ...values.functions.cell import CellValue, existing_cell
@@ -173,6 +173,11 @@ def capture_call(
         existing_cell(tx, cell, ClosureSource(i, decoded.code.co_freevars[i]))
         for i, cell in enumerate(function.__closure__ or ())
     ]
+    if is_comprehension(decoded.code) and not request.options.fullgraph:
+        iterator = slots[0]
+        assert iterator is not None
+        if tx.look(iterator).varies_in_length(tx):
+            raise SkipFrame("it loops over a list whose length varies")
     frame.bind_cells(closure)
     for slot in decoded.cells:
         cell = slots[slot]

@@ -75,7 +75,7 @@ class WorkBudget:
         iteration."""
         if frame.decoded.instrs[target].op is Op.FOR_ITER:
             self.loops.add((id(frame.decoded.code), target))
-            raise GraphBreak("unsupported-value", "range() of a number that varies, in a loop")
+            raise GraphBreak("unsupported-value", "a range or list whose length varies, in a loop")
 
     def leave_first_run_to_python(self, obj: object, what: str) -> None:
         """Has Python run this call of the root frame when it first meets the object, as code

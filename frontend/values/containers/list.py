@@ -11,6 +11,7 @@ from ..base import CannotReconstruct, ObservedException, Value
 from ..constant import Constant, call_now
 from ..context import TraceContext
 from ..emitter import Emitter
+from ..iterators.iterator import LITERALS, UNROLLED_LENGTHS
 from ..operation import Operation
 from ..registry import method, wraps
 from .sequence import Sequence, find, repeat_items, wrapped_items
@@ -70,6 +71,14 @@ class ListValue(Sequence):
         if not tx.symbols.is_symbolic(path, count):
             return super().length(tx)
         return tx.objects.operate("+", tx.symbols.input(count, path), Constant(len(self.added)))
+
+    def varies_in_length(self, tx: TraceContext) -> bool:
+        """Whether it is an existing list of literals of which calls have had several lengths."""
+        if self.unread is None or not all(type(item) in LITERALS for item in self.existing):
+            return False
+        path = CalculatedNumber(self.known_source, len)
+        varies = tx.symbols.is_symbolic(path, len(self.existing))
+        return varies and tx.symbols.variation.captures >= UNROLLED_LENGTHS
 
     def item(self, tx: TraceContext, key: Value) -> Value:
         return self.item_from_end(tx, key) or super().item(tx, key)

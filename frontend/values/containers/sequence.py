@@ -165,6 +165,9 @@ class SequenceIterator(ValueIterator):
         empty: Any = [] if issubclass(self.sequence.cls, list) else ()
         return type(iter(empty)) if self.step == 1 else type(reversed(empty))
 
+    def varies_in_length(self, tx: TraceContext) -> bool:
+        return self.sequence.varies_in_length(tx)
+
     def next(self, tx: TraceContext) -> Value | None:
         if not 0 <= self.index < len(self.sequence.items):
             if self.index >= 0:  # from now on it is exhausted, whatever the sequence gets

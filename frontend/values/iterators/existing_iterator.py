@@ -22,12 +22,12 @@ from ....guards.iterators import (
     remaining,
 )
 from ....guards.native import move_index
-from ....guards.source import IteratorItem, IteratorPart, Source
+from ....guards.source import CalculatedNumber, IteratorItem, IteratorPart, Source
 from ..base import LazyValue, Value, require_path
 from ..context import TraceContext
 from ..emitter import Emitter
 from ..registry import wraps
-from .iterator import Filter, Iterator, ListedIterator, Map, Zip
+from .iterator import LITERALS, UNROLLED_LENGTHS, Filter, Iterator, ListedIterator, Map, Zip
 
 FEW = 4  # items up to which an iterator is moved by calls of next(), which is faster than a loop
 
@@ -44,6 +44,16 @@ class ExistingIterator(Iterator):
         super().__init__(source)
         self.real, self.cls = real, type(real)
         self.taken, self.exhausted, self.left = 0, False, remaining(real)
+
+    def varies_in_length(self, tx: TraceContext) -> bool:
+        """Whether calls had several numbers of items left, all of them literals."""
+        items = (peek(self.real, index) for index in range(self.taken, self.left))
+        if not all(type(item) in LITERALS for item in items):
+            return False
+        left = self.left - self.taken
+        path = CalculatedNumber(self.known_source, remaining)
+        varies = tx.symbols.is_symbolic(path, left)
+        return varies and tx.symbols.variation.captures >= UNROLLED_LENGTHS
 
     def next(self, tx: TraceContext) -> Value | None:
         if tx.objects.is_iterated_changed(self.real):

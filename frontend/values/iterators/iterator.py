@@ -15,6 +15,10 @@ from ..emitter import Emitter
 from ..mutable import Mutable
 from ..registry import method_of
 
+# Loops of so many lengths are unrolled; then one whose length varies is left to Python.
+UNROLLED_LENGTHS = 3
+LITERALS = frozenset({bool, int, float, str, type(None)})
+
 
 class Iterator(Mutable):
     """An object that is its own iterator."""
@@ -123,6 +127,9 @@ class Enumerate(Iterator):
         super().__init__()
         self.inner, self.index = inner, index
 
+    def varies_in_length(self, tx: TraceContext) -> bool:
+        return self.inner.varies_in_length(tx)
+
     def next(self, tx: TraceContext) -> Value | None:
         item = self.inner.next(tx)
         if item is None:
@@ -145,6 +152,9 @@ class Zip(Iterator):
     def __init__(self, inners: list[Value], strict: bool, source: Source | None = None) -> None:
         super().__init__(source)
         self.inners, self.strict = inners, strict
+
+    def varies_in_length(self, tx: TraceContext) -> bool:
+        return any(inner.varies_in_length(tx) for inner in self.inners)
 
     def next(self, tx: TraceContext) -> Value | None:
         items: list[Value] = []

@@ -24,6 +24,7 @@ from ..containers.slice import SliceValue
 from ..context import TraceContext
 from ..deferred_literal import DeferredRange, round_number, truncate
 from ..iterators.iterator import (
+    UNROLLED_LENGTHS,
     Enumerate,
     Filter,
     Map,
@@ -149,10 +150,6 @@ def builtin_next(tx: TraceContext, iterator: Value, default: Value | None = None
     if default is None:
         return iterator.advance(tx)
     return none_if_stopped(lambda: iterator.advance(tx)) or default
-
-
-# Loops of so many lengths are unrolled; then a range() of a number that varies is left to Python.
-UNROLLED_LENGTHS = 3
 
 
 @models(range)

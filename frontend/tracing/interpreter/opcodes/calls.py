@@ -8,6 +8,7 @@ import sys
 from .....errors import GraphBreak
 from ....pycode.call_completion import AS_IS, INITIALISED, CallCompletion
 from ....pycode.instr import Instr, Op
+from ....pycode.liveness import is_comprehension
 from ....pycode.passthrough import PassthroughFrame
 from ....values.base import NULL, Value
 from ....values.containers.mapping import DictValue
@@ -82,6 +83,7 @@ def call_value(
         if steps > sys.getrecursionlimit():  # what calls itself has no end
             raise GraphBreak("too-deep", " (Python's recursion limit)")
     if isinstance(callee, FunctionValue) and callee.is_inlined(tx):
+        leave_comprehension_to_python(tx, callee, args)
         return tx.calls.inline(callee, args, kwargs, through, completion)
     args, kwargs = look_at_all(tx, args, kwargs)
     if (
@@ -92,6 +94,18 @@ def call_value(
     ):
         return construct_instance(frame, callee, args, kwargs)
     return callee.call(tx, args, kwargs)
+
+
+def leave_comprehension_to_python(
+    tx: TraceContext, callee: FunctionValue, args: list[Value]
+) -> None:
+    """Breaks at the call of a list comprehension over what has had several lengths."""
+    if not is_comprehension(callee.code) or tx.options.fullgraph:
+        return
+    if args[0].varies_in_length(tx):
+        raise GraphBreak(
+            "unsupported-value", "a range or list whose length varies, in a comprehension"
+        )
 
 
 def construct_instance(

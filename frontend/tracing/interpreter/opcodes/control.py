@@ -12,7 +12,6 @@ from ....pycode.dead_end import always_raises, may_catch
 from ....pycode.instr import Instr, Op
 from ....values.base import LazyValue, none_if_stopped
 from ....values.constant import Constant
-from ....values.deferred_literal import DeferredRange
 from ....values.tensor.symbolic_number import SymbolicNumber
 from ....values.tensor.tensor import TensorValue
 from ...graph_inputs import is_symbolic
@@ -126,7 +125,7 @@ def return_value(frame: Interpreter, instr: Instr) -> Returned:
 
 @handles(Op.GET_ITER)
 def get_iter(frame: Interpreter, instr: Instr) -> None:
-    if isinstance(frame.peek(), DeferredRange) and not frame.tx.options.fullgraph:
+    if not frame.tx.options.fullgraph and frame.peek().varies_in_length(frame.tx):
         frame.tx.work.leave_loop_to_python(frame, frame.pc)
     frame.push(frame.pop().iterator(frame.tx))
 

@@ -7,6 +7,7 @@ stay. The programs run in a process of their own: what goes wrong here ends it.
 
 from __future__ import annotations
 
+import importlib
 import subprocess
 import sys
 
@@ -170,6 +171,25 @@ def test_the_memory_of_fake_tensors_with_symbols_cannot_be_read(kind, read):
         made = {"input": fake, "result": fake + 1, "view": fake[1:]}[kind]
         with pytest.raises(RuntimeError, match="data pointer|invalid python storage"):
             read(made)
+
+
+def test_the_first_symbols_are_those_of_a_tensor_met_in_a_transform():
+    importlib.import_module("torch._dynamo")  # which changes what the guards of a transform compare
+    kept = {}
+
+    def f(w):
+        def loss(v):
+            return (v * kept["x"].sum()).sin().sum()
+
+        _, backwards = torch.func.vjp(torch.func.grad(loss), w)
+        return backwards(w)[0]
+
+    handle, w = framejit.compile(f, backend="eager"), torch.ones(3)
+    fake_execution.reading_check.cache_clear()
+    for size in (4, 6, 7):
+        kept["x"] = torch.ones(size)
+        torch.testing.assert_close(handle(w), f(w))
+    assert fake_execution.reading_check() > 0
 
 
 def test_no_operator_runs_for_real_on_made_up_numbers():

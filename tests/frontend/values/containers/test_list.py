@@ -6,6 +6,9 @@ from __future__ import annotations
 import framejit
 import pytest
 import torch
+from framejit.events import Full
+
+from ...semantics.harness import capture_events
 
 
 def length(x, kept):
@@ -106,3 +109,40 @@ def test_a_growing_list_in_a_loop_with_breaks():
     for _ in range(4):
         assert repr(handle(torch.ones(2), mine)) == repr(f(torch.ones(2), its))
         assert mine == its
+
+
+def without_zeros(x, numbers):
+    return x.cos(), [number for number in numbers if number]
+
+
+def numbered(x, numbers):
+    found = {}
+    for position, number in enumerate(numbers):
+        if number:
+            found[position] = number
+    return x.cos(), found
+
+
+def words_of(x, numbers):
+    ids = x.long().tolist()
+    return x.sin(), [number for number in ids if number], {number + 1 for number in ids}
+
+
+@pytest.mark.parametrize("f", [without_zeros, numbered, words_of])
+def test_a_loop_over_numbers_of_which_there_are_more_or_fewer(f):
+    handle = framejit.compile(f, backend="eager")
+    seen = capture_events(handle)
+    for count in [*range(2, 14), 0, 1, 20, 3]:
+        arguments = torch.arange(count).float() * 1.5, [k % 3 for k in range(count)]
+        mine, its = handle(*arguments), f(*arguments)
+        assert repr(mine) == repr(its)
+    assert not [record for record in seen if isinstance(record, Full)], seen
+
+
+def test_a_loop_over_lists_of_two_lengths_is_unrolled():
+    handle = framejit.compile(numbered, backend="eager")
+    for _ in range(3):
+        for count in (2, 3):
+            arguments = torch.ones(2), list(range(count))
+            assert repr(handle(*arguments)) == repr(numbered(*arguments))
+    assert handle.framejit.compiles == 2
