@@ -124,7 +124,7 @@ def module_like(module):
         (textwrap.dedent, "BREAK_AT_CALL"),
         (logging.info, "OUTPUT"),
     ],
-    ids=str,
+    ids=lambda item: item if isinstance(item, str) else f"{item.__module__}.{item.__name__}",
 )
 def test_rule_of_function(function, rule):
     assert rule_of_function(function) is TraceRule[rule]
