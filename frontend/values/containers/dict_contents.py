@@ -14,6 +14,7 @@ from ..context import TraceContext
 from ..identity_key import VaryingKey
 from .builtin_container import BuiltinContainer
 from .dict_keys import compares_in_python, key_is_literal, look_at_key_parts
+from .hook_tables import hooks_by_position, is_hook_table
 from .varying_keys import VaryingLookup, path_of_varying_key, varying_lookup
 
 LARGEST = 1 << 13  # items of a dictionary that are all realised
@@ -239,6 +240,14 @@ class DictContents(BuiltinContainer):
         if self.entries and any(type(hashed) is VaryingKey for hashed in self.entries):
             return list(self.entries.values())
         return self.mapping_pairs(tx)
+
+    def unpack_pairs(self, tx: TraceContext) -> list[tuple[Value, Value]]:
+        """The pairs (key, value) that unpacking its items() gives."""
+        untouched = self.entries is None and not self.stores
+        if untouched and self.real is not None and is_hook_table(self.source, self.real):
+            tx.effects.read(self)
+            return hooks_by_position(tx, self.known_source, self.real)
+        return self.pairs(tx)
 
     def pairs(self, tx: TraceContext) -> list[tuple[Value, Value]]:
         """The pairs (key, value), realised."""

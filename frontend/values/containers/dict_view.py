@@ -42,6 +42,14 @@ class ViewValue(Value):
             return [value for _, value in pairs]
         return [TupleValue(list(pair)) for pair in pairs]
 
+    def unpack(self, tx: TraceContext) -> list[Value]:
+        if self.what == "keys":
+            return self.list(tx)
+        pairs = self.of.unpack_pairs(tx)
+        if self.what == "values":
+            return [value for _, value in pairs]
+        return [TupleValue(list(pair)) for pair in pairs]
+
     def iterator(self, tx: TraceContext) -> Value:
         return DictIterator(self.of, self.what, tx)
 
