@@ -1,6 +1,7 @@
 """Matrix products. Those with an inner dimension of at most four, such as the gradient of a layer
 with few outputs, are computed where they are read on the CPU: writing the result takes longer than
-computing it. Torch multiplies all others, on a GPU with padded operands (padded_products.py)."""
+computing it. Torch multiplies all others: on a GPU with padded operands (padded_products.py), and
+where a CPU emulates half precision, in float32 (half_products.py)."""
 
 from __future__ import annotations
 
@@ -15,6 +16,7 @@ from ..ir.program import View
 from ..ir.scalar import Scalar
 from . import padded_products
 from .build import Builder
+from .half_products import half_product, is_emulated
 from .registry import Unsupported, lowers
 
 aten = torch.ops.aten
@@ -28,6 +30,8 @@ FEWEST = 1 << 16  # elements of the result
 def mm(build: Builder, left: View, right: View) -> View:
     if build.fake.device.type in padded_products.DEVICES:
         return padded_products.padded_product(build, left, right)
+    if is_emulated(build.fake):
+        return half_product(build, 0, left, right, None, (0, 1))
     refuse_other_products(build, left, right)
     return build.pointwise(lambda at: element(build, left, right, at))
 
@@ -40,6 +44,8 @@ def addmm(
         return padded_products.padded_product(
             build, left, right, added, {"beta": beta, "alpha": alpha}
         )
+    if is_emulated(build.fake):
+        return half_product(build, 1, left, right, added, (beta, alpha))
     refuse_other_products(build, left, right)
     if (beta, alpha) != (1, 1):
         raise Unsupported("a product times a number")

@@ -6,9 +6,16 @@ import importlib.util
 
 import pytest
 from framejit.backends.native import backend as native
+from framejit.backends.native.lower import half_products
 
 needs_triton = ["printers/test_triton.py", "test_gpu_precision.py"]
 collect_ignore = [] if importlib.util.find_spec("triton") else needs_triton
+
+
+@pytest.fixture(autouse=True)
+def no_emulated_dtypes(monkeypatch):
+    """Programs are the same on every CPU; lower/test_half_products.py tests the difference."""
+    monkeypatch.setattr(half_products, "emulated_dtypes", frozenset)
 
 
 @pytest.fixture
