@@ -34,7 +34,7 @@ from ..ir.program import (
     views_in,
 )
 from ..ir.scalar import Scalar, cast, const, load, reduce
-from .fake_layouts import is_dense, is_plain, number_now, tensors_in
+from .fake_layouts import FLOAT8, is_dense, is_plain, number_now, tensors_in
 from .fixed_values import FixedValues
 from .fractions import fraction, refuse_fractions
 from .lowering_cache import LoweringCache
@@ -44,6 +44,10 @@ from .sizes import Sizes
 SYMBOLIC = (torch.SymInt, torch.SymFloat, torch.SymBool)
 COPY = torch.ops.aten.copy_.default
 CHECK = "positions within"  # the origin of a step that is no operator
+CONVERSIONS = (  # operators whose lowerings read float8
+    torch.ops.aten._to_copy.default,
+    torch.ops.prims.convert_element_type.default,
+)
 NOTHING = {"sum": 0, "prod": 1, "any": False}  # placeholders of inputs without values
 Body = Callable[[Sequence[Index]], Scalar]
 
@@ -232,16 +236,20 @@ class Builder:
 
     def supports(self, node: AnyNode) -> bool:
         """Whether all tensors are plain, of a supported dtype, and on one device."""
-        tensors = [
-            *tensors_in(node.meta["val"]),
-            *(fake for other in node.all_input_nodes for fake in tensors_in(other.meta.get("val"))),
+        results = tensors_in(node.meta["val"])
+        operands = [
+            fake for other in node.all_input_nodes for fake in tensors_in(other.meta.get("val"))
         ]
-        devices = {fake.device for fake in tensors}
-        return (
-            len(devices) == 1
-            and devices.pop().type in self.kernels_for
-            and all(map(is_plain, tensors))
-        )
+        devices = {fake.device for fake in results + operands}
+        if len(devices) != 1 or not all(map(is_plain, results + operands)):
+            return False
+        (device,) = devices
+        float8 = any(fake.dtype in FLOAT8 for fake in operands)
+        if any(fake.dtype in FLOAT8 for fake in results) or (
+            float8 and (node.target not in CONVERSIONS or device.type != "cpu")
+        ):
+            return False
+        return device.type in self.kernels_for
 
     def view(self, node: AnyNode) -> Any:
         """The result of a node that computes nothing: views of its first argument's buffer."""

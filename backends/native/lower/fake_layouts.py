@@ -15,6 +15,8 @@ DTYPES = frozenset({
     torch.bool, torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64, torch.float16,
     torch.bfloat16, torch.float32, torch.float64,
 })  # fmt: skip
+# dtypes of which kernels for the CPU read elements, to convert them to others
+FLOAT8 = frozenset({torch.float8_e4m3fn, torch.float8_e5m2})
 MADE_UP = 7919  # no tensor has such a size by chance
 
 
@@ -28,11 +30,11 @@ def tensors_in(value: Any) -> list[torch.Tensor]:
 
 
 def is_plain(tensor: torch.Tensor) -> bool:
-    """Whether sizes and strides describe a tensor completely, and its dtype has kernels."""
+    """Whether sizes and strides describe a tensor completely, and kernels can read its dtype."""
     return (
         type(tensor) in (FakeTensor, torch.Tensor, torch.nn.Parameter)
         and tensor.layout == torch.strided
-        and tensor.dtype in DTYPES
+        and tensor.dtype in DTYPES | FLOAT8
         and not tensor.is_quantized
     )
 

@@ -15,7 +15,14 @@ TYPES = {
     torch.float32: "float", torch.float64: "double", torch.float16: "_Float16",
     torch.bfloat16: "bf16", torch.bool: "bool8", torch.uint8: "uint8_t", torch.int8: "int8_t",
     torch.int16: "int16_t", torch.int32: "int32_t", torch.int64: "int64_t",
+    torch.float8_e4m3fn: "e4m3", torch.float8_e5m2: "e5m2",
 }  # fmt: skip
+# functions that convert types without C operators to float
+TO_FLOAT = {
+    torch.bfloat16: "from_bf16",
+    torch.float8_e4m3fn: "from_e4m3",
+    torch.float8_e5m2: "from_e5m2",
+}
 
 # Functions with a variant for float and one for double, of which glibc's libmvec has versions for
 # SIMD.
@@ -118,8 +125,8 @@ def gathered_as(node: Scalar, kernel: Kernel, longest: int) -> str:
 
 
 def convert_expression(text: str, source: torch.dtype, target: torch.dtype) -> str:
-    if source == torch.bfloat16:
-        text, source = f"from_bf16({text})", torch.float32
+    if source in TO_FLOAT:
+        text, source = f"{TO_FLOAT[source]}({text})", torch.float32
     if target == torch.bool:
         return f"{text} != 0"
     if target == torch.bfloat16:
@@ -133,6 +140,7 @@ def preamble(vector: bool) -> str:
     """Types and functions that kernels use. vector: libmvec has the SIMD versions."""
     attribute = '__attribute__((simd("notinbranch"), const)) ' if vector else ""
     lines = ["#include <stdint.h>", "typedef uint16_t bf16;", "typedef uint8_t bool8;"]
+    lines.append("typedef uint8_t e4m3; typedef uint8_t e5m2;")
     for kind, letter in (("float", "f"), ("double", "")):
         lines += [f"{attribute}{kind} {name}{letter}({kind});" for name in VECTOR]
         lines += [f"{attribute}{kind} {name}{letter}({kind}, {kind});" for name in VECTOR_PAIRS]
@@ -145,7 +153,7 @@ def preamble(vector: bool) -> str:
             .replace("LETTER", letter)
             .replace("SUFFIX", letter or "d")
         )
-    return "\n".join([*lines, _ERF, _INTEGER_HELPERS])
+    return "\n".join([*lines, _ERF, _INTEGER_HELPERS, _FLOAT8_HELPERS])
 
 
 _FLOAT_HELPERS = """\
@@ -206,4 +214,21 @@ static inline float from_bf16(bf16 x) {
 static inline bf16 to_bf16(float x) {
     union { float f; uint32_t i; } u; u.f = x;
     return x != x ? 0x7fc0 : (bf16)((u.i + 0x7fff + ((u.i >> 16) & 1)) >> 16);
+}"""
+
+# The numbers below 8 are subnormal: multiples of 2^-9. A number of the other type is the upper half
+# of a float16.
+_FLOAT8_HELPERS = """\
+static inline float from_e4m3(e4m3 x) {
+    union { uint32_t i; float f; } u;
+    uint32_t size = x & 0x7f;
+    u.i = (size << 20) + (120u << 23);
+    u.f = size < 8 ? (float)size * 0x1p-9f : size == 0x7f ? __builtin_nanf("") : u.f;
+    u.i |= (uint32_t)(x & 0x80) << 24;
+    return u.f;
+}
+static inline float from_e5m2(e5m2 x) {
+    union { uint16_t i; _Float16 f; } u;
+    u.i = (uint16_t)((uint16_t)x << 8);
+    return (float)u.f;
 }"""
