@@ -9,6 +9,7 @@ from functools import lru_cache
 from typing import Any
 
 import torch
+import torch.nn.functional as F
 from torch._decomp import _core_aten_decompositions_post_autograd, decomposition_table
 
 from .lower.lowerings import LOWERINGS
@@ -111,6 +112,51 @@ def nll_loss_backward(
     return torch.where(counts, -gradient, 0.0)
 
 
+# What torch.nn.TransformerEncoderLayer calls in inference, on the CPU and without a mask. torch
+# computes norms, biases and activations one by one; decomposed, they are fused.
+
+
+def encoder_layer(
+    x: torch.Tensor,
+    width: int,
+    heads: int,
+    qkv: torch.Tensor,
+    qkv_bias: torch.Tensor,
+    projection: torch.Tensor,
+    projection_bias: torch.Tensor,
+    use_gelu: bool,
+    norm_first: bool,
+    eps: float,
+    *weights: Any,
+) -> Any:
+    """A layer of a Transformer encoder, x: [batch, length, width]. weights: weight and bias of both
+    norms and of both linear layers, a mask, and the mask's type."""
+    scale_1, shift_1, scale_2, shift_2, into, into_bias, out_of, out_of_bias, *mask = weights
+    if x.device.type != "cpu" or any(item is not None for item in mask):
+        return NotImplemented
+    activation = F.gelu if use_gelu else F.relu
+
+    def attend(x: torch.Tensor) -> torch.Tensor:
+        parts = F.linear(x, qkv, qkv_bias).unflatten(-1, (3, heads, -1)).permute(2, 0, 3, 1, 4)
+        mixed = F.scaled_dot_product_attention(*parts.unbind())
+        return F.linear(mixed.transpose(1, 2).flatten(2), projection, projection_bias)
+
+    def feed(x: torch.Tensor) -> torch.Tensor:
+        return F.linear(activation(F.linear(x, into, into_bias)), out_of, out_of_bias)
+
+    def norm_1(x: torch.Tensor) -> torch.Tensor:
+        return F.layer_norm(x, (width,), scale_1, shift_1, eps)
+
+    def norm_2(x: torch.Tensor) -> torch.Tensor:
+        return F.layer_norm(x, (width,), scale_2, shift_2, eps)
+
+    if norm_first:
+        x = x + attend(norm_1(x))
+        return x + feed(norm_2(x))
+    x = norm_1(x + attend(x))
+    return norm_2(x + feed(x))
+
+
 OURS: dict[Any, Callable[..., Any]] = {
     aten.native_layer_norm.default: layer_norm,
     aten.native_group_norm.default: group_norm,
@@ -119,6 +165,7 @@ OURS: dict[Any, Callable[..., Any]] = {
     aten._log_softmax.default: log_softmax,
     aten.nll_loss_backward.default: nll_loss_backward,
     aten.nll_loss2d_backward.default: nll_loss_backward,
+    aten._transformer_encoder_layer_fwd.default: encoder_layer,
 }
 
 # Operators that are called although torch could decompose them: decomposed, they would be slower.
