@@ -17,11 +17,12 @@ from .unrolled_iterations import UnrolledIterations
 
 @record
 class CompileUnit:
-    """What a site compiles: a whole code object, or the code after a break. frames: those suspended
-    at the break, outermost first. loops: the handle's loops that run in Python. forbidden: with
+    """What a site compiles: a whole code object, or the code after a break. name: of the function,
+    in messages. frames: those suspended at the break, outermost first. loops: the handle's loops that run in Python. forbidden: with
     fullgraph, the break before this unit, which was made for an exception about to leave the
     frame."""
 
+    name: str
     decoded: DecodedCode
     frames: tuple[SuspendedFrame, ...]
     loops: Loops
@@ -46,10 +47,6 @@ class CompileUnit:
             for frame, loop in zip(self.frames, self.iterations.loops, strict=True)
             for index in loop
         )
-
-    @property
-    def name(self) -> str:
-        return self.decoded.code.co_qualname
 
     @property
     def where(self) -> str:

@@ -28,6 +28,7 @@ class HandleSites:
     handle: Handle
 
     def __init__(self, function: types.FunctionType, on_miss: OnMiss) -> None:
+        self._code, self._name = function.__code__, function.__qualname__
         self._on_miss = on_miss
         self._loops: Loops = set()
         self._continuations: dict[tuple[Any, ...], Site] = {}
@@ -40,7 +41,7 @@ class HandleSites:
     def new(self, code: types.CodeType, function: types.FunctionType | None) -> Site:
         """A site for whole calls of a code object."""
         decoded = decode(code)
-        unit = CompileUnit(decoded, (), self._loops)
+        unit = CompileUnit(self.name_of(code), decoded, (), self._loops)
         return Site(function, decoded.nargs, self._on_miss, unit)
 
     def site_after_break(
@@ -52,6 +53,7 @@ class HandleSites:
         site = self._continuations.get(key)
         if site is None:
             unit = CompileUnit(
+                self.name_of(frames[0].decoded.code),
                 frames[0].decoded,
                 frames,
                 self._loops,
@@ -63,6 +65,11 @@ class HandleSites:
             self._continuations[key] = site
             self._suspended.append(frames)
         return site
+
+    def name_of(self, code: types.CodeType) -> str:
+        """The name of a function. The handle's own may be that of a method which a decorator's
+        wrapper, whose code it is, has taken over."""
+        return self._name if code is self._code else code.co_qualname
 
     def idle_after(self, code: types.CodeType) -> IdleFrame:
         """Counts the captures without tensor work of code after breaks in frames of this code

@@ -34,18 +34,18 @@ class ViewValue(Value):
             return type(getattr(OrderedDict(), self.what)())
         return self.classes[self.what]
 
-    def list(self, tx: TraceContext) -> list[Value]:
-        if self.what == "keys":
-            return [key for key, _ in self.of.all_entries(tx).values()]
-        pairs = self.of.pairs(tx)
-        if self.what == "values":
-            return [value for _, value in pairs]
-        return [TupleValue(list(pair)) for pair in pairs]
-
     def unpack(self, tx: TraceContext) -> list[Value]:
         if self.what == "keys":
             return self.list(tx)
         pairs = self.of.unpack_pairs(tx)
+        if self.what == "values":
+            return [value for _, value in pairs]
+        return [TupleValue(list(pair)) for pair in pairs]
+
+    def list(self, tx: TraceContext) -> list[Value]:
+        if self.what == "keys":
+            return [key for key, _ in self.of.all_entries(tx).values()]
+        pairs = self.of.pairs(tx)
         if self.what == "values":
             return [value for _, value in pairs]
         return [TupleValue(list(pair)) for pair in pairs]
