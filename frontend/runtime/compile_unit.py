@@ -18,9 +18,9 @@ from .unrolled_iterations import UnrolledIterations
 @record
 class CompileUnit:
     """What a site compiles: a whole code object, or the code after a break. name: of the function,
-    in messages. frames: those suspended at the break, outermost first. loops: the handle's loops that run in Python. forbidden: with
-    fullgraph, the break before this unit, which was made for an exception about to leave the
-    frame."""
+    in messages. frames: those suspended at the break, outermost first. loops: the handle's loops
+    that run in Python. forbidden: with fullgraph, the break before this unit, which was made for an
+    exception about to leave the frame."""
 
     name: str
     decoded: DecodedCode
