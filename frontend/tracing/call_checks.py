@@ -26,6 +26,7 @@ from ..values.base import Value
 from ..values.constant import Constant
 from ..values.containers.sequence import Sequence
 from ..values.context import TraceContext
+from ..values.numpy.array import ArrayValue
 from ..values.numpy.numpy_number import TYPED_BY_DATA, VaryingScalar
 from ..values.objects.class_value import ClassValue
 from ..values.tensor.symbolic_number import SymbolicNumber
@@ -99,7 +100,7 @@ class CallChecks:
         value = self._tx.look(value)
         if isinstance(value, Sequence):
             return any(map(self._holds_numpys, value.items))
-        return isinstance(value, VaryingScalar) or (
+        return isinstance(value, VaryingScalar | ArrayValue) or (
             type(value) is Constant and type(value.object).__module__ == "numpy"
         )
 

@@ -135,6 +135,11 @@ class ArrayValue(Value):
             expect_exact_cast(tx, self.tensor, result.tensor)
         return result
 
+    def graph_argument(self, tx: TraceContext) -> tuple[Any, Any]:
+        if not self.is_scalar or self.fake.dtype is torch.bool or self.fake.is_complex():
+            return super().graph_argument(tx)
+        return tx.graph.argument(self.tensor.method(tx, "item", [], {}))
+
     def apply(
         self, tx: TraceContext, name: str, function: Callable[..., Any], args: list[Value]
     ) -> Value:

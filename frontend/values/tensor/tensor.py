@@ -180,7 +180,7 @@ class TensorValue(Value):
         if found is not None:
             found.set_item(tx, Constant(...), value)
             return
-        tx.graph.function(operator.setitem, self, key, written_number(tx.look(value)))
+        tx.graph.function(operator.setitem, self, key, written_number(tx, tx.look(value)))
 
     def _check_mask(self, tx: TraceContext, key: Value) -> None:
         """Checks the sizes of a mask, which fake tensors do not: an assignment to what nobody reads

@@ -3,6 +3,8 @@ breaks."""
 
 from __future__ import annotations
 
+import warnings
+
 import numpy as np
 import pytest
 import torch
@@ -134,11 +136,14 @@ VARYING = {
     "int": (lambda x, v: (x * int(v), int(v)), 2, 0),
     "item": (lambda x, v: (x * v.item(), v.item()), 2, 0),
     "in a list": (lambda x, v: [x, v], 2, 0),
-    "arithmetic": (lambda x, v: (x * (v * 2), v + 1), None, None),
-    "comparison": (lambda x, v: x * 2 if v > 3 else x, None, None),
+    "arithmetic": (lambda x, v: (x * (v * 2), v + 1, 3 - v, v / 2, -v, v**2, v // 2, v % 2), 2, 0),
+    "comparison": (lambda x, v: x * 2 if v > 3 else x, 3, 0),
+    "two that vary": (lambda x, v: x * (v * np.float32(v)), None, None),
+    "functions": (lambda x, v: (x * np.sqrt(v), np.exp(-v) * 2, np.maximum(v, 3), np.ceil(v / 2)), 2, 0),
     "text": (lambda x, v: (x * v, f"{v:.2f}", str(v)), None, None),
-    "data": (lambda x, v: (torch.tensor(v), torch.full((2,), v), x * 2), None, None),
-    "a list of data": (lambda x, v: torch.tensor([v, 1.0]) + x, None, None),
+    "data": (lambda x, v: (torch.tensor(v), torch.full((2,), v), x * 2), 2, 0),
+    "a list of data": (lambda x, v: (torch.tensor([v, v]) + x, torch.as_tensor([[v], [v]])), 2, 0),
+    "mixed data": (lambda x, v: torch.tensor([v, 1.0]) + x, None, None),
     "identity": (lambda x, v: (x * v, [v][0] is v), 2, 0),
 }  # fmt: skip
 
@@ -184,20 +189,61 @@ def test_gradients_through_a_scalar_that_varies():
         assert torch.equal(x.grad, other.grad)
 
 
-@pytest.mark.parametrize(
-    "program, number",
-    [
-        (lambda x, v: x * np.log(v), 0.5),
-        (lambda x, v: x / np.sqrt(v), 2),
-        (lambda x, v: x.expand(2, 2) * np.exp(-v), 0.5),
-    ],
-)
-def test_functions_of_a_number_that_varies(program, number):
-    """The function is Python's; what follows is compiled at most twice."""
+NUMBERS = (1.5, 2.5, 3.5, 4.5, 0.25)
+SIZES = (2, 3, 5, 7, 1)
+# of a tensor and a number
+OF_NUMBERS = {
+    "log": (lambda x, v: x * np.log(v), NUMBERS), "root": (lambda x, v: x / np.sqrt(v), SIZES),
+    "exp": (lambda x, v: x.expand(2, 2) * np.exp(-v), NUMBERS),
+    "schedule": (lambda x, v: x * (0.5 * (1 + np.cos(np.pi * v / 20))), SIZES),
+    "rounded up": (lambda x, v: x.repeat(int(np.ceil(v / 2))), SIZES),
+    "rounded down": (lambda x, v: x.repeat(1 + int(np.floor(v * 0.7))), SIZES),
+    "clipped": (lambda x, v: x * np.clip(v, 1, 4), NUMBERS),
+    "class": (lambda x, v: (x * np.float32(v), np.float32(v) * 2, np.int64(v) + 1), SIZES),
+    "as data": (lambda x, v: torch.tensor([np.float32(v), np.float32(v) / 3]), NUMBERS),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("program, numbers", OF_NUMBERS.values(), ids=OF_NUMBERS)
+def test_functions_of_a_number_that_varies(program, numbers):
     compiled, x = strict_compile(program), vec(2)
-    for step in range(8):
-        assert torch.equal(compiled(x, number + step), program(x, number + step))
-    assert len(compiled.framejit.explain().captures) == 4
+    for number in numbers:
+        assert described(compiled(x, number)) == described(program(x, number))
+    report = compiled.framejit.explain()
+    assert (len(report.captures), len(report.breaks)) == (2, 0)
+
+
+# of a tensor whose sizes differ
+OF_SIZES = {
+    "root": lambda x: x / np.sqrt(x.shape[-1]),
+    "product": lambda x: x.reshape(np.prod(x.shape)),
+    "product as an int": lambda x: x.reshape(-1, int(np.prod(x.shape[1:]))),
+    "mean": lambda x: x.sum() / np.prod(x.shape),
+    "product returned": lambda x: (np.prod(x.shape), np.prod([x.shape[0], 2]) * 3),
+    "array of sizes": lambda x: x * torch.from_numpy(np.array(x.shape)).sum(),
+    "array of fractions": lambda x: torch.tensor(np.array([1.0 / x.shape[0], 2.0])),
+}
+
+
+@pytest.mark.parametrize("program", OF_SIZES.values(), ids=OF_SIZES)
+def test_functions_of_sizes(program):
+    compiled = strict_compile(program)
+    for size in (3, 4, 6):
+        x = torch.ones(size, 2, 2)
+        assert described(compiled(x)) == described(program(x))
+    report = compiled.framejit.explain()
+    assert (len(report.captures), len(report.breaks)) == (2, 0)
+
+
+def test_a_function_that_warns_of_a_number_is_left_to_numpy():
+    def program(x, v):
+        return x * np.log(v)
+
+    compiled = strict_compile(program)
+    for number in (1.5, 2.5, 3.5):
+        compiled(vec(2), number)
+    with pytest.warns(RuntimeWarning, match="divide by zero"):
+        assert torch.equal(compiled(vec(2), 0.0), vec(2) * -np.inf)
 
 
 def test_a_schedule_kept_in_an_object():
@@ -214,7 +260,7 @@ def truth_as_number(x, flag):
 
 
 def as_data(x, number):
-    return torch.tensor(number) + x, torch.full((2,), number), x * 2
+    return torch.asarray(number) + x, x * 2
 
 
 def array_made(x, number):
@@ -295,6 +341,105 @@ def test_scalars_keep_their_types(program, scalar):
     handle, x = strict_compile(program), torch.tensor([3.0, 2.0, 5.0])
     expected = kinds(program(x, scalar))
     assert kinds(handle(x, scalar)) == expected == kinds(handle(x, scalar))
+
+
+def captured(program, *args):
+    """Whether a program is one graph, with eager's results."""
+    handle = strict_compile(program)
+    assert kinds(handle(*args)) == kinds(program(*args)) == kinds(handle(*args))
+    report = handle.framejit.explain()
+    return (len(report.captures), len(report.breaks)) == (1, 0)
+
+
+@pytest.mark.parametrize("scalar", SCALARS[:-1], ids=lambda scalar: type(scalar).__name__)
+@pytest.mark.parametrize("name", ["in a list", "nested", "alone", "as_tensor", "full", "operators"])
+def test_scalars_as_data_are_captured(name, scalar):
+    assert captured(OF_SCALARS[name], vec(3), scalar)
+
+
+TIMES = np.linspace(19, 0, 5).astype(np.int64)
+FRACTIONS = np.linspace(0, 1, 4)
+# of a tensor, with elements of arrays of the program
+OF_ELEMENTS = {
+    "data": lambda x: [x * torch.tensor([t] * 3) for t in TIMES],
+    "full": lambda x: [torch.full((3,), t) + x for t in TIMES],
+    "full of a dtype": lambda x: [torch.full((3,), t, dtype=torch.long) for t in TIMES],
+    "full_like": lambda x: [torch.full_like(x, t) for t in FRACTIONS],
+    "operators": lambda x: [(x * s, s + x, x.to(torch.int32) * s, x > s) for s in FRACTIONS],
+    "half precision": lambda x: [x.half() * s for s in FRACTIONS],
+    "without dimensions": lambda x: [x.sum() * s for s in FRACTIONS],
+    "differences": lambda x: [x * (a - b) for a, b in zip(TIMES[:-1], TIMES[1:], strict=True)],
+    "arguments": lambda x: [torch.clamp(x, max=s).add(s) for s in FRACTIONS],
+    "stored": lambda x: [x.clone().fill_(s) for s in FRACTIONS],
+    "range": lambda x: [x + i for i in np.arange(4)],
+}
+
+
+@pytest.mark.parametrize("program", OF_ELEMENTS.values(), ids=OF_ELEMENTS)
+def test_elements_of_arrays_are_captured(program):
+    compiled = strict_compile(program, fullgraph=True)
+    expected = program(vec(3))
+    for _ in range(2):
+        for found, right in zip(compiled(vec(3)), expected, strict=True):
+            assert kinds(found) == kinds(right)
+
+
+def stored_elements(x, a):
+    y = torch.zeros(3)
+    y[0] = a[1]
+    y[a[0]] = a[2]
+    return y + x
+
+
+def test_elements_stored_in_tensors():
+    assert captured(stored_elements, vec(3), np.array([2, 5, 7]))
+    assert captured(stored_elements, vec(3), np.array([2, 5, 7], dtype=np.int32))
+
+
+@pytest.mark.parametrize(
+    "numbers, dtype",
+    [([2**62, 2**62], np.int64), ([2, 3], np.uint8), ([100, 100], np.int8)],
+)
+@pytest.mark.parametrize("operate", [lambda a, b: a + b, lambda a, b: a - b, lambda a, b: a * b])
+def test_overflow_of_elements_warns_as_in_numpy(operate, numbers, dtype):
+    def program(a):
+        return operate(a[0], a[1])
+
+    def outcome(call, array):
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            found = call(array)
+        return type(found), found, [str(one.message) for one in caught]
+
+    compiled = strict_compile(program)
+    small = np.array([1, 0], dtype=dtype)
+    assert outcome(compiled, small) == outcome(program, small)
+    for _ in range(2):
+        array = np.array(numbers, dtype=dtype)
+        assert outcome(compiled, array) == outcome(program, array)
+
+
+def lists_of_arrays(x, s):
+    a = x.numpy()
+    return (
+        np.array([a, a * 2]),
+        np.array([a[0], 1.0, s]),
+        np.array([[a[0], 2], [3, a[1]]]),
+        np.array([a, [1, 2, 3], (s, s, s)]),
+        np.array([a.astype(np.int8)[0], 2]),
+        np.asarray([a, a], dtype=np.float64),
+    )
+
+
+def test_arrays_of_lists_of_arrays():
+    compiled = strict_compile(lists_of_arrays)
+    for number in (1.5, 2.5, 3.5):
+        for found, right in zip(
+            compiled(vec(3), number), lists_of_arrays(vec(3), number), strict=True
+        ):
+            assert (found.dtype, found.tolist()) == (right.dtype, right.tolist())
+    report = compiled.framejit.explain()
+    assert (len(report.captures), len(report.breaks)) == (2, 0)
 
 
 @pytest.mark.filterwarnings("ignore:overflow")
