@@ -143,7 +143,8 @@ def refuse_opaque(tx: TraceContext, op: Operation, left: Value, right: Value) ->
 
 
 COMPARE_RULES: tuple[Rule, ...] = (
-    call_on_arrays, operate_on_scalar, calculate_operation, call_on_tensors, refuse_opaque, compare_by_methods,
+    call_on_arrays, operate_on_scalar, calculate_operation, call_on_tensors, refuse_opaque,
+    compare_by_methods,
 )  # fmt: skip
 BINARY_RULES: tuple[Rule, ...] = (
     call_on_arrays, operate_on_scalar, calculate_operation, operate_on_text, call_on_tensors,

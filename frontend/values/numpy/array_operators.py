@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import operator
 
+import torch
+
 from ....errors import GraphBreak
 from ..base import Value
 from ..constant import Constant
@@ -39,13 +41,20 @@ def call_on_arrays(tx: TraceContext, op: Operation, left: Value, right: Value) -
     result = call_numpy(
         tx, op.name.strip("_"), function, [left, right], {}, replacement=replacement
     )
-    integer = isinstance(result, ArrayValue) and result.fake.dtype in INTEGERS
-    if integer and result.is_scalar and op.symbol in WARNING:
-        raise GraphBreak("unknown-call", f"`{op.sign}` of NumPy's integer scalars, which may warn,")
-    if integer and result.is_scalar and op.symbol in OVERFLOWING:
-        operands = [as_double(tx, side) for side in (left, right)]
-        expect_in_range(tx, op.sign, tx.graph.function(op.function, *operands), result.fake.dtype)
+    if isinstance(result, ArrayValue) and result.is_scalar and result.fake.dtype in INTEGERS:
+        expect_no_warning(tx, op, [left, right], result.fake.dtype)
     return result
+
+
+def expect_no_warning(
+    tx: TraceContext, op: Operation, operands: list[Value], dtype: torch.dtype
+) -> None:
+    """Expects that NumPy does not warn of an operator of integer scalars."""
+    if op.symbol in WARNING:
+        raise GraphBreak("unknown-call", f"`{op.sign}` of NumPy's integer scalars, which may warn,")
+    if op.symbol in OVERFLOWING:
+        doubles = [as_double(tx, side) for side in operands]
+        expect_in_range(tx, op.sign, tx.graph.function(op.function, *doubles), dtype)
 
 
 def as_double(tx: TraceContext, side: Value) -> Value:

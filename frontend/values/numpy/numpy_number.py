@@ -168,7 +168,8 @@ def scalar_at(tx: TraceContext, scalar: Any, path: Source) -> Value | None:
     if isinstance(scalar, numpy.bool_):
         tx.guards.add(path, Kind.EQUALS, scalar)
         return Constant(scalar)
-    number = scalar.item() if isinstance(scalar, numpy.floating | numpy.integer) else None
+    is_real = isinstance(scalar, numpy.floating | numpy.integer)
+    number: Any = scalar.item() if is_real else None
     if type(number) not in (int, float) or not can_be_symbol(number):
         return None
     tx.guards.add(path, Kind.TYPE, type(scalar))

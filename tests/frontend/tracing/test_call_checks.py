@@ -14,8 +14,6 @@ def numpy_data(x):
     return x + torch.asarray([np.float64(2.5), 1.0]).sum()
 
 
-
-
 def one_length_of_a_recurrence(x):
     return GRU(x)[0].sin()
 
