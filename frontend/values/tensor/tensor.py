@@ -22,6 +22,7 @@ from ..mutable import Mutable
 from ..numpy.numpy_number import written_number
 from ..operation import UnaryOperation
 from ..registry import accepts, method_of
+from .index_by_tensors import index_by_tensors
 from .varying_index import read_indices, select_varying
 
 CONSTANT_ATTRIBUTES = frozenset(
@@ -165,6 +166,10 @@ class TensorValue(Value):
         return tx.wrap(self.fake.shape[0], None)
 
     def item(self, tx: TraceContext, key: Value) -> Value:
+        if tx.modes.indexes_by_tensors:
+            found = index_by_tensors(tx, self, key)
+            if found is not None:
+                return found
         self._check_rows(tx, key)
         key = read_indices(tx, key)
         found = select_varying(tx, self, self.fake.shape, key)
