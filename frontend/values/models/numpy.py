@@ -59,7 +59,7 @@ def _array(name: str) -> None:
         if isinstance(data, TensorValue):
             data = array_over(tx, data, f"numpy.{name}()")
         elif isinstance(data, Sequence) and (arrays_in([data]) or has_few_varying(tx, data)):
-            data = stacked(tx, data)
+            data = stack_lists(tx, data)
         elif not isinstance(data, ARRAYS):
             data = literal_array(tx, NUMPY.array(data.literal(tx)))
         given = [tx.look(arg) for arg in args]
@@ -85,11 +85,11 @@ def leaves(tx: TraceContext, data: Value) -> Iterator[Value]:
         yield data
 
 
-def stacked(tx: TraceContext, data: Value) -> Value:
+def stack_lists(tx: TraceContext, data: Value) -> Value:
     """The array of nested lists of arrays and numbers."""
     data = tx.look(data)
     if isinstance(data, Sequence):
-        rows = [stacked(tx, item) for item in data.items]
+        rows = [stack_lists(tx, item) for item in data.items]
         return call_function(tx, NUMPY.stack, [tx.make.list_of(rows)], {})
     if isinstance(data, ARRAYS):
         return call_function(tx, NUMPY.asarray, [data], {})

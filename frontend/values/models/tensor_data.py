@@ -84,18 +84,18 @@ def of_literals(
     given: dict[str, Any] = {name: value.literal(tx) for name, value in how.items()}
     numbers = [one.item() if is_scalar(one) else one for one in literals]
     try:
-        expected = torch.tensor(nested(shape, literals), **given)
+        expected = torch.tensor(nest_lists(shape, literals), **given)
         given["dtype"] = expected.dtype
-        found = torch.tensor(nested(shape, numbers), **given)
+        found = torch.tensor(nest_lists(shape, numbers), **given)
     except (RuntimeError, TypeError, ValueError, OverflowError):
         return None
     if not torch.equal(expected, found):  # nor is NaN equal
         return None
     how = {**how, "dtype": Constant(expected.dtype)}
-    return tx.graph.function(torch.tensor, tx.wrap(nested(shape, numbers), None), **how)
+    return tx.graph.function(torch.tensor, tx.wrap(nest_lists(shape, numbers), None), **how)
 
 
-def nested(shape: list[int], items: list[Any]) -> Any:
+def nest_lists(shape: list[int], items: list[Any]) -> Any:
     """A number, or nested lists of these sizes."""
     for size in reversed(shape):
         items = [items[start : start + size] for start in range(0, len(items), size)]
@@ -109,7 +109,7 @@ def dtype_of_data(
     another way."""
     types = {item.python_type() for item in items}
     samples = [item.python_type()(1) for item in items]
-    dtype = torch.tensor(nested(shape, samples)).dtype
+    dtype = torch.tensor(nest_lists(shape, samples)).dtype
     if "dtype" not in how:
         return dtype if is_wide(dtype) or len(types) == 1 else None
     asked = how["dtype"].constant()
