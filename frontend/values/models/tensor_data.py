@@ -113,8 +113,7 @@ def dtype_of_data(
     if "dtype" not in how:
         return dtype if is_wide(dtype) or len(types) == 1 else None
     asked = how["dtype"].constant()
-    is_same_kind = dtype.is_floating_point or not asked.is_floating_point
-    return asked if is_wide(asked) and len(types) == 1 and is_same_kind else None
+    return asked if is_wide(asked) and len(types) == 1 else None
 
 
 def number_as_tensor(tx: TraceContext, number: Value, how: dict[str, Value]) -> Value:
