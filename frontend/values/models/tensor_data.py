@@ -108,12 +108,16 @@ def dtype_of_data(
     """The dtype of a tensor of such numbers; None where scalar_tensor() may store one of them in
     another way."""
     types = {item.python_type() for item in items}
-    samples = [item.python_type()(1) for item in items]
-    dtype = torch.tensor(nest_lists(shape, samples)).dtype
+    samples = nest_lists(shape, [item.python_type()(1) for item in items])
     if "dtype" not in how:
+        dtype = torch.tensor(samples).dtype
         return dtype if is_wide(dtype) or len(types) == 1 else None
-    asked = how["dtype"].constant()
-    return asked if is_wide(asked) and len(types) == 1 else None
+    dtype = how["dtype"].constant()
+    try:
+        torch.tensor(samples, dtype=dtype)
+    except TypeError:  # a float32 of NumPy's as an int
+        return None
+    return dtype if is_wide(dtype) and len(types) == 1 else None
 
 
 def number_as_tensor(tx: TraceContext, number: Value, how: dict[str, Value]) -> Value:
