@@ -33,10 +33,13 @@ def is_literal(obj: Any) -> bool:
 
 def number_of_scalar(scalar: Any) -> Any:
     """The Python number for which torch takes a numpy scalar."""
-    if type(scalar).__name__ in ("bool", "bool_"):
-        # a number to some, a truth value to others
-        raise GraphBreak("unsupported-value", "a numpy.bool as an operand of a tensor")
-    return scalar.item()
+    number = scalar.item()
+    if type(number) not in (int, float):
+        # a number to some, a truth value to others; the real part of a complex number
+        raise GraphBreak(
+            "unsupported-value", f"a numpy.{type(scalar).__name__} as an operand of a tensor"
+        )
+    return number
 
 
 class Constant(Value):

@@ -189,6 +189,7 @@ class ModesOfTorch(Protocol):
     """torch's modes while a frame is traced."""
 
     subclasses_off: int
+    indexes_by_tensors: int
     open: list[Any]  # the managers that are entered
 
     def enter(

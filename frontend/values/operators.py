@@ -17,6 +17,7 @@ from .containers.sequence import TupleValue
 from .context import TraceContext
 from .deferred_literal import concatenate_texts, format_template
 from .numpy.array_operators import call_on_arrays
+from .numpy.numpy_number import operate_on_scalar
 from .objects.special_methods import compare_by_methods, has_custom_getattr, operate_by_methods
 from .objects.user_object import UserObject
 from .operation import BINARY, COMPARE, UNARY, Operation
@@ -142,9 +143,10 @@ def refuse_opaque(tx: TraceContext, op: Operation, left: Value, right: Value) ->
 
 
 COMPARE_RULES: tuple[Rule, ...] = (
-    call_on_arrays, calculate_operation, call_on_tensors, refuse_opaque, compare_by_methods,
+    call_on_arrays, operate_on_scalar, calculate_operation, call_on_tensors, refuse_opaque,
+    compare_by_methods,
 )  # fmt: skip
 BINARY_RULES: tuple[Rule, ...] = (
-    call_on_arrays, calculate_operation, operate_on_text, call_on_tensors, refuse_opaque,
-    operate_by_methods,
+    call_on_arrays, operate_on_scalar, calculate_operation, operate_on_text, call_on_tensors,
+    refuse_opaque, operate_by_methods,
 )  # fmt: skip

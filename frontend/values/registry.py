@@ -90,11 +90,14 @@ def method(
     return _methods.register(*((cls, name) for cls in several for name in names))
 
 
+NAMED = (FunctionType, type)  # found by module and name, where their modules load late
+
+
 def model_of(function: Any) -> Callable[..., Any] | None:
     """The model of a callable, if it has one."""
     try:
         found = _models.get(function)
-        if found is None and type(function) is FunctionType:
+        if found is None and type(function) in NAMED:
             found = _models.get((function.__module__, function.__qualname__))
         return found
     except TypeError:  # unhashable callable

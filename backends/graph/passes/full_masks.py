@@ -12,6 +12,7 @@ from typing import Any
 
 import torch
 import torch.fx
+from torch._C._functorch import is_functorch_wrapped_tensor
 from torch._subclasses.fake_tensor import FakeTensor
 from torch.nn.functional import scaled_dot_product_attention
 
@@ -132,8 +133,8 @@ def is_full(mask: torch.fx.Node, known: dict[torch.fx.Node, Any]) -> bool:
 
 
 def constant_ancestors(node: torch.fx.Node) -> list[torch.fx.Node] | None:
-    """The nodes that compute a value, in order, if they use no inputs, random numbers or
-    mutations."""
+    """The nodes that compute a value, in order, if they use no inputs, random numbers, mutations
+    or levels of torch.func, which are entered by nodes of their own."""
     found: dict[torch.fx.Node, None] = {}
     work = [node]
     while work:
@@ -148,7 +149,10 @@ def constant_ancestors(node: torch.fx.Node) -> list[torch.fx.Node] | None:
 
 
 def is_pure(node: torch.fx.Node) -> bool:
-    if node.op not in ("call_function", "call_method"):
+    fake = node.meta.get("example_value")
+    if node.op not in ("call_function", "call_method") or (
+        isinstance(fake, torch.Tensor) and is_functorch_wrapped_tensor(fake)
+    ):
         return False
     return not any(word in name_of(node) for word in RANDOM) and not any(
         map(may_write, (node, *node.users))

@@ -14,9 +14,10 @@ from .outcome import Restart
 OPERATION = 200  # instructions that cost as much as an operation on fake tensors, or on symbols
 # What is left to Python: loops (id of the code object, index of the loop's start), branches whose
 # expected side was not taken (the same of the branch, its index negative), and what an object does
-# once (id of the object, ONCE).
+# once (id of the object, ONCE). Of a loop whose length varies a second item says so (VARYING).
 Loops = set[tuple[int, int]]
-ONCE = 1 << 30
+ONCE, VARYING = 1 << 30, 1 << 29
+VARIES = "a range or list whose length varies, in a loop"
 
 
 @dataclass
@@ -27,6 +28,11 @@ class LoopIterations:
     work: int
     position: int
     count: int = 0
+
+
+def mark_of_varying(loop: tuple[int, int]) -> tuple[int, int]:
+    """What says that the length of a loop varies."""
+    return loop[0], loop[1] + VARYING
 
 
 class WorkBudget:
@@ -51,6 +57,8 @@ class WorkBudget:
         Python once unrolling it exceeds the budget."""
         tx = frame.tx
         loop = (id(frame.decoded.code), target)
+        if mark_of_varying(loop) in self.loops:
+            raise GraphBreak("unsupported-value", VARIES)
         if loop in self.loops:
             raise GraphBreak("long-loop", str(self.options.unroll_iterations))
         symbolic_work = tx.symbols.shapes.asked if tx.symbols.exist else 0
@@ -74,8 +82,9 @@ class WorkBudget:
         """Breaks in front of a loop whose length varies: what it does is compiled for an
         iteration."""
         if frame.decoded.instrs[target].op is Op.FOR_ITER:
-            self.loops.add((id(frame.decoded.code), target))
-            raise GraphBreak("unsupported-value", "a range or list whose length varies, in a loop")
+            loop = (id(frame.decoded.code), target)
+            self.loops.update((loop, mark_of_varying(loop)))
+            raise GraphBreak("unsupported-value", VARIES)
 
     def leave_first_run_to_python(self, obj: object, what: str) -> None:
         """Has Python run this call of the root frame when it first meets the object, as code

@@ -16,7 +16,8 @@ NEEDED = (
 )  # fmt: skip
 OF_TORCH = (
     "autograd", "checkpoint", "correlation", "distributed", "distributions", "foreach", "framejit",
-    "functorch", "higher_order", "legacy_constructors", "logging", "masked", "numpy",
+    "functorch", "higher_order", "indexing_mode", "legacy_constructors", "logging", "masked",
+    "numpy",
     "optimizers", "overrides", "pooling", "profiler", "random", "scalar_tensor_arguments",
     "tensor_data", "warnings",
 )  # fmt: skip

@@ -1,5 +1,5 @@
-"""torch.Tensor(...), torch.FloatTensor(...), torch.LongTensor(...) and the like: of numbers in a
-list they are torch.tensor() with a dtype, of sizes torch.empty()."""
+"""torch.Tensor(...), torch.FloatTensor(...), torch.LongTensor(...) and the like, and Tensor.new():
+of numbers in a list they are torch.tensor() with a dtype, of sizes torch.empty()."""
 
 from __future__ import annotations
 
@@ -10,9 +10,10 @@ import torch
 from ....errors import GraphBreak
 from ..base import Value
 from ..constant import Constant
-from ..containers.sequence import Sequence
+from ..containers.sequence import Sequence, TupleValue
 from ..context import TraceContext
-from ..registry import models
+from ..registry import method, models
+from ..tensor.tensor import TensorValue
 from .tensor_data import numbers_in
 
 CLASSES: dict[Any, torch.dtype] = {
@@ -53,3 +54,26 @@ def holds_numbers(tx: TraceContext, data: Value) -> bool:
     if not isinstance(data, Sequence) or data.python_type() not in (list, tuple):
         return False
     return not data.items or numbers_in(tx, data) is not None
+
+
+@method(torch.Tensor, "new")
+def tensor_new(tx: TraceContext, self: TensorValue, *args: Value) -> Value:
+    """Tensor.new(*sizes), or Tensor.new(numbers in a list)."""
+    given = [tx.look(arg) for arg in args]
+    if all(issubclass(one.python_type(), int) for one in given):
+        sizes: Value = TupleValue(list(given) or [Constant(0)])
+    elif len(given) == 1 and given[0].python_type() is torch.Size:
+        sizes = given[0]
+    elif len(given) == 1 and holds_python_numbers(tx, given[0]):
+        return self.method(tx, "new_tensor", list(given), {})
+    else:
+        raise self.unsupported_use("Tensor.new")
+    return self.method(tx, "new_empty", [sizes], {})
+
+
+def holds_python_numbers(tx: TraceContext, data: Value) -> bool:
+    """Whether data is a list or tuple of Python's numbers, or of others of equal lengths."""
+    if not holds_numbers(tx, data):
+        return False
+    found = numbers_in(tx, data)
+    return found is None or all(item.python_type() in (int, float) for item in found[1])

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterator
 from typing import Any
 
 import torch
 
 from ....errors import GraphBreak
 from ..base import Value
-from ..constant import Constant
+from ..constant import Constant, fold
 from ..containers.sequence import Sequence
 from ..context import TraceContext
 from ..deferred_literal import is_dynamic
@@ -17,9 +18,12 @@ from ..numpy.array import ARRAYS, ArrayValue, arrays_in
 from ..numpy.expected_result import is_array, run_on_stand_ins
 from ..numpy.new_array import alias, array_over, literal_array
 from ..numpy.numpy_function import call_function
+from ..numpy.numpy_number import VaryingScalar, calculate_scalar
 from ..registry import method, models
+from ..tensor.symbolic_number import SymbolicNumber
 from ..tensor.tensor import TensorValue
 
+MOST = 64  # numbers that vary, or are beside one: each becomes an operation
 NUMPY: Any = sys.modules.get("numpy")  # which torch has loaded, if there is one
 
 
@@ -54,14 +58,51 @@ def _array(name: str) -> None:
         data = tx.look(data)
         if isinstance(data, TensorValue):
             data = array_over(tx, data, f"numpy.{name}()")
+        elif isinstance(data, Sequence) and (arrays_in([data]) or has_few_varying(tx, data)):
+            data = stack_lists(tx, data)
         elif not isinstance(data, ARRAYS):
-            if isinstance(data, Sequence) and arrays_in([data]):
-                raise GraphBreak("unknown-call", f"numpy.{name} of a list of arrays")
             data = literal_array(tx, NUMPY.array(data.literal(tx)))
         given = [tx.look(arg) for arg in args]
         return call_function(
             tx, function, [data, *given], {k: tx.look(v) for k, v in kwargs.items()}
         )
+
+
+def has_few_varying(tx: TraceContext, data: Sequence) -> bool:
+    """Whether some numbers in nested lists vary, and not too many to be stacked one by one."""
+    numbers = list(leaves(tx, data))
+    return len(numbers) <= MOST and any(
+        isinstance(number, SymbolicNumber | VaryingScalar) for number in numbers
+    )
+
+
+def leaves(tx: TraceContext, data: Value) -> Iterator[Value]:
+    data = tx.look(data)
+    if isinstance(data, Sequence):
+        for item in data.items:
+            yield from leaves(tx, item)
+    else:
+        yield data
+
+
+def stack_lists(tx: TraceContext, data: Value) -> Value:
+    """The array of nested lists of arrays and numbers."""
+    data = tx.look(data)
+    if isinstance(data, Sequence):
+        rows = [stack_lists(tx, item) for item in data.items]
+        return call_function(tx, NUMPY.stack, [tx.make.list_of(rows)], {})
+    if isinstance(data, ARRAYS):
+        return call_function(tx, NUMPY.asarray, [data], {})
+    if isinstance(data, VaryingScalar):
+        dtype: Any = getattr(torch, data.cls.__name__, None)
+        data = data.number
+    else:
+        dtype = torch.float64 if data.python_type() is float else torch.int64
+    if isinstance(data, SymbolicNumber) and data.python_type() in (int, float):
+        tensor = tx.graph.function(torch.scalar_tensor, data, dtype=Constant(dtype))
+        assert isinstance(tensor, TensorValue)
+        return ArrayValue(tensor, NUMPY.ndarray)
+    return literal_array(tx, NUMPY.array(data.literal(tx)))
 
 
 def _function_of_literals(name: str) -> None:
@@ -81,6 +122,13 @@ def _function_of_literals(name: str) -> None:
         return literal_array(tx, made)
 
 
+def _class_of_scalars(cls: type) -> None:
+    @models(cls)
+    def make(tx: TraceContext, *args: Value) -> Value:
+        found = calculate_scalar(tx, cls, *map(tx.look, args))
+        return fold(tx, cls, [*args], {}) if found is None else found
+
+
 def is_literal(value: Value) -> bool:
     """Whether a number, or a tuple of numbers, is written in the program, or guarded already."""
     if isinstance(value, Sequence):
@@ -93,6 +141,8 @@ def literals(tx: TraceContext, values: dict[str, Value]) -> dict[str, Any]:
 
 
 if NUMPY is not None:
+    for _name in "float32 float64 int32 int64".split():
+        _class_of_scalars(getattr(NUMPY, _name))
     for _name in "zeros ones empty full eye identity arange".split():
         _array_function(_name)
     for _name in """

@@ -1,7 +1,9 @@
-"""torch.tensor() and torch.as_tensor() of NumPy's arrays, and of numbers that vary: scalar_tensor()
-takes symbols where they would need the numbers themselves."""
+"""torch.tensor() and torch.as_tensor() of NumPy's arrays and scalars, and of numbers that vary:
+scalar_tensor() takes symbols where they would need the numbers themselves."""
 
 from __future__ import annotations
+
+from typing import Any
 
 import torch
 
@@ -10,7 +12,9 @@ from ..constant import Constant
 from ..containers.sequence import Sequence
 from ..context import TraceContext
 from ..numpy.array import ArrayValue
+from ..numpy.expected_result import is_scalar
 from ..numpy.new_array import alias
+from ..numpy.numpy_number import VaryingScalar
 from ..registry import models
 from ..tensor.symbolic_number import SymbolicNumber
 
@@ -22,10 +26,10 @@ def _function(function: object) -> None:
     @models(function)
     def make(tx: TraceContext, *args: Value, **kwargs: Value) -> Value:
         data = tx.look(args[0]) if args else None
-        if isinstance(data, ArrayValue):
+        if isinstance(data, ArrayValue) and not data.is_scalar:
             return of_array(tx, function, data, [*args[1:]], kwargs)
         if len(args) == 1 and kwargs.keys() <= KEYWORDS:
-            found = of_varying_numbers(tx, tx.look(args[0]), kwargs)
+            found = of_numbers(tx, tx.look(args[0]), kwargs)
             if found is not None:
                 return found
         return tx.graph.function(function, *args, **kwargs)
@@ -49,26 +53,80 @@ def of_array(
     return tx.graph.call("call_method", "to", [copied, how["dtype"]], {}) if how else copied
 
 
-def of_varying_numbers(tx: TraceContext, data: Value, how: dict[str, Value]) -> Value | None:
-    """A tensor of a number, or of numbers in lists, at least one of which varies; None for other
-    data."""
+def of_numbers(tx: TraceContext, data: Value, how: dict[str, Value]) -> Value | None:
+    """A tensor of a number, or of numbers in lists, at least one of which varies or is NumPy's;
+    None for other data."""
     found = numbers_in(tx, data)
     if found is None:
         return None
     shape, items = found
-    types = {item.python_type() for item in items}
-    if len(items) > MOST or not any(isinstance(item, SymbolicNumber) for item in items):
+    if all(isinstance(item, Constant) for item in items):
+        return of_literals(tx, shape, items, how)
+    dtype = dtype_of_data(shape, items, how)
+    if len(items) > MOST or dtype is None:
         return None
-    if "dtype" not in how:
-        dtype = torch.int64 if types == {int} else torch.get_default_dtype()
-        how = {**how, "dtype": Constant(dtype)}
-    elif not is_wide(how["dtype"]) or len(types) > 1:
-        return None
-    numbers = [tx.graph.function(torch.scalar_tensor, item, **how) for item in items]
+    how = {**how, "dtype": Constant(dtype)}
+    numbers = [number_as_tensor(tx, item, how) for item in items]
     for size in reversed(shape):
         rows = [numbers[start : start + size] for start in range(0, len(numbers), size)]
         numbers = [tx.graph.function(torch.stack, tx.make.list_of(row)) for row in rows]
     return numbers[0]
+
+
+def of_literals(
+    tx: TraceContext, shape: list[int], items: list[Value], how: dict[str, Value]
+) -> Value | None:
+    """A tensor of literals, at least one of them NumPy's, made of the Python numbers that they
+    equal; None where torch makes another tensor of these, or there are no scalars of NumPy's."""
+    literals = [item.constant() for item in items]
+    if not any(map(is_scalar, literals)):
+        return None
+    given: dict[str, Any] = {name: value.literal(tx) for name, value in how.items()}
+    numbers = [one.item() if is_scalar(one) else one for one in literals]
+    try:
+        expected = torch.tensor(nest_lists(shape, literals), **given)
+        given["dtype"] = expected.dtype
+        found = torch.tensor(nest_lists(shape, numbers), **given)
+    except (RuntimeError, TypeError, ValueError, OverflowError):
+        return None
+    if not torch.equal(expected, found):  # nor is NaN equal
+        return None
+    how = {**how, "dtype": Constant(expected.dtype)}
+    return tx.graph.function(torch.tensor, tx.wrap(nest_lists(shape, numbers), None), **how)
+
+
+def nest_lists(shape: list[int], items: list[Any]) -> Any:
+    """A number, or nested lists of these sizes."""
+    for size in reversed(shape):
+        items = [items[start : start + size] for start in range(0, len(items), size)]
+    return items[0]
+
+
+def dtype_of_data(
+    shape: list[int], items: list[Value], how: dict[str, Value]
+) -> torch.dtype | None:
+    """The dtype of a tensor of such numbers; None where scalar_tensor() may store one of them in
+    another way."""
+    types = {item.python_type() for item in items}
+    samples = nest_lists(shape, [item.python_type()(1) for item in items])
+    if "dtype" not in how:
+        dtype = torch.tensor(samples).dtype
+        return dtype if is_wide(dtype) or len(types) == 1 else None
+    dtype = how["dtype"].constant()
+    try:
+        torch.tensor(samples, dtype=dtype)
+    except TypeError:  # a float32 of NumPy's as an int
+        return None
+    return dtype if is_wide(dtype) and len(types) == 1 else None
+
+
+def number_as_tensor(tx: TraceContext, number: Value, how: dict[str, Value]) -> Value:
+    """A tensor without dimensions of a number."""
+    if isinstance(number, ArrayValue):
+        return tx.graph.call("call_method", "to", [number.tensor], {**how, "copy": Constant(True)})
+    if isinstance(number, VaryingScalar):
+        number = number.number
+    return tx.graph.function(torch.scalar_tensor, number, **how)
 
 
 def numbers_in(tx: TraceContext, data: Value) -> tuple[list[int], list[Value]] | None:
@@ -88,16 +146,16 @@ def numbers_in(tx: TraceContext, data: Value) -> tuple[list[int], list[Value]] |
     return [len(parts), *first[0]], items
 
 
-def is_wide(dtype: Value) -> bool:
+def is_wide(dtype: torch.dtype) -> bool:
     """Whether both functions store any number of the symbols' in a dtype in the same way."""
-    return isinstance(dtype, Constant) and dtype.object in (
-        torch.int64,
-        torch.float32,
-        torch.float64,
-    )
+    return dtype in (torch.int64, torch.float32, torch.float64)
 
 
 def is_number(item: Value) -> bool:
     if isinstance(item, Constant):
-        return type(item.object) in (int, float)
-    return isinstance(item, SymbolicNumber) and item.python_type() in (int, float)
+        return type(item.object) in (int, float) or is_scalar(item.object)
+    if isinstance(item, ArrayValue):
+        return item.is_scalar and item.fake.dtype is not torch.bool
+    return isinstance(item, VaryingScalar) or (
+        isinstance(item, SymbolicNumber) and item.python_type() in (int, float)
+    )

@@ -454,14 +454,3 @@ def tensor_type(
 @method(torch.Tensor, "__class_getitem__", "__deepcopy__", "__reduce_ex__", "__torch_function__")
 def tensor_protocol(tx: TraceContext, self: TensorValue, *args: Value, **kwargs: Value) -> Value:
     raise self.unsupported_use("a protocol method")
-
-
-@method(torch.Tensor, "new")
-def tensor_new(tx: TraceContext, self: TensorValue, *args: Value) -> Value:
-    """Tensor.new(*sizes). Breaks for data."""
-    numbers = all(issubclass(arg.python_type(), int) for arg in args)
-    if not numbers and not (len(args) == 1 and args[0].python_type() is torch.Size):
-        raise self.unsupported_use("Tensor.new")
-    return self.method(
-        tx, "new_empty", [TupleValue(list(args) or [Constant(0)]) if numbers else args[0]], {}
-    )

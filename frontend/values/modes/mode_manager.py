@@ -23,6 +23,8 @@ from ..emitter import Emitter
 from ..registry import wraps
 from .context_manager import ContextManager
 
+Mark = tuple[int, int, int, bool, tuple[int, int]]
+
 
 class ModeManager(ContextManager):
     """A manager of a torch mode: made by the traced program from `arguments` and `keywords`, or an
@@ -135,6 +137,7 @@ class TorchModes:
         # of the levels of torch.func opened so far, outermost first
         self.level_positions: list[int] = []
         self.subclasses_off = 0  # how often DisableTorchFunctionSubclass is entered
+        self.indexes_by_tensors = 0  # how often TransformGetItemToIndex is entered
         # what runs later, with or without gradients, while it is interpreted; "" for none
         self.runs_later = ""
         # modes really entered while tracing: kind, object, node
@@ -245,14 +248,15 @@ class TorchModes:
             tx.graph.raw_call(torch._C._set_grad_enabled, (enabled,))
             torch._C._set_grad_enabled(enabled)
 
-    def mark(self) -> tuple[int, int, int, bool]:
+    def mark(self) -> Mark:
         """A point to roll back to."""
-        return len(self.open), len(self.left), len(self.cleanups), torch.is_grad_enabled()
+        counts = self.subclasses_off, self.indexes_by_tensors
+        return len(self.open), len(self.left), len(self.cleanups), torch.is_grad_enabled(), counts
 
-    def rollback(self, mark: tuple[int, int, int, bool]) -> None:
+    def rollback(self, mark: Mark) -> None:
         """Leaves everything entered since. Breaks where something was left since, which cannot be
         entered again."""
-        opened, left, entered, grad = mark
+        opened, left, entered, grad, counts = mark
         if len(self.open) < opened or len(self.cleanups) < entered:
             raise GraphBreak("unsupported-value", "a mode left in a call that breaks")
         del self.open[opened:]
@@ -260,6 +264,7 @@ class TorchModes:
         while len(self.cleanups) > entered:
             self._undo(self.cleanups.pop(), None)
         torch._C._set_grad_enabled(grad)
+        self.subclasses_off, self.indexes_by_tensors = counts
 
     def close(self, tx: TraceContext | None) -> None:
         """Ends the capture: leaves everything that is open, in the graph too when a context is

@@ -25,7 +25,7 @@ from ..objects.class_value import ClassValue
 from ..operation import UnaryOperation
 from ..tensor.symbolic_number import SymbolicNumber, number_now
 from ..tensor.tensor import TensorValue
-from ..tensor.varying_index import select_varying
+from ..tensor.varying_index import has_index, select_varying
 from .expected_result import (
     EXAMPLE_SIZE,
     StandIns,
@@ -135,6 +135,11 @@ class ArrayValue(Value):
             expect_exact_cast(tx, self.tensor, result.tensor)
         return result
 
+    def graph_argument(self, tx: TraceContext) -> tuple[Any, Any]:
+        if not self.is_scalar or self.fake.dtype is torch.bool or self.fake.is_complex():
+            return super().graph_argument(tx)
+        return tx.graph.argument(self.tensor.method(tx, "item", [], {}))
+
     def apply(
         self, tx: TraceContext, name: str, function: Callable[..., Any], args: list[Value]
     ) -> Value:
@@ -158,13 +163,11 @@ class ArrayValue(Value):
         return tx.wrap(self.fake.shape[0], None)
 
     def item(self, tx: TraceContext, key: Value) -> Value:
-        size = self.fake.shape[0] if self.fake.dim() else 0
         known = key.python_type() is int and not isinstance(key, SymbolicNumber)
-        if known and isinstance(size, int) and self.fake.dim():
-            index = key.constant()
-            if not -size <= index < size:
-                sentence = f"index {index} is out of bounds for axis 0 with size {size}"
-                raise tx.exceptions.new(IndexError, sentence)
+        if known and self.fake.dim() and not has_index(tx, self.fake.shape[0], key.constant()):
+            size = tx.wrap(self.fake.shape[0], None).constant()
+            sentence = f"index {key.constant()} is out of bounds for axis 0 with size {size}"
+            raise tx.exceptions.new(IndexError, sentence)
         backwards = view_backwards(tx, self, (), key) if runs_backwards(key) else None
         if backwards is not None:
             return backwards

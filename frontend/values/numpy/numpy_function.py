@@ -11,6 +11,7 @@ import torch
 from ....errors import GraphBreak
 from ..base import ObservedException, Value
 from ..constant import LITERAL_TYPES, Constant, fold
+from ..containers.sequence import Sequence
 from ..context import TraceContext
 from ..deferred_literal import is_dynamic
 from ..functions.builtin_function import BuiltinValue
@@ -18,6 +19,7 @@ from ..models.torch_policy import refuse_disallowed
 from ..tensor.read_number import whether_all
 from .array import ARRAYS, ArrayValue, arrays_in, call_numpy
 from .expected_result import is_scalar, numpy
+from .numpy_number import calculate_scalar, product_of
 from .replacements import REPLACEMENTS
 from .reversed_array import flip_key, value_of
 from .torch_numpy import implementations
@@ -58,10 +60,13 @@ class NumpyFunction(BuiltinValue):
             return call_function(tx, self.real, given, named)
         if not is_folded(self.real):
             raise GraphBreak("unknown-call", f"numpy.{self.real.__name__}")
+        found = None if named else self.call_on_numbers(tx, given)
+        if found is not None:
+            return found
         if not tx.options.fullgraph and any(
             is_dynamic(arg) and arg.python_type() is not str for arg in args
         ):
-            # its result would be a numpy number that varies, which no symbol stands for
+            # its result would be a NumPy number that varies, which no symbol stands for
             raise GraphBreak(
                 "unknown-call", f"numpy.{self.real.__name__} with a number that varies"
             )
@@ -80,6 +85,12 @@ class NumpyFunction(BuiltinValue):
             if error.cls is not NotFolded:
                 raise
             raise GraphBreak("unknown-call", f"numpy.{self.real.__name__}") from None
+
+    def call_on_numbers(self, tx: TraceContext, args: list[Value]) -> Value | None:
+        """The result of a call with numbers that vary; None where it is to be computed now."""
+        if self.real.__name__ == "prod" and len(args) == 1 and isinstance(args[0], Sequence):
+            return product_of(tx, args[0])
+        return calculate_scalar(tx, self.real, *args)
 
 
 class NotFolded(Exception):  # noqa: N818 - it steers

@@ -45,6 +45,20 @@ def expect_exact_cast(tx: TraceContext, tensor: TensorValue, result: TensorValue
     tx.graph.expect(fact, GraphBreak("unknown-call", "astype() of numbers that do not fit"))
 
 
+def expect_in_range(tx: TraceContext, sign: str, number: Value, dtype: torch.dtype) -> None:
+    """Expects that the result of an operator of integer scalars, given in double precision, is far
+    from an overflow."""
+    limits = torch.iinfo(dtype)
+    low = tx.graph.function(torch.ge, number, Constant(float(limits.min // 2)))
+    high = tx.graph.function(torch.le, number, Constant(float(limits.max // 2)))
+    fact = tx.graph.function(torch.logical_and, low, high)
+    assert isinstance(fact, TensorValue)
+    stop = GraphBreak(
+        "unknown-call", f"`{sign}` of NumPy's integer scalars, which may warn of an overflow,"
+    )
+    tx.graph.expect(fact, stop)
+
+
 def expect_underflow_ignored(tx: TraceContext) -> None:
     if not ignores_underflow(numpy()):
         raise GraphBreak("unknown-call", "NumPy where it reports underflow")

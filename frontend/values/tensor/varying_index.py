@@ -8,6 +8,7 @@ one integer, as an index or as a bound of a slice, is read first, as torch and P
 from __future__ import annotations
 
 import operator
+from typing import Any
 
 import torch
 
@@ -97,3 +98,14 @@ def lies_inside(item: Value, size: int) -> bool:
     number, owner = item.sym, item.owner
     below, above = number < size, number >= -size  # type: ignore[operator]
     return owner.expect(below, True) and owner.expect(above, True)
+
+
+def has_index(tx: TraceContext, size: Any, index: int) -> bool:
+    """Whether a dimension of a size that may vary has an index; guarded. True for a size that only
+    values tell."""
+    found = tx.wrap(size, None)
+    if not isinstance(found, SymbolicNumber):
+        number: int = found.constant()
+        return -number <= index < number
+    least: Any = found.sym
+    return found.depends_on_values() or found.owner.decide(least >= max(index + 1, -index))

@@ -82,6 +82,15 @@ def test_a_few_lengths_are_unrolled():
     assert handle.framejit.compiles == 2 and not handle.framejit.explain().breaks
 
 
+def test_the_reason_is_the_length():
+    handle = framejit.compile(plain, backend="eager")
+    for n in (2, 3, 4, 5, 6, 7):
+        handle(X, n)
+    breaks = handle.framejit.explain().breaks
+    assert breaks
+    assert all("length varies" in one.reason for one in breaks), breaks
+
+
 def test_under_fullgraph_each_length_is_unrolled():
     handle = framejit.compile(plain, backend="eager", fullgraph=True)
     for n in range(1, 7):

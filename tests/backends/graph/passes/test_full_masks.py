@@ -18,6 +18,13 @@ def causal(x):
     return torch.arange(8)[:, None] >= torch.arange(8)[None, :]
 
 
+def inside_vmap(x):
+    def rows(q):
+        return torch.vmap(lambda k: (k >= 0) & (q >= 0))(torch.arange(8))
+
+    return torch.vmap(rows)(torch.arange(8))
+
+
 def from_input(x):
     return x[0, 0, :, :1].expand(8, 8) > -1e9
 
@@ -40,6 +47,7 @@ MASKS = [
     (full, True),
     (both, True),
     (causal, False),
+    (inside_vmap, False),
     (from_input, False),
     (written_to, False),
     (random, False),

@@ -55,3 +55,43 @@ def test_they_break_no_graph(make):
     for rows in (2, 4, 5):
         handle(torch.ones(rows, 3))
     assert not handle.framejit.explain().breaks and handle.framejit.compiles == 2
+
+
+OF_DATA = {
+    "ints": lambda x: (x.new([1, 2]), x.new((1, 2))), "floats": lambda x: x.new([[1.5, 2], [3, 4]]),
+    "of an int tensor": lambda x: x.to(torch.int32).new([1.5, 2]), "none": lambda x: x.new([]),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("make", OF_DATA.values(), ids=OF_DATA)
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=str)
+def test_new_of_data(make, dtype):
+    x = torch.ones(2, dtype=dtype)
+    found, expected = strict_compile(make, fullgraph=True)(x), make(x)
+    torch.testing.assert_close(found, expected, rtol=0, atol=0)
+
+
+@pytest.mark.parametrize("data", [[np.float32(1.5)], [[1], [2, 3]], np.ones(2)], ids=repr)
+def test_new_of_other_data(data):
+    def make(x):
+        return x.new(data), x + 1
+
+    for dtype in (torch.float32, torch.int64):
+        x = torch.ones(2, dtype=dtype)
+        try:
+            expected = make(x)
+        except (TypeError, ValueError) as error:
+            with pytest.raises(type(error)):
+                strict_compile(make)(x)
+        else:
+            torch.testing.assert_close(strict_compile(make)(x), expected, rtol=0, atol=0)
+
+
+def test_a_scalar_of_numpy_as_an_int_raises():
+    def make(x, number):
+        return torch.tensor([number], dtype=torch.int64)
+
+    compiled = strict_compile(make)
+    for number in (0.5, 1.5, 2.5):
+        with pytest.raises(TypeError):
+            compiled(torch.ones(2), np.float32(number))
