@@ -16,6 +16,7 @@ FREE_GRAPHS = 12  # of a handle with default settings, before each further one i
 # compiled versions, beyond the first of each site, after which the user is warned
 WARN_AFTER_VERSIONS = 100
 WARN_AFTER_S = 30.0  # seconds of compiling them, after which the user is warned
+WARN_OF_LIMITS_AFTER_S = 1.0  # the same, for a site that has reached its limit of versions
 
 
 class Account:
@@ -93,6 +94,13 @@ class Account:
         )
         self.has_warned = self.has_warned or warns
         return warns
+
+    @property
+    def warns_of_limits(self) -> bool:
+        """Whether the user is told of a site that gets no further version. Not with default
+        settings if its versions took little time: the program runs in eager then, as fast as
+        without framejit, or the library that changes something in each call is not the user's."""
+        return not self._economical or self.again_s >= WARN_OF_LIMITS_AFTER_S
 
     @property
     def refusal(self) -> str:

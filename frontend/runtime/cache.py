@@ -27,6 +27,7 @@ from ...events import (
     Working,
     new_number,
 )
+from ...guards.failure import Failure
 from ...options import Options
 from ...tier import Tier
 from ..pycode.resume import make_resume_function
@@ -221,7 +222,12 @@ class Cache:
         was only too deep in the stack."""
         unit = call.unit
         try:
+            modules = len(sys.modules)
             entry = self._run_compilation(call, observer)
+            if len(sys.modules) > modules and guard_failure(entry, call) is not None:
+                # what torch imports for a capture may change what the program reads: pytree's
+                # registry, by the import of TorchDynamo
+                entry = self._run_compilation(call, observer)
             with observer.clock.phase("guards"):
                 check_guards_hold(entry, call)
             if observer.probe is not None:
@@ -375,10 +381,15 @@ class Cache:
 def check_guards_hold(entry: Entry, call: UnservedCall) -> None:
     """Raises InternalError if a guard of a new entry fails on the call that it was made for: the
     entry would never be used, and another one made at each call."""
-    failed = entry.program.first_failure(call.slots, call.function)
-    failure = entry.data.failure(failed, call.frame)
+    failure = guard_failure(entry, call)
     if failure is not None:
         raise InternalError(f"a guard fails on the call it was made for: {failure}")
+
+
+def guard_failure(entry: Entry, call: UnservedCall) -> Failure | None:
+    """The first guard of an entry that fails on a call."""
+    failed = entry.program.first_failure(call.slots, call.function)
+    return entry.data.failure(failed, call.frame)
 
 
 def stays_uncompiled(function: types.FunctionType, options: Options) -> bool:

@@ -19,12 +19,18 @@ from torch.utils._pytree import tree_leaves
 from ...tier import Tier
 
 SETTLED = 4  # calls in a row without a compile, before calls are compared
-PAIRS = 6  # calls compared on each side
+FEW_PAIRS = 4  # calls compared on each side, if no backend has compiled anything
+PAIRS = 6  # the same, if a backend has
 MORE_PAIRS = 12  # the same, if the first ones do not decide
 # After so many pairs: one side is faster if its median is below this fraction of the other's, and
 # it has won so many of the pairs (whose inputs may have different sizes).
-VERDICTS = {PAIRS: ((0.95, 5), (0.98, 6)), MORE_PAIRS: ((0.98, 9),)}
-REST = 64  # calls in eager until the next comparison; doubled each time
+VERDICTS = {
+    FEW_PAIRS: ((0.95, 4),),
+    PAIRS: ((0.95, 5), (0.98, 6)),
+    MORE_PAIRS: ((0.98, 9),),
+}
+REST = 64  # calls in eager until the next comparison, at least; doubled each time
+MOST_COMPARING = 0.02  # the part of the time that the next comparison may cost
 MOST_RESTS = 10  # doublings
 MOST_PRECISE_S = 1e-7  # no call takes less
 MOST_SWITCHES = 8  # between training and evaluation, before nothing is compared
@@ -52,19 +58,22 @@ class CallComparison:
     from the beginning of one call to that of the next. Compiled and eager calls take turns as in
     ABBA, so that with two calls a step neither always has the same one.
 
+    Calls with gradients and calls without, as of training and evaluation that take turns, are
+    compared apart; the first verdict decides for both.
+
     A tie goes to the compiled calls if a backend has compiled a graph of theirs. If all graphs run
-    as captured, it goes to eager, where nothing more is compiled, until waiting graphs are due."""
+    as captured, it goes to eager, where nothing more is compiled, until waiting graphs are due; and
+    fewer pairs decide, as a wrong verdict costs little."""
 
     def __init__(self, measured: Callable[[], ComparedCache | None]) -> None:
         self._measured = measured  # weakly: the handle holds the comparison
         self._settled = self._rests = 0
-        self._samples: dict[bool, list[float]] = {False: [], True: []}
+        self._series = {False: Series(), True: Series()}  # by whether gradients are on
+        self._current = self._series[False]
         self._spent_s = 0.0  # by calls in eager
         self._compiles = self._graphs = -1
         self._thread, self._start = 0, 0.0
-        self._eager = False
-        self._whole_steps = self._step_goes_on = False
-        self._switches = 0  # from calls to whole steps, or back
+        self._eager = self._step_goes_on = False
 
     @property
     def _comparing(self) -> bool:
@@ -81,8 +90,8 @@ class CallComparison:
         self._step_goes_on, self._thread = False, 0
         if self._rests > rests:
             return False  # the step that begins ends behind calls that are not measured
-        taken = sum(map(len, self._samples.values()))
-        self._eager = self._comparing and taken % 4 in (1, 2)
+        self._current = self._series[torch.is_grad_enabled()]
+        self._eager = self._comparing and self._current.next_is_eager
         self._compiles, self._graphs = cache.compiles, cache.compiled_graphs
         self._thread, self._start = threading.get_ident(), now
         return self._eager
@@ -93,11 +102,8 @@ class CallComparison:
         if cache is None or self._thread != threading.get_ident():
             return
         whole_steps = cache.compiled_graphs > 0 and may_go_backward(result)
-        if whole_steps != self._whole_steps:
-            self._whole_steps, self._switches = whole_steps, self._switches + 1
-            self._restart()
-            if self._switches > MOST_SWITCHES:
-                cache.end_comparison()
+        if self._current.switch_to(whole_steps) > MOST_SWITCHES:
+            cache.end_comparison()
         if whole_steps:
             self._step_goes_on = True
         else:
@@ -113,8 +119,8 @@ class CallComparison:
         elif not self._comparing:
             self._settled += 1
         else:
-            self._samples[self._eager].append(took)
-            compiled, eager = self._samples[False], self._samples[True]
+            self._current.samples[self._eager].append(took)
+            compiled, eager = self._current.samples[False], self._current.samples[True]
             if len(compiled) == len(eager) and len(eager) in VERDICTS:
                 self._judge(cache, compiled, eager)
 
@@ -125,18 +131,23 @@ class CallComparison:
 
     def _restart(self) -> None:
         self._settled = 0
-        self._samples = {False: [], True: []}
+        for series in self._series.values():
+            series.clear()
 
     def _judge(self, cache: ComparedCache, compiled: list[float], eager: list[float]) -> None:
         """Ends the comparison if one side is faster; after the first pairs of calls, only if it is
         clearly faster."""
+        by_a_backend = cache.compiled_graphs > 0
+        if by_a_backend and len(eager) == FEW_PAIRS:
+            return
         if is_faster(eager, compiled):
             self._switch_to_eager(cache, compiled, eager)
         elif is_faster(compiled, eager):
-            cache.end_comparison()
-        elif len(eager) < MORE_PAIRS:
+            if len(eager) > FEW_PAIRS:
+                cache.end_comparison()
+        elif len(eager) < (MORE_PAIRS if by_a_backend else PAIRS):
             return
-        elif cache.compiled_graphs > 0:
+        elif by_a_backend:
             cache.end_comparison()
         else:
             self._switch_to_eager(cache, compiled, eager)
@@ -157,7 +168,8 @@ class CallComparison:
                 tier.promote()
             self._restart()
             return
-        calls = REST << min(self._rests, MOST_RESTS)
+        cost = len(compiled) * max(slow / max(fast, MOST_PRECISE_S) - 1, 0.0)  # in calls in eager
+        calls = max(REST, math.ceil(cost / MOST_COMPARING)) << min(self._rests, MOST_RESTS)
         if waiting:
             calls = min(calls, math.ceil(left_s / max(fast, MOST_PRECISE_S)))
         self._rests += 1
@@ -165,6 +177,30 @@ class CallComparison:
         if self._rests == 1:
             cache.report_eager_is_faster(slow, fast, calls)
         cache.run_in_eager(calls)
+
+
+class Series:
+    """The seconds of calls, or of steps, that are compared with each other."""
+
+    def __init__(self) -> None:
+        self.samples: dict[bool, list[float]] = {False: [], True: []}  # by whether in eager
+        self._whole_steps = False
+        self._switches = 0  # from calls to whole steps, or back
+
+    @property
+    def next_is_eager(self) -> bool:
+        return sum(map(len, self.samples.values())) % 4 in (1, 2)
+
+    def switch_to(self, whole_steps: bool) -> int:
+        """Takes whether whole steps are measured from now on; calls and steps are not mixed.
+        Returns how often that changed."""
+        if whole_steps != self._whole_steps:
+            self._whole_steps, self._switches = whole_steps, self._switches + 1
+            self.clear()
+        return self._switches
+
+    def clear(self) -> None:
+        self.samples = {False: [], True: []}
 
 
 def is_faster(times: Sequence[float], others: Sequence[float]) -> bool:

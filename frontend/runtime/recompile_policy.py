@@ -23,6 +23,7 @@ from .account import ITERATIONS, Account
 from .compile_unit import CompileUnit
 from .recompile_limits import Misses, RecompileDecision, decide
 from .recompile_warnings import compiling_text, limit_text
+from .unused_entries import UNUSED, UnusedEntries
 
 EARLY_ENTRIES = 8  # that a site in a loop may have before any of them has served a second call
 HISTORY = 256  # misses that a handle remembers
@@ -44,15 +45,19 @@ class RecompilePolicy:
         options = self._options
         self.account = Account(options.compile_share, options.compile_budget, options.is_economical)
         self._postponed.clear()
+        holds_back = options.is_economical and options.compile_budget is None
+        self._unused = UnusedEntries() if holds_back else None
 
     def must_wait(self, site: Site, unit: CompileUnit) -> bool:
         """Whether nothing may be compiled now, whatever the call needs; reports it to the user.
         Code whose graph has run for long enough is compiled in any case, and under the stance
         "fail_on_recompile" the call goes on, to raise the error."""
-        if self.account.may_begin or unit.tier.hot or stance() == "fail_on_recompile":
+        if unit.tier.hot or stance() == "fail_on_recompile":
             return False
-        self._postpone(site, unit, self.account.refusal)
-        return True
+        if not self.account.may_begin:
+            self._postpone(site, unit, self.account.refusal)
+            return True
+        return self._unused is not None and self._unused.must_wait(site)
 
     def report_misses(self, site: Site, unit: CompileUnit, frame: FrameView, calls: int) -> Misses:
         """Why each of the site's entries, the one used last first, cannot serve this call."""
@@ -96,7 +101,7 @@ class RecompilePolicy:
         """Decides about a call. Raises where the user asked for it (see decide in
         recompile_limits.py), and reports to the user where the call is not compiled."""
         decision = decide(unit.name, self._options, stance(), misses, unit.variation, frame)
-        reason = self._reason_to_postpone(decision, misses, calls)
+        reason = self._reason_to_postpone(decision, site, unit, misses, calls)
         if reason:
             self._postpone(site, unit, reason)
             return RecompileDecision.LATER
@@ -104,16 +109,25 @@ class RecompilePolicy:
             self._stop(site, unit, misses, decision)
         return decision
 
-    def _reason_to_postpone(self, decision: RecompileDecision, misses: Misses, calls: int) -> str:
+    def _reason_to_postpone(
+        self,
+        decision: RecompileDecision,
+        site: Site,
+        unit: CompileUnit,
+        misses: Misses,
+        calls: int,
+    ) -> str:
         """Why the call runs in eager although no limit is reached: a later one may compile. "" to
         follow the decision."""
         if decision is RecompileDecision.LATER:
             return ITERATIONS
-        if decision is RecompileDecision.COMPILE and not self.account.may_compile(
-            misses.entries, calls
-        ):
+        if decision is not RecompileDecision.COMPILE:
+            return ""
+        if not self.account.may_compile(misses.entries, calls):
             return self.account.refusal
-        return ""
+        if self._unused is None or misses.for_iteration or unit.tier.hot:
+            return ""
+        return UNUSED if self._unused.hold_back(site) else ""
 
     def _postpone(self, site: Site, unit: CompileUnit, reason: str) -> None:
         """Reports once, until the site is cleared, why it gets no further entry."""
@@ -128,7 +142,7 @@ class RecompilePolicy:
         site.full = True
         site.gave_up = limit is RecompileDecision.LIMIT
         self._send(Full(unit.name, unit.where, misses.entries, limit.option, misses.left))
-        if site.gave_up:
+        if site.gave_up and self.account.warns_of_limits:
             warn_user(
                 limit_text(unit.name, unit.where, misses.entries, self.misses),
                 stacklevel=2,

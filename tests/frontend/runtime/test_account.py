@@ -86,6 +86,15 @@ def test_other_settings_do_not_limit_graphs(clock, how):
     assert spender.may_begin
 
 
+def test_with_default_settings_a_limit_is_warned_of_if_its_versions_took_long():
+    assert Account(0.05).warns_of_limits
+    spender = Account(0.05, economical=True)
+    spender.charge(1, 1, 0.5)
+    assert not spender.warns_of_limits
+    spender.charge(2, 1, 0.6)
+    assert spender.warns_of_limits
+
+
 def search(x, length):
     """As in a beam search, each iteration needs the number of tokens so far."""
     tokens = []

@@ -58,6 +58,7 @@ def calls(comparison, clock, number, compiled, eager, result=None):
 
 
 WHOLE = call_comparison.SETTLED + 2 * call_comparison.PAIRS
+SHORT = call_comparison.SETTLED + 2 * call_comparison.FEW_PAIRS
 
 
 def test_compiled_calls_that_are_faster_stay(clock):
@@ -72,13 +73,29 @@ def test_compiled_calls_that_are_faster_stay(clock):
 def test_calls_rest_in_eager_where_that_is_faster_and_are_compared_again_ever_more_rarely(clock):
     cache = ComparedCache()
     comparison = CallComparison(lambda: cache)
-    calls(comparison, clock, WHOLE, 2.0, 1.0)
-    calls(comparison, clock, 2 * call_comparison.PAIRS, 2.0, 1.0)
+    calls(comparison, clock, SHORT, 1.1, 1.0)
+    calls(comparison, clock, 2 * call_comparison.FEW_PAIRS, 1.1, 1.0)
     assert (
         cache.rests == [call_comparison.REST, 2 * call_comparison.REST]
         and len(cache.said) == 1
         and not cache.ended
     )
+
+
+def test_the_more_a_comparison_costs_the_later_is_the_next(clock):
+    cache = ComparedCache()
+    comparison = CallComparison(lambda: cache)
+    calls(comparison, clock, SHORT, 5.0, 1.0)
+    cost = call_comparison.FEW_PAIRS * 4
+    assert cache.rests == [cost / call_comparison.MOST_COMPARING]
+
+
+def test_few_pairs_decide_only_if_no_backend_has_compiled_anything(clock):
+    for graphs in (0, 1):
+        cache = ComparedCache()
+        cache.compiled_graphs = graphs
+        calls(CallComparison(lambda: cache), clock, SHORT, 2.0, 1.0)
+        assert bool(cache.rests) == (graphs == 0)
 
 
 def test_before_calls_are_compared_a_compile_begins_anew(clock):
@@ -96,7 +113,7 @@ def test_a_call_that_compiles_is_not_counted(clock, by_a_backend):
     """One more graph that runs as captured is compared with the others; a backend's code is new."""
     cache = ComparedCache()
     comparison = CallComparison(lambda: cache)
-    for _ in range(2 * call_comparison.PAIRS + 1):  # each second call compiles
+    for _ in range(2 * call_comparison.FEW_PAIRS + 1):  # each second call compiles
         calls(
             comparison, clock, call_comparison.SETTLED if not comparison._comparing else 1, 2.0, 1.0
         )
@@ -126,7 +143,7 @@ def test_a_tie_is_the_compiled_calls_if_a_backend_compiled_a_graph(clock):
 def test_a_tie_is_eagers_if_all_graphs_run_as_captured(clock, eager):
     cache = ComparedCache()
     comparison = CallComparison(lambda: cache)
-    calls(comparison, clock, LONG - 1, 1.0, eager)
+    calls(comparison, clock, WHOLE - 1, 1.0, eager)
     assert not cache.rests
     calls(comparison, clock, 1, 1.0, eager)
     assert cache.rests == [call_comparison.REST] and not cache.ended
@@ -134,6 +151,7 @@ def test_a_tie_is_eagers_if_all_graphs_run_as_captured(clock, eager):
 
 def test_a_little_is_enough_if_eager_always_wins(clock):
     cache = ComparedCache()
+    cache.compiled_graphs = 1
     calls(CallComparison(lambda: cache), clock, WHOLE, 1.0, 0.97)
     assert cache.rests and not cache.ended
 
@@ -159,9 +177,9 @@ def test_graphs_that_wait_are_compiled_before_eager_has_won_for_good(clock):
     tier.wait(50.0)
     cache = ComparedCache(tier)
     comparison = CallComparison(lambda: cache)
-    calls(comparison, clock, WHOLE, 2.0, 1.0)  # 6 s in eager, and 44 s of rest
-    assert cache.rests == [50 - call_comparison.PAIRS] and not asked
-    calls(comparison, clock, 2 * call_comparison.PAIRS, 2.0, 1.0)
+    calls(comparison, clock, SHORT, 2.0, 1.0)  # 4 s in eager, and 46 s of rest
+    assert cache.rests == [50 - call_comparison.FEW_PAIRS] and not asked
+    calls(comparison, clock, 2 * call_comparison.FEW_PAIRS, 2.0, 1.0)
     assert asked and tier.hot and len(cache.rests) == 1
 
 
@@ -196,24 +214,35 @@ def test_a_step_that_goes_on_while_calls_rest_is_not_measured(clock):
     cache = ComparedCache()
     cache.compiled_graphs = 1
     comparison = CallComparison(lambda: cache)
-    steps(comparison, clock, WHOLE + 1, 2.0, 1.0)
-    assert cache.rests == [call_comparison.REST]
-    clock.now += 1000 * call_comparison.REST  # calls in eager, which are not measured
-    steps(comparison, clock, 2 * call_comparison.PAIRS, 2.0, 1.0)
+    steps(comparison, clock, WHOLE + 1, 1.1, 1.0)
+    (rest,) = cache.rests
+    clock.now += 1000 * rest  # calls in eager, which are not measured
+    steps(comparison, clock, 2 * call_comparison.PAIRS, 1.1, 1.0)
     assert not cache.ended
-    steps(comparison, clock, 1, 2.0, 1.0)
-    assert cache.rests == [call_comparison.REST, 2 * call_comparison.REST]
+    steps(comparison, clock, 1, 1.1, 1.0)
+    assert cache.rests == [rest, 2 * rest]
 
 
-def test_evaluation_between_steps_of_training_begins_anew_and_then_ends(clock):
+def test_steps_of_training_and_calls_of_evaluation_that_take_turns_are_compared_apart(clock):
+    for compiled, eager in ((1.0, 2.0), (1.1, 1.0)):
+        cache = ComparedCache()
+        cache.compiled_graphs = 1
+        comparison = CallComparison(lambda: cache)
+        for _ in range(WHOLE):
+            steps(comparison, clock, 1, compiled, eager)
+            with torch.no_grad():
+                calls(comparison, clock, 1, 100 * compiled, 100 * eager, LOSS.detach())
+        assert (cache.ended, bool(cache.rests)) == (compiled < eager, compiled > eager)
+
+
+def test_with_gradients_on_steps_and_calls_that_take_turns_are_not_compared(clock):
     cache = ComparedCache()
     cache.compiled_graphs = 1
     comparison = CallComparison(lambda: cache)
     for _ in range(call_comparison.MOST_SWITCHES // 2 + 1):
         assert not cache.ended
         steps(comparison, clock, 3, 1.0, 2.0)
-        with torch.no_grad():
-            calls(comparison, clock, 3, 1.0, 2.0, LOSS.detach())
+        calls(comparison, clock, 3, 1.0, 2.0, LOSS.detach())
     assert cache.ended and not cache.rests
 
 
