@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
@@ -115,6 +115,10 @@ class GraphBuilder:
         self._by_fake[id(fake)] = value
         return value
 
+    def input_of(self, real: Any) -> TensorValue | None:
+        """The value of a tensor that is an input already."""
+        return self._by_object.get(id(real))
+
     def _identifier(self, name: str) -> str:
         """A short name for an input, of its own."""
         short = (
@@ -213,6 +217,21 @@ class GraphBuilder:
             self._symbols.shapes.bind(
                 node, result, partial(self._origin_of_values, target, args, result)
             )
+        return self._value(node, result)
+
+    def again(
+        self, first: torch.fx.Node, nodes: dict[torch.fx.Node, torch.fx.Node], lines: Sequence[str]
+    ) -> Value:
+        """Adds a call that is like another one, which writes nothing. `nodes`: what stands for the
+        nodes that it takes. `lines`: the lines of the frames, innermost first."""
+        given = torch.fx.node.map_arg((first.args, first.kwargs), lambda one: nodes.get(one, one))
+        fakes: Any = torch.fx.node.map_arg(given, lambda one: one.meta["example_value"])
+        result = self._runner.run(first.op, first.target, list(fakes[0]), dict(fakes[1]))
+        node = self.graph.create_node(first.op, first.target, *given)
+        node.meta["lines"] = tuple(lines)
+        node.meta["line"] = node.meta["lines"][0] if lines else ""
+        self.nodes.append(node)
+        self._checks.check_node(node)
         return self._value(node, result)
 
     def function(self, target: Any, /, *args: Value, **kwargs: Value) -> Value:

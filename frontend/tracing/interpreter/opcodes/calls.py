@@ -73,6 +73,20 @@ def call_value(
     completion: CallCompletion = AS_IS,
 ) -> Value:
     """callee(*args, **kwargs); `completion` is what the instruction does with the result."""
+    if isinstance(callee, ModuleValue) and completion is AS_IS:
+        return frame.tx.calls.of_module(
+            callee, args, kwargs, lambda: interpret_call(frame, callee, args, kwargs, completion)
+        )
+    return interpret_call(frame, callee, args, kwargs, completion)
+
+
+def interpret_call(
+    frame: Interpreter,
+    callee: Value,
+    args: list[Value],
+    kwargs: dict[str, Value],
+    completion: CallCompletion,
+) -> Value:
     tx = frame.tx
     through: tuple[PassthroughFrame, ...] = ()
     steps = 0
