@@ -2,6 +2,6 @@
 
 A call of a module depends on its arguments, on what its guards say, and on torch's modes. Where a
 second module of the class meets the guards that the first one left, moved to its own path, and the
-arguments are alike, interpreting its call would add the same nodes. docs/decisions/repeated-calls.md
-has the argument. `repeated_calls.py` is what calls ask.
+arguments are alike, interpreting its call would add the same nodes. `repeated_calls.py` is what the
+interpretation of calls asks. docs/decisions/repeated-calls.md has the argument.
 """

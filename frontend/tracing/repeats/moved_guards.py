@@ -1,27 +1,36 @@
-"""MovedGuards: the guards on what is below a module, asked of another module."""
+"""MovedGuards: what a capture knows of all that is below a module, asked of another module."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 from ....guards.guard import Guard, Kind
 from ....guards.guard_log import GuardLog
 from ....guards.kinds import kind_of
 from ....guards.source import Source, TypeOf
+from ...values.base import Value
+from ...values.functions.cell import CellValue
+from ...values.functions.function import FunctionValue
 from ...values.objects.nn_module import ModuleValue
+from ..graph_inputs import GraphInput
+from ..trace import Trace
 from .moved_paths import CannotMove, MovedPaths, PathsBelow
 
-KINDS = frozenset(
-    {Kind.TYPE, Kind.IS, Kind.EQUALS, Kind.LENGTH, Kind.KEYS, Kind.ABSENT, Kind.PRESENT, Kind.TENSOR}
-)
+UNREMEMBERED = FunctionValue | CellValue  # each path to one has a value of its own
+KINDS = frozenset({
+    Kind.TYPE, Kind.IS, Kind.EQUALS, Kind.LENGTH, Kind.KEYS, Kind.ABSENT, Kind.PRESENT, Kind.TENSOR,
+})  # fmt: skip
 
 
 class MovedGuards:
-    """All guards of a capture on what is below a module, whoever asked."""
+    """All guards of a capture on what is below a module, whoever asked. `objects`: the objects
+    below it that have a value of their own, with their paths; `inputs`: the tensors among them;
+    `numbers`: numbers and texts that may differ in later calls."""
 
-    def __init__(self, log: GuardLog, module: ModuleValue) -> None:
+    def __init__(self, tx: Trace, module: ModuleValue) -> None:
         """Raises CannotMove where a guard relates the module to something else."""
-        root = module.known_source
+        root, log = module.known_source, tx.guards
         self.root, self.below = root, PathsBelow(root)
         self.first = MovedPaths(root, root, module.real)
         self.guards: list[Guard] = []
@@ -34,6 +43,24 @@ class MovedGuards:
                 raise CannotMove(guard.source.name)  # another path leads there, or compares with it
             elif any(source in self.below for source in operands(guard.source)):
                 self._require_class(guard.source, log)
+        self.inputs = [
+            item
+            for item in tx.graph.inputs
+            if isinstance(item, GraphInput) and item.source in self.below
+        ]
+        self.objects: list[tuple[Source, Any, Value]] = [
+            (value.source, real, value)
+            for real, value in tx.objects.entries()
+            if value.source is not None
+            and value.source in self.below
+            and not isinstance(value, UNREMEMBERED)
+        ]
+        self.objects += [(item.source, item.real, item.value) for item in self.inputs]
+        self.numbers = [
+            (source, number)
+            for source, number in tx.symbols.numbers.items()
+            if source in self.below
+        ]
 
     def _require_movable(self, guard: Guard, above: set[Source]) -> None:
         if guard.kind is Kind.SAME:
@@ -87,4 +114,3 @@ def operands(source: Source) -> Iterator[Source]:
 def named_by(guard: Guard) -> Iterator[Source]:
     """The paths that a guard compares its own with."""
     return (source for source in kind_of(guard).subjects(guard) if source is not guard.source)
-

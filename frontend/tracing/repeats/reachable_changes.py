@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Any
 
 from ...values.base import Value
 from ..effect_log import was_there
@@ -15,7 +16,7 @@ def leads_to_changed(tx: Trace, values: Iterable[Value]) -> bool:
     changed = {id(value) for value in tx.effects.changed if was_there(value)}
     if not changed:
         return False
-    todo = list(values)
+    todo: list[Any] = list(values)
     found = {id(value) for value in todo}
     for value in todo:  # which grows
         for held in held_values(value):

@@ -65,6 +65,7 @@ def steady_state(tx: Trace) -> tuple[Any, ...]:
     return (
         *(count(tx) for count in COUNTED),
         tx.effects.changes_of_existing,
+        tx.graph.writes,
         id(tx.exceptions.handled),
         bool(tx.generators),
         len(tx.modes.open),
@@ -127,7 +128,8 @@ def recorded(
         return None
     told = tx.frames.told_of_compiling
     told_after = (
-        None if told is None or told == beginning.told_of_compiling
+        None
+        if told is None or told == beginning.told_of_compiling
         else told - beginning.instructions
     )
     lines = {node: node.meta.get("lines", ())[: -depth or None] for node in nodes}
@@ -146,9 +148,7 @@ def metadata_of(node: torch.fx.Node) -> Any:
     return None
 
 
-def is_repeatable(
-    node: torch.fx.Node, inside: set[torch.fx.Node], arguments: Arguments
-) -> bool:
+def is_repeatable(node: torch.fx.Node, inside: set[torch.fx.Node], arguments: Arguments) -> bool:
     """Whether a node is a call of torch's that writes nothing, on literals and on tensors that the
     call was given or made, or that are inputs of the graph."""
     is_part = node.target is operator.getitem and node.args[0] in inside

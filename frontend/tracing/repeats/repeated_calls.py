@@ -5,15 +5,17 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Hashable
 
+from ....errors import GraphBreak
 from ....guards.source import ClosureSource, GlobalsSource, SlotSource
 from ...values.base import Value
+from ...values.objects.attribute_storage import instance_dict
 from ...values.objects.nn_module import ModuleValue
 from ..trace import Trace
 from .arguments import Arguments, Unlike
 from .moved_guards import MovedGuards, beginnings
 from .moved_paths import CannotMove
-from .recorded_call import Beginning, RecordedCall, may_repeat, recorded, steady_state
 from .reachable_changes import leads_to_changed
+from .recorded_call import Beginning, RecordedCall, may_repeat, recorded, steady_state
 from .repetition import Repetition
 
 MOST_FAILURES = 2  # after so many, calls of a class with like arguments are only interpreted
@@ -38,8 +40,9 @@ class RepeatedCalls:
         kwargs: dict[str, Value],
         interpret: Callable[[], Value],
     ) -> Value:
+        """The result of a call of a module that has parts. `interpret` interprets it."""
         tx = self._tx
-        if not has_parts(module) or not may_repeat(tx):
+        if not may_repeat(tx):
             return interpret()
         try:
             arguments = Arguments(args, kwargs)
@@ -88,9 +91,9 @@ class RepeatedCalls:
         try:
             guards = self._guards.get(key)
             if guards is None:
-                guards = self._guards[key] = MovedGuards(tx.guards, call.module)
+                guards = self._guards[key] = MovedGuards(tx, call.module)
             return Repetition(tx, call, guards, module, arguments).run()
-        except (CannotMove, Unlike):
+        except (CannotMove, Unlike, GraphBreak):
             tx.graph.rollback(mark)
             return None
 
@@ -101,4 +104,4 @@ def has_parts(module: ModuleValue) -> bool:
     if module.real is None or module.source is None:
         return False
     *_, root = beginnings(module.source)
-    return isinstance(root, ROOTS) and bool(module.real._modules)
+    return isinstance(root, ROOTS) and bool((instance_dict(module.real) or {}).get("_modules"))

@@ -5,24 +5,20 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any
 
-import torch.fx
-
 from ....guards.guard import Kind
 from ....guards.source import Source
 from ...values.base import Value
 from ...values.containers.sequence import TupleValue
-from ...values.functions.cell import CellValue
-from ...values.functions.function import FunctionValue
 from ...values.objects.attribute_storage import instance_dict
 from ...values.objects.nn_module import ModuleValue
 from ...values.objects.object_attributes import ObjectAttributes
 from ...values.tensor.tensor import TensorValue
-from ..graph_inputs import GraphInput
 from ..sizes.symbolic_inputs import SymbolicInputs
 from ..trace import Trace
 from .arguments import Arguments, metadata
 from .moved_guards import MovedGuards
 from .moved_paths import CannotMove, MovedPaths
+from .reachable_changes import leads_to_changed
 from .recorded_call import RecordedCall, metadata_of
 
 # whether a number or text varies, by its type
@@ -32,7 +28,6 @@ VARIES: dict[type, Callable[[SymbolicInputs, Source, Any], bool]] = {
     str: SymbolicInputs.text_varies,
     tuple: SymbolicInputs.tuple_varies,
 }
-UNREMEMBERED = FunctionValue | CellValue  # each path to one has a value of its own
 
 
 class Repetition:
@@ -54,6 +49,7 @@ class Repetition:
     def run(self) -> Value:
         found = list(self._guards.hold(self._moved))
         same = list(self._pair_objects())
+        self._require_unchanged()
         self._expect_numbers()
         self._pair_inputs()
         self._add_nodes()
@@ -69,9 +65,8 @@ class Repetition:
         """Checks that the objects below the second module are as many as those below the first
         one, and known by no other path. Yields the paths to those that both share."""
         seen: dict[int, Source] = {}
-        firsts = list(self._known_below())
-        ids = {id(real) for _, real, _ in firsts}
-        for source, real, value in firsts:
+        ids = {id(real) for _, real, _ in self._guards.objects}
+        for source, real, value in self._guards.objects:
             other = self._moved.object(source)
             if seen.setdefault(id(other), source) != source:
                 raise CannotMove(source.name)
@@ -79,31 +74,17 @@ class Repetition:
                 yield source
                 continue
             known = self._known(other)
-            if known in self._tx.effects.changed:
+            is_new = known is None or known.source == self._moved.path(source)
+            if id(other) in ids or not is_new or names(value, real) != names(value, other):
                 raise CannotMove(source.name)
-            if id(other) in ids or (
-                known is not None and known.source != self._moved.path(source)
-            ):
-                raise CannotMove(source.name)
-            if isinstance(value, ObjectAttributes):
-                one, two = instance_dict(real), instance_dict(other)
-                if (one or {}).keys() != (two or {}).keys():
-                    raise CannotMove(source.name)
 
-    def _known_below(self) -> Iterator[tuple[Source, Any, Value]]:
-        for real, value in self._tx.objects.entries():
-            below = value.source is not None and value.source in self._guards.below
-            if below and not isinstance(value, UNREMEMBERED):
-                yield value.known_source, real, value
-        for item in self._inputs():
-            yield item.source, item.real, item.value
-
-    def _inputs(self) -> list[GraphInput]:
-        return [
-            item
-            for item in self._tx.graph.inputs
-            if isinstance(item, GraphInput) and item.source in self._guards.below
-        ]
+    def _require_unchanged(self) -> None:
+        """Checks that the frame has changed nothing below the second module that guards speak
+        of."""
+        reals = (self._moved.object(source) for source, _, _ in self._guards.objects)
+        known = [value for value in map(self._known, reals) if value is not None]
+        if leads_to_changed(self._tx, known):
+            raise CannotMove(self._guards.root.name)
 
     def _known(self, real: Any) -> Value | None:
         return self._tx.objects.find(real) or self._tx.graph.input_of(real)
@@ -111,14 +92,13 @@ class Repetition:
     def _expect_numbers(self) -> None:
         """Notes the numbers that the call is given, as numbers may differ in later calls."""
         symbols = self._tx.symbols
-        for source, number in list(symbols.numbers.items()):
-            if source in self._guards.below:
-                varies = VARIES.get(type(number))
-                if varies is None or varies(symbols, self._moved.path(source), number):
-                    raise CannotMove(source.name)
+        for source, number in self._guards.numbers:
+            varies = VARIES.get(type(number))
+            if varies is None or varies(symbols, self._moved.path(source), number):
+                raise CannotMove(source.name)
 
     def _pair_inputs(self) -> None:
-        for item in self._inputs():
+        for item in self._guards.inputs:
             value = self._tx.wrap(self._moved.object(item.source), self._moved.path(item.source))
             if type(value) is not type(item.value) or metadata(value.fake) != metadata(
                 item.value.fake
@@ -130,16 +110,20 @@ class Repetition:
         graph, call = self._tx.graph, self._call
         outer = self._tx.frames.call_lines()
         position = 0
-        while position < len(call.nodes):
-            before = graph.mark()
-            first = call.nodes[position]
-            graph.again(first, self._nodes, (*call.inner_lines[first], *outer))
-            for node in graph.nodes[before:]:
+        with graph.repeating():
+            while position < len(call.nodes):
+                before = graph.mark()
                 first = call.nodes[position]
-                if first.target != node.target or call.metadata[first] != metadata_of(node):
-                    raise CannotMove(node.name)
-                self._nodes[first] = node
-                position += 1
+                try:
+                    graph.again(first, self._nodes, (*call.inner_lines[first], *outer))
+                except Exception as error:  # torch's own, as everything else is known
+                    raise CannotMove(first.name) from error
+                for node in graph.nodes[before:]:
+                    first = call.nodes[position]
+                    if first.target != node.target or call.metadata[first] != metadata_of(node):
+                        raise CannotMove(node.name)
+                    self._nodes[first] = node
+                    position += 1
 
     def _result(self, value: Value) -> Value:
         if isinstance(value, TupleValue):
@@ -156,3 +140,6 @@ class Repetition:
         tx.work.instructions += call.instructions
 
 
+def names(value: Value, real: Any) -> set[str]:
+    """The names in an object's own dictionary, where its value stands for one with attributes."""
+    return set(instance_dict(real) or ()) if isinstance(value, ObjectAttributes) else set()

@@ -497,7 +497,9 @@ def test_errors_name_the_lines_of_the_call():
     first = Twice.forward.__code__.co_firstlineno
     numbers = [int(line.rpartition(":")[2]) - first for line in outer]
     assert numbers == sorted(numbers) and set(numbers) == {1, 2, 3}
-    inner = [[line[:-1] for line, at in zip(lines, numbers, strict=True) if at == n] for n in (2, 3)]
+    inner = [
+        [line[:-1] for line, at in zip(lines, numbers, strict=True) if at == n] for n in (2, 3)
+    ]
     assert inner[0] == inner[1]
 
 
