@@ -222,7 +222,7 @@ class GraphBuilder:
             )
         return self._value(node, result)
 
-    def again(
+    def repeat_node(
         self, first: torch.fx.Node, nodes: dict[torch.fx.Node, torch.fx.Node], lines: Sequence[str]
     ) -> Value:
         """Adds a call that is like another one, which writes nothing, within `repeating()`.

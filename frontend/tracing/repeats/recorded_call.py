@@ -109,7 +109,7 @@ class RecordedCall:
         )
 
 
-def recorded(
+def record_call(
     tx: Trace, module: ModuleValue, arguments: Arguments, beginning: Beginning, result: Value
 ) -> RecordedCall | None:
     """The call that has just returned; None where it cannot be repeated."""

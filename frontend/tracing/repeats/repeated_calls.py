@@ -15,7 +15,7 @@ from .arguments import Arguments, Unlike
 from .moved_guards import MovedGuards, beginnings
 from .moved_paths import CannotMove
 from .reachable_changes import leads_to_changed
-from .recorded_call import Beginning, RecordedCall, may_repeat, recorded, steady_state
+from .recorded_call import Beginning, RecordedCall, may_repeat, record_call, steady_state
 from .repetition import Repetition
 
 MOST_FAILURES = 2  # after so many, calls of a class with like arguments are only interpreted
@@ -60,7 +60,7 @@ class RepeatedCalls:
             self._failures[key] += 1
         beginning = Beginning.now(tx)
         result = interpret()
-        call = recorded(tx, module, arguments, beginning, result)
+        call = record_call(tx, module, arguments, beginning, result)
         if call is not None and not self._reaches_outside(module, beginning):
             self._recorded[key] = call
             self._guards.pop(key, None)

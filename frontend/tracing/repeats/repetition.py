@@ -73,7 +73,7 @@ class Repetition:
             if other is real:
                 yield source
                 continue
-            known = self._known(other)
+            known = self._value_of(other)
             is_new = known is None or known.source == self._moved.path(source)
             if id(other) in ids or not is_new or names(value, real) != names(value, other):
                 raise CannotMove(source.name)
@@ -82,11 +82,11 @@ class Repetition:
         """Checks that the frame has changed nothing below the second module that guards speak
         of."""
         reals = (self._moved.object(source) for source, _, _ in self._guards.objects)
-        known = [value for value in map(self._known, reals) if value is not None]
+        known = [value for value in map(self._value_of, reals) if value is not None]
         if leads_to_changed(self._tx, known):
             raise CannotMove(self._guards.root.name)
 
-    def _known(self, real: Any) -> Value | None:
+    def _value_of(self, real: Any) -> Value | None:
         return self._tx.objects.find(real) or self._tx.graph.input_of(real)
 
     def _expect_numbers(self) -> None:
@@ -115,7 +115,7 @@ class Repetition:
                 before = graph.mark()
                 first = call.nodes[position]
                 try:
-                    graph.again(first, self._nodes, (*call.inner_lines[first], *outer))
+                    graph.repeat_node(first, self._nodes, (*call.inner_lines[first], *outer))
                 except Exception as error:  # torch's own, as everything else is known
                     raise CannotMove(first.name) from error
                 for node in graph.nodes[before:]:
