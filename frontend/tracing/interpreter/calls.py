@@ -64,6 +64,10 @@ class Calls:
         """A call of a module: interpreted, or repeated from that of an equal module."""
         return self.repeats.call(module, args, kwargs, interpret)
 
+    def release_objects(self) -> None:
+        """Drops the program's objects."""
+        self.repeats.release_objects()
+
     def construct(self, cls: Value, args: list[Value], kwargs: dict[str, Value]) -> Value:
         """Makes an instance, by __new__ and __init__."""
         assert isinstance(cls, ClassValue)

@@ -66,6 +66,11 @@ class RepeatedCalls:
             self._guards.pop(key, None)
         return result
 
+    def release_objects(self) -> None:
+        """Drops the program's objects."""
+        self._recorded.clear()
+        self._guards.clear()
+
     def _reaches_outside(self, module: ModuleValue, beginning: Beginning) -> bool:
         """Whether a call has come to what holds the module, and so to other modules, or to what
         the frame has changed."""

@@ -4,7 +4,9 @@ the function is compiled, is seen."""
 from __future__ import annotations
 
 import copy
+import gc
 import types
+import weakref
 
 import framejit
 import pytest
@@ -540,3 +542,24 @@ def test_sizes_that_vary():
     compiled = compiled_forward(net)
     for rows in (3, 5, 7):
         check(net, compiled, torch.randn(rows, DIM))
+
+
+def test_blocks_die_when_they_would_in_eager():
+    """What is recorded is dropped when the capture ends."""
+
+    def step(blocks, x):
+        for block in blocks:
+            x = block(x)
+        return x
+
+    compiled = framejit.compile(step, backend="eager")
+    blocks = [Block() for _ in range(4)]
+    alive = [weakref.ref(block) for block in blocks]
+    gc.collect()
+    gc.disable()
+    try:
+        compiled(blocks, x())
+        del blocks
+        assert [one() for one in alive] == [None] * 4
+    finally:
+        gc.enable()
