@@ -22,6 +22,7 @@ class GuardLog:
     def __init__(self, where: Callable[[], str]) -> None:
         self._where = where
         self.process_bound = ""
+        self.truncations = 0  # so far
         self._guards: dict[Any, Guard] = {}
 
     def __len__(self) -> int:
@@ -37,11 +38,15 @@ class GuardLog:
         """Adds a guard on the object at `source`. Without a source there is nothing to check."""
         if source is None:
             return
-        key: Any = (source, kind)
-        if kind in REPEATABLE:
-            key = (source, kind, expected if kind is not Kind.PYTHON else expected[0])
+        key = key_of(source, kind, expected)
         if key not in self._guards:
             self._guards[key] = Guard(source, kind, expected, self._where())
+
+    def repeat(self, guard: Guard, source: Source, expected: Any) -> None:
+        """Adds a guard that was found for another object, on the object at `source`."""
+        self._guards.setdefault(
+            key_of(source, guard.kind, expected), Guard(source, guard.kind, expected, guard.line)
+        )
 
     def add_remaining(self, source: Source, count: int, cls: type, *, exactly: bool) -> None:
         """Guards how many items an iterator has left. A later call says more than an earlier one
@@ -53,5 +58,13 @@ class GuardLog:
     def truncate(self, length: int) -> None:
         """Drops the guards after the first `length`, when a break has removed the code that relied
         on them."""
+        self.truncations += 1
         for key in list(self._guards)[length:]:
             del self._guards[key]
+
+
+def key_of(source: Source, kind: Kind, expected: Any) -> Any:
+    """Equal for guards of which the log keeps one."""
+    if kind in REPEATABLE:
+        return source, kind, expected if kind is not Kind.PYTHON else expected[0]
+    return source, kind

@@ -70,6 +70,7 @@ class EffectLog:
 
     def __init__(self) -> None:
         self.epoch = 1
+        self.changes_of_existing = 0  # how often an object from before the frame was changed
         self.changed: dict[Mutable, None] = {}
         # (id, name): (namespace or class, value)
         self.globals: dict[tuple[int, str], tuple[Namespace, Value]] = {}
@@ -82,6 +83,7 @@ class EffectLog:
 
     def change(self, value: Mutable) -> None:
         """Saves a value's state. To be called before the state is changed."""
+        self.changes_of_existing += was_there(value)
         self._save(value)
         self.changed.setdefault(value, None)
 
@@ -122,6 +124,7 @@ class EffectLog:
 
     def set_global(self, where: Namespace, name: str, value: Value) -> None:
         """Binds a global variable or an attribute of a class."""
+        self.changes_of_existing += 1
         if self._saved_globals is None:
             self._saved_globals = dict(self.globals)
         self.globals[id(where), name] = (where, value)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
@@ -13,7 +13,7 @@ from torch._C._functorch import is_functorch_wrapped_tensor
 
 from ...backends.graph.gradient_history import note_history
 from ...backends.graph.memory import memory_of
-from ...backends.graph.mutations import is_written
+from ...backends.graph.mutations import is_written, may_write
 from ...backends.graph.node_targets import name_of, target_name
 from ...backends.graph.random_generators import NO_GENERATOR, DrawFrom
 from ...backends.graph.size_checks import Reading, SizeOf, read_number
@@ -77,10 +77,12 @@ class GraphBuilder:
         self.fake_mode = symbols.fake_mode
         self.inputs: list[GraphInput | NumberInput | GeneratorInput] = []
         self.nodes: list[torch.fx.Node] = []
+        self.writes = 0  # calls so far that may write
         self._by_object: dict[int, TensorValue] = {}
         self._by_fake: dict[int, TensorValue] = {}
         self.fakes = InputFakes(symbols, tx.guards, self._by_object)
         self._runner = OperationRunner(symbols)
+        self.repeating = self._runner.repeating
         self._checks = CallChecks(tx, symbols)
         self._last_input = self.graph._root
         self._names = {"self"}  # a GraphModule's forward has this parameter already
@@ -114,6 +116,10 @@ class GraphBuilder:
         self._by_object[id(real)] = value
         self._by_fake[id(fake)] = value
         return value
+
+    def input_of(self, real: Any) -> TensorValue | None:
+        """The value of a tensor that is an input already."""
+        return self._by_object.get(id(real))
 
     def _identifier(self, name: str) -> str:
         """A short name for an input, of its own."""
@@ -208,11 +214,28 @@ class GraphBuilder:
         node.meta["lines"] = self._frames.call_lines()
         node.meta["line"] = node.meta["lines"][0] if node.meta["lines"] else ""
         self.nodes.append(node)
+        self.writes += may_write(node)
         self._checks.check_node(node)
         if self._symbols.exist:
             self._symbols.shapes.bind(
                 node, result, partial(self._origin_of_values, target, args, result)
             )
+        return self._value(node, result)
+
+    def repeat_node(
+        self, first: torch.fx.Node, nodes: dict[torch.fx.Node, torch.fx.Node], lines: Sequence[str]
+    ) -> Value:
+        """Adds a call that is like another one, which writes nothing, within `repeating()`.
+        `nodes`: what stands for the nodes that it takes. `lines`: those of the frames, innermost
+        first."""
+        given = torch.fx.node.map_arg((first.args, first.kwargs), lambda one: nodes.get(one, one))
+        fakes: Any = torch.fx.node.map_arg(given, lambda one: one.meta["example_value"])
+        result = apply(first.op, first.target, fakes[0], fakes[1])
+        node = self.graph.create_node(first.op, first.target, *given)
+        node.meta["lines"] = tuple(lines)
+        node.meta["line"] = node.meta["lines"][0] if lines else ""
+        self.nodes.append(node)
+        self._checks.check_node(node)
         return self._value(node, result)
 
     def function(self, target: Any, /, *args: Value, **kwargs: Value) -> Value:

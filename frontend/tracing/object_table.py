@@ -52,6 +52,9 @@ class ObjectTable:
         self._root_globals = function.__globals__
         # by id: the object, kept alive, and its value
         self._values: dict[int, tuple[Any, Value]] = {}
+        # when a path last led to a known object, in instructions
+        self.reached: dict[Value, int] = {}
+        self.keys_by_identity = 0  # times that one was asked for
         # by type, ids of objects that were keys by their identity
         self._identity_keys: dict[type, set[int]] = {}
         self._globals_paths: dict[int, Source | None] = {}
@@ -65,6 +68,7 @@ class ObjectTable:
         known = self._values.get(id(obj))
         if known is not None and not isinstance(known[1], FunctionValue | CellValue):
             value = known[1]
+            self.reach(value)
             if source is not None and value.source is not None and value.source != source:
                 self._tx.guards.add(source, Kind.SAME, value.source)
             return value
@@ -95,6 +99,18 @@ class ObjectTable:
             return self.wrap_held(value.object, value.source)
         return value
 
+    def reach(self, value: Value) -> None:
+        """Notes that a path led to a known object."""
+        self.reached[value] = self._tx.work.instructions
+
+    def reached_since(self, instructions: int) -> list[Value]:
+        """The known objects that paths have led to."""
+        return [value for value, when in self.reached.items() if when > instructions]
+
+    def entries(self) -> list[tuple[Any, Value]]:
+        """The objects and the values that are associated with them."""
+        return list(self._values.values())
+
     def remember(self, obj: Any, value: Value) -> Any:
         """Associates a mutable object with its value; returns the value."""
         self._values[id(obj)] = (obj, value)
@@ -119,6 +135,7 @@ class ObjectTable:
 
     def release_objects(self) -> None:
         self._values.clear()
+        self.reached.clear()
 
     # identity
 
@@ -172,6 +189,7 @@ class ObjectTable:
     def identity_key(self, value: Value, real: Any) -> IdentityKey:
         """The dictionary key of an object that is equal only to itself. `real` is None for one that
         the trace has made."""
+        self.keys_by_identity += 1
         if real is not None:
             self._identity_keys.setdefault(value.python_type(), set()).add(id(real))
         return IdentityKey(value if real is None else real)

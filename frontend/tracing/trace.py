@@ -99,6 +99,7 @@ class Trace:
         """Drops the program's objects. A trace is part of reference cycles, and the objects should
         die when they would in eager."""
         self.objects.release_objects()
+        self.calls.release_objects()
         self.exceptions.release_objects()
         self.work.release_objects()
         self.generators.release_objects()

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from contextlib import nullcontext
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
 from functools import partial
 from typing import Any
 
@@ -50,6 +51,17 @@ class OperationRunner:
             except NeedsSymbols:
                 self._symbols.load()
                 return self._run_once(kind, target, args, kwargs)
+
+    @contextmanager
+    def repeating(self) -> Iterator[None]:
+        """Surrounds `apply`, for operations that have run before on tensors with the same
+        metadata: what would break the graph is known not to."""
+        with (
+            self._symbols.clock.phase("fake_tensors", shown=False),
+            self._symbols.fake_mode,
+            WITHOUT_LOG,
+        ):
+            yield
 
     def _run_once(self, kind: str, target: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
         exist = self._symbols.exist

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import collections
 import types
+from collections.abc import Callable
 from typing import Any
 
 from ....errors import GraphBreak
@@ -23,9 +24,11 @@ from ...values.objects.class_value import (
 )
 from ...values.objects.exception import ExceptionValue
 from ...values.objects.mro import MISSING
+from ...values.objects.nn_module import ModuleValue
 from ...values.objects.user_object import UserObject
 from ...values.registry import accepts, method_of
 from ...values.tensor.tensor_subclass import SubclassMethod, TensorObject
+from ..repeats.repeated_calls import RepeatedCalls
 from ..trace import Trace
 from .construct import construct, new_object
 from .inline import inline
@@ -35,6 +38,7 @@ from .sorting import sort_values
 class Calls:
     def __init__(self, tx: Trace) -> None:
         self._tx = tx
+        self.repeats = RepeatedCalls(tx)
 
     def inline(
         self,
@@ -49,6 +53,20 @@ class Calls:
         instruction does with the result, which is left to the caller here."""
         assert isinstance(function, FunctionValue)
         return inline(self._tx, function, args, kwargs, through, completion)
+
+    def of_module(
+        self,
+        module: ModuleValue,
+        args: list[Value],
+        kwargs: dict[str, Value],
+        interpret: Callable[[], Value],
+    ) -> Value:
+        """A call of a module: interpreted, or repeated from that of an equal module."""
+        return self.repeats.call(module, args, kwargs, interpret)
+
+    def release_objects(self) -> None:
+        """Drops the program's objects."""
+        self.repeats.release_objects()
 
     def construct(self, cls: Value, args: list[Value], kwargs: dict[str, Value]) -> Value:
         """Makes an instance, by __new__ and __init__."""

@@ -20,6 +20,7 @@ from ....values.functions.method import MethodValue
 from ....values.models.frame_calls import frame_call
 from ....values.objects.class_value import ClassValue
 from ....values.objects.nn_module import ModuleValue
+from ...repeats.repeated_calls import has_parts
 from ..construct import begin_construction
 from ..handlers import handles
 from ..interpreter import Interpreter
@@ -73,6 +74,20 @@ def call_value(
     completion: CallCompletion = AS_IS,
 ) -> Value:
     """callee(*args, **kwargs); `completion` is what the instruction does with the result."""
+    if completion is AS_IS and isinstance(callee, ModuleValue) and has_parts(callee):
+        return frame.tx.calls.of_module(
+            callee, args, kwargs, lambda: interpret_call(frame, callee, args, kwargs, completion)
+        )
+    return interpret_call(frame, callee, args, kwargs, completion)
+
+
+def interpret_call(
+    frame: Interpreter,
+    callee: Value,
+    args: list[Value],
+    kwargs: dict[str, Value],
+    completion: CallCompletion,
+) -> Value:
     tx = frame.tx
     through: tuple[PassthroughFrame, ...] = ()
     steps = 0

@@ -97,6 +97,8 @@ def load_deref(frame: Interpreter, instr: Instr) -> None:
             )
             raise frame.tx.exceptions.new(NameError, sentence)
         raise _unbound(frame, instr.arg)
+    frame.tx.objects.reach(cell)
+    frame.tx.objects.reach(value)
     frame.push(value)
 
 
