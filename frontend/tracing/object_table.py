@@ -22,7 +22,7 @@ from ...guards.source import (
 )
 from ..values import operators
 from ..values.base import LazyValue, Value
-from ..values.constant import Constant
+from ..values.constant import Constant, GivenLiteral
 from ..values.containers.sequence import TupleValue
 from ..values.context import TraceContext
 from ..values.functions.cell import CellValue
@@ -33,7 +33,6 @@ from ..values.objects.class_value import ClassValue
 from ..values.objects.python_module import PythonModule
 from ..values.objects.user_object import UserObject
 from ..values.tensor.tensor import TensorValue
-from ..values.varying_text import VaryingText
 from ..values.wrap import wrap
 from .graph_inputs import GeneratorInput, GraphInput, NumberInput
 from .interpreter.frame_stack import FrameStack
@@ -277,7 +276,7 @@ def is_namespace_of_its_module(globals_: dict[str, Any]) -> bool:
 
 def may_be_two(left: Value, right: Value) -> bool:
     """Whether two values are equal literals that may be different objects."""
-    known = isinstance(left, Constant | VaryingText) and isinstance(right, Constant | VaryingText)
+    known = isinstance(left, Constant | GivenLiteral) and isinstance(right, Constant | GivenLiteral)
     if not known or left.python_type() is not right.python_type():
         return False
     one, other = left.constant(), right.constant()

@@ -11,6 +11,7 @@ import torch
 
 from ...errors import GraphBreak
 from ...guards.guard import Kind
+from ...guards.guard_log import GuardLog
 from ...guards.source import Source, safe_repr
 from .base import ObservedException, Value
 from .context import TraceContext
@@ -161,6 +162,30 @@ class VaryingLiteral(Value):
         if handler is not None and accepts(handler, len(args) + 2, kwargs):
             return handler(tx, self, *args, **kwargs)
         return self.as_constant().method(tx, name, args, kwargs)
+
+
+class GivenLiteral(VaryingLiteral):
+    """A varying literal from before the frame. `now` is the one of this call."""
+
+    __slots__ = ("now", "guards")
+
+    def __init__(self, now: Any, source: Source, guards: GuardLog) -> None:
+        super().__init__(source)
+        self.now, self.guards = now, guards
+
+    def python_type(self) -> type:
+        return type(self.now)
+
+    def constant(self) -> Any:
+        self.guards.add(self.source, Kind.EQUALS, self.now)
+        return self.now
+
+    def describe(self) -> str:
+        return f"a {self.python_type().__name__} '{self.known_source.name}' that varies"
+
+    def is_same(self, other: Value) -> bool:
+        one = isinstance(other, GivenLiteral) and other.source == self.source
+        return one or super().is_same(other)
 
 
 class ConstantMethod(Value):

@@ -11,10 +11,9 @@ from collections.abc import Callable
 from typing import Any
 
 from ...guards.guard import Kind
-from ...guards.guard_log import GuardLog
 from ...guards.source import CalculatedNumber, Source
 from .base import Value
-from .constant import Constant, ConstantMethod, VaryingLiteral, wrap_literal
+from .constant import Constant, ConstantMethod, GivenLiteral, wrap_literal
 from .context import TraceContext
 from .operation import Operation
 from .registry import wraps
@@ -22,28 +21,10 @@ from .registry import wraps
 PREDICATES = ("startswith", "endswith")
 
 
-class VaryingText(VaryingLiteral):
-    """An existing str. `now` is the one of this call."""
+class VaryingText(GivenLiteral):
+    """An existing str."""
 
-    __slots__ = ("now", "guards")
-
-    def __init__(self, now: str, source: Source, guards: GuardLog) -> None:
-        super().__init__(source)
-        self.now, self.guards = now, guards
-
-    def python_type(self) -> type:
-        return str
-
-    def constant(self) -> str:
-        self.guards.add(self.source, Kind.EQUALS, self.now)
-        return self.now
-
-    def describe(self) -> str:
-        return f"a str '{self.known_source.name}' that varies"
-
-    def is_same(self, other: Value) -> bool:
-        one = isinstance(other, VaryingText) and other.source == self.source
-        return one or super().is_same(other)
+    __slots__ = ()
 
     # questions whose answers are guarded, not the text
 

@@ -9,14 +9,20 @@ from ....guards.source import (
     CellContents,
     DictItem,
     DictKey,
+    HasKey,
     InstanceDict,
+    ItemAtKey,
+    ModuleSource,
     SequenceItem,
     Source,
     TypeOf,
 )
 
-# the steps that are repeated from another object; their first argument is `of`
-STEPS = (AttrSource, CellContents, DictItem, DictKey, InstanceDict, SequenceItem)
+# the steps that are repeated from other objects, and Python's modules, which do not differ
+STEPS = (
+    AttrSource, CellContents, DictItem, DictKey, HasKey, InstanceDict, ItemAtKey, ModuleSource,
+    SequenceItem,
+)  # fmt: skip
 
 
 class CannotMove(Exception):  # noqa: N818 - it steers: the call is interpreted
@@ -47,12 +53,15 @@ class MovedPaths:
         self._objects = {root: real}
 
     def path(self, source: Source) -> Source:
+        """Raises CannotMove for a path with other steps."""
         moved = self._paths.get(source)
         if moved is None:
-            cls, (of, *rest) = source.parts()
-            if cls not in STEPS:
+            step: Any
+            step, parts = source.parts()
+            if step not in STEPS:
                 raise CannotMove(source.name)
-            moved = self._paths[source] = cls(self.path(of), *rest)
+            made = [self.path(part) if isinstance(part, Source) else part for part in parts]
+            moved = self._paths[source] = step(*made)
         return moved
 
     def object(self, source: Source) -> Any:
@@ -61,10 +70,11 @@ class MovedPaths:
             return self._objects[source]
         except KeyError:
             pass
-        if type(source) not in STEPS or source.base is None:
+        if type(source) not in STEPS:
             raise CannotMove(source.name)
-        of = self.object(source.base)
+        operands = [self.object(operand) for operand in source.operands]
         try:
+            of: Any = operands[0] if len(operands) == 1 else tuple(operands)
             found = self._objects[source] = source.read(of)
         except Exception as error:  # as every path, it may end anywhere
             raise CannotMove(source.name) from error

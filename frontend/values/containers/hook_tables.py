@@ -9,6 +9,7 @@ from typing import Any
 from ....guards.guard import Kind
 from ....guards.source import DictItem, DictKey, InstanceDict, ItemAtKey, Source
 from ..base import Value
+from ..constant import GivenLiteral
 from ..context import TraceContext
 
 HOOK_TABLES = frozenset(
@@ -42,5 +43,4 @@ def hook_at(
 ) -> tuple[Value, Value]:
     hook_id, hook = pair
     id_path = DictKey(path, index)
-    tx.symbols.variation.expect_number(id_path)
-    return tx.wrap(hook_id, id_path), tx.wrap(hook, ItemAtKey(path, id_path))
+    return GivenLiteral(hook_id, id_path, tx.guards), tx.wrap(hook, ItemAtKey(path, id_path))

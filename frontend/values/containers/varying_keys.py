@@ -9,9 +9,9 @@ from typing import Any
 from ....guards.guard import Kind
 from ....guards.source import KEYS_THAT_VARY, HasKey, ItemAtKey, Source
 from ..base import Value
+from ..constant import GivenLiteral
 from ..context import TraceContext
 from ..tensor.symbolic_number import SymbolicNumber, number_now, path_of
-from ..varying_text import VaryingText
 
 NUMBERS_AND_TEXTS = (int, float, str)
 
@@ -51,7 +51,7 @@ def varying_lookup(of: Source, real: Any, key: Value) -> VaryingLookup | None:
     path = path_of_varying_key(key)
     if path is None:
         return None
-    now = key.now if isinstance(key, VaryingText) else number_now(key)
+    now = key.now if isinstance(key, GivenLiteral) else number_now(key)
     if isinstance(real, dict) and callable(dict.get(real, now)):
         return None
     return VaryingLookup(of, real, path, now)
@@ -59,7 +59,7 @@ def varying_lookup(of: Source, real: Any, key: Value) -> VaryingLookup | None:
 
 def path_of_varying_key(key: Value) -> Source | None:
     """The path to a text or int that varies; None for other keys."""
-    if isinstance(key, VaryingText):
+    if isinstance(key, GivenLiteral):
         return key.source
     if isinstance(key, SymbolicNumber) and key.python_type() in KEYS_THAT_VARY:
         return path_of(key)

@@ -563,3 +563,39 @@ def test_blocks_die_when_they_would_in_eager():
         assert [one() for one in alive] == [None] * 4
     finally:
         gc.enable()
+
+
+def add_one(module, args, result):
+    return result + 1
+
+
+def double(module, args, result):
+    return result * 2
+
+
+def test_blocks_with_equal_hooks_are_repeated(repeats):
+    net = Net().eval()
+    for block in net.blocks:
+        block.mlp.register_forward_hook(add_one)
+    compiled, x = framejit.compile(copy.deepcopy(net), backend="eager"), torch.rand(3, DIM)
+    with torch.no_grad():
+        torch.testing.assert_close(compiled(x), net(x), rtol=0, atol=0)
+        assert len(repeats) == 3
+        for model in (net, compiled):
+            model.blocks[2].mlp.register_forward_hook(double)
+        torch.testing.assert_close(compiled(x), net(x), rtol=0, atol=0)
+
+
+class ReplacesData(Net):
+    def forward(self, x, mask=None):
+        weight = self.blocks[1].mlp.up.weight
+        weight.data = weight.data * 2
+        return super().forward(x, mask)
+
+
+def test_data_replaced_before_the_calls():
+    net = ReplacesData().eval()
+    compiled, x = framejit.compile(copy.deepcopy(net), backend="eager"), torch.rand(3, DIM)
+    with torch.no_grad():
+        for _ in range(2):
+            torch.testing.assert_close(compiled(x), net(x), rtol=0, atol=0)
