@@ -569,10 +569,6 @@ def add_one(module, args, result):
     return result + 1
 
 
-def double(module, args, result):
-    return result * 2
-
-
 def test_blocks_with_equal_hooks_are_repeated(repeats):
     net = Net().eval()
     for block in net.blocks:
