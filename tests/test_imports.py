@@ -39,7 +39,7 @@ SELDOM = f"{REPORTS} framejit.frontend.self_check framejit.cli framejit.backends
 BACKENDS = "networkx framejit.backends.autograd.aot_eager framejit.backends.inductor"
 CASES = {
     "import": ("import framejit", 20, "framejit.frontend.api rich bytecode filelock sympy networkx"),
-    "use": (FIRST_USE.format("native"), 420, f"{SELDOM} {BACKENDS} sympy torch._dynamo"),
+    "use": (FIRST_USE.format("native"), 440, f"{SELDOM} {BACKENDS} sympy torch._dynamo"),
     "call": (FIRST_CALL.format("native"), None, f"{SELDOM} {BACKENDS}"),
     "call by default": (FIRST_CALL.format(None), None, f"{SELDOM} {BACKENDS}"),
     "varying sizes": (VARYING.format("eager"), None, f"{SELDOM} {BACKENDS} torch.export._trace"),
