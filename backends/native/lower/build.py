@@ -72,7 +72,7 @@ class Builder:
         self.sizes = Sizes()
         self.fixed = FixedValues()
         self.within: dict[Any, View] = {}  # positions that a step has checked
-        self.padded: dict[Any, View] = {}  # matrices with zeros behind their rows and columns
+        self.operands: dict[Any, View] = {}  # of products: padded with zeros, or in float32
         self.computed: set[torch.fx.Node] = set()  # originals of copied nodes that are not views
         self.aliases: dict[tuple[int, int, Index], Any] = {}
         # View | Index | SymInt | Scalar of sizes alone | number | tuple of these

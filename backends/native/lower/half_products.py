@@ -72,10 +72,10 @@ def elements(fake: torch.Tensor) -> int:
 def widen(build: Builder, position: int, view: View) -> View:
     """An operand in float32; its elements keep their order in memory. Products share it."""
     key = view, torch.float32
-    if key not in build.padded:
+    if key not in build.operands:
         like = torch.empty_like(operand_fake(build, position), dtype=torch.float32)
-        build.padded[key] = build.pointwise(lambda at: build.read(view, at), like)
-    return build.padded[key]
+        build.operands[key] = build.pointwise(lambda at: build.read(view, at), like)
+    return build.operands[key]
 
 
 def call_in_float32(

@@ -138,9 +138,9 @@ def pad_matrix(build: Builder, matrix: View, rows: Size, columns: Size) -> View:
     if matrix.size == build.shape((rows, columns)):
         return matrix
     key = matrix, *build.shape((rows, columns))
-    if key not in build.padded:
-        build.padded[key] = copy_padded(build, matrix, (rows, columns))
-    return build.padded[key]
+    if key not in build.operands:
+        build.operands[key] = copy_padded(build, matrix, (rows, columns))
+    return build.operands[key]
 
 
 def pad_vector(build: Builder, vector: View, length: int) -> View:

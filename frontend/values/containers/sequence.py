@@ -294,6 +294,16 @@ def one_of(made: Sequence, operands: Iterable[Sequence]) -> Sequence:
     return made
 
 
+def nested_items(tx: TraceContext, value: Value) -> Iterator[Value]:
+    """The items of lists and tuples within each other; the value itself if it is neither."""
+    value = tx.look(value)
+    if isinstance(value, Sequence):
+        for item in value.items:
+            yield from nested_items(tx, item)
+    else:
+        yield value
+
+
 def find(tx: TraceContext, self: Sequence, item: Value, *bounds: Value) -> int | None:
     """The position of the first equal item between bounds; None if there is none."""
     for index in range(len(self.items))[

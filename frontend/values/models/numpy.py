@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
 from typing import Any
 
 import torch
@@ -11,7 +10,7 @@ import torch
 from ....errors import GraphBreak
 from ..base import Value
 from ..constant import Constant, fold
-from ..containers.sequence import Sequence
+from ..containers.sequence import Sequence, nested_items
 from ..context import TraceContext
 from ..deferred_literal import is_dynamic
 from ..numpy.array import ARRAYS, ArrayValue, arrays_in
@@ -70,19 +69,10 @@ def _array(name: str) -> None:
 
 def has_few_varying(tx: TraceContext, data: Sequence) -> bool:
     """Whether some numbers in nested lists vary, and not too many to be stacked one by one."""
-    numbers = list(leaves(tx, data))
+    numbers = list(nested_items(tx, data))
     return len(numbers) <= MOST and any(
         isinstance(number, SymbolicNumber | VaryingScalar) for number in numbers
     )
-
-
-def leaves(tx: TraceContext, data: Value) -> Iterator[Value]:
-    data = tx.look(data)
-    if isinstance(data, Sequence):
-        for item in data.items:
-            yield from leaves(tx, item)
-    else:
-        yield data
 
 
 def stack_lists(tx: TraceContext, data: Value) -> Value:

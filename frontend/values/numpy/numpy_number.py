@@ -55,7 +55,8 @@ def written_number(tx: TraceContext, value: Value) -> Value:
     if type(value) is VaryingScalar:
         return value.number
     if getattr(value, "is_scalar", False):  # an element of an array
-        return tx.graph.call("call_method", "item", [value.tensor], {})  # type: ignore[attr-defined]
+        tensor: Value = value.tensor  # type: ignore[attr-defined]
+        return tx.graph.call("call_method", "item", [tensor], {})
     return Constant(python_number(value.object)) if type(value) is Constant else value
 
 

@@ -3,13 +3,11 @@ tensors, and numbers become such."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import torch
 
 from ..base import Value
 from ..constant import Constant
-from ..containers.sequence import Sequence
+from ..containers.sequence import nested_items
 from ..context import TraceContext
 from .symbolic_number import SymbolicNumber
 
@@ -18,7 +16,7 @@ def index_by_tensors(tx: TraceContext, tensor: Value, key: Value) -> Value | Non
     """tensor[key] in the mode; None for an index that the mode leaves to torch, which has slices,
     None or Ellipsis."""
     fake: torch.Tensor = tensor.fake  # type: ignore[attr-defined]
-    indices = list(leaves(tx, key))
+    indices = list(nested_items(tx, key))
     if not all(map(is_index, indices)):
         return None
     if not indices or (torch.is_grad_enabled() and fake.requires_grad):
@@ -27,16 +25,6 @@ def index_by_tensors(tx: TraceContext, tensor: Value, key: Value) -> Value | Non
     device = Constant(fake.device)
     made = [as_tensor(tx, index, device) for index in indices]
     return tx.graph.function(torch.ops.aten.index.Tensor, tensor, tx.make.list_of(made))
-
-
-def leaves(tx: TraceContext, key: Value) -> Iterator[Value]:
-    """The items of nested lists and tuples."""
-    key = tx.look(key)
-    if isinstance(key, Sequence):
-        for item in key.items:
-            yield from leaves(tx, item)
-    else:
-        yield key
 
 
 def is_index(value: Value) -> bool:
