@@ -274,7 +274,7 @@ def run_distributed(chosen: argparse.Namespace, progress: Progress) -> Told:
 
 def run_programs(chosen: argparse.Namespace, progress: Progress) -> Told:
     def one(name: str, say: Say) -> list[Row]:
-        return programs.run_program(name, chosen.systems, chosen.steps, chosen.limit, chosen.clock)
+        return programs.run_program(name, chosen.systems, chosen.steps, chosen.limit, chosen.clock, chosen.device)
 
     names = programs.named(chosen.only)
     missing = programs.missing_packages(names)

@@ -1,4 +1,4 @@
-"""One program under one system in a process of its own: `python -m benchmarks.programs.child NAME SYSTEM STEPS CLOCK FILE`.
+"""One program under one system in a process of its own: `python -m benchmarks.programs.child NAME SYSTEM STEPS CLOCK DEVICE FILE`.
 
 The system has compiled something else before, so that what it imports is paid; what the process itself compiles for the program is timed
 with its steps.
@@ -92,8 +92,15 @@ def processor_time() -> float:
     return time.process_time() + children.ru_utime + children.ru_stime
 
 
+def wall_time() -> float:
+    """Seconds, once the GPU has done what it was given."""
+    if torch.cuda.is_initialized():
+        torch.cuda.synchronize()
+    return time.perf_counter()
+
+
 PAIRS = 20
-CLOCKS = {"wall": time.perf_counter, "processor": processor_time}
+CLOCKS = {"wall": wall_time, "processor": processor_time}
 
 
 def seed(number: int) -> None:
@@ -126,9 +133,10 @@ def compare(step: Step, eager_step: Step, first: int, now: Callable[[], float]) 
         yield times[0], times[1]
 
 
-def measure(name: str, system: str, steps: int, clock: str = "wall") -> Measured:
+def measure(name: str, system: str, steps: int, clock: str = "wall", device: str = "cpu") -> Measured:
     now = CLOCKS[clock]
     warnings.simplefilter("ignore")
+    torch.set_default_device(device)
     torch.set_num_threads(1)
     compile, compiles, lines = SYSTEMS[system]()
     warm_up(compile)
@@ -150,5 +158,5 @@ def measure(name: str, system: str, steps: int, clock: str = "wall") -> Measured
 
 
 if __name__ == "__main__":
-    _, name, system, steps, clock, file = sys.argv
-    torch.save(vars(measure(name, system, int(steps), clock)), Path(file))
+    _, name, system, steps, clock, device, file = sys.argv
+    torch.save(vars(measure(name, system, int(steps), clock, device)), Path(file))

@@ -7,12 +7,12 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-from .program import Compile, Step, program
+from .program import Compile, Step, make_generator, program
 
 
 def random_graph(seed: int, features: int = 16) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
     """Features of 20 to 60 nodes, edges between them, and a class of each."""
-    generator = torch.Generator().manual_seed(seed)
+    generator = make_generator(seed)
     nodes = int(torch.randint(20, 60, (), generator=generator))
     edges = torch.randint(0, nodes, (2, 4 * nodes), generator=generator)
     return torch.randn(nodes, features, generator=generator), edges, torch.randint(0, 4, (nodes,), generator=generator)
@@ -102,7 +102,7 @@ def molecules(compile: Compile) -> Step:
     optimizer = torch.optim.Adam(model.parameters(), 1e-3)
 
     def step(number: int) -> Any:
-        generator = torch.Generator().manual_seed(number)
+        generator = make_generator(number)
         graphs = []
         for _ in range(6):
             atoms = int(torch.randint(4, 12, (), generator=generator))

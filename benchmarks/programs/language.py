@@ -7,7 +7,7 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-from .program import Compile, Step, program
+from .program import Compile, Step, make_generator, program
 
 
 def small_llama() -> Any:
@@ -85,7 +85,7 @@ def bert(compile: Compile) -> Step:
     optimizer = torch.optim.AdamW(model.parameters(), 1e-3)
 
     def step(number: int) -> Any:
-        generator = torch.Generator().manual_seed(number)
+        generator = make_generator(number)
         size, length = 4 + number % 3, int(torch.randint(8, 40, (), generator=generator))
         ids = torch.randint(0, 128, (size, length), generator=generator)
         mask = (torch.arange(length) < torch.randint(4, length, (size, 1), generator=generator)).long()
@@ -141,7 +141,7 @@ def speech(compile: Compile) -> Step:
     optimizer = torch.optim.Adam(model.parameters(), 1e-3)
 
     def step(number: int) -> Any:
-        generator = torch.Generator().manual_seed(number)
+        generator = make_generator(number)
         lengths = torch.randint(10, 30, (4,), generator=generator)
         x = torch.randn(4, int(lengths.max()), 20, generator=generator)
         targets = torch.randint(1, 12, (4, 5), generator=generator)
@@ -172,7 +172,7 @@ def tagger(compile: Compile) -> Step:
     optimizer = torch.optim.Adam(model.parameters(), 1e-2)
 
     def step(number: int) -> Any:
-        generator = torch.Generator().manual_seed(number)
+        generator = make_generator(number)
         lengths = torch.randint(3, 20, (6,), generator=generator)
         sentences = [torch.randint(1, 100, (int(length),), generator=generator) for length in lengths]
         words = nn.utils.rnn.pad_sequence(sentences, batch_first=True)

@@ -9,7 +9,7 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-from .program import Compile, Step, program
+from .program import Compile, Step, make_generator, program
 from .training import batch
 
 
@@ -77,7 +77,7 @@ def experts(compile: Compile) -> Step:
     optimizer = torch.optim.Adam(model.parameters(), 1e-3)
 
     def step(number: int) -> Any:
-        x = torch.randn(64, 32, generator=torch.Generator().manual_seed(number))
+        x = torch.randn(64, 32, generator=make_generator(number))
         loss = (model(x) - x.flip(-1)).square().mean()
         optimizer.zero_grad()
         loss.backward()
@@ -99,7 +99,7 @@ def diffusion(compile: Compile) -> Step:
 
     @torch.no_grad()
     def step(number: int) -> Any:
-        x = torch.randn(1, 1, 16, 16, generator=torch.Generator().manual_seed(number))
+        x = torch.randn(1, 1, 16, 16, generator=make_generator(number))
         scheduler.set_timesteps(4)
         for time in scheduler.timesteps:
             x = scheduler.step(net(x, time).sample, time, x).prev_sample
@@ -121,7 +121,7 @@ def pipeline(compile: Compile) -> Step:
     made.set_progress_bar_config(disable=True)
 
     def step(number: int) -> Any:
-        generator = torch.Generator().manual_seed(number)
+        generator = make_generator(number)
         images = made(batch_size=1 + number % 2, num_inference_steps=4, output_type="np", generator=generator).images
         return torch.as_tensor(images)
 
@@ -144,7 +144,7 @@ def scheduler_loop(compile: Compile) -> Step:
         return x
 
     def step(number: int) -> Any:
-        return sample(torch.randn(4, 8, generator=torch.Generator().manual_seed(number)))
+        return sample(torch.randn(4, 8, generator=make_generator(number)))
 
     return step
 
@@ -180,7 +180,7 @@ def detection(compile: Compile) -> Step:
         return score
 
     def step(number: int) -> Any:
-        generator = torch.Generator().manual_seed(number)
+        generator = make_generator(number)
         image = torch.randn(1, 3, 32, 32, generator=generator)
         low = torch.rand(1 + number % 6, 2, generator=generator) / 2
         loss = loss_of(model(image)[0], torch.cat([low, low + 0.4], -1))
@@ -208,7 +208,7 @@ def varying_images(compile: Compile) -> Step:
 
     @torch.no_grad()
     def step(number: int) -> Any:
-        generator = torch.Generator().manual_seed(number)
+        generator = make_generator(number)
         height, width = (8 * int(size) for size in torch.randint(3, 9, (2,), generator=generator))
         found = model(torch.randn(1, 3, height, width, generator=generator))
         return F.interpolate(found, size=(height, width), mode="bilinear").mean((2, 3))

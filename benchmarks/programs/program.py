@@ -6,6 +6,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+import torch
+
 Compile = Callable[[Any], Any]  # of a function or a module
 Step = Callable[[int], Any]  # what one step returns: tensors and numbers
 
@@ -22,6 +24,16 @@ class Program:
     def missing(self) -> tuple[str, ...]:
         """The packages that are not installed here."""
         return tuple(package for package in self.needs if importlib.util.find_spec(package) is None)
+
+
+def on_cpu() -> bool:
+    """Whether the benchmark runs on the CPU, by torch's default device."""
+    return torch.get_default_device().type == "cpu"
+
+
+def make_generator(seed: int) -> torch.Generator:
+    """A generator of the device that the benchmark runs on, torch's default device."""
+    return torch.Generator(torch.get_default_device()).manual_seed(seed)
 
 
 PROGRAMS: dict[str, Program] = {}

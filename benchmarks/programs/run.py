@@ -21,18 +21,20 @@ LATE = 20  # last steps in which nothing should be compiled
 ROOT = Path(__file__).parents[2]
 
 
-def run_program(name: str, systems: Sequence[str], steps: int, limit: float, clock: str = "wall") -> list[Row]:
+def run_program(
+    name: str, systems: Sequence[str], steps: int, limit: float, clock: str = "wall", device: str = "cpu"
+) -> list[Row]:
     """A row a system, eager's first."""
     names = ("eager", *(one for one in systems if one != "eager"))
-    measured = {system: run_child(name, system, steps, limit, clock) for system in names}
+    measured = {system: run_child(name, system, steps, limit, clock, device) for system in names}
     eager = measured["eager"]
     return [row_of(name, system, found, eager) for system, found in measured.items()]
 
 
-def run_child(name: str, system: str, steps: int, limit: float, clock: str) -> Measured:
+def run_child(name: str, system: str, steps: int, limit: float, clock: str, device: str) -> Measured:
     with tempfile.TemporaryDirectory() as folder:
         file, cache = Path(folder, "measured"), Path(folder, "cache")
-        command = [sys.executable, "-m", f"{__package__}.child", name, system, str(steps), clock, str(file)]
+        command = [sys.executable, "-m", f"{__package__}.child", name, system, str(steps), clock, device, str(file)]
         try:
             done = subprocess.run(
                 command, cwd=ROOT, capture_output=True, text=True, timeout=limit, check=False,

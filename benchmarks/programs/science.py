@@ -6,7 +6,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from .program import Compile, Step, program
+from .program import Compile, Step, make_generator, program
 
 
 @program("neural ODE, solver compiled whole", "torchdiffeq")
@@ -22,7 +22,7 @@ def neural_ode(compile: Compile) -> Step:
         return odeint(lambda t, y: field(y), start, times, method="dopri5", rtol=1e-3, atol=1e-4)
 
     def step(number: int) -> Any:
-        start = torch.randn(16, 2, generator=torch.Generator().manual_seed(number))
+        start = torch.randn(16, 2, generator=make_generator(number))
         loss = (solve(start)[-1] - start.flip(-1)).square().mean()
         optimizer.zero_grad()
         loss.backward()
@@ -99,7 +99,7 @@ def physics(compile: Compile) -> Step:
 
     def step(number: int) -> Any:
         """The heat equation on random points."""
-        points = torch.rand(64, 2, generator=torch.Generator().manual_seed(number)).requires_grad_()
+        points = torch.rand(64, 2, generator=make_generator(number)).requires_grad_()
         u = net(points)
         slopes = torch.autograd.grad(u.sum(), points, create_graph=True)[0]
         second = torch.autograd.grad(slopes[:, 0].sum(), points, create_graph=True)[0][:, 0]

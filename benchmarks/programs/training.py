@@ -11,11 +11,11 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-from .program import Compile, Step, program
+from .program import Compile, Step, make_generator, on_cpu, program
 
 
 def batch(seed: int, size: int = 32, features: int = 16, classes: int = 4) -> tuple[torch.Tensor, torch.Tensor]:
-    generator = torch.Generator().manual_seed(seed)
+    generator = make_generator(seed)
     return torch.randn(size, features, generator=generator), torch.randint(0, classes, (size,), generator=generator)
 
 
@@ -49,7 +49,7 @@ def whole_step(compile: Compile) -> Step:
         return loss.detach()
 
     def step(number: int) -> Any:
-        return train_step(torch.randint(0, 64, (8, 32), generator=torch.Generator().manual_seed(number)))
+        return train_step(torch.randint(0, 64, (8, 32), generator=make_generator(number)))
 
     return step
 
@@ -87,7 +87,7 @@ def lightning_module(compile: Compile) -> Step:
 
     def step(number: int) -> Any:
         """An epoch of ten batches."""
-        lightning.Trainer(max_epochs=1, accelerator="cpu", **quiet).fit(module, batches)
+        lightning.Trainer(max_epochs=1, accelerator="cpu" if on_cpu() else "gpu", **quiet).fit(module, batches)
         return module.first.weight.detach().clone()
 
     return step
@@ -104,7 +104,7 @@ def lora(compile: Compile) -> Step:
     optimizer = torch.optim.AdamW([p for p in model.parameters() if p.requires_grad], lr=1e-3)
 
     def step(number: int) -> Any:
-        ids = torch.randint(0, 128, (4, 12 + 2 * (number % 5)), generator=torch.Generator().manual_seed(number))
+        ids = torch.randint(0, 128, (4, 12 + 2 * (number % 5)), generator=make_generator(number))
         loss = model(input_ids=ids, labels=ids).loss
         optimizer.zero_grad()
         loss.backward()
@@ -212,7 +212,7 @@ def hugging_face_trainer(compile: Compile) -> Step:
     model = transformers.GPT2LMHeadModel(config)
     model.forward = compile(model.forward)
     folder = tempfile.TemporaryDirectory()
-    made = torch.Generator().manual_seed(0)
+    made = make_generator(0)
     texts = [torch.randint(0, 64, (8 + number % 7,), generator=made) for number in range(16)]
 
     def collated(items: list[Any]) -> dict[str, torch.Tensor]:
@@ -220,7 +220,7 @@ def hugging_face_trainer(compile: Compile) -> Step:
         return {"input_ids": ids, "labels": ids.clone()}
 
     arguments = transformers.TrainingArguments(
-        output_dir=folder.name, per_device_train_batch_size=4, max_steps=4, use_cpu=True, report_to=[], save_strategy="no",
+        output_dir=folder.name, per_device_train_batch_size=4, max_steps=4, use_cpu=on_cpu(), report_to=[], save_strategy="no",
         logging_steps=2, disable_tqdm=True, learning_rate=1e-3,
     )  # fmt: skip
 
@@ -237,7 +237,7 @@ def hugging_face_trainer(compile: Compile) -> Step:
 def accelerated(compile: Compile) -> Step:
     import accelerate  # noqa: PLC0415 - may not be installed
 
-    accelerator = accelerate.Accelerator(cpu=True, gradient_accumulation_steps=2)
+    accelerator = accelerate.Accelerator(cpu=on_cpu(), gradient_accumulation_steps=2)
     model = compile(nn.Sequential(nn.Linear(16, 64), nn.GELU(), nn.LayerNorm(64), nn.Linear(64, 4)))
     optimizer = torch.optim.AdamW(model.parameters(), 1e-3)
     schedule = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda count: min(1.0, (count + 1) / 20))
@@ -284,7 +284,7 @@ def images(compile: Compile) -> Step:
         model.train()
         total = 0.0
         for part in tqdm(range(3), file=io.StringIO()):
-            made = torch.Generator().manual_seed(3 * number + part)
+            made = make_generator(3 * number + part)
             x, y = torch.randn(8, 3, 16, 16, generator=made), torch.randint(0, 10, (8,), generator=made)
             x = augmented(x, chance.random() < 0.5, chance.randrange(5), chance.randrange(5))
             loss = F.cross_entropy(model(x), y, label_smoothing=0.1)
@@ -324,10 +324,10 @@ def autoencoder(compile: Compile) -> Step:
     optimizer = torch.optim.Adam(model.parameters(), 1e-3)
 
     def step(number: int) -> Any:
-        made = torch.Generator().manual_seed(number)
+        made = make_generator(number)
         x, noise = torch.rand(16, 32, generator=made), torch.randn(16, 8, generator=made)
         weight = min(1.0, number / 30)
-        with torch.autocast("cpu", torch.bfloat16):
+        with torch.autocast(torch.get_default_device().type, torch.bfloat16):
             found, mean, log = model(x, noise)
         loss = F.mse_loss(found.float(), x) - weight * 0.5 * (1 + log.float() - mean.float() ** 2 - log.float().exp()).mean()
         optimizer.zero_grad()
@@ -354,7 +354,7 @@ def ensemble(compile: Compile) -> Step:
         return (found.squeeze(-1) - y).square().mean()
 
     def step(number: int) -> Any:
-        x = torch.randn(16, 8, generator=torch.Generator().manual_seed(number))
+        x = torch.randn(16, 8, generator=make_generator(number))
         loss = loss_of(parameters, x, x.sum(-1))
         optimizer.zero_grad()
         loss.backward()

@@ -8,7 +8,7 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-from .program import Compile, Step, program
+from .program import Compile, Step, make_generator, program
 
 
 @program("unseen: sequence to sequence with attention and teacher forcing by chance")
@@ -38,7 +38,7 @@ def translation(compile: Compile) -> Step:
     optimizer = torch.optim.Adam(model.parameters(), 3e-3)
 
     def step(number: int) -> Any:
-        generator = torch.Generator().manual_seed(number)
+        generator = make_generator(number)
         source = torch.randint(1, 60, (8, 5 + number % 4), generator=generator)
         target = torch.cat([torch.zeros(8, 1, dtype=torch.long), source.flip(1)], 1)
         loss = F.cross_entropy(model(source, target, max(0.2, 1 - number / 40)).flatten(0, 1), target[:, 1:].flatten())
@@ -97,7 +97,7 @@ def soft_actor_critic(compile: Compile) -> Step:
         for _ in range(5):
             with torch.no_grad():
                 action, _ = act(torch.as_tensor(seen)[None])
-            following, reward, _, cut, _ = world.step(2 * action[0].numpy())
+            following, reward, _, cut, _ = world.step(2 * action[0].cpu().numpy())
             memory.append((torch.as_tensor(seen), action[0], float(reward), torch.as_tensor(following)))
             seen = world.reset(seed=number)[0] if cut else following
         states, actions, rewards, followings = zip(*chance.sample(memory, min(len(memory), 32)), strict=True)
@@ -139,7 +139,7 @@ def style(compile: Compile) -> Step:
                 total = total + F.mse_loss(gram(image), gram(pattern))
         return 1e4 * (total + 0.1 * F.mse_loss(image, content))
 
-    generator = torch.Generator().manual_seed(0)
+    generator = make_generator(0)
     content, pattern = torch.rand(2, 1, 3, 24, 24, generator=generator)
     image = content.clone().requires_grad_()
     optimizer = torch.optim.LBFGS([image], lr=0.2, max_iter=4)
@@ -161,7 +161,7 @@ def style(compile: Compile) -> Step:
 
 @program("unseen: Hamiltonian Monte Carlo written in Python")
 def monte_carlo(compile: Compile) -> Step:
-    x = torch.randn(60, 3, generator=torch.Generator().manual_seed(3))
+    x = torch.randn(60, 3, generator=make_generator(3))
     y = (x @ torch.tensor([1.0, -2.0, 0.5]) > 0).float()
 
     @compile
@@ -179,7 +179,7 @@ def monte_carlo(compile: Compile) -> Step:
 
     def step(number: int) -> Any:
         nonlocal place, size, taken
-        generator = torch.Generator().manual_seed(number)
+        generator = make_generator(number)
         momentum = torch.randn(3, generator=generator)
         new, now = place, momentum - size / 2 * slope(place)
         for _ in range(5 + number % 3):
@@ -212,7 +212,7 @@ def recommender(compile: Compile) -> Step:
     found: dict[str, list[float]] = {}
 
     def step(number: int) -> Any:
-        generator = torch.Generator().manual_seed(number)
+        generator = make_generator(number)
         sizes = torch.randint(1, 9, (16,), generator=generator)
         offsets = torch.cat([torch.zeros(1, dtype=torch.long), sizes.cumsum(0)[:-1]])
         history = torch.randint(0, 200, (int(sizes.sum()),), generator=generator)
