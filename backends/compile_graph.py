@@ -23,6 +23,7 @@ from .graph.collectives import NamedCollectives, has_collectives
 from .graph.detached_results import find_detached_results
 from .graph.eager_fallback import fall_back_to_eager
 from .graph.example_inputs import private_examples
+from .graph.freed_results import find_freed_results
 from .graph.graph_structure import SHARED
 from .graph.hidden_writes import writes_detached
 from .graph.mode_switches import switches_modes
@@ -78,8 +79,9 @@ class GraphRequest:
 def compile_graph(request: GraphRequest) -> Callable[..., Any]:
     """Compiles a graph. Raises BackendError, or RequirementError."""
     nodes = request.captured.nodes
-    related = views_of_results(nodes, request.outputs)
-    detached = find_detached_results(nodes, request.outputs if related is None else related.results)
+    freed = find_freed_results(nodes, request.outputs)
+    related = views_of_results(nodes, freed.kept)
+    detached = find_detached_results(nodes, freed.kept if related is None else related.results)
     views = views_to_make_outside(nodes, detached.kept)
     results = detached.kept if views is None else views.results
     gm = finish_graph(request, results)
@@ -95,7 +97,8 @@ def compile_graph(request: GraphRequest) -> Callable[..., Any]:
         run = wrap_graph(run, len(results), request)
         run = run if views is None else views.wrap(run, request.inputs)
         run = detached.wrap(run)
-        return run if related is None else related.wrap(run, request.inputs)
+        run = run if related is None else related.wrap(run, request.inputs)
+        return freed.wrap(run)
 
     forward = wrap(gm.forward)
     compiled = wrap(compiled) if uses_backend else forward

@@ -60,6 +60,23 @@ def gains_its_first_history(node: torch.fx.Node) -> bool:
     return "grad_fn" in node.meta and needs_gradient(node) and not comes_with_gradient(node)
 
 
+def leaves_reached_from(fake: torch.Tensor) -> list[torch.Tensor]:
+    """The leaves that a backward pass from a tensor reaches, each once."""
+    if fake.grad_fn is None:
+        return [fake] if fake.requires_grad else []
+    seen = {fake.grad_fn}
+    todo, found = [fake.grad_fn], []
+    while todo:
+        node = todo.pop()
+        if hasattr(node, "variable"):
+            found.append(node.variable)
+        for following, _ in node.next_functions:
+            if following is not None and following not in seen:
+                seen.add(following)
+                todo.append(following)
+    return found
+
+
 def lost_its_history(node: torch.fx.Node) -> bool:
     """Whether autograd refuses to say how a tensor came about: a view of which its operator gave
     several, on memory written to since."""

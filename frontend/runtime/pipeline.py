@@ -132,7 +132,12 @@ class Compilation:
                 continue
             try:
                 with self.clock.phase("codegen"):
-                    return capture, self._generate_code(capture)
+                    generated = self._generate_code(capture)
+                misplaced = capture.trace.misplaced_backward(generated.outputs)
+                if misplaced is None:
+                    return capture, generated
+                stop = misplaced
+                capture.trace.release_objects()
             except CannotReconstruct as error:
                 earlier = (
                     error.created_at if error.created_at is not None else caller_position(capture)

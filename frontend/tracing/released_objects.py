@@ -19,6 +19,7 @@ from ..values.context import TraceContext
 from ..values.objects.attribute_storage import instance_dict
 from ..values.objects.mro import lookup
 from ..values.objects.user_object import UserObject
+from ..values.tensor.tensor import Gradient
 from .effect_log import was_there
 from .interpreter.frame_stack import FrameStack
 from .interpreter.suspended_generators import held_values
@@ -59,6 +60,8 @@ def lost_values(tx: TraceContext, value: Value) -> Iterator[Any]:
             if isinstance(lookup(value.cls, name)[1], types.MemberDescriptorType)
         }
         yield from (object() if name in slots else own.get(name) for name in value.attrs)
+    elif isinstance(value, Gradient) and value.of.real is not None:
+        yield value.of.real.grad
     elif not (isinstance(value, ListValue) and value.keeps_its_items):
         if isinstance(value, DictValue):
             value.all_entries(tx)  # a store replaces an item or adds one

@@ -4,13 +4,17 @@ TraceContext (values/context.py)."""
 from __future__ import annotations
 
 import types
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import cache
 
+import torch.fx
 from torch.utils.hooks import RemovableHandle
 
 from ...backends.graph.backward_hooks import HookEntry, HookExit
 from ...backends.graph.extracted_calls import TransformedFunction
+from ...backends.graph.fake_values import fake_of
+from ...backends.graph.freed_results import CALLED_AT, first_backward, is_freed
+from ...backends.graph.gradient_history import needs_gradient
 from ...backends.graph.size_checks import check_node
 from ...clock import Clock
 from ...errors import GraphBreak
@@ -158,3 +162,14 @@ class Trace:
                 if isinstance(node.target, HookEntry | HookExit):
                     return Restart(node.target.hooks.created_at, break_here())
         return None
+
+    def misplaced_backward(self, outputs: Sequence[torch.fx.Node]) -> Restart | None:
+        """The break to be made before the first backward(), where a backward pass could go through
+        the graph later; None if there is none."""
+        backward = first_backward(self.graph.nodes)
+        if backward is None:
+            return None
+        with self.graph.fake_mode:
+            later = any(needs_gradient(node) and not is_freed(fake_of(node)) for node in outputs)
+        stop = GraphBreak("unknown-call", "Tensor.backward(), before results with gradients,")
+        return Restart(backward.meta[CALLED_AT], stop) if later else None

@@ -15,11 +15,10 @@ NEEDED = (
     "tensor_numbers", "text", "torch",
 )  # fmt: skip
 OF_TORCH = (
-    "autograd", "checkpoint", "correlation", "distributed", "distributions", "foreach", "framejit",
-    "functorch", "higher_order", "indexing_mode", "legacy_constructors", "logging", "masked",
-    "numpy",
-    "optimizers", "overrides", "pooling", "profiler", "random", "scalar_tensor_arguments",
-    "tensor_data", "warnings",
+    "autograd", "backward", "checkpoint", "correlation", "distributed", "distributions", "foreach",
+    "framejit", "functorch", "higher_order", "indexing_mode", "legacy_constructors", "logging",
+    "masked", "numpy", "optimizers", "overrides", "pooling", "profiler", "random",
+    "scalar_tensor_arguments", "tensor_data", "warnings",
 )  # fmt: skip
 
 

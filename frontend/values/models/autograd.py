@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import torch
+import torch.fx
 from torch.nn.modules._functions import BackwardHookFunction
 from torch.utils.hooks import BackwardHook
 
 from ....backends.graph.backward_hooks import is_set_up
 from ....backends.graph.gradient_history import needs_gradient
-from ....backends.graph.tensor_hooks import RegisterHook
+from ....backends.graph.tensor_hooks import RegisterHook, RetainGrad
 from ....errors import GraphBreak
 from ....torch_compat import AUTOGRAD_FUNCTION, FUNCTION_APPLY, SWITCHED_OFF
 from ..base import Value
@@ -46,7 +47,7 @@ def setup_output_hook(tx: TraceContext, self: Value, args: Value) -> Value:
 
 @models(torch.autograd.grad)
 def grad(tx: TraceContext, *args: Value, **kwargs: Value) -> Value:
-    if any(is_set_up(node) or isinstance(node.target, RegisterHook) for node in tx.graph.nodes):
+    if any(map(is_hook, tx.graph.nodes)):
         raise GraphBreak("unknown-call", "torch.autograd.grad() after a hook")
     asked = kwargs.get("inputs", args[1] if len(args) > 1 else Constant(None))
     if may_pass_through_the_past(tx, asked):
@@ -54,6 +55,11 @@ def grad(tx: TraceContext, *args: Value, **kwargs: Value) -> Value:
             "unknown-call", "torch.autograd.grad() of tensors that were calculated before the graph"
         )
     return tx.graph.function(torch.autograd.grad, *args, **kwargs)
+
+
+def is_hook(node: torch.fx.Node) -> bool:
+    """Whether a node makes a backward pass do more than calculate gradients."""
+    return is_set_up(node) or isinstance(node.target, RegisterHook | RetainGrad)
 
 
 def may_pass_through_the_past(tx: TraceContext, asked: Value) -> bool:

@@ -335,11 +335,6 @@ def tensor_memory(tx: TraceContext, self: TensorValue, *args: Value, **kwargs: V
     raise self.unsupported_use("memory or hooks")
 
 
-@method(torch.Tensor, "backward")
-def tensor_backward(tx: TraceContext, self: TensorValue, *args: Value, **kwargs: Value) -> Value:
-    raise GraphBreak("unknown-call", "Tensor.backward()")
-
-
 @method(torch.Tensor, "requires_grad_")
 def tensor_requires_grad(
     tx: TraceContext, self: TensorValue, requires_grad: Value | None = None
