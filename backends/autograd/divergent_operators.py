@@ -41,10 +41,11 @@ def diverges(node: torch.fx.Node) -> bool:
 def writes_a_list_with_gradients(node: torch.fx.Node) -> bool:
     """Whether a `_foreach_*_` operator writes tensors that have a history. Functional tensors do
     not count these writes, so views of what was written would keep their history from before. And
-    of two writes into one tensor, eager may record only one."""
+    of two writes into one tensor, eager may record only one. (Leaves, such as the parameters that
+    an optimizer writes, have none.)"""
     if node.op != "call_function" or not name_of(node).startswith("_foreach_"):
         return False
-    return any(needs_gradient(leaf) for leaf in written_by(node))
+    return any(needs_gradient(one) and not fake_of(one).is_leaf for one in written_by(node))
 
 
 # Operators of whose backward pass torch has a second formula for fake tensors, the gradients of

@@ -12,6 +12,7 @@ import torch
 import torch.nn.functional as F
 from torch._decomp import _core_aten_decompositions_post_autograd, decomposition_table
 
+from .foreach import decompositions_of_lists
 from .lower.lowerings import LOWERINGS
 
 aten = torch.ops.aten
@@ -191,4 +192,4 @@ def decompositions() -> dict[Any, Callable[..., Any]]:
         for operator, rule in known
         if operator not in LOWERINGS and not any(word in str(operator) for word in WHOLE)
     }
-    return made | OURS
+    return made | decompositions_of_lists() | OURS
