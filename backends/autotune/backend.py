@@ -21,6 +21,7 @@ from ..graph.fake_values import fake_of
 from ..graph.supported import reason_not_to_try
 from ..graph.tracing_lock import load_for_tracing
 from ..graph.wrappers import has_wrappers
+from ..host_numbers import compile_by_device
 from ..registry import import_shipped, lookup, register_backend
 from .background import in_background, may_wait
 from .candidates import EAGER, Choice, choice, is_tiny, records
@@ -45,12 +46,10 @@ def autotune(
     TuningPlan. Raises RequirementError for a graph that cannot be recorded where that is
     required."""
     plan = TuningPlan.from_arguments(mode, options)
+    tune = partial(autotune, mode=mode, options={**(options or {}), "patience": 0}, report=report)
     if any(map(is_on_distributed_tensors, gm.graph.nodes)):
         return compile_by_rule(gm, example_inputs, plan, report)
     if has_wrappers(gm):
-        tune = partial(
-            autotune, mode=mode, options={**(options or {}), "patience": 0}, report=report
-        )
         return tune_inner_graphs(gm, example_inputs, plan, report, tune)
     picked = choice(gm, plan)
     if plan.cudagraphs == "require":
@@ -70,6 +69,9 @@ def autotune(
     waiting = wait_for_calls(gm, plan, report)
     if waiting is not None and not remembers(gm, example_inputs, plan, picked, report):
         return waiting()
+    parts = compile_by_device(gm, example_inputs, tune)
+    if parts is not None:
+        return parts
     load_for_trials()
     # compilers get some of these on separate memory
     inputs = gm.meta.pop("inputs", example_inputs)

@@ -38,6 +38,7 @@ from ..graph.passes.convolution_biases import take_out_biases
 from ..graph.passes.epilogues import join_epilogues
 from ..graph.passes.functional import fakes, functional, needs_wrappers
 from ..graph.wrappers import has_wrappers
+from ..host_numbers import compile_by_device
 from ..uncompiled_nodes import compile_between
 from .bounds import require
 from .channels_last import to_channels_last
@@ -83,6 +84,9 @@ def compile_or_run_captured(
     """Compiles a graph; the captured graph where no kernels can be made for it."""
     if is_left_to_torch(gm, wanted.report):
         return gm.forward
+    parts = compile_by_device(gm, example_inputs, partial(compile_or_run_captured, wanted=wanted))
+    if parts is not None:
+        return parts
     if has_data_dependent_sizes(gm) or any(map(takes_varying_length, gm.graph.nodes)):
         compile_part = partial(compile_or_run_captured, wanted=wanted)
         return compile_between(gm, example_inputs, runs_by_torch, compile_part)

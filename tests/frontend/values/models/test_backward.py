@@ -44,8 +44,8 @@ def run(make, compile, calls=3):
     return seen, function
 
 
-def assert_equal(got, wanted):
-    torch.testing.assert_close(got[::2], wanted[::2], rtol=1e-4, atol=1e-5)
+def assert_equal(got, wanted, rtol=1e-4):
+    torch.testing.assert_close(got[::2], wanted[::2], rtol=rtol, atol=1e-5)
     assert got[1::2] == wanted[1::2]
 
 
@@ -55,7 +55,7 @@ def check_backward(make, backend, breaks=0):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)
         got, function = run(make, lambda function: strict_compile(function, backend=backend))
-    assert_equal(got, wanted)
+    assert_equal(got, wanted, 1e-2 if make is in_autocast else 1e-4)  # bfloat16 has 8 bits
     assert len(function.framejit.explain().breaks) == breaks
 
 

@@ -1,0 +1,147 @@
+"""Graphs on a GPU with numbers on the CPU, such as the counts of steps that torch's optimizers keep
+there: two graphs, and a copy of all the numbers in one piece between them.
+
+The first calculates on the CPU, the second on the GPU alone, so that it can be recorded as a CUDA
+graph.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+import torch.fx
+from torch._subclasses.fake_tensor import FakeTensor
+from torch.utils._pytree import tree_leaves
+
+from .autograd.split_graph import (
+    MODES_AT_ENDS,
+    CannotSplit,
+    memories_of,
+    separate_modes,
+    written_memories,
+)
+from .graph.fake_values import fake_of, fake_tensors_of
+from .graph.gradient_history import wants_gradients
+from .graph.mutations import may_write
+from .graph.node_targets import is_foreign, is_users
+from .graph.random_draws import may_draw
+from .uncompiled_nodes import Build, calls_of, compile_groups
+
+Node = torch.fx.Node
+PRECISION = torch.float64  # in which numbers are copied; it holds those of all these dtypes
+DTYPES = (torch.float64, torch.float32, torch.bfloat16, torch.float16)
+
+
+class CopyNumbers:
+    """The target of a node that copies a tensor to a GPU."""
+
+    __name__ = "copy_numbers"
+
+    def __init__(self, device: torch.device) -> None:
+        self.device = device
+
+    def __call__(self, numbers: torch.Tensor) -> torch.Tensor:
+        return numbers.to(self.device, non_blocking=True)
+
+
+def compile_by_device(
+    gm: torch.fx.GraphModule, examples: list[Any], build: Build
+) -> Callable[..., Any] | None:
+    """Compiles with `build` what a graph calculates on the CPU, which comes first, and what it does
+    on a GPU. None for other graphs."""
+    if not find_work_on_cpu(gm):
+        return None
+    graph, output = torch.fx.Graph(), gm.graph.output_node()
+    graph.output(graph.graph_copy(gm.graph, {}), type_expr=output.type)
+    parted = torch.fx.GraphModule({}, graph, class_name="CapturedGraph")
+    first = find_work_on_cpu(parted)
+    try:
+        _, modes = separate_modes(calls_of(parted))
+        moved = MovedNumbers(graph, first, [node for node in modes if node not in set(first)])
+        modes |= dict.fromkeys(moved.added, MODES_AT_ENDS)
+        return compile_groups(parted, examples, moved.groups, modes, is_copy, build)
+    except CannotSplit:
+        return None
+
+
+def find_work_on_cpu(gm: torch.fx.GraphModule) -> list[Node]:
+    """The nodes that calculate on the CPU, where they can all run before those on the GPU, which
+    take nothing but numbers from them; else nothing."""
+    calls = calls_of(gm)
+    kinds = {kind for node in calls for kind in devices_of(node)}
+    if kinds != {"cpu", "cuda"} or wants_gradients(gm):
+        return []
+    first = [node for node in calls if devices_of(node) == {"cpu"}]
+    others = [node for node in calls if node not in set(first)]
+    written = written_memories(first)
+    numbers = numbers_taken(others)
+    apart = (
+        all(may_run_first(node) for node in first)
+        and not any(may_write(node) and numbers_taken([node]) for node in others)
+        and all(map(is_number, numbers))
+        and written.isdisjoint(memories_of(*numbers))
+    )
+    return first if apart else []
+
+
+def devices_of(node: Node) -> set[str]:
+    return {fake.device.type for fake in fake_tensors_of(node)}
+
+
+def may_run_first(node: Node) -> bool:
+    taken = [devices_of(other) <= {"cpu"} for other in node.all_input_nodes]
+    return all(taken) and not (may_draw(node) or is_foreign(node) or is_users(node))
+
+
+def numbers_taken(nodes: Sequence[Node]) -> list[Node]:
+    """The tensors on the CPU that nodes take, each once."""
+    taken = (other for node in nodes for other in node.all_input_nodes)
+    return list(dict.fromkeys(other for other in taken if devices_of(other) == {"cpu"}))
+
+
+def is_number(node: Node) -> bool:
+    fake = fake_of(node)
+    return isinstance(fake, torch.Tensor) and fake.dim() == 0 and fake.dtype in DTYPES
+
+
+def is_copy(node: Node) -> bool:
+    return isinstance(node.target, CopyNumbers)
+
+
+class MovedNumbers:
+    """Adds to a graph the nodes that copy the numbers which the nodes on the GPU, `last`, take.
+    `groups`: the nodes on the CPU, the copy, and the nodes on the GPU."""
+
+    def __init__(self, graph: torch.fx.Graph, first: list[Node], last: list[Node]) -> None:
+        self.graph, self.added = graph, list[Node]()
+        self.groups = [first, last]
+        numbers = numbers_taken(last)
+        if not numbers:
+            return
+        device = next(
+            fake.device for node in last for fake in fake_tensors_of(node) if fake.is_cuda
+        )
+        with graph.inserting_before(graph.output_node()):
+            given = [self.call(torch.Tensor.to, number, PRECISION) for number in numbers]
+            stacked = self.call(torch.stack, given)
+            before = list(self.added)
+            copied = self.call(CopyNumbers(device), stacked)
+            after = len(self.added)
+            for index, number in enumerate(numbers):
+                item = self.call(torch.select, copied, 0, index)
+                item = self.call(torch.Tensor.to, item, fake_of(number).dtype)
+                for node in last:
+                    node.replace_input_with(number, item)
+        self.groups = [[*first, *before], [copied], [*self.added[after:], *last]]
+
+    def call(self, target: Callable[..., Any], *args: Any) -> Node:
+        """Adds a node, with what it gives for the fakes of its arguments."""
+        node = self.graph.call_function(target, args)
+        fakes: Any = torch.fx.node.map_arg(args, fake_of)
+        some = next(item for item in tree_leaves(fakes) if isinstance(item, FakeTensor))
+        with some.fake_mode:
+            node.meta["example_value"] = target(*fakes)
+        self.added.append(node)
+        return node
