@@ -24,7 +24,7 @@ from .autograd.split_graph import (
 )
 from .graph.fake_values import fake_of, fake_tensors_of
 from .graph.gradient_history import wants_gradients
-from .graph.mutations import may_write
+from .graph.mutations import written_by
 from .graph.node_targets import is_foreign, is_users
 from .graph.random_draws import may_draw
 from .uncompiled_nodes import Build, calls_of, compile_groups
@@ -79,7 +79,7 @@ def find_work_on_cpu(gm: torch.fx.GraphModule) -> list[Node]:
     numbers = numbers_taken(others)
     apart = (
         all(may_run_first(node) for node in first)
-        and not any(may_write(node) and numbers_taken([node]) for node in others)
+        and not any(devices_of(one) == {"cpu"} for node in others for one in written_by(node))
         and all(map(is_number, numbers))
         and written.isdisjoint(memories_of(*numbers))
     )

@@ -10,6 +10,7 @@ compiled early (Karlin et al., Competitive Snoopy Caching, 1988).
 from __future__ import annotations
 
 import math
+import operator
 import sys
 import time
 from collections.abc import Callable, Mapping
@@ -25,8 +26,11 @@ from ..graph.gradient_history import wants_gradients
 from ..graph.node_targets import name_of
 from ..graph.supported import device_types
 
-# Seconds that compiling and measuring take, as observed on two cores: of a graph, of an operator.
-GRAPH_S, OPERATOR_S = 0.5, 0.01
+# Seconds that compiling and measuring take, as observed on two cores, and on sixteen beside a GPU:
+# of a graph, of an operator, and of each kind of operator, as kernels for equal ones are made once.
+GRAPH_S = {"cpu": 0.5, "cuda": 1.5}
+OPERATOR_S = {"cpu": 0.003, "cuda": 0.003}
+KIND_S = {"cpu": 0.007, "cuda": 0.02}
 LOADING_S = 1.2  # seconds that it takes to import TRACING, which torch's tracing needs
 TRACING = "torch._dynamo"
 # The same of capturing it, on the same machine. A capture that takes longer means that compiling
@@ -43,6 +47,8 @@ AT_ONCE = 10  # a graph that would be due within so many calls is tried at the f
 FEWEST = 3  # calls before the time of a call is known: the first ones are slow
 # begins the reason told for a graph that waits
 WAITING = "for now: others are tried after"
+# The part of the time of products and convolutions that compiling saves, which run as torch's own.
+SAVED_OF_PRODUCTS = 0.1
 PRODUCTS = frozenset({"linear", "matmul", "mm", "bmm", "addmm", "baddbmm", "einsum"})
 
 
@@ -50,12 +56,13 @@ PRODUCTS = frozenset({"linear", "matmul", "mm", "bmm", "addmm", "baddbmm", "eins
 class Forecast:
     """The expected cost of trying backends, and of a call. compile_s: expected seconds of trying.
     call_s: seconds of a call in eager, with its backward pass. share: the forward pass's fraction
-    of call_s. on_gpu: whether it runs there."""
+    of call_s. on_gpu: whether it runs there. saved: the part of call_s that compiling may save."""
 
     compile_s: float
     call_s: float
     share: float = 1.0
     on_gpu: bool = False
+    saved: float = 1.0
 
     @property
     def device_s(self) -> float:
@@ -64,30 +71,39 @@ class Forecast:
 
     def due_s(self, patience: float) -> float:
         """Seconds in eager after which backends are tried; 0 for the first call."""
-        due = patience * self.compile_s
+        due = patience * self.compile_s / self.saved
         return 0.0 if self.call_s * AT_ONCE >= due else due
 
 
 def forecast(gm: torch.fx.GraphModule) -> Forecast:
     """An estimate from the operators of a captured graph and the sizes of their results."""
-    kinds = device_types(gm)
-    device = "cuda" if "cuda" in kinds else "cpu"
-    nodes = [node for node in gm.graph.nodes if node.op.startswith("call_")]
+    device = "cuda" if "cuda" in device_types(gm) else "cpu"
+    nodes = [node for node in gm.graph.nodes if is_operator(node)]
+    kinds = {(name_of(node), *map(str, sizes(node))) for node in nodes}
+    compile_s = GRAPH_S[device] + OPERATOR_S[device] * len(nodes) + KIND_S[device] * len(kinds)
+    call = products = 0.0
+    for node in nodes:
+        product = flops(node) / FLOPS[device]
+        others = max(LAUNCH_S[device], bytes_made(node) / BYTES[device])
+        call += max(product, others)
+        products += product if product > others else 0.0
+    saved = 1 - (1 - SAVED_OF_PRODUCTS) * products / call if call else 1.0
     times = (1 + BACKWARD) if wants_gradients(gm) else 1.0
-    call = sum(
-        max(LAUNCH_S[device], flops(node) / FLOPS[device], bytes_made(node) / BYTES[device])
-        for node in nodes
-    )
-    compile_s = (GRAPH_S + OPERATOR_S * len(nodes)) * times
+    compile_s *= times
     if TRACING not in sys.modules:
         compile_s += LOADING_S
-    return Forecast(compile_s, call * times, 1 / times, device == "cuda")
+    return Forecast(compile_s, call * times, 1 / times, device == "cuda", saved)
+
+
+def is_operator(node: torch.fx.Node) -> bool:
+    """Whether a node is more than an item of another one's result."""
+    return node.op.startswith("call_") and node.target is not operator.getitem
 
 
 def slowness(gm: torch.fx.GraphModule, seconds: Mapping[str, float]) -> float:
     """How many times longer than forecast compiling a graph is likely to take, by the time that its
     capture took; at least 1. seconds: of the phases of this compile."""
-    operators = sum(node.op.startswith("call_") for node in gm.graph.nodes)
+    operators = sum(map(is_operator, gm.graph.nodes))
     usual = CAPTURE_GRAPH_S + CAPTURE_OPERATOR_S * operators
     took = sum(seconds.get(phase, 0.0) for phase in CAPTURE_PHASES)
     return min(max(1.0, took / usual), MOST_SLOWNESS)

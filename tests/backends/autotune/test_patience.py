@@ -3,6 +3,8 @@ take; then it is compiled for good."""
 
 from __future__ import annotations
 
+import operator
+
 import framejit
 import pytest
 import torch
@@ -102,6 +104,23 @@ def test_a_forecast_counts_products():
 
     small, large = forecast(graph(8)), forecast(graph(4096))
     assert small.call_s < 1e-4 < 0.1 < large.call_s and small.compile_s == large.compile_s
+    assert small.saved == 1 and large.saved == pytest.approx(0.1)  # torch's own product either way
+    assert large.due_s(1e9) == pytest.approx(1e10 * large.compile_s)
+
+
+def test_equal_operators_are_made_once():
+    def graph(count, *sizes):
+        gm = torch.fx.symbolic_trace(lambda x: x)
+        x, output = gm.graph.nodes
+        with gm.graph.inserting_before(output):
+            for number in range(count):
+                node = gm.graph.call_function(torch.relu, (x,))
+                node.meta["example_value"] = torch.empty(sizes[number % len(sizes)], device="meta")
+                gm.graph.call_function(operator.getitem, (node, 0))
+        return forecast(gm).compile_s
+
+    base = graph(0, 1)
+    assert graph(40, 1) - base < graph(40, *range(40)) - base < 4 * (graph(40, 1) - base)
 
 
 def test_slow_first_calls_are_not_taken_for_all(monkeypatch):

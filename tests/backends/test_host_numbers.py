@@ -1,0 +1,133 @@
+"""Graphs on a GPU that calculate with numbers on the CPU."""
+
+from __future__ import annotations
+
+import framejit
+import pytest
+import torch
+from framejit.backends import host_numbers
+from torch import nn
+from torch._subclasses.fake_tensor import FakeTensorMode
+from torch.nn import functional as F
+
+
+class Written:
+    """A graph as captures write it, on fake tensors."""
+
+    def __init__(self):
+        self.graph, self.mode = torch.fx.Graph(), FakeTensorMode()
+
+    def input(self, name, device, *shape, dtype=torch.float32):
+        node = self.graph.placeholder(name)
+        with self.mode:
+            node.meta["example_value"] = torch.empty(shape, device=device, dtype=dtype)
+        return node
+
+    def call(self, target, *args):
+        node = self.graph.call_function(target, args)
+        with self.mode:
+            fakes = torch.fx.node.map_arg(args, lambda one: one.meta["example_value"])
+            node.meta["example_value"] = target(*fakes)
+        return node
+
+    def compile(self, *results):
+        """What `build` gets, as device types and operators; None where nothing is parted."""
+        self.graph.output(results)
+        gm, seen = torch.fx.GraphModule({}, self.graph), []
+
+        def build(part, examples):
+            calls = [node for node in part.graph.nodes if node.op == "call_function"]
+            kinds = {kind for node in calls for kind in host_numbers.devices_of(node)}
+            seen.append((kinds, [getattr(node.target, "__name__", "") for node in calls]))
+            return part.forward
+
+        inputs = self.graph.find_nodes(op="placeholder")
+        examples = [node.meta["example_value"] for node in inputs]
+        return seen if host_numbers.compile_by_device(gm, examples, build) is not None else None
+
+
+def test_a_step_of_an_optimizer():
+    made = Written()
+    step, p, g = made.input("step", "cpu"), made.input("p", "cuda", 4), made.input("g", "cuda", 4)
+    made.call(torch.Tensor.add_, step, 1)
+    scale = made.call(torch.mul, p, 2.0)
+    rate = made.call(torch.div, 0.1, made.call(torch.Tensor.double, step))
+    made.call(torch.Tensor.add_, p, made.call(torch.mul, g, rate))
+    seen = made.compile(scale)
+    assert seen == [
+        ({"cpu"}, ["add_", "double", "div", "to", "stack"]),
+        ({"cuda"}, ["select", "to", "mul", "mul", "add_"]),
+    ]
+
+
+def test_a_count_that_the_gpu_does_not_use():
+    made = Written()
+    step, p = made.input("step", "cpu"), made.input("p", "cuda", 4)
+    made.call(torch.Tensor.add_, step, 1)
+    assert made.compile(made.call(torch.mul, p, 2.0)) == [({"cpu"}, ["add_"]), ({"cuda"}, ["mul"])]
+
+
+def written_after_its_use(made, n, p):
+    used = made.call(torch.mul, p, n)
+    made.call(torch.Tensor.add_, n, 1)
+    return used
+
+
+def from_the_gpu(made, n, p):
+    return made.call(torch.add, made.call(torch.Tensor.cpu, p), 1), made.call(torch.mul, p, n)
+
+
+def a_tensor_with_dimensions(made, n, p):
+    wide = made.call(torch.Tensor.expand, made.call(torch.add, n, 1), (4,))
+    copied = made.graph.call_function(torch.Tensor.copy_, (p, wide))
+    copied.meta.update(p.meta)
+    return copied
+
+
+def random_numbers(made, n, p):
+    return made.call(torch.mul, p, made.call(torch.rand_like, n))
+
+
+def integers(made, n, p):
+    return made.call(torch.mul, p, made.call(torch.Tensor.long, n))
+
+
+LEFT_WHOLE = [
+    written_after_its_use, from_the_gpu, a_tensor_with_dimensions, random_numbers, integers,
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("make", LEFT_WHOLE, ids=lambda make: make.__name__)
+def test_graphs_left_whole(make):
+    made = Written()
+    results = make(made, made.input("n", "cpu"), made.input("p", "cuda", 4))
+    assert made.compile(*(results if isinstance(results, tuple) else (results,))) is None
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("backend", ["native", "autotune"])
+def test_a_whole_training_step(backend):
+    def train(compile):
+        torch.manual_seed(0)
+        model = nn.Sequential(nn.Linear(16, 32), nn.GELU(), nn.Linear(32, 4)).cuda()
+        optimizer = torch.optim.AdamW(model.parameters(), 0.01)
+        x, y = torch.randn(8, 16, device="cuda"), torch.randn(8, 4, device="cuda")
+
+        def step(x, y):
+            optimizer.zero_grad()
+            loss = F.mse_loss(model(x), y)
+            loss.backward()
+            nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+            optimizer.step()
+            return loss
+
+        step = compile(step)
+        losses = [step(x + number / 10, y).detach() for number in range(8)]
+        states = [value for one in optimizer.state.values() for value in one.values()]
+        return losses, [one.grad for one in model.parameters()], states, step
+
+    options = {} if backend == "native" else {"patience": 0}
+    wanted = train(lambda f: f)
+    got = train(lambda f: framejit.compile(f, backend=backend, options=options))
+    torch.testing.assert_close(got[:3], wanted[:3], rtol=1e-3, atol=1e-4)
+    assert not got[3].framejit.explain().breaks
