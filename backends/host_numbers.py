@@ -7,6 +7,7 @@ graph.
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -87,7 +88,10 @@ def find_work_on_cpu(gm: torch.fx.GraphModule) -> list[Node]:
 
 
 def devices_of(node: Node) -> set[str]:
-    return {fake.device.type for fake in fake_tensors_of(node)}
+    """The types of the devices of a node's result. A capture notes a tuple's tensors in its
+    items."""
+    items = [user for user in node.users if user.target is operator.getitem]
+    return {fake.device.type for one in (node, *items) for fake in fake_tensors_of(one)}
 
 
 def may_run_first(node: Node) -> bool:

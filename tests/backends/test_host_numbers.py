@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import operator
+
 import framejit
 import pytest
 import torch
@@ -28,6 +30,13 @@ class Written:
         with self.mode:
             fakes = torch.fx.node.map_arg(args, lambda one: one.meta["example_value"])
             node.meta["example_value"] = target(*fakes)
+        return node
+
+    def item(self, tuple, number):
+        """An item of a tuple, of whose tensors a capture notes nothing in the tuple's node."""
+        node = self.graph.call_function(operator.getitem, (tuple, number))
+        with self.mode:
+            node.meta["example_value"] = torch.empty((), dtype=torch.float32)
         return node
 
     def compile(self, *results):
@@ -58,6 +67,22 @@ def test_a_step_of_an_optimizer():
         ({"cpu"}, ["add_", "double", "div", "to", "stack"]),
         ({"cuda"}, ["select", "to", "mul", "mul", "add_"]),
     ]
+
+
+def test_counts_in_lists():
+    made = Written()
+    steps = [made.input(f"step_{number}", "cpu") for number in range(2)]
+    ps = [made.input(f"p_{number}", "cuda", 4) for number in range(2)]
+    made.call(torch._foreach_add_, steps, 1)
+    rates = made.call(torch.stack, [made.call(torch.div, 0.1, step) for step in steps])
+    parts = made.call(torch.unbind, rates)
+    del parts.meta["example_value"]
+    items = [made.item(parts, number) for number in range(2)]
+    for item, p in zip(items, ps, strict=True):
+        made.call(torch.Tensor.mul_, p, item)
+    first, last = made.compile()
+    assert first[1][:1] == ["_foreach_add_"] and first[1][-1] == "stack"
+    assert last == ({"cuda"}, ["select", "to", "select", "to", "mul_", "mul_"])
 
 
 def test_a_count_that_the_gpu_does_not_use():
