@@ -88,10 +88,12 @@ def find_work_on_cpu(gm: torch.fx.GraphModule) -> list[Node]:
 
 
 def devices_of(node: Node) -> set[str]:
-    """The types of the devices of a node's result. A capture notes a tuple's tensors in its
-    items."""
-    items = [user for user in node.users if user.target is operator.getitem]
-    return {fake.device.type for one in (node, *items) for fake in fake_tensors_of(one)}
+    """The types of the devices of a node's result; of what it takes, where captures note no result,
+    as for tuples, and lists that are written."""
+    fakes = fake_tensors_of(node)
+    if fakes or node.op == "placeholder":
+        return {fake.device.type for fake in fakes}
+    return {kind for other in node.all_input_nodes for kind in devices_of(other)}
 
 
 def may_run_first(node: Node) -> bool:

@@ -73,7 +73,8 @@ def test_counts_in_lists():
     made = Written()
     steps = [made.input(f"step_{number}", "cpu") for number in range(2)]
     ps = [made.input(f"p_{number}", "cuda", 4) for number in range(2)]
-    made.call(torch._foreach_add_, steps, 1)
+    written = made.graph.call_function(torch._foreach_add_, (steps, 1))
+    made.graph.call_function(operator.getitem, (written, 0))
     rates = made.call(torch.stack, [made.call(torch.div, 0.1, step) for step in steps])
     parts = made.call(torch.unbind, rates)
     del parts.meta["example_value"]
@@ -81,7 +82,7 @@ def test_counts_in_lists():
     for item, p in zip(items, ps, strict=True):
         made.call(torch.Tensor.mul_, p, item)
     first, last = made.compile()
-    assert first[1][:1] == ["_foreach_add_"] and first[1][-1] == "stack"
+    assert first[1][:2] == ["_foreach_add_", "getitem"] and first[1][-1] == "stack"
     assert last == ({"cuda"}, ["select", "to", "select", "to", "mul_", "mul_"])
 
 
