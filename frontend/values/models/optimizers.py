@@ -31,6 +31,12 @@ def get_value(tx: TraceContext, number: Value) -> Value:
     return number
 
 
+@models(optimizer._stack_if_compiling)
+def stack_if_compiling(tx: TraceContext, numbers: Value) -> Value:
+    """Returns the numbers as they are, as in eager: one tensor of them would be taken apart."""
+    return numbers
+
+
 def _without_branches(function: Callable[..., Any]) -> None:
     """Inlines a step that branches on the number of steps in the form that torch uses for CUDA
     graphs, with counts in Python's precision."""
