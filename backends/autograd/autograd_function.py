@@ -44,14 +44,23 @@ class ForwardAndBackward:
         self.layouts_vary = None in self.expected
         self.sizes = partition.sizes
         self.boxed = getattr(backward, "_boxed_call", False)
-        inputs = len(partition.forward.graph.find_nodes(op="placeholder"))
+        inputs = partition.forward.graph.find_nodes(op="placeholder")
         self.slots = [
             partition.wanted.index(position) if position in partition.wanted else None
-            for position in range(inputs)
+            for position in range(len(inputs))
+        ]
+        self.unreached = [
+            position
+            for position, (slot, node) in enumerate(zip(self.slots, inputs, strict=True))
+            if slot is None and isinstance(node.meta["val"], torch.Tensor)
         ]
 
     def __call__(self, *args: Any) -> Any:
-        return CompiledFunction.apply(self, *args)
+        given = list(args)
+        for position in self.unreached:  # as in eager, no backward pass goes on from there
+            if given[position].requires_grad:
+                given[position] = given[position].detach()
+        return CompiledFunction.apply(self, *given)
 
     def run_forward(self, ctx: Any, args: Sequence[Any]) -> tuple[Any, ...]:
         with torch._C._DisableAutocast():

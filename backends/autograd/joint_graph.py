@@ -24,7 +24,7 @@ from .traced_operators import ATEN, Differentiable, Differentiables
 class JointGraph(AssembledGraph):
     """`forward`: nodes of the forward pass, inputs first. `writes`: for each written input, its new
     value. `tangents`: for a result's number, the node that stands for its gradient. `gradients`:
-    for each input, its gradient."""
+    for each input that a backward pass reaches, its gradient."""
 
     def __init__(self, captured: torch.fx.Graph, operators: Differentiables) -> None:
         self.operators = operators
@@ -84,13 +84,14 @@ class JointGraph(AssembledGraph):
             for number, end in enumerate(ends)
             if example(end).requires_grad
         }
-        self.backward({self.results[number]: tangent for number, tangent in self.tangents.items()})
+        flowing = {self.results[number]: tangent for number, tangent in self.tangents.items()}
+        self.backward(flowing)
         wanting = [
             (node, made)
             for node, made in inputs.items()
             if isinstance(example(node), torch.Tensor) and example(node).requires_grad
         ]
-        self.gradients = {made: self.flowing.get(made) for _, made in wanting}
+        self.gradients = {made: flowing[made] for _, made in wanting if made in flowing}
 
     def tangent(self, like: torch.Tensor) -> Copy:
         with self.operators.tracing_on_fakes(), torch.no_grad():

@@ -28,8 +28,8 @@ class Partition:
     """Two functional graphs. The forward graph returns `results` results, then the values that it
     saves, then `sizes` sizes. The backward graph takes these sizes, the forward inputs at the
     positions `saved_inputs`, the saved values, and the gradients of the results at `tangents`; it
-    returns the gradients of the inputs at `wanted` (None for some). `without_gradient`: positions
-    of results that have no gradient."""
+    returns the gradients of the inputs at `wanted`. `without_gradient`: positions of results that
+    have no gradient."""
 
     forward: Copies
     backward: Copies
@@ -45,7 +45,7 @@ def partition(joint: JointGraph) -> Partition:
     """Partitions a joint graph. Raises NeedsWholeTrace where eager's backward pass would need a
     value that was overwritten."""
     overwritten = overwritten_inputs(joint)
-    needed = [node for node in joint.gradients.values() if node is not None]
+    needed = list(joint.gradients.values())
     gradient_nodes = ancestors(needed, set(joint.tangents.values()))
     forward_nodes = ancestors(roots(joint), set())
     symbols = [joint.find_size(symbol) for symbol in symbols_of(gradient_nodes)]
@@ -167,9 +167,7 @@ def backward_graph(joint: JointGraph, inputs: Sequence[Node], nodes: Iterable[No
     copies = {node: graph.placeholder(node.name or node.source.name, node.meta) for node in inputs}
     for node in nodes:
         copies[node] = graph.copy_of(node, copies)
-    graph.output(
-        [None if gradient is None else copies[gradient] for gradient in joint.gradients.values()]
-    )
+    graph.output([copies[gradient] for gradient in joint.gradients.values()])
     return graph
 
 

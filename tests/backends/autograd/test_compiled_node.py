@@ -60,3 +60,16 @@ def test_an_input_that_is_an_operand_of_a_write_is_not_what_is_written(backend):
         first = grad(run(y, w), [y, w], create_graph=True)
         found.append(grad(sum((one**2).sum() for one in first), [y, w]))
     torch.testing.assert_close(*found)
+
+
+def unrelated_results(y, w):
+    return w + w * 2, (y * y).sin(), y.detach() + 1
+
+
+@pytest.mark.parametrize("backend", ["aot_eager", "native"])
+def test_a_pass_goes_on_behind_no_input_that_it_does_not_reach(backend):
+    x, w = (torch.tensor([1.0, 2.0], requires_grad=True) for _ in range(2))
+    first, second, _ = framejit.compile(unrelated_results, backend=backend)(x * x, w)
+    second.sum().backward()  # frees `x * x`
+    first.sum().backward()
+    torch.testing.assert_close(w.grad, torch.full((2,), 3.0))

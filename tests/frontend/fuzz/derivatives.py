@@ -39,6 +39,8 @@ STATEMENTS = (
 )
 EFFECTS = (
     "({v} * {w}).sum().backward(retain_graph=True)",
+    "({v} * {w}).sum().backward()",
+    "({v} * {w}).sin().backward({w}.detach() + 1)",
     "x.grad = None",
     "w.grad = None",
     "with torch.no_grad(): w.add_({v}, alpha=0.1)",
