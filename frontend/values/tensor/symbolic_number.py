@@ -148,6 +148,11 @@ def calculate(
     program, for error messages."""
     if not all(map(is_number, operands)):
         return None
+    if function is math.pow and len(operands) == 2 and is_positive_literal(operands[0]):
+        # math.pow() of a float is `**`: both call C's pow()
+        base, exponent = operands
+        function, written = operator.pow, written or math.pow
+        operands = (Constant(float(base.constant())), exponent)
     allowed = ALLOWED.get(function)
     if any(operand.python_type() is bool for operand in operands):
         allowed = None
@@ -164,6 +169,11 @@ def calculate(
             if isinstance(operand, SymbolicNumber):
                 operand.owner.rely_on_sign(operand.sym)
     return tx.symbols.shapes.number(result, function, operands)
+
+
+def is_positive_literal(value: Value) -> bool:
+    """Whether this is a positive number of the program's text that a float can be."""
+    return isinstance(value, Constant) and 0 < value.object <= sys.float_info.max
 
 
 def calculate_at_the_call(

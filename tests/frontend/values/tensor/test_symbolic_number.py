@@ -64,6 +64,10 @@ MATH = {
     "padded to a power of two": lambda x, n: x.new_zeros(2 ** math.ceil(math.log2(n + 0.5))),
     "isqrt, gcd": lambda x, n: x.new_zeros(math.isqrt(n * 9)) + math.gcd(n * 2, 6),
     "pow, hypot, fmod": lambda x, n: x * math.pow(n, 0.3) + math.hypot(n, 2) + math.fmod(n, 1.5),
+    "powers of a literal": lambda x, n: (
+        x * (1 - math.pow(0.9, n)) + math.pow(2, n) + math.pow(1, n)
+    ),
+    "a debiased step": lambda x, n: x / math.sqrt(1 - math.pow(0.99, n)),
     "a branch": lambda x, n: x + 1 if math.floor(n * 1.5) > 100 else x - math.log(n),
 }
 
@@ -147,6 +151,7 @@ BY_BITS = (lambda n: 1 << n, lambda n: 2**n)
     lambda n: (n << 2, n >> 1, n & 3, n | 5, n ^ 3, ~n, 8 & n, n & 6),
     lambda n: math.isqrt(n),
     lambda n: math.pow(n, -0.5),
+    lambda n: (math.pow(0.9, n), math.pow(3, n) if n < 900 else math.pow(3.5, n)),
     lambda n: (math.gcd(n, 12), math.fmod(n, 4), n.bit_length()),
     lambda n: n & True,
     lambda n: n >> -1,
