@@ -8,7 +8,7 @@ from __future__ import annotations
 import logging
 import os
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import replace
 from typing import Any, cast
@@ -29,7 +29,7 @@ from .aot_plan import plan_of
 from .autograd_function import without_base
 from .batched_backward import with_batches
 from .graph_parts import Compile, GraphPart, compile_forward_and_backward
-from .min_cut import compared_values
+from .min_cut import compared_values, is_view_or_item
 
 TENSORIFY = "TENSORIFY_PYTHON_SCALARS"  # torch's own switch; it is read whenever a graph is traced
 
@@ -84,7 +84,8 @@ class AotParts:
         """Splits a joint graph into a forward and a backward graph."""
         self.results = num_fwd_outputs
         drop_policies(joint)
-        for node in compared_values(joint.graph.nodes):
+        nodes = joint.graph.nodes
+        for node in compared_values(nodes) | made_from_inputs_that_eager_frees(nodes):
             node.meta["recompute"] = CheckpointPolicy.MUST_SAVE
         for split in (min_cut_rematerialization_partition, default_partition):
             try:
@@ -107,6 +108,42 @@ class AotParts:
         compiled = with_batches(self._compile_part, GraphPart(self._gm, part, examples, True))
         self.backwards.append((part, compiled))
         return compiled if getattr(compiled, "_boxed_call", False) else make_boxed_func(compiled)
+
+
+def made_from_inputs_that_eager_frees(nodes: Iterable[torch.fx.Node]) -> set[torch.fx.Node]:
+    """What the forward pass computes from inputs without gradients that eager's backward pass does
+    not read. It must not be recomputed: the program may write into these inputs before the backward
+    pass, as into running statistics."""
+    behind: set[torch.fx.Node] = set()  # a gradient of a result
+    for node in nodes:
+        if (node.op == "placeholder" and "tangents" in node.name) or not behind.isdisjoint(
+            node.all_input_nodes
+        ):
+            behind.add(node)
+    found = set()
+    for node in nodes:
+        value = node.meta.get("val")
+        if (
+            node.op == "placeholder"
+            and isinstance(value, torch.Tensor)
+            and value.is_floating_point()
+            and not value.requires_grad
+        ):
+            users = readers(node)
+            if behind.isdisjoint(users):
+                found.update(users)
+    return found
+
+
+def readers(node: torch.fx.Node) -> set[torch.fx.Node]:
+    """The nodes that read a node or a view of it, other than as a view."""
+    found = set()
+    todo = [node]
+    while todo:
+        for user in todo.pop().users:
+            if user.op == "call_function":
+                todo.append(user) if is_view_or_item(user) else found.add(user)
+    return found
 
 
 def drop_policies(joint: torch.fx.GraphModule) -> None:

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
+import torch
+
 from ...records import record
 from ..graph.copies import Copies, template
 from ..graph.memory import memories
@@ -44,7 +46,7 @@ class Partition:
 def partition(joint: JointGraph) -> Partition:
     """Partitions a joint graph. Raises NeedsWholeTrace where eager's backward pass would need a
     value that was overwritten."""
-    overwritten = overwritten_inputs(joint)
+    overwritten = overwritten_inputs(joint) | inputs_that_eager_frees(joint)
     needed = list(joint.gradients.values())
     gradient_nodes = ancestors(needed, set(joint.tangents.values()))
     forward_nodes = ancestors(roots(joint), set())
@@ -96,6 +98,26 @@ def overwritten_inputs(joint: JointGraph) -> set[Node]:
     ):
         raise NeedsWholeTrace
     return found
+
+
+def inputs_that_eager_frees(joint: JointGraph) -> set[Node]:
+    """Inputs without gradients that eager's backward pass does not read, and all that shares their
+    memory. The program may write into them before the backward pass, as into running statistics,
+    so the backward pass gets copies of them."""
+    backward = joint.nodes[len(joint.forward) :]
+    read = {own for node in backward for other in node.inputs for own in memories(other)}
+    memory = {
+        own
+        for node in joint.inputs.values()
+        if node not in joint.gradients and has_floats(node)
+        for own in memories(node)
+    } - read
+    return {node for node in joint.forward if memory and not memory.isdisjoint(memories(node))}
+
+
+def has_floats(node: Node) -> bool:
+    value = node.meta["val"]
+    return isinstance(value, torch.Tensor) and value.dtype.is_floating_point
 
 
 def roots(joint: JointGraph) -> list[Node]:

@@ -133,6 +133,13 @@ class CallChecks:
             tensor, *dims = call.fakes
             self._symbols.shapes.require_known(tensor, dims or [*call.fake_kwargs.values()])
 
+    def _check_observers_without_state(self, call: FakeCall) -> None:
+        """Breaks at the first call of a fused observer per channel, which resizes its buffers."""
+        if call.target is torch.fused_moving_avg_obs_fake_quant and resizes_its_state(
+            *call.fakes, **call.fake_kwargs
+        ):
+            raise GraphBreak("unsupported-mutation", "of the sizes of an observer's buffers")
+
     def _store_state_before_draws(self, call: FakeCall) -> None:
         """Adds torch.set_rng_state() to the graph before what may draw; otherwise it happens after
         the graph."""
@@ -147,6 +154,7 @@ class CallChecks:
         _check_lengths,
         _check_jagged_attention,
         _check_sizes_of_one,
+        _check_observers_without_state,
     )
 
     # floats, around the run
@@ -225,3 +233,26 @@ def steps_through_a_length(target: Any, operands: list[Any]) -> bool:
         operands[0].shape[:1] if packed or operands[-1] is not True else operands[0].shape[1:2]
     )
     return any(isinstance(length, torch.SymInt) for length in lengths)
+
+
+def resizes_its_state(
+    x: torch.Tensor,
+    observer_on: torch.Tensor,
+    fake_quant_on: torch.Tensor,
+    running_min: torch.Tensor,
+    running_max: torch.Tensor,
+    scale: torch.Tensor,
+    zero_point: torch.Tensor,
+    averaging_const: float,
+    quant_min: int,
+    quant_max: int,
+    ch_axis: int,
+    per_row_fake_quant: bool = False,
+    symmetric_quant: bool = False,
+) -> bool:
+    """Whether torch.fused_moving_avg_obs_fake_quant() gives its buffers one item per channel; no
+    schema and no fake result says that it does."""
+    return per_row_fake_quant and any(
+        buffer.numel() != x.size(ch_axis)
+        for buffer in (running_min, running_max, scale, zero_point)
+    )

@@ -148,6 +148,11 @@ def calculate(
     program, for error messages."""
     if not all(map(is_number, operands)):
         return None
+    if function is math.pow and len(operands) == 2 and is_positive_literal(operands[0]):
+        # math.pow() of a float is `**`: both call C's pow()
+        base, exponent = operands
+        function, written = operator.pow, written or math.pow
+        operands = (Constant(float(base.constant())), exponent)
     allowed = ALLOWED.get(function)
     if any(operand.python_type() is bool for operand in operands):
         allowed = None
@@ -164,6 +169,11 @@ def calculate(
             if isinstance(operand, SymbolicNumber):
                 operand.owner.rely_on_sign(operand.sym)
     return tx.symbols.shapes.number(result, function, operands)
+
+
+def is_positive_literal(value: Value) -> bool:
+    """Whether this is a positive number of the program's text that a float can be."""
+    return isinstance(value, Constant) and 0 < value.object <= sys.float_info.max
 
 
 def calculate_at_the_call(
@@ -268,11 +278,10 @@ def power_can_be_symbolic(tx: TraceContext, base: Value, exponent: Value) -> boo
         return is_natural or is_at_least_1(base)
     if isinstance(exponent, Constant) and -1 <= exponent.object < 0:
         return is_at_least_1(base)
-    positive = has_sign(tx, operator.ge, base) and has_sign(tx, operator.ge, exponent)
     unit = (isinstance(base, Constant) and 0 < base.object <= 1) or (
         isinstance(exponent, Constant) and 0 <= exponent.object <= 1
     )
-    return unit and positive
+    return unit and has_sign(tx, operator.ge, base) and has_sign(tx, operator.ge, exponent)
 
 
 def is_at_least_1(value: Value) -> bool:
@@ -409,6 +418,17 @@ def small_power(tx: TraceContext, base: Value, exponent: Value) -> bool:
     return known and within(1e-30, 1e30)(tx, base)
 
 
+def power_can_be_calculated(tx: TraceContext, base: Value, exponent: Value) -> bool:
+    """Whether a power is a number that cannot overflow: of a positive literal, or a small literal
+    exponent of a float, which is positive unless the exponent is natural."""
+    if isinstance(base, Constant) or base.python_type() is not float:
+        return power_of_a_literal(tx, base, exponent)
+    literal = exponent.object if isinstance(exponent, Constant) else None
+    if type(literal) is int and 0 <= literal <= 8:
+        return within(-1e30, 1e30)(tx, base)
+    return small_power(tx, base, exponent)
+
+
 def divided_by_literal(tx: TraceContext, number: Value, by: Value) -> bool:
     return isinstance(by, Constant) and by.object != 0 and FINITE(tx, number)
 
@@ -432,7 +452,7 @@ OPAQUE: dict[Callable[..., Any], Callable[..., bool]] = {
     math.expm1: within(-sys.float_info.max, 700.0),
     **dict.fromkeys((math.floor, math.ceil, math.trunc, int), AS_INT),
     **dict.fromkeys((math.erf, math.radians, math.degrees), within(-1e300, 1e300)),
-    operator.pow: power_of_a_literal,
+    operator.pow: power_can_be_calculated,
     round: can_round,
     **dict.fromkeys(
         (operator.and_, operator.or_, operator.xor, operator.invert, math.gcd, int.bit_length),

@@ -110,3 +110,33 @@ def test_a_write_into_what_the_backward_pass_needs(f, backend):
     result = framejit.compile(f, backend=backend)(vec(3, 3, grad=True), vec(3, 3))
     with pytest.raises(RuntimeError, match="modified by an inplace operation"):
         result.sum().backward()
+
+
+def scale_by_variance(x, weight, variance):
+    return x * (weight / torch.sqrt(variance + 1e-5)).view(1, -1)
+
+
+def scale_and_return_view(x, weight, variance):  # a graph that aot_autograd traces
+    return scale_by_variance(x, weight, variance), x.view(-1)
+
+
+def scale_by_view_of_variance(x, weight, variance):
+    return x * weight * variance.view(1, -1).exp()
+
+
+@pytest.mark.parametrize("backend", ["native", "aot_eager"])
+@pytest.mark.parametrize("f", [scale_by_variance, scale_and_return_view, scale_by_view_of_variance])
+def test_a_write_before_the_backward_pass_into_what_eager_does_not_save(f, backend):
+    def gradient(run):
+        torch.manual_seed(0)
+        x, weight = torch.randn(3, 8), torch.randn(8, requires_grad=True)
+        variance = torch.rand(8)
+        result = run(x, weight, variance)
+        result = result[0] if isinstance(result, tuple) else result
+        variance.mul_(0.9)
+        result.square().sum().backward()
+        return weight.grad
+
+    compiled = framejit.compile(f, backend=backend)
+    torch.testing.assert_close(gradient(compiled), gradient(f))
+    assert compiled.framejit.compiles == 1

@@ -6,6 +6,7 @@ import framejit
 import numpy as np
 import pytest
 import torch
+import torch.ao.quantization as quantization
 
 GRU = torch.nn.GRU(4, 4, batch_first=True)
 
@@ -40,3 +41,24 @@ def test_breaks(name):
             torch.testing.assert_close(compiled(x), expected)
     assert any(reason in broken.reason for broken in compiled.framejit.explain().breaks)
     assert compiled.framejit.explain().graphs
+
+
+@pytest.mark.parametrize("backend", ["eager", "native"])
+def test_the_first_call_of_an_observer_per_channel_resizes_its_buffers(backend):
+    def model():
+        torch.manual_seed(0)
+        layer = torch.nn.Linear(4, 3)
+        layer.qconfig = quantization.get_default_qat_qconfig("fbgemm")
+        return quantization.prepare_qat(torch.nn.Sequential(layer).train())
+
+    expected, module = model(), model()
+    compiled = framejit.compile(module, backend=backend)
+    for _ in range(3):
+        x = torch.randn(5, 4)
+        for one, run in ((expected, expected), (module, compiled)):
+            one.zero_grad()
+            run(x).square().sum().backward()
+        torch.testing.assert_close(module.state_dict(), expected.state_dict())
+        torch.testing.assert_close(module[0].weight.grad, expected[0].weight.grad)
+    explanation = compiled.framejit.explain()
+    assert any("sizes of an observer" in broken.reason for broken in explanation.breaks)
