@@ -65,7 +65,7 @@ class Repeat(Iterator):
         emit.call(itertools.repeat, [self.repeated, *times])
 
 
-class Product(Iterator):
+class ProductIterator(Iterator):
     """itertools.product of `pools`. `index` counts the items that were returned."""
 
     __slots__ = ("pools", "options", "all", "index")
@@ -327,7 +327,7 @@ def islice(tx: TraceContext, iterable: Value, *bounds: Value) -> Value:
 @models(itertools.product)
 def product(tx: TraceContext, *iterables: Value, repeat: Value | None = None) -> Value:
     options = {} if repeat is None else {"repeat": number(tx, repeat)}
-    return Product([iterable.unpack(tx) for iterable in iterables], options)
+    return ProductIterator([iterable.unpack(tx) for iterable in iterables], options)
 
 
 @models(itertools.pairwise)

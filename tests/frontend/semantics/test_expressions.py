@@ -234,7 +234,7 @@ def test_match(subject):
                 r = "other"
         return r, x + 1
 
-    check(f, vec(2), subject)
+    check(f, vec(2), subject, graphs=None, breaks=None)
 
 
 def test_match_on_a_shape():
