@@ -66,3 +66,15 @@ def operator_contains(tx: TraceContext, container: Value, item: Value) -> Value:
 @models(operator.getitem)
 def getitem(tx: TraceContext, container: Value, key: Value) -> Value:
     return container.item(tx, key)
+
+
+@models(operator.setitem)
+def setitem(tx: TraceContext, container: Value, key: Value, value: Value) -> Value:
+    container.set_item(tx, key, value)
+    return Constant(None)
+
+
+@models(operator.delitem)
+def delitem(tx: TraceContext, container: Value, key: Value) -> Value:
+    container.del_item(tx, key)
+    return Constant(None)
