@@ -25,7 +25,6 @@ from .containers import (  # noqa: F401
 from .containers.sequence import is_named_tuple, wrap_item_by_item
 from .context import TraceContext
 from .functions import (  # noqa: F401
-    attribute_getter,
     builtin_function,
     cached_function,
     cell,

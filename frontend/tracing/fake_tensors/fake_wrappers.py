@@ -15,6 +15,7 @@ from torch._subclasses.fake_tensor import FakeTensor
 
 from ....backends.graph.wrappers import inner_tensors
 from ...values.tensor.wrapper_subclass import is_captured_wrapper
+from .fakes_by_metadata import contiguous_strides
 
 OUTSIDE = "what made an input of a graph lies outside of the graph"
 Numbers = tuple[int | torch.SymInt, ...]
@@ -60,15 +61,6 @@ def ragged_layout(real: Any, inner: Mapping[str, torch.Tensor]) -> tuple[Numbers
     sizes = list(real.shape)
     sizes[real._ragged_idx] = owner.get_nested_int()
     return tuple(sizes), tuple(real.stride())
-
-
-def contiguous_strides(sizes: Numbers) -> Numbers:
-    strides: list[Any] = []
-    step: Any = 1
-    for size in reversed(sizes):
-        strides.insert(0, step)
-        step = step * size
-    return tuple(strides)
 
 
 def is_fake(result: torch.Tensor) -> bool:

@@ -66,12 +66,16 @@ def symbolic_fake_from_metadata(
     mode: FakeTensorMode, real: torch.Tensor, sizes: Sequence[Any]
 ) -> FakeTensor:
     """The same with other sizes, some of which are symbols."""
+    return make_and_note(mode, real, sizes, contiguous_strides(sizes))
+
+
+def contiguous_strides(sizes: Sequence[Any]) -> tuple[Any, ...]:
     strides: list[Any] = []
     step: Any = 1
     for size in reversed(sizes):
         strides.insert(0, step)
-        step = size * step
-    return make_and_note(mode, real, sizes, strides)
+        step = step * size
+    return tuple(strides)
 
 
 def make_and_note(

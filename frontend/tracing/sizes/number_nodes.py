@@ -58,24 +58,20 @@ class RecordedNumber:
 
 
 def _operators() -> None:
-    for name in ("add", "sub", "mul", "floordiv", "mod", "pow", "truediv"):
+    reflected = ("add", "sub", "mul", "floordiv", "mod", "pow", "truediv")
+    for name in (*reflected, "lt", "le", "gt", "ge", "eq", "ne"):
         function = getattr(operator, name)
         setattr(
             RecordedNumber,
             f"__{name}__",
             lambda self, other, function=function: self.recording.call(function, self, other),
         )
+        if name not in reflected:
+            continue
         setattr(
             RecordedNumber,
             f"__r{name}__",
             lambda self, other, function=function: self.recording.call(function, other, self),
-        )
-    for name in ("lt", "le", "gt", "ge", "eq", "ne"):
-        function = getattr(operator, name)
-        setattr(
-            RecordedNumber,
-            f"__{name}__",
-            lambda self, other, function=function: self.recording.call(function, self, other),
         )
 
 

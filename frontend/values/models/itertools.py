@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Sequence
 from typing import Any
 
 import torch
 
 from ....errors import GraphBreak
 from ....guards.iterators import advance
-from ..base import ObservedException, Value
+from ..base import Value
 from ..constant import Constant
 from ..containers.sequence import SequenceIterator, TupleValue
 from ..context import TraceContext
@@ -66,16 +65,16 @@ class Repeat(Iterator):
         emit.call(itertools.repeat, [self.repeated, *times])
 
 
-class CombinationIterator(Iterator):
-    """product, combinations and the like. Their items are known when they are made, from `pools`
-    and `options`."""
+class ProductIterator(Iterator):
+    """itertools.product of `pools`. `index` counts the items that were returned."""
 
-    __slots__ = ("cls", "pools", "options", "all", "index")
+    __slots__ = ("pools", "options", "all", "index")
+    cls = itertools.product
 
-    def __init__(self, cls: type, pools: list[list[Value]], options: dict[str, Any]) -> None:
+    def __init__(self, pools: list[list[Value]], options: dict[str, int]) -> None:
         super().__init__()
-        self.cls, self.pools, self.options = cls, pools, options
-        self.all = cls(*pools, **options)
+        self.pools, self.options = pools, options
+        self.all: Any = itertools.product(*pools, **options)
         self.index = 0
 
     def snapshot(self) -> Any:
@@ -83,7 +82,7 @@ class CombinationIterator(Iterator):
 
     def restore(self, state: Any) -> None:
         self.index = state
-        self.all = itertools.islice(self.cls(*self.pools, **self.options), state, None)
+        self.all = itertools.islice(itertools.product(*self.pools, **self.options), state, None)
 
     def next(self, tx: TraceContext) -> Value | None:
         tx.effects.change(self)
@@ -96,7 +95,7 @@ class CombinationIterator(Iterator):
     def reconstruct(self, emit: Emitter) -> None:
         pools = [TupleValue(list(pool)) for pool in self.pools]
         options = map(emit.const, self.options.values())
-        emit.call(self.cls, [*pools, *options], tuple(self.options))
+        emit.call(itertools.product, [*pools, *options], tuple(self.options))
         emit.run_on_top(advance, self.index, False)
 
 
@@ -195,38 +194,6 @@ class Accumulate(OneFrameIterator):
         tx.effects.change(self)
         self.total = item
         return item
-
-
-class ZipLongest(OneFrameIterator):
-    """itertools.zip_longest; None stands for an iterator that has ended."""
-
-    __slots__ = ("inners", "fill")
-    cls = itertools.zip_longest
-    state = ("inners",)
-
-    def __init__(self, inners: Sequence[Value], fill: Value, created_at: int) -> None:
-        super().__init__(created_at)
-        self.inners: list[Value | None] = list(inners)
-        self.fill = fill
-
-    def next(self, tx: TraceContext) -> Value | None:
-        items: list[Value] = []
-        if not any(inner is not None for inner in self.inners):
-            return None
-        for position, inner in enumerate(self.inners):
-            try:
-                item = None if inner is None else inner.next(tx)
-            except ObservedException:
-                tx.effects.change(self)
-                self.inners = [None] * len(self.inners)  # an error ends it
-                raise
-            if item is None and inner is not None:
-                tx.effects.change(self)
-                self.inners[position] = None
-                if not any(other is not None for other in self.inners):
-                    return None
-            items.append(self.fill if item is None else item)
-        return TupleValue(items)
 
 
 class Pairwise(OneFrameIterator):
@@ -360,47 +327,12 @@ def islice(tx: TraceContext, iterable: Value, *bounds: Value) -> Value:
 @models(itertools.product)
 def product(tx: TraceContext, *iterables: Value, repeat: Value | None = None) -> Value:
     options = {} if repeat is None else {"repeat": number(tx, repeat)}
-    return CombinationIterator(
-        itertools.product, [iterable.unpack(tx) for iterable in iterables], options
-    )
-
-
-@models(itertools.zip_longest)
-def zip_longest(tx: TraceContext, *iterables: Value, fillvalue: Value | None = None) -> Value:
-    return ZipLongest(
-        [iterable.iterator(tx) for iterable in iterables],
-        fillvalue or Constant(None),
-        tx.frames.break_position(),
-    )
+    return ProductIterator([iterable.unpack(tx) for iterable in iterables], options)
 
 
 @models(itertools.pairwise)
 def pairwise(tx: TraceContext, iterable: Value, /) -> Value:
     return Pairwise(iterable.iterator(tx), tx.frames.break_position())
-
-
-@models(itertools.combinations)
-def combinations(tx: TraceContext, iterable: Value, r: Value) -> Value:
-    return combination_iterator(tx, itertools.combinations, iterable, r)
-
-
-@models(itertools.combinations_with_replacement)
-def combinations_with_replacement(tx: TraceContext, iterable: Value, r: Value) -> Value:
-    return combination_iterator(tx, itertools.combinations_with_replacement, iterable, r)
-
-
-@models(itertools.permutations)
-def permutations(tx: TraceContext, iterable: Value, r: Value | None = None) -> Value:
-    return combination_iterator(tx, itertools.permutations, iterable, r)
-
-
-def combination_iterator(tx: TraceContext, cls: Any, iterable: Value, r: Value | None) -> Value:
-    options = {}
-    if r is not None and not (cls is itertools.permutations and r.is_none()):
-        options["r"] = number(tx, r)
-        if options["r"] < 0:
-            raise tx.exceptions.new(ValueError, "r must be non-negative")
-    return CombinationIterator(cls, [iterable.unpack(tx)], options)
 
 
 @models(itertools.accumulate)
@@ -418,23 +350,3 @@ def accumulate(
 def optional_argument(value: Value | None) -> Value | None:
     """An argument, if it is not None."""
     return None if value is None or value.is_none() else value
-
-
-class StarMap(OneFrameIterator):
-    """itertools.starmap."""
-
-    __slots__ = ("function", "inner")
-    cls = itertools.starmap
-
-    def __init__(self, function: Value, inner: Value, created_at: int) -> None:
-        super().__init__(created_at)
-        self.function, self.inner = function, inner
-
-    def next(self, tx: TraceContext) -> Value | None:
-        item = self.inner.next(tx)
-        return None if item is None else self.function.call(tx, tx.look(item).unpack(tx), {})
-
-
-@models(itertools.starmap)
-def starmap(tx: TraceContext, function: Value, iterable: Value) -> Value:
-    return StarMap(function, iterable.iterator(tx), tx.frames.break_position())

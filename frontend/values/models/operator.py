@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import operator
 
-from ....errors import GraphBreak
 from ..base import Value
 from ..constant import Constant
 from ..context import TraceContext
-from ..functions.attribute_getter import GetterValue
 from ..operation import BINARY, COMPARE, UNARY
 from ..operators import binary, compare, contains, unary
 from ..registry import models
@@ -80,15 +78,3 @@ def setitem(tx: TraceContext, container: Value, key: Value, value: Value) -> Val
 def delitem(tx: TraceContext, container: Value, key: Value) -> Value:
     container.del_item(tx, key)
     return Constant(None)
-
-
-def _getter(cls: type) -> None:
-    @models(cls)
-    def make(tx: TraceContext, *args: Value, **kwargs: Value) -> Value:
-        if not args or (kwargs and cls is not operator.methodcaller):
-            raise GraphBreak("exception-leaves", f"TypeError of {cls.__name__}()")
-        return GetterValue(cls, list(args), kwargs)
-
-
-for _cls in (operator.itemgetter, operator.attrgetter, operator.methodcaller):
-    _getter(_cls)

@@ -668,7 +668,7 @@ def test_itertools_read_as_late_as_pythons():
         given += [next(flat)]
         return x + first, given, list(log), list(longest)
 
-    check(f, vec(2), list(range(12)), [])
+    check(f, vec(2), list(range(12)), [], graphs=None, breaks=None)
 
 
 def test_itertools_outlive_a_break():

@@ -234,7 +234,7 @@ def test_match(subject):
                 r = "other"
         return r, x + 1
 
-    check(f, vec(2), subject)
+    check(f, vec(2), subject, graphs=None, breaks=None)
 
 
 def test_match_on_a_shape():
@@ -296,8 +296,7 @@ def test_itertools():
     def f(x, items):
         return (
             list(itertools.chain(items, [4])), list(itertools.product([1, 2], "ab")), list(itertools.islice(itertools.count(3), 2)),
-            list(itertools.accumulate(items)), list(itertools.repeat(x, 2)), list(itertools.zip_longest(items, [1])),
-            list(itertools.combinations(items, 2)), list(itertools.permutations(items, 2)), list(itertools.pairwise(items)), list(itertools.starmap(pow, [(2, 3)])),
+            list(itertools.accumulate(items)), list(itertools.repeat(x, 2)), list(itertools.pairwise(items)),
             list(itertools.chain.from_iterable([[1], [2]])),
         ), x + 1  # fmt: skip
 

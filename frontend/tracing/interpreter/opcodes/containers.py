@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from .....errors import GraphBreak
 from ....pycode.instr import Instr, Op
-from ....values.base import ObservedException, Value, take
+from ....values.base import Value, take
 from ....values.constant import Constant
 from ....values.containers.list import ListValue
 from ....values.containers.mapping import DictValue
@@ -12,9 +12,6 @@ from ....values.containers.mapping_proxy import MappingProxyValue
 from ....values.containers.sequence import Sequence, TupleValue
 from ....values.containers.set import SetValue
 from ....values.containers.slice import SliceValue
-from ....values.context import TraceContext
-from ....values.models.class_checks import builtin_isinstance
-from ....values.objects.class_value import ClassValue
 from ..handlers import handles
 from ..interpreter import Interpreter
 
@@ -178,52 +175,3 @@ def match_keys(frame: Interpreter, instr: Instr) -> None:
         if None in found
         else TupleValue([item for item in found if item is not None])
     )
-
-
-# classes whose positional sub-pattern is matched by the subject itself
-MATCHED_WHOLE = (
-    bool, bytearray, bytes, dict, float, frozenset, int, list, set, str, tuple,
-)  # fmt: skip
-
-
-@handles(Op.MATCH_CLASS)
-def match_class(frame: Interpreter, instr: Instr) -> None:
-    tx = frame.tx
-    names = [name.constant() for name in frame.pop().unpack(tx)]
-    cls, subject = frame.pop(), frame.pop()
-    if not isinstance(cls, ClassValue):
-        raise GraphBreak("exception-leaves", "TypeError: a class pattern must name a class")
-    if not builtin_isinstance(tx, subject, cls).truth(tx):
-        frame.push(Constant(None))
-        return
-    positional: list[Value] = []
-    if instr.arg:
-        if cls.constant() in MATCHED_WHOLE:
-            positional = [subject]
-        else:
-            names = positional_names(tx, cls, instr.arg) + names
-    if len(set(names)) < len(names):
-        raise GraphBreak("exception-leaves", "TypeError: a class pattern uses an attribute twice")
-    try:
-        frame.push(TupleValue(positional + [subject.attribute(tx, name) for name in names]))
-    except ObservedException as error:
-        if not issubclass(error.cls, AttributeError):
-            raise
-        frame.push(Constant(None))
-
-
-def positional_names(tx: TraceContext, cls: Value, count: int) -> list[str]:
-    """The attributes for the positional sub-patterns of a class pattern."""
-    try:
-        fields = cls.attribute(tx, "__match_args__")
-    except ObservedException as error:
-        if not issubclass(error.cls, AttributeError):
-            raise
-        fields = TupleValue([])
-    if (
-        not isinstance(fields, TupleValue)
-        or len(fields.items) < count
-        or not all(f.python_type() is str for f in fields.all(tx)[:count])
-    ):
-        raise GraphBreak("exception-leaves", "TypeError of a class pattern")
-    return [field.constant() for field in fields.all(tx)[:count]]

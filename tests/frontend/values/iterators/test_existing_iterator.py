@@ -318,23 +318,6 @@ def test_a_group_that_outlives_the_frame_goes_on():
         )
 
 
-def test_an_error_ends_a_zip_longest():
-    def failing():
-        yield 1
-        raise ValueError("no more")
-
-    def f(x):
-        pairs, seen = itertools.zip_longest(failing(), [1, 2, 3]), []
-        try:
-            for pair in pairs:
-                seen.append(pair)
-        except ValueError as error:
-            seen.append(str(error))
-        return x + 1, seen, list(pairs)
-
-    check(f, vec(2))
-
-
 def test_a_slice_whose_start_is_behind_its_end_skips_to_the_start():
     def f(x, items):
         walk = iter(items)
