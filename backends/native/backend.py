@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Any
 
@@ -31,6 +32,8 @@ from ..graph.graph_structure import shared_results
 from ..graph.node_targets import name_of
 from ..graph.number_arguments import takes_varying_length
 from ..graph.passes.attention import join_attention
+from ..graph.passes.batch_norms import fold_batch_norms
+from ..graph.passes.constants import take_out_constants
 from ..graph.passes.convolution_biases import take_out_biases
 from ..graph.passes.epilogues import join_epilogues
 from ..graph.passes.functional import fakes, functional, needs_wrappers
@@ -41,6 +44,7 @@ from .bounds import require
 from .channels_last import to_channels_last
 from .compile_report import CompileReport, kernel_records
 from .decompositions import decompositions
+from .frozen_graph import FrozenGraph
 from .fuse.fuse import fuse
 from .fuse.horizontal import fuse_horizontally
 from .fuse.in_place import reuse_memory
@@ -69,6 +73,7 @@ class CompileSettings:
 
     around: Around | None
     report: Reporter
+    freezing: bool
     channels_last: bool
     tune: bool
 
@@ -165,13 +170,13 @@ def compile_captured(
     report = wanted.report
     if wants_gradients(gm) or needs_wrappers(gm) or has_wrappers(gm):
         return compile_with_gradients(gm, example_inputs, wanted)
-    known = shared_results(gm)
+    known = {} if wanted.freezing else shared_results(gm)
     key = "native inference", wanted.channels_last, wanted.tune
     if key not in known:
         compile_report = CompileReport(report.clock)
         try:
             with report.phase("lowering"), no_collections():
-                known[key] = compile_inference(gm, wanted, compile_report)
+                known[key] = compile_inference(gm, example_inputs, wanted, compile_report)
         except NotImplementedError:
             return compile_with_gradients(gm, example_inputs, wanted)
         report(f"compiled: {compile_report}")
@@ -183,15 +188,44 @@ def compile_captured(
 
 
 def compile_inference(
-    gm: torch.fx.GraphModule, wanted: CompileSettings, compile_report: CompileReport
+    gm: torch.fx.GraphModule,
+    example_inputs: list[Any],
+    wanted: CompileSettings,
+    compile_report: CompileReport,
 ) -> Callable[..., Any]:
     """Compiles a graph without gradients by way of a functional graph."""
     aten_graph = functional(join_attention(gm), decompositions())
+    divided = None
+    if wanted.freezing:
+        captured, placeholders = (
+            graph.find_nodes(op="placeholder") for graph in (gm.graph, aten_graph.graph)
+        )
+        every = zip(captured, placeholders, example_inputs, strict=True)
+        parameters = {node for source, node, example in every if is_parameter(source, example)}
+        fold_batch_norms(aten_graph.graph, parameters)
     take_out_biases(aten_graph.graph)
     if wanted.channels_last:
         to_channels_last(aten_graph.graph)
     join_epilogues(aten_graph)
-    return compile_aten(aten_graph, compile_report, tune=wanted.tune)
+    if wanted.freezing:
+        divided = take_out_constants(aten_graph, parameters)
+    compiled = compile_aten(aten_graph, compile_report, tune=wanted.tune)
+    if divided is None:
+        return compiled
+    return FrozenGraph(
+        divided.once.forward,
+        divided.positions,
+        compiled,
+        lambda: compile_captured(gm, example_inputs, replace(wanted, freezing=False)),
+    )
+
+
+def is_parameter(node: torch.fx.Node, example: Any) -> bool:
+    """Whether an input can be assumed constant: a parameter or an attribute that the graph does not
+    write."""
+    if not isinstance(example, torch.Tensor) or example.is_inference() or node.meta.get("mutated"):
+        return False
+    return isinstance(example, torch.nn.Parameter) or "." in node.meta.get("path", "")
 
 
 def gpu() -> Any:

@@ -22,12 +22,15 @@ def native(
     mode: str = "default",
     around: Around | None = None,
     report: Reporter = UNREPORTED,
+    freezing: bool = False,
     layout_optimization: bool = True,
 ) -> Callable[..., Any]:
     """Compiles a captured graph; operators without a kernel of ours run by torch.
 
     mode: with max-autotune, kernels for the GPU are tuned by measuring. around: gets each part of a
-    graph with gradients and its compiled form; what it returns is called instead.
+    graph with gradients and its compiled form; what it returns is called instead. freezing: for
+    graphs without gradients; values that depend only on parameters are computed once, batch norms
+    are folded into the weights before them, and both are repeated when a parameter has changed.
     layout_optimization: for graphs without gradients; convolutions run channels-last where that
     should pay.
     """
@@ -36,6 +39,6 @@ def native(
     if compiler is None:  # switched off: this torch lacks what it needs
         return gm.forward
     tune = mode.startswith("max-autotune")
-    settings = compiler.CompileSettings(around, report, layout_optimization, tune)
+    settings = compiler.CompileSettings(around, report, freezing, layout_optimization, tune)
     compiled: Callable[..., Any] = compiler.compile_or_run_captured(gm, example_inputs, settings)
     return compiled

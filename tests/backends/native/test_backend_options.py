@@ -1,13 +1,16 @@
-"""native's option layout_optimization: convolutions with channels last."""
+"""native's options: parameters that stay as they are (and are seen when they do not), convolutions
+with channels last."""
 
 from __future__ import annotations
 
 import copy
+import warnings
 from types import SimpleNamespace
 
 import framejit
 import pytest
 import torch
+from framejit.backends.graph.passes import batch_norms
 from framejit.backends.native import backend as native
 from framejit.backends.native import channels_last
 from torch import nn
@@ -65,11 +68,25 @@ def everywhere(monkeypatch):
     return counts
 
 
-def test_equals_eager(model, everywhere):
-    compiled = framejit.compile(copy.deepcopy(model), backend="native")
+WAYS = {
+    "freezing": {"freezing": True, "layout_optimization": False},
+    "layout": {"layout_optimization": True},
+    "both": {"freezing": True, "layout_optimization": True},
+}
+
+
+@pytest.mark.parametrize(
+    "apart", [(), ("cpu",)], ids=["bias in the convolution", "bias in a kernel"]
+)
+@pytest.mark.parametrize("way", WAYS)
+def test_equals_eager(way, apart, model, everywhere, reports, monkeypatch):
+    monkeypatch.setattr(batch_norms, "ADDS_APART", apart)
+    compiled = framejit.compile(copy.deepcopy(model), backend="native", options=WAYS[way])
     for x in (images(), images() * 2, images().to(memory_format=torch.channels_last)):
         check(compiled, model, x)
-    assert set(everywhere) == {2}
+    ops = [op for report in reports for kernel in report.kernels for op in kernel.ops]
+    assert ("_native_batch_norm_legit_no_training" in ops) == (way == "layout")
+    assert set(everywhere) == (set() if way == "freezing" else {2})
 
 
 class Upsampled(nn.Module):
@@ -96,6 +113,89 @@ def test_group_norms_and_resized_pictures_keep_the_layout(everywhere, reports):
     (report, *_) = reports
     turned = [kernel for kernel in report.kernels if set(kernel.ops) == {"clone"}]
     assert len(turned) <= 4, [kernel.ops for kernel in report.kernels]  # x, weights, results
+
+
+def write(model):
+    model.first.weight.mul_(2)
+
+
+def write_a_statistic(model):
+    model.second_norm.running_var.add_(1)
+
+
+def give_other_memory(model):
+    model.last.weight.data = torch.ones(4, 5)
+
+
+def put_another_in_place(model):
+    model.product.bias = nn.Parameter(torch.ones(5), requires_grad=False)
+
+
+def load(model):
+    model.load_state_dict({name: tensor * 0.5 for name, tensor in model.state_dict().items()})
+
+
+@pytest.mark.parametrize(
+    "change", [write, write_a_statistic, give_other_memory, put_another_in_place, load]
+)
+def test_changed_parameters_are_seen(change, model):
+    mine = copy.deepcopy(model)
+    compiled = framejit.compile(mine, backend="native", options={"freezing": True})
+    check(compiled, model, images())
+    change(mine)
+    change(model)
+    check(compiled, model, images())
+
+
+def test_parameters_that_change_all_the_time(model):
+    mine = copy.deepcopy(model)
+    compiled = framejit.compile(mine, backend="native", options={"freezing": True})
+    with pytest.warns(RuntimeWarning, match="freezing"):
+        for _ in range(10):
+            check(compiled, model, images())
+            write(mine)
+            write(model)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        check(compiled, model, images())
+
+
+def test_a_weight_that_autocast_casts_is_cast_once(reports):
+    layer, x = nn.Linear(8, 8).requires_grad_(False), torch.randn(4, 8)
+
+    def function(x):
+        with torch.autocast("cpu", torch.bfloat16):
+            return layer(x)
+
+    want = function(x)
+    got = framejit.compile(function, backend="native", options={"freezing": True})(x)
+    torch.testing.assert_close(got, want, check_stride=True)
+    assert reports[0].host.count("run(") == 1, reports[0].host  # the argument's
+
+
+def test_with_gradients_nothing_is_frozen(model):
+    compiled = framejit.compile(
+        copy.deepcopy(model),
+        backend="native",
+        options={"freezing": True, "layout_optimization": True},
+    )
+    gradients = []
+    for run in (copy.deepcopy(model), compiled):
+        x = images().requires_grad_()
+        gradients.append(torch.autograd.grad(run(x)[0].sum(), x))
+    torch.testing.assert_close(*gradients)
+
+
+def test_norms_that_stay():
+    def function(x, weight, mean, var):
+        y = F.conv2d(x, weight)
+        return F.batch_norm(y, mean, var) + y, F.batch_norm(
+            F.conv_transpose2d(x, weight[:3, :3]), mean[:3], var[:3]
+        )
+
+    args = (images(), torch.randn(6, 3, 3, 3), torch.rand(6), torch.rand(6) + 1)
+    got = framejit.compile(function, backend="native", options={"freezing": True})(*args)
+    torch.testing.assert_close(got, function(*args), check_stride=True, rtol=1e-4, atol=1e-4)
 
 
 def test_small_images_are_left_as_they_are(model):
@@ -137,5 +237,5 @@ def test_where_channels_last_is_expected_to_pay(convolutions, expected):
 
 
 def test_unknown_options_are_named():
-    with pytest.raises(ValueError, match="layout_optimization"):
+    with pytest.raises(ValueError, match="freezing, layout_optimization"):
         framejit.compile(lambda x: x, backend="native", options={"frozen": True})
