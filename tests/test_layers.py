@@ -94,7 +94,15 @@ def test_lower_layers_do_not_import_higher_ones():
 
 
 # Of backends, lowest first; what is not listed is above all of these.
-BACKENDS = ("backend_info", "registry", "graph", "autograd", "uncompiled_nodes", "host_numbers", "native")
+BACKENDS = (
+    "backend_info",
+    "registry",
+    "graph",
+    "autograd",
+    "uncompiled_nodes",
+    "host_numbers",
+    "native",
+)
 
 
 def test_lower_folders_of_backends_do_not_import_higher_ones():
