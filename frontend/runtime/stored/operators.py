@@ -27,7 +27,7 @@ from .content import (
     text_of_constant,
 )
 
-OF_TORCH = frozenset({*TORCHS_OPERATORS, *COLLECTIVES})
+OF_TORCH = frozenset({*TORCHS_OPERATORS, *COLLECTIVES, "profiler"})
 Operator = torch._ops.OpOverload | torch._ops.OpOverloadPacket | CustomOpDef
 KINDS = (torch._ops.OpOverload, torch._ops.OpOverloadPacket, CustomOpDef)
 # what a definition consists of, each a function or a dictionary of functions

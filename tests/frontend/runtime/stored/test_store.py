@@ -119,9 +119,26 @@ def method_in_c(x):
     return x.T.mT + 1
 
 
+def profiled(x):
+    with torch.autograd.profiler.record_function("part"):
+        return x * 2
+
+
+leaf = nn.Parameter(torch.ones(4))
+
+
+def backward_inside(x):
+    leaf.grad = None
+    with torch.enable_grad():
+        loss = (leaf * x).sin().sum()
+        loss.backward()
+        return loss, leaf.grad
+
+
 PROGRAMS = (
     plain, writes, random_numbers, numbers, nested, without_tensors, views, constants,
-    expected_branch, users_operator, method_in_c,
+    expected_branch, users_operator, method_in_c, profiled,
+    backward_inside,
 )  # fmt: skip
 MODULES = (Net, Breaks, Recurrent)
 BACKENDS = ("eager", "native", "autotune")

@@ -224,6 +224,17 @@ def convolution():
     return f, [vec(2, 3, 8, 8)], list(model.parameters())
 
 
+def convolution_in_channels_last():
+    model = nn.Sequential(nn.Conv2d(4, 8, 3), nn.ReLU(), nn.Conv2d(8, 4, 1))
+    model = model.to(memory_format=torch.channels_last)
+
+    def f(x):
+        model.zero_grad()
+        model(x.to(memory_format=torch.channels_last)).square().mean().backward()
+
+    return f, [vec(2, 4, 8, 8)], list(model.parameters())
+
+
 def under_no_grad():
     p = leaf(4)
 
@@ -323,7 +334,7 @@ ONE_GRAPH = [
     simple, attached_result, set_to_none_each_time, gradients_set_to_none_afterwards,
     expanded_gradient, one_gradient_of_two_leaves, a_given_gradient, transposed_leaf,
     leaf_with_holes, two_passes, retained, frozen_and_unused_leaves, tied_weights,
-    dropout_and_batch_norm, convolution, under_no_grad, in_autocast, accumulated_over_parts,
+    dropout_and_batch_norm, convolution, convolution_in_channels_last, under_no_grad, in_autocast, accumulated_over_parts,
     in_place_on_the_leaf_afterwards, custom_function, checkpointed, scaled_by_a_scaler,
 ]  # fmt: skip
 
