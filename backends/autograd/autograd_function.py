@@ -49,10 +49,11 @@ class ForwardAndBackward:
             partition.wanted.index(position) if position in partition.wanted else None
             for position in range(len(inputs))
         ]
+        # some input must make the results require gradients, even if these turn out to be zero
         self.unreached = [
             position
             for position, (slot, node) in enumerate(zip(self.slots, inputs, strict=True))
-            if slot is None and isinstance(node.meta["val"], torch.Tensor)
+            if partition.wanted and slot is None and isinstance(node.meta["val"], torch.Tensor)
         ]
 
     def __call__(self, *args: Any) -> Any:
