@@ -3,7 +3,6 @@ other one implies; cheap ones, and those likely to fail, come first."""
 
 from __future__ import annotations
 
-import itertools
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from types import CodeType
@@ -14,7 +13,7 @@ from .encoded import Encoded
 from .guard import Guard, Kind, TensorSpec
 from .kinds import kind_of
 from .kinds.tensor import exclude_each_other
-from .section import Section, Sections, paths_of, prefixes
+from .section import Section, paths_of
 from .source import Source
 
 
@@ -25,14 +24,17 @@ def merge(guards: Iterable[Guard], lifted: Iterable[Source]) -> list[Guard]:
         kind = kind_of(guard)
         unique.setdefault((kind.subjects(guard), guard.kind, kind.key(guard)), guard)
     by_source: dict[Source, list[Guard]] = defaultdict(list)
+    stronger: dict[Source, list[Guard]] = defaultdict(list)  # those that may imply others
     for guard in unique.values():
         by_source[guard.source].append(guard)
+        if kind_of(guard).implies_others:
+            stronger[guard.source].append(guard)
     kept = [
         guard
         for guard in unique.values()
         if not any(
             other is not guard and kind_of(other).implies(other, guard)
-            for other in by_source[guard.source]
+            for other in stronger.get(guard.source, ())
         )
         and not (
             isinstance(guard.source, s.AttrSource)
@@ -87,13 +89,13 @@ def prefixes_to_load(guard: Guard, paths: set[Source]) -> bool:
 EncodedGuards = Mapping[int, Encoded]
 
 
-def by_section(guards: Sequence[Guard], sections: Sections, encoded: EncodedGuards) -> list[Guard]:
-    """Sorts guards by their sections. Held tensors with the same spec come together, so that they
-    are compared in one go."""
+def by_section(guards: Sequence[Guard], placed: Mapping[int, Section]) -> list[Guard]:
+    """Sorts guards by their sections, which `placed` has by their ids. Held tensors with the same
+    spec come together, so that they are compared in one go."""
     ranks: dict[Any, int] = {}
 
     def rank(guard: Guard) -> tuple[Section, int]:
-        section = sections.of_guard(guard, runs_python(guard, encoded))
+        section = placed[id(guard)]
         return section, ranks.setdefault(
             guard.expected, len(ranks)
         ) if section is Section.HELD else 0
@@ -104,8 +106,7 @@ def by_section(guards: Sequence[Guard], sections: Sections, encoded: EncodedGuar
 def sort_guards(guards: Sequence[Guard], encoded: EncodedGuards) -> list[Guard]:
     """Sorts guards by rank and cost. Guards on a path come before those on longer paths, so that no
     getattr runs on an object of an unexpected type."""
-    costs: dict[Source, int] = {}
-    ranks = {id(guard): rank(guard, costs, encoded) for guard in guards}
+    ranks = {id(guard): rank(guard, encoded) for guard in guards}
     queue = sorted(guards, key=lambda guard: ranks[id(guard)])  # stable
     quiet: dict[Source, list[Guard]] = defaultdict(list)
     for guard in queue:
@@ -116,7 +117,11 @@ def sort_guards(guards: Sequence[Guard], encoded: EncodedGuards) -> list[Guard]:
     settled: set[Source] = set()
 
     def settle_way_to(source: Source) -> None:
-        new = list(itertools.takewhile(lambda prefix: prefix not in settled, prefixes(source)))
+        new: list[Source] = []
+        prefix = source.base
+        while prefix is not None and prefix not in settled:
+            new.append(prefix)
+            prefix = prefix.base
         settled.update(new)
         for step in (*reversed(new), source):
             for key in step.operands[1:]:
@@ -139,11 +144,11 @@ def sort_guards(guards: Sequence[Guard], encoded: EncodedGuards) -> list[Guard]:
 PYTHON = 3  # the rank of guards that run Python
 
 
-def rank(guard: Guard, costs: dict[Source, int], encoded: EncodedGuards) -> tuple[int, int]:
+def rank(guard: Guard, encoded: EncodedGuards) -> tuple[int, int]:
     """torch's state first: it needs no load, so nothing must be held while its slow path runs. Then
     arguments, then the rest, then what runs Python; the cheaper first."""
     subjects = kind_of(guard).subjects(guard)
-    cost = kind_of(guard).cost + sum(load_cost(end, costs) for end in subjects)
+    cost = kind_of(guard).cost + sum([end.way_cost for end in subjects])
     if guard.kind is Kind.TORCH_STATE:
         return 0, cost
     if runs_python(guard, encoded):
@@ -151,22 +156,13 @@ def rank(guard: Guard, costs: dict[Source, int], encoded: EncodedGuards) -> tupl
     return (1 if all(map(is_argument, subjects)) else 2), cost
 
 
-def load_cost(source: Source, known: dict[Source, int]) -> int:
-    """The cost of all loads of a source."""
-    cost = known.get(source)
-    if cost is None:
-        cost = source.cost + sum([load_cost(one, known) for one in source.operands])
-        known[source] = cost
-    return cost
-
-
 def runs_python(guard: Guard, encoded: EncodedGuards) -> bool:
     return guard.kind is not Kind.TORCH_STATE and encoded[id(guard)].runs_python
 
 
 def is_argument(source: Source) -> bool:
-    if isinstance(source, s.SequenceItem | s.DictItem):
-        return is_argument(source.of)
+    while isinstance(source, (s.SequenceItem, s.DictItem)):
+        source = source.of
     return isinstance(source, s.SlotSource)
 
 

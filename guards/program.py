@@ -4,7 +4,7 @@ checks, and those likely to fail, come first. In: guards, and sources whose obje
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -49,8 +49,11 @@ class GuardProgram:
         merged = merge(guards, lifted)
         sections = Sections(merged, lifted)
         encoded = {id(guard): kind_of(guard).encode(guard) for guard in merged}
-        ordered = by_section(sort_guards(merged, encoded), sections, encoded)
-        writer = StepWriter(sections, encoded, share)
+        placed = {
+            id(guard): sections.of_guard(guard, encoded[id(guard)].runs_python) for guard in merged
+        }
+        ordered = by_section(sort_guards(merged, encoded), placed)
+        writer = StepWriter(sections, encoded, placed, share)
         for guard in ordered:
             writer.check(guard)
         lifted_temps = [writer.load(source, None) for source in lifted]
@@ -132,9 +135,16 @@ class GuardProgram:
 class StepWriter:
     """Appends steps, a list a section; each source gets one temp."""
 
-    def __init__(self, sections: Sections, encoded: EncodedGuards, share: bool) -> None:
+    def __init__(
+        self,
+        sections: Sections,
+        encoded: EncodedGuards,
+        placed: Mapping[int, Section],
+        share: bool,
+    ) -> None:
         self.sections = sections
         self.encoded = encoded
+        self.placed = placed
         self.share = share
         self.temps: dict[Source, int] = {}
         self._lists: dict[Section, list[Step]] = {section: [] for section in Section}
@@ -151,11 +161,11 @@ class StepWriter:
             subjects = ()
         elif guard.kind in CONTAINER_KINDS and isinstance(guard.source, s.InstanceDict):
             op, subjects = f"INSTANCE_{op}", (guard.source.of,)
-        section = self.sections.of_guard(guard, encoded.runs_python)
+        section = self.placed[id(guard)]
         if guard.kind is Kind.DISTINCT:
             self._distinct(guard, subjects, section)
             return
-        uses = tuple(self.load(source, guard, section) for source in subjects)
+        uses = tuple([self.load(source, guard, section) for source in subjects])
         self._lists[section].append(
             GuardCheck(
                 op, uses, guard, encoded.object, encoded.number, encoded.runs_python, section

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import enum
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from types import FunctionType
 from typing import Any, cast
 
@@ -71,10 +71,11 @@ class Sections:
             return Section.LAST
         if guard.kind in CONTAINER_KINDS:
             return self._section_below(holder(guard.source))
-        sections = {self.of(source) for source in kind_of(guard).subjects(guard)}
-        if guard.kind is Kind.TENSOR and sections == {Section.STABLE}:
+        sections = set(map(self.of, kind_of(guard).subjects(guard)))
+        section = sections.pop() if len(sections) == 1 else Section.LAST
+        if guard.kind is Kind.TENSOR and section is Section.STABLE:
             return Section.HELD
-        return sections.pop() if len(sections) == 1 else Section.LAST
+        return section
 
     def tensor_at(self, source: Source) -> TensorSpec | None:
         """The spec that is checked of the tensor there before any Python runs; None if there is
@@ -191,14 +192,6 @@ def paths_to(ends: Iterable[Source]) -> set[Source]:
             found.add(source)
             todo += source.operands
     return found
-
-
-def prefixes(source: Source) -> Iterator[Source]:
-    """The paths that this one extends, longest first."""
-    base = source.base
-    while base is not None:
-        yield base
-        base = base.base
 
 
 def is_closed_over(source: Source) -> bool:

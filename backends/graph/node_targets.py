@@ -22,7 +22,10 @@ PYTHONS = ("_operator", "builtins", "math")  # modules whose functions stand in 
 
 def target_name(target: Any) -> str:
     """The name of a function, or of a method, which is its own name."""
-    return target if isinstance(target, str) else getattr(target, "__name__", str(target))
+    if isinstance(target, str):
+        return target
+    name = getattr(target, "__name__", None)  # asked of each node: str() would take longer
+    return str(target) if name is None else name
 
 
 def name_of(node: torch.fx.Node) -> str:

@@ -6,6 +6,7 @@ from __future__ import annotations
 import operator
 import re
 from collections.abc import Sequence
+from functools import lru_cache
 
 import torch
 import torch.fx
@@ -48,12 +49,23 @@ def may_raise(node: torch.fx.Node) -> bool:
     if is_collective(node):
         return False
     name = name_of(node)
-    always = any(word in name for word in ALWAYS) or not PARTS.isdisjoint(re.split("[_.]", name))
-    known = always or (
-        any(word in name for word in INDEX) and takes_integers(node) and not is_true_division(node)
+    known = raises_for_values(name) or (
+        raises_for_integers(name) and takes_integers(node) and not is_true_division(node)
     )
     inside = any(map(may_raise, subgraph_nodes(node)))
     return known or inside or is_users(node) or is_foreign(node)
+
+
+@lru_cache(maxsize=4096)
+def raises_for_values(name: str) -> bool:
+    """Whether an operator of this name may raise for any arguments."""
+    return any(word in name for word in ALWAYS) or not PARTS.isdisjoint(re.split("[_.]", name))
+
+
+@lru_cache(maxsize=4096)
+def raises_for_integers(name: str) -> bool:
+    """Whether an operator of this name may raise if it is given integers."""
+    return any(word in name for word in INDEX)
 
 
 def is_true_division(node: torch.fx.Node) -> bool:

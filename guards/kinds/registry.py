@@ -20,6 +20,11 @@ class GuardKind:
 
     cost: ClassVar[int]  # ns, roughly
 
+    @property
+    def implies_others(self) -> bool:
+        """Whether `implies` may be true of its guards."""
+        return type(self).implies is not GuardKind.implies
+
     def subjects(self, guard: Guard) -> tuple[Source, ...]:
         return (guard.source,)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, fields
 from enum import Enum
+from operator import attrgetter
 from types import FunctionType
 from typing import Any, ClassVar, dataclass_transform
 
@@ -43,6 +44,10 @@ def path(cls: type) -> type:
         return made, tuple([getattr(self, name) for name in names])
 
     made.__hash__, made.parts, made.__reduce__ = cached_hash, parts, parts
+    if "of" in names and made.operands is Source.operands:
+        # asked of every path again and again
+        made.base = property(attrgetter("of"))
+        made.operands = property(lambda self: (self.of,))
     return made
 
 
@@ -53,6 +58,7 @@ class Source:
 
     cost: ClassVar[int] = 200  # of the last step, in ns, roughly
     written: ClassVar[str]  # a format of the source: the path as a person would write it
+    _way_cost: ClassVar[int | None] = None
     operation: ClassVar[str] = ""  # of the evaluator in C, where it takes nothing but the object
 
     @property
@@ -69,6 +75,15 @@ class Source:
     def operands(self) -> tuple[Source, ...]:
         """The paths to the objects that the last step takes, `base` first; () for a root."""
         return () if self.base is None else (self.base,)
+
+    @property
+    def way_cost(self) -> int:
+        """The cost of all loads of the path, computed once."""
+        known: Any = self._way_cost
+        if known is None:
+            known = self.cost + sum([operand.way_cost for operand in self.operands])
+            object.__setattr__(self, "_way_cost", known)
+        return int(known)
 
     def parts(self) -> tuple[type, tuple[Any, ...]]:
         """The class of the path and its arguments."""

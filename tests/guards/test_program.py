@@ -14,7 +14,7 @@ from framejit.guards import source as s
 from framejit.guards.guard import Guard, Kind, TensorSpec, TorchState
 from framejit.guards.native import _guards
 from framejit.guards.program import GuardProgram, Load
-from framejit.guards.section import Section
+from framejit.guards.section import Section, Sections
 from framejit.guards.source import FrameView
 
 X, Y = s.SlotSource(0, "x"), s.SlotSource(1, "y")
@@ -34,6 +34,30 @@ class Plain:
 
 def kinds(guards):
     return [guard.kind for guard in GuardProgram.build(guards).guards]
+
+
+def test_the_section_of_each_guard_is_found_once(monkeypatch):
+    """Models have thousands of guards."""
+    found = []
+    of_guard = Sections.of_guard
+
+    def counted(self, guard, runs_python):
+        found.append(guard)
+        return of_guard(self, guard, runs_python)
+
+    monkeypatch.setattr(Sections, "of_guard", counted)
+    guards = [Guard(X, Kind.TYPE, Plain), Guard(own(X, "a"), Kind.EQUALS, 1), Guard(Y, Kind.IS, 2)]
+    GuardProgram.build(guards)
+    assert sorted(map(id, found)) == sorted(map(id, guards))
+
+
+def test_the_cost_of_a_path_is_that_of_all_its_loads_and_computed_once():
+    cost = s.SlotSource.cost + s.InstanceDict.cost + s.DictItem.cost
+    path = own(s.SlotSource(0, "x"), "a")
+    assert path.way_cost == cost and vars(path)["_way_cost"] == cost
+    keyed = s.ItemAtKey(path, Y)
+    assert keyed.way_cost == s.ItemAtKey.cost + cost + Y.cost
+    assert keyed.operands == (path, Y) and keyed.base is path and path.operands == (path.base,)
 
 
 def test_keys_that_are_compared_by_identity_are_known():

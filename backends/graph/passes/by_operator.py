@@ -64,6 +64,25 @@ class Result:
     number: int
 
 
+@record
+class Original:
+    """What each copy of a node asks of it. inputs: its input nodes. memory: its `memories`.
+    is_random: whether it draws random numbers. is_number: whether it is a number that is computed
+    from sizes and from other things."""
+
+    inputs: list[torch.fx.Node]
+    memory: list[Any]
+    is_random: bool
+    is_size: bool
+    is_number: bool
+
+    @classmethod
+    def of(cls, node: torch.fx.Node) -> Original:
+        inputs = node.all_input_nodes
+        is_number = is_scalar(node) and not all(map(is_scalar, inputs))
+        return cls(inputs, memories(node), draws_random_numbers(node), is_size(node), is_number)
+
+
 @dataclass
 class Operator:
     """A distinct operator: a node that calls it, its tensors (each once), and what tracing found.
@@ -217,7 +236,7 @@ class AssembledGraph:
 
     def __init__(self, captured: torch.fx.Graph, operators: Operators) -> None:
         self.nodes: list[Copy] = []
-        self.memory: dict[torch.fx.Node, list[Any]] = {}
+        self.originals: dict[torch.fx.Node, Original] = {}
         self.captured = captured
         self.values: dict[torch.fx.Node, Any] = {}
         self.last: dict[torch.fx.Node, int] = {}  # position of the last use
@@ -300,7 +319,7 @@ class AssembledGraph:
         }
         copies = dict(zip(found.inputs, (by_tensor[id(tensor)] for tensor in tensors), strict=True))
         apart = (
-            {own for output in found.outputs for own in self.memories_of(output)}
+            {own for output in found.outputs for own in self.original(output).memory}
             if node in self.returned
             else set()
         )
@@ -324,24 +343,24 @@ class AssembledGraph:
         memory = {
             own: other
             for old, new in copies.items()
-            for own, other in zip(self.memories_of(old), memories(new), strict=True)
+            for own, other in zip(self.original(old).memory, memories(new), strict=True)
         }
         for old in nodes:
-            if is_size(old):
+            original = self.original(old)
+            if original.is_size:
                 copies[old] = self.find_size(old.meta["val"].node.expr)
                 continue
-            if is_scalar(old) and not all(map(is_scalar, old.all_input_nodes)):
+            if original.is_number:
                 raise NeedsWholeTrace
-            mine = self.memories_of(old)
-            inputs = [copies[other] for other in old.all_input_nodes]
+            inputs = [copies[other] for other in original.inputs]
             same = old, *inputs
-            if draws_random_numbers(old) or any(own in apart for own in mine):
+            if original.is_random or any(own in apart for own in original.memory):
                 new = self.add_copy(old, inputs, memory)
             elif (known := self.made_of.get(same)) is None:
                 new = self.made_of[same] = self.add_copy(old, inputs, memory)
             else:
                 new = known
-                memory |= zip(mine, memories(new), strict=True)
+                memory |= zip(original.memory, memories(new), strict=True)
             copies[old] = new
 
     def find_size(self, expression: sympy.Expr) -> Copy:
@@ -351,14 +370,15 @@ class AssembledGraph:
         except CannotCompute:
             raise NeedsWholeTrace from None
 
-    def memories_of(self, old: torch.fx.Node) -> list[Any]:
-        """The `memories` of a node, cached: many copies of it are made."""
-        if old not in self.memory:
-            self.memory[old] = memories(old)
-        return self.memory[old]
+    def original(self, old: torch.fx.Node) -> Original:
+        """The facts of a node, cached: many copies of it are made."""
+        known = self.originals.get(old)
+        if known is None:
+            known = self.originals[old] = Original.of(old)
+        return known
 
     def add_copy(self, old: torch.fx.Node, inputs: Sequence[Copy], memory: dict[Any, Any]) -> Copy:
-        own = [memory.setdefault(own, object()) for own in self.memories_of(old)]
+        own = [memory.setdefault(own, object()) for own in self.original(old).memory]
         return self.add(old, inputs, {"val": old.meta.get("val"), "memory": own})
 
     def rebind(

@@ -6,7 +6,11 @@ from __future__ import annotations
 import framejit
 import pytest
 import torch
-from framejit.backends.graph.runtime_errors import may_raise
+from framejit.backends.graph.runtime_errors import (
+    may_raise,
+    raises_for_integers,
+    raises_for_values,
+)
 
 
 def out_of_range(x):
@@ -151,3 +155,12 @@ def test_operators_that_may_raise(function, raises):
 
     framejit.compile(function, backend=keep)(torch.arange(3.0), torch.tensor([1]))
     assert found == [raises]
+
+
+def test_names_are_searched_once():
+    raises_for_values.cache_clear()
+    raises_for_integers.cache_clear()
+    graph = torch.fx.symbolic_trace(lambda x: torch.sin(torch.sin(torch.sin(x)))).graph
+    assert not any(map(may_raise, graph.nodes))
+    calls = [one.cache_info() for one in (raises_for_values, raises_for_integers)]
+    assert [(one.misses, one.hits) for one in calls] == [(3, 2), (3, 2)]

@@ -251,3 +251,20 @@ def test_many_equal_blocks_are_looked_at_once(taken, monkeypatch):
         counts.append(sorted(looked))
     assert taken[0] == taken[1] > 3
     assert counts[0] == counts[1] != []
+
+
+@pytest.mark.parametrize("training", [False, True])
+def test_the_facts_of_a_node_are_found_once_for_all_its_copies(training, monkeypatch):
+    asked = []
+    kept = by_operator.draws_random_numbers
+    monkeypatch.setattr(
+        by_operator, "draws_random_numbers", lambda node: asked.append(node) or kept(node)
+    )
+    counts = []
+    for blocks in (3, 9):
+        asked.clear()
+        model, x = nn.Sequential(*(Block() for _ in range(blocks))), torch.randn(5, 8)
+        with torch.set_grad_enabled(training):
+            torch.testing.assert_close(framejit.compile(model, backend="native")(x), model(x))
+        counts.append(len(asked))
+    assert counts[0] == counts[1] > 0
