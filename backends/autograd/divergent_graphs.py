@@ -18,7 +18,7 @@ from ..graph.gradient_history import (
     needs_gradient,
 )
 from ..graph.hidden_writes import hides_writes
-from ..graph.memory import memory_of
+from ..graph.memory import memory_at, memory_of
 from ..graph.node_targets import name_of
 from ..graph.wrappers import inner_tensors, is_distributed
 from .divergent_operators import diverges_with_gradients
@@ -35,6 +35,7 @@ def is_divergent(gm: torch.fx.GraphModule) -> bool:
         or hides_writes(gm)
         or checks_in_backward(gm)
         or changes_leaves(gm)
+        or marks_memory_with_history(gm)
         or has_overlapping_result_with_gradient(gm)
         or has_overlapping_input_with_gradient(gm)
         or any(map(diverges_with_gradients, gm.graph.nodes))
@@ -74,6 +75,18 @@ def changes_leaves(gm: torch.fx.GraphModule) -> bool:
     made = any(node.op != "placeholder" for node in leaves)
     marks = gm.graph.find_nodes(op="call_method", target="requires_grad_")
     return made or bool(marks and (leaves or starts_inside(gm)))
+
+
+def marks_memory_with_history(gm: torch.fx.GraphModule) -> bool:
+    """Whether a graph makes a leaf of `v.detach()`: gradients end there in eager. To a compiler, a
+    tensor on the memory of `v` is `v`."""
+    nodes = list(gm.graph.nodes)
+    for mark in gm.graph.find_nodes(op="call_method", target="requires_grad_"):
+        leaf = mark.args[0]
+        before = filter(needs_gradient, nodes[: nodes.index(leaf)])
+        if memory_at(leaf) is not None and memory_at(leaf) in map(memory_at, before):
+            return True
+    return False
 
 
 def starts_inside(gm: torch.fx.GraphModule) -> bool:

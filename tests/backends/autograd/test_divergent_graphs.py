@@ -49,3 +49,31 @@ def test_results_that_share_elements(function, backend, dynamic):
             found.append((result.detach(), x.grad, result.stride()))
         (wanted, gradient, strides), (got, mine, ours) = found
         assert torch.equal(got, wanted) and torch.equal(mine, gradient) and ours == strides
+
+
+def leaf_of_a_result(x, w):
+    y = x * 3 * w
+    leaf = y.detach().requires_grad_()
+    return x * 2 * leaf, y
+
+
+def leaf_of_an_input(x, w):
+    return x.sin() * x.detach().requires_grad_() * w
+
+
+def leaf_of_a_copy(x, w):
+    y = x * 3 * w
+    return x * 2 * y.detach().clone().requires_grad_(), y
+
+
+@pytest.mark.parametrize("function", [leaf_of_a_result, leaf_of_an_input, leaf_of_a_copy])
+@pytest.mark.parametrize("backend", ["eager", "aot_eager", "native"])
+def test_gradients_end_at_leaves_that_are_made_inside(function, backend):
+    found = []
+    for run in (function, framejit.compile(function, backend=backend)):
+        x, w = (torch.arange(1.0, 4.0).requires_grad_() for _ in range(2))
+        results = run(x, w)
+        ends = results if isinstance(results, tuple) else (results,)
+        sum(end.sum() * (place + 1) for place, end in enumerate(ends)).backward()
+        found.append((x.grad, w.grad))
+    torch.testing.assert_close(*found)
