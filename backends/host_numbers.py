@@ -7,7 +7,7 @@ graph.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -27,6 +27,7 @@ from .graph.gradient_history import wants_gradients
 from .graph.mutations import written_by
 from .graph.node_targets import is_foreign, is_users
 from .graph.random_draws import may_draw
+from .graph.supported import device_types
 from .uncompiled_nodes import Build, calls_of, compile_groups
 
 Node = torch.fx.Node
@@ -59,7 +60,8 @@ def compile_by_device(
     first = find_work_on_cpu(parted)
     try:
         _, modes = separate_modes(calls_of(parted))
-        moved = MovedNumbers(graph, first, [node for node in modes if node not in set(first)])
+        last = [node for node in modes if node not in set(first)]
+        moved = MovedNumbers(graph, first, last, numbers_taken(last, devices_by_node(graph)))
         modes |= dict.fromkeys(moved.added, MODES_AT_ENDS)
         return compile_groups(parted, examples, moved.groups, modes, is_copy, build)
     except CannotSplit:
@@ -69,41 +71,41 @@ def compile_by_device(
 def find_work_on_cpu(gm: torch.fx.GraphModule) -> list[Node]:
     """The nodes that calculate on the CPU, where they can all run before those on the GPU, which
     take nothing but numbers from them; else nothing."""
-    calls = calls_of(gm)
-    kinds = {kind for node in calls for kind in devices_of(node)}
-    if kinds != {"cpu", "cuda"} or wants_gradients(gm):
+    if device_types(gm) != {"cpu", "cuda"} or wants_gradients(gm):
         return []
-    first = [node for node in calls if devices_of(node) == {"cpu"}]
-    others = [node for node in calls if node not in set(first)]
-    written = written_memories(first)
-    numbers = numbers_taken(others)
+    calls, devices = calls_of(gm), devices_by_node(gm.graph)
+    first = [node for node in calls if devices[node] == {"cpu"}]
+    others = [node for node in calls if devices[node] != {"cpu"}]
+    numbers = numbers_taken(others, devices)
     apart = (
-        all(may_run_first(node) for node in first)
-        and not any(devices_of(one) == {"cpu"} for node in others for one in written_by(node))
+        all(may_run_first(node, devices) for node in first)
+        and not any(devices.get(one) == {"cpu"} for node in others for one in written_by(node))
         and all(map(is_number, numbers))
-        and written.isdisjoint(memories_of(*numbers))
+        and written_memories(first).isdisjoint(memories_of(*numbers))
     )
     return first if apart else []
 
 
-def devices_of(node: Node) -> set[str]:
-    """The types of the devices of a node's result; of what it takes, where captures note no result,
-    as for tuples, and lists that are written."""
-    fakes = fake_tensors_of(node)
-    if fakes or node.op == "placeholder":
-        return {fake.device.type for fake in fakes}
-    return {kind for other in node.all_input_nodes for kind in devices_of(other)}
+def devices_by_node(graph: torch.fx.Graph) -> dict[Node, set[str]]:
+    """The types of the devices of each node's result; of what it takes, where captures note no
+    result, as for tuples, and lists that are written."""
+    found: dict[Node, set[str]] = {}
+    for node in graph.nodes:
+        kinds = {fake.device.type for fake in fake_tensors_of(node)}
+        taken = () if kinds else node.all_input_nodes
+        found[node] = kinds.union(*(found[other] for other in taken))
+    return found
 
 
-def may_run_first(node: Node) -> bool:
-    taken = [devices_of(other) <= {"cpu"} for other in node.all_input_nodes]
+def may_run_first(node: Node, devices: Mapping[Node, set[str]]) -> bool:
+    taken = [devices[other] <= {"cpu"} for other in node.all_input_nodes]
     return all(taken) and not (may_draw(node) or is_foreign(node) or is_users(node))
 
 
-def numbers_taken(nodes: Sequence[Node]) -> list[Node]:
+def numbers_taken(nodes: Sequence[Node], devices: Mapping[Node, set[str]]) -> list[Node]:
     """The tensors on the CPU that nodes take, each once."""
     taken = (other for node in nodes for other in node.all_input_nodes)
-    return list(dict.fromkeys(other for other in taken if devices_of(other) == {"cpu"}))
+    return list(dict.fromkeys(other for other in taken if devices[other] == {"cpu"}))
 
 
 def is_number(node: Node) -> bool:
@@ -119,10 +121,11 @@ class MovedNumbers:
     """Adds to a graph the nodes that copy the numbers which the nodes on the GPU, `last`, take.
     `groups`: the nodes on the CPU, the copy, and the nodes on the GPU."""
 
-    def __init__(self, graph: torch.fx.Graph, first: list[Node], last: list[Node]) -> None:
+    def __init__(
+        self, graph: torch.fx.Graph, first: list[Node], last: list[Node], numbers: list[Node]
+    ) -> None:
         self.graph, self.added = graph, list[Node]()
         self.groups = [first, last]
-        numbers = numbers_taken(last)
         if not numbers:
             return
         device = next(

@@ -46,7 +46,7 @@ class Written:
 
         def build(part, examples):
             calls = [node for node in part.graph.nodes if node.op == "call_function"]
-            kinds = {kind for node in calls for kind in host_numbers.devices_of(node)}
+            kinds = set().union(*(host_numbers.devices_by_node(part.graph)[node] for node in calls))
             seen.append((kinds, [getattr(node.target, "__name__", "") for node in calls]))
             return part.forward
 
