@@ -29,8 +29,8 @@ from ..graph.supported import device_types
 # Seconds that compiling and measuring take, as observed on two cores, and on sixteen beside a GPU:
 # of a graph, of an operator, and of each kind of operator, as kernels for equal ones are made once.
 GRAPH_S = {"cpu": 0.5, "cuda": 1.5}
-OPERATOR_S = {"cpu": 0.003, "cuda": 0.003}
-KIND_S = {"cpu": 0.007, "cuda": 0.02}
+OPERATOR_S = {"cpu": 0.01, "cuda": 0.003}
+KIND_S = {"cpu": 0.004, "cuda": 0.03}
 LOADING_S = 1.2  # seconds that it takes to import TRACING, which torch's tracing needs
 TRACING = "torch._dynamo"
 # The same of capturing it, on the same machine. A capture that takes longer means that compiling
