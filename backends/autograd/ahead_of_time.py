@@ -21,7 +21,7 @@ from ..graph.gradient_history import gains_its_first_history, wants_gradients
 from ..graph.node_targets import name_of
 from .compiled_node import with_eager_gradients
 from .data_results import data_results, shows_data_of_inputs, with_own_versions
-from .divergent_graphs import is_divergent
+from .divergent_graphs import is_divergent, marks_memory_with_history
 from .split_graph import AUTOGRAD, CannotSplit, Subgraph, TooManySubgraphs, split_graph
 from .subgraph_sequence import call_in_sequence
 
@@ -113,6 +113,8 @@ def _ahead_of_time(
 def compile_as_one_node(
     gm: torch.fx.GraphModule, example_inputs: list[Any], build: Build, random_like_eager: bool
 ) -> Callable[..., Any]:
+    if marks_memory_with_history(gm):
+        return gm.forward
     examples = before_the_graph(gm, example_inputs)
     try:
         with warnings.catch_warnings():

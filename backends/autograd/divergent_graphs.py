@@ -35,7 +35,6 @@ def is_divergent(gm: torch.fx.GraphModule) -> bool:
         or hides_writes(gm)
         or checks_in_backward(gm)
         or changes_leaves(gm)
-        or marks_memory_with_history(gm)
         or has_overlapping_result_with_gradient(gm)
         or has_overlapping_input_with_gradient(gm)
         or any(map(diverges_with_gradients, gm.graph.nodes))
