@@ -69,16 +69,18 @@ def compile_by_device(
 
 
 def find_work_on_cpu(gm: torch.fx.GraphModule) -> list[Node]:
-    """The nodes that calculate on the CPU, where they can all run before those on the GPU, which
-    take nothing but numbers from them; else nothing."""
+    """The nodes that calculate on the CPU, where they can all run before those on the GPU, of which
+    there is one, and which take nothing but numbers from them; else nothing."""
     if device_types(gm) != {"cpu", "cuda"} or wants_gradients(gm):
         return []
     calls, devices = calls_of(gm), devices_by_node(gm.graph)
     first = [node for node in calls if devices[node] == {"cpu"}]
     others = [node for node in calls if devices[node] != {"cpu"}]
     numbers = numbers_taken(others, devices)
+    places = {fake.device for node in others for fake in fake_tensors_of(node)}
     apart = (
-        all(may_run_first(node, devices) for node in first)
+        len(places) == 1
+        and all(may_run_first(node, devices) for node in first)
         and not any(devices.get(one) == {"cpu"} for node in others for one in written_by(node))
         and all(map(is_number, numbers))
         and written_memories(first).isdisjoint(memories_of(*numbers))

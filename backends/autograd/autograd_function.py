@@ -49,7 +49,7 @@ class ForwardAndBackward:
             partition.wanted.index(position) if position in partition.wanted else None
             for position in range(len(inputs))
         ]
-        # some input must make the results require gradients, even if these turn out to be zero
+        # Inputs that get no gradient. Where none gets one, they still make the results require one.
         self.unreached = [
             position
             for position, (slot, node) in enumerate(zip(self.slots, inputs, strict=True))

@@ -6,7 +6,7 @@ In: nodes with their fake tensors. Nothing is changed but the meta of inputs.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Container, Iterator, Mapping
 from typing import Any
 
 import torch
@@ -64,17 +64,21 @@ def leaves_reached_from(fake: torch.Tensor) -> list[torch.Tensor]:
     """The leaves that a backward pass from a tensor reaches, each once."""
     if fake.grad_fn is None:
         return [fake] if fake.requires_grad else []
-    seen = {fake.grad_fn}
-    todo, found = [fake.grad_fn], []
+    behind = nodes_behind(fake.grad_fn)
+    return [node.variable for node in behind if hasattr(node, "variable")]
+
+
+def nodes_behind(start: Any, ends: Container[Any] = ()) -> Iterator[Any]:
+    """The autograd nodes that a backward pass runs from a node on, each once. ends: those behind
+    which it is not followed."""
+    seen, todo = {start}, [start]
     while todo:
         node = todo.pop()
-        if hasattr(node, "variable"):
-            found.append(node.variable)
-        for following, _ in node.next_functions:
+        yield node
+        for following, _ in () if node in ends else node.next_functions:
             if following is not None and following not in seen:
                 seen.add(following)
                 todo.append(following)
-    return found
 
 
 def lost_its_history(node: torch.fx.Node) -> bool:
@@ -125,18 +129,10 @@ class GradientStarts:
         """Positions of the inputs that a backward pass from a tensor reaches."""
         if fake.grad_fn is None:
             return frozenset({self.leaves[id(fake)]} if id(fake) in self.leaves else ())
-        seen: set[Any] = set()
         found: set[int] = set()
-        todo = [fake.grad_fn]
-        while todo:
-            node = todo.pop()
-            if node in seen:
-                continue
-            seen.add(node)
+        for node in nodes_behind(fake.grad_fn, ends=self.made):
             if node in self.made:  # its history from before is not of this graph
                 found |= self.made[node]
-                continue
-            if (leaf := id(getattr(node, "variable", None))) in self.leaves:
+            elif (leaf := id(getattr(node, "variable", None))) in self.leaves:
                 found.add(self.leaves[leaf])
-            todo += [following for following, _ in node.next_functions if following is not None]
         return frozenset(found)

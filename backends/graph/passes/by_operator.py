@@ -67,8 +67,8 @@ class Result:
 @record
 class Original:
     """What each copy of a node asks of it. inputs: its input nodes. memory: its `memories`.
-    is_random: whether it draws random numbers. is_number: whether it is a number that is computed
-    from sizes and from other things."""
+    is_random: whether it draws random numbers. is_size: whether it is a size that varies.
+    is_number: whether it is a number that is computed from more than numbers."""
 
     inputs: list[torch.fx.Node]
     memory: list[Any]
