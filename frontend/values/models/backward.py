@@ -48,11 +48,13 @@ def backward(
         raise break_here("with other options than `gradient` and `retain_graph`")
     if has_hooks(tx) or torch.is_anomaly_enabled():
         raise break_here("with hooks, inside a transform, or in anomaly mode")
-    leaves = [leaf_of(tx, fake) for fake in leaves_reached_from(self.fake)]
+    values = [item.value for item in tx.graph.inputs]
+    inputs = {id(value.fake): value for value in values if isinstance(value, TensorValue)}
+    leaves = [leaf_of(tx, inputs.get(id(fake))) for fake in leaves_reached_from(self.fake)]
     if not leaves:
         raise break_here("of what has no leaves")
     in_use = {memory_at(node) for node in tx.graph.nodes}
-    in_use |= {memory_of(item.value.fake) for item in tx.graph.inputs if is_strided(item.value)}
+    in_use |= {memory_of(one.fake) for one in inputs.values() if is_strided(one)}
     wanted = ListValue(list[Value](leaves))
     found = tx.graph.function(torch.autograd.grad, self, wanted, gradient, retain_graph).unpack(tx)
     if not keeps.truth(tx):
@@ -82,12 +84,12 @@ def is_strided(value: Value) -> TypeGuard[TensorValue]:
     return isinstance(value, TensorValue) and value.fake.layout is torch.strided
 
 
-def leaf_of(tx: TraceContext, fake: torch.Tensor) -> TensorValue:
-    """The value of a leaf. Breaks for one that did not exist before the frame, or has hooks."""
-    leaf = next((item.value for item in tx.graph.inputs if item.value.fake is fake), None)
-    if not isinstance(leaf, TensorValue) or leaf.source is None or leaf.real is None:
+def leaf_of(tx: TraceContext, leaf: TensorValue | None) -> TensorValue:
+    """An input of the graph that is a leaf. Breaks for a leaf that is no input, and for one that
+    has hooks."""
+    if leaf is None or leaf.source is None or leaf.real is None:
         raise break_here("that reaches other leaves than inputs of the graph")
-    if not leaf.is_leaf(tx) or is_wrapper(type(fake)) or fake.is_complex():
+    if not leaf.is_leaf(tx) or is_wrapper(type(leaf.fake)) or leaf.fake.is_complex():
         raise break_here("with respect to a tensor that is no plain leaf")
     for name in HOOKS:
         if tx.wrap(getattr(leaf.real, name), AttrSource(leaf.source, name)).truth(tx):

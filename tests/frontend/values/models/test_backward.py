@@ -235,6 +235,17 @@ def convolution_in_channels_last():
     return f, [vec(2, 4, 8, 8)], list(model.parameters())
 
 
+def beside_numbers_that_vary():
+    p, calls = leaf(4), [0]
+
+    def f(x):
+        calls[0] += 1
+        p.grad = None
+        (p * (x + torch.rand(4, generator=torch.default_generator)) * calls[0]).sum().backward()
+
+    return f, [vec(4)], [p]
+
+
 def under_no_grad():
     p = leaf(4)
 
@@ -334,7 +345,8 @@ ONE_GRAPH = [
     simple, attached_result, set_to_none_each_time, gradients_set_to_none_afterwards,
     expanded_gradient, one_gradient_of_two_leaves, a_given_gradient, transposed_leaf,
     leaf_with_holes, two_passes, retained, frozen_and_unused_leaves, tied_weights,
-    dropout_and_batch_norm, convolution, convolution_in_channels_last, under_no_grad, in_autocast, accumulated_over_parts,
+    dropout_and_batch_norm, convolution, convolution_in_channels_last,
+    beside_numbers_that_vary, under_no_grad, in_autocast, accumulated_over_parts,
     in_place_on_the_leaf_afterwards, custom_function, checkpointed, scaled_by_a_scaler,
 ]  # fmt: skip
 
