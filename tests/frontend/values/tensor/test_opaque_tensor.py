@@ -138,8 +138,9 @@ def test_attributes_of_tensors():
     compiled, weight = strict_compile(f), torch.nn.Parameter(torch.ones(2))
 
     def same():
-        found, expected = compiled(vec(2), weight), f(vec(2), weight)
-        assert torch.equal(found[0], expected[0]) and found[1:] == expected[1:]
+        for _ in range(2):  # versions of one call each reach the default backend's limit
+            found, expected = compiled(vec(2), weight), f(vec(2), weight)
+            assert torch.equal(found[0], expected[0]) and found[1:] == expected[1:]
 
     same()
     weight.tag = "abc"
