@@ -20,7 +20,7 @@ from torch._functorch.partitioners import default_partition, min_cut_remateriali
 from torch._guards import TracingContext
 from torch.utils.checkpoint import CheckpointPolicy
 
-from ..graph.gradient_history import gains_history
+from ..graph.gradient_history import gains_history, may_be_written_before_backward
 from ..graph.tracing_lock import tracing_lock
 from ..graph.wrappers import has_wrappers
 from ..registry import Backend, register_backend
@@ -84,8 +84,8 @@ class AotParts:
         """Splits a joint graph into a forward and a backward graph."""
         self.results = num_fwd_outputs
         drop_policies(joint)
-        nodes = joint.graph.nodes
-        for node in compared_values(nodes) | made_from_inputs_that_eager_frees(nodes):
+        freed = made_from_values_that_eager_frees(self._gm, joint.graph, num_fwd_outputs)
+        for node in compared_values(joint.graph.nodes) | freed:
             node.meta["recompute"] = CheckpointPolicy.MUST_SAVE
         for split in (min_cut_rematerialization_partition, default_partition):
             try:
@@ -110,28 +110,32 @@ class AotParts:
         return compiled if getattr(compiled, "_boxed_call", False) else make_boxed_func(compiled)
 
 
-def made_from_inputs_that_eager_frees(nodes: Iterable[torch.fx.Node]) -> set[torch.fx.Node]:
-    """What the forward pass computes from inputs without gradients that eager's backward pass does
-    not read. It must not be recomputed: the program may write into these inputs before the backward
-    pass, as into running statistics."""
+def made_from_values_that_eager_frees(
+    gm: torch.fx.GraphModule, joint: torch.fx.Graph, results: int
+) -> set[torch.fx.Node]:
+    """What the forward pass computes from inputs and results that eager's backward pass does not
+    read. It must not be recomputed: the program may write into these before the backward pass, as
+    into activations and running statistics. gm: the captured graph of the joint graph."""
     behind: set[torch.fx.Node] = set()  # a gradient of a result
-    for node in nodes:
-        if (node.op == "placeholder" and "tangents" in node.name) or not behind.isdisjoint(
-            node.all_input_nodes
-        ):
+    inputs = []
+    for node in joint.nodes:
+        if node.op == "placeholder" and "tangents" not in node.name:
+            inputs.append(node)
+        elif node.op == "placeholder" or not behind.isdisjoint(node.all_input_nodes):
             behind.add(node)
+    captured = gm.graph.find_nodes(op="placeholder")
+    if len(captured) == len(inputs):  # else inputs were merged, or wrappers taken apart
+        pairs = zip(inputs, captured, strict=True)
+        inputs = [node for node, old in pairs if may_be_written_before_backward(old)]
+    ends: Any = joint.output_node().args[0]
     found = set()
-    for node in nodes:
-        value = node.meta.get("val")
-        if (
-            node.op == "placeholder"
-            and isinstance(value, torch.Tensor)
-            and value.is_floating_point()
-            and not value.requires_grad
-        ):
-            users = readers(node)
-            if behind.isdisjoint(users):
-                found.update(users)
+    for node in (*inputs, *ends[:results]):
+        is_tensor = isinstance(node, torch.fx.Node) and isinstance(
+            node.meta.get("val"), torch.Tensor
+        )
+        users = readers(node) if is_tensor else set()
+        if behind.isdisjoint(users):
+            found |= users
     return found
 
 

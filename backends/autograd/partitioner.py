@@ -8,10 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-import torch
-
 from ...records import record
 from ..graph.copies import Copies, template
+from ..graph.gradient_history import may_be_written_before_backward
 from ..graph.memory import memories
 from ..graph.passes.by_operator import WRITE
 from ..graph.passes.captured_nodes import NeedsWholeTrace, draws_random_numbers, window
@@ -46,7 +45,7 @@ class Partition:
 def partition(joint: JointGraph) -> Partition:
     """Partitions a joint graph. Raises NeedsWholeTrace where eager's backward pass would need a
     value that was overwritten."""
-    overwritten = overwritten_inputs(joint) | inputs_that_eager_frees(joint)
+    overwritten = overwritten_inputs(joint) | values_that_eager_frees(joint)
     needed = list(joint.gradients.values())
     gradient_nodes = ancestors(needed, set(joint.tangents.values()))
     forward_nodes = ancestors(roots(joint), set())
@@ -100,24 +99,15 @@ def overwritten_inputs(joint: JointGraph) -> set[Node]:
     return found
 
 
-def inputs_that_eager_frees(joint: JointGraph) -> set[Node]:
-    """Inputs without gradients that eager's backward pass does not read, and all that shares their
-    memory. The program may write into them before the backward pass, as into running statistics,
-    so the backward pass gets copies of them."""
+def values_that_eager_frees(joint: JointGraph) -> set[Node]:
+    """Inputs and results that eager's backward pass does not read, and all that shares their
+    memory. The program may write into them before the backward pass, as an activation function does
+    in place, so the backward pass gets copies of them. Parameters are left out."""
     backward = joint.nodes[len(joint.forward) :]
     read = {own for node in backward for other in node.inputs for own in memories(other)}
-    memory = {
-        own
-        for node in joint.inputs.values()
-        if node not in joint.gradients and has_floats(node)
-        for own in memories(node)
-    } - read
+    inputs = [made for node, made in joint.inputs.items() if may_be_written_before_backward(node)]
+    memory = {own for node in (*inputs, *joint.results) for own in memories(node)} - read
     return {node for node in joint.forward if memory and not memory.isdisjoint(memories(node))}
-
-
-def has_floats(node: Node) -> bool:
-    value = node.meta["val"]
-    return isinstance(value, torch.Tensor) and value.dtype.is_floating_point
 
 
 def roots(joint: JointGraph) -> list[Node]:

@@ -55,6 +55,15 @@ def comes_with_gradient(node: torch.fx.Node) -> bool:
     )
 
 
+def may_be_written_before_backward(node: torch.fx.Node) -> bool:
+    """Whether programs may write into an input between its forward and its backward pass, if eager
+    saves nothing of it: activations and statistics, while parameters wait for an optimizer."""
+    fake = fake_of(node)
+    return isinstance(fake, torch.Tensor) and not (
+        fake.requires_grad and isinstance(fake, torch.nn.Parameter)
+    )
+
+
 def gains_its_first_history(node: torch.fx.Node) -> bool:
     """Whether the graph gives a history to an input that comes with none."""
     return "grad_fn" in node.meta and needs_gradient(node) and not comes_with_gradient(node)

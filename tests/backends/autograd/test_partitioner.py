@@ -140,3 +140,42 @@ def test_a_write_before_the_backward_pass_into_what_eager_does_not_save(f, backe
     compiled = framejit.compile(f, backend=backend)
     torch.testing.assert_close(gradient(compiled), gradient(f))
     assert compiled.framejit.compiles == 1
+
+
+def activation(y):
+    return y.sigmoid().exp(), None
+
+
+def activation_and_its_input(y):  # `shifted` is a result that eager does not save
+    shifted = y + 1
+    return shifted.sigmoid().exp(), shifted
+
+
+def activation_and_view(y):  # a graph that aot_autograd traces
+    shifted = y + 1
+    return shifted.sigmoid().exp(), shifted, y.view(-1)
+
+
+def masked(y, mask):
+    return torch.where(mask * 2 > 1, y.sigmoid().exp(), y), None
+
+
+@pytest.mark.parametrize("backend", ["native", "aot_eager"])
+@pytest.mark.parametrize("f", [activation, activation_and_its_input, activation_and_view, masked])
+def test_a_write_before_the_backward_pass_into_an_activation(f, backend):
+    def gradient(run):
+        torch.manual_seed(0)
+        x = torch.randn(3, 40, requires_grad=True)
+        y, mask = x * 1, torch.randint(0, 2, (3, 40))
+        result, shifted, *_ = run(y) if f is not masked else run(y, mask)
+        if shifted is None:
+            y.mul_(2)
+        else:
+            shifted.mul_(2)
+        mask.zero_()
+        result.sum().backward()
+        return x.grad
+
+    compiled = framejit.compile(f, backend=backend)
+    torch.testing.assert_close(gradient(compiled), gradient(f))
+    assert compiled.framejit.compiles == 1
