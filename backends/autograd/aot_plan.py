@@ -26,7 +26,8 @@ def plan_of(
     """The plan for a captured graph of so many inputs; None where there is none. about:
     aot_autograd's metadata. keeps_writes: the graphs contain the writes into inputs."""
     try:
-        simple = about is not None and is_simple(about, inputs, keeps_writes)
+        hides_writes = keeps_writes and backward is not None
+        simple = about is not None and is_simple(about, inputs, hides_writes)
         return make_plan(about, backward) if simple else None
     except AttributeError:  # another version of torch describes it otherwise
         return None
@@ -61,14 +62,15 @@ def make_plan(about: Any, backward: torch.fx.GraphModule | None) -> AotPlan:
     )
 
 
-def is_simple(about: Any, inputs: int, keeps_writes: bool) -> bool:
-    """Whether an AotPlan can express everything in the metadata."""
+def is_simple(about: Any, inputs: int, hides_writes: bool) -> bool:
+    """Whether an AotPlan can express everything in the metadata. hides_writes: autograd has to be
+    told of writes into inputs that the graphs contain."""
     written = [about.input_info[position] for position in about.mutated_inp_runtime_indices]
     return (
         # else aot_autograd has joined inputs that share memory
         len(about.input_info) == inputs
         and not any(info.mutates_metadata or not info.mutates_data for info in written)
-        and not (keeps_writes and about.mutated_graph_handled_indices_seen_by_autograd)
+        and not (hides_writes and about.mutated_graph_handled_indices_seen_by_autograd)
         and not about.indices_of_inputs_that_requires_grad_with_mutations_in_bw
         and not (about.tokens or about.num_backward_tokens)
         and not (about.is_rng_op_functionalized or about.num_graphsafe_rng_states)

@@ -99,20 +99,18 @@ def judge_numbers(
     """Whether numbers that differ from eager's are as good. faint: errors are relative to a norm of
     at least this."""
     one, other = one.detach(), other.detach()
-    if not torch.equal(one.isfinite(), other.isfinite()) or not torch.equal(
-        one.isnan(), other.isnan()
-    ):
-        return "is infinite or not a number elsewhere than eager's"
     kept, dtype = other.isfinite(), other.dtype
-    one, other = to_double(one[kept]), to_double(other[kept])
+    if not torch.equal(one.isfinite(), kept) or not torch.equal(one.isnan(), other.isnan()):
+        return "is infinite or not a number elsewhere than eager's"
+    best = best.detach() if isinstance(best, torch.Tensor) and best.shape == kept.shape else None
+    if not kept.all():  # else selecting would copy everything
+        one, other = one[kept], other[kept]
+        best = best[kept] if best is not None else None
+    one, other = to_double(one), to_double(other)
     tolerance = TOLERANCES.get(dtype.to_real(), TOLERANCES[torch.float32])
     if dtype.to_real() is torch.float32 and rounds_products():
         tolerance = TF32
-    best = (
-        to_double(best.detach()[kept])
-        if isinstance(best, torch.Tensor) and best.shape == kept.shape
-        else None
-    )
+    best = to_double(best) if best is not None else None
     eagers = error(other, best, faint) if best is not None else None
     if eagers is None or eagers > max(tolerance, LIKELY):
         away = error(one, other, faint)

@@ -9,6 +9,7 @@ it.
 from __future__ import annotations
 
 import faulthandler
+import math
 import os
 import resource
 import select
@@ -20,18 +21,20 @@ from collections.abc import Callable
 import torch
 
 MOST = 8192  # bytes of a verdict
+SHARE = 1 / 3  # of a processor, the least that a busy machine is expected to give a process
 
 
 def run_isolated(work: Callable[[], str], limit_s: float, limit_bytes: int) -> str:
     """Runs `work` in a forked child and returns its result: "" or what is wrong. If the child did
-    not finish, returns how it ended."""
+    not finish, returns how it ended. limit_s: of processor time, so that a busy machine does not
+    look like a hang."""
     here, there = os.pipe()
     with warnings.catch_warnings():
         # Python warns of a fork with threads; the child uses none of them
         warnings.simplefilter("ignore", DeprecationWarning)
         child = os.fork()
     if child == 0:
-        in_child(work, there, limit_bytes)
+        in_child(work, there, limit_s, limit_bytes)
     os.close(there)
     try:
         return verdict(child, here, limit_s)
@@ -39,7 +42,7 @@ def run_isolated(work: Callable[[], str], limit_s: float, limit_bytes: int) -> s
         os.close(here)
 
 
-def in_child(work: Callable[[], str], there: int, limit_bytes: int) -> None:
+def in_child(work: Callable[[], str], there: int, limit_s: float, limit_bytes: int) -> None:
     """Runs in the child; never returns."""
     code = 1
     try:
@@ -48,6 +51,8 @@ def in_child(work: Callable[[], str], there: int, limit_bytes: int) -> None:
         for stream in (1, 2):
             os.dup2(quiet, stream)
         resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+        seconds = max(1, math.ceil(limit_s))
+        resource.setrlimit(resource.RLIMIT_CPU, (seconds, seconds + 1))
         limit = address_space() + limit_bytes
         _, most = resource.getrlimit(resource.RLIMIT_AS)
         if most == resource.RLIM_INFINITY or limit < most:
@@ -72,8 +77,8 @@ def address_space() -> int:
 
 def verdict(child: int, here: int, limit_s: float) -> str:
     """Waits for the child's answer and its end."""
-    end = time.monotonic() + limit_s
-    said = b""
+    end = time.monotonic() + limit_s / SHARE
+    said, hung = b"", f"hung: no result in {limit_s:.3g} s"
     try:
         while time.monotonic() < end:
             ready, _, _ = select.select([here], [], [], max(0.0, end - time.monotonic()))
@@ -83,9 +88,11 @@ def verdict(child: int, here: int, limit_s: float) -> str:
             if not part:
                 _, status = os.waitpid(child, 0)
                 child = 0
-                return said[1:].decode(errors="replace") if said else describe_death(status)
+                if said:
+                    return said[1:].decode(errors="replace")
+                return hung if died_of(status) is signal.SIGXCPU else describe_death(status)
             said += part
-        return f"hung: no result in {limit_s:.3g} s"
+        return hung
     finally:
         if child:
             os.kill(child, signal.SIGKILL)
@@ -94,6 +101,12 @@ def verdict(child: int, here: int, limit_s: float) -> str:
 
 def describe_death(status: int) -> str:
     """How a process ended, from waitpid's status."""
-    if os.WIFSIGNALED(status):
-        return f"crashed: {signal.Signals(os.WTERMSIG(status)).name}"
+    died = died_of(status)
+    if died is not None:
+        return f"crashed: {died.name}"
     return f"crashed: exit code {os.WEXITSTATUS(status)}"
+
+
+def died_of(status: int) -> signal.Signals | None:
+    """The signal that ended a process, from waitpid's status."""
+    return signal.Signals(os.WTERMSIG(status)) if os.WIFSIGNALED(status) else None

@@ -48,6 +48,7 @@ from .frozen_graph import FrozenGraph
 from .fuse.fuse import fuse
 from .fuse.horizontal import fuse_horizontally
 from .fuse.in_place import reuse_memory
+from .fuse.input_writes import store_into_inputs
 from .fuse.split import split_long_rows
 from .ir.patterns import Patterns
 from .ir.program import AnyKernel, Bound, Call, Program, with_buffers, writes
@@ -324,6 +325,7 @@ def compile_with_gradients(
                 example_inputs,
                 compile_part,
                 random_like_eager=True,
+                keep_writes=not wants_gradients(gm),
                 decompositions=decompositions(),
                 settings=("native", wanted.tune) if around is None else None,
             )
@@ -364,6 +366,7 @@ def compile_aten(
     ]
     program = fuse_horizontally(split_long_rows(program, processors()))
     choices = tune_kernels(program, report) if tune else {}
+    store_into_inputs(program)
     reuse_memory(program)
     namespace = Namespace({"run": run})
     on_cpu, on_gpu = kernels_by_device(program)

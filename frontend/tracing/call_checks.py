@@ -67,6 +67,13 @@ class FakeCall:
             if isinstance(operand, SymbolicNumber) and operand.python_type() is float
         ]
 
+    @property
+    def out(self) -> list[torch.Tensor]:
+        """The tensors that its results are to be written to."""
+        given = self.fake_kwargs.get("out")
+        items = given if isinstance(given, (tuple, list)) else [given]
+        return [item for item in items if isinstance(item, torch.Tensor)]
+
 
 class CallChecks:
     """`collective`: the last one in the graph. `wrapper_memory`: that of the inner tensors of the
@@ -170,6 +177,15 @@ class CallChecks:
             what = f"{fixed[0].describe()}, which varies, in {target_name(call.target)}"
             place = self._tx.frames.break_position()
             raise Restart(place, GraphBreak("unsupported-value", what))
+
+    # sizes, around the run
+
+    def check_sizes_of_out(self, call: FakeCall, before: list[torch.Size]) -> None:
+        """Starts over with a break at an operator that has resized its `out` argument: the graph
+        would be compiled for an input of the new size."""
+        if [fake.shape for fake in call.out] != before:
+            place = self._tx.frames.break_position()
+            raise Restart(place, GraphBreak("unsupported-mutation", "of the size of `out`"))
 
     def check_literal(self, kind: str, target: Any, result: Any) -> None:
         """Breaks where a method's result that is no tensor may depend on more than a fake tells."""

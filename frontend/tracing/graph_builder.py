@@ -198,10 +198,11 @@ class GraphBuilder:
         fake_kwargs = {name: pair[1] for name, pair in named.items()}
         call = FakeCall(target, args, kwargs, fakes, fake_kwargs)
         self._checks.check_call(call)
-        varied = self._checks.varying_floats(call)
+        varied, sizes = self._checks.varying_floats(call), [fake.shape for fake in call.out]
         with counted_writes(target, fakes):
             result = self._runner.run(kind, target, fakes, fake_kwargs)
         self._checks.check_floats(call, varied)
+        self._checks.check_sizes_of_out(call, sizes)
         if isinstance(result, LITERAL_TYPES) and result is not None:
             self._checks.check_literal(kind, target, result)
             return Constant(result)

@@ -62,7 +62,8 @@ def reuse_memory(program: Program) -> int:
     kept = {
         view.buffer for view in views_in([program.outputs, [list(pair) for pair in program.writes]])
     }
-    returned = set(kept)  # what is kept, by the names of its memory
+    inputs = frozenset(program.inputs)
+    returned = kept | inputs  # what is kept, by the names of its memory
     free: set[str] = set()  # buffers that a kernel may write, if it is their last reader
     moved: dict[str, str] = {}
     finder = OperandFinder()
@@ -72,7 +73,7 @@ def reuse_memory(program: Program) -> int:
         if isinstance(step, AnyKernel) and not isinstance(step, Product):
             taken: dict[str, str] = {}
             for result, candidates in finder.operands(step):
-                for name in candidates:
+                for name in () if result in inputs else candidates:
                     own, other = program.buffers[result], program.buffers[name]
                     if (
                         own.dtype == other.dtype

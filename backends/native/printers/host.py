@@ -11,6 +11,7 @@ from typing import Any
 import torch
 import torch.nn.functional as F
 from torch._C._dynamo import guards as allocation  # empty_strided with less to parse
+from torch.autograd.graph import increment_version
 
 from ....records import record
 from ..ir.index import Index, product
@@ -86,6 +87,14 @@ class Host:
         self.ours: set[str] = set()  # buffers that begin where their tensor begins
         self.scratch = Scratch()
         self.inputs = frozenset(program.inputs)
+        # inputs that kernels store to, until their versions were incremented
+        self.stored = [
+            name
+            for step in program.steps
+            if isinstance(step, AnyKernel)
+            for name in writes(step)
+            if name in self.inputs
+        ]
         self.read = {
             view.buffer
             for view in views_in([program.outputs, [list(pair) for pair in program.writes]])
@@ -97,6 +106,7 @@ class Host:
             # no operator has these names, as variables have
             "windowed": torch.as_strided,
             "restride": restride,
+            "count_writes": increment_version,
             "autocasts": torch._C._is_any_autocast_enabled,
             "no_autocast": torch._C._DisableAutocast,
         }
@@ -180,12 +190,14 @@ class Host:
     # --- steps ---
 
     def kernel(self, step: AnyKernel, launch: Launch | None) -> None:
-        operands = reads(step)
+        operands = reads(step) | self.inputs
         for name in writes(step):
             if name not in operands and name not in self.scratch.places:
                 self.allocate(self.program.buffers[name])
         if launch is None:
             return
+        if not self.inputs.isdisjoint(writes(step)):
+            self.count_writes()
         places = self.scratch.places
         buffers = [
             f"place + {places[name]}" if name in places else name
@@ -196,6 +208,13 @@ class Host:
             f"{launch.call}{', '.join(arguments)}{launch.end}  # "
             f"{', '.join(dict.fromkeys(step.origins))}"
         )
+
+    def count_writes(self) -> None:
+        """Increments the versions of the inputs that kernels store to, before the first store: a
+        step that fails behind it cannot be taken back."""
+        if self.stored:
+            self.lines.append(f"count_writes(({', '.join(self.stored)}, ))")
+            self.stored = []
 
     def allocate(self, buffer: Buffer) -> None:
         self.ours.add(buffer.name)
