@@ -1,19 +1,22 @@
-"""Direct writes: a kernel stores the new content of a written input into the input itself.
+"""Direct writes: a step stores the new content of a written input into the input itself.
 
 A lowered graph computes new contents in buffers of its own, which are copied at its end. The copy,
 and the buffer, can be left out where nothing reads the old content afterwards, or only at the place
-that is written. If a step behind the store raised, eager would have to find the old content: so
-nothing that may raise comes behind it.
+that is written. torch's operators that scatter, such as index_copy, are called in their in-place
+form. If a step behind the store raised, eager would have to find the old content: so nothing that
+may raise comes behind it.
 """
 
 from __future__ import annotations
 
+from dataclasses import replace
+from typing import Any
+
 import torch
 
-from ...graph.runtime_errors import raises_for_integers, raises_for_values
+from ...graph.runtime_errors import INTEGERS, raises_for_integers, raises_for_values
 from ..ir.index import Index
 from ..ir.program import (
-    AnyKernel,
     Buffer,
     Call,
     Product,
@@ -27,6 +30,15 @@ from ..ir.program import (
 )
 from .in_place import FRESH, OperandFinder, has_scatter, rename_buffers, with_other_buffers
 
+# Operators that write some elements of their first argument.
+SCATTERS = frozenset((
+    "index_copy", "index_put", "index_add", "index_fill", "index_reduce", "scatter", "scatter_add",
+    "scatter_reduce",
+))  # fmt: skip
+
+# Words in the names of operators whose results share no memory with their arguments.
+MAKES_MEMORY = ("attention", "convolution", "embedding", "norm")
+
 
 def store_into_inputs(program: Program) -> None:
     """Changes the program: removes the copies to inputs that a kernel can store to."""
@@ -37,10 +49,16 @@ def store_into_inputs(program: Program) -> None:
     moved: dict[str, str] = {}
     left = []
     for target, source in program.writes:
-        if uses.may_move(target, source, finder) and source.buffer not in moved:
-            moved[source.buffer] = target.buffer
-        else:
+        position = uses.maker(target, source)
+        if position is None or not uses.may_move(target.buffer, source.buffer, position, finder):
             left.append((target, source))
+            continue
+        moved[source.buffer] = target.buffer
+        step = program.steps[position]
+        if isinstance(step, Call):
+            program.steps[position] = replace(
+                step, function=in_place_form(step), results=(None,), effect=True
+            )
     if moved:
         program.steps = [rename_buffers(step, moved) for step in program.steps]
         program.outputs = with_other_buffers(program.outputs, moved)
@@ -64,7 +82,7 @@ class Uses:
             self.last |= dict.fromkeys(read, position)
             for name in writes(step):
                 self.makers.setdefault(name, []).append(position)
-                if isinstance(step, Call) and step.function not in FRESH:
+                if isinstance(step, Call) and not makes_memory(step):
                     behind[name] = read
             if may_raise(step):
                 self.safe_from = position
@@ -73,46 +91,73 @@ class Uses:
         self.copied = [source.buffer for _, source in program.writes]
         self.shared |= {other for name in self.copied for other in behind.get(name, ())}
 
-    def may_move(self, target: View, source: View, finder: OperandFinder) -> bool:
-        """Whether the kernel that makes `source` may store it to `target`."""
+    def maker(self, target: View, source: View) -> int | None:
+        """The position of the only step that makes what is copied to an input, if the input can
+        hold it and nothing else needs it in a buffer of its own."""
         own, other = (self.program.buffers[view.buffer] for view in (source, target))
+        made = self.makers.get(own.name, ())
         if (
             not (is_whole(source, own) and is_whole(target, other))
             or window(own) != window(other)
             or own.name in self.shared
             or other.name in self.copied
             or self.copied.count(own.name) > 1
-            or len(self.makers.get(own.name, ())) != 1
+            or len(made) != 1
         ):
-            return False
-        (position,) = self.makers[own.name]
+            return None
+        return made[0]
+
+    def may_move(self, target: str, source: str, position: int, finder: OperandFinder) -> bool:
+        """Whether the step at this position may store its result `source` to the input `target`."""
         step = self.program.steps[position]
-        last = self.last.get(other.name, -1)
-        if (
-            not isinstance(step, AnyKernel)
-            or isinstance(with_buffers(step), Product)
-            or has_scatter(step)
-            or position <= self.safe_from
-            or last > position
-        ):
+        last = self.last.get(target, -1)
+        if position < self.safe_from or last > position:
             return False
-        if last < position:
-            return True
-        return any(
-            other.name in candidates
-            for result, candidates in finder.operands(step)
-            if result == own.name
+        if isinstance(step, Call):
+            given = [view.buffer for view in step.views()]
+            return in_place_form(step) is not None and given[0] == target not in given[1:]
+        if isinstance(with_buffers(step), Product) or has_scatter(step):
+            return False
+        return last < position or any(
+            target in candidates for result, candidates in finder.operands(step) if result == source
         )
 
 
+def in_place_form(call: Call) -> Any:
+    """The operator that does in place what a call does; None where there is none that only writes
+    some elements."""
+    function = call.function
+    if not isinstance(function, torch._ops.OpOverload) or function.namespace != "aten":
+        return None
+    name = function._schema.name.removeprefix("aten::")
+    form = getattr(torch.ops.aten, f"{name}_") if name in SCATTERS else None
+    return getattr(form, function._overloadname, None)
+
+
+def makes_memory(call: Call) -> bool:
+    """Whether results of a call are known to share no memory with its arguments."""
+    function = call.function
+    if function in FRESH or not isinstance(function, torch._ops.OpOverload):
+        return function in FRESH
+    name = function._schema.name.removeprefix("aten::")
+    return name in SCATTERS or any(word in name for word in MAKES_MEMORY)
+
+
 def may_raise(step: Step) -> bool:
-    """Whether a step may raise for some values or integers."""
+    """Whether a step may raise for some values, or for integers that it reads on the CPU."""
     if not isinstance(step, Call):
         return False
-    if step.effect or not isinstance(step.function, torch._ops.OpOverload):
+    function = step.function
+    if not isinstance(function, torch._ops.OpOverload) or function.namespace != "aten":
         return True
-    name = step.function._schema.name
-    return raises_for_values(name) or raises_for_integers(name)
+    name = function._schema.name
+    return raises_for_values(name) or (
+        raises_for_integers(name) and any(map(is_index, step.views()))
+    )
+
+
+def is_index(view: View) -> bool:
+    return view.device.type == "cpu" and view.dtype in INTEGERS
 
 
 def is_whole(view: View, buffer: Buffer) -> bool:

@@ -78,6 +78,20 @@ def scatter(x, y):
     x.index_add_(0, torch.tensor([0, 0, 1]), y[:3])
 
 
+def write_rows(x, y):
+    x.index_copy_(0, torch.tensor([5]), y[:1])
+    return x @ y
+
+
+def write_rows_twice(x, y):  # the second operator may raise, and must find the first one undone
+    x.index_copy_(0, torch.tensor([5]), y[:1])
+    y[torch.tensor([1, 2])] = x[:2]
+
+
+def write_rows_of_the_old(x, y):
+    x.index_copy_(0, torch.tensor([5, 0]), x[:2].clone())
+
+
 def into_another_dtype(x, y):
     x.copy_(y.double() * 2)
 
@@ -87,6 +101,7 @@ CASES = {
     scale: 0, both_of_both: 0, return_the_new_content: 0, read_by_a_product_before: 0, normalize: 0,
     convolution_and_statistics: 0, swap: 1, read_later_by_a_product: 0, read_elsewhere: 1, shift: 1,
     subtract_the_sum: 0, return_what_is_stored: 0, return_what_may_be_a_view: 0, scatter: 1,
+    write_rows: 0, write_rows_twice: 1, write_rows_of_the_old: 0,
     into_another_dtype: 0,
 }  # fmt: skip
 LAYOUTS = {
