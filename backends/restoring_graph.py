@@ -15,6 +15,7 @@ from ..errors import Rerun
 from ..records import record
 from .graph.collectives import collectives_started
 from .graph.eager_fallback import PASSED_ON, warn_of_fallback
+from .graph.random_states import RandomStates
 
 LEAVE = {
     TransformType.Vmap: torch._C._functorch._vmap_decrement_nesting,
@@ -110,8 +111,7 @@ class RestoringGraph:
         grad, level = torch.is_grad_enabled(), torch._C._functorch.maybe_current_level() or 0
         plan = self.plan
         autocasts = Autocasts(plan.devices) if plan.devices else None
-        state = torch.get_rng_state() if plan.random else None
-        cuda = torch.cuda.get_rng_state() if plan.random and torch.cuda.is_initialized() else None
+        states = RandomStates(args) if plan.random else None
         drawn = [(args[at], args[at].get_state()) for at in plan.generators]
         written = [args[position] for position in plan.mutated]
         versions = [version(tensor) for tensor in written]
@@ -139,10 +139,8 @@ class RestoringGraph:
                 raise
             if started != collectives_started():
                 raise
-            if state is not None:
-                torch.set_rng_state(state)
-            if cuda is not None:
-                torch.cuda.set_rng_state(cuda)
+            if states is not None:
+                states.restore()
             for generator, before in drawn:
                 generator.set_state(before)
             for item in saved:  # not all writes are counted

@@ -8,8 +8,8 @@ gradient, and a backward pass can itself be differentiated.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Collection, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import Any
 
@@ -29,6 +29,7 @@ from ..graph.gradient_history import (
 from ..graph.memory import memory_at
 from ..graph.mutations import is_norm, may_write, written_nodes
 from ..graph.random_draws import draws_random_numbers
+from ..graph.random_states import RandomStates, random_states_kept
 from .gradient_layouts import GradientLayouts
 
 NODE = "CompiledFunctionBackward"
@@ -150,7 +151,7 @@ class CompiledNode:
             [get_gradient_edge(args[index]) for index in self.wanted] if self.wiring is None else []
         )
         older = {node for arg in args for node in histories(arg)} if self.wiring is None else set()
-        state = torch.get_rng_state() if self.random and self.again is not None else None
+        states = RandomStates(args) if self.random and self.again is not None else None
         results = self.compiled(*args)
         if self.wiring is None:
             self.wiring = self.learn(results, args, edges, older)
@@ -161,7 +162,7 @@ class CompiledNode:
                 node = node.next_functions[-1][0] if node is not None else None
             if type(node).__name__ != NODE:  # this call kept no history
                 return results
-            node.register_hook(Backward(self, wiring, args, state))
+            node.register_hook(Backward(self, wiring, args, states))
         return results
 
     def learn(
@@ -241,9 +242,9 @@ class Backward:
         graph: CompiledNode,
         wiring: NodeWiring,
         args: Sequence[Any],
-        state: torch.Tensor | None,
+        states: RandomStates | None,
     ) -> None:
-        self.graph, self.wiring, self.args, self.state = graph, wiring, args, state
+        self.graph, self.wiring, self.args, self.states = graph, wiring, args, states
         self.versions = versions(args)
 
     def __call__(
@@ -288,7 +289,7 @@ class Backward:
         ]
         for index in self.graph.wanted:  # one may be made of another: each keeps its own share
             args[index] = args[index].view_as(args[index])
-        with random_state(self.state):
+        with random_states_kept(args, self.states) if self.states else nullcontext():
             results = forward(*args)
         wanted = [
             index
@@ -343,20 +344,6 @@ class RefusedDerivative(torch.autograd.Function):
             "writes to inputs that it reads, or draws random numbers; call the function under "
             "framejit.disable() where second derivatives are taken"
         )
-
-
-@contextmanager
-def random_state(state: torch.Tensor | None) -> Iterator[None]:
-    """Gives the CPU's generator a state for a block; None for the state that it has."""
-    if state is None:
-        yield
-        return
-    now = torch.get_rng_state()
-    torch.set_rng_state(state)
-    try:
-        yield
-    finally:
-        torch.set_rng_state(now)
 
 
 def versions(args: Sequence[Any]) -> list[int]:

@@ -26,6 +26,7 @@ from ..graph.collectives import is_on_distributed_tensors
 from ..graph.fake_values import bytes_of, fake_tensors_of
 from ..graph.mode_switches import ENTER_AUTOCAST
 from ..graph.node_targets import is_foreign, is_users, name_of
+from ..graph.random_states import random_states_kept
 from ..graph.wrappers import is_wrapper
 from .batched_backward import any_batched
 
@@ -184,10 +185,9 @@ class GradientLayouts:
         real = [arg.detach() if torch.is_tensor(arg) else arg for arg in args]
         gradients: Sequence[torch.Tensor | None] = ()
         if self.runs_for_real:
-            state = torch.get_rng_state()
-            with contextlib.suppress(Exception):  # the program has changed a saved value since
+            # unless the program has changed a saved value since
+            with random_states_kept(real), contextlib.suppress(Exception):
                 gradients = self.run(real, came)
-            torch.set_rng_state(state)
         if not gradients:
             try:
                 with FakeTensorMode(allow_non_fake_inputs=True) as mode, RealLayouts():

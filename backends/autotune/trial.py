@@ -7,8 +7,7 @@ for the first run of untrusted code.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -166,18 +165,3 @@ def random_gradient(like: torch.Tensor) -> torch.Tensor:
     """A gradient for a result: arbitrary numbers, the same each time."""
     source = torch.Generator(device=like.device).manual_seed(SEED)
     return torch.randn(like.shape, dtype=like.dtype, device=like.device, generator=source)
-
-
-@contextmanager
-def random_state_kept(devices: Sequence[torch.device]) -> Iterator[None]:
-    """Restores torch's generators at the end."""
-    cpu = torch.get_rng_state()
-    cuda = [
-        (device, torch.cuda.get_rng_state(device)) for device in devices if device.type == "cuda"
-    ]
-    try:
-        yield
-    finally:
-        torch.set_rng_state(cpu)
-        for device, state in cuda:
-            torch.cuda.set_rng_state(state, device)

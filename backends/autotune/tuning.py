@@ -25,6 +25,7 @@ from ..cudagraphs import pool
 from ..graph.example_inputs import private_examples
 from ..graph.graph_structure import SHARED
 from ..graph.random_draws import draws_random_numbers
+from ..graph.random_states import RandomStates, random_states_kept
 from ..graph.supported import device_types
 from ..registry import SHIPPED, Backend, captured_graph_function, lookup
 from .candidates import (
@@ -45,7 +46,7 @@ from .measure import SLOW_WARM_UPS, WARM_UPS, Timing, measure
 from .plan import TuningPlan
 from .progress import show_progress
 from .repro import save_repro
-from .trial import RunResult, Trial, coarsest_dtype, random_state_kept
+from .trial import RunResult, Trial, coarsest_dtype
 
 Callee = Callable[..., Any]
 # their code is trusted: its first run is not isolated
@@ -411,11 +412,7 @@ class Tuning:
 
     def run_with_peak_memory(self, run: Callable[[], RunResult]) -> tuple[RunResult, int]:
         """A run with eager's random numbers, and its peak of additional device memory."""
-        states = (
-            torch.get_rng_state(),
-            torch.cuda.get_rng_state(self.device) if self.device.type == "cuda" else None,
-        )
-        before = 0
+        states, before = RandomStates([self.device]), 0
         if self.device.type == "cuda":
             torch.cuda.reset_peak_memory_stats(self.device)
             before = torch.cuda.memory_allocated(self.device)
@@ -423,9 +420,7 @@ class Tuning:
             ran = run()
         finally:
             if self.random:
-                torch.set_rng_state(states[0])
-                if states[1] is not None:
-                    torch.cuda.set_rng_state(states[1], self.device)
+                states.restore()
         after = torch.cuda.max_memory_allocated(self.device) if self.device.type == "cuda" else 0
         return ran, after - before
 
@@ -477,7 +472,7 @@ class Tuning:
 
     def generators_restored(self) -> Any:
         """Restores the generators; a graph tuned in the background draws nothing."""
-        return nullcontext() if self.plan.background else random_state_kept([self.device])
+        return nullcontext() if self.plan.background else random_states_kept([self.device])
 
 
 def own_copy(gm: torch.fx.GraphModule) -> torch.fx.GraphModule:

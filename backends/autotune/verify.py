@@ -20,6 +20,7 @@ from ...options import config
 from ..graph.eager_fallback import PASSED_ON
 from ..graph.memory import memory_of
 from ..graph.memory_copies import is_laid_out, stretches
+from ..graph.random_states import RandomStates
 from ..graph.supported import reason_not_to_try
 from ..native.toolchain.artifact_cache import key_of
 from ..registry import GRAPHED, SHIPPED, name_of
@@ -78,7 +79,7 @@ class VerifiedGraph:
         """Runs one call by eager on copies, then for real. Returns eager's results where the two
         differ."""
         trial = Trial(self.gm, args)
-        before = Generators(args)
+        before = RandomStates(args)
         try:
             wanted = trial.first_run(self.gm.forward, trial.copies())
         except Exception as error:
@@ -87,13 +88,12 @@ class VerifiedGraph:
             self.report(f"not verified: on copies of its inputs it raises {type(error).__name__}")
             before.restore()
             return self.run(*args)
-        originals = trial.copies()
+        originals, has_drawn = trial.copies(), before.have_moved()
 
         def run_in_float64() -> RunResult | None:  # also when a run has changed the inputs
-            return None if before.have_moved else in_float64(trial, originals, self.gm, before)
+            return None if has_drawn else in_float64(trial, originals, self.gm, before)
 
-        before.note()
-        if before.have_moved and not self.draws_like_eager:
+        if has_drawn and not self.draws_like_eager:
             self.left = 0
             self.report(
                 f"not verified: it draws random numbers, and backend '{name_of(self.backend)}' "
@@ -203,7 +203,7 @@ def detach(item: Any) -> Any:
 
 
 def in_float64(
-    trial: Trial, originals: Sequence[Any], gm: torch.fx.GraphModule, before: Generators
+    trial: Trial, originals: Sequence[Any], gm: torch.fx.GraphModule, before: RandomStates
 ) -> RunResult | None:
     """Eager's run in double precision on copies of `originals`, None where the graph asks for a
     precision of its own."""
@@ -235,26 +235,3 @@ def restore(args: Sequence[Any], originals: Sequence[Any]) -> None:
                 home.write_back(original.untyped_storage())
             elif not torch.equal(arg, original):
                 arg.detach().copy_(original)
-
-
-class Generators:
-    """The states of torch's random generators that a graph with these inputs may draw from."""
-
-    def __init__(self, args: Sequence[Any]) -> None:
-        self.devices = sorted(
-            {arg.get_device() for arg in args if isinstance(arg, torch.Tensor) and arg.is_cuda}
-        )
-        self.states = self.read()
-        self.have_moved = False
-
-    def read(self) -> list[torch.Tensor]:
-        return [torch.get_rng_state(), *map(torch.cuda.get_rng_state, self.devices)]
-
-    def note(self) -> None:
-        """Remember whether a run has drawn numbers: other dtypes would draw others."""
-        self.have_moved = not all(map(torch.equal, self.states, self.read()))
-
-    def restore(self) -> None:
-        torch.set_rng_state(self.states[0])
-        for device, state in zip(self.devices, self.states[1:], strict=True):
-            torch.cuda.set_rng_state(state, device)
