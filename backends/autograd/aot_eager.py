@@ -22,6 +22,7 @@ from torch.utils.checkpoint import CheckpointPolicy
 
 from ..graph.gradient_history import gains_history, may_be_written_before_backward
 from ..graph.tracing_lock import tracing_lock
+from ..graph.whole_upsampling import whole_upsampling
 from ..graph.wrappers import has_wrappers
 from ..registry import Backend, register_backend
 from .aot_graph import AotGraph
@@ -45,6 +46,7 @@ def compile_with_aot_autograd(
     parts = AotParts(gm, compile_part)
     with (
         tracing_lock,
+        whole_upsampling(),
         numbers_kept,
         functorch_config.patch(force_non_lazy_backward_lowering=True),
         without_trace_log() if has_wrappers(gm) else nullcontext(),

@@ -16,6 +16,7 @@ from torch.fx.experimental import proxy_tensor
 from torch.fx.experimental.proxy_tensor import make_fx
 
 from ...garbage_collection import permanent_objects
+from .whole_upsampling import whole_upsampling
 
 DESCRIBE = "_extract_tensor_metadata"
 # a garbage collection inside may run a finalizer that compiles
@@ -31,7 +32,7 @@ def trace_operators(
 ) -> torch.fx.GraphModule:
     """The operators that function(*inputs) calls, decomposed, as a graph."""
     load_for_tracing()
-    with tracing_lock, without_memory_formats():
+    with tracing_lock, without_memory_formats(), whole_upsampling():
         return make_fx(function, decomposition_table=dict(decompositions))(*inputs)
 
 

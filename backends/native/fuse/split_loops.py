@@ -15,29 +15,41 @@ from .simplify import rename_variables, simplify
 STEPS = {"lt": 0, "ge": 0, "le": 1, "gt": 1}
 MOST_PARTS = 8
 EXPENSIVE = 10  # cost of operations from which on they are not computed in vain
+LONG = 64  # points of a loop whose vector instructions are worth one more loop
 
 
 def split_at_bounds(kernel: Kernel) -> list[Kernel]:
     """The parts of a kernel that compares a loop variable with constants; none where one loop is as
     fast."""
-    found = loop_to_split(kernel)
+    found = bounds_of_parts(kernel)
     if found is None:
         return []
     variable, bounds = found
     ends = [0, *sorted(bounds), variable.size.value or 0]
-    return [
-        part_of(kernel, variable, first, end)
-        for first, end in zip(ends[:-1], ends[1:], strict=True)
-    ]
+    parts = list(zip(ends[:-1], ends[1:], strict=True))
+    if not is_expensive(kernel) and max(end - first for first, end in parts) < LONG:
+        return []
+    return [part_of(kernel, variable, first, end) for first, end in parts]
 
 
 def loop_to_split(kernel: Kernel) -> tuple[Var, set[int]] | None:
-    """The loop that has parts, and where all but the first one begin; None where one loop is as
-    fast."""
+    """The loop that has parts, and where all but the first one begin; None where they compute
+    little."""
+    return bounds_of_parts(kernel) if is_expensive(kernel) else None
+
+
+def is_expensive(kernel: Kernel) -> bool:
     nodes = topological(kernel.roots())
     cost = sum(SCALAR_OPS[node.op].cost for node in nodes if node.op in SCALAR_OPS)
-    if kernel.inner or scattered_value(kernel) is not None or cost < EXPENSIVE:
+    return cost >= EXPENSIVE
+
+
+def bounds_of_parts(kernel: Kernel) -> tuple[Var, set[int]] | None:
+    """The loop with the most parts, and where all but the first one begin; None where no loop has
+    parts."""
+    if kernel.inner or scattered_value(kernel) is not None:
         return None
+    nodes = topological(kernel.roots())
     found: dict[Var, set[int]] = {}
     for node in nodes:
         for variable, bound in compared_bound(node):

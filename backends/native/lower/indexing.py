@@ -110,14 +110,26 @@ def roll(build: Builder, x: View, shifts: Any, dims: Any = ()) -> View:
     if any(x.size[dim].value in (None, 0) for dim in by):
         raise Unsupported("a roll over a size only known at run time")
 
-    def source_position(dim: int, position: Index) -> Index:
-        size = x.size[dim]
-        assert size.value is not None
-        return (position + (-by[dim]) % size.value) % size
+    turned = [dim for dim, shift in by.items() if shift % (x.size[dim].value or 1)]
 
-    def body(at: Sequence[Index]) -> Scalar:
-        return build.read(
-            x, [source_position(dim, p) if dim in by else p for dim, p in enumerate(at)]
+    def body(at: Sequence[Index], left: Sequence[int] = turned, mask: Scalar = TRUE) -> Scalar:
+        """The element of which `at` is the position, along the dimensions `left` in the result,
+        along the others in x; only where mask is true. The last elements of x and the others are
+        read apart, as for a concatenation, so that the loop can be split."""
+        if not left:
+            return read_masked(x, at, mask)
+        dim, size = left[0], x.size[left[0]]
+        first = by[dim] % (size.value or 1)  # so many come from the end
+        from_end, others = (
+            [*at[:dim], claim_bounds(at[dim] + shift, size), *at[dim + 1 :]]
+            for shift in (size - first, -first)
+        )
+        is_first = s("lt", position(at[dim]), position(index(first)))
+        return s(
+            "where",
+            is_first,
+            body(from_end, left[1:], s("and", mask, is_first)),
+            body(others, left[1:], s("and", mask, s("not", is_first))),
         )
 
     return build.pointwise(body)

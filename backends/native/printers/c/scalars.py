@@ -9,7 +9,7 @@ from collections.abc import Sequence
 import torch
 
 from ...ir.program import Kernel
-from ...ir.scalar import Scalar
+from ...ir.scalar import REDUCE, Scalar
 
 TYPES = {
     torch.float32: "float", torch.float64: "double", torch.float16: "_Float16",
@@ -70,11 +70,24 @@ def operation(node: Scalar, args: Sequence[str]) -> str:
         floating, integer = CALLS[node.op]
         name = floating + letter if dtype.is_floating_point else integer or "fmod_i"
         return f"{name}({', '.join(args)})"
+    if is_below_maximum(node):
+        return f"exp_below_{SUFFIXES[dtype]}({args[0]})"
     if node.op in HELPERS:
         suffix = SUFFIXES.get(dtype, "i")
         return f"{HELPERS[node.op]}{suffix}({', '.join(args)})"
     assert node.op in VECTOR + VECTOR_PAIRS + PLAIN, node.op
     return f"{node.op}{letter}({', '.join(args)})"
+
+
+def is_below_maximum(node: Scalar) -> bool:
+    """Whether a node is exp(x - the maximum of a row), as in a softmax, or as in logsumexp, which
+    subtracts 0 for an infinite maximum."""
+    if node.op != "exp" or node.args[0].op != "sub" or node.dtype not in SUFFIXES:
+        return False
+    top = node.args[0].args[1]
+    return any(
+        one.op == REDUCE and one.attr == "max" for one in (top.args if top.op == "where" else [top])
+    )
 
 
 def literal(node: Scalar) -> str:
@@ -152,11 +165,27 @@ def preamble(vector: bool) -> str:
             _FLOAT_HELPERS.replace("KIND", kind)
             .replace("LETTER", letter)
             .replace("SUFFIX", letter or "d")
+            .replace("BITS", "int32_t" if letter else "int64_t")
+            .replace("LEAST", "-87" if letter else "-708")
         )
     return "\n".join([*lines, _ERF, _INTEGER_HELPERS, _FLOAT8_HELPERS])
 
 
+# exp_below is exp for x <= 0, and 0 where that is at most 2e-38 (float): there libmvec computes one
+# number after the other, which took ten times as long for the masked elements of an attention.
+# The mask is one of bits, since gcc would call exp for the original x in a conditional expression.
 _FLOAT_HELPERS = """\
+static inline KIND exp_below_SUFFIX(KIND x) {
+    BITS kept = -(BITS)!(x < LEAST), bits;
+    __builtin_memcpy(&bits, &x, sizeof x);
+    bits &= kept;
+    __builtin_memcpy(&x, &bits, sizeof x);
+    x = expLETTER(x);
+    __builtin_memcpy(&bits, &x, sizeof x);
+    bits &= kept;
+    __builtin_memcpy(&x, &bits, sizeof x);
+    return x;
+}
 static inline KIND rsqrt_SUFFIX(KIND x) { return 1 / sqrtLETTER(x); }
 static inline int isinf_SUFFIX(KIND x) { return fabsLETTER(x) == (KIND)__builtin_inf(); }
 static inline int signbit_SUFFIX(KIND x) { return copysignLETTER(1, x) < 0; }
