@@ -152,12 +152,19 @@ def sizes(node: torch.fx.Node) -> list[float]:
 
 class WaitingGraph:
     """Runs a graph as captured, and requests a compile once its forward pass has run for `due_s`
-    seconds. device_s: what a call takes at least, as a GPU may still work when it returns."""
+    seconds. device_s: what a call takes at least, as a GPU may still work when it returns. gain:
+    what compiling saves of a call and its backward pass, as a part of the call's time."""
 
     def __init__(
-        self, forward: Callable[..., Any], due_s: float, tier: Tier, device_s: float = 0.0
+        self,
+        forward: Callable[..., Any],
+        due_s: float,
+        tier: Tier,
+        device_s: float = 0.0,
+        gain: float = 1.0,
     ) -> None:
         self.forward, self.due_s, self.tier, self.device_s = forward, due_s, tier, device_s
+        self.gain = gain
         self.calls, self.least_s = 0, math.inf
         tier.wait(due_s)
 
@@ -166,10 +173,13 @@ class WaitingGraph:
         result = self.forward(*args)
         self.least_s = min(self.least_s, time.perf_counter() - start)
         self.calls += 1
-        if self.calls >= FEWEST and self.calls * max(self.least_s, self.device_s) >= self.due_s:
+        took = max(self.least_s, self.device_s)
+        self.tier.savable_s += took * self.gain
+        if self.calls >= FEWEST and self.calls * took >= self.due_s:
             self.calls = -(1 << 62)  # once
             self.tier.promote()
         return result
 
     def __reduce__(self) -> Any:
-        return WaitingGraph, (self.forward, self.due_s, self.tier, self.device_s)
+        arguments = self.forward, self.due_s, self.tier, self.device_s, self.gain
+        return WaitingGraph, arguments

@@ -149,6 +149,16 @@ def test_slow_first_calls_are_not_taken_for_all(monkeypatch):
     assert counts == [0, 0, 0, 0, 1]
 
 
+def test_a_graph_that_waits_counts_what_compiling_would_have_saved(monkeypatch):
+    clock = iter([0.0, 0.5, 1.0, 1.25])
+    monkeypatch.setattr(patience.time, "perf_counter", lambda: next(clock))
+    tier = Tier()
+    waiting = WaitingGraph(lambda: None, 100.0, tier, gain=2.0)
+    waiting()
+    waiting()
+    assert tier.savable_s == (0.5 + 0.25) * 2
+
+
 @pytest.mark.parametrize("wrong", [-1, "long"])
 def test_patience_is_a_number(wrong):
     with pytest.raises((ValueError, framejit.FramejitError), match="patience"):
