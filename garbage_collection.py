@@ -14,6 +14,7 @@ from typing import Any
 
 WAIT = threading.Condition.wait.__code__  # waits once, and returns
 NEVER = 2**30  # as the threshold of the oldest generation
+SELDOM = 200_000  # as that of the youngest: more objects than most compiles make
 
 
 @contextlib.contextmanager
@@ -31,14 +32,15 @@ def no_collections() -> Iterator[None]:
 
 @contextlib.contextmanager
 def no_full_collections() -> Iterator[None]:
-    """Collects young objects only, and once more at the end. The objects of a compile would
+    """Collects young objects only, seldom, and once more at the end. The objects of a compile would
     otherwise cause a full collection, which visits every imported object: it takes as long as the
-    compile and finds nothing."""
+    compile and finds nothing. Most of them are still in use until the end."""
     thresholds = gc.get_threshold()
     if thresholds[2] == NEVER:  # another thread compiles, too, and will restore it
         yield
         return
-    gc.set_threshold(*thresholds[:2], NEVER)
+    often = thresholds[0]  # 0: never
+    gc.set_threshold(often and max(often, SELDOM), thresholds[1], NEVER)
     try:
         yield
     finally:

@@ -11,10 +11,11 @@ from collections.abc import Callable
 
 class Tier:
     """`hot`: compiled by the backend, no longer run as captured. `due_s`: seconds of running after
-    which compiling pays; 0 where no graph waits for that."""
+    which compiling pays; 0 where no graph waits for that. `savable_s`: seconds that compiled graphs
+    would have saved so far, as forecast."""
 
     def __init__(self) -> None:
-        self.hot, self.due_s = False, 0.0
+        self.hot, self.due_s, self.savable_s = False, 0.0, 0.0
         self._outdate: Callable[[], None] | None = None
 
     def begin(self, outdate: Callable[[], None]) -> None:

@@ -44,28 +44,24 @@ def mark_kept(steps: Sequence[Step], to_the_end: Sequence[int]) -> None:
             step.keep = bisect_right(python, index) < needed
 
 
-def loaded_temp(step: Step) -> int:
-    """The temp that a load fills, -1 for a check."""
-    return step.dst if isinstance(step, Load) else -1
-
-
 def allocate_temps(
     steps: Sequence[Step], lifted: Sequence[int], anchors: Sequence[int]
 ) -> TempAllocation:
     """Renumbers temps so that a dead one is used again; stable ones are not."""
     last = last_uses(steps, [*lifted, *anchors])
-    stable = {loaded_temp(step) for step in steps if step.section is Section.STABLE} - {-1}
+    stable = {
+        step.dst for step in steps if isinstance(step, Load) and step.section is Section.STABLE
+    }
     numbers: dict[int, int] = {}
     free: list[int] = []
     fresh = 0
     for index, step in enumerate(steps):
-        free += sorted(
-            {numbers[temp] for temp in step.uses if last[temp] == index and temp not in stable},
-            reverse=True,
-        )
-        dst = loaded_temp(step)
-        if dst < 0 or dst in stable:
+        ended = [temp for temp in step.uses if last[temp] == index and temp not in stable]
+        if ended:
+            free += sorted({numbers[temp] for temp in ended}, reverse=True)
+        if not isinstance(step, Load) or step.dst in stable:
             continue
+        dst = step.dst
         if not free:
             free.append(fresh)
             fresh += 1
@@ -75,16 +71,12 @@ def allocate_temps(
     numbers |= {temp: fresh + number for number, temp in enumerate(sorted(stable))}
     count = fresh + len(stable)
     for step in steps:
-        renumber(step, numbers)
+        step.uses = tuple([numbers[temp] for temp in step.uses])
+        if isinstance(step, Load):
+            step.dst = numbers[step.dst]
     return TempAllocation(
         count,
         fresh,
         tuple(numbers[temp] for temp in lifted),
         tuple(numbers[temp] for temp in anchors),
     )
-
-
-def renumber(step: Step, numbers: dict[int, int]) -> None:
-    step.uses = tuple([numbers[temp] for temp in step.uses])
-    if isinstance(step, Load):
-        step.dst = numbers[step.dst]

@@ -71,7 +71,9 @@ def test_no_collections():
     assert gc.isenabled()
 
 
-def test_no_full_collections(usual_thresholds):
+def test_no_full_collections(usual_thresholds, monkeypatch):
+    monkeypatch.setattr(garbage_collection, "SELDOM", 5)
+
     def work():
         with no_full_collections():
             allocate()
@@ -127,6 +129,19 @@ def test_two_threads():
     assert gc.get_threshold()[2] != NEVER
     ended.set()
     thread.join()
+
+
+def test_objects_of_a_compile_are_visited_once():
+    def many(x):
+        for _ in range(50):
+            x = x.sin() + 1
+        return x
+
+    with framejit.config.patch(store=False):
+        framejit.compile(lambda x: x.sin() + 1, backend="eager")(torch.ones(2))  # imports
+        compiled = framejit.compile(many, backend="eager")
+        gc.collect()
+        assert collections(lambda: compiled(torch.ones(2))) == [1]
 
 
 def test_compiling_runs_no_full_collection():

@@ -129,7 +129,8 @@ def wait_for_calls(
 
     def wait() -> WaitingGraph:
         report.chosen(EAGER, f"{WAITING} {due_s:.2g} s in this graph", (), (), 0.0)
-        return WaitingGraph(gm.forward, due_s * expected.share, tier, expected.device_s)
+        gain = expected.saved / expected.share
+        return WaitingGraph(gm.forward, due_s * expected.share, tier, expected.device_s, gain)
 
     return wait
 

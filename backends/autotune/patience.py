@@ -47,8 +47,11 @@ AT_ONCE = 10  # a graph that would be due within so many calls is tried at the f
 FEWEST = 3  # calls before the time of a call is known: the first ones are slow
 # begins the reason told for a graph that waits
 WAITING = "for now: others are tried after"
-# The part of the time of products and convolutions that compiling saves, which run as torch's own.
+# The part of the time of products and convolutions that compiling saves, which run as torch's own,
+# and of other operators, which are fused. Recording on a GPU saves the launches of both.
 SAVED_OF_PRODUCTS = 0.1
+SAVED_OF_OTHERS = {"cpu": 0.5, "cuda": 1.0}
+PRODUCT_LAUNCHES = 3  # a product on the CPU takes as long as so many other operators, at least
 PRODUCTS = frozenset({"linear", "matmul", "mm", "bmm", "addmm", "baddbmm", "einsum"})
 
 
@@ -81,18 +84,27 @@ def forecast(gm: torch.fx.GraphModule) -> Forecast:
     nodes = [node for node in gm.graph.nodes if is_operator(node)]
     kinds = {(name_of(node), *map(str, sizes(node))) for node in nodes}
     compile_s = GRAPH_S[device] + OPERATOR_S[device] * len(nodes) + KIND_S[device] * len(kinds)
-    call = products = 0.0
+    call = saved = 0.0
     for node in nodes:
-        product = flops(node) / FLOPS[device]
-        others = max(LAUNCH_S[device], bytes_made(node) / BYTES[device])
-        call += max(product, others)
-        products += product if product > others else 0.0
-    saved = 1 - (1 - SAVED_OF_PRODUCTS) * products / call if call else 1.0
+        took, part = time_of(node, device)
+        call, saved = call + took, saved + took * part
     times = (1 + BACKWARD) if wants_gradients(gm) else 1.0
     compile_s *= times
     if TRACING not in sys.modules:
         compile_s += LOADING_S
-    return Forecast(compile_s, call * times, 1 / times, device == "cuda", saved)
+    part = saved / call if call else 1.0
+    return Forecast(compile_s, call * times, 1 / times, device == "cuda", part)
+
+
+def time_of(node: torch.fx.Node, device: str) -> tuple[float, float]:
+    """Eager's seconds for an operator, and the part of them that compiling may save."""
+    others = max(LAUNCH_S[device], bytes_made(node) / BYTES[device])
+    work = flops(node)
+    launches = PRODUCT_LAUNCHES if work and device == "cpu" else 1
+    product = max(work / FLOPS[device], launches * LAUNCH_S[device])
+    if work and product > others:
+        return product, SAVED_OF_PRODUCTS
+    return others, SAVED_OF_OTHERS[device]
 
 
 def is_operator(node: torch.fx.Node) -> bool:
@@ -140,12 +152,19 @@ def sizes(node: torch.fx.Node) -> list[float]:
 
 class WaitingGraph:
     """Runs a graph as captured, and requests a compile once its forward pass has run for `due_s`
-    seconds. device_s: what a call takes at least, as a GPU may still work when it returns."""
+    seconds. device_s: what a call takes at least, as a GPU may still work when it returns. gain:
+    what compiling saves of a call and its backward pass, as a part of the call's time."""
 
     def __init__(
-        self, forward: Callable[..., Any], due_s: float, tier: Tier, device_s: float = 0.0
+        self,
+        forward: Callable[..., Any],
+        due_s: float,
+        tier: Tier,
+        device_s: float = 0.0,
+        gain: float = 1.0,
     ) -> None:
         self.forward, self.due_s, self.tier, self.device_s = forward, due_s, tier, device_s
+        self.gain = gain
         self.calls, self.least_s = 0, math.inf
         tier.wait(due_s)
 
@@ -154,10 +173,13 @@ class WaitingGraph:
         result = self.forward(*args)
         self.least_s = min(self.least_s, time.perf_counter() - start)
         self.calls += 1
-        if self.calls >= FEWEST and self.calls * max(self.least_s, self.device_s) >= self.due_s:
+        took = max(self.least_s, self.device_s)
+        self.tier.savable_s += took * self.gain
+        if self.calls >= FEWEST and self.calls * took >= self.due_s:
             self.calls = -(1 << 62)  # once
             self.tier.promote()
         return result
 
     def __reduce__(self) -> Any:
-        return WaitingGraph, (self.forward, self.due_s, self.tier, self.device_s)
+        arguments = self.forward, self.due_s, self.tier, self.device_s, self.gain
+        return WaitingGraph, arguments

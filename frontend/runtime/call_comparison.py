@@ -63,7 +63,8 @@ class CallComparison:
 
     A tie goes to the compiled calls if a backend has compiled a graph of theirs. If all graphs run
     as captured, it goes to eager, where nothing more is compiled, until waiting graphs are due; and
-    fewer pairs decide, as a wrong verdict costs little."""
+    fewer pairs decide, as a wrong verdict costs little. Where compiling them would not save what
+    the calls are slower by, they are not compiled."""
 
     def __init__(self, measured: Callable[[], ComparedCache | None]) -> None:
         self._measured = measured  # weakly: the handle holds the comparison
@@ -71,6 +72,7 @@ class CallComparison:
         self._series = {False: Series(), True: Series()}  # by whether gradients are on
         self._current = self._series[False]
         self._spent_s = 0.0  # by calls in eager
+        self._savable_s = 0.0  # by compiling graphs, when the comparison began
         self._compiles = self._graphs = -1
         self._thread, self._start = 0, 0.0
         self._eager = self._step_goes_on = False
@@ -91,6 +93,8 @@ class CallComparison:
         if self._rests > rests:
             return False  # the step that begins ends behind calls that are not measured
         self._current = self._series[torch.is_grad_enabled()]
+        if self._comparing and not any(map(any, self._current.samples.values())):
+            self._savable_s = savable_s(cache)
         self._eager = self._comparing and self._current.next_is_eager
         self._compiles, self._graphs = cache.compiles, cache.compiled_graphs
         self._thread, self._start = threading.get_ident(), now
@@ -161,7 +165,8 @@ class CallComparison:
         self._restart()
         self._settled = SETTLED
         self._spent_s += sum(eager)
-        waiting = [tier for tier in cache.tiers() if tier.due_s > 0]
+        saved = (savable_s(cache) - self._savable_s) / len(compiled)
+        waiting = [tier for tier in cache.tiers() if tier.due_s > 0 and slow - saved < fast]
         left_s = sum(tier.due_s for tier in waiting) - self._spent_s
         if waiting and left_s <= 0:
             for tier in waiting:
@@ -177,6 +182,11 @@ class CallComparison:
         if self._rests == 1:
             cache.report_eager_is_faster(slow, fast, calls)
         cache.run_in_eager(calls)
+
+
+def savable_s(cache: ComparedCache) -> float:
+    """Seconds that compiling graphs which wait would have saved so far."""
+    return sum(tier.savable_s for tier in cache.tiers())
 
 
 class Series:

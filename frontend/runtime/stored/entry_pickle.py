@@ -216,9 +216,11 @@ def reduce_method(method: types.MethodType) -> Any:
         raise NotStorable("a graph with attributes that are no tensors")
     # the text finds them in torch.ops, and another process has to compare them
     operators = {node.target for node in graph_module.graph.nodes if is_users_operator(node.target)}
-    made = graph_module.graph.python_code("self")
+    names = {
+        name: item for name, item in method.__func__.__globals__.items() if name != "__builtins__"
+    }
     constants = with_constants(attributes)
-    return join_forward, (made.src, made.globals, constants, tuple(operators))
+    return join_forward, (graph_module.code, names, constants, tuple(operators))
 
 
 def join_forward(

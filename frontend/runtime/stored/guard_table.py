@@ -19,6 +19,7 @@ from ....guards.section import Section
 from ....guards.source import DictKey, Source
 from ....guards.steps import GuardCheck, Load, Step
 from ....records import record
+from .content import WITHOUT_REFERENCES
 
 PLAIN = frozenset({int, bool, float, complex, str, bytes, type(None), type(Ellipsis)})
 KINDS = {kind.value: kind for kind in Kind}
@@ -51,9 +52,10 @@ class GuardTable:
         paths, guards, lines, lifted, steps, temps = marshal.loads(data)
         return cls(paths, guards, lines, lifted, steps, temps, tuple(objects))
 
-    def text(self, text_of_object: Callable[[Any], str]) -> str:
-        """The guards as text, without their lines: equal in two processes for equal guards."""
-        return repr((self.paths, self.guards, [*map(text_of_object, self.objects)]))
+    def identity(self, text_of_object: Callable[[Any], str]) -> bytes:
+        """The guards as bytes, without their lines: equal in two processes for equal guards."""
+        texts = tuple(map(text_of_object, self.objects))
+        return marshal.dumps((self.paths, self.guards, texts), WITHOUT_REFERENCES)
 
 
 def make_table(program: GuardProgram) -> GuardTable:

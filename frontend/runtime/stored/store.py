@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import pickle
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -18,7 +19,7 @@ from .._hook import Entry, Site
 from ..entry_parts import EntryParts
 from ..sites import HandleSites
 from ..unserved_call import UnservedCall
-from .content import LITERALS, digest_of, in_file, name_of_class
+from .content import LITERALS, in_file, name_of_class
 from .entry_pickle import EntryUnpickler, ProgramObjects, pickle_of
 from .files import EntryFolder, StoredEntry
 from .guard_table import GuardTable, make_table, read_table
@@ -186,7 +187,7 @@ def take_apart(parts: EntryParts, records: list[Any], own: dict[str, Any]) -> St
 
 def identity_of(table: GuardTable) -> str:
     """A text that is equal for entries with equal guards, in all processes."""
-    return digest_of(iter([table.text(text_of_expected)]))
+    return hashlib.sha256(table.identity(text_of_expected)).hexdigest()
 
 
 def text_of_expected(expected: Any) -> str:

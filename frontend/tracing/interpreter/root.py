@@ -17,6 +17,7 @@ from ...pycode.liveness import is_comprehension, keeps_its_frame
 from ...pycode.resume import ResumePoint, SuspendedFrame
 from ...values.base import NULL, LazyValue, ObservedException, Value
 from ...values.functions.cell import CellValue, existing_cell
+from ...values.models.optimizers import FIRST_STEP, optimizer_without_state
 from ...values.objects.current_exception import HandledException, LastInstruction
 from ..capture import Capture
 from ..sizes.variation import Variation
@@ -26,7 +27,7 @@ from .calls import Calls
 from .interpreter import Interpreter
 from .opcodes.exceptions import handle_instead
 from .outcome import BreakExit, BreakReached, BrokenFrame, Restart, Returned, ReturnExit
-from .work_budget import Loops
+from .work_budget import BEFORE, Loops
 
 
 class RootInterpreter(Interpreter):
@@ -165,6 +166,9 @@ def capture_call(
     if keeps_its_frame(decoded.code):
         raise SkipFrame("it reads its own frame")
     tx, function = request.trace(), request.function
+    optimizer = optimizer_without_state(function, arguments)
+    if optimizer is not None:
+        tx.work.leave_first_run_to_python(optimizer, FIRST_STEP, BEFORE)
     slots: list[Value | None] = [None] * len(decoded.slots)
     for index, obj in enumerate(arguments):
         slots[index] = LazyValue(obj, SlotSource(index, decoded.slots[index]))

@@ -14,9 +14,10 @@ from .outcome import Restart
 OPERATION = 200  # instructions that cost as much as an operation on fake tensors, or on symbols
 # What is left to Python: loops (id of the code object, index of the loop's start), branches whose
 # expected side was not taken (the same of the branch, its index negative), and what an object does
-# once (id of the object, ONCE). Of a loop whose length varies a second item says so (VARYING).
+# once (id of the object, ONCE; BEFORE, where a call was left to Python because it may do it). Of a
+# loop whose length varies a second item says so (VARYING).
 Loops = set[tuple[int, int]]
-ONCE, VARYING = 1 << 30, 1 << 29
+ONCE, VARYING, BEFORE = 1 << 30, 1 << 29, 1 << 28
 VARIES = "a range or list whose length varies, in a loop"
 
 
@@ -86,10 +87,11 @@ class WorkBudget:
             self.loops.update((loop, mark_of_varying(loop)))
             raise GraphBreak("unsupported-value", VARIES)
 
-    def leave_first_run_to_python(self, obj: object, what: str) -> None:
+    def leave_first_run_to_python(self, obj: object, what: str, when: int = ONCE) -> None:
         """Has Python run this call of the root frame when it first meets the object, as code
-        compiled for the first run would never run again. Not if the user wants graphs at once."""
-        once = (id(obj), ONCE)
+        compiled for the first run would never run again. Not if the user wants graphs at once.
+        when: ONCE where it runs now, BEFORE where the call is likely to come to it."""
+        once = (id(obj), when)
         if self.options.is_economical and once not in self.loops:
             self.loops.add(once)
             raise PostponedCompile(what)

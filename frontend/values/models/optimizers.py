@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import inspect
 from collections import defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from types import CellType, FunctionType
 from typing import Any
 
 import torch
@@ -15,6 +17,7 @@ from ..constant import Constant
 from ..containers.list import ListValue
 from ..context import TraceContext
 from ..functions.function import FunctionValue
+from ..objects.attribute_storage import instance_dict
 from ..registry import method, models
 from ..tensor.tensor import TensorValue
 
@@ -101,6 +104,33 @@ def has_no_state(optimizer_or_none: object) -> bool:
 
 for _check in CHECKS:
     _before_first_step(_check)
+
+
+def optimizer_without_state(function: FunctionType, arguments: Sequence[object]) -> object | None:
+    """An optimizer that has made no step, where a call of a function is likely to make it: the
+    function calls a `step`, and it names the optimizer, or an argument has it as an attribute."""
+    code = function.__code__
+    if "step" not in code.co_names:
+        return None
+    named = [function.__globals__.get(name) for name in code.co_names]
+    closed_over = [contents_of(cell) for cell in function.__closure__ or ()]
+    attributes = [item for one in arguments for item in list((instance_dict(one) or {}).values())]
+    found = (*arguments, *closed_over, *named, *attributes)
+    return next((one for one in found if has_no_state(one) and checks_first(type(one))), None)
+
+
+def checks_first(cls: type[optimizer.Optimizer]) -> bool:
+    """Whether the steps of a class of optimizers begin with one of CHECKS, and create state."""
+    code = getattr(inspect.unwrap(cls.step), "__code__", None)
+    return code is not None and any(check.__name__ in code.co_names for check in CHECKS)
+
+
+def contents_of(cell: CellType) -> object | None:
+    """The object in a cell; None for an empty one."""
+    try:
+        return cell.cell_contents
+    except ValueError:
+        return None
 
 
 STEP_WITH_NUMBERS = _adafactor._single_tensor_adafactor

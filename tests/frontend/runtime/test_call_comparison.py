@@ -47,12 +47,15 @@ class ComparedCache:
         self.rests.append(calls)
 
 
-def calls(comparison, clock, number, compiled, eager, result=None):
-    """So many calls, which take so long; returns which ran in eager."""
+def calls(comparison, clock, number, compiled, eager, result=None, tier=None, savable=0.0):
+    """So many calls, which take so long; returns which ran in eager. savable: what compiling would
+    save of each compiled one."""
     sides = []
     for _ in range(number):
         sides.append(comparison.begin())
         clock.now += eager if sides[-1] else compiled
+        if tier is not None and not sides[-1]:
+            tier.savable_s += savable
         comparison.end(result)
     return sides
 
@@ -177,10 +180,26 @@ def test_graphs_that_wait_are_compiled_before_eager_has_won_for_good(clock):
     tier.wait(50.0)
     cache = ComparedCache(tier)
     comparison = CallComparison(lambda: cache)
-    calls(comparison, clock, SHORT, 2.0, 1.0)  # 4 s in eager, and 46 s of rest
+    # 4 s in eager, and 46 s of rest
+    calls(comparison, clock, SHORT, 2.0, 1.0, tier=tier, savable=1.1)
     assert cache.rests == [50 - call_comparison.FEW_PAIRS] and not asked
-    calls(comparison, clock, 2 * call_comparison.FEW_PAIRS, 2.0, 1.0)
+    calls(comparison, clock, 2 * call_comparison.FEW_PAIRS, 2.0, 1.0, tier=tier, savable=1.1)
     assert asked and tier.hot and len(cache.rests) == 1
+
+
+def test_graphs_that_would_lose_compiled_too_are_not_compiled(clock):
+    """What is slow about the calls is not in the graphs: they break."""
+    asked = []
+    tier = Tier()
+    tier.begin(lambda: asked.append(True))
+    tier.wait(50.0)
+    cache = ComparedCache(tier)
+    comparison = CallComparison(lambda: cache)
+    calls(comparison, clock, SHORT, 2.0, 1.0, tier=tier, savable=0.9)
+    for _ in range(4):
+        calls(comparison, clock, 2 * call_comparison.FEW_PAIRS, 2.0, 1.0, tier=tier, savable=0.9)
+    assert len(cache.rests) == 5 and min(cache.rests) >= call_comparison.REST
+    assert not asked and not tier.hot
 
 
 LOSS = torch.ones((), requires_grad=True) * 2

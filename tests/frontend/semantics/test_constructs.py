@@ -955,6 +955,24 @@ def test_items_of_a_signature():
     check(f, vec(2), [])
 
 
+class WithSignature:
+    def method(self, a, /, b: int, c=2, *rest, d, e="e", **others: typing.Any) -> None: ...
+
+
+@pytest.mark.parametrize(
+    "given",
+    [WithSignature().method, WithSignature.method, fn_pos],
+    ids=["bound", "method", "function"],
+)
+def test_parameters_of_a_function(given):
+    def f(x):
+        found = inspect.getfullargspec(given)
+        found.args.append("more")
+        return x + len(found.args), tuple(found), type(found)
+
+    check(f, vec(2))
+
+
 KINDS = frozenset({tuple, collections.namedtuple, dict})  # noqa: PYI024
 
 

@@ -61,9 +61,9 @@ def test_paths_are_shared_and_objects_stay_themselves():
     assert guards[0].expected is guards[1].expected is known
 
 
-def test_the_text_has_no_lines():
+def test_the_identity_has_no_lines():
     one, other, third = (
-        make_table(GuardProgram.build([Guard(X, Kind.LENGTH, length, line)])).text(str)
+        make_table(GuardProgram.build([Guard(X, Kind.LENGTH, length, line)])).identity(str)
         for length, line in ((1, "a.py:1"), (1, "b.py:2"), (2, "a.py:1"))
     )
     assert one == other != third

@@ -422,6 +422,20 @@ def test_nothing_is_written_unless_asked_for(cache_dir):
     assert not (cache_dir / "entries").exists()
 
 
+def test_a_graph_is_written_as_the_text_that_it_runs(monkeypatch):
+    made = []
+    write = torch.fx.Graph.python_code
+
+    def counted(graph, *args, **kwargs):
+        made.append(graph)
+        return write(graph, *args, **kwargs)
+
+    monkeypatch.setattr(torch.fx.Graph, "python_code", counted)
+    with torch.no_grad():
+        framejit.compile(Net().eval(), backend="eager")(torch.ones(3, 4))
+    assert len(made) == 1
+
+
 def test_a_handle_with_fullgraph_uses_stored_entries():
     want = results(make(Net))
     for _ in range(2):

@@ -8,9 +8,19 @@ import framejit
 import pytest
 import torch
 from framejit import events
+from framejit.frontend.tracing.interpreter.interpreter import Interpreter
 from framejit.frontend.values.models.optimizers import FIRST_STEP
 from torch import nn
 from torch.nn import functional as F
+
+
+def noting(function, ran):
+    def run(*args):
+        ran.append(args)
+        return function(*args)
+
+    return run
+
 
 STATEFUL = ("AdamW", "Adam", "RMSprop", "NAdam", "Adadelta")
 
@@ -104,7 +114,7 @@ def test_state_that_is_loaded_is_found():
     assert operations(record.events) > 20
 
 
-def test_an_optimizer_that_never_gets_state_is_compiled_in_the_second_step():
+def test_an_optimizer_that_never_gets_state_is_compiled_in_the_third_step():
     optimizer = torch.optim.Adam([torch.ones(2, requires_grad=True)])
 
     def step(x):
@@ -114,7 +124,72 @@ def test_an_optimizer_that_never_gets_state_is_compiled_in_the_second_step():
 
     compiled, record = framejit.compile(step, backend="autotune"), events.Recorder()
     compiled.framejit.cache.sinks.append(record)
-    for _ in range(3):
+    for _ in range(4):
         compiled(torch.ones(2))
-    assert sum(postponed(record.events)) == 1
+    assert sum(postponed(record.events)) == 2
     assert operations(record.events) > 0
+
+
+class Owner:
+    def __init__(self, net, optimizer):
+        self.net, self.optimizer = net, optimizer
+
+    def learn(self, x):
+        loss = self.net(x).sum()
+        loss.backward()
+        self.optimizer.step()
+        return loss.detach()
+
+
+@pytest.mark.parametrize("how", ["closure", "argument", "attribute", "global"])
+def test_nothing_is_captured_for_a_call_that_comes_to_a_first_step(how, monkeypatch):
+    """That runs in eager: what was captured before the step would be thrown away."""
+    ran = []
+    monkeypatch.setattr(Interpreter, "start_group", noting(Interpreter.start_group, ran))
+    net = nn.Linear(4, 2)
+    optimizer = torch.optim.Adam(net.parameters())
+    monkeypatch.setitem(globals(), "trained", optimizer)
+
+    def learn(x, closed_over=None):
+        loss = net(x).sum()
+        loss.backward()
+        (closed_over or trained).step()  # noqa: F821
+        return loss.detach()
+
+    def learn_by_closure(x):
+        loss = net(x).sum()
+        loss.backward()
+        optimizer.step()
+        return loss.detach()
+
+    step, arguments = {
+        "closure": (learn_by_closure, ()), "argument": (learn, (optimizer,)),
+        "attribute": (Owner(net, optimizer).learn, ()), "global": (learn, ()),
+    }[how]  # fmt: skip
+    compiled = framejit.compile(step, backend="autotune")
+    compiled(torch.ones(3, 4), *arguments)
+    assert not ran
+    compiled(torch.ones(3, 4), *arguments)
+    assert ran
+
+
+def test_accumulated_gradients():
+    """A step in every other call: the first call is left to Python as it may come to the step, and
+    the one that does."""
+    net = nn.Linear(4, 2)
+    optimizer = torch.optim.Adam(net.parameters())
+
+    def learn(x, steps):
+        loss = net(x).sum()
+        loss.backward()
+        if steps:
+            optimizer.step()
+        return loss.detach()
+
+    compiled, record = framejit.compile(learn, backend="autotune"), events.Recorder()
+    compiled.framejit.cache.sinks.append(record)
+    counts = []
+    for number in range(6):
+        compiled(torch.ones(3, 4), number % 2 == 1)
+        counts.append(sum(postponed(record.events)))
+    assert counts == [1, 2, 2, 2, 2, 2]
