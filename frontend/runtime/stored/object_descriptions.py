@@ -224,9 +224,10 @@ def describe_operator(operator: Any) -> Description:
 
 def is_known_by_content(obj: Any) -> bool:
     """Whether an object is fully described by its content and by guards on its attributes, so that
-    its identity adds nothing. Objects that C defines may have fields that never change."""
+    its identity adds nothing. Objects that C defines may have fields that never change; what is
+    read of a tensor is guarded."""
     if (
-        isinstance(obj, types.FunctionType | types.CodeType | type | property)
+        isinstance(obj, types.FunctionType | types.CodeType | type | property | torch.Tensor)
         or type(obj) is object
     ):
         return True

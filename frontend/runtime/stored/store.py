@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import pickle
+import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from ....events import BackendCalled, Break, Captured, Chosen, Event, Sink, Stored
+from ....events import BackendCalled, Break, Captured, Chosen, Event, Sink, Skipped, Stored
 from ....garbage_collection import no_collections, no_full_collections
 from ....guards.guard import Guard, Kind, ShapeExpr, TensorSpec
+from ....guards.kinds.containers import is_constant
 from ....guards.program import GuardProgram
-from ....guards.source import Source, TypeOf
+from ....guards.source import DictKey, ModuleSource, Source, TypeOf
+from ....guards.steps import Load
 from ....options import Options
 from ....records import record
 from .._hook import Entry, Site
@@ -33,7 +36,7 @@ FAILURES = (
 )  # fmt: skip
 
 
-TOLD_AGAIN = (Break, BackendCalled, Captured, Chosen)  # records that are stored with an entry
+TOLD_AGAIN = (Break, BackendCalled, Captured, Chosen, Skipped)  # stored with an entry
 
 
 @record
@@ -176,12 +179,21 @@ def take_apart(parts: EntryParts, records: list[Any], own: dict[str, Any]) -> St
     program = parts.program
     table = make_table(program)
     objects, nothing = ProgramObjects(named_objects(program.guards)), ProgramObjects()
+    for name in modules_of(program):
+        objects.number(sys.modules[name])  # to be imported before a path starts from it
     guards = pickle_of((table.encode(), table.objects), own, objects)
-    body = pickle_of((parts.code, parts.needs_hook, parts.direct, records), own, objects)
+    own_parts = (parts.code, parts.needs_hook, parts.direct, parts.once)
+    body = pickle_of((own_parts, records), own, objects)
     descriptions = pickle_of(objects.descriptions, {}, nothing)
     if nothing.descriptions:
         raise NotStorable("a path that names an object of the program")
     return StoredEntry(descriptions, guards, body, identity_of(table), tuple(objects.kernels))
+
+
+def modules_of(program: GuardProgram) -> list[str]:
+    """The names of the modules that paths start from."""
+    loads = [step.source for step in program.steps if isinstance(step, Load)]
+    return [source.module for source in loads if isinstance(source, ModuleSource)]
 
 
 def identity_of(table: GuardTable) -> str:
@@ -208,10 +220,17 @@ def text_of_expected(expected: Any) -> str:
 
 
 def named_objects(guards: tuple[Guard, ...]) -> list[tuple[Any, Source]]:
-    """The objects that guards expect, each with the path that leads to it."""
+    """The objects that guards expect, each with the path that leads to it. An object that is a key
+    of a dictionary, such as a parameter in an optimizer's state, is found by its position there."""
     found: list[tuple[Any, Source]] = []
     for guard in guards:
-        if guard.kind is Kind.IS:
+        if guard.kind is Kind.KEYS:
+            found += [
+                (key, DictKey(guard.source, position))
+                for position, key in enumerate(guard.expected)
+                if not is_constant(key)
+            ]
+        elif guard.kind is Kind.IS:
             found.append((guard.expected, guard.source))
         elif guard.kind is Kind.TYPE:
             found.append((guard.expected, TypeOf(guard.source)))
@@ -230,10 +249,10 @@ def put_together(stored: StoredEntry, call: UnservedCall, own: dict[str, Any]) -
     failed = program.native().first_failure(call.slots, call.function)
     if failed >= 0:
         raise NotFound(str(program.failure(failed, frame)))
-    code, needs_hook, direct, records = EntryUnpickler(stored.body, own, found).load()
+    (code, needs_hook, direct, once), records = EntryUnpickler(stored.body, own, found).load()
     if code is not None:
         code = in_file(code, call.unit.decoded.code.co_filename)
-    parts = EntryParts(program, code, needs_hook, direct)
+    parts = EntryParts(program, code, needs_hook, direct, once=once)
     told = tuple(
         replace(one, guards=program.guards, watched=program.watched_guards)
         if isinstance(one, Captured)

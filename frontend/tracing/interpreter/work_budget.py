@@ -6,6 +6,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from ....errors import GraphBreak, PostponedCompile
+from ....guards.guard import Guard
 from ....options import Options
 from ...pycode.instr import Op
 from .frame_state import FrameState
@@ -86,13 +87,14 @@ class WorkBudget:
             self.loops.update((loop, mark_of_varying(loop)))
             raise GraphBreak("unsupported-value", VARIES)
 
-    def leave_first_run_to_python(self, obj: object, what: str) -> None:
+    def leave_first_run_to_python(self, obj: object, what: str, guard: Guard | None) -> None:
         """Has Python run this call of the root frame when it first meets the object, as code
-        compiled for the first run would never run again. Not if the user wants graphs at once."""
+        compiled for the first run would never run again. Not if the user wants graphs at once.
+        guard: by which another process knows such a call."""
         once = (id(obj), ONCE)
         if self.options.is_economical and once not in self.loops:
             self.loops.add(once)
-            raise PostponedCompile(what)
+            raise PostponedCompile(what, guard)
 
     def release_objects(self) -> None:
         self._iterations.clear()

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import gc
 import logging
+import sys
 import warnings
 
 import framejit
@@ -375,6 +376,57 @@ def test_a_patched_function_is_seen(monkeypatch):
     later = Handle(Net, "eager")
     assert_same(results(later.run), results(make(Net)))
     assert later.taken == 0 and later.compiled > 0
+
+
+def weighted(parameters, weights):
+    return sum(parameter * weights[parameter] for parameter in parameters)
+
+
+@pytest.mark.parametrize("backward, taken", [(False, 1), (True, 0)])
+def test_keys_that_are_objects_are_found_by_their_positions(backward, taken):
+    """In another order they are other objects than those that the arguments lead to."""
+
+    def arguments(backward):
+        parameters = [nn.Parameter(torch.ones(2)), nn.Parameter(torch.ones(2))]
+        held = reversed(parameters) if backward else parameters
+        return parameters, {one: torch.tensor(float(one is parameters[0])) for one in held}
+
+    Handle(weighted, "eager").run(*arguments(False))
+    later = Handle(weighted, "eager")
+    given = arguments(backward)
+    assert_same(later.run(*given), weighted(*given))
+    assert (later.taken, later.compiled) == (taken, 1 - taken), later.sentences
+
+
+def step(parameter, optimizer):
+    parameter.grad = parameter * 2
+    optimizer.step()
+
+
+def test_the_step_that_creates_the_state_of_an_optimizer_is_not_captured_again():
+    def run(handle):
+        parameter = nn.Parameter(torch.ones(2))
+        optimizer = torch.optim.Adam([parameter])
+        for _ in range(3):
+            handle(parameter, optimizer)
+        return parameter.detach()
+
+    want = run(step)
+    first, later = Handle(step, "autotune"), Handle(step, "autotune")
+    assert_same(run(first.run), want)
+    assert (first.taken, first.compiled, first.run.framejit.compiles) == (0, 1, 2)
+    assert_same(run(later.run), want)
+    assert (later.taken, later.compiled, later.run.framejit.compiles) == (2, 0, 0)
+
+
+def test_a_module_of_torch_that_a_path_starts_from_is_imported(monkeypatch):
+    Handle(profiled, "eager").run(torch.ones(2))
+    monkeypatch.delitem(sys.modules, "torch.profiler._cupti_monitor", raising=False)
+    monkeypatch.setattr(torch.autograd.profiler, "_cupti_monitor_module", None, raising=False)
+    monkeypatch.setattr(torch.autograd.profiler, "_cupti_monitor_checked", False, raising=False)
+    later = Handle(profiled, "eager")
+    assert_same(later.run(torch.ones(2)), profiled(torch.ones(2)))
+    assert (later.taken, later.compiled) == (1, 0), later.sentences
 
 
 def order_of_a_set(x):
