@@ -22,7 +22,13 @@ from ..entry_parts import EntryParts
 from ..sites import HandleSites
 from ..unserved_call import UnservedCall
 from .content import LITERALS, digest_of, in_file, name_of_class
-from .entry_pickle import EntryUnpickler, ProgramObjects, pickle_of
+from .entry_pickle import (
+    EntryUnpickler,
+    ProgramObjects,
+    find_described,
+    pickle_of,
+    pickle_of_descriptions,
+)
 from .files import EntryFolder, StoredEntry
 from .guard_table import GuardTable, make_table, read_table
 from .key import BACKENDS, Key, key_of
@@ -178,15 +184,13 @@ def take_apart(parts: EntryParts, records: list[Any], own: dict[str, Any]) -> St
         raise NotStorable(f"{parts.process_bound}, which is another in each process")
     program = parts.program
     table = make_table(program)
-    objects, nothing = ProgramObjects(named_objects(program.guards)), ProgramObjects()
+    objects = ProgramObjects(named_objects(program.guards))
     for name in modules_of(program):
         objects.number(sys.modules[name])  # to be imported before a path starts from it
     guards = pickle_of((table.encode(), table.objects), own, objects)
     own_parts = (parts.code, parts.needs_hook, parts.direct, parts.once)
     body = pickle_of((own_parts, records), own, objects)
-    descriptions = pickle_of(objects.descriptions, {}, nothing)
-    if nothing.descriptions:
-        raise NotStorable("a path that names an object of the program")
+    descriptions = pickle_of_descriptions(objects)
     return StoredEntry(descriptions, guards, body, identity_of(table), tuple(objects.kernels))
 
 
@@ -239,9 +243,8 @@ def named_objects(guards: tuple[Guard, ...]) -> list[tuple[Any, Source]]:
 
 def put_together(stored: StoredEntry, call: UnservedCall, own: dict[str, Any]) -> FoundEntry:
     """The entry for the function of a call. Raises one of FAILURES, also where a guard fails."""
-    descriptions = EntryUnpickler(stored.descriptions, {}, ()).load()
     frame = call.frame
-    found = [description.find(frame) for description in descriptions]
+    found = find_described(stored.descriptions, frame)
     if len(set(map(id, found))) < len(found):
         raise NotFound("two objects that were distinct are one now")
     data, objects = EntryUnpickler(stored.guards, own, found).load()

@@ -4,11 +4,13 @@ a second process; test_processes.py starts real ones."""
 from __future__ import annotations
 
 import gc
+import io
 import logging
 import sys
 import warnings
 
 import framejit
+import numpy as np
 import pytest
 import torch
 from framejit.events import Captured, Chosen, Stored
@@ -49,6 +51,25 @@ class Recurrent(nn.Module):
 
     def forward(self, x):
         return self.cell(x.unsqueeze(0))[0]
+
+
+class Clipped(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x):
+        return x.clip(-1, 1)
+
+    @staticmethod
+    def backward(ctx, grad):
+        return grad * 2
+
+
+class Custom(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.first = nn.Linear(4, 8)
+
+    def forward(self, x):
+        return Clipped.apply(self.first(x) * 3)
 
 
 factor = 2
@@ -136,12 +157,53 @@ def backward_inside(x):
         return loss, leaf.grad
 
 
+def functions_of_numpy(x):
+    return x + torch.from_numpy(np.linspace(0, 1, 4) + np.sqrt(4.0)) * float(np.mean([1.0, 2.0]))
+
+
+def ellipsis_in_the_state(x):
+    index = (..., 0)
+    print(end="")
+    return x[index] * 2
+
+
+def class_of_a_module_in_c(x):
+    return x * len(io.StringIO("text").getvalue())
+
+
+ways = {list: (lambda x: x * 2,), tuple: (lambda x: x * 3,)}  # found by a path that names a class
+
+
+def function_at_a_class(x):
+    return ways[tuple][0](x)
+
+
+linear = nn.Linear(4, 2)
+
+
+def functional_call(x):
+    """The names of its tensors are the members of a set."""
+    return torch.func.functional_call(linear, {"weight": x[:2], "bias": x[0, :2]}, (x,))
+
+
+def sizes_at_run_time(x):
+    return x[x > -9].reshape(4, 3) + x[x < 9].reshape(4, 3)
+
+
+def waiting_generator(x):
+    waiting = (x * factor for factor in range(1, 4))
+    y = next(waiting)
+    print(end="")
+    return y + next(waiting)
+
+
 PROGRAMS = (
     plain, writes, random_numbers, numbers, nested, without_tensors, views, constants,
     expected_branch, users_operator, method_in_c, profiled,
-    backward_inside,
+    backward_inside, functions_of_numpy, ellipsis_in_the_state, class_of_a_module_in_c,
+    function_at_a_class, functional_call, sizes_at_run_time, waiting_generator,
 )  # fmt: skip
-MODULES = (Net, Breaks, Recurrent)
+MODULES = (Net, Breaks, Recurrent, Custom)
 BACKENDS = ("eager", "native", "autotune")
 
 
@@ -396,6 +458,26 @@ def test_keys_that_are_objects_are_found_by_their_positions(backward, taken):
     given = arguments(backward)
     assert_same(later.run(*given), weighted(*given))
     assert (later.taken, later.compiled) == (taken, 1 - taken), later.sentences
+
+
+class Handled:
+    def forward(self, x):
+        return self.inner(x) + 1
+
+    def inner(self, x):
+        return x * 2
+
+
+def test_a_handle_that_a_capture_meets_is_known_by_its_function():
+    def run(make):
+        handled = Handled()
+        handled.inner = framejit.compile(handled.inner, backend="eager")
+        return make(handled.forward)
+
+    x = torch.ones(2)
+    handles = [run(lambda forward: Handle(forward, "eager")) for _ in range(2)]
+    assert [one.run(x).tolist() for one in handles] == [[3.0, 3.0]] * 2
+    assert (handles[1].taken, handles[1].compiled) == (1, 0), handles[1].sentences
 
 
 def step(parameter, optimizer):
