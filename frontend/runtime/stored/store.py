@@ -5,16 +5,17 @@ from __future__ import annotations
 import pickle
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import fields, replace
 from typing import Any
 
 from ....events import BackendCalled, Break, Captured, Chosen, Event, Sink, Skipped, Stored
 from ....garbage_collection import no_collections, no_full_collections
-from ....guards.guard import Guard, Kind, ShapeExpr, TensorSpec
+from ....guards.guard import Guard, Kind, MemoryRelation, ShapeExpr, TensorSpec
 from ....guards.kinds.containers import is_constant
 from ....guards.program import GuardProgram
 from ....guards.source import DictKey, ModuleSource, Source, TypeOf
 from ....guards.steps import Load
+from ....guards.torch_state import TorchState
 from ....options import Options
 from ....records import record
 from .._hook import Entry, Site
@@ -213,9 +214,12 @@ def text_of_expected(expected: Any) -> str:
         return f"({', '.join(map(text_of_expected, expected))})"
     if isinstance(expected, TensorSpec):
         return str(expected)
-    if isinstance(expected, ShapeExpr):
-        symbols = ", ".join(f"{name} = {source.name}" for name, source in expected.symbols)
-        return f"{expected.text} with {symbols}"
+    if isinstance(expected, Source):
+        return expected.name
+    if isinstance(expected, frozenset):
+        return f"{{{', '.join(sorted(map(text_of_expected, expected)))}}}"
+    if isinstance(expected, TorchState | ShapeExpr | MemoryRelation):
+        return text_of_expected(tuple(getattr(expected, one.name) for one in fields(expected)))
     distributed = text_of_distributed(expected)
     if distributed is not None:  # of another rank, another entry
         return distributed

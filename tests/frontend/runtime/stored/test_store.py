@@ -432,6 +432,18 @@ def test_entries_that_differ_in_a_type_only_are_both_kept():
     assert (later.taken, later.compiled) == (2, 0), later.sentences
 
 
+def test_entries_that_differ_in_torchs_state_only_are_both_kept():
+    def run(handle):
+        for grad in (True, False):
+            with torch.set_grad_enabled(grad):
+                handle.run(torch.ones(2))
+
+    run(Handle(numbers, "eager"))
+    later = Handle(numbers, "eager")
+    run(later)
+    assert (later.taken, later.compiled) == (2, 0), later.sentences
+
+
 def test_a_patched_function_is_seen(monkeypatch):
     results(Handle(Net, "eager").run)
     monkeypatch.setattr(F, "gelu", lambda x, approximate="none": x * 7)
