@@ -13,6 +13,7 @@ import framejit
 import numpy as np
 import pytest
 import torch
+from framejit.backends.native import backend as native
 from framejit.events import Captured, Chosen, Stored
 from framejit.options import config
 from torch import nn
@@ -284,6 +285,22 @@ def test_gradients(program, backend):
     later = Handle(program, backend)
     assert_same(results(later.run, gradients=True), want)
     assert (later.taken > 0, later.compiled) == (True, 0), later.sentences
+
+
+def test_a_backward_pass_that_torchs_operators_run(monkeypatch):
+    compile_aten = native.compile_aten
+
+    def compile_forward_only(graph, report, *, boxed, **more):
+        if boxed:
+            raise NotImplementedError("a backward graph")
+        return compile_aten(graph, report, boxed=boxed, **more)
+
+    monkeypatch.setattr(native, "compile_aten", compile_forward_only)
+    want = results(make(Net), gradients=True)
+    for taken in (0, 1):
+        handle = Handle(Net, "native")
+        assert_same(results(handle.run, gradients=True), want)
+        assert (handle.taken, handle.compiled) == (taken, 1 - taken), handle.sentences
 
 
 def test_a_choice_that_was_measured_is_taken_over():
