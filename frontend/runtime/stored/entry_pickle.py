@@ -134,6 +134,8 @@ class EntryPickler(pickle.Pickler):
         self.objects, self.sources = objects, objects.sources
         self.sites = own.get("sites")
         self._copied: set[type] = set()  # types whose objects are copied, met so far
+        # by the id of their object: Python makes a method anew each time that it is read
+        self._methods: dict[tuple[int, str], types.MethodType] = {}
         self._reducers: dict[type, Callable[[Any], Any] | None] = {}  # by type, used so far
 
     def persistent_id(self, obj: Any) -> Any:
@@ -178,6 +180,10 @@ class EntryPickler(pickle.Pickler):
             return site_after, (self.sites, obj.data.frames)
         if isinstance(obj, Symbol):
             self.objects.kernels[obj.library] = None
+        if isinstance(obj, types.MethodType):
+            first = self._methods.setdefault((id(obj.__self__), obj.__name__), obj)
+            if first is not obj:
+                return written_before, (first,)
         cls = type(obj)
         if cls not in self._reducers:
             self._reducers[cls] = next(
@@ -284,6 +290,11 @@ def join_forward(
     forward = namespace["forward"]
     keep_source(name, text, forward)
     return types.MethodType(forward, types.SimpleNamespace(**constants))
+
+
+def written_before(obj: Any) -> Any:
+    """The object itself, of which a file has one copy."""
+    return obj
 
 
 def reduce_maker(maker: ContinuationMaker) -> Reduced:
