@@ -139,7 +139,7 @@ class AtSource(Description):
         try:
             found = self.source.load(frame)
         except PathEnds as error:
-            raise NotFound(f"{self.source.name} is gone") from error
+            raise NotFound(f"{self.source.name} does not exist") from error
         check_content(found, self.content, self.source.name)
         return found
 
