@@ -9,6 +9,7 @@ from __future__ import annotations
 import sys
 import warnings
 from collections.abc import Hashable, Sequence
+from typing import Any
 
 from .records import record
 
@@ -268,4 +269,9 @@ class SkipFrame(Exception):  # noqa: N818 - it steers, it is not an error
 
 
 class PostponedCompile(Exception):  # noqa: N818 - it steers, it is not an error
-    """Python runs this call of the frame; a later one may be compiled."""
+    """Python runs this call of the frame; a later one may be compiled. guard: a Guard that holds
+    for such calls; None if there is none."""
+
+    def __init__(self, text: str, guard: object = None) -> None:
+        super().__init__(text)
+        self.guard: Any = guard

@@ -164,6 +164,7 @@ WHY = {
         "forward and backward graphs, where framejit's own way does not apply"
     ),
     "torch._functorch.eager_transforms": "what torch.func's transforms call",
+    "torch.nn.utils.stateless": "functional_call without the order of a set of names",
     "torch._functorch.partitioners": (
         "divides a joint graph, where framejit's own way does not apply"
     ),

@@ -15,6 +15,7 @@ import torch
 import torch.fx
 
 from ..graph.copies import Copies, with_code
+from ..graph.graph_rows import GraphRows
 
 
 def is_batched(item: Any) -> bool:
@@ -47,12 +48,14 @@ inside_vmap()  # determined before any vmap runs
 
 class BackwardGraph:
     """A compiled backward graph, which runs operator by operator where gradients are batched.
-    operators: makes the function of the uncompiled graph."""
+    uncompiled: the graph, or its function."""
 
     def __init__(
-        self, compiled: Callable[..., Any], operators: Callable[[], Callable[..., Any]]
+        self,
+        compiled: Callable[..., Any],
+        uncompiled: Copies | GraphRows | torch.fx.GraphModule | Callable[..., Any],
     ) -> None:
-        self.compiled, self._operators = compiled, operators
+        self.compiled, self._uncompiled = compiled, uncompiled
         self._boxed_call = getattr(compiled, "_boxed_call", False)
 
     def __call__(self, *args: Any) -> Any:
@@ -65,18 +68,21 @@ class BackwardGraph:
         return self.by_operators()(*inputs)
 
     def by_operators(self) -> Callable[..., Any]:
-        """The uncompiled graph."""
-        made = self._operators()
-        self._operators = lambda: made
-        return made
+        """The function of the uncompiled graph."""
+        if isinstance(self._uncompiled, Copies | GraphRows):
+            self._uncompiled = self._uncompiled.module()
+        if isinstance(self._uncompiled, torch.fx.GraphModule):
+            self._uncompiled = with_code(self._uncompiled).forward
+        return self._uncompiled
 
     def __reduce__(self) -> Any:
-        return compiled_again, (self.compiled, self.by_operators())
-
-
-def compiled_again(compiled: Callable[..., Any], by_operators: Callable[..., Any]) -> BackwardGraph:
-    """A stored backward graph."""
-    return BackwardGraph(compiled, lambda: by_operators)
+        graph = self._uncompiled
+        if isinstance(graph, Copies):
+            return BackwardGraph, (self.compiled, GraphRows.of(graph))
+        return BackwardGraph, (
+            self.compiled,
+            graph if isinstance(graph, GraphRows) else self.by_operators(),
+        )
 
 
 def with_batches(compile_part: Callable[[Any], Callable[..., Any]], part: Any) -> BackwardGraph:
@@ -84,14 +90,7 @@ def with_batches(compile_part: Callable[[Any], Callable[..., Any]], part: Any) -
     graph: torch.fx.GraphModule | Copies = part.graph
     if not isinstance(graph, Copies):  # the compiler may change its nodes
         graph = torch.fx.GraphModule(graph, copy_graph(graph.graph))
-
-    def operators() -> Callable[..., Any]:
-        forward: Callable[..., Any] = with_code(
-            graph.module() if isinstance(graph, Copies) else graph
-        ).forward
-        return forward
-
-    return BackwardGraph(compile_part(part), operators)
+    return BackwardGraph(compile_part(part), graph)
 
 
 def copy_graph(graph: torch.fx.Graph) -> torch.fx.Graph:

@@ -7,7 +7,6 @@ call that has started one never starts over.
 
 from __future__ import annotations
 
-import sys
 import threading
 from collections.abc import Callable, Iterable
 from typing import Any
@@ -26,7 +25,6 @@ NAMESPACES = frozenset(
     {"_c10d_functional", "_c10d_functional_autograd", "c10d_functional", "c10d", "_dtensor",
      "symm_mem"}
 )  # fmt: skip
-DISTRIBUTED_TENSORS = "torch.distributed.tensor"
 KNOWN = frozenset({"", *TORCHS_OPERATORS})
 WAITS = frozenset({"wait_tensor", "wait_tensor.default"})
 
@@ -50,7 +48,7 @@ def runs_collective(node: torch.fx.Node) -> bool:
 def is_on_distributed_tensors(node: torch.fx.Node) -> bool:
     """Whether a node is called with a distributed tensor, or makes one: its collectives show in the
     graph of inner tensors only."""
-    if DISTRIBUTED_TENSORS not in sys.modules or not node.op.startswith("call_"):
+    if not (in_a_process_group() and node.op.startswith("call_")):
         return False
     nodes = (node, *node.all_input_nodes)
     return any(has_distributed_tensor(fake_of(one)) for one in nodes)
@@ -74,7 +72,12 @@ def may_communicate(node: torch.fx.Node) -> bool:
     if any(map(is_collective, inner_nodes(node))):
         return True
     custom = isinstance(node.target, CustomOpDef) or namespace_of(node.target) not in KNOWN
-    return custom and torch.distributed.is_available() and torch.distributed.is_initialized()
+    return custom and in_a_process_group()
+
+
+def in_a_process_group() -> bool:
+    """Whether this process has joined a group, which distributed tensors and collectives need."""
+    return torch.distributed.is_available() and torch.distributed.is_initialized()
 
 
 def is_wait(node: torch.fx.Node) -> bool:

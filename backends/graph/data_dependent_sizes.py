@@ -16,6 +16,7 @@ import torch
 import torch.fx
 from torch._subclasses.fake_tensor import FakeTensor
 
+from ...factory_call import record_factory
 from ...records import record
 from .fake_values import fake_of
 from .node_targets import name_of
@@ -133,12 +134,17 @@ def check_of(placeholders: Sequence[torch.fx.Node]) -> Check | None:
     numbers = "".join(f"    {symbol} = {paths[symbol]}\n" for symbol in used)
     conditions = " and ".join(f"({printer.doprint(fact)})" for fact in facts)
     text = f"def fits({arguments}):\n{numbers}    return {conditions}\n"
-    namespace: dict[str, Any] = {"math": math}
-    exec(text, namespace)
-    check: Check = namespace["fits"]
+    check = check_of_text(text)
     if not set(check.__code__.co_names) <= KNOWN_NAMES:
         raise Uncheckable(text)
     return check
+
+
+def check_of_text(text: str) -> Any:
+    """The function `fits` of a text."""
+    namespace: dict[str, Any] = {"math": math}
+    exec(text, namespace)
+    return record_factory(namespace["fits"], check_of_text, text)
 
 
 def found_in(node: torch.fx.Node) -> Iterator[tuple[Any, str]]:

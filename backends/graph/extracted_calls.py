@@ -181,6 +181,10 @@ class CustomFunction:
         self.backward_pass = backward_pass
         self.backward = None if backward_pass is None else backward_pass.run
 
+    def __reduce__(self) -> Any:
+        name = self.kind.__name__
+        return type(self), (name, self.forward, self.outputs, self.marks, self.backward_pass)
+
     def __call__(self, *inputs: Any) -> Any:
         if torch.is_grad_enabled():
             return self.kind.apply(self, *inputs)

@@ -48,34 +48,34 @@ def reason(nodes: Sequence[torch.fx.Node], overlapping: Sequence[tuple[str, str]
     for one, other in overlapping:
         shown = "itself" if one == other else other
         return f"{one}, which is written, shares memory with {shown}"
-    for node in nodes:
-        if (
-            node.op.startswith("call_")
-            and not is_norm(node)
-            and may_write(node)
-            and writes_what_overlaps(node)
-        ):
+    writers = writers_among(nodes)
+    if not writers:
+        return ""
+    for node in writers:
+        if writes_what_overlaps(node):
             return (
                 f"{name_of(node)} writes into memory that overlaps itself or what it "
                 f"reads{line_of(node)}"
             )
-    for node in asking_for_strides(nodes):
+    written = written_memories(writers)
+    for node in asking_for_strides(nodes, written):
         return (
             f"{name_of(node)} copies or not by the strides of memory that was written "
             f"before{line_of(node)}"
         )
-    for node in outside_of_inputs(nodes):
+    for node in as_strided_of_inputs(nodes) if input_memories(nodes) & written else ():
         return (
             f"{name_of(node)} may read memory that a write to another input changes{line_of(node)}"
         )
     return ""
 
 
-def asking_for_strides(nodes: Sequence[torch.fx.Node]) -> Iterator[torch.fx.Node]:
+def asking_for_strides(
+    nodes: Sequence[torch.fx.Node], written: set[int | None]
+) -> Iterator[torch.fx.Node]:
     """Nodes that copy or view a tensor depending on its strides, where the functional graph's
     tensor has other strides: a written input with gaps begins as a dense copy there; and as_strided
-    of a written tensor, which reaches beyond it."""
-    written = written_memories(nodes)
+    of a written tensor, which reaches beyond it. written: the memory that is written."""
     inputs = nodes[0].graph.find_nodes(op="placeholder") if nodes else []
     restrided = {
         plain_memory_at(node)
@@ -94,15 +94,9 @@ def asking_for_strides(nodes: Sequence[torch.fx.Node]) -> Iterator[torch.fx.Node
             yield node
 
 
-def outside_of_inputs(nodes: Sequence[torch.fx.Node]) -> Iterator[torch.fx.Node]:
-    """as_strided of an input, in a graph that writes an input: which inputs share elements says
-    nothing of the elements between them."""
-    if input_memories(nodes) & written_memories(nodes):
-        yield from as_strided_of_inputs(nodes)
-
-
 def as_strided_of_inputs(nodes: Sequence[torch.fx.Node]) -> Iterator[torch.fx.Node]:
-    """Nodes that may read memory around an input, or between its elements."""
+    """Nodes that may read memory around an input, or between its elements: which inputs share
+    elements says nothing of the elements between them."""
     memories = input_memories(nodes)
     for node in nodes:
         if name_of(node) == "as_strided" and plain_memory_at(node) in memories:
@@ -116,12 +110,13 @@ def input_memories(nodes: Sequence[torch.fx.Node]) -> set[int | None]:
 
 def written_memories(nodes: Iterable[torch.fx.Node]) -> set[int | None]:
     """The memory that some node writes into."""
-    writers = [
-        node
-        for node in nodes
-        if node.op.startswith("call_") and may_write(node) and not is_norm(node)
-    ]
-    return {plain_memory_at(target) for node in writers for target in written_nodes(node)} - {None}
+    targets = [target for node in writers_among(nodes) for target in written_nodes(node)]
+    return {plain_memory_at(target) for target in targets} - {None}
+
+
+def writers_among(nodes: Iterable[torch.fx.Node]) -> list[torch.fx.Node]:
+    """The nodes that may write into an argument; a norm writes its own statistics only."""
+    return [node for node in nodes if may_write(node) and not is_norm(node)]
 
 
 def has_gaps(fake: torch.Tensor) -> bool:

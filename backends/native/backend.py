@@ -52,7 +52,7 @@ from .fuse.input_writes import store_into_inputs
 from .fuse.split import split_long_rows
 from .ir.patterns import Patterns
 from .ir.program import AnyKernel, Bound, Call, Program, with_buffers, writes
-from .loaded_host import load_cpu_host, load_host, make_boxed, without_gradients
+from .loaded_host import load_cpu_host, load_host, make_boxed, taking_a_list, without_gradients
 from .lower.build import lower
 from .printers.base import Parameters
 from .printers.c.kernel import print_c
@@ -337,13 +337,7 @@ def compile_with_gradients(
 def run_by_operators(part: GraphPart, boxed: bool) -> Callable[..., Any]:
     """A graph run by torch's operators."""
     run = part.module().forward
-
-    def call(args: list[Any]) -> Any:
-        given = [*args]
-        args.clear()
-        return run(*given)
-
-    return make_boxed(call) if boxed else run
+    return taking_a_list(run) if boxed else run
 
 
 def compile_aten(

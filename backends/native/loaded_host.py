@@ -40,6 +40,17 @@ def make_boxed(call: Callable[..., Any]) -> Callable[..., Any]:
     return call
 
 
+def taking_a_list(run: Callable[..., Any]) -> Callable[..., Any]:
+    """A function that takes its arguments as a list, which it empties."""
+
+    def call(args: list[Any]) -> Any:
+        given = [*args]
+        args.clear()
+        return run(*given)
+
+    return make_boxed(record_factory(call, taking_a_list, run))
+
+
 def without_gradients(compiled: Callable[..., Any]) -> Callable[..., Any]:
     def call(*args: Any) -> Any:
         with torch.no_grad():

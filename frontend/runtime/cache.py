@@ -28,6 +28,7 @@ from ...events import (
     new_number,
 )
 from ...guards.failure import Failure
+from ...guards.program import GuardProgram
 from ...options import Options
 from ...tier import Tier
 from ..pycode.resume import make_resume_function
@@ -41,6 +42,7 @@ from .compile_failures import raise_or_report
 from .compile_lock import CompileLock
 from .compile_unit import CompileUnit
 from .continuations import make_continuations
+from .entry_parts import EntryParts
 from .frames import GENERATORS, stays_in_python, why_never_compiled, worth_compiling
 from .idle_frame import NO_WORK
 from .observer import Observer
@@ -191,7 +193,11 @@ class Cache:
         try:
             entry = self._compile(call, observer)
         except PostponedCompile as postponed:
-            self.send(Skipped(unit.name, unit.where, str(postponed)))
+            skipped = Skipped(unit.name, unit.where, str(postponed))
+            self.send(skipped)
+            if self.store is not None and postponed.guard is not None:
+                program = GuardProgram.build([postponed.guard])
+                self.store.save(call, EntryParts(program, None, False, once=True), [skipped])
             return Entry(once=True)
         finally:
             observer.send_times()
@@ -210,11 +216,12 @@ class Cache:
         if found is None:
             return None
         number = new_number()
-        self.savings.add_entry(found.entry, number)
         for record in found.records:
-            self.send(replace(record, number=number))
-        call.unit.idle.found_work()
-        call.site.add(found.entry)
+            self.send(record if isinstance(record, Skipped) else replace(record, number=number))
+        if not found.entry.once:
+            self.savings.add_entry(found.entry, number)
+            call.unit.idle.found_work()
+            call.site.add(found.entry)
         return found.entry
 
     def _compile(self, call: UnservedCall, observer: Observer) -> Entry | None:

@@ -12,6 +12,7 @@ import torch
 import torch.fx
 
 from ...errors import GraphBreak
+from ...guards.guard import Guard
 from ...guards.guard_log import GuardLog
 from ...guards.source import Source
 from ...options import Options
@@ -244,7 +245,7 @@ class Work(Protocol):
     instructions: int  # so far
 
     def count(self) -> None: ...
-    def leave_first_run_to_python(self, obj: object, what: str) -> None: ...
+    def leave_first_run_to_python(self, obj: object, what: str, guard: Guard | None) -> None: ...
 
 
 class CallRules(Protocol):

@@ -8,6 +8,7 @@ from functools import lru_cache
 from types import SimpleNamespace
 from typing import Any
 
+from ...factory_call import record_factory
 from ..encoded import Encoded
 from ..guard import Guard, Kind, ShapeExpr
 from ..relation import stack_program
@@ -64,10 +65,13 @@ NUMBERS = (int, float, bool)
 native_form = lru_cache(maxsize=4096)(stack_program)
 
 
-@lru_cache(maxsize=4096)
-def compile_relation(text: str, symbols: tuple[str, ...]) -> Callable[..., Any]:
+def make_relation(text: str, symbols: tuple[str, ...]) -> Callable[..., Any]:
     """The relation as a function of its symbols, positional."""
-    return eval(f"lambda {', '.join(symbols)}: ({text})", dict(NAMES))
+    made = eval(f"lambda {', '.join(symbols)}: ({text})", dict(NAMES))
+    return record_factory(made, make_relation, text, symbols)
+
+
+compile_relation = lru_cache(maxsize=4096)(make_relation)
 
 
 def relation(expected: ShapeExpr) -> Callable[..., Any]:

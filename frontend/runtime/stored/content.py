@@ -19,6 +19,7 @@ from typing import Any
 
 import torch
 
+from .._hook import Handle
 from .process_groups import text_of_distributed
 
 # what is read of a code object beside its constants
@@ -29,7 +30,7 @@ code_fields = operator.attrgetter(
 )  # fmt: skip
 WITHOUT_REFERENCES = 2  # marshal's version whose bytes do not depend on reference counts
 # what their modules define changes with versions that the key of a file names
-VERSIONED = frozenset({"torch", "framejit", "builtins", *sys.stdlib_module_names})
+VERSIONED = frozenset({"torch", "numpy", "framejit", "builtins", *sys.stdlib_module_names})
 RANDOM = re.compile(r"_[a-z0-9_]{8}(?=\.py$)")  # that tempfile puts between a prefix and ".py"
 KERNEL = re.compile(r"(?<=^ipykernel_)\d+$")  # the process in the folder of a notebook's cells
 WRAPPED = {
@@ -201,5 +202,6 @@ DIGESTS: dict[type, Callable[[Any], str]] = {
     types.FunctionType: lambda function: digest_of_code(function.__code__),
     type: digest_of_class,
     property: lambda obj: digest_of(digest_of_code(one.__code__) for one in functions_in(obj)),
+    Handle: lambda handle: content_of(handle.function),
     enum.Enum: lambda member: f"{name_of_class(type(member))} {member.name} {member.value!r}",
 }

@@ -1,7 +1,7 @@
 """Entries as bytes, with pickle. What an entry holds of the program is replaced by the number of a
 description; what it holds of its own site by a name.
 
-Loading imports nothing but torch and the standard library, and finds no class or function of
+Loading imports nothing but torch, NumPy and the standard library, and finds no class or function of
 another module by name, so it runs no code but ours.
 """
 
@@ -23,7 +23,8 @@ from ....backends.native.toolchain.compile_c import Symbol
 from ....factory_call import factory_call_of
 from ....generated_source import file_name, keep_source
 from ....guards import native
-from ....guards.source import Source
+from ....guards.kinds.containers import is_constant
+from ....guards.source import DictItem, FrameView, Source
 from ...pycode import call_completion
 from ...pycode.call_completion import CallCompletion
 from ...pycode.code_builder import dummy_closure
@@ -36,11 +37,11 @@ from ..sites import HandleSites
 from .content import LITERALS, root_of
 from .guard_table import PLAIN
 from .live_code import with_live_code
-from .object_descriptions import Description, NotStorable, describe, describe_globals
+from .object_descriptions import AtSource, Description, NotStorable, describe, describe_globals
 from .operators import is_users_operator
 
 OURS = "framejit"
-SENTINELS = {"unbound": native.UNBOUND, "unbound slot": _hook.UNBOUND}
+SENTINELS = {"unbound": native.UNBOUND, "unbound slot": _hook.UNBOUND, "...": ...}
 WORLD = (type, types.FunctionType, types.BuiltinFunctionType, types.ModuleType,
          types.MethodDescriptorType, types.WrapperDescriptorType, types.GetSetDescriptorType,
          types.MemberDescriptorType, types.ClassMethodDescriptorType)  # fmt: skip
@@ -68,13 +69,52 @@ class ProgramObjects:
         """The number of an object, which is described once. Raises NotStorable."""
         number = self._numbers.get(id(obj))
         if number is None:
+            description = (
+                describe_globals(obj)
+                if isinstance(obj, dict)
+                else describe(obj, self.sources.get(id(obj)))
+            )
+            if isinstance(description, AtSource):
+                for key in objects_named_by(description.source):
+                    self.number(key)  # it is found first
             number = self._numbers[id(obj)] = len(self.descriptions)
             self._kept.append(obj)
-            if isinstance(obj, dict):
-                self.descriptions.append(describe_globals(obj))
-            else:
-                self.descriptions.append(describe(obj, self.sources.get(id(obj))))
+            self.descriptions.append(description)
         return number
+
+
+def objects_named_by(source: Source) -> list[Any]:
+    """The keys on a path that are objects."""
+    found: list[Any] = []
+    step: Source | None = source
+    while step is not None:
+        if isinstance(step, DictItem) and not is_constant(step.key):
+            found.append(step.key)
+        step = step.base
+    return found
+
+
+def pickle_of_descriptions(objects: ProgramObjects) -> bytes:
+    """The descriptions one after the other. A path in one may name the objects of those before.
+    Raises NotStorable."""
+    file = io.BytesIO()
+    pickler = DescriptionPickler(file, {}, objects)
+    for description in objects.descriptions:
+        pickler.dump(description)
+        pickler.described += 1
+    return file.getvalue()
+
+
+def find_described(data: bytes, frame: FrameView) -> list[Any]:
+    """The objects of the program, by number. Raises NotFound."""
+    found: list[Any] = []
+    unpickler = EntryUnpickler(data, {}, found)
+    while True:
+        try:
+            description = unpickler.load()
+        except EOFError:
+            return found
+        found.append(description.find(frame))
 
 
 def pickle_of(value: Any, own: dict[str, Any], objects: ProgramObjects) -> bytes:
@@ -94,10 +134,12 @@ class EntryPickler(pickle.Pickler):
         self.objects, self.sources = objects, objects.sources
         self.sites = own.get("sites")
         self._copied: set[type] = set()  # types whose objects are copied, met so far
+        # by the id of their object: Python makes a method anew each time that it is read
+        self._methods: dict[tuple[int, str], types.MethodType] = {}
         self._reducers: dict[type, Callable[[Any], Any] | None] = {}  # by type, used so far
 
     def persistent_id(self, obj: Any) -> Any:
-        if type(obj) in PLAIN:
+        if type(obj) in PLAIN and obj is not ...:
             return None
         name = self.own.get(id(obj))
         if name is not None:
@@ -138,6 +180,10 @@ class EntryPickler(pickle.Pickler):
             return site_after, (self.sites, obj.data.frames)
         if isinstance(obj, Symbol):
             self.objects.kernels[obj.library] = None
+        if isinstance(obj, types.MethodType):
+            first = self._methods.setdefault((id(obj.__self__), obj.__name__), obj)
+            if first is not obj:
+                return written_before, (first,)
         cls = type(obj)
         if cls not in self._reducers:
             self._reducers[cls] = next(
@@ -145,6 +191,18 @@ class EntryPickler(pickle.Pickler):
             )
         reduce = self._reducers[cls]
         return NotImplemented if reduce is None else reduce(obj)
+
+
+class DescriptionPickler(EntryPickler):
+    """Writes descriptions one after the other."""
+
+    described = 0  # so far
+
+    def persistent_id(self, obj: Any) -> Any:
+        number = super().persistent_id(obj)
+        if type(number) is int and number >= self.described:
+            raise NotStorable("a path that names an object of the program")
+        return number
 
 
 class EntryUnpickler(pickle.Unpickler):
@@ -234,6 +292,11 @@ def join_forward(
     forward = namespace["forward"]
     keep_source(name, text, forward)
     return types.MethodType(forward, types.SimpleNamespace(**constants))
+
+
+def written_before(obj: Any) -> Any:
+    """The object itself, of which a file has one copy."""
+    return obj
 
 
 def reduce_maker(maker: ContinuationMaker) -> Reduced:

@@ -88,11 +88,12 @@ def make_table(program: GuardProgram) -> GuardTable:
     positions_of_guards = {id(guard): number for number, guard in enumerate(program.guards)}
     positions_of_guards[id(None)] = -1
     steps = tuple(row_of(step, positions_of_guards, encode) for step in program.steps)
+    lifted = tuple(map(encode, program.lifted))
     return GuardTable(
-        tuple(paths),
+        tuple(paths),  # when all have been added
         guards,
         tuple(guard.line for guard in program.guards),
-        tuple(map(encode, program.lifted)),
+        lifted,
         steps,
         astuple(program.temps),
         tuple(objects),

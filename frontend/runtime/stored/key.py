@@ -103,7 +103,11 @@ def machine() -> str:
 
 @functools.cache
 def versions() -> str:
-    return f"Python {sys.version}, torch {torch.__version__}, framejit {digest_of_framejit()}"
+    numpy = getattr(sys.modules.get("numpy"), "__version__", "none")
+    return (
+        f"Python {sys.version}, torch {torch.__version__}, NumPy {numpy}, "
+        f"framejit {digest_of_framejit()}"
+    )
 
 
 def digest_of_framejit() -> str:

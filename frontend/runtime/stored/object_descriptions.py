@@ -16,6 +16,7 @@ from torch._library.custom_ops import OPDEFS, CustomOpDef
 
 from ....guards.source import FrameView, PathEnds, Source
 from ....records import record
+from .._hook import Handle
 from .content import VERSIONED, content_of, is_enumerated_in_c, is_from_pybind, root_of
 from .operators import Unknown, digest_of_operator, is_users_operator, name_of_operator
 from .process_groups import text_of_distributed
@@ -138,7 +139,7 @@ class AtSource(Description):
         try:
             found = self.source.load(frame)
         except PathEnds as error:
-            raise NotFound(f"{self.source.name} is gone") from error
+            raise NotFound(f"{self.source.name} does not exist") from error
         check_content(found, self.content, self.source.name)
         return found
 
@@ -187,22 +188,25 @@ def describe(obj: Any, source: Source | None) -> Description:
     if isinstance(obj, torch._ops._OpNamespace):
         return OperatorNamespace(obj.name)
     if isinstance(obj, types.ModuleType):
-        return describe_module(obj.__name__, obj)
-    for owner, name in possible_names(obj) if isinstance(obj, NAMED) else ():
+        return describe_module(obj)
+    has_name = isinstance(obj, NAMED) or type(obj).__module__ == "numpy"  # NumPy's functions
+    for owner, name in possible_names(obj) if has_name else ():
         try:
             if lookup(owner, name) is obj:
                 return AttributeOf(describe(owner, None), name, content_of(obj))
-        except NotFound:
+        except (NotFound, NotStorable):
             continue
     if source is not None and is_known_by_content(obj):
         return AtSource(source, content_of(obj))
     raise NotStorable(f"{describe_kind(obj)} ({safe_name(obj)}) that another process cannot find")
 
 
-def describe_module(name: str, module: types.ModuleType) -> Module:
-    if sys.modules.get(name) is not module:
-        raise NotStorable(f"module {name} is not the imported one")
-    return module_named(name)
+def describe_module(module: types.ModuleType) -> Module:
+    """The description of a module by the name of its import: `_io` calls itself `io`."""
+    for name in (module.__name__, getattr(getattr(module, "__spec__", None), "name", "")):
+        if sys.modules.get(name) is module:
+            return module_named(name)
+    raise NotStorable(f"module {module.__name__} is not the imported one")
 
 
 def describe_globals(names: dict[str, Any]) -> ModuleDict:
@@ -224,11 +228,10 @@ def describe_operator(operator: Any) -> Description:
 
 def is_known_by_content(obj: Any) -> bool:
     """Whether an object is fully described by its content and by guards on its attributes, so that
-    its identity adds nothing. Objects that C defines may have fields that never change."""
-    if (
-        isinstance(obj, types.FunctionType | types.CodeType | type | property)
-        or type(obj) is object
-    ):
+    its identity adds nothing. Objects that C defines may have fields that never change; what is
+    read of a tensor is guarded."""
+    known = types.FunctionType | types.CodeType | type | property | torch.Tensor | Handle
+    if isinstance(obj, known) or type(obj) is object:
         return True
     if is_from_pybind(type(obj)):
         return is_enumerated_in_c(obj) or text_of_distributed(obj) is not None

@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import hashlib
 import pickle
+import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import fields, replace
 from typing import Any
 
-from ....events import BackendCalled, Break, Captured, Chosen, Event, Sink, Stored
+from ....events import BackendCalled, Break, Captured, Chosen, Event, Sink, Skipped, Stored
 from ....garbage_collection import no_collections, no_full_collections
-from ....guards.guard import Guard, Kind, ShapeExpr, TensorSpec
+from ....guards.guard import Guard, Kind, MemoryRelation, ShapeExpr, TensorSpec
+from ....guards.kinds.containers import is_constant
 from ....guards.program import GuardProgram
-from ....guards.source import Source, TypeOf
+from ....guards.source import DictKey, ModuleSource, Source, TypeOf
+from ....guards.steps import Load
+from ....guards.torch_state import TorchState
 from ....options import Options
 from ....records import record
 from .._hook import Entry, Site
@@ -20,7 +24,13 @@ from ..entry_parts import EntryParts
 from ..sites import HandleSites
 from ..unserved_call import UnservedCall
 from .content import LITERALS, in_file, name_of_class
-from .entry_pickle import EntryUnpickler, ProgramObjects, pickle_of
+from .entry_pickle import (
+    EntryUnpickler,
+    ProgramObjects,
+    find_described,
+    pickle_of,
+    pickle_of_descriptions,
+)
 from .files import EntryFolder, StoredEntry
 from .guard_table import GuardTable, make_table, read_table
 from .key import BACKENDS, Key, key_of
@@ -34,7 +44,7 @@ FAILURES = (
 )  # fmt: skip
 
 
-TOLD_AGAIN = (Break, BackendCalled, Captured, Chosen)  # records that are stored with an entry
+TOLD_AGAIN = (Break, BackendCalled, Captured, Chosen, Skipped)  # stored with an entry
 
 
 @record
@@ -176,13 +186,20 @@ def take_apart(parts: EntryParts, records: list[Any], own: dict[str, Any]) -> St
         raise NotStorable(f"{parts.process_bound}, which is another in each process")
     program = parts.program
     table = make_table(program)
-    objects, nothing = ProgramObjects(named_objects(program.guards)), ProgramObjects()
+    objects = ProgramObjects(named_objects(program.guards))
+    for name in modules_of(program):
+        objects.number(sys.modules[name])  # to be imported before a path starts from it
     guards = pickle_of((table.encode(), table.objects), own, objects)
-    body = pickle_of((parts.code, parts.needs_hook, parts.direct, records), own, objects)
-    descriptions = pickle_of(objects.descriptions, {}, nothing)
-    if nothing.descriptions:
-        raise NotStorable("a path that names an object of the program")
+    own_parts = (parts.code, parts.needs_hook, parts.direct, parts.once)
+    body = pickle_of((own_parts, records), own, objects)
+    descriptions = pickle_of_descriptions(objects)
     return StoredEntry(descriptions, guards, body, identity_of(table), tuple(objects.kernels))
+
+
+def modules_of(program: GuardProgram) -> list[str]:
+    """The names of the modules that paths start from."""
+    loads = [step.source for step in program.steps if isinstance(step, Load)]
+    return [source.module for source in loads if isinstance(source, ModuleSource)]
 
 
 def identity_of(table: GuardTable) -> str:
@@ -198,9 +215,12 @@ def text_of_expected(expected: Any) -> str:
         return f"({', '.join(map(text_of_expected, expected))})"
     if isinstance(expected, TensorSpec):
         return str(expected)
-    if isinstance(expected, ShapeExpr):
-        symbols = ", ".join(f"{name} = {source.name}" for name, source in expected.symbols)
-        return f"{expected.text} with {symbols}"
+    if isinstance(expected, Source):
+        return expected.name
+    if isinstance(expected, frozenset):
+        return f"{{{', '.join(sorted(map(text_of_expected, expected)))}}}"
+    if isinstance(expected, TorchState | ShapeExpr | MemoryRelation):
+        return text_of_expected(tuple(getattr(expected, one.name) for one in fields(expected)))
     distributed = text_of_distributed(expected)
     if distributed is not None:  # of another rank, another entry
         return distributed
@@ -209,10 +229,17 @@ def text_of_expected(expected: Any) -> str:
 
 
 def named_objects(guards: tuple[Guard, ...]) -> list[tuple[Any, Source]]:
-    """The objects that guards expect, each with the path that leads to it."""
+    """The objects that guards expect, each with the path that leads to it. An object that is a key
+    of a dictionary, such as a parameter in an optimizer's state, is found by its position there."""
     found: list[tuple[Any, Source]] = []
     for guard in guards:
-        if guard.kind is Kind.IS:
+        if guard.kind is Kind.KEYS:
+            found += [
+                (key, DictKey(guard.source, position))
+                for position, key in enumerate(guard.expected)
+                if not is_constant(key)
+            ]
+        elif guard.kind is Kind.IS:
             found.append((guard.expected, guard.source))
         elif guard.kind is Kind.TYPE:
             found.append((guard.expected, TypeOf(guard.source)))
@@ -221,9 +248,8 @@ def named_objects(guards: tuple[Guard, ...]) -> list[tuple[Any, Source]]:
 
 def put_together(stored: StoredEntry, call: UnservedCall, own: dict[str, Any]) -> FoundEntry:
     """The entry for the function of a call. Raises one of FAILURES, also where a guard fails."""
-    descriptions = EntryUnpickler(stored.descriptions, {}, ()).load()
     frame = call.frame
-    found = [description.find(frame) for description in descriptions]
+    found = find_described(stored.descriptions, frame)
     if len(set(map(id, found))) < len(found):
         raise NotFound("two objects that were distinct are one now")
     data, objects = EntryUnpickler(stored.guards, own, found).load()
@@ -231,10 +257,10 @@ def put_together(stored: StoredEntry, call: UnservedCall, own: dict[str, Any]) -
     failed = program.native().first_failure(call.slots, call.function)
     if failed >= 0:
         raise NotFound(str(program.failure(failed, frame)))
-    code, needs_hook, direct, records = EntryUnpickler(stored.body, own, found).load()
+    (code, needs_hook, direct, once), records = EntryUnpickler(stored.body, own, found).load()
     if code is not None:
         code = in_file(code, call.unit.decoded.code.co_filename)
-    parts = EntryParts(program, code, needs_hook, direct)
+    parts = EntryParts(program, code, needs_hook, direct, once=once)
     told = tuple(
         replace(one, guards=program.guards, watched=program.watched_guards)
         if isinstance(one, Captured)

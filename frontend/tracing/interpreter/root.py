@@ -168,7 +168,7 @@ def capture_call(
     tx, function = request.trace(), request.function
     optimizer = optimizer_without_state(function, arguments)
     if optimizer is not None:
-        tx.work.leave_first_run_to_python(optimizer, FIRST_STEP, BEFORE)
+        tx.work.leave_first_run_to_python(optimizer, FIRST_STEP, None, BEFORE)
     slots: list[Value | None] = [None] * len(decoded.slots)
     for index, obj in enumerate(arguments):
         slots[index] = LazyValue(obj, SlotSource(index, decoded.slots[index]))

@@ -6,6 +6,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from ....errors import GraphBreak, PostponedCompile
+from ....guards.guard import Guard
 from ....options import Options
 from ...pycode.instr import Op
 from .frame_state import FrameState
@@ -87,14 +88,17 @@ class WorkBudget:
             self.loops.update((loop, mark_of_varying(loop)))
             raise GraphBreak("unsupported-value", VARIES)
 
-    def leave_first_run_to_python(self, obj: object, what: str, when: int = ONCE) -> None:
+    def leave_first_run_to_python(
+        self, obj: object, what: str, guard: Guard | None, when: int = ONCE
+    ) -> None:
         """Has Python run this call of the root frame when it first meets the object, as code
         compiled for the first run would never run again. Not if the user wants graphs at once.
-        when: ONCE where it runs now, BEFORE where the call is likely to come to it."""
+        guard: by which another process knows such a call. when: ONCE where it runs now, BEFORE
+        where the call is likely to come to it."""
         once = (id(obj), when)
         if self.options.is_economical and once not in self.loops:
             self.loops.add(once)
-            raise PostponedCompile(what)
+            raise PostponedCompile(what, guard)
 
     def release_objects(self) -> None:
         self._iterations.clear()

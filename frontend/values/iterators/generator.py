@@ -6,6 +6,7 @@ import types
 from collections.abc import Generator
 from typing import Any
 
+from ....factory_call import record_factory
 from ...pycode.code_builder import dummy_closure
 from ...pycode.features import CLOSE_RETURNS_VALUE
 from ...pycode.resume import ResumePoint, Unresumable, generator_code
@@ -191,9 +192,16 @@ class GeneratorValue(Iterator):
             code = generator_code(frame.decoded, point, self.started)
         except Unresumable as error:
             raise CannotReconstruct(self) from error
-        function = types.FunctionType(code, frame.globals, code.co_name, None, dummy_closure(code))
-        function.__name__, function.__qualname__ = self.names
-        return function
+        return make_function(code, frame.globals, self.names)
+
+
+def make_function(
+    code: types.CodeType, globals_: dict[str, Any], names: tuple[str, str]
+) -> types.FunctionType:
+    """A generator function of generated code. names: its name and its qualified name."""
+    function = types.FunctionType(code, globals_, code.co_name, None, dummy_closure(code))
+    function.__name__, function.__qualname__ = names
+    return record_factory(function, make_function, code, globals_, names)
 
 
 def start_generator(

@@ -8,11 +8,13 @@ from typing import Any
 import torch
 from torch._functorch import eager_transforms, predispatch
 from torch.autograd import forward_ad
+from torch.nn.utils import stateless
 from torch.utils import _pytree
 
 from ..base import Value
 from ..constant import Constant
 from ..context import TraceContext
+from ..functions.function import FunctionValue
 from ..modes.context_manager import OneFrameManager
 from ..registry import models
 from ..tensor.tensor import TensorValue
@@ -50,6 +52,28 @@ def hooks_switch(tx: TraceContext, *args: Value) -> Value:
 @models(eager_transforms._create_differentiable)
 def create_differentiable(tx: TraceContext, tensors: Value, level: Value | None = None) -> Value:
     return tx.wrap(_pytree.tree_map, None).call(tx, [tx.wrap(require_gradient, None), tensors], {})
+
+
+def has_tied_tensors(tx: TraceContext, module: Value) -> bool:
+    """Whether a tensor of a module has several names."""
+    named: dict[Any, Any] = {}
+    for kind in ("named_parameters", "named_buffers"):
+        found = module.method(tx, kind, [], {"remove_duplicate": Constant(False)})
+        for pair in found.unpack(tx):
+            name, tensor = pair.unpack(tx)
+            named[name.key(tx)] = tensor.key(tx)
+    return len(set(named.values())) < len(named)
+
+
+@models(stateless._untie_named_tensors_map)
+def untie_named_tensors_map(tx: TraceContext, module: Value, tensors: Value) -> Value:
+    """A copy where no tensors are tied. torch's own function iterates over sets of names, whose
+    order another process does not have: what is captured of it cannot be stored."""
+    if not has_tied_tensors(tx, module):
+        return tensors.method(tx, "copy", [], {})
+    inner = tx.wrap(stateless._untie_named_tensors_map, None)
+    assert isinstance(inner, FunctionValue)
+    return tx.calls.inline(inner, [module, tensors], {})
 
 
 def _level(what: str, enter: Any, leave: Any) -> None:

@@ -12,6 +12,8 @@ import torch
 from torch.optim import _adafactor, asgd, optimizer, radam
 
 from ....errors import GraphBreak
+from ....guards.guard import Guard, Kind
+from ....guards.source import DictItem, InstanceDict
 from ..base import Value
 from ..constant import Constant
 from ..containers.list import ListValue
@@ -88,7 +90,9 @@ def _before_first_step(function: Callable[..., Any]) -> None:
     def check(tx: TraceContext, self: Value) -> Value:
         real = tx.objects.real_object(self)
         if has_no_state(real):
-            tx.work.leave_first_run_to_python(real, FIRST_STEP)
+            state = self.source and DictItem(InstanceDict(self.source), "state")
+            guard = None if state is None else Guard(state, Kind.LENGTH, 0)
+            tx.work.leave_first_run_to_python(real, FIRST_STEP, guard)
         inner = tx.wrap(function, None)
         assert isinstance(inner, FunctionValue)
         return tx.calls.inline(inner, [self], {})

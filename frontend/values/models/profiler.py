@@ -58,17 +58,14 @@ def end(tx: TraceContext, manager: Value, *error: Value) -> Value:
 
 @models(("torch.autograd.profiler", "_maybe_cupti_monitor"))
 def maybe_cupti_monitor(tx: TraceContext) -> Value:
-    """Calls it for real: its first call imports a module, which it keeps."""
-    module = vars(torch.autograd.profiler)["_maybe_cupti_monitor"]()
-    return tx.wrap(module, DictItem(PROFILER, "_cupti_monitor_module"))
-
-
-@models(("torch.profiler._cupti_monitor", "push_user_annotation"))
-def push_user_annotation(tx: TraceContext, name: Value) -> Value:
-    monitor = sys.modules["torch.profiler._cupti_monitor"]._monitor_singleton
-    if monitor is not None:
-        raise GraphBreak("unknown-call", "a range of a profiler that runs")
-    return tx.wrap(monitor, DictItem(MONITOR, "_monitor_singleton"))
+    """None: a monitor that collects nothing takes no annotations. Calls it for real, as its first
+    call imports the monitor's module."""
+    if vars(torch.autograd.profiler)["_maybe_cupti_monitor"]() is not None:
+        monitor = sys.modules["torch.profiler._cupti_monitor"]._monitor_singleton
+        if monitor is not None:
+            raise GraphBreak("unknown-call", "a range of a profiler that runs")
+        tx.wrap(monitor, DictItem(MONITOR, "_monitor_singleton"))
+    return Constant(None)
 
 
 class DispatchWithoutSubclasses(OneFrameManager):

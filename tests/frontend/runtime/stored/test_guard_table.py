@@ -61,6 +61,13 @@ def test_paths_are_shared_and_objects_stay_themselves():
     assert guards[0].expected is guards[1].expected is known
 
 
+def test_a_lifted_path_that_no_guard_has():
+    """An equal one, which is another object."""
+    layer = AttrSource(SlotSource(0, "x"), "layer")
+    _, lifted = again([Guard(WEIGHT, Kind.IS, None)], [layer])
+    assert lifted == (layer,)
+
+
 def test_the_identity_has_no_lines():
     one, other, third = (
         make_table(GuardProgram.build([Guard(X, Kind.LENGTH, length, line)])).identity(str)

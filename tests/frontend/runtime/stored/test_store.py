@@ -4,12 +4,17 @@ a second process; test_processes.py starts real ones."""
 from __future__ import annotations
 
 import gc
+import io
 import logging
+import sys
 import warnings
 
 import framejit
+import numpy as np
 import pytest
 import torch
+from framejit.backends.graph.copies import Copies
+from framejit.backends.native import backend as native
 from framejit.events import Captured, Chosen, Stored
 from framejit.options import config
 from torch import nn
@@ -48,6 +53,25 @@ class Recurrent(nn.Module):
 
     def forward(self, x):
         return self.cell(x.unsqueeze(0))[0]
+
+
+class Clipped(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x):
+        return x.clip(-1, 1)
+
+    @staticmethod
+    def backward(ctx, grad):
+        return grad * 2
+
+
+class Custom(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.first = nn.Linear(4, 8)
+
+    def forward(self, x):
+        return Clipped.apply(self.first(x) * 3)
 
 
 factor = 2
@@ -135,12 +159,53 @@ def backward_inside(x):
         return loss, leaf.grad
 
 
+def functions_of_numpy(x):
+    return x + torch.from_numpy(np.linspace(0, 1, 4) + np.sqrt(4.0)) * float(np.mean([1.0, 2.0]))
+
+
+def ellipsis_in_the_state(x):
+    index = (..., 0)
+    print(end="")
+    return x[index] * 2
+
+
+def class_of_a_module_in_c(x):
+    return x * len(io.StringIO("text").getvalue())
+
+
+ways = {list: (lambda x: x * 2,), tuple: (lambda x: x * 3,)}  # found by a path that names a class
+
+
+def function_at_a_class(x):
+    return ways[tuple][0](x)
+
+
+linear = nn.Linear(4, 2)
+
+
+def functional_call(x):
+    """The names of its tensors are the members of a set."""
+    return torch.func.functional_call(linear, {"weight": x[:2], "bias": x[0, :2]}, (x,))
+
+
+def sizes_at_run_time(x):
+    return x[x > -9].reshape(4, 3) + x[x < 9].reshape(4, 3)
+
+
+def waiting_generator(x):
+    waiting = (x * factor for factor in range(1, 4))
+    y = next(waiting)
+    print(end="")
+    return y + next(waiting)
+
+
 PROGRAMS = (
     plain, writes, random_numbers, numbers, nested, without_tensors, views, constants,
     expected_branch, users_operator, method_in_c, profiled,
-    backward_inside,
+    backward_inside, functions_of_numpy, ellipsis_in_the_state, class_of_a_module_in_c,
+    function_at_a_class, functional_call, sizes_at_run_time, waiting_generator,
 )  # fmt: skip
-MODULES = (Net, Breaks, Recurrent)
+MODULES = (Net, Breaks, Recurrent, Custom)
 BACKENDS = ("eager", "native", "autotune")
 
 
@@ -221,6 +286,43 @@ def test_gradients(program, backend):
     later = Handle(program, backend)
     assert_same(results(later.run, gradients=True), want)
     assert (later.taken > 0, later.compiled) == (True, 0), later.sentences
+
+
+def scaled(x):
+    return (x.sin() * torch.tensor([1.0, 2.0, 3.0, 4.0])).cumsum(0)
+
+
+def test_gradients_in_batches(monkeypatch):
+    """A stored backward graph runs operator by operator for them. Storing it makes no text of it,
+    which took half of the time."""
+
+    def run(function):
+        x = torch.ones(4, requires_grad=True)
+        return torch.autograd.grad(function(x), x, torch.eye(4), is_grads_batched=True)[0]
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Copies, "module", fail)
+        first = Handle(scaled, "native")
+        first.run(torch.ones(4, requires_grad=True)).sum().backward()
+    later = Handle(scaled, "native")
+    assert_same(run(later.run), run(scaled))
+    assert (later.taken, later.compiled) == (1, 0), first.sentences + later.sentences
+
+
+def test_a_backward_pass_that_torchs_operators_run(monkeypatch):
+    compile_aten = native.compile_aten
+
+    def compile_forward_only(graph, report, *, boxed, **more):
+        if boxed:
+            raise NotImplementedError("a backward graph")
+        return compile_aten(graph, report, boxed=boxed, **more)
+
+    monkeypatch.setattr(native, "compile_aten", compile_forward_only)
+    want = results(make(Net), gradients=True)
+    for taken in (0, 1):
+        handle = Handle(Net, "native")
+        assert_same(results(handle.run, gradients=True), want)
+        assert (handle.taken, handle.compiled) == (taken, 1 - taken), handle.sentences
 
 
 def test_a_choice_that_was_measured_is_taken_over():
@@ -369,12 +471,95 @@ def test_entries_that_differ_in_a_type_only_are_both_kept():
     assert (later.taken, later.compiled) == (2, 0), later.sentences
 
 
+def test_entries_that_differ_in_torchs_state_only_are_both_kept():
+    def run(handle):
+        for grad in (True, False):
+            with torch.set_grad_enabled(grad):
+                handle.run(torch.ones(2))
+
+    run(Handle(numbers, "eager"))
+    later = Handle(numbers, "eager")
+    run(later)
+    assert (later.taken, later.compiled) == (2, 0), later.sentences
+
+
 def test_a_patched_function_is_seen(monkeypatch):
     results(Handle(Net, "eager").run)
     monkeypatch.setattr(F, "gelu", lambda x, approximate="none": x * 7)
     later = Handle(Net, "eager")
     assert_same(results(later.run), results(make(Net)))
     assert later.taken == 0 and later.compiled > 0
+
+
+def weighted(parameters, weights):
+    return sum(parameter * weights[parameter] for parameter in parameters)
+
+
+@pytest.mark.parametrize("backward, taken", [(False, 1), (True, 0)])
+def test_keys_that_are_objects_are_found_by_their_positions(backward, taken):
+    """In another order they are other objects than those that the arguments lead to."""
+
+    def arguments(backward):
+        parameters = [nn.Parameter(torch.ones(2)), nn.Parameter(torch.ones(2))]
+        held = reversed(parameters) if backward else parameters
+        return parameters, {one: torch.tensor(float(one is parameters[0])) for one in held}
+
+    Handle(weighted, "eager").run(*arguments(False))
+    later = Handle(weighted, "eager")
+    given = arguments(backward)
+    assert_same(later.run(*given), weighted(*given))
+    assert (later.taken, later.compiled) == (taken, 1 - taken), later.sentences
+
+
+class Handled:
+    def forward(self, x):
+        return self.inner(x) + 1
+
+    def inner(self, x):
+        return x * 2
+
+
+def test_a_handle_that_a_capture_meets_is_known_by_its_function():
+    def run(make):
+        handled = Handled()
+        handled.inner = framejit.compile(handled.inner, backend="eager")
+        return make(handled.forward)
+
+    x = torch.ones(2)
+    handles = [run(lambda forward: Handle(forward, "eager")) for _ in range(2)]
+    assert [one.run(x).tolist() for one in handles] == [[3.0, 3.0]] * 2
+    assert (handles[1].taken, handles[1].compiled) == (1, 0), handles[1].sentences
+
+
+def step(parameter, optimizer):
+    parameter.grad = parameter * 2
+    optimizer.step()
+
+
+def test_the_step_that_creates_the_state_of_an_optimizer_is_not_captured_again():
+    def run(handle):
+        parameter = nn.Parameter(torch.ones(2))
+        optimizer = torch.optim.Adam([parameter])
+        for _ in range(3):
+            handle(parameter, optimizer)
+        return parameter.detach()
+
+    want = run(step)
+    first, later = Handle(step, "autotune"), Handle(step, "autotune")
+    assert_same(run(first.run), want)
+    assert (first.taken, first.compiled, first.run.framejit.compiles) == (0, 1, 2)
+    assert_same(run(later.run), want)
+    assert (later.taken, later.compiled, later.run.framejit.compiles) == (2, 0, 0)
+
+
+def test_a_module_of_torch_that_a_path_starts_from_is_imported(monkeypatch):
+    Handle(profiled, "eager").run(torch.ones(2))
+    monkeypatch.delitem(sys.modules, "torch.profiler._cupti_monitor", raising=False)
+    monkeypatch.setattr(torch.autograd.profiler, "_cupti_monitor_module", None, raising=False)
+    monkeypatch.setattr(torch.autograd.profiler, "_cupti_monitor_checked", False, raising=False)
+    later = Handle(profiled, "eager")
+    assert_same(later.run(torch.ones(2)), profiled(torch.ones(2)))
+    assert (later.taken, later.compiled) == (1, 0), later.sentences
 
 
 def order_of_a_set(x):

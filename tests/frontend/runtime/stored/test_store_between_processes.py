@@ -95,6 +95,80 @@ def test_the_second_process_captures_nothing(run, what):
     assert not set(COMPILERS).intersection(second["imported"])
 
 
+TRAINING = """
+import json, sys
+import framejit, torch
+from framejit.events import Captured, CompileStarted, Stored
+from framejit.options import config
+from torch import nn
+from torch.nn import functional as F
+
+class Block(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.norm, self.attention = nn.LayerNorm(8), nn.MultiheadAttention(8, 2, batch_first=True)
+        self.feed = nn.Sequential(nn.LayerNorm(8), nn.Linear(8, 16), nn.GELU(), nn.Linear(16, 8))
+
+    def forward(self, x):
+        y = self.norm(x)
+        x = x + self.attention(y, y, y, need_weights=False)[0]
+        return x + self.feed(x)
+
+def train(model, optimizer, schedule, x):
+    optimizer.zero_grad()
+    loss = F.mse_loss(model(x), x.flip(0))
+    loss.backward()
+    nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+    optimizer.step()
+    schedule.step()
+    return loss.detach()
+
+events = []
+config.sinks = (events.append,)
+backend, whole, name, settings = json.loads(sys.argv[1])
+torch.manual_seed(0)
+model = nn.Sequential(*(Block() for _ in range(whole)), nn.Linear(8, 8))
+optimizer = getattr(torch.optim, name)(model.parameters(), 0.01, **settings)
+schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, 8)
+how = {"backend": backend}
+if backend == "autotune":
+    how["options"] = {"patience": 1000.0}  # on a slow machine a graph is soon worth tuning
+if whole:
+    train = framejit.compile(train, **how)
+else:
+    optimizer.step = framejit.compile(optimizer.step, **how)
+losses = [train(model, optimizer, schedule, torch.randn(2, 3, 8)).item() for _ in range(5)]
+print(json.dumps({
+    "values": [*losses, *(one.double().sum().item() for one in model.parameters())],
+    "captured": sum(isinstance(one, Captured) and not one.from_disk for one in events),
+    "started": sum(isinstance(one, CompileStarted) for one in events),
+    "taken": sum(isinstance(event, Stored) and event.taken for event in events),
+    "told": [event.text for event in events if isinstance(event, Stored)],
+}))
+"""
+
+
+@pytest.mark.sweep(5)
+@pytest.mark.parametrize(
+    "backend, blocks, optimizer, settings",
+    [
+        ("native", 2, "AdamW", {"foreach": True}),
+        ("autotune", 1, "AdamW", {}),
+        ("autotune", 1, "SGD", {"momentum": 0.9, "foreach": False}),
+        ("native", 1, "SGD", {}),
+        ("autotune", 0, "Adam", {}),  # its step alone
+        ("autotune", 0, "SGD", {"momentum": 0.9, "foreach": True}),
+    ],
+)
+def test_training_steps(run, tmp_path, backend, blocks, optimizer, settings):
+    (tmp_path / "main.py").write_text(TRAINING)
+    given = json.dumps([backend, blocks, optimizer, settings])
+    first, second = run(given, seed="1"), run(given, seed="2")
+    assert second["values"] == pytest.approx(first["values"], rel=1e-4, abs=1e-5)
+    assert first["captured"] > 0 and second["taken"] > 0
+    assert (second["captured"], second["started"]) == (0, 0), second["told"]
+
+
 @pytest.mark.sweep(5)
 @pytest.mark.parametrize(
     "old, new",
