@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import gc
+import types
 import weakref
 from typing import Any
 
@@ -110,6 +111,19 @@ class ClassAttribute(Source):
 
     def encode(self) -> Encoded:
         return Encoded("CLASS_ATTRIBUTE", self.attr)
+
+
+@path
+class ProxiedMapping(Source):
+    """The mapping that the mapping proxy `of` shows."""
+
+    written = "{0.of.name}"
+    of: Source
+
+    def read(self, of: types.MappingProxyType[Any, Any]) -> Any:
+        if type(of) is not types.MappingProxyType:
+            raise PathEnds(self.name)
+        return gc.get_referents(of)[0]
 
 
 @path

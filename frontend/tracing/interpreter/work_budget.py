@@ -4,17 +4,20 @@ loop."""
 from __future__ import annotations
 
 from dataclasses import dataclass
+from types import CodeType
 
 from ....errors import GraphBreak, PostponedCompile
 from ....options import Options
 from ...pycode.instr import Op
+from ...values.iterators.iterator import VARYING_COMPREHENSION
 from .frame_state import FrameState
 from .outcome import Restart
 
 OPERATION = 200  # instructions that cost as much as an operation on fake tensors, or on symbols
 # What is left to Python: loops (id of the code object, index of the loop's start), branches whose
 # expected side was not taken (the same of the branch, its index negative), and what an object does
-# once (id of the object, ONCE). Of a loop whose length varies a second item says so (VARYING).
+# once (id of the object, ONCE). Of a loop whose length varies a second item says so (VARYING); of
+# a comprehension there is only that one, with the index 0.
 Loops = set[tuple[int, int]]
 ONCE, VARYING = 1 << 30, 1 << 29
 VARIES = "a range or list whose length varies, in a loop"
@@ -85,6 +88,12 @@ class WorkBudget:
             loop = (id(frame.decoded.code), target)
             self.loops.update((loop, mark_of_varying(loop)))
             raise GraphBreak("unsupported-value", VARIES)
+
+    def leave_comprehension_to_python(self, code: CodeType) -> None:
+        """Breaks in front of a comprehension whose length varies. It is not captured by itself
+        either."""
+        self.loops.add((id(code), VARYING))
+        raise GraphBreak("unsupported-value", VARYING_COMPREHENSION)
 
     def leave_first_run_to_python(self, obj: object, what: str) -> None:
         """Has Python run this call of the root frame when it first meets the object, as code

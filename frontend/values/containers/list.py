@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from ....errors import GraphBreak
 from ....guards.guard import Kind
 from ....guards.source import CalculatedNumber, SequenceItem, Source
 from ..base import CannotReconstruct, ObservedException, Value
 from ..constant import Constant, call_now
 from ..context import TraceContext
 from ..emitter import Emitter
-from ..iterators.iterator import LITERALS, UNROLLED_LENGTHS
+from ..iterators.iterator import LITERALS, UNROLLED_LENGTHS, VARYING_LIST
 from ..operation import Operation
 from ..registry import method, wraps
 from .sequence import Sequence, find, repeat_items, wrapped_items
@@ -73,12 +74,15 @@ class ListValue(Sequence):
         return tx.objects.operate("+", tx.symbols.input(count, path), Constant(len(self.added)))
 
     def varies_in_length(self, tx: TraceContext) -> bool:
-        """Whether it is an existing list of literals of which calls have had several lengths."""
-        if self.unread is None or not all(type(item) in LITERALS for item in self.existing):
+        """Whether it is an existing list of which calls have had several lengths."""
+        if self.unread is None:
             return False
-        path = CalculatedNumber(self.known_source, len)
-        varies = tx.symbols.is_symbolic(path, len(self.existing))
-        return varies and tx.symbols.variation.captures >= UNROLLED_LENGTHS
+        path, length = CalculatedNumber(self.known_source, len), len(self.existing)
+        if not tx.symbols.is_symbolic(path, length):
+            return False
+        if all(type(item) in LITERALS for item in self.existing):
+            return tx.symbols.variation.captures >= UNROLLED_LENGTHS
+        return tx.symbols.variation.takes_many(path)
 
     def item(self, tx: TraceContext, key: Value) -> Value:
         return self.item_from_end(tx, key) or super().item(tx, key)
@@ -245,6 +249,8 @@ def wrap_list(tx: TraceContext, obj: list[Any], source: Source | None) -> Value:
 
     # the list is an argument: a function that held it would be in a reference cycle with it
     def read(value: ListValue) -> list[Value]:
+        if not tx.options.fullgraph and value.varies_in_length(tx):
+            raise GraphBreak("unsupported-value", VARYING_LIST)
         tx.effects.read(value)
         return wrapped_items(tx, obj, source)
 

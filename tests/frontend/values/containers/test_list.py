@@ -146,3 +146,32 @@ def test_a_loop_over_lists_of_two_lengths_is_unrolled():
             arguments = torch.ones(2), list(range(count))
             assert repr(handle(*arguments)) == repr(numbered(*arguments))
     assert handle.framejit.compiles == 2
+
+
+def copied_items(x, kept):
+    kept.append(x.sum())
+    return [one.clone() for one in kept], x + 1
+
+
+def stacked(x, kept):
+    kept.append(x.sum())
+    return torch.stack(kept).sum(), x.cos()
+
+
+def added_anew(x, kept):
+    copies = [one + 1 for one in kept]
+    kept[:] = [*copies, x.sum()]
+    return torch.stack(kept)
+
+
+@pytest.mark.parametrize("f", [copied_items, stacked, added_anew], ids=lambda f: f.__name__)
+def test_a_growing_list_of_tensors_is_compiled_for_a_few_lengths(f):
+    handle = framejit.compile(f, backend="eager")
+    seen = capture_events(handle)
+    mine, its = [], []
+    for step in range(14):
+        x = torch.full((2,), float(step))
+        assert repr(handle(x, mine)) == repr(f(x, its))
+    assert repr(mine) == repr(its)
+    assert not [record for record in seen if isinstance(record, Full)], seen
+    assert handle.framejit.compiles <= 9, handle.framejit.explain()
