@@ -9,7 +9,7 @@ from types import CodeType
 from ....errors import GraphBreak, PostponedCompile
 from ....options import Options
 from ...pycode.instr import Op
-from ...values.iterators.iterator import VARYING_COMPREHENSION
+from ...values.iterators.iterator import VARYING_COMPREHENSION, VARYING_LOOP
 from .frame_state import FrameState
 from .outcome import Restart
 
@@ -20,7 +20,6 @@ OPERATION = 200  # instructions that cost as much as an operation on fake tensor
 # a comprehension there is only that one, with the index 0.
 Loops = set[tuple[int, int]]
 ONCE, VARYING = 1 << 30, 1 << 29
-VARIES = "a range or list whose length varies, in a loop"
 
 
 @dataclass
@@ -61,7 +60,7 @@ class WorkBudget:
         tx = frame.tx
         loop = (id(frame.decoded.code), target)
         if mark_of_varying(loop) in self.loops:
-            raise GraphBreak("unsupported-value", VARIES)
+            raise GraphBreak("unsupported-value", VARYING_LOOP)
         if loop in self.loops:
             raise GraphBreak("long-loop", str(self.options.unroll_iterations))
         symbolic_work = tx.symbols.shapes.asked if tx.symbols.exist else 0
@@ -87,7 +86,7 @@ class WorkBudget:
         if frame.decoded.instrs[target].op is Op.FOR_ITER:
             loop = (id(frame.decoded.code), target)
             self.loops.update((loop, mark_of_varying(loop)))
-            raise GraphBreak("unsupported-value", VARIES)
+            raise GraphBreak("unsupported-value", VARYING_LOOP)
 
     def leave_comprehension_to_python(self, code: CodeType) -> None:
         """Breaks in front of a comprehension whose length varies. It is not captured by itself

@@ -74,9 +74,13 @@ class Variation:
         )
 
     def note_capture(
-        self, sizes: dict[Source, tuple[int, ...]], numbers: dict[Source, Any]
+        self,
+        sizes: dict[Source, tuple[int, ...]],
+        numbers: dict[Source, Any],
+        in_loop: bool = False,
     ) -> None:
-        """Records the sizes and numbers of an entry."""
+        """Records the sizes and numbers of an entry. in_loop: they may differ because it is for
+        another iteration, which the next call will have again."""
         self.captures += 1
         for source, new in sizes.items():
             varied = self.dims(source, new)
@@ -86,7 +90,8 @@ class Variation:
         for source, number in numbers.items():
             if self.varies(source, number):
                 self.numbers[source] = VARIES
-                self._changed.setdefault(source, set()).add(number)
+                if not in_loop:
+                    self._changed.setdefault(source, set()).add(number)
             else:
                 self.numbers[source] = number
 

@@ -5,10 +5,12 @@ from __future__ import annotations
 
 import torch
 
+from ....guards.iterators import remaining
 from ....guards.source import (
     ArrayTensor,
     CalculatedNumber,
     CellContents,
+    IteratorItem,
     SequenceItem,
     SlotSource,
     Source,
@@ -22,14 +24,20 @@ from ...values.containers.builtin_container import BoundBuiltin
 from ...values.containers.sequence import Sequence
 from ...values.functions.cell import CellValue
 from ...values.functions.method import MethodValue
-from ...values.iterators.iterator import VARYING_COMPREHENSION, VARYING_LIST, Iterator
+from ...values.iterators.iterator import (
+    VARYING_COMPREHENSION,
+    VARYING_LIST,
+    VARYING_LOOP,
+    VARYING_RANGE,
+    Iterator,
+)
 from ...values.numpy.array import ArrayValue
 from ...values.tensor.tensor import TensorValue
 from ..capture import Capture
 from ..interpreter.outcome import BreakExit, BrokenFrame
 from .variation import Beginnings, Variation
 
-VARYING_LENGTHS = (VARYING_COMPREHENSION, VARYING_LIST)
+VARYING_LENGTHS = (VARYING_LOOP, VARYING_COMPREHENSION, VARYING_LIST, VARYING_RANGE)
 # breaks that take a number from a tensor: it differs each time
 NUMBERS = ("data-dependent-value", "data-dependent-branch")
 
@@ -62,7 +70,9 @@ def pass_on_variation(
             variation.expect_number(SequenceItem(root, len(values) - 1))
         if frame is exit_.frames[-1] and values and exit_.reason.detail in VARYING_LENGTHS:
             made = SequenceItem(root, len(values) - 1)
-            variation.expect_many(CalculatedNumber(made, len))
+            for length in (len, remaining):  # of a list, of an iterator
+                variation.expect_many(CalculatedNumber(made, length))
+            variation.expect_number(IteratorItem(made, 0))
         root = SequenceItem(root, len(values))
 
 
