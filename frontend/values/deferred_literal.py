@@ -13,13 +13,11 @@ import string
 from collections.abc import Callable
 from typing import Any
 
-from ...errors import GraphBreak
 from .base import Value
 from .constant import Constant, VaryingLiteral, fold
 from .containers.range import RangeValue
 from .context import TraceContext
 from .emitter import Emitter
-from .iterators.iterator import VARYING_RANGE
 from .tensor.symbolic_number import calculate_at_the_call
 
 
@@ -62,11 +60,6 @@ class DeferredRange(DeferredLiteral):
 
     def varies_in_length(self, tx: TraceContext) -> bool:
         return True
-
-    def reverse_iterator(self, tx: TraceContext) -> Value:
-        if tx.options.fullgraph:
-            return super().reverse_iterator(tx)
-        raise GraphBreak("unsupported-value", VARYING_RANGE)
 
     def as_constant(self) -> RangeValue:
         return RangeValue(self.constant())

@@ -14,7 +14,6 @@ from typing import Any
 from ....guards.source import AttrSource, FrameView, PathEnds, Source
 
 VARIES = object()  # stands for a number that differs from call to call
-MANY = 2  # other numbers, before one is expected to take many values
 UNKNOWN = -1  # a size that no call has shown yet
 Varying = tuple[int | None, ...] | frozenset[Any]  # a tensor's sizes, or the numbers of captures
 Beginnings = dict[Source, list[tuple[Source, Varying]]]  # the tensors and numbers of a capture
@@ -29,6 +28,7 @@ class Variation:
         self.numbers: dict[Source, Any] = {}
         self.former: set[int] = set()  # sizes, before they differed
         self.captures = 0
+        self.many: set[Source] = set()  # numbers that take many values
         self._changed: dict[Source, set[Any]] = {}  # the numbers of captures, once they differ
 
     def dims(self, source: Source, sizes: Sequence[int]) -> frozenset[int]:
@@ -95,14 +95,14 @@ class Variation:
             else:
                 self.numbers[source] = number
 
-    def takes_many(self, source: Source) -> bool:
-        """Whether captures have had several other numbers at a path after the first one."""
-        return len(self._changed.get(source, ())) >= MANY
+    def changes(self, source: Source) -> int:
+        """How many numbers captures have had at a path, after the first one."""
+        return len(self._changed.get(source, ()))
 
     def expect_many(self, source: Source) -> None:
         """Declares beforehand that a number takes many values."""
         self.numbers[source] = VARIES
-        self._changed[source] = set(range(MANY))
+        self.many.add(source)
 
     def expect_dims(self, source: Source, rank: int, dims: Iterable[int]) -> None:
         """Declares beforehand that sizes will differ. The other sizes of that tensor are static."""

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import torch
 
-from ....guards.iterators import remaining
 from ....guards.source import (
     ArrayTensor,
     CalculatedNumber,
@@ -28,7 +27,6 @@ from ...values.iterators.iterator import (
     VARYING_COMPREHENSION,
     VARYING_LIST,
     VARYING_LOOP,
-    VARYING_RANGE,
     Iterator,
 )
 from ...values.numpy.array import ArrayValue
@@ -37,7 +35,7 @@ from ..capture import Capture
 from ..interpreter.outcome import BreakExit, BrokenFrame
 from .variation import Beginnings, Variation
 
-VARYING_LENGTHS = (VARYING_LOOP, VARYING_COMPREHENSION, VARYING_LIST, VARYING_RANGE)
+VARYING_LENGTHS = (VARYING_LOOP, VARYING_COMPREHENSION, VARYING_LIST)
 # breaks that take a number from a tensor: it differs each time
 NUMBERS = ("data-dependent-value", "data-dependent-branch")
 
@@ -70,8 +68,7 @@ def pass_on_variation(
             variation.expect_number(SequenceItem(root, len(values) - 1))
         if frame is exit_.frames[-1] and values and exit_.reason.detail in VARYING_LENGTHS:
             made = SequenceItem(root, len(values) - 1)
-            for length in (len, remaining):  # of a list, of an iterator
-                variation.expect_many(CalculatedNumber(made, length))
+            variation.expect_many(CalculatedNumber(made, len))
             variation.expect_number(IteratorItem(made, 0))
         root = SequenceItem(root, len(values))
 

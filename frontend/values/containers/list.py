@@ -74,15 +74,23 @@ class ListValue(Sequence):
         return tx.objects.operate("+", tx.symbols.input(count, path), Constant(len(self.added)))
 
     def varies_in_length(self, tx: TraceContext) -> bool:
-        """Whether it is an existing list of which calls have had several lengths."""
+        """Whether it is an existing list of which calls have had several lengths, and that holds
+        literals or grows."""
         if self.unread is None:
             return False
-        path, length = CalculatedNumber(self.known_source, len), len(self.existing)
-        if not tx.symbols.is_symbolic(path, length):
-            return False
-        if all(type(item) in LITERALS for item in self.existing):
-            return tx.symbols.variation.captures >= UNROLLED_LENGTHS
-        return tx.symbols.variation.takes_many(path)
+        if not all(type(item) in LITERALS for item in self.existing):
+            return self.grows(tx)
+        path = CalculatedNumber(self.known_source, len)
+        varies = tx.symbols.is_symbolic(path, len(self.existing))
+        return varies and tx.symbols.variation.captures >= UNROLLED_LENGTHS
+
+    def grows(self, tx: TraceContext) -> bool:
+        """Whether calls have had several lengths of an existing list to which the program adds, so
+        that they hardly come again; or this was found before a break."""
+        path, known = CalculatedNumber(self.known_source, len), tx.symbols.variation
+        varies = tx.symbols.is_symbolic(path, len(self.existing))
+        several = bool(self.added) and known.changes(path) >= UNROLLED_LENGTHS - 1
+        return varies and (several or path in known.many)
 
     def item(self, tx: TraceContext, key: Value) -> Value:
         return self.item_from_end(tx, key) or super().item(tx, key)
@@ -249,7 +257,7 @@ def wrap_list(tx: TraceContext, obj: list[Any], source: Source | None) -> Value:
 
     # the list is an argument: a function that held it would be in a reference cycle with it
     def read(value: ListValue) -> list[Value]:
-        if not tx.options.fullgraph and value.varies_in_length(tx):
+        if not tx.options.fullgraph and value.grows(tx):
             raise GraphBreak("unsupported-value", VARYING_LIST)
         tx.effects.read(value)
         return wrapped_items(tx, obj, source)

@@ -53,8 +53,7 @@ class ExistingIterator(Iterator):
         left = self.left - self.taken
         path = CalculatedNumber(self.known_source, remaining)
         varies = tx.symbols.is_symbolic(path, left)
-        known = tx.symbols.variation
-        return varies and (known.captures >= UNROLLED_LENGTHS or known.takes_many(path))
+        return varies and tx.symbols.variation.captures >= UNROLLED_LENGTHS
 
     def next(self, tx: TraceContext) -> Value | None:
         if tx.objects.is_iterated_changed(self.real):

@@ -20,7 +20,6 @@ UNROLLED_LENGTHS = 3
 # breaks of which the result has a length that varies
 VARYING_LOOP = "a range or list whose length varies, in a loop"
 VARYING_LIST = "a list whose length varies"
-VARYING_RANGE = "a range whose length varies, reversed"
 VARYING_COMPREHENSION = "a range or list whose length varies, in a comprehension"
 LITERALS = frozenset({bool, int, float, str, type(None)})
 

@@ -154,26 +154,11 @@ def builtin_next(tx: TraceContext, iterator: Value, default: Value | None = None
 
 @models(range)
 def builtin_range(tx: TraceContext, *args: Value) -> Value:
-    limits = [tx.look(arg) for arg in args]
-    if (
-        tx.symbols.variation.captures >= UNROLLED_LENGTHS
-        and all(limit.python_type() is int for limit in limits)
-        and varies_in_length(tx, *limits)
-    ):
-        return DeferredRange(tuple(limits))
+    varies = any(isinstance(tx.look(arg), SymbolicNumber) for arg in args)
+    ints = all(arg.python_type() is int for arg in args)
+    if varies and ints and len(args) == 1 and tx.symbols.variation.captures >= UNROLLED_LENGTHS:
+        return DeferredRange(tuple(map(tx.look, args)))
     return fold(tx, range, list(args), {})
-
-
-def varies_in_length(
-    tx: TraceContext,
-    start: Value,
-    stop: Value = Constant(0),  # noqa: B008
-    step: Value = Constant(1),  # noqa: B008
-    *rest: Value,
-) -> bool:
-    """Whether range() of these ints has a length that varies."""
-    number = step.object if isinstance(step, Constant) else 0
-    return not rest and number != 0 and tx.objects.operate("-", stop, start).varies()
 
 
 @models(enumerate)

@@ -51,26 +51,6 @@ def over_rows(x, n):
     return x
 
 
-def strided(x, n):
-    for i in range(1, n, 2):
-        x = x * 0.5 + i
-    return x
-
-
-def backwards(x, n):
-    for i in reversed(range(n)):
-        x = x * 0.5 + i
-    for i in range(n - 1, -1, -1):
-        x = x.sin() + i
-    return x
-
-
-def windows(x, n):
-    for i in range(n, n + 3):  # always as many
-        x = x * 0.5 + i
-    return x
-
-
 def used_otherwise(x, n):
     numbers = range(n)
     return x * len(numbers) + (3 in numbers), numbers, list(numbers)
@@ -83,7 +63,7 @@ def called(x, n):
 @pytest.mark.parametrize("backend", ["eager", "native"])
 @pytest.mark.parametrize(
     "f",
-    [plain, nested, collected, with_else, over_rows, strided, backwards, called],
+    [plain, nested, collected, with_else, over_rows, called],
     ids=lambda f: f.__name__,
 )
 def test_lengths_that_vary(f, backend):
@@ -102,13 +82,6 @@ def test_a_few_lengths_are_unrolled():
     for n in (2, 3, 2, 3, 2):
         assert torch.equal(handle(X, n), plain(X, n))
     assert handle.framejit.compiles == 2 and not handle.framejit.explain().breaks
-
-
-def test_a_range_of_one_length_is_unrolled_wherever_it_starts():
-    handle = framejit.compile(windows, backend="eager")
-    for n in (2, 3, 4, 5, 6):
-        assert torch.equal(handle(X, n), windows(X, n))
-    assert not handle.framejit.explain().breaks
 
 
 def test_the_reason_is_the_length():
