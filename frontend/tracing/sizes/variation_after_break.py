@@ -70,6 +70,7 @@ def pass_on_variation(
             made = SequenceItem(root, len(values) - 1)
             variation.expect_many(CalculatedNumber(made, len))
             variation.expect_number(IteratorItem(made, 0))
+            variation.expect_dims(made, 1, [0])
         root = SequenceItem(root, len(values))
 
 

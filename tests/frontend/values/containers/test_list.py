@@ -169,3 +169,22 @@ def test_a_growing_list_of_tensors_is_compiled_for_a_few_lengths(f):
     assert repr(mine) == repr(its)
     assert not [record for record in seen if isinstance(record, Full)], seen
     assert handle.framejit.compiles <= 9, handle.framejit.explain()
+
+
+def batch_of_tokens(x, tokens):
+    return torch.tensor(tokens).float() * x.sum(), x + 1
+
+
+def padded_batch(x, tokens):
+    return torch.tensor([tokens, tokens]).float().sum(0) * x.sum(), x + 1
+
+
+@pytest.mark.parametrize("f", [batch_of_tokens, padded_batch], ids=lambda f: f.__name__)
+def test_tensors_of_lists_of_many_lengths(f):
+    handle = framejit.compile(f, backend="eager")
+    seen = capture_events(handle)
+    for count in range(2, 16):
+        arguments = torch.ones(2), [k * 7 % 5 for k in range(count)]
+        assert repr(handle(*arguments)) == repr(f(*arguments))
+    assert not [record for record in seen if isinstance(record, Full)], seen
+    assert handle.framejit.compiles <= 6, handle.framejit.explain()
