@@ -122,10 +122,10 @@ class KnownVariation(Protocol):
     """The sizes and numbers that differed in earlier calls."""
 
     captures: int  # so far
-    many: set[Source]  # numbers that take many values
 
     def expect_number(self, source: Source) -> None: ...
     def changes(self, source: Source) -> int: ...
+    def takes_many(self, source: Source) -> bool: ...
 
 
 class Operations(Protocol):

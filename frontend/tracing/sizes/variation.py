@@ -28,8 +28,8 @@ class Variation:
         self.numbers: dict[Source, Any] = {}
         self.former: set[int] = set()  # sizes, before they differed
         self.captures = 0
-        self.many: set[Source] = set()  # numbers that take many values
-        self._changed: dict[Source, set[Any]] = {}  # the numbers of captures, once they differ
+        # the numbers of captures, once they differ; VARIES among them for one with many values
+        self._changed: dict[Source, set[Any]] = {}
 
     def dims(self, source: Source, sizes: Sequence[int]) -> frozenset[int]:
         """The dimensions of a tensor whose size differs between calls, this one included. A tensor
@@ -102,7 +102,11 @@ class Variation:
     def expect_many(self, source: Source) -> None:
         """Declares beforehand that a number takes many values."""
         self.numbers[source] = VARIES
-        self.many.add(source)
+        self._changed[source] = {VARIES}
+
+    def takes_many(self, source: Source) -> bool:
+        """Whether a number was declared to take many values."""
+        return VARIES in self._changed.get(source, ())
 
     def expect_dims(self, source: Source, rank: int, dims: Iterable[int]) -> None:
         """Declares beforehand that sizes will differ. The other sizes of that tensor are static."""

@@ -90,7 +90,7 @@ class ListValue(Sequence):
         path, known = CalculatedNumber(self.known_source, len), tx.symbols.variation
         varies = tx.symbols.is_symbolic(path, len(self.existing))
         several = bool(self.added) and known.changes(path) >= UNROLLED_LENGTHS - 1
-        return varies and (several or path in known.many)
+        return varies and (several or known.takes_many(path))
 
     def item(self, tx: TraceContext, key: Value) -> Value:
         return self.item_from_end(tx, key) or super().item(tx, key)
