@@ -6,6 +6,7 @@ import ctypes
 import gc
 import types
 import weakref
+from collections import OrderedDict
 from typing import Any
 
 from ..encoded import Encoded
@@ -113,15 +114,23 @@ class ClassAttribute(Source):
         return Encoded("CLASS_ATTRIBUTE", self.attr)
 
 
+VIEWS = tuple(
+    type(getattr(cls(), what)())
+    for cls in (dict, OrderedDict)
+    for what in ("keys", "values", "items")
+)
+SHOWS_A_MAPPING = (types.MappingProxyType, *VIEWS)
+
+
 @path
 class ProxiedMapping(Source):
-    """The mapping that the mapping proxy `of` shows."""
+    """The mapping that a mapping proxy, or a view of a dictionary, shows."""
 
     written = "{0.of.name}"
     of: Source
 
-    def read(self, of: types.MappingProxyType[Any, Any]) -> Any:
-        if type(of) is not types.MappingProxyType:
+    def read(self, of: Any) -> Any:
+        if not isinstance(of, SHOWS_A_MAPPING):
             raise PathEnds(self.name)
         return gc.get_referents(of)[0]
 

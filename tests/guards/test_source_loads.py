@@ -180,6 +180,7 @@ CASES = {
     "item of no sequence": (s.SequenceItem(X, 0), "abc", GONE),
     "cell of no cell": (s.CellContents(X), 3, GONE),
     "mapping of a proxy": (s.ProxiedMapping(X), types.MappingProxyType(TABLE), TABLE),
+    "mapping of a view": (s.ProxiedMapping(X), TABLE.keys(), TABLE),
     "mapping of no proxy": (s.ProxiedMapping(X), {"a": 1}, GONE),
     "referent": (s.Referent(X), weakref.ref(Plain), Plain),
     "referent that is gone": (s.Referent(X), weakref.ref(Plain()), None),
