@@ -114,7 +114,7 @@ class ClassAttribute(Source):
         return Encoded("CLASS_ATTRIBUTE", self.attr)
 
 
-VIEWS = tuple(
+VIEWS: tuple[type, ...] = tuple(
     type(getattr(cls(), what)())
     for cls in (dict, OrderedDict)
     for what in ("keys", "values", "items")
