@@ -18,7 +18,7 @@ OF_TORCH = (
     "autograd", "backward", "checkpoint", "correlation", "distributed", "distributions", "foreach",
     "framejit", "functorch", "higher_order", "indexing_mode", "legacy_constructors", "logging",
     "masked", "numpy", "optimizers", "overrides", "pooling", "profiler", "random",
-    "scalar_tensor_arguments", "tensor_data", "warnings",
+    "scalar_tensor_arguments", "take_along_dim", "tensor_data", "warnings",
 )  # fmt: skip
 
 
