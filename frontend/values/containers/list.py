@@ -88,9 +88,11 @@ class ListValue(Sequence):
         """Whether calls have had several lengths of an existing list to which the program adds, so
         that they hardly come again; or this was found before a break."""
         path, known = CalculatedNumber(self.known_source, len), tx.symbols.variation
+        found = known.takes_many(path)
+        if not self.added and not found:
+            return False
         varies = tx.symbols.is_symbolic(path, len(self.existing))
-        several = bool(self.added) and known.changes(path) >= UNROLLED_LENGTHS - 1
-        return varies and (several or known.takes_many(path))
+        return varies and (found or known.changes(path) >= UNROLLED_LENGTHS - 1)
 
     def item(self, tx: TraceContext, key: Value) -> Value:
         return self.item_from_end(tx, key) or super().item(tx, key)
