@@ -12,7 +12,7 @@ from typing import Any
 import torch
 
 from ...records import record
-from .autograd_function import CompiledFunction, saved_values, without_base
+from .autograd_function import CompiledFunction, save_values, saved_values, without_base
 from .batched_backward import is_batched
 
 
@@ -195,7 +195,7 @@ class AotGraph:
             made = list(self.forward(*args))
         end = len(made) - plan.numbers
         ctx.numbers = made[end:]
-        ctx.save_for_backward(*map(without_base, made[plan.count_returned : end]))
+        save_values(ctx, [without_base(item) for item in made[plan.count_returned : end]])
         returned = [without_base(item) for item in made[: plan.count_returned]]
         for position in plan.separate:
             returned[position] = separate(returned[position])

@@ -70,7 +70,7 @@ class ForwardAndBackward:
         end = len(made) - self.sizes
         outputs, saved, ctx.sizes = made[: self.results], made[self.results : end], made[end:]
         ctx.expected = self.layouts_of(outputs) if self.layouts_vary else self.expected
-        ctx.save_for_backward(*(args[position] for position in self.saved_inputs), *saved)
+        save_values(ctx, [*(args[position] for position in self.saved_inputs), *saved])
         ctx.mark_non_differentiable(*(outputs[position] for position in self.without_gradient))
         ctx.set_materialize_grads(False)
         return tuple(outputs)
@@ -140,9 +140,17 @@ class CompiledFunction(torch.autograd.Function):
         return None, *passes.run_backward(ctx, gradients)
 
 
+def save_values(ctx: Any, tensors: Sequence[torch.Tensor]) -> None:
+    """Saves tensors for the backward pass."""
+    ctx.saves = bool(tensors)
+    ctx.save_for_backward(*tensors)
+
+
 def saved_values(ctx: Any) -> list[Any]:
     """The tensors that the forward pass saved. They are freed unless another backward pass may
-    come."""
+    come. A node that saved none may run again, as eager's may; to ask it for them would raise."""
+    if not ctx.saves:
+        return []
     saved = list(ctx.saved_tensors)
     if not torch._C._autograd._get_current_graph_task_keep_graph():
         ctx.maybe_clear_saved_tensors()

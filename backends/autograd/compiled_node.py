@@ -19,6 +19,7 @@ from torch.autograd.graph import GradientEdge, Node, get_gradient_edge
 
 from ...factory_call import record_factory
 from ..graph.fake_values import fake_of
+from ..graph.freed_results import MESSAGE
 from ..graph.gradient_history import (
     GradientStarts,
     comes_with_gradient,
@@ -260,6 +261,10 @@ class Backward:
         grads = tuple(
             None if index is not None and index not in reached else grad for index, grad in places
         )
+        if not self.args:  # freed by an earlier pass, of a graph that saves nothing
+            if torch.is_grad_enabled():
+                raise RuntimeError(MESSAGE)
+            return grads
         if torch.is_grad_enabled():
             if self.graph.again is not None and not self.wiring.rebuilt:
                 return self.differentiable_gradients(given, grads)

@@ -26,7 +26,7 @@ from ..graph.fake_values import element_count, fake_of, fake_tensors_of
 from ..graph.graph_structure import share_with_equal_subgraphs
 from ..graph.memory import memory_at, memory_of
 from ..graph.mode_switches import ENTER_AUTOCAST, EXIT_AUTOCAST, GRAD_MODE, switches_modes
-from ..graph.mutations import is_norm, may_write
+from ..graph.mutations import is_norm, may_write, written_by
 from ..graph.node_targets import is_foreign, is_users, name_of
 from ..graph.random_draws import may_draw
 
@@ -197,10 +197,17 @@ def memories_of(*nodes: Node) -> set[int]:
 
 
 def written_memories(nodes: Iterable[Node]) -> set[int]:
-    """The memory that nodes write, without the running statistics of norms. A writer counts as
-    writing all its arguments, since a name does not say which one it writes."""
+    """The memory that nodes write, without the running statistics of norms."""
     writers = [node for node in nodes if may_write(node) and not is_norm(node)]
-    return memories_of(*(other for node in writers for other in node.all_input_nodes))
+    return memories_of(*(other for node in writers for other in targets_of(node)))
+
+
+def targets_of(writer: Node) -> list[Node]:
+    """What a node may write: all of its arguments, where its schema does not say which."""
+    if "out" in writer.kwargs:
+        return writer.all_input_nodes
+    said = [leaf for leaf in written_by(writer) if isinstance(leaf, Node)]
+    return said or writer.all_input_nodes
 
 
 def inseparable_groups(

@@ -34,6 +34,7 @@ FREE_BY_NAME = {"scaled_dot_product_attention": "scale"}
 INTS = {
     **dict.fromkeys(("std", "var", "std_mean", "var_mean", "cov"), "correction"),
     **dict.fromkeys(("round", "round_"), "decimals"),
+    "pad": "value",  # a float, which may be given as an int
 }
 # the length of the result's last dimension: its position and name
 LENGTHS = {

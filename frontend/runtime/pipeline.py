@@ -212,7 +212,9 @@ class Compilation:
         trace = capture.trace
         with self.clock.phase("guards"), no_collections():
             report_specialised(self.unit, capture, self.options, self.observer)
-            self.unit.variation.note_capture(trace.graph.fakes.sizes, trace.symbols.numbers)
+            self.unit.variation.note_capture(
+                trace.graph.fakes.sizes, trace.symbols.numbers, self.unit.iterations.in_loop
+            )
             found, changed = trace.symbols.numbers, trace.effects.changed
             expect_stored_numbers(self.unit.variation, changed, found)
             self.unit.iterations.note_changes(trace.effects.changed)

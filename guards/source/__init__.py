@@ -23,6 +23,7 @@ from .objects import (
     ClassDict,
     InstanceDict,
     MroItem,
+    ProxiedMapping,
     Referent,
     TypeOf,
     attribute_path,
@@ -37,7 +38,7 @@ __all__ = [
     "DictItem", "DictKey", "EnteredRandomState", "FrameView", "GlobalsSource", "HandledOutside",
     "HasKey", "InstanceDict", "ItemAtKey", "IteratedContainer", "IteratorItem", "IteratorPart",
     "KEYS_THAT_VARY", "ModuleSource",
-    "MroItem", "PathEnds", "PlainTensor", "Referent", "SequenceItem",
+    "MroItem", "PathEnds", "PlainTensor", "ProxiedMapping", "Referent", "SequenceItem",
     "SlotSource", "Source", "TensorProperty", "TorchStateSource", "TypeOf", "attribute_path",
     "key_text", "path", "safe_repr",
 ]  # fmt: skip

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import ctypes
 import gc
+import types
 import weakref
+from collections import OrderedDict
 from typing import Any
 
 from ..encoded import Encoded
@@ -110,6 +112,27 @@ class ClassAttribute(Source):
 
     def encode(self) -> Encoded:
         return Encoded("CLASS_ATTRIBUTE", self.attr)
+
+
+VIEWS: tuple[type, ...] = tuple(
+    type(getattr(cls(), what)())
+    for cls in (dict, OrderedDict)
+    for what in ("keys", "values", "items")
+)
+SHOWS_A_MAPPING = (types.MappingProxyType, *VIEWS)
+
+
+@path
+class ProxiedMapping(Source):
+    """The mapping that a mapping proxy, or a view of a dictionary, shows."""
+
+    written = "{0.of.name}"
+    of: Source
+
+    def read(self, of: Any) -> Any:
+        if not isinstance(of, SHOWS_A_MAPPING):
+            raise PathEnds(self.name)
+        return gc.get_referents(of)[0]
 
 
 @path

@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import math
 import sys
+import types
 import weakref
 from collections import OrderedDict, UserDict, defaultdict, namedtuple
 from types import FunctionType, SimpleNamespace
@@ -96,6 +97,7 @@ def own(attr):
     return s.DictItem(s.InstanceDict(X), attr)
 
 
+TABLE = {"a": 1}
 TENSOR = torch.empty(9, 8)[2:].t()
 AT_KEY = s.ItemAtKey(s.SequenceItem(X, 0), s.SequenceItem(X, 1))
 HAS_KEY = s.HasKey(s.SequenceItem(X, 0), s.SequenceItem(X, 1))
@@ -177,6 +179,9 @@ CASES = {
     "namedtuple item": (s.SequenceItem(X, 1), Pair(1, 2), 2),
     "item of no sequence": (s.SequenceItem(X, 0), "abc", GONE),
     "cell of no cell": (s.CellContents(X), 3, GONE),
+    "mapping of a proxy": (s.ProxiedMapping(X), types.MappingProxyType(TABLE), TABLE),
+    "mapping of a view": (s.ProxiedMapping(X), TABLE.keys(), TABLE),
+    "mapping of no proxy": (s.ProxiedMapping(X), {"a": 1}, GONE),
     "referent": (s.Referent(X), weakref.ref(Plain), Plain),
     "referent that is gone": (s.Referent(X), weakref.ref(Plain()), None),
     "referent of a subclass": (s.Referent(X), weakref.KeyedRef(Plain, None, 1), Plain),

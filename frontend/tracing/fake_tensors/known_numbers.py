@@ -26,9 +26,8 @@ def with_known_numbers(name: str, args: Any, kwargs: Any, decide: Decide) -> tup
     """The arguments of the operator of this name, with numbers in place of symbols. Guards on which
     side of 0 and 1 floats are: what such an operator refuses, or treats otherwise (no dropout, a
     negative deviation), begins there."""
-    if name in INTS:
-        given = kwargs.get(INTS[name])
-        return args, {**kwargs, INTS[name]: hint_of(given)} if is_size(given) else kwargs
+    if is_size(given := kwargs.get(INTS.get(name, ""))):
+        kwargs = {**kwargs, INTS[name]: hint_of(given)}
     if name in LENGTHS:
         length = length_argument(name, args, kwargs)
         if not is_size(length) or not decide(length > 0):

@@ -4,11 +4,13 @@ loop."""
 from __future__ import annotations
 
 from dataclasses import dataclass
+from types import CodeType
 
 from ....errors import GraphBreak, PostponedCompile
 from ....guards.guard import Guard
 from ....options import Options
 from ...pycode.instr import Op
+from ...values.iterators.iterator import VARYING_COMPREHENSION, VARYING_LOOP
 from .frame_state import FrameState
 from .outcome import Restart
 
@@ -16,10 +18,10 @@ OPERATION = 200  # instructions that cost as much as an operation on fake tensor
 # What is left to Python: loops (id of the code object, index of the loop's start), branches whose
 # expected side was not taken (the same of the branch, its index negative), and what an object does
 # once (id of the object, ONCE; BEFORE, where a call was left to Python because it may do it). Of a
-# loop whose length varies a second item says so (VARYING).
+# loop whose length varies a second item says so (VARYING); of a comprehension there is only that
+# one, with the index 0.
 Loops = set[tuple[int, int]]
 ONCE, VARYING, BEFORE = 1 << 30, 1 << 29, 1 << 28
-VARIES = "a range or list whose length varies, in a loop"
 
 
 @dataclass
@@ -60,7 +62,7 @@ class WorkBudget:
         tx = frame.tx
         loop = (id(frame.decoded.code), target)
         if mark_of_varying(loop) in self.loops:
-            raise GraphBreak("unsupported-value", VARIES)
+            raise GraphBreak("unsupported-value", VARYING_LOOP)
         if loop in self.loops:
             raise GraphBreak("long-loop", str(self.options.unroll_iterations))
         symbolic_work = tx.symbols.shapes.asked if tx.symbols.exist else 0
@@ -86,7 +88,13 @@ class WorkBudget:
         if frame.decoded.instrs[target].op is Op.FOR_ITER:
             loop = (id(frame.decoded.code), target)
             self.loops.update((loop, mark_of_varying(loop)))
-            raise GraphBreak("unsupported-value", VARIES)
+            raise GraphBreak("unsupported-value", VARYING_LOOP)
+
+    def leave_comprehension_to_python(self, code: CodeType) -> None:
+        """Breaks in front of a comprehension whose length varies. It is not captured by itself
+        either."""
+        self.loops.add((id(code), VARYING))
+        raise GraphBreak("unsupported-value", VARYING_COMPREHENSION)
 
     def leave_first_run_to_python(
         self, obj: object, what: str, guard: Guard | None, when: int = ONCE

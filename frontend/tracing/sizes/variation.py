@@ -7,7 +7,6 @@ no torch.
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Any
@@ -16,8 +15,8 @@ from ....guards.source import AttrSource, FrameView, PathEnds, Source
 
 VARIES = object()  # stands for a number that differs from call to call
 UNKNOWN = -1  # a size that no call has shown yet
-# the tensors and numbers of a capture: by path, the sizes, or None for a number
-Beginnings = dict[Source, list[tuple[Source, tuple[int | None, ...] | None]]]
+Varying = tuple[int | None, ...] | frozenset[Any]  # a tensor's sizes, or the numbers of captures
+Beginnings = dict[Source, list[tuple[Source, Varying]]]  # the tensors and numbers of a capture
 
 
 class Variation:
@@ -29,6 +28,8 @@ class Variation:
         self.numbers: dict[Source, Any] = {}
         self.former: set[int] = set()  # sizes, before they differed
         self.captures = 0
+        # the numbers of captures, once they differ; VARIES among them for one with many values
+        self._changed: dict[Source, set[Any]] = {}
 
     def dims(self, source: Source, sizes: Sequence[int]) -> frozenset[int]:
         """The dimensions of a tensor whose size differs between calls, this one included. A tensor
@@ -73,9 +74,13 @@ class Variation:
         )
 
     def note_capture(
-        self, sizes: dict[Source, tuple[int, ...]], numbers: dict[Source, Any]
+        self,
+        sizes: dict[Source, tuple[int, ...]],
+        numbers: dict[Source, Any],
+        in_loop: bool = False,
     ) -> None:
-        """Records the sizes and numbers of an entry."""
+        """Records the sizes and numbers of an entry. in_loop: they may differ because it is for
+        another iteration, which the next call will have again."""
         self.captures += 1
         for source, new in sizes.items():
             varied = self.dims(source, new)
@@ -83,7 +88,25 @@ class Variation:
                 None if dim in varied else size for dim, size in enumerate(new)
             )
         for source, number in numbers.items():
-            self.numbers[source] = VARIES if self.varies(source, number) else number
+            if self.varies(source, number):
+                self.numbers[source] = VARIES
+                if not in_loop:
+                    self._changed.setdefault(source, set()).add(number)
+            else:
+                self.numbers[source] = number
+
+    def changes(self, source: Source) -> int:
+        """How many numbers captures have had at a path, after the first one."""
+        return len(self._changed.get(source, ()))
+
+    def expect_many(self, source: Source) -> None:
+        """Declares beforehand that a number takes many values."""
+        self.numbers[source] = VARIES
+        self._changed[source] = {VARIES}
+
+    def takes_many(self, source: Source) -> bool:
+        """Whether a number was declared to take many values."""
+        return VARIES in self._changed.get(source, ())
 
     def expect_dims(self, source: Source, rank: int, dims: Iterable[int]) -> None:
         """Declares beforehand that sizes will differ. The other sizes of that tensor are static."""
@@ -99,9 +122,15 @@ class Variation:
     def by_beginning(self) -> Beginnings:
         """Everything known to differ, by each prefix of its path."""
         found: Beginnings = {}
-        sizes = ((source, sizes) for source, sizes in self.sizes.items() if None in sizes)
-        numbers = ((source, None) for source, number in self.numbers.items() if number is VARIES)
-        for source, differs in itertools.chain(sizes, numbers):
+        varying: list[tuple[Source, Varying]] = [
+            *((source, sizes) for source, sizes in self.sizes.items() if None in sizes),
+            *(
+                (source, frozenset(self._changed.get(source, ())))
+                for source, number in self.numbers.items()
+                if number is VARIES
+            ),
+        ]
+        for source, differs in varying:
             beginning: Source | None = source
             while beginning is not None:
                 found.setdefault(beginning, []).append((source, differs))
@@ -111,11 +140,13 @@ class Variation:
     def known_below(self, known: Beginnings, root: Source, path: Source) -> None:
         """Copies what `known` knows below `root`, which is at `path` here."""
         for source, sizes in known.get(root, ()):
-            if sizes is None:
-                self.expect_number(replace_root(source, root, path))
+            here = replace_root(source, root, path)
+            if isinstance(sizes, frozenset):
+                self.expect_number(here)
+                self._changed.setdefault(here, set()).update(sizes)
             else:
                 varied = [dim for dim, size in enumerate(sizes) if size is None]
-                self.expect_dims(replace_root(source, root, path), len(sizes), varied)
+                self.expect_dims(here, len(sizes), varied)
 
 
 def asks_for_attribute(path: Source) -> bool:

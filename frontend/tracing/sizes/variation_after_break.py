@@ -5,7 +5,15 @@ from __future__ import annotations
 
 import torch
 
-from ....guards.source import ArrayTensor, CellContents, SequenceItem, SlotSource, Source
+from ....guards.source import (
+    ArrayTensor,
+    CalculatedNumber,
+    CellContents,
+    IteratorItem,
+    SequenceItem,
+    SlotSource,
+    Source,
+)
 from ...pycode.instr import DecodedCode, Op
 from ...pycode.liveness import loop_around
 from ...pycode.resume import ResumePoint, SuspendedFrame
@@ -15,13 +23,19 @@ from ...values.containers.builtin_container import BoundBuiltin
 from ...values.containers.sequence import Sequence
 from ...values.functions.cell import CellValue
 from ...values.functions.method import MethodValue
-from ...values.iterators.iterator import Iterator
+from ...values.iterators.iterator import (
+    VARYING_COMPREHENSION,
+    VARYING_LIST,
+    VARYING_LOOP,
+    Iterator,
+)
 from ...values.numpy.array import ArrayValue
 from ...values.tensor.tensor import TensorValue
 from ..capture import Capture
 from ..interpreter.outcome import BreakExit, BrokenFrame
 from .variation import Beginnings, Variation
 
+VARYING_LENGTHS = (VARYING_LOOP, VARYING_COMPREHENSION, VARYING_LIST)
 # breaks that take a number from a tensor: it differs each time
 NUMBERS = ("data-dependent-value", "data-dependent-branch")
 
@@ -52,6 +66,11 @@ def pass_on_variation(
                 record_variation(variation, known, value, SequenceItem(root, index))
         if frame is exit_.frames[-1] and values and gives_varying_number(exit_, frame):
             variation.expect_number(SequenceItem(root, len(values) - 1))
+        if frame is exit_.frames[-1] and values and exit_.reason.detail in VARYING_LENGTHS:
+            made = SequenceItem(root, len(values) - 1)
+            variation.expect_many(CalculatedNumber(made, len))
+            variation.expect_number(IteratorItem(made, 0))
+            variation.expect_dims(made, 1, [0])
         root = SequenceItem(root, len(values))
 
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import gc
 from collections import OrderedDict
 from typing import Any
 
 from ....errors import GraphBreak
-from ....guards.source import Source
-from ..base import Value
+from ....guards.guard import Kind
+from ....guards.source import ProxiedMapping, Source
+from ..base import Value, require_path
 from ..constant import Constant
 from ..context import TraceContext
 from ..emitter import Emitter
@@ -103,11 +105,17 @@ def dict_items(tx: TraceContext, self: DictValue) -> Value:
     return ViewValue(self, "items")
 
 
-VIEWS: list[Any] = [
-    type(getattr(cls(), what)()) for cls in (dict, OrderedDict) for what in ViewValue.classes
-]
+VIEWS: dict[type, str] = {
+    type(getattr(cls(), what)()): what for cls in (dict, OrderedDict) for what in ViewValue.classes
+}
 
 
 @wraps(*VIEWS)
 def wrap_view(tx: TraceContext, obj: Any, source: Source | None) -> Value:
-    raise GraphBreak("unsupported-value", f"a {type(obj).__name__} made before the frame")
+    path, mapping = require_path(obj, source), gc.get_referents(obj)[0]
+    if type(mapping) not in (dict, OrderedDict):
+        raise GraphBreak("unsupported-value", f"a view of a {type(mapping).__name__}")
+    tx.guards.add(path, Kind.TYPE, type(obj))
+    shown = tx.wrap(mapping, ProxiedMapping(path))
+    assert isinstance(shown, DictValue)
+    return tx.objects.remember(obj, ViewValue(shown, VIEWS[type(obj)], path))

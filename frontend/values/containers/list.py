@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from ....errors import GraphBreak
 from ....guards.guard import Kind
 from ....guards.source import CalculatedNumber, SequenceItem, Source
 from ..base import CannotReconstruct, ObservedException, Value
 from ..constant import Constant, call_now
 from ..context import TraceContext
 from ..emitter import Emitter
-from ..iterators.iterator import LITERALS, UNROLLED_LENGTHS
+from ..iterators.iterator import LITERALS, UNROLLED_LENGTHS, VARYING_LIST
 from ..operation import Operation
 from ..registry import method, wraps
 from .sequence import Sequence, find, repeat_items, wrapped_items
@@ -73,12 +74,25 @@ class ListValue(Sequence):
         return tx.objects.operate("+", tx.symbols.input(count, path), Constant(len(self.added)))
 
     def varies_in_length(self, tx: TraceContext) -> bool:
-        """Whether it is an existing list of literals of which calls have had several lengths."""
-        if self.unread is None or not all(type(item) in LITERALS for item in self.existing):
+        """Whether it is an existing list of which calls have had several lengths, and that holds
+        literals or grows."""
+        if self.unread is None:
             return False
+        if not all(type(item) in LITERALS for item in self.existing):
+            return self.grows(tx)
         path = CalculatedNumber(self.known_source, len)
         varies = tx.symbols.is_symbolic(path, len(self.existing))
         return varies and tx.symbols.variation.captures >= UNROLLED_LENGTHS
+
+    def grows(self, tx: TraceContext) -> bool:
+        """Whether calls have had several lengths of an existing list to which the program adds, so
+        that they hardly come again; or this was found before a break."""
+        path, known = CalculatedNumber(self.known_source, len), tx.symbols.variation
+        found = known.takes_many(path)
+        if not self.added and not found:
+            return False
+        varies = tx.symbols.is_symbolic(path, len(self.existing))
+        return varies and (found or known.changes(path) >= UNROLLED_LENGTHS - 1)
 
     def item(self, tx: TraceContext, key: Value) -> Value:
         return self.item_from_end(tx, key) or super().item(tx, key)
@@ -245,6 +259,8 @@ def wrap_list(tx: TraceContext, obj: list[Any], source: Source | None) -> Value:
 
     # the list is an argument: a function that held it would be in a reference cycle with it
     def read(value: ListValue) -> list[Value]:
+        if not tx.options.fullgraph and value.grows(tx):
+            raise GraphBreak("unsupported-value", VARYING_LIST)
         tx.effects.read(value)
         return wrapped_items(tx, obj, source)
 

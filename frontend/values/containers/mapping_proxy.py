@@ -1,14 +1,17 @@
-"""Read-only views of mappings (types.MappingProxyType) that are made in the frame, such as the
-parameters of a Signature."""
+"""Read-only views of dictionaries (types.MappingProxyType), such as the parameters of a
+Signature."""
 
 from __future__ import annotations
 
+import gc
 import types
+from collections import OrderedDict
 from typing import Any
 
 from ....errors import GraphBreak
-from ....guards.source import Source
-from ..base import Value
+from ....guards.guard import Kind
+from ....guards.source import ProxiedMapping, Source
+from ..base import Value, require_path
 from ..context import TraceContext
 from ..emitter import Emitter
 from ..operation import Operation
@@ -26,8 +29,8 @@ class MappingProxyValue(Value):
     __slots__ = ("mapping",)
     cls = types.MappingProxyType
 
-    def __init__(self, mapping: DictValue) -> None:
-        super().__init__()
+    def __init__(self, mapping: DictValue, source: Source | None = None) -> None:
+        super().__init__(source)
         self.mapping = mapping
 
     def truth(self, tx: TraceContext) -> bool:
@@ -80,4 +83,10 @@ class MappingProxyValue(Value):
 
 @wraps(types.MappingProxyType)
 def wrap_mapping_proxy(tx: TraceContext, obj: Any, source: Source | None) -> Value:
-    raise GraphBreak("unsupported-value", "a mappingproxy")  # what it shows may change
+    path, mapping = require_path(obj, source), gc.get_referents(obj)[0]
+    if type(mapping) not in (dict, OrderedDict):
+        raise GraphBreak("unsupported-value", f"a mappingproxy of {type(mapping).__name__}")
+    tx.guards.add(path, Kind.TYPE, types.MappingProxyType)
+    shown = tx.wrap(mapping, ProxiedMapping(path))
+    assert isinstance(shown, DictValue)
+    return tx.objects.remember(obj, MappingProxyValue(shown, path))

@@ -39,23 +39,24 @@ RULES = table(
     INLINE="contextlib framejit functools torch",
     # einops._backends searches for a class in its first call, in many steps without tensors
     BREAK_AT_CALL="_distutils_hack _pytest einops._backends ipykernel joblib jupyter_client pytest "
-    "setuptools tornado traitlets typing_extensions zmq",
+    "setuptools torch.ao.quantization.fake_quantize torch.ao.quantization.observer tornado "
+    "traitlets typing_extensions zmq",
     SKIP="ast asyncio ctypes dis importlib io json linecache multiprocessing pdb pickle random "
     "shutil signal socket subprocess tempfile threading time tokenize traceback unittest "
     "IPython filelock matplotlib mlflow networkx numpy pandas pluggy rich scipy sklearn sympy "
     "tensorboard wandb "
     "framejit.backends framejit.events framejit.frontend framejit.guards framejit.options "
     "torch._dynamo torch._higher_order_ops.invoke_subgraph torch._higher_order_ops.wrap "
-    "torch._inductor torch._ops torch._subclasses torch.ao.quantization.fake_quantize "
-    "torch.ao.quantization.observer torch.cuda.random torch.distributed torch.fx "
+    "torch._inductor torch._ops torch._subclasses torch.ao.nn.intrinsic.quantized "
+    "torch.ao.nn.quantized torch.cuda.random torch.distributed torch.fx "
     "torch.jit._script torch.jit._trace torch.multiprocessing torch.nn.parallel.distributed "
     "torch.onnx torch.profiler torch.serialization torch.utils.data",
     OUTPUT="logging torch.utils.tensorboard tqdm warnings",
 )
 
 # Functions that are inlined from modules that are skipped, by module and how their names begin:
-# what a call of a torch.fx.GraphModule goes through, what code for one process asks as well, and a
-# fake quantizer that is one operator.
+# what a call of a torch.fx.GraphModule goes through, what code for one process asks as well, and
+# operators with an observer.
 INLINED_FUNCTIONS = {
     "torch.fx.graph_module": (
         "GraphModule.recompile.<locals>.call_wrapped", "_WrappedCall.__call__",
@@ -66,7 +67,7 @@ INLINED_FUNCTIONS = {
     ),
     "torch.fx._symbolic_trace": ("is_fx_symbolic_tracing",),
     "torch.fx.traceback": ("annotate",),
-    "torch.ao.quantization.fake_quantize": ("FusedMovingAvgObsFakeQuantize.",),
+    "torch.ao.nn.quantized.modules.functional_modules": ("FloatFunctional.",),
     "torch.distributed": ("is_available",),
     "torch.distributed._functional_collectives": (
         "all_gather_", "all_reduce", "all_to_all_single", "broadcast", "reduce_scatter_",

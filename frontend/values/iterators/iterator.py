@@ -17,6 +17,10 @@ from ..registry import method_of
 
 # Loops of so many lengths are unrolled; then one whose length varies is left to Python.
 UNROLLED_LENGTHS = 3
+# breaks of which the result has a length that varies
+VARYING_LOOP = "a range or list whose length varies, in a loop"
+VARYING_LIST = "a list whose length varies"
+VARYING_COMPREHENSION = "a range or list whose length varies, in a comprehension"
 LITERALS = frozenset({bool, int, float, str, type(None)})
 
 

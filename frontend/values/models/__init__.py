@@ -11,14 +11,14 @@ from .. import registry
 # Of Python's language and library: framejit is wrong without them, whatever torch has.
 NEEDED = (
     "builtins", "class_checks", "collections", "construction", "contextlib", "copy", "dataclasses",
-    "frame_calls", "functools", "inspect", "itertools", "math", "operator", "os_path", "sys",
-    "tensor_numbers", "text", "torch",
+    "frame_calls", "functools", "inspect", "itertools", "math", "operator", "os_path", "pickle",
+    "sys", "tensor_numbers", "text", "torch",
 )  # fmt: skip
 OF_TORCH = (
     "autograd", "backward", "checkpoint", "correlation", "distributed", "distributions", "foreach",
     "framejit", "functorch", "higher_order", "indexing_mode", "legacy_constructors", "logging",
     "masked", "numpy", "optimizers", "overrides", "pooling", "profiler", "random",
-    "scalar_tensor_arguments", "tensor_data", "warnings",
+    "scalar_tensor_arguments", "take_along_dim", "tensor_data", "warnings",
 )  # fmt: skip
 
 

@@ -141,6 +141,9 @@ def builtin_vars(tx: TraceContext, obj: Value) -> Value:
 @models(iter)
 def builtin_iter(tx: TraceContext, obj: Value, sentinel: Value | None = None) -> Value:
     if sentinel is None:
+        cls = obj.python_type()
+        if all(lookup(cls, name)[0] is None for name in ("__iter__", "__getitem__")):
+            raise tx.exceptions.new(TypeError, f"'{cls.__name__}' object is not iterable")
         return obj.iterator(tx)
     raise GraphBreak("unknown-call", "iter() of a function and a sentinel")
 

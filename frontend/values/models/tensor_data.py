@@ -7,10 +7,13 @@ from typing import Any
 
 import torch
 
+from ....errors import GraphBreak
 from ..base import Value
 from ..constant import Constant
+from ..containers.list import ListValue
 from ..containers.sequence import Sequence
 from ..context import TraceContext
+from ..iterators.iterator import VARYING_LIST
 from ..numpy.array import ArrayValue
 from ..numpy.expected_result import is_scalar
 from ..numpy.new_array import alias
@@ -26,6 +29,8 @@ def _function(function: object) -> None:
     @models(function)
     def make(tx: TraceContext, *args: Value, **kwargs: Value) -> Value:
         data = tx.look(args[0]) if args else None
+        if not tx.options.fullgraph and varies_in_length(tx, data):
+            raise GraphBreak("unsupported-value", VARYING_LIST)
         if isinstance(data, ArrayValue) and not data.is_scalar:
             return of_array(tx, function, data, [*args[1:]], kwargs)
         if len(args) == 1 and kwargs.keys() <= KEYWORDS:
@@ -37,6 +42,15 @@ def _function(function: object) -> None:
 
 for _f in (torch.tensor, torch.as_tensor):
     _function(_f)
+
+
+def varies_in_length(tx: TraceContext, data: Value | None) -> bool:
+    """Whether data are in a list, or a list of lists, of which calls have had several lengths."""
+    if not isinstance(data, ListValue):
+        return False
+    return data.varies_in_length(tx) or any(
+        varies_in_length(tx, tx.look(item)) for item in data.items if item.python_type() is list
+    )
 
 
 def of_array(

@@ -134,7 +134,7 @@ class UserObject(ObjectAttributes):
                 )
             return made
         if self.special_method(tx, "__getitem__") is None:
-            raise tx.exceptions.new(TypeError, f"'{self.cls.__name__}' object is not iterable")
+            raise self.unsupported_use("iteration")  # the message depends on who asks
         return ItemIterator(self)
 
     def next(self, tx: TraceContext) -> Value | None:

@@ -377,6 +377,36 @@ def test_all_on_memory_that_is_written_to_lies_in_one_piece(backend):
     check(fn, use, leaf(), backend=backend, count=2)
 
 
+def test_what_a_write_only_reads_is_no_part_of_it(backend):
+    def fn(x, w):
+        h = x.clone()
+        h.mul_(w)
+        return h, (x * w).sin().sum()
+
+    def use(f, x, w):
+        h, loss = f(x, w)
+        loss.backward()
+        (h * 2).sum().backward()
+        return h, loss, x.grad, w.grad
+
+    check(fn, use, leaf(), leaf(), backend=backend, count=2)
+
+
+def test_what_saves_nothing_may_be_passed_again(backend):
+    def fn(x, w):
+        h = torch.stack([x, w]).sum(0)
+        return h, (x * w).sum()
+
+    def use(f, x, w):
+        h, loss = f(x, w)
+        for _ in range(2):
+            h.sin().sum().backward()
+        loss.backward()
+        return h, loss, x.grad, w.grad
+
+    check(fn, use, leaf(), leaf(), backend=backend, count=2)
+
+
 def test_sizes_that_vary(backend):
     def fn(x, w):
         h = x.view(-1, x.shape[-1] // 2).sin() * x.shape[0]

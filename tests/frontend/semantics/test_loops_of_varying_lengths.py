@@ -62,7 +62,9 @@ def called(x, n):
 
 @pytest.mark.parametrize("backend", ["eager", "native"])
 @pytest.mark.parametrize(
-    "f", [plain, nested, collected, with_else, over_rows, called], ids=lambda f: f.__name__
+    "f",
+    [plain, nested, collected, with_else, over_rows, called],
+    ids=lambda f: f.__name__,
 )
 def test_lengths_that_vary(f, backend):
     handle, settled = framejit.compile(f, backend=backend), 0

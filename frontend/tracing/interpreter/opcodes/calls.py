@@ -118,9 +118,7 @@ def leave_comprehension_to_python(
     if not is_comprehension(callee.code) or tx.options.fullgraph:
         return
     if args[0].varies_in_length(tx):
-        raise GraphBreak(
-            "unsupported-value", "a range or list whose length varies, in a comprehension"
-        )
+        tx.work.leave_comprehension_to_python(callee.code)
 
 
 def construct_instance(

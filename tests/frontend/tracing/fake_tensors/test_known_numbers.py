@@ -99,6 +99,7 @@ def test_any_float_is_treated_alike(name, backend):
 INT_CALLS = {
     "std": lambda x, n: x.std(correction=n), "var of rows": lambda x, n: torch.var(x, 1, correction=n, keepdim=True),
     "std_mean": lambda x, n: sum(torch.std_mean(x, correction=n)), "var_mean": lambda x, n: sum(torch.var_mean(x, 0, correction=n)), "cov": lambda x, n: torch.cov(x.repeat(1, 9), correction=n),
+    "pad": lambda x, n: F.pad(x, (1, 2), value=n),
     "round": lambda x, n: x.round(decimals=n) + torch.round(x, decimals=n), "linspace": lambda x, n: torch.linspace(0, 1, n).sum() + x,
     "linspace of floats": lambda x, n: torch.linspace(n / 4, n * 0.5, steps=n, dtype=torch.float64) * 2, "logspace": lambda x, n: torch.logspace(0.1, 1.0, n),
     "hann_window": lambda x, n: torch.hann_window(n), "other windows": lambda x, n: torch.hamming_window(n, False) + torch.blackman_window(n) * torch.bartlett_window(n),

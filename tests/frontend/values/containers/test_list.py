@@ -146,3 +146,45 @@ def test_a_loop_over_lists_of_two_lengths_is_unrolled():
             arguments = torch.ones(2), list(range(count))
             assert repr(handle(*arguments)) == repr(numbered(*arguments))
     assert handle.framejit.compiles == 2
+
+
+def copied_items(x, kept):
+    kept.append(x.sum())
+    return [one.clone() for one in kept], x + 1
+
+
+def stacked(x, kept):
+    kept.append(x.sum())
+    return torch.stack(kept).sum(), x.cos()
+
+
+@pytest.mark.parametrize("f", [copied_items, stacked], ids=lambda f: f.__name__)
+def test_a_growing_list_of_tensors_is_compiled_for_a_few_lengths(f):
+    handle = framejit.compile(f, backend="eager")
+    seen = capture_events(handle)
+    mine, its = [], []
+    for step in range(14):
+        x = torch.full((2,), float(step))
+        assert repr(handle(x, mine)) == repr(f(x, its))
+    assert repr(mine) == repr(its)
+    assert not [record for record in seen if isinstance(record, Full)], seen
+    assert handle.framejit.compiles <= 9, handle.framejit.explain()
+
+
+def batch_of_tokens(x, tokens):
+    return torch.tensor(tokens).float() * x.sum(), x + 1
+
+
+def padded_batch(x, tokens):
+    return torch.tensor([tokens, tokens]).float().sum(0) * x.sum(), x + 1
+
+
+@pytest.mark.parametrize("f", [batch_of_tokens, padded_batch], ids=lambda f: f.__name__)
+def test_tensors_of_lists_of_many_lengths(f):
+    handle = framejit.compile(f, backend="eager")
+    seen = capture_events(handle)
+    for count in range(2, 16):
+        arguments = torch.ones(2), [k * 7 % 5 for k in range(count)]
+        assert repr(handle(*arguments)) == repr(f(*arguments))
+    assert not [record for record in seen if isinstance(record, Full)], seen
+    assert handle.framejit.compiles <= 6, handle.framejit.explain()

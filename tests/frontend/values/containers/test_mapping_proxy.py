@@ -218,3 +218,41 @@ def test_a_class_namespace_is_read_by_python():
         return x + 1, Processor.__dict__["__call__"].__kwdefaults__["scale"]
 
     check(own, vec(), breaks=None, graphs=None)
+
+
+class Metric:
+    def __init__(self, update):
+        self.signature = inspect.signature(update)
+
+    def accepted(self, **given):
+        known = self.signature.parameters
+        varying = any(one.kind == inspect.Parameter.VAR_KEYWORD for one in known.values())
+        return given if varying else {name: given[name] for name in given if name in known}
+
+
+def test_the_parameters_of_a_signature_that_an_object_keeps():
+    def f(x, metric):
+        return scaled(x, **metric.accepted(scale=2.0, other=3)), metric.signature.parameters
+
+    metric = Metric(scaled)
+    handle = framejit.compile(f, backend="eager", fullgraph=True)
+    for _ in range(2):
+        result, parameters = handle(vec(), metric)
+        assert result.equal(vec() * 2) and parameters is metric.signature.parameters
+    other = Metric(lambda h: h)
+    assert handle(vec(), other)[0].equal(vec()) and handle.framejit.compiles == 2
+
+
+def test_a_proxy_shows_what_its_dictionary_holds_in_each_call():
+    table = {"a": 1.0}
+    proxy = types.MappingProxyType(table)
+
+    def f(x, proxy):
+        return x * sum(proxy.values()), len(proxy)
+
+    handle = framejit.compile(f, backend="eager", fullgraph=True)
+    for name in ("b", "c"):
+        assert repr(handle(vec(), proxy)) == repr(f(vec(), proxy))
+        table[name] = 2.0
+    table["a"] = 5.0
+    assert repr(handle(vec(), proxy)) == repr(f(vec(), proxy))

@@ -11,6 +11,7 @@ import torch
 from framejit.frontend.values.functions.skipped_function import is_skipped
 from framejit.frontend.values.functions.trace_rules import TraceRule, rule_of_function
 from torch import nn
+from torch.ao.nn import quantized
 from torch.ao.quantization import fake_quantize, observer
 from torch.nn import functional
 from torch.utils.data import DataLoader
@@ -30,9 +31,10 @@ def made_in(module):
         (logging.info, True),
         (made_in("matplotlib.pyplot"), True),
         (made_in("wandb.sdk.wandb_run"), True),
-        (fake_quantize.FakeQuantize.forward, True),
+        (fake_quantize.FakeQuantize.forward, False),
         (fake_quantize.FusedMovingAvgObsFakeQuantize.forward, False),
-        (observer.HistogramObserver.forward, True),
+        (quantized.Linear.forward, True),
+        (quantized.FloatFunctional.add, False),
         (made_in("tqdmlike"), False),
         (made_in("__main__"), False),
         (made_in(None), False),
@@ -73,6 +75,22 @@ def test_fake_quantizers_break_once_for_a_call():
         torch.testing.assert_close(compiled(x), expected(x * 2) + 1)
     torch.testing.assert_close(quantize.state_dict(), expected.state_dict())
     assert compiled.framejit.compiles <= 4
+
+
+def test_observers_without_branches_are_captured():
+    def observers():
+        return nn.Sequential(
+            observer.MinMaxObserver(), nn.ReLU(), observer.MovingAverageMinMaxObserver()
+        )
+
+    module, expected = observers(), observers()
+    compiled = framejit.compile(module, backend="eager")
+    for batch in (3, 3, 5, 6):
+        x = torch.randn(batch, 4)
+        torch.testing.assert_close(compiled(x), expected(x))
+    torch.testing.assert_close(module.state_dict(), expected.state_dict())
+    [only] = {one.where for one in compiled.framejit.explain().breaks}  # a branch of the second
+    assert "observer.py" in only and compiled.framejit.compiles <= 5
 
 
 def test_tensorboard_is_not_inlined():

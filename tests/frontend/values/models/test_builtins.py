@@ -1,4 +1,4 @@
-"""min() and max() of numbers that vary."""
+"""min() and max() of numbers that vary; iter() of what is not iterable."""
 
 from __future__ import annotations
 
@@ -55,3 +55,47 @@ def test_a_schedule_with_warm_up_in_a_training_step():
         assert torch.equal(handle(*mine, x), step(*its, x))
         assert mine[2].get_last_lr() == its[2].get_last_lr()
     assert handle.framejit.compiles <= 5
+
+
+class Plain:
+    pass
+
+
+def is_iterable(x, obj):
+    try:
+        iter(obj)
+    except TypeError as error:
+        return x + 1, str(error)
+    return x, "yes"
+
+
+def test_iter_of_what_is_not_iterable():
+    x = torch.ones(1)
+    for obj in (1e-7, 3, None, Plain(), Plain, [1], "ab"):
+        handle = framejit.compile(is_iterable, backend="eager", fullgraph=True)
+        assert repr(handle(x, obj)) == repr(is_iterable(x, obj))
+    handle = framejit.compile(is_iterable, backend="eager", fullgraph=True)
+    for tolerance in (1.5, 2.5, 3.5, 4.5):
+        assert repr(handle(x, tolerance)) == repr(is_iterable(x, tolerance))
+    assert handle.framejit.compiles <= 2
+
+
+def unpacked(x, obj):
+    try:
+        first, second = obj
+    except TypeError as error:
+        return x + 1, str(error)
+
+
+def spread(x, obj):
+    try:
+        return [*obj]
+    except TypeError as error:
+        return x + 1, str(error)
+
+
+@pytest.mark.parametrize("f", [unpacked, spread], ids=lambda f: f.__name__)
+def test_the_message_where_an_object_is_not_iterable(f):
+    x = torch.ones(1)
+    for obj in (3, None, Plain()):
+        assert repr(framejit.compile(f, backend="eager")(x, obj)) == repr(f(x, obj))

@@ -1,0 +1,109 @@
+"""Class patterns: positional, by keyword, of builtin classes, and what does not match."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import framejit
+import pytest
+import torch
+
+
+@dataclasses.dataclass
+class Point:
+    a: torch.Tensor
+    b: int
+
+
+class Scaled:
+    __match_args__ = ("x",)
+
+    def __init__(self, x, by):
+        self.x, self.by = x, by
+
+
+class Marked:
+    pass
+
+
+class Empty:
+    pass
+
+
+T = torch.arange(2.0)
+MARKED = Marked()
+MARKED.mark = 1
+
+
+def which(obj, t):
+    match obj:
+        case Point(a, b=3):
+            return a + 3
+        case Point(a, b):
+            return a * b
+        case Scaled(x, by=int(n)):
+            return x - n
+        case Scaled(x, by=str()):
+            return x - 100
+        case bool():
+            return t - 1
+        case int(i) if i > 3:
+            return t * i
+        case int() | float():
+            return t * obj
+        case str(text):
+            return t + len(text)
+        case Marked(mark=_):
+            return t * 7
+        case Marked():
+            return t * 9
+        case torch.Tensor(shape=(2,)):
+            return obj * 5
+        case [Point(b=b), *rest]:
+            return t + b + len(rest)
+        case {"p": Point(a=a)}:
+            return a - 1
+        case _:
+            return t
+
+
+OBJECTS = {
+    "by keyword": Point(T, 3), "positional": Point(T, 4), "nested": Scaled(T, 2),
+    "nested builtin": Scaled(T, "s"), "no nested match": Scaled(T, None), "guarded": 5, "int": 2,
+    "float": 1.5, "str": "abc", "attribute is there": MARKED, "attribute is missing": Marked(),
+    "tensor": T, "another tensor": torch.ones(3), "in a list": [Point(T, 1), 2],
+    "in a dictionary": {"p": Point(T, 2)}, "none": None, "bool": True, "other": Empty(),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", OBJECTS)
+def test_class_patterns(name):
+    handle = framejit.compile(which, backend="eager", fullgraph=True)
+    for _ in range(2):
+        assert torch.equal(handle(OBJECTS[name], T), which(OBJECTS[name], T))
+    assert handle.framejit.compiles == 1
+
+
+def too_many(obj, t):
+    try:
+        match obj:
+            case Empty(_):
+                return t
+    except AttributeError:
+        return t + 1
+
+
+def twice(obj, t):
+    match obj:
+        case Point(a, a=b):
+            return a + b
+
+
+@pytest.mark.parametrize("f, obj", [(too_many, Empty()), (twice, Point(T, 1))], ids=["many", "two"])
+def test_patterns_that_raise(f, obj):
+    messages = []
+    for run in (f, framejit.compile(f, backend="eager")):
+        with pytest.raises(TypeError) as caught:
+            run(obj, T)
+        messages.append(str(caught.value))
+    assert messages[0] == messages[1]
