@@ -20,7 +20,7 @@ from torch._functorch.partitioners import default_partition, min_cut_remateriali
 from torch._guards import TracingContext
 from torch.utils.checkpoint import CheckpointPolicy
 
-from ..graph.gradient_history import gains_history, may_be_written_before_backward
+from ..graph.gradient_history import gains_history, values_that_eager_frees
 from ..graph.tracing_lock import tracing_lock
 from ..graph.whole_upsampling import whole_upsampling
 from ..graph.wrappers import has_wrappers
@@ -127,8 +127,8 @@ def made_from_values_that_eager_frees(
             behind.add(node)
     captured = gm.graph.find_nodes(op="placeholder")
     if len(captured) == len(inputs):  # else inputs were merged, or wrappers taken apart
-        pairs = zip(inputs, captured, strict=True)
-        inputs = [node for node, old in pairs if may_be_written_before_backward(old)]
+        freed = values_that_eager_frees(gm.graph)
+        inputs = [node for node, old in zip(inputs, captured, strict=True) if old in freed]
     ends: Any = joint.output_node().args[0]
     found = set()
     for node in (*inputs, *ends[:results]):

@@ -14,6 +14,7 @@ import torch.fx
 from torch._subclasses.fake_tensor import FakeTensor
 
 from ..graph.copies import INPUT, Copy, template
+from ..graph.gradient_history import values_that_eager_frees
 from ..graph.memory import memory_of
 from ..graph.passes.by_operator import AssembledGraph, Operator
 from ..graph.passes.captured_nodes import NeedsWholeTrace, Window, example, size_of, window
@@ -23,8 +24,9 @@ from .traced_operators import ATEN, Differentiable, Differentiables
 
 class JointGraph(AssembledGraph):
     """`forward`: nodes of the forward pass, inputs first. `writes`: for each written input, its new
-    value. `tangents`: for a result's number, the node that stands for its gradient. `gradients`:
-    for each input that a backward pass reaches, its gradient."""
+    value. `freed`: inputs and results that eager does not save. `tangents`: for a result's number,
+    the node that stands for its gradient. `gradients`: for each input that a backward pass reaches,
+    its gradient."""
 
     def __init__(self, captured: torch.fx.Graph, operators: Differentiables) -> None:
         self.operators = operators
@@ -77,6 +79,11 @@ class JointGraph(AssembledGraph):
             # a result that shares memory is created again as a view after the graph
             raise NeedsWholeTrace
         self.results = [self.values[end] for end in ends]
+        freed = values_that_eager_frees(captured)
+        self.freed = [
+            *(made for node, made in inputs.items() if node in freed),
+            *(self.values[end] for end in ends if end in freed),
+        ]
         self.forward = list(self.nodes)
         self.trains = [example(end).requires_grad for end in ends]
         self.tangents = {

@@ -92,6 +92,7 @@ class MinCut:
     ) -> None:
         # the backward pass computes scalars again, from sizes that it gets
         self.joint, self.forward_nodes = joint, without_scalars(forward_nodes)
+        self.overwritten = overwritten
         self.sizes: dict[int, int] = {}
         before = self.forward_nodes | without_scalars(gradient_nodes)
         self.forward = [node for node in joint.forward if node in before]
@@ -259,6 +260,8 @@ class MinCut:
         if node in self.parameters:
             return 0
         bytes_ = self.size(node) * DISTANCE ** max(min(self.steps[node], 100), 1)
+        if node in self.overwritten:
+            bytes_ *= 2  # read and written once more
         users = without_scalars(node.users)
         return int(2 * bytes_ if all(is_fusible(node, user) for user in users) else bytes_)
 

@@ -10,7 +10,6 @@ from collections.abc import Iterable, Sequence
 
 from ...records import record
 from ..graph.copies import Copies, template
-from ..graph.gradient_history import may_be_written_before_backward
 from ..graph.memory import memories
 from ..graph.passes.by_operator import WRITE
 from ..graph.passes.captured_nodes import NeedsWholeTrace, draws_random_numbers, window
@@ -45,7 +44,7 @@ class Partition:
 def partition(joint: JointGraph) -> Partition:
     """Partitions a joint graph. Raises NeedsWholeTrace where eager's backward pass would need a
     value that was overwritten."""
-    overwritten = overwritten_inputs(joint) | values_that_eager_frees(joint)
+    overwritten = overwritten_inputs(joint) | freed_by_eager(joint)
     needed = list(joint.gradients.values())
     gradient_nodes = ancestors(needed, set(joint.tangents.values()))
     forward_nodes = ancestors(roots(joint), set())
@@ -99,14 +98,10 @@ def overwritten_inputs(joint: JointGraph) -> set[Node]:
     return found
 
 
-def values_that_eager_frees(joint: JointGraph) -> set[Node]:
-    """Inputs and results that eager's backward pass does not read, and all that shares their
-    memory. The program may write into them before the backward pass, as an activation function does
-    in place, so the backward pass gets copies of them. Parameters are left out."""
-    backward = joint.nodes[len(joint.forward) :]
-    read = {own for node in backward for other in node.inputs for own in memories(other)}
-    inputs = [made for node, made in joint.inputs.items() if may_be_written_before_backward(node)]
-    memory = {own for node in (*inputs, *joint.results) for own in memories(node)} - read
+def freed_by_eager(joint: JointGraph) -> set[Node]:
+    """Inputs and results that eager does not save, and all that shares their memory: since the
+    program may write into them, the backward pass gets copies of them."""
+    memory = {own for node in joint.freed for own in memories(node)}
     return {node for node in joint.forward if memory and not memory.isdisjoint(memories(node))}
 
 

@@ -7,6 +7,7 @@ In: nodes with their fake tensors. Nothing is changed but the meta of inputs.
 from __future__ import annotations
 
 from collections.abc import Container, Iterator, Mapping
+from functools import cache
 from typing import Any
 
 import torch
@@ -14,6 +15,10 @@ import torch.fx
 from torch._C._autograd import CreationMeta, _get_creation_meta
 
 from .fake_values import fake_of
+from .memory import memory_of
+from .node_targets import name_of
+
+CROSS_ENTROPIES = ("cross_entropy", "log_softmax")
 
 
 def needs_gradient(node: Any) -> bool:
@@ -55,13 +60,63 @@ def comes_with_gradient(node: torch.fx.Node) -> bool:
     )
 
 
-def may_be_written_before_backward(node: torch.fx.Node) -> bool:
-    """Whether programs may write into an input between its forward and its backward pass, if eager
-    saves nothing of it: activations and statistics, while parameters wait for an optimizer."""
-    fake = fake_of(node)
-    return isinstance(fake, torch.Tensor) and not (
-        fake.requires_grad and isinstance(fake, torch.nn.Parameter)
-    )
+def values_that_eager_frees(graph: torch.fx.Graph) -> set[torch.fx.Node]:
+    """The inputs and results of a captured graph of which eager saves nothing for the backward
+    pass: the program may write into them before it, as an activation function does in place. Left
+    out are parameters, which wait for an optimizer, and logits: keeping these instead of what eager
+    saves of a cross entropy halves the memory, and who writes into them gets torch's error."""
+    inputs = graph.find_nodes(op="placeholder")
+    results = graph.output_node().all_input_nodes
+    ends = {node.meta.get("grad_fn") for node in inputs}
+    starts = [fake_of(node).grad_fn for node in results if needs_gradient(node)]
+    starts = [start for start in starts if start is not None]
+    saved = {
+        memory_of(tensor)
+        for node in nodes_behind(*starts, ends=ends)
+        if node not in ends
+        for tensor in saved_tensors(node)
+    }
+    saved |= {memory_of(fake_of(node)) for node in logits(graph)}
+    return {
+        node
+        for node in (*inputs, *results)
+        if isinstance(fake := fake_of(node), torch.Tensor)
+        and not (fake.requires_grad and isinstance(fake, torch.nn.Parameter))
+        and memory_of(fake) not in saved
+    }
+
+
+def logits(graph: torch.fx.Graph) -> Iterator[torch.fx.Node]:
+    """The arguments of cross entropies, and what these are converted from or views of."""
+    for node in graph.nodes:
+        given = list(node.args[:1]) if name_of(node) in CROSS_ENTROPIES else []
+        while len(given) == 1 and isinstance(fake_of(given[0]), torch.Tensor):
+            yield given[0]
+            given = [
+                other
+                for other in given[0].all_input_nodes
+                if isinstance(fake_of(other), torch.Tensor)
+            ]
+
+
+def saved_tensors(node: Any) -> Iterator[torch.Tensor]:
+    """What a node of autograd's has saved for its backward pass."""
+    if hasattr(node, "saved_tensors"):  # of a custom function
+        yield from (item for item in node.saved_tensors if item is not None)
+        return
+    kind: Any = type(node)
+    for name in names_of_saved(kind):
+        try:
+            item = getattr(node, name)
+        except RuntimeError:  # it was written since: the backward pass raises
+            continue
+        items = item if isinstance(item, (tuple, list)) else [item]
+        yield from (one for one in items if isinstance(one, torch.Tensor))
+
+
+@cache
+def names_of_saved(cls: Any) -> list[str]:
+    return [name for name in dir(cls) if name.startswith("_saved_")]
 
 
 def gains_its_first_history(node: torch.fx.Node) -> bool:
@@ -77,10 +132,10 @@ def leaves_reached_from(fake: torch.Tensor) -> list[torch.Tensor]:
     return [node.variable for node in behind if hasattr(node, "variable")]
 
 
-def nodes_behind(start: Any, ends: Container[Any] = ()) -> Iterator[Any]:
-    """The autograd nodes that a backward pass runs from a node on, each once. ends: those behind
-    which it is not followed."""
-    seen, todo = {start}, [start]
+def nodes_behind(*starts: Any, ends: Container[Any] = ()) -> Iterator[Any]:
+    """The autograd nodes that a backward pass runs from some nodes on, each once. ends: those
+    behind which it is not followed."""
+    seen, todo = {*starts}, [*dict.fromkeys(starts)]
     while todo:
         node = todo.pop()
         yield node

@@ -99,7 +99,23 @@ def merge(producer: Kernel, consumer: Kernel, needed: Set[str]) -> Kernel | None
         Store(store.buffer, store.index, value)
         for store, value in zip(consumer.stores, own, strict=True)
     ]
-    return Kernel(outer, inner, (*kept, *stores), producer.origins + consumer.origins)
+    made = Kernel(outer, inner, (*kept, *stores), producer.origins + consumer.origins)
+    alone = all(map(reads_in_one_order, (producer, consumer)))
+    return None if alone and not reads_in_one_order(made) else made
+
+
+def reads_in_one_order(kernel: Kernel) -> bool:
+    """Whether no matrix is read along its rows and another, or the same, along its columns: where
+    the rows of one lie side by side in memory, an inner loop would jump through the other."""
+    if not kernel.inner or not kernel.outer:
+        return True
+    orders = set()
+    for node in loads(kernel.roots()):
+        used = node.attr.index.variables()
+        if not used.isdisjoint(kernel.inner) and not used.isdisjoint(kernel.outer):
+            near = {variable for variable in used if node.attr.index.coefficient(variable) == 1}
+            orders.add(not near.isdisjoint(kernel.inner))
+    return len(orders) < 2
 
 
 def common_loops(

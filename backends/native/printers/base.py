@@ -86,12 +86,17 @@ class Plan:
         return not self.depends[id(node)] & set(self.kernel.inner)
 
     def is_across_rows(self) -> bool:
-        """Whether neighbours in memory lie in neighbouring rows, not along a row."""
+        """Whether neighbours in memory lie in neighbouring rows, not along a row. What all rows
+        read alike stays in the cache, and does not count."""
         if not self.kernel.inner or not self.kernel.outer:
             return False
         across = along = 0
         for node in self.nodes:
-            if node.op == LOAD and not self.in_rows(node):
+            if (
+                node.op == LOAD
+                and not self.in_rows(node)
+                and not node.attr.index.variables().isdisjoint(self.kernel.outer)
+            ):
                 across += node.attr.index.coefficient(self.kernel.outer[-1]) == 1
                 along += any(
                     node.attr.index.coefficient(variable) == 1 for variable in self.kernel.inner

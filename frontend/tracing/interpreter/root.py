@@ -17,7 +17,7 @@ from ...pycode.liveness import is_comprehension, keeps_its_frame
 from ...pycode.resume import ResumePoint, SuspendedFrame
 from ...values.base import NULL, LazyValue, ObservedException, Value
 from ...values.functions.cell import CellValue, existing_cell
-from ...values.models.optimizers import FIRST_STEP, optimizer_without_state
+from ...values.models.optimizers import FIRST_STEP, optimizer_without_state, without_state
 from ...values.objects.current_exception import HandledException, LastInstruction
 from ..capture import Capture
 from ..sizes.variation import Variation
@@ -166,12 +166,16 @@ def capture_call(
     if keeps_its_frame(decoded.code):
         raise SkipFrame("it reads its own frame")
     tx, function = request.trace(), request.function
-    optimizer = optimizer_without_state(function, arguments)
+    given: dict[Source, Any] = {
+        SlotSource(i, decoded.slots[i]): obj for i, obj in enumerate(arguments)
+    }
+    optimizer = optimizer_without_state(function, given)
     if optimizer is not None:
-        tx.work.leave_first_run_to_python(optimizer, FIRST_STEP, None, BEFORE)
+        source, obj = optimizer
+        tx.work.leave_first_run_to_python(obj, FIRST_STEP, without_state(source), BEFORE)
     slots: list[Value | None] = [None] * len(decoded.slots)
-    for index, obj in enumerate(arguments):
-        slots[index] = LazyValue(obj, SlotSource(index, decoded.slots[index]))
+    for index, (slot_source, obj) in enumerate(given.items()):
+        slots[index] = LazyValue(obj, slot_source)
     frame = RootInterpreter(tx, decoded, slots, request.stop)
     closure = [
         existing_cell(tx, cell, ClosureSource(i, decoded.code.co_freevars[i]))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections import defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping
 from types import CellType, FunctionType
 from typing import Any
 
@@ -13,7 +13,14 @@ from torch.optim import _adafactor, asgd, optimizer, radam
 
 from ....errors import GraphBreak
 from ....guards.guard import Guard, Kind
-from ....guards.source import DictItem, InstanceDict
+from ....guards.source import (
+    CellContents,
+    ClosureSource,
+    DictItem,
+    GlobalsSource,
+    InstanceDict,
+    Source,
+)
 from ..base import Value
 from ..constant import Constant
 from ..containers.list import ListValue
@@ -90,12 +97,16 @@ def _before_first_step(function: Callable[..., Any]) -> None:
     def check(tx: TraceContext, self: Value) -> Value:
         real = tx.objects.real_object(self)
         if has_no_state(real):
-            state = self.source and DictItem(InstanceDict(self.source), "state")
-            guard = None if state is None else Guard(state, Kind.LENGTH, 0)
+            guard = None if self.source is None else without_state(self.source)
             tx.work.leave_first_run_to_python(real, FIRST_STEP, guard)
         inner = tx.wrap(function, None)
         assert isinstance(inner, FunctionValue)
         return tx.calls.inline(inner, [self], {})
+
+
+def without_state(source: Source) -> Guard:
+    """The guard by which another process knows a call with an optimizer that has made no step."""
+    return Guard(DictItem(InstanceDict(source), "state"), Kind.LENGTH, 0)
 
 
 def has_no_state(optimizer_or_none: object) -> bool:
@@ -110,17 +121,27 @@ for _check in CHECKS:
     _before_first_step(_check)
 
 
-def optimizer_without_state(function: FunctionType, arguments: Sequence[object]) -> object | None:
-    """An optimizer that has made no step, where a call of a function is likely to make it: the
-    function calls a `step`, and it names the optimizer, or an argument has it as an attribute."""
+def optimizer_without_state(
+    function: FunctionType, arguments: Mapping[Source, Any]
+) -> tuple[Source, Any] | None:
+    """An optimizer that has made no step, and where it is found, where a call of a function is
+    likely to make it: the function calls a `step`, and it names the optimizer, or an argument has
+    it as an attribute."""
     code = function.__code__
     if "step" not in code.co_names:
         return None
-    named = [function.__globals__.get(name) for name in code.co_names]
-    closed_over = [contents_of(cell) for cell in function.__closure__ or ()]
-    attributes = [item for one in arguments for item in list((instance_dict(one) or {}).values())]
-    found = (*arguments, *closed_over, *named, *attributes)
-    return next((one for one in found if has_no_state(one) and checks_first(type(one))), None)
+    found: dict[Source, Any] = dict(arguments)
+    for number, cell in enumerate(function.__closure__ or ()):
+        found[CellContents(ClosureSource(number, code.co_freevars[number]))] = contents_of(cell)
+    for name in code.co_names:
+        found[DictItem(GlobalsSource(), name)] = function.__globals__.get(name)
+    for source, one in arguments.items():
+        for name, item in list((instance_dict(one) or {}).items()):
+            found[DictItem(InstanceDict(source), name)] = item
+    optimizers = (
+        item for item in found.items() if has_no_state(item[1]) and checks_first(type(item[1]))
+    )
+    return next(optimizers, None)
 
 
 def checks_first(cls: type[optimizer.Optimizer]) -> bool:

@@ -6,6 +6,8 @@ from __future__ import annotations
 import framejit
 import pytest
 import torch
+from framejit.backends.autograd import shared_partition
+from framejit.backends.autograd.partitioner import partition
 
 from ...frontend.semantics.harness import check, vec
 
@@ -179,3 +181,27 @@ def test_a_write_before_the_backward_pass_into_an_activation(f, backend):
     compiled = framejit.compile(f, backend=backend)
     torch.testing.assert_close(gradient(compiled), gradient(f))
     assert compiled.framejit.compiles == 1
+
+
+SAVED = {  # what eager saves itself is saved as it is, and so are logits: nothing is copied
+    "loss": lambda x: torch.nn.functional.smooth_l1_loss(x, x.sin()),
+    "batch norm": lambda x: torch.nn.functional.batch_norm(x, None, None, training=True),
+    "sigmoid": lambda x: x.sigmoid(),
+    "exp of sigmoid": lambda x: x.sigmoid().exp(),
+    "logits": lambda x: torch.nn.functional.log_softmax(x, -1)[:, 0].sum(),
+}
+
+
+@pytest.mark.parametrize("name", SAVED)
+def test_nothing_is_copied_to_be_saved(name, monkeypatch):
+    graphs = []
+
+    def keep(joint):
+        graphs.append(partition(joint))
+        return graphs[-1]
+
+    monkeypatch.setattr(shared_partition, "partition", keep)
+    framejit.compile(SAVED[name], backend="aot_eager")(vec(20, 30, grad=True))
+    assert graphs
+    copies = [node for one in graphs for node in one.forward.nodes if "clone" in str(node.target)]
+    assert not copies
