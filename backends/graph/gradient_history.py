@@ -7,6 +7,7 @@ In: nodes with their fake tensors. Nothing is changed but the meta of inputs.
 from __future__ import annotations
 
 from collections.abc import Container, Iterator, Mapping
+from contextlib import suppress
 from functools import cache
 from typing import Any
 
@@ -15,7 +16,7 @@ import torch.fx
 from torch._C._autograd import CreationMeta, _get_creation_meta
 
 from .fake_values import fake_of
-from .memory import memory_of
+from .memory import memory_of, plain_memory_at
 from .node_targets import name_of
 
 CROSS_ENTROPIES = ("cross_entropy", "log_softmax")
@@ -68,21 +69,20 @@ def values_that_eager_frees(graph: torch.fx.Graph) -> set[torch.fx.Node]:
     inputs = graph.find_nodes(op="placeholder")
     results = graph.output_node().all_input_nodes
     ends = {node.meta.get("grad_fn") for node in inputs}
-    starts = [fake_of(node).grad_fn for node in results if needs_gradient(node)]
-    starts = [start for start in starts if start is not None]
-    saved = {
-        memory_of(tensor)
+    trained = [one for one in results if needs_gradient(one) and not lost_its_history(one)]
+    starts = [start for one in trained if (start := fake_of(one).grad_fn) is not None]
+    saved: set[int | None] = {
+        memory
         for node in nodes_behind(*starts, ends=ends)
         if node not in ends
-        for tensor in saved_tensors(node)
+        for memory in saved_memories(node)
     }
-    saved |= {memory_of(fake_of(node)) for node in logits(graph)}
+    saved |= {None, *map(plain_memory_at, logits(graph))}
     return {
         node
         for node in (*inputs, *results)
-        if isinstance(fake := fake_of(node), torch.Tensor)
-        and not (fake.requires_grad and isinstance(fake, torch.nn.Parameter))
-        and memory_of(fake) not in saved
+        if plain_memory_at(node) not in saved
+        and not (needs_gradient(node) and isinstance(fake_of(node), torch.nn.Parameter))
     }
 
 
@@ -90,33 +90,25 @@ def logits(graph: torch.fx.Graph) -> Iterator[torch.fx.Node]:
     """The arguments of cross entropies, and what these are converted from or views of."""
     for node in graph.nodes:
         given = list(node.args[:1]) if name_of(node) in CROSS_ENTROPIES else []
-        while len(given) == 1 and isinstance(fake_of(given[0]), torch.Tensor):
+        while len(given) == 1 and isinstance(given[0], torch.fx.Node):
             yield given[0]
-            given = [
-                other
-                for other in given[0].all_input_nodes
-                if isinstance(fake_of(other), torch.Tensor)
-            ]
+            given = [one for one in given[0].all_input_nodes if plain_memory_at(one) is not None]
 
 
-def saved_tensors(node: Any) -> Iterator[torch.Tensor]:
-    """What a node of autograd's has saved for its backward pass."""
-    if hasattr(node, "saved_tensors"):  # of a custom function
-        yield from (item for item in node.saved_tensors if item is not None)
-        return
+def saved_memories(node: Any) -> Iterator[int]:
+    """The memory of what a node of autograd's has saved for its backward pass."""
     kind: Any = type(node)
     for name in names_of_saved(kind):
-        try:
+        with suppress(RuntimeError):  # it was written since, or freed; or it has no memory
             item = getattr(node, name)
-        except RuntimeError:  # it was written since: the backward pass raises
-            continue
-        items = item if isinstance(item, (tuple, list)) else [item]
-        yield from (one for one in items if isinstance(one, torch.Tensor))
+            items = item if isinstance(item, (tuple, list)) else [item]
+            yield from [memory_of(one) for one in items if isinstance(one, torch.Tensor)]
 
 
 @cache
 def names_of_saved(cls: Any) -> list[str]:
-    return [name for name in dir(cls) if name.startswith("_saved_")]
+    """The attributes with what a class of autograd nodes saves; custom functions have one."""
+    return [name for name in dir(cls) if name.startswith("_saved_") or name == "saved_tensors"]
 
 
 def gains_its_first_history(node: torch.fx.Node) -> bool:
