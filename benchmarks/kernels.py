@@ -87,6 +87,18 @@ def bias_gradient(gradient: Tensor, out: Tensor) -> tuple[Tensor, Tensor]:
     return gradient, gradient.sum(0)
 
 
+def masked_softmax(scores: Tensor) -> Tensor:
+    """Attention that looks back only."""
+    side = scores.shape[-1]
+    later = torch.ones(side, side, dtype=torch.bool, device=scores.device).triu(1)
+    return scores.masked_fill(later, -torch.inf).softmax(-1)
+
+
+def pairwise_sums(matrix: Tensor, vector: Tensor) -> Tensor:
+    """The gradient of vector[:, None] * vector."""
+    return (matrix * vector).sum(1) + (matrix * vector[:, None]).sum(0)
+
+
 def position_codes(points: Tensor, direction: Tensor) -> Tensor:
     """Rays through a volume: points of three coordinates."""
     return torch.sin((direction[:, None] * points[..., None]) * 8)
@@ -101,13 +113,19 @@ CASES: dict[str, Case] = {
     "softmax, 1024": Case(lambda x: torch.softmax(x * 0.125, -1), rows(1024)),
     "softmax, 16384": Case(lambda x: torch.softmax(x * 0.125, -1), rows(16384)),
     "softmax, 65536": Case(lambda x: torch.softmax(x * 0.125, -1), rows(65536)),
+    "masked softmax, 1024": Case(masked_softmax, lambda n: ((n // 1024**2, 1024, 1024),)),
     "cross entropy, 32000": Case(F.cross_entropy, rows(32000), classes=32000),
     "sums of rows": Case(lambda x: (x * x).sum(-1), rows(2048)),
     "sums of columns": Case(lambda x: (x * x).sum(0), rows(2048)),
     "sum of all": Case(lambda x: (x * x).sum(), rows(2048)),
     "mean and variance": Case(lambda x: torch.var_mean(x, -1), rows(2048)),
+    "sums of rows and of columns": Case(pairwise_sums, lambda n: (square(n)[0], square(n)[0][:1])),
     "transposed and added": Case(lambda x, y: x.t() + y, square),
     "flipped and added": Case(lambda x, y: x.flip(-1) + y, pairs(1024)),
+    "rolled and scaled": Case(lambda x: x.roll(3, -1) * 2, rows(1024)),
+    "enlarged, 56 x 56": Case(
+        lambda x: F.interpolate(x * 2, scale_factor=2), lambda n: ((n // (256 * 56 * 56), 64, 56, 56),)
+    ),
     "two side by side": Case(lambda x, y: torch.cat([x.exp(), y * 2], -1), pairs(1024)),
     "scatter": Case(scatter, edges(128), places=1),
     "gather, product, scatter": Case(graph_convolution, edges(), places=2),

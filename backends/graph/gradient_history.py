@@ -107,8 +107,10 @@ def saved_memories(node: Any) -> Iterator[int]:
 
 @cache
 def names_of_saved(cls: Any) -> list[str]:
-    """The attributes with what a class of autograd nodes saves; custom functions have one."""
-    return [name for name in dir(cls) if name.startswith("_saved_") or name == "saved_tensors"]
+    """The attributes with the tensors that a class of autograd nodes saves; custom functions have
+    one. (Reading a number would fix one that varies.)"""
+    raw = [name.removeprefix("_raw") for name in dir(cls) if name.startswith("_raw_saved_")]
+    return [*raw, *(["saved_tensors"] if hasattr(cls, "saved_tensors") else [])]
 
 
 def gains_its_first_history(node: torch.fx.Node) -> bool:
