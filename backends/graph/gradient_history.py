@@ -109,8 +109,9 @@ def saved_memories(node: Any) -> Iterator[int]:
 def names_of_saved(cls: Any) -> list[str]:
     """The attributes with the tensors that a class of autograd nodes saves; custom functions have
     one. (Reading a number would fix one that varies.)"""
-    raw = [name.removeprefix("_raw") for name in dir(cls) if name.startswith("_raw_saved_")]
-    return [*raw, *(["saved_tensors"] if hasattr(cls, "saved_tensors") else [])]
+    if hasattr(cls, "saved_tensors"):
+        return ["saved_tensors"]
+    return [name.removeprefix("_raw") for name in dir(cls) if name.startswith("_raw_saved_")]
 
 
 def gains_its_first_history(node: torch.fx.Node) -> bool:
