@@ -6,7 +6,7 @@ It is assembled from copies of the graphs that each distinct operator was traced
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence, Set
 from typing import Any
 
 import torch
@@ -14,7 +14,7 @@ import torch.fx
 from torch._subclasses.fake_tensor import FakeTensor
 
 from ..graph.copies import INPUT, Copy, template
-from ..graph.gradient_history import values_that_eager_frees
+from ..graph.gradient_history import needs_gradient, values_that_eager_frees
 from ..graph.memory import memory_of
 from ..graph.passes.by_operator import AssembledGraph, Operator
 from ..graph.passes.captured_nodes import NeedsWholeTrace, Window, example, size_of, window
@@ -56,28 +56,8 @@ class JointGraph(AssembledGraph):
             for node, made in inputs.items()
             if self.values[node] is not made
         }
-        written = {node for node, made in inputs.items() if made in self.writes}
-        if any(
-            (node.meta.get("mutated", False) or node in written) != (node in written)
-            for node in inputs
-        ):
-            raise NeedsWholeTrace
-        if any(
-            isinstance(example(node), torch.Tensor) and example(node).requires_grad
-            for node in written
-        ):
-            raise NeedsWholeTrace
-        ends: Any = captured.output_node().args[0]
-        if not all(
-            isinstance(end, torch.fx.Node) and isinstance(example(end), torch.Tensor)
-            for end in ends
-        ):
-            raise NeedsWholeTrace
-        whose = {memory_of(example(node)) for node in inputs if size_of(node) is None}
-        own = {memory_of(example(node)) for node in ends}
-        if len(own) != len(ends) or not whose.isdisjoint(own):
-            # a result that shares memory is created again as a view after the graph
-            raise NeedsWholeTrace
+        check_writes(inputs, {node for node, made in inputs.items() if made in self.writes})
+        ends = separate_results(captured, inputs)
         self.results = [self.values[end] for end in ends]
         freed = values_that_eager_frees(captured)
         self.freed = [
@@ -93,12 +73,8 @@ class JointGraph(AssembledGraph):
         }
         flowing = {self.results[number]: tangent for number, tangent in self.tangents.items()}
         self.backward(flowing)
-        wanting = [
-            (node, made)
-            for node, made in inputs.items()
-            if isinstance(example(node), torch.Tensor) and example(node).requires_grad
-        ]
-        self.gradients = {made: flowing[made] for _, made in wanting if made in flowing}
+        wanting = [made for node, made in inputs.items() if needs_gradient(node)]
+        self.gradients = {made: flowing[made] for made in wanting if made in flowing}
 
     def tangent(self, like: torch.Tensor) -> Copy:
         with self.operators.tracing_on_fakes(), torch.no_grad():
@@ -149,3 +125,28 @@ class JointGraph(AssembledGraph):
                 self.sums[key].meta = {"val": one.meta["val"] + other.meta["val"]}
         source = self.sums[key]
         return self.add(source, (one, other), {"val": source.meta["val"], "memory": [object()]})
+
+
+def check_writes(inputs: Iterable[torch.fx.Node], written: Set[torch.fx.Node]) -> None:
+    """Raises NeedsWholeTrace where the operators do not show all writes into inputs, or autograd
+    sees one."""
+    mutated = {node for node in inputs if node.meta.get("mutated", False)}
+    if not mutated <= written or any(map(needs_gradient, written)):
+        raise NeedsWholeTrace
+
+
+def separate_results(
+    captured: torch.fx.Graph, inputs: Iterable[torch.fx.Node]
+) -> list[torch.fx.Node]:
+    """The results of a captured graph. Raises NeedsWholeTrace unless each is a tensor with memory of
+    its own: one that shares memory is created again as a view after the graph."""
+    ends: Any = captured.output_node().args[0]
+    if not all(
+        isinstance(end, torch.fx.Node) and isinstance(example(end), torch.Tensor) for end in ends
+    ):
+        raise NeedsWholeTrace
+    whose = {memory_of(example(node)) for node in inputs if size_of(node) is None}
+    own = {memory_of(example(node)) for node in ends}
+    if len(own) != len(ends) or not whose.isdisjoint(own):
+        raise NeedsWholeTrace
+    return list(ends)

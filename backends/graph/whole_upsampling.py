@@ -46,10 +46,15 @@ def whole_upsampling() -> Iterator[None]:
             one._dispatch_cache.clear()
 
 
-def call_whole(whole: Callable[..., Any], decomposed: Callable[..., Any], *args: Any) -> Any:
+def call_whole(
+    whole: Callable[..., Any],
+    decomposed: Callable[..., Any],
+    image: torch.Tensor,
+    *args: Any,
+    **named: Any,
+) -> Any:
     """Calls torch's operator, or its decomposition where a size varies."""
-    image, *rest = args
-    if any(isinstance(item, torch.SymInt) for item in (*image.shape, *tree_iter(rest))):
-        return decomposed(*args)
+    if any(isinstance(item, torch.SymInt) for item in (*image.shape, *tree_iter((args, named)))):
+        return decomposed(image, *args, **named)
     with no_python_dispatcher():
-        return whole(*args)
+        return whole(image, *args, **named)

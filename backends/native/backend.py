@@ -352,16 +352,7 @@ def compile_aten(
     function takes one list of inputs. tune: measures kernels for the GPU. waits: before its `end`,
     nothing may be called."""
     report = report or CompileReport()
-    program, report.apart = fuse(lower(gm, usable_devices()))
-    report.called = [
-        step.origin
-        for step in program.steps
-        if isinstance(step, Call) and step.function is not require
-    ]
-    program = fuse_horizontally(split_long_rows(program, processors()))
-    choices = tune_kernels(program, report) if tune else {}
-    store_into_inputs(program)
-    reuse_memory(program)
+    program, choices = plan_program(gm, report, tune)
     namespace = Namespace({"run": run})
     on_cpu, on_gpu = kernels_by_device(program)
     launches = cpu_launches(program, on_cpu, namespace, report)
@@ -385,6 +376,24 @@ def compile_aten(
     call = load_host(report.host, namespace.objects)
     (waits or PendingKernels(report.clock)).add(finish)
     return make_boxed(call) if boxed else call
+
+
+def plan_program(
+    gm: torch.fx.GraphModule | Copies, report: CompileReport, tune: bool
+) -> tuple[Program, dict[int, Choice]]:
+    """The steps of a graph, fused, with as little memory as they need, and measured tiles for the
+    GPU by the positions of their kernels."""
+    program, report.apart = fuse(lower(gm, usable_devices()))
+    report.called = [
+        step.origin
+        for step in program.steps
+        if isinstance(step, Call) and step.function is not require
+    ]
+    program = fuse_horizontally(split_long_rows(program, processors()))
+    choices = tune_kernels(program, report) if tune else {}
+    store_into_inputs(program)
+    reuse_memory(program)
+    return program, choices
 
 
 def tune_kernels(program: Program, report: CompileReport) -> dict[int, Choice]:

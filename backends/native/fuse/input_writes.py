@@ -3,8 +3,8 @@
 A lowered graph computes new contents in buffers of its own, which are copied at its end. The copy,
 and the buffer, can be left out where nothing reads the old content afterwards, or only at the place
 that is written. torch's operators that scatter, such as index_copy, are called in their in-place
-form. If a step behind the store raised, eager would have to find the old content: so nothing that
-may raise comes behind it.
+form. If the step, or one behind it, raised, eager would have to find the old content: so nothing
+that may raise is changed, or comes behind.
 """
 
 from __future__ import annotations
@@ -36,8 +36,9 @@ SCATTERS = frozenset((
     "scatter_reduce",
 ))  # fmt: skip
 
-# Words in the names of operators whose results share no memory with their arguments.
-MAKES_MEMORY = ("attention", "convolution", "embedding", "norm")
+# Operators whose results share no memory with their arguments, and words in the names of others.
+MAKES_MEMORY = SCATTERS | {"embedding", "embedding_dense_backward"}
+WORDS = ("attention", "convolution", "norm")
 
 
 def store_into_inputs(program: Program) -> None:
@@ -69,7 +70,8 @@ class Uses:
     """Where a program's buffers are written and read. `makers`: by buffer, the positions of the
     steps that write it. `last`: by buffer, the position of the last step that may read it, also
     through what a call returned. `shared`: buffers that results and copies to inputs may share
-    memory with. `safe_from`: behind this position no step may raise."""
+    memory with. `safe_from`: behind this position no step may raise (on the CPU, one that scatters
+    by integers may)."""
 
     def __init__(self, program: Program) -> None:
         self.program = program
@@ -111,7 +113,7 @@ class Uses:
         """Whether the step at this position may store its result `source` to the input `target`."""
         step = self.program.steps[position]
         last = self.last.get(target, -1)
-        if position < self.safe_from or last > position:
+        if position <= self.safe_from or last > position:
             return False
         if isinstance(step, Call):
             given = [view.buffer for view in step.views()]
@@ -140,7 +142,7 @@ def makes_memory(call: Call) -> bool:
     if function in FRESH or not isinstance(function, torch._ops.OpOverload):
         return function in FRESH
     name = function._schema.name.removeprefix("aten::")
-    return name in SCATTERS or any(word in name for word in MAKES_MEMORY)
+    return name in MAKES_MEMORY or any(word in name for word in WORDS)
 
 
 def may_raise(step: Step) -> bool:

@@ -173,13 +173,18 @@ def test_a_little_that_eager_does_not_always_win_takes_more_pairs(clock, lost):
     assert (bool(cache.rests), cache.ended) == ((True, False) if lost == 1 else (False, True))
 
 
-def test_graphs_that_wait_are_compiled_before_eager_has_won_for_good(clock):
+def with_waiting_graphs():
+    """What is asked for, and a comparison of calls whose graphs wait 50 s to be compiled."""
     asked = []
     tier = Tier()
     tier.begin(lambda: asked.append(True))
     tier.wait(50.0)
     cache = ComparedCache(tier)
-    comparison = CallComparison(lambda: cache)
+    return asked, tier, cache, CallComparison(lambda: cache)
+
+
+def test_graphs_that_wait_are_compiled_before_eager_has_won_for_good(clock):
+    asked, tier, cache, comparison = with_waiting_graphs()
     # 4 s in eager, and 46 s of rest
     calls(comparison, clock, SHORT, 2.0, 1.0, tier=tier, savable=1.1)
     assert cache.rests == [50 - call_comparison.FEW_PAIRS] and not asked
@@ -189,12 +194,7 @@ def test_graphs_that_wait_are_compiled_before_eager_has_won_for_good(clock):
 
 def test_graphs_that_would_lose_compiled_too_are_not_compiled(clock):
     """What is slow about the calls is not in the graphs: they break."""
-    asked = []
-    tier = Tier()
-    tier.begin(lambda: asked.append(True))
-    tier.wait(50.0)
-    cache = ComparedCache(tier)
-    comparison = CallComparison(lambda: cache)
+    asked, tier, cache, comparison = with_waiting_graphs()
     calls(comparison, clock, SHORT, 2.0, 1.0, tier=tier, savable=0.9)
     for _ in range(4):
         calls(comparison, clock, 2 * call_comparison.FEW_PAIRS, 2.0, 1.0, tier=tier, savable=0.9)

@@ -79,7 +79,7 @@ def scatter(x, y):
 
 
 def write_rows(x, y):
-    x.index_copy_(0, torch.tensor([5]), y[:1])
+    x.index_copy_(0, torch.tensor([5], device=x.device), y[:1])
     return x @ y
 
 
@@ -89,7 +89,7 @@ def write_rows_twice(x, y):  # the second operator may raise, and must find the 
 
 
 def write_rows_of_the_old(x, y):
-    x.index_copy_(0, torch.tensor([5, 0]), x[:2].clone())
+    x.index_copy_(0, torch.tensor([5, 0], device=x.device), x[:2].clone())
 
 
 def into_another_dtype(x, y):
@@ -101,7 +101,7 @@ CASES = {
     scale: 0, both_of_both: 0, return_the_new_content: 0, read_by_a_product_before: 0, normalize: 0,
     convolution_and_statistics: 0, swap: 1, read_later_by_a_product: 0, read_elsewhere: 1, shift: 1,
     subtract_the_sum: 0, return_what_is_stored: 0, return_what_may_be_a_view: 0, scatter: 1,
-    write_rows: 0, write_rows_twice: 1, write_rows_of_the_old: 0,
+    write_rows: 1, write_rows_twice: 2, write_rows_of_the_old: 1,
     into_another_dtype: 0,
 }  # fmt: skip
 LAYOUTS = {
@@ -132,6 +132,18 @@ def test_values_and_versions(function, layout):
 def test_copies_that_are_left(function, reports):
     framejit.compile(function, backend="native")(torch.randn(8, 8), torch.randn(8, 8))
     assert reports[0].host.count(".copy_(") == CASES[function], reports[0].host
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("function", [write_rows, write_rows_of_the_old])
+def test_rows_are_written_in_place_on_a_gpu(function, reports):
+    """There, an index that is out of range is reported later."""
+    x, y = (torch.randn(8, 8, device="cuda") for _ in range(2))
+    expected = x.clone()
+    torch.testing.assert_close(
+        framejit.compile(function, backend="native")(x, y), function(expected, y)
+    )
+    assert torch.equal(x, expected) and ".copy_(" not in reports[0].host, reports[0].host
 
 
 def test_an_error_finds_the_old_content():
