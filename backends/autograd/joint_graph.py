@@ -138,8 +138,8 @@ def check_writes(inputs: Iterable[torch.fx.Node], written: Set[torch.fx.Node]) -
 def separate_results(
     captured: torch.fx.Graph, inputs: Iterable[torch.fx.Node]
 ) -> list[torch.fx.Node]:
-    """The results of a captured graph. Raises NeedsWholeTrace unless each is a tensor with memory of
-    its own: one that shares memory is created again as a view after the graph."""
+    """The results of a captured graph. Raises NeedsWholeTrace unless each is a tensor with its own
+    memory: one that shares memory is created again as a view after the graph."""
     ends: Any = captured.output_node().args[0]
     if not all(
         isinstance(end, torch.fx.Node) and isinstance(example(end), torch.Tensor) for end in ends
