@@ -268,6 +268,8 @@ class TracedOperators:
                 if first.target is not ATEN.clone.default:
                     raise NeedsWholeTrace
                 first.replace_all_uses_with(node)
+                if window(first.meta["val"]) == window(node.meta["val"]):
+                    node.meta["val"] = first.meta["val"]  # whose memory the views of it share
 
     def run(self, *inputs: Any) -> list[torch.Tensor]:
         """Calls every operator and computes gradients."""

@@ -12,6 +12,7 @@ WARM_UPS = 3  # warm-up calls: CUDA graphs run, record and replay in their first
 # A call that takes so many seconds is warm after two of them, unless it is recorded.
 SLOW_S, SLOW_WARM_UPS = 0.02, 2
 SAMPLE_S = 2e-4  # seconds of a sample: as many calls as fill it
+MOST_REPEATS = 100
 LEAST_ROUNDS, MOST_ROUNDS = 7, 60
 SLOW_ROUNDS = 2  # at least, of slow calls; their last warm-ups are one
 # a candidate that is slower by this factor, in its best of several calls, is dropped at its warm-up
@@ -40,22 +41,48 @@ class Timing:
         return 2 * 1.86 * deviation / len(self.samples) ** 0.5
 
 
+@dataclass(frozen=True)
+class Clock:
+    """wait: returns when the device has finished. reset: makes the inputs what they were, for calls
+    that cannot be repeated without it; it is not timed, and a sample is one call then."""
+
+    wait: Callable[[], None]
+    reset: Callable[[], None] | None = None
+
+    def repeats(self, spent: float) -> int:
+        """How many calls of so many seconds one sample takes."""
+        if self.reset is not None:
+            return 1
+        return max(1, min(MOST_REPEATS, int(SAMPLE_S / max(spent, 1e-9))))
+
+    def sample(self, call: Callable[[], object], repeat: int) -> float:
+        """Seconds that a call takes."""
+        if self.reset is not None:
+            self.reset()
+        self.wait()
+        start = time.perf_counter()
+        for _ in range(repeat):
+            call()
+        self.wait()
+        return (time.perf_counter() - start) / repeat
+
+
 def measure(
     calls: dict[str, Callable[[], object]],
-    wait: Callable[[], None],
+    clock: Clock,
     budget_s: float,
     slow_warm_ups: int = SLOW_WARM_UPS,
 ) -> dict[str, Timing]:
-    """Times each call. wait: returns when the device has finished. The first of `calls` is the
-    reference. slow_warm_ups: warm-up calls of a candidate that takes long. Warm-up calls and a few
-    rounds take place even if budget_s is used up."""
+    """Times each call. The first of `calls` is the reference. slow_warm_ups: warm-up calls of a
+    candidate that takes long. Warm-up calls and a few rounds take place even if budget_s is used
+    up."""
     end = time.perf_counter() + budget_s
     timed = {name: Timing() for name in calls}
     for name, call in calls.items():
         best = min(
             (other.samples[0] for other in timed.values() if other.samples), default=float("inf")
         )
-        warm_up(timed[name], call, wait, best, slow_warm_ups)
+        warm_up(timed[name], call, clock, best, slow_warm_ups)
     running = [name for name in calls if timed[name].samples and not timed[name].failure]
     slow = all(timed[name].samples[0] >= SLOW_S for name in running)
     for one in timed.values():
@@ -66,7 +93,7 @@ def measure(
         len(running) > 1 and rounds < MOST_ROUNDS and (rounds < least or time.perf_counter() < end)
     ):
         for name in running[rounds % len(running) :] + running[: rounds % len(running)]:
-            timed[name].samples.append(sample(calls[name], timed[name].repeat, wait))
+            timed[name].samples.append(clock.sample(calls[name], timed[name].repeat))
         rounds += 1
         if rounds >= LEAST_ROUNDS:
             running = contenders(timed, running)
@@ -78,7 +105,7 @@ def measure(
 def warm_up(
     timed: Timing,
     call: Callable[[], object],
-    wait: Callable[[], None],
+    clock: Clock,
     best: float,
     slow_warm_ups: int,
 ) -> None:
@@ -87,33 +114,24 @@ def warm_up(
     try:
         spent = 0.0
         for number in range(WARM_UPS):
-            spent = sample(call, 1, wait)
+            spent = clock.sample(call, 1)
             if number + 1 >= slow_warm_ups and spent >= SLOW_S:
                 break
         for _ in range(SECOND_CHANCES):
             if not is_hopeless(spent, best):
                 break
-            spent = min(spent, sample(call, 1, wait))  # the machine may have been busy
+            spent = min(spent, clock.sample(call, 1))  # the machine may have been busy
     except Exception as error:  # an error of a candidate: it is rejected, and the program goes on
         timed.failure = f"{type(error).__name__}: {error}"
         return
     timed.samples = [spent]
-    timed.repeat = max(1, min(100, int(SAMPLE_S / max(spent, 1e-9))))
+    timed.repeat = clock.repeats(spent)
     if is_hopeless(spent, best):
         timed.failure = f"{spent * 1e3:.3g} ms a call, {spent / best:.1f} times as slow as another"
 
 
 def is_hopeless(spent: float, best: float) -> bool:
     return spent > HOPELESS * best and spent > NOTICEABLE_S
-
-
-def sample(call: Callable[[], object], repeat: int, wait: Callable[[], None]) -> float:
-    wait()
-    start = time.perf_counter()
-    for _ in range(repeat):
-        call()
-    wait()
-    return (time.perf_counter() - start) / repeat
 
 
 def contenders(timed: dict[str, Timing], running: list[str]) -> list[str]:

@@ -98,6 +98,22 @@ class Trial:
         """The inputs; those that the graph writes are copies."""
         return copy_tensors(self.originals, self.written)
 
+    def counters(self) -> list[int]:
+        """Positions of written integer tensors. The graph may use their values as indices, which
+        would leave a tensor's bounds if every run counted on: on a GPU that ends the process."""
+        return [
+            index
+            for index in sorted(self.written)
+            if isinstance(item := self.originals[index], torch.Tensor)
+            and not item.is_floating_point()
+            and not item.is_complex()
+        ]
+
+    def reset_counters(self, inputs: Sequence[Any]) -> None:
+        """Gives written integers the program's values again."""
+        for index in self.counters():
+            inputs[index].copy_(self.originals[index])
+
     def run(self, call: Callable[..., Any], inputs: Sequence[Any]) -> RunResult:
         """Runs a candidate, in training with its backward pass."""
         results = list(call(*inputs))

@@ -42,7 +42,7 @@ from .compare import difference
 from .decisions import Decision, Decisions
 from .identity import Identity, identity
 from .isolation import run_isolated
-from .measure import SLOW_WARM_UPS, WARM_UPS, Timing, measure
+from .measure import SLOW_WARM_UPS, WARM_UPS, Clock, Timing, measure
 from .plan import TuningPlan
 from .progress import show_progress
 from .repro import save_repro
@@ -438,13 +438,14 @@ class Tuning:
             if self.device.type == "cuda"
             else (lambda: None)
         )
+        reset = (lambda: trial.reset_counters(inputs)) if trial.counters() else None
 
         def bound(call: Callee) -> Callable[[], object]:
             return lambda: trial.run(call, inputs)
 
         timed = measure(
             {name: bound(call) for name, call in calls.items()},
-            wait,
+            Clock(wait, reset),
             budget_s,
             WARM_UPS if any(map(records, calls)) else SLOW_WARM_UPS,
         )

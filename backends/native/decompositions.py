@@ -19,6 +19,8 @@ aten = torch.ops.aten
 HALVES = (torch.bfloat16, torch.float16)
 SPLIT = aten.split.Tensor
 LAYER_NORM_BACKWARD = aten.native_layer_norm_backward.default
+BATCH_NORM = aten._native_batch_norm_legit_functional.default
+BATCH_NORM_ALONE = aten._native_batch_norm_legit.no_stats
 LARGE = 1 << 20  # elements; of fewer, what is stored for every element stays in the cache
 MEAN = 1  # the number that torch's operators have for reduction="mean"
 
@@ -57,6 +59,73 @@ def layer_norm_backward(gradient: torch.Tensor, x: torch.Tensor, *more: Any) -> 
     if x.device.type == "cpu" and isinstance(count, int) and count >= LARGE:
         return NotImplemented
     return decomposition_table[LAYER_NORM_BACKWARD](gradient, x, *more)
+
+
+# Batch norms in training: one kernel computes the statistics, keeps the running ones, and does what
+# follows, such as a ReLU. torch's kernels are several, and slow on the CPU.
+
+
+def batch_norm(
+    x: torch.Tensor,
+    weight: torch.Tensor | None,
+    bias: torch.Tensor | None,
+    running_mean: torch.Tensor,
+    running_var: torch.Tensor,
+    training: bool,
+    momentum: float,
+    eps: float,
+) -> Any:
+    """x: [batch, channels, ...]. Returns the normalized x, the mean and the inverse deviation of
+    each channel, and the new running statistics."""
+    if not training:
+        return decomposition_table[BATCH_NORM](
+            x, weight, bias, running_mean, running_var, training, momentum, eps
+        )
+    result, mean, var, inverse = normalize_channels(x, weight, bias, eps)
+    count = x.numel() / x.shape[1]
+    new_mean = momentum * mean + (1 - momentum) * running_mean
+    new_var = momentum * (var * (count / (count - 1))) + (1 - momentum) * running_var
+    return (
+        result,
+        *as_saved(x, mean, inverse),
+        new_mean.to(running_mean.dtype),
+        new_var.to(running_var.dtype),
+    )
+
+
+def batch_norm_alone(
+    x: torch.Tensor,
+    weight: torch.Tensor | None,
+    bias: torch.Tensor | None,
+    training: bool,
+    momentum: float,
+    eps: float,
+) -> tuple[torch.Tensor, ...]:
+    """The same without running statistics; instance norms are that, too."""
+    result, mean, _, inverse = normalize_channels(x, weight, bias, eps)
+    return result, *as_saved(x, mean, inverse)
+
+
+def normalize_channels(
+    x: torch.Tensor, weight: torch.Tensor | None, bias: torch.Tensor | None, eps: float
+) -> tuple[torch.Tensor, ...]:
+    """The normalized x; the mean, the variance and the inverse deviation of each channel."""
+    over = [dim for dim in range(x.dim()) if dim != 1]
+    along = [-1 if dim == 1 else 1 for dim in range(x.dim())]
+    work = x.float() if x.dtype in HALVES else x
+    var, mean = torch.var_mean(work, over, correction=0, keepdim=True)
+    inverse = (var + eps).rsqrt()
+    result = (work - mean) * inverse
+    if weight is not None:
+        result = result * weight.view(along)
+    if bias is not None:
+        result = result + bias.view(along)
+    return result.to(x.dtype), mean.squeeze(over), var.squeeze(over), inverse.squeeze(over)
+
+
+def as_saved(x: torch.Tensor, *statistics: torch.Tensor) -> list[torch.Tensor]:
+    """Statistics in the dtype in which torch saves them for the backward pass."""
+    return [item.to(x.dtype) if x.device.type == "cpu" else item for item in statistics]
 
 
 # `split` along a dimension of size 0: one empty part. torch's decomposition fails there before
@@ -162,6 +231,8 @@ OURS: dict[Any, Callable[..., Any]] = {
     aten.native_layer_norm.default: layer_norm,
     aten.native_group_norm.default: group_norm,
     LAYER_NORM_BACKWARD: layer_norm_backward,
+    BATCH_NORM: batch_norm,
+    BATCH_NORM_ALONE: batch_norm_alone,
     SPLIT: split,
     aten._log_softmax.default: log_softmax,
     aten.nll_loss_backward.default: nll_loss_backward,

@@ -126,7 +126,6 @@ def operands(kernel: Kernel, store: Store) -> Iterator[str]:
     by_buffer: dict[str, list[Scalar]] = {}
     for node in loads(kernel.roots()):
         by_buffer.setdefault(node.attr.buffer, []).append(node)
-    along = not kernel.inner or bool(store.index.variables() & set(kernel.inner))
     later = loads_after(kernel, depth(store.value))
     for name, nodes in by_buffer.items():
         same = all(
@@ -134,8 +133,7 @@ def operands(kernel: Kernel, store: Store) -> Iterator[str]:
             for node in nodes
         )
         if (
-            along
-            and same
+            same
             and name not in later
             and not any(isinstance(item, Hole) for item in store.index.atoms())
             and name not in writes(kernel)

@@ -42,11 +42,11 @@ def test_a_gradient_divided_by_a_size_that_varies(kernels, monkeypatch):
     class Norm(torch.nn.Module):
         def __init__(self):
             super().__init__()
-            self.norm, self.count = torch.nn.BatchNorm1d(4), torch.nn.Buffer(torch.zeros(()))
+            self.count = torch.nn.Buffer(torch.zeros(()))
 
         def forward(self, x):
             self.count += 1
-            y = self.norm(x)
+            y = x / (1 + x.var(0))
             y[:, 0] = 0
             return y.relu()
 

@@ -136,6 +136,20 @@ def test_eager_stays_where_no_call_can_be_repeated(register, tuned):
     assert told()[0].backend == "eager"
 
 
+def test_a_counter_that_is_an_index_counts_on_in_no_trial(register, tuned):
+    def append(rows, count, row):  # as a static cache of keys and values does
+        rows.index_copy_(0, count, row)
+        count.add_(1)
+        return rows.sum(0)
+
+    register("same", lambda gm, inputs: gm.forward)
+    compiled, told = tuned(append, "same")
+    rows, count = torch.zeros(3, 4), torch.zeros(1, dtype=torch.long)
+    assert torch.equal(compiled(rows, count, torch.ones(1, 4)), torch.ones(4))
+    assert count.item() == 1 and torch.equal(rows[:2], torch.tensor([[1.0], [0.0]]).expand(2, 4))
+    assert "same" in dict(told()[0].timings), told()
+
+
 def test_the_fastest_that_is_right_is_kept(register, tuned):
     def repetitive(x):
         total = x.sin()

@@ -143,7 +143,9 @@ def test_rows_are_written_in_place_on_a_gpu(function, reports):
     torch.testing.assert_close(
         framejit.compile(function, backend="native")(x, y), function(expected, y)
     )
-    assert torch.equal(x, expected) and ".copy_(" not in reports[0].host, reports[0].host
+    # others are of graphs that are compiled in the background
+    host, *_ = [one.host for one in reports if one.host.startswith("def call(arg0_1, arg1_1):")]
+    assert torch.equal(x, expected) and ".copy_(" not in host, host
 
 
 def test_an_error_finds_the_old_content():

@@ -1,0 +1,65 @@
+"""Batch norms in training: kernels of ours normalize and store the running statistics in place."""
+
+from __future__ import annotations
+
+import copy
+
+import framejit
+import pytest
+import torch
+from torch import nn
+
+SHAPES = {
+    "images": (4, 6, 5, 3), "one image": (1, 6, 3, 3), "nothing": (0, 6, 3, 3), "rows": (8, 6),
+    "signals": (4, 6, 5), "volumes": (2, 6, 3, 4, 2),
+}  # fmt: skip
+KINDS = {2: nn.BatchNorm1d, 3: nn.BatchNorm1d, 4: nn.BatchNorm2d, 5: nn.BatchNorm3d}
+SETTINGS = {
+    "default": {}, "average of all batches": {"momentum": None}, "no weight": {"affine": False},
+    "no statistics": {"track_running_stats": False},
+}  # fmt: skip
+
+
+def train(model, x):
+    leaf = x.clone().requires_grad_()
+    model(leaf)
+    result = model(leaf)
+    gradients = torch.autograd.grad(
+        result.float().square().sum(), [leaf, *model.parameters()], allow_unused=True
+    )
+    return result.detach(), *gradients, *model.buffers()
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16])
+@pytest.mark.parametrize("setting", SETTINGS)
+@pytest.mark.parametrize("shape", SHAPES)
+def test_equals_eager(shape, setting, dtype):
+    torch.manual_seed(0)
+    size = SHAPES[shape]
+    norm = KINDS[len(size)](6, **SETTINGS[setting]).to(dtype)
+    x = (torch.randn(size) * 2 + 1).to(dtype)
+    eager, compiled = nn.Sequential(norm, nn.ReLU()), nn.Sequential(copy.deepcopy(norm), nn.ReLU())
+    framejit.compile(compiled, backend="native")
+    tolerance = 3e-2 if dtype == torch.bfloat16 else 1e-4
+    torch.testing.assert_close(
+        train(compiled, x), train(eager, x), rtol=tolerance, atol=tolerance, equal_nan=True
+    )
+
+
+@pytest.mark.parametrize("affine", [False, True])
+@pytest.mark.parametrize("kind", [nn.InstanceNorm1d, nn.InstanceNorm2d])
+def test_instance_norms(kind, affine, reports):
+    torch.manual_seed(0)
+    x = torch.randn(*SHAPES["images" if kind is nn.InstanceNorm2d else "signals"])
+    model = kind(6, affine=affine)
+    expected = train(model, x)
+    torch.testing.assert_close(
+        train(framejit.compile(model, backend="native"), x), expected, rtol=1e-4, atol=1e-4
+    )
+    assert not [name for name in reports[0].called if "norm" in name], reports[0].called
+
+
+def test_one_kernel_normalizes_and_keeps_the_statistics(reports):
+    model = nn.Sequential(nn.BatchNorm2d(6), nn.ReLU())
+    framejit.compile(model, backend="native")(torch.randn(4, 6, 5, 3, requires_grad=True))
+    assert not reports[0].called and ".copy_(" not in reports[0].host, reports[0].host
