@@ -12,7 +12,7 @@ from typing import Any
 
 import torch
 import torch.nn.functional as F
-from framejit.backends.autotune.measure import Clock
+from framejit.backends.autotune.measure import Stopwatch
 from torch import Tensor
 
 from . import systems
@@ -143,7 +143,7 @@ def moved_bytes(inputs: list[Tensor], results: Any) -> int:
 
 
 def microseconds(call: Callable[[], Any], count: int, wait: Callable[[], Any]) -> float:
-    return Clock(wait).sample(call, count) * 1e6
+    return Stopwatch(wait).sample(call, count) * 1e6
 
 
 @torch.no_grad()

@@ -42,7 +42,7 @@ class Timing:
 
 
 @dataclass(frozen=True)
-class Clock:
+class Stopwatch:
     """wait: returns when the device has finished. reset: makes the inputs what they were, for calls
     that cannot be repeated without it; it is not timed, and a sample is one call then."""
 
@@ -69,7 +69,7 @@ class Clock:
 
 def measure(
     calls: dict[str, Callable[[], object]],
-    clock: Clock,
+    stopwatch: Stopwatch,
     budget_s: float,
     slow_warm_ups: int = SLOW_WARM_UPS,
 ) -> dict[str, Timing]:
@@ -82,7 +82,7 @@ def measure(
         best = min(
             (other.samples[0] for other in timed.values() if other.samples), default=float("inf")
         )
-        warm_up(timed[name], call, clock, best, slow_warm_ups)
+        warm_up(timed[name], call, stopwatch, best, slow_warm_ups)
     running = [name for name in calls if timed[name].samples and not timed[name].failure]
     slow = all(timed[name].samples[0] >= SLOW_S for name in running)
     for one in timed.values():
@@ -93,7 +93,7 @@ def measure(
         len(running) > 1 and rounds < MOST_ROUNDS and (rounds < least or time.perf_counter() < end)
     ):
         for name in running[rounds % len(running) :] + running[: rounds % len(running)]:
-            timed[name].samples.append(clock.sample(calls[name], timed[name].repeat))
+            timed[name].samples.append(stopwatch.sample(calls[name], timed[name].repeat))
         rounds += 1
         if rounds >= LEAST_ROUNDS:
             running = contenders(timed, running)
@@ -105,7 +105,7 @@ def measure(
 def warm_up(
     timed: Timing,
     call: Callable[[], object],
-    clock: Clock,
+    stopwatch: Stopwatch,
     best: float,
     slow_warm_ups: int,
 ) -> None:
@@ -114,18 +114,18 @@ def warm_up(
     try:
         spent = 0.0
         for number in range(WARM_UPS):
-            spent = clock.sample(call, 1)
+            spent = stopwatch.sample(call, 1)
             if number + 1 >= slow_warm_ups and spent >= SLOW_S:
                 break
         for _ in range(SECOND_CHANCES):
             if not is_hopeless(spent, best):
                 break
-            spent = min(spent, clock.sample(call, 1))  # the machine may have been busy
+            spent = min(spent, stopwatch.sample(call, 1))  # the machine may have been busy
     except Exception as error:  # an error of a candidate: it is rejected, and the program goes on
         timed.failure = f"{type(error).__name__}: {error}"
         return
     timed.samples = [spent]
-    timed.repeat = clock.repeats(spent)
+    timed.repeat = stopwatch.repeats(spent)
     if is_hopeless(spent, best):
         timed.failure = f"{spent * 1e3:.3g} ms a call, {spent / best:.1f} times as slow as another"
 

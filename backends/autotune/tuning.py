@@ -42,7 +42,7 @@ from .compare import difference
 from .decisions import Decision, Decisions
 from .identity import Identity, identity
 from .isolation import run_isolated
-from .measure import SLOW_WARM_UPS, WARM_UPS, Clock, Timing, measure
+from .measure import SLOW_WARM_UPS, WARM_UPS, Stopwatch, Timing, measure
 from .plan import TuningPlan
 from .progress import show_progress
 from .repro import save_repro
@@ -445,7 +445,7 @@ class Tuning:
 
         timed = measure(
             {name: bound(call) for name, call in calls.items()},
-            Clock(wait, reset),
+            Stopwatch(wait, reset),
             budget_s,
             WARM_UPS if any(map(records, calls)) else SLOW_WARM_UPS,
         )

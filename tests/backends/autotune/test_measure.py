@@ -6,7 +6,7 @@ import time
 
 import pytest
 from framejit.backends.autotune.choose import choose
-from framejit.backends.autotune.measure import LEAST_ROUNDS, WARM_UPS, Clock, measure
+from framejit.backends.autotune.measure import LEAST_ROUNDS, WARM_UPS, Stopwatch, measure
 
 
 def calls_of(**seconds):
@@ -26,7 +26,7 @@ def calls_of(**seconds):
 @pytest.mark.parametrize("warm_ups", [2, WARM_UPS])
 def test_slow_calls_are_few_where_the_time_is_over(warm_ups):
     calls, counts = calls_of(eager=0.06, native=0.03)
-    timed = measure(calls, Clock(lambda: None), 0.0, warm_ups)
+    timed = measure(calls, Stopwatch(lambda: None), 0.0, warm_ups)
     assert counts == {"eager": warm_ups + 1, "native": warm_ups + 1}
     assert [len(one.samples) for one in timed.values()] == [2, 2]
     assert choose(timed, "eager") == "native"
@@ -34,19 +34,19 @@ def test_slow_calls_are_few_where_the_time_is_over(warm_ups):
 
 def test_slow_calls_are_measured_until_the_time_is_over():
     calls, counts = calls_of(eager=0.03, native=0.03)
-    measure(calls, Clock(lambda: None), 0.4)
+    measure(calls, Stopwatch(lambda: None), 0.4)
     assert counts["eager"] > 3
 
 
 def test_quick_calls_are_measured_in_rounds():
     calls, _ = calls_of(eager=2e-4, native=1e-4)
-    timed = measure(calls, Clock(lambda: None), 1.0)
+    timed = measure(calls, Stopwatch(lambda: None), 1.0)
     assert all(len(one.samples) >= LEAST_ROUNDS for one in timed.values())
     assert choose(timed, "eager") == "native"
 
 
 def test_a_hopeless_call_is_out():
     calls, counts = calls_of(eager=0.02, native=0.2)  # far apart, for busy machines
-    timed = measure(calls, Clock(lambda: None), 0.3)
+    timed = measure(calls, Stopwatch(lambda: None), 0.3)
     assert "times as slow" in timed["native"].failure
     assert choose(timed, "eager") == "eager"
