@@ -150,10 +150,7 @@ class AotGraph:
     compiled backward graph; None where no gradients are taken."""
 
     def __init__(
-        self,
-        plan: AotPlan,
-        forward: Callable[..., Any],
-        backward: Callable[..., Any] | None,
+        self, plan: AotPlan, forward: Callable[..., Any], backward: Callable[..., Any] | None
     ) -> None:
         self.plan, self.forward, self.backward = plan, forward, backward
         self.boxed = getattr(backward, "_boxed_call", False)

@@ -165,11 +165,7 @@ def remembers(
 ) -> bool:
     """Whether a decision on this graph is on disk, so that nothing has to be tried."""
     tuning = Tuning(gm, examples, plan, picked, report)
-    return (
-        plan.remember
-        and not tuning.waits_for_inputs
-        and tuning.find_decision(examples, None) is not None
-    )
+    return plan.remember and not tuning.waits_for_inputs and tuning.is_decided(examples)
 
 
 class ByShape:

@@ -28,15 +28,7 @@ from ..graph.random_draws import draws_random_numbers
 from ..graph.random_states import RandomStates, random_states_kept
 from ..graph.supported import device_types
 from ..registry import SHIPPED, Backend, captured_graph_function, lookup
-from .candidates import (
-    EAGER,
-    IN_ANY_CASE,
-    TUNING,
-    Choice,
-    bytes_of,
-    records,
-    without_recording,
-)
+from .candidates import EAGER, IN_ANY_CASE, TUNING, Choice, bytes_of, records, without_recording
 from .choose import choose
 from .compare import difference
 from .decisions import Decision, Decisions
@@ -178,9 +170,10 @@ class Tuning:
         like = args if scale is None else self.examples
         return identity(self.gm, like, self.plan.mode, names, self.device, scale)
 
-    def find_decision(self, args: Sequence[Any], scale: int | None) -> Decision | None:
-        """The decision on disk for inputs like these."""
-        return Decisions(config.cache_dir).find(self.identity_for(args, scale).key)
+    def is_decided(self, args: Sequence[Any]) -> bool:
+        """Whether there is a decision on disk for inputs of these sizes."""
+        key = self.identity_for(args, None).key
+        return Decisions(config.cache_dir).find(key) is not None
 
     def _decide(self, args: Sequence[Any], scale: int | None) -> Callee:
         start = time.perf_counter()
@@ -188,7 +181,7 @@ class Tuning:
         decisions = Decisions(config.cache_dir) if self.plan.remember else None
         known = decisions.find(about.key) if decisions is not None else None
         if known is not None:
-            call = self.use_decision(known, "remembered", start)
+            call = self.use_decision(known, start)
             if call is not None:
                 return call
         with (
@@ -205,25 +198,21 @@ class Tuning:
                 return self.gm.forward
         return self.choose_and_store(timed, about, decisions, start)
 
-    def use_decision(self, known: Decision, why: str, start: float) -> Callee | None:
+    def use_decision(self, known: Decision, start: float) -> Callee | None:
         """The callable of an earlier decision; None where it is not available here."""
         if known.chosen == EAGER:
-            self.report_decision(known, why, start)
+            self.report_decision(known, "remembered", start)
             return self.gm.forward
         tried = [backend.name for backend in self.picked.backends]
         possible = {*tried, *map(without_recording, tried)}
         candidate = self.build(lookup(known.chosen)) if known.chosen in possible else None
         if candidate is None:
             return None
-        self.report_decision(known, why, start)
+        self.report_decision(known, "remembered", start)
         return self.release(candidate)
 
     def choose_and_store(
-        self,
-        timed: dict[str, Timing],
-        about: Identity,
-        decisions: Decisions | None,
-        start: float,
+        self, timed: dict[str, Timing], about: Identity, decisions: Decisions | None, start: float
     ) -> Callee:
         """Chooses the fastest, stores the decision, and drops the losers."""
         for name, one in timed.items():
@@ -291,11 +280,7 @@ class Tuning:
     # trying
 
     def try_all(
-        self,
-        args: Sequence[Any],
-        about: Identity,
-        start: float,
-        show: Callable[[str], None],
+        self, args: Sequence[Any], about: Identity, start: float, show: Callable[[str], None]
     ) -> dict[str, Timing]:
         """Runs and measures the candidates; rejected ones go to `struck`."""
         trial = Trial(self.gm, args)

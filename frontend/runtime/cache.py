@@ -353,9 +353,7 @@ class Cache:
         )
         self.send(
             Skipped(
-                unit.name,
-                unit.where,
-                f"{text}; calls run in eager, compared again after {calls}",
+                unit.name, unit.where, f"{text}; calls run in eager, compared again after {calls}"
             )
         )
 

@@ -40,11 +40,7 @@ from ..tracing.sizes.stored_numbers import expect_stored_numbers
 from ..values.base import CannotReconstruct
 from ..values.objects.sharded_module import calls_sharded_module
 from ._hook import Quiet
-from .active_modes import (
-    inside_a_transform,
-    program_of_active_modes,
-    without_saved_tensor_hooks,
-)
+from .active_modes import inside_a_transform, program_of_active_modes, without_saved_tensor_hooks
 from .compile_reports import captured_event, report_break, report_specialised
 from .compile_unit import CompileUnit
 from .entry_guards import entry_guards

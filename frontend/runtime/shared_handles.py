@@ -116,13 +116,7 @@ def own_tensors(part: torch.nn.Module) -> Iterator[tuple[str, torch.Tensor]]:
 
 
 def tensor_facts(tensor: torch.Tensor) -> tuple[Any, ...]:
-    return (
-        type(tensor),
-        tensor.dtype,
-        tensor.layout,
-        tuple(tensor.shape),
-        tensor.requires_grad,
-    )
+    return (type(tensor), tensor.dtype, tensor.layout, tuple(tensor.shape), tensor.requires_grad)
 
 
 shared_handles = SharedHandles()

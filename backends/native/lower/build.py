@@ -325,15 +325,7 @@ class Builder:
             or torch.Tag.nondeterministic_seeded in node.target.tags  # type: ignore[union-attr]
         )
         self.program.steps.append(
-            Call(
-                function,
-                args,
-                kwargs,
-                tuple(names),
-                single,
-                str(node.target),
-                effect,
-            )
+            Call(function, args, kwargs, tuple(names), single, str(node.target), effect)
         )
         return values[0] if single else values
 

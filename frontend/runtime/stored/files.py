@@ -16,11 +16,7 @@ from pathlib import Path
 from filelock import FileLock, Timeout
 
 from ....backends.native.toolchain.artifact_cache import shared_folder
-from ....backends.native.toolchain.trusted_files import (
-    PRIVATE_FILE,
-    PRIVATE_FOLDER,
-    own_distrust,
-)
+from ....backends.native.toolchain.trusted_files import PRIVATE_FILE, PRIVATE_FOLDER, own_distrust
 from ....records import record
 from .entry_writer import entry_writer
 from .key import Key

@@ -19,11 +19,7 @@ class CFunction(KernelEmitter):
     writes its own `nest`. whole: the parameters of the kernel of which this is a part."""
 
     def __init__(
-        self,
-        plan: Plan,
-        buffers: Mapping[str, Buffer],
-        threads: int,
-        whole: Parameters | None,
+        self, plan: Plan, buffers: Mapping[str, Buffer], threads: int, whole: Parameters | None
     ) -> None:
         self.whole = whole
         super().__init__(plan)

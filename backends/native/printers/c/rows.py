@@ -22,11 +22,7 @@ class RowsFunction(CFunction):
     are there already."""
 
     def __init__(
-        self,
-        plan: Plan,
-        buffers: Mapping[str, Buffer],
-        threads: int,
-        whole: Parameters | None,
+        self, plan: Plan, buffers: Mapping[str, Buffer], threads: int, whole: Parameters | None
     ) -> None:
         super().__init__(plan, buffers, threads, whole)
         self.kept: dict[int, str] = {}

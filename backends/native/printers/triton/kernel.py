@@ -18,15 +18,7 @@ from .....records import record
 from ...ir.index import Division, Hole, Index, Sym, Var, product
 from ...ir.program import Buffer, Kernel, Store
 from ...ir.scalar import CAST, INDEX, LOAD, REDUCE, SCATTER, TRUE, Scalar
-from ..base import (
-    KernelEmitter,
-    Parameters,
-    Plan,
-    Scope,
-    origin_names,
-    second_side,
-    subscripts_of,
-)
+from ..base import KernelEmitter, Parameters, Plan, Scope, origin_names, second_side, subscripts_of
 from ..tiles import Tiles, axes, choose_tiles
 from .scalars import TYPES, bracket, convert_expression, identity, literal, operation
 
