@@ -347,7 +347,7 @@ class Reporter:
         )
 
     def send_recorded(self, recorded: bool, text: str) -> None:
-        """Tells whether CUDA graphs were recorded."""
+        """Sends whether CUDA graphs were recorded."""
         self.send(Recorded(self.function, self.where, recorded, text, self.number))
 
     def working(self, done: Future[None]) -> None:

@@ -176,7 +176,7 @@ def import_shipped(name: str, module: str) -> types.ModuleType | None:
 
 
 def switched_off(name: str) -> Backend:
-    """What stands for a shipped backend that failed the self-check or cannot be imported: it is
+    """The replacement of a shipped backend that failed the self-check or cannot be imported: it is
     missing here, and its graphs run as they were captured."""
     why = f"it does not work with the installed torch: {SWITCHED_OFF[backend_feature(name)]}"
     return Backend(name, run_as_captured, missing=lambda: why)

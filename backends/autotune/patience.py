@@ -45,7 +45,7 @@ FLOPS = {"cpu": 3e10, "cuda": 2e13}
 BYTES = {"cpu": 5e9, "cuda": 1e12}
 AT_ONCE = 10  # a graph that would be due within so many calls is tried at the first call
 FEWEST = 3  # calls before the time of a call is known: the first ones are slow
-# begins the reason told for a graph that waits
+# begins the reason that is reported for a graph that waits
 WAITING = "for now: others are tried after"
 # The part of the time of products and convolutions that compiling saves, which run as torch's own,
 # and of other operators, which are fused. Recording on a GPU saves the launches of both.

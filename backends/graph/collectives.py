@@ -101,7 +101,7 @@ def collectives_started() -> int:
 
 class NamedCollectives:
     """Runs a graph with collectives. An exception, such as that of a collective for which another
-    process never came, is told with the rank and the graph."""
+    process never came, gets a note with the rank and the graph."""
 
     def __init__(self, run: Callable[..., Any], title: str) -> None:
         """title: of the graph, for people."""

@@ -149,7 +149,7 @@ class BreakEmission:
             self._emit_handler_exit(instr, handler)
 
     def _protected_parts(self, handler: Handler | None) -> list[tuple[int, ...]]:
-        """The groups, divided where the handler is told which one has raised."""
+        """The groups, divided where the handler has to know which one has raised."""
         starts = self.effect.starts
         if handler is None or not handler.lasti or self.tail is None:
             return [starts]

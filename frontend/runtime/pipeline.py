@@ -264,8 +264,8 @@ def caller_position(capture: Capture) -> int | None:
 
 
 def backend_at_work(capture: Capture) -> AbstractContextManager[None]:
-    """Surrounds the backend, so that sizes that it specialises are told apart from those that the
-    program specialises."""
+    """Surrounds the backend, so that sizes that it specialises are distinguished from those that
+    the program specialises."""
     symbols = capture.trace.symbols
     return symbols.shapes.relied_on.backend_at_work() if symbols.exist else nullcontext()
 

@@ -27,8 +27,8 @@ PLAIN = (bool, int, float, complex, str, bytes, type(None), torch.dtype)
 
 @record
 class SharedHandle:
-    """A handle, kept by its cache, with the options that it was made with, and the modules that it
-    serves. Holds none of them."""
+    """A handle, by its cache, the options that it was made with, and the modules that it serves.
+    References to all of them are weak."""
 
     options: Options
     cache: weakref.ref[Cache]
