@@ -56,15 +56,9 @@ def autotune(
         require_recording(picked)
     if not picked.backends:
         return gm.forward
-    reason = reason_not_to_try(gm)
-    if reason or (plan.candidates is None and not plan.graphs_forced and is_tiny(gm)):
-        report.chosen(
-            EAGER,
-            f"never tried: {reason}" if reason else "too small to be worth compiling",
-            (),
-            (),
-            0.0,
-        )
+    reason = reason_for_eager(gm, plan)
+    if reason:
+        report.chosen(EAGER, reason, (), (), 0.0)
         return gm.forward
     waiting = wait_for_calls(gm, plan, report)
     if waiting is not None and not remembers(gm, example_inputs, plan, picked, report):
@@ -81,6 +75,15 @@ def autotune(
     if plan.background and may_wait(tuning):
         return in_background(tuning, inputs)
     return tuning.decide(inputs)
+
+
+def reason_for_eager(gm: torch.fx.GraphModule, plan: TuningPlan) -> str:
+    """Why nothing is tried on a graph; "" if something may be."""
+    reason = reason_not_to_try(gm)
+    if reason:
+        return f"never tried: {reason}"
+    fixed = plan.candidates is not None or plan.graphs_forced
+    return "" if fixed or not is_tiny(gm) else "too small to be worth compiling"
 
 
 @cache

@@ -284,41 +284,47 @@ class Tuning:
     ) -> dict[str, Timing]:
         """Runs and measures the candidates; rejected ones go to `struck`."""
         trial = Trial(self.gm, args)
-        few = trial.bytes() <= COPIES
         try:
-            wanted, eager_peak = self.run_eager(
-                lambda: trial.first_run(self.gm.forward, trial.copies() if few else trial.inputs())
-            )
-            good: list[Candidate] = []
-            for backend in self.picked.backends:
-                if time.perf_counter() - start > self.budget_s and self.costs_time(backend.name):
-                    self.struck[backend.name] = (
-                        f"not tried: the {self.budget_s:g} s of tune_budget_s were over"
-                    )
-                    continue
-                show(f"compiling for {backend.name}")
-                if any(candidate.name == backend.name for candidate in good):
-                    continue  # it is the code that could not be recorded
-                candidate = self.build_and_check(backend, trial, wanted, eager_peak, few)
-                if candidate is not None:
-                    refused = candidate.notes.refusal()
-                    kept = self.go_on_without_recording(candidate) if refused else candidate
-                    good += [kept] if kept is not None else []
-                elif backend.name in self.struck:
-                    path = save_repro(
-                        config.cache_dir,
-                        about.key,
-                        self.gm,
-                        args,
-                        backend.name,
-                        self.struck[backend.name],
-                    )
-                    self.struck[backend.name] += f" (repro: {path})" if path else ""
+            good = self.right_candidates(trial, args, about, start, show)
             show("measuring " + ", ".join([EAGER, *(candidate.name for candidate in good)]))
             left = self.budget_s - (time.perf_counter() - start)
             return self.measure(good, trial, max(left, 0.25 * self.budget_s))
         finally:
             trial.forget()
+
+    def right_candidates(
+        self,
+        trial: Trial,
+        args: Sequence[Any],
+        about: Identity,
+        start: float,
+        show: Callable[[str], None],
+    ) -> list[Candidate]:
+        """The candidates whose first run was right."""
+        few = trial.bytes() <= COPIES
+        wanted, eager_peak = self.run_eager(
+            lambda: trial.first_run(self.gm.forward, trial.copies() if few else trial.inputs())
+        )
+        good: list[Candidate] = []
+        for backend in self.picked.backends:
+            name = backend.name
+            if time.perf_counter() - start > self.budget_s and self.costs_time(name):
+                over = f"not tried: the {self.budget_s:g} s of tune_budget_s were over"
+                self.struck[name] = over
+                continue
+            show(f"compiling for {name}")
+            if any(candidate.name == name for candidate in good):
+                continue  # it is the code that could not be recorded
+            candidate = self.build_and_check(backend, trial, wanted, eager_peak, few)
+            if candidate is not None:
+                refused = candidate.notes.refusal()
+                kept = self.go_on_without_recording(candidate) if refused else candidate
+                good += [kept] if kept is not None else []
+            elif name in self.struck:
+                reason = self.struck[name]
+                path = save_repro(config.cache_dir, about.key, self.gm, args, name, reason)
+                self.struck[name] += f" (repro: {path})" if path else ""
+        return good
 
     def costs_time(self, name: str) -> bool:
         """Whether a backend is compiled only while there is time left."""
