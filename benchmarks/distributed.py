@@ -58,7 +58,7 @@ def data_parallel(model: LanguageModel, mesh: DeviceMesh) -> nn.Module:
     return DistributedDataParallel(model, device_ids=device)
 
 
-def sharded(model: LanguageModel, mesh: DeviceMesh) -> LanguageModel:
+def shard(model: LanguageModel, mesh: DeviceMesh) -> LanguageModel:
     for block in model.blocks:
         fully_shard(block, mesh=mesh)
     fully_shard(model, mesh=mesh)
@@ -77,13 +77,13 @@ def tensor_parallel(model: LanguageModel, mesh: DeviceMesh) -> LanguageModel:
 
 
 def both(model: LanguageModel, mesh: DeviceMesh) -> nn.Module:
-    return sharded(tensor_parallel(model, mesh["layers"]), mesh["batch"])
+    return shard(tensor_parallel(model, mesh["layers"]), mesh["batch"])
 
 
 # how a model is divided, and the names of the mesh's dimensions; batches differ along the first one only
 LAYOUTS: dict[str, tuple[Callable[[LanguageModel, DeviceMesh], nn.Module], tuple[str, ...]]] = {
     "ddp": (data_parallel, ("batch",)),
-    "fsdp": (sharded, ("batch",)),
+    "fsdp": (shard, ("batch",)),
     "tp": (tensor_parallel, ("layers",)),
     "fsdp+tp": (both, ("batch", "layers")),
 }

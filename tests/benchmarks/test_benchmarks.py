@@ -187,7 +187,7 @@ def test_torchscript_and_lazy_tensors(run):
     "measure_one, render, words",
     [
         (compiling.phases, tables.phases_table, ("ms an op): ",)),
-        (graphs.captured, tables.graphs_table, ("3 / 8, 80.0 % of 20", "mean share")),
+        (graphs.measure_capture, tables.graphs_table, ("3 / 8, 80.0 % of 20", "mean share")),
     ],
     ids=("compiling", "graphs"),
 )
@@ -208,7 +208,7 @@ def test_memory_in_a_process_of_its_own(server, tmp_path):
 
 
 def test_what_a_graph_does_not_hold_is_counted():
-    found = graphs.captured(measure.Plan(("eager",)), "syn:breaks", "framejit-eager")
+    found = graphs.measure_capture(measure.Plan(("eager",)), "syn:breaks", "framejit-eager")
     assert (
         found["called"] > found["share"] * found["called"] > found["called"] / 2
     )  # item() stays outside
