@@ -8,8 +8,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from ....records import record
-from ..ir.index import Index, Sym, Var
-from ..ir.program import Kernel
+from ..ir.index import Division, Hole, Index, Sym, Var
+from ..ir.program import Kernel, Store
 from ..ir.scalar import CONST, INDEX, LOAD, REDUCE, Scalar, topological
 
 # of a tile with two sides: below that, neighbours come in the same cache lines anyway
@@ -221,9 +221,32 @@ class KernelEmitter:
         """The line that gives a value its name."""
         raise NotImplementedError
 
+    def division(self, item: Division, holes: Sequence[str]) -> str:
+        """A quotient or remainder in an address."""
+        raise NotImplementedError
+
+    def store(self, scope: Scope, store: Store, wide: bool) -> None:
+        """Adds the lines that store a value. wide: for each element of a row."""
+        raise NotImplementedError
+
+    def stores(self, scope: Scope, stage: int, full: bool | None = None) -> None:
+        """Stores values that need `stage` reductions. full: only those inside rows, or only those
+        of whole rows."""
+        for store in self.kernel.stores:
+            wide = not self.plan.in_rows(store.value) or bool(
+                store.index.variables() & set(self.kernel.inner)
+            )
+            if self.plan.stage[id(store.value)] == stage and (full is None or full == wide):
+                self.store(scope, store, wide)
+
     def atom(self, item: object, holes: Sequence[str]) -> str:
         """A factor of an address; holes are the names of computed subscripts."""
-        raise NotImplementedError
+        if isinstance(item, Hole):
+            return holes[item.number]
+        if isinstance(item, Division):
+            return self.division(item, holes)
+        assert isinstance(item, (Var, Sym))
+        return item.name
 
     def index(self, expression: Index, holes: Sequence[str] = ()) -> str:
         """An address or a size."""
