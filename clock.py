@@ -1,4 +1,4 @@
-"""Clock: what one compile spent its time on, by phase. A phase inside another is taken out of the
+"""Clock: the time that one compile spends in each phase. A phase inside another is taken out of the
 outer one, so that all add up."""
 
 from __future__ import annotations

@@ -122,7 +122,7 @@ def tensor_of(item: Any) -> Any:
 
 @record
 class AotPlan:
-    """What surrounds the graphs. The forward graph returns the new values of `writes`, `results`
+    """How to call the two graphs. The forward graph returns the new values of `writes`, `results`
     results, `bases` further tensors of which results are views, and what it saves, of which the
     last `numbers` are numbers. views: for each result, the view that it is, or None. separate:
     positions of results whose views of each other autograd must not see. without_gradient:

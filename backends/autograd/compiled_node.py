@@ -273,7 +273,7 @@ class Backward:
             given, grads, self.wiring.inputs, self.args, self.wiring.own
         )
         if not torch._C._autograd._get_current_graph_task_keep_graph():
-            self.args = ()  # nothing comes again: what eager would have freed must not stay alive
+            self.args = ()  # no further pass comes: free what eager frees
         return grads
 
     def differentiable_gradients(

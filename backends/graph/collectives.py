@@ -95,7 +95,7 @@ _started = _Started()
 
 
 def collectives_started() -> int:
-    """How many collectives graphs have started in this thread. Only differences mean something."""
+    """A counter of the collectives that graphs have started in this thread."""
     return _started.count
 
 

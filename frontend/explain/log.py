@@ -1,8 +1,8 @@
 """Event records -> lines of Python's logging, under "framejit.breaks", "framejit.guards" and so on,
 as config.log asks.
 
-A table says which records a name is about and how one reads. Where the program has set up no
-logging, lines go to stderr.
+A table maps each name to its records and their text. Where the program has set up no logging, lines
+go to stderr.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
-"""RecompilePolicy: whether a handle compiles for a call that no entry serves, and what it tells
-when it does not.
+"""RecompilePolicy: whether a handle compiles for a call that no entry serves, and what it reports
+if it does not.
 
 In: a site, the call's arguments, the handle's calls so far. Out: a decision. Limits are in
 recompile_limits.py, the time that compiling may take is in account.py, texts for the user are in

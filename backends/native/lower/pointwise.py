@@ -429,8 +429,8 @@ def computation_of(dtype: torch.dtype) -> torch.dtype:
     torch.ops.prims.convert_element_type.default,
 )
 def copy(build: Builder, x: View | float, *_: Any, **options: Any) -> View:
-    """Copies a tensor, or a number: torch.func.vmap produces such copies. What the program makes
-    half precision of is rounded, also where the next operation computes in float32 again."""
+    """Copies a tensor, or a number: torch.func.vmap produces such copies. A cast to half precision
+    in the program rounds, even if the next operation computes in float32."""
     dtype = build.fake.dtype
 
     def body(subscripts: Sequence[Index]) -> Scalar:

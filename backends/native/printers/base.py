@@ -1,4 +1,4 @@
-"""What the printers share: the order in which a kernel's values come, and its parameters in
+"""Shared by the printers: the order in which a kernel's values are computed, and its parameters in
 canonical order."""
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class Parameters:
         return self.loaded + self.stored
 
     def on(self, names: Mapping[str, str]) -> Parameters:
-        """The same of an equal kernel on other buffers."""
+        """The parameters of an equal kernel on other buffers."""
         return replace(
             self,
             loaded=tuple(map(names.__getitem__, self.loaded)),
@@ -192,8 +192,8 @@ def origin_names(kernel: Kernel) -> list[str]:
 
 
 class KernelEmitter:
-    """Writes the values of a kernel, each in the outermost block where it can be computed. A
-    language says how."""
+    """Writes the values of a kernel, each in the outermost block where it can be computed.
+    Subclasses write them in C or Triton."""
 
     def __init__(self, plan: Plan) -> None:
         self.plan = plan
@@ -261,7 +261,7 @@ class KernelEmitter:
         return " + ".join(parts) or "0"
 
     def operands(self, node: Scalar) -> Sequence[Scalar]:
-        """What must be there before a node can be computed."""
+        """The values that must be computed before a node."""
         return node.args
 
     def value(self, root: Scalar, scope: Scope) -> str:

@@ -1,4 +1,4 @@
-"""CFunction: what the C functions of all kernels share: pointers and sizes, loops, threads, values,
+"""CFunction: the common part of all kernels in C: pointers and sizes, loops, threads, values,
 stores."""
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ SIMD = "#pragma omp simd"
 
 
 class CFunction(KernelEmitter):
-    """Writes the loops of one kernel. A subclass says which these are and what is in them, or
-    writes its own `nest`. whole: the parameters of the kernel of which this is a part."""
+    """Writes the loops of one kernel. Subclasses define the outer loops and their body, or write
+    their own `nest`. whole: the parameters of the kernel of which this is a part."""
 
     def __init__(
         self, plan: Plan, buffers: Mapping[str, Buffer], threads: int, whole: Parameters | None
