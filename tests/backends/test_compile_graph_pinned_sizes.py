@@ -1,5 +1,5 @@
-"""A size that varies and that a backend needs to be one number: counted, told with the operator and
-its line, apart from the program's."""
+"""Sizes that vary, but that a backend needs as numbers: they are counted apart from those of the
+program, and reported with the operator and its line."""
 
 import inspect
 

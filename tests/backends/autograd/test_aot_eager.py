@@ -1,4 +1,5 @@
-"""What aot_autograd is told while it traces for us."""
+"""aot_eager's settings of aot_autograd: numbers that vary stay arguments, and results carry no
+marks."""
 
 import framejit
 import pytest

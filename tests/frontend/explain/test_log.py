@@ -1,4 +1,4 @@
-"""FRAMEJIT_LOG: what each name tells, and what names there are."""
+"""FRAMEJIT_LOG: which names exist, and what each logs."""
 
 from __future__ import annotations
 

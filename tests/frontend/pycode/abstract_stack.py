@@ -1,5 +1,5 @@
-"""The stack each canonical instruction sees, as kinds: what every interpreter of them must agree
-with.
+"""The kinds of the stack items at each canonical instruction, with which every interpreter of them
+must agree. Kinds are those of ResumePoint, and "maybe": a value or NULL (LOAD_FAST_AND_CLEAR).
 
 Kinds are those of ResumePoint, and "maybe": a value or NULL (LOAD_FAST_AND_CLEAR).
 """

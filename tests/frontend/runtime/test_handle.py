@@ -1,4 +1,4 @@
-"""The handle as an object: a method, a name, when it steps aside."""
+"""The handle as an object: as a method, its name, and when it runs the plain function."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""Behind the recompile limit a call runs in eager with all that it calls: inner frames do not start
-to compile one by one."""
+"""Beyond the recompile limit a call runs in eager with all its callees: inner frames are not
+compiled one by one."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""A break in a loop whose body must know which turn it is: each turn is compiled, none is left to
-Python, and none is compiled twice."""
+"""A break in a loop whose body depends on the iteration: each iteration is compiled once, and
+none is left to Python."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""Kernels on their way: compiled elsewhere all at once, loaded in order, each once; what failed is
-told. Compilers are played."""
+"""Compiling Triton kernels in other processes: all at once, loaded in order, each once; failures
+are reported. The compilers are fakes."""
 
 from __future__ import annotations
 
