@@ -40,7 +40,6 @@ SIZES = {
 STEADY = 20  # last steps, whose median counts
 TIMEOUT_S = 240  # of a collective: longer than one process compiles while the others wait
 COLUMNS = ("query", "key", "value", "up", "gate")  # layers whose outputs are divided
-ROWS = ("out", "down")  # and whose inputs are
 
 
 @dataclass

@@ -36,7 +36,6 @@ COUNTED = {  # by Instr.arg
     Op.FORMAT: lambda a: (1 + a[1], 1), Op.MAKE_FUNCTION: lambda parts: (1 + len(parts), 1),
     Op.RAISE: lambda n: (n, 0), Op.RERAISE: lambda n: (1, 0),
 }  # fmt: skip
-MAY_DROP_EXC = {Op.RERAISE, Op.RETURN_VALUE, Op.RAISE}
 ENDS = {Op.JUMP, Op.RETURN_VALUE, Op.RAISE, Op.RERAISE}
 
 
