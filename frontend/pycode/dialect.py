@@ -1,6 +1,6 @@
 """The record of all that differs between CPython versions, and the one of the running interpreter.
 
-In: the tables of py311.py, py312.py or py313.py. Out: `Dialect`, `current()`, `supported()`. Tables
+In: the tables of py311.py, py312.py or py313.py. Out: `Dialect`, `current()`, `is_supported()`. Tables
 name opcodes, so that each file imports under every version; `Dialect` resolves names to the numbers
 of the running one.
 """

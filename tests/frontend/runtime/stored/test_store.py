@@ -1,5 +1,5 @@
 """Entries on disk: which ones are stored, and what takes them up again. A second handle stands for
-a second process; test_processes.py starts real ones."""
+a second process; test_store_between_processes.py starts real ones."""
 
 from __future__ import annotations
 
