@@ -72,7 +72,7 @@ def test_a_model_under_two_systems(run, tmp_path):
     assert 0 < first <= settled
 
 
-def test_what_was_measured_before_an_interrupt_is_told(tmp_path, monkeypatch, capsys):
+def test_an_interrupted_run_prints_what_it_measured(tmp_path, monkeypatch, capsys):
     def measured(plan, name, say):
         if name == "syn:breaks":
             signal.raise_signal(signal.SIGTERM)

@@ -58,7 +58,7 @@ def test_what_a_name_tells(name, told, logged):
     assert told in logged(name)
 
 
-def test_nothing_is_told_unasked(caplog):
+def test_nothing_is_logged_unasked(caplog):
     caplog.set_level(logging.INFO, "framejit")
     framejit.compile(step)(X, 2.0)
     assert caplog.text == ""

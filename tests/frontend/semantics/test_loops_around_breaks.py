@@ -175,7 +175,7 @@ def table_of(x, table, turns):
     return x
 
 
-def test_a_longer_loop_is_not_begun_and_told():
+def test_a_longer_loop_is_left_to_python_and_reported():
     table = [float(i % 3 + 1) / 2 for i in range(1000)]
     handle = strict_compile(table_of)
     seen = capture_events(handle)
