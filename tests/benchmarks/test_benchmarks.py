@@ -110,9 +110,9 @@ def test_programs_in_whole(run):
     only = ["--only", "mixture", "--only", "no such thing"]
     done, rows = run("programs", *only, "--steps", "2", "--systems", system)
     assert done.returncode == 0, done.stderr
-    eager, compiled = (row for row in rows if len(row) == 8 and row[1] in ("eager", system))
-    assert eager[:3] == [name, "eager", ""] and eager[5] == "0"
-    assert compiled[:3] == [name, system, "yes"] and int(compiled[5]) > 0
+    head, _, row = rows[:3]
+    assert head[1] == f"seconds: eager, {system}" and head[4] == f"compiles: {system}"
+    assert row[0] == name and len(row[1].split(", ")) == 2 and row[2] == "yes" and int(row[4]) > 0
     assert [row[:4] for row in rows[-2:]] == [["eager", "1", "0", "0"], [system, "1", "0", "0"]]
 
 
@@ -165,7 +165,8 @@ def test_rows_of_programs():
         [slow, failed, row_of("p", "torch.compile (aot_eager)", eager, eager)]
     ).splitlines()
     assert lines[2] == "| s | 2 | 1 | 1 | 1 | 1 | 80.0 | 1 |"
-    assert "failed: ValueError: b" in table([failed])
+    text = table([failed])
+    assert "| p | failed | failed |" in text and "p, s: failed: ValueError: b" in text
 
 
 @pytest.mark.parametrize(
