@@ -201,12 +201,11 @@ class CompiledNode:
                 rebuilt = True
             else:
                 own[number] = position
-        by_edge: dict[tuple[Node | None, int], int] = {}
-        for edge, index in zip(edges, self.wanted, strict=True):
-            by_edge[edge.node, edge.output_nr] = index
-        inputs = (
-            tuple(by_edge.get(edge) for edge in found.next_functions) if found is not None else ()
-        )
+        by_edge: dict[tuple[Node | None, int], int] = {
+            (edge.node, edge.output_nr): index
+            for edge, index in zip(edges, self.wanted, strict=True)
+        }
+        inputs = () if found is None else tuple(map(by_edge.get, found.next_functions))
         self.layouts.learn(results, args)
         return NodeWiring(end, steps, rows, inputs, own, rebuilt)
 
