@@ -1,4 +1,4 @@
-"""Clock: what one compile spent its time on, by phase. A phase inside another is taken out of the
+"""Clock: the time that one compile spends in each phase. A phase inside another is taken out of the
 outer one, so that all add up."""
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class Span:
 
 class Clock:
     """Measures the phases of a compile. late: is given the phase and the seconds of what runs after
-    the compile is over, as a backward graph's first call does."""
+    the compile is over, such as decisions of the autotuner at a later call."""
 
     def __init__(self, late: Callable[[str, float], None] | None = None) -> None:
         self.seconds: dict[str, float] = {}

@@ -28,9 +28,7 @@ REASONS = {
     reason.id: reason
     for reason in (
         BreakReason(
-            "requested",
-            "framejit.graph_break() was called{}",
-            "remove the call to keep one graph",
+            "requested", "framejit.graph_break() was called{}", "remove the call to keep one graph"
         ),
         BreakReason(
             "unknown-call",
@@ -39,9 +37,7 @@ REASONS = {
             "it only does tensor work",
         ),
         BreakReason(
-            "disabled-call",
-            "{} is marked to stay in Python",
-            "remove the mark to capture the call",
+            "disabled-call", "{} is marked to stay in Python", "remove the mark to capture the call"
         ),
         BreakReason(
             "output",

@@ -184,7 +184,7 @@ class Specialised(Event):
 
 @record
 class Note(Event):
-    """What a backend tells of a graph."""
+    """A backend's sentence about a graph."""
 
     text: str
     number: int = 0
@@ -305,8 +305,7 @@ Sink = Callable[[Event], None]
 
 
 class Reporter:
-    """How a backend tells what became of a graph: called with a sentence, or by one of its
-    methods."""
+    """How a backend reports about a graph: called with a sentence, or by one of its methods."""
 
     def __init__(
         self,
@@ -347,7 +346,7 @@ class Reporter:
         )
 
     def send_recorded(self, recorded: bool, text: str) -> None:
-        """Tells whether CUDA graphs were recorded."""
+        """Sends whether CUDA graphs were recorded."""
         self.send(Recorded(self.function, self.where, recorded, text, self.number))
 
     def working(self, done: Future[None]) -> None:

@@ -8,17 +8,6 @@ from pathlib import Path
 from setuptools import Extension, find_packages, setup
 
 folders = find_packages(".", include=["frontend*", "guards*", "backends*", "cli*", "benchmarks*"])
-runtime = [
-    "continuation",
-    "entry",
-    "eval_hook",
-    "frame_hook",
-    "handle",
-    "links",
-    "mode",
-    "module_call",
-    "site",
-]
 internal = [f"{sysconfig.get_path('include')}/internal"]
 # FRAMEJIT_SANITIZE=1 builds for tests under the address and undefined-behaviour sanitizers (tox env
 # `native`)
@@ -35,6 +24,22 @@ versions = next(
 )
 optional = sysconfig.get_python_version() not in {f"{major}.{minor}" for major, minor in versions}
 
+
+def files(pattern):
+    return sorted(map(str, Path().glob(pattern)))
+
+
+def extension(name, sources, extra_compile_args=(), **more):
+    return Extension(
+        f"framejit.{name}",
+        sources,
+        extra_compile_args=["-O3", "-std=c11", *extra_compile_args, *checks],
+        extra_link_args=checks,
+        optional=optional,
+        **more,
+    )
+
+
 setup(
     # setuptools leaves the setup script out of the package by this name, which front ends do not
     # set
@@ -47,83 +52,25 @@ setup(
     },
     options={"build": {"build_base": "build/sanitized"}} if sanitize else {},
     ext_modules=[
-        Extension(
-            "framejit._generations",
-            ["generations.c"],
+        extension("_generations", ["generations.c"], include_dirs=internal),
+        extension(
+            "guards.native._guards",
+            files("guards/native/*.c"),
             include_dirs=internal,
-            extra_compile_args=["-O3", "-std=c11", *checks],
-            extra_link_args=checks,
-            optional=optional,
-        ),
-        Extension(
-            "framejit.guards.native._guards",
-            [
-                f"guards/native/{name}.c"
-                for name in (
-                    "change_detection",
-                    "dict_watch",
-                    "guard_program",
-                    "guards_module",
-                    "iterators",
-                    "memory",
-                    "program_builder",
-                    "program_type",
-                    "relation",
-                    "snapshot",
-                    "snapshot_builder",
-                    "tensor_layout",
-                    "torch_state",
-                )
-            ],
-            include_dirs=internal,
-            depends=[
-                f"guards/native/{name}.h"
-                for name in (
-                    "change_detection",
-                    "checks",
-                    "constants",
-                    "dict_watch",
-                    "guard_api",
-                    "iterators",
-                    "loads",
-                    "memory",
-                    "object_compat",
-                    "program",
-                    "program_builder",
-                    "relation",
-                    "snapshot",
-                    "snapshot_data",
-                    "tensor_layout",
-                    "torch_state",
-                )
-            ],
+            depends=files("guards/native/*.h"),
             libraries=["dl"],
-            extra_compile_args=["-O3", "-std=c11", "-fvisibility=hidden", *checks],
-            extra_link_args=checks,
-            optional=optional,
+            extra_compile_args=["-fvisibility=hidden"],
         ),
-        Extension(
-            "framejit.backends.native.toolchain._launch",
+        extension(
+            "backends.native.toolchain._launch",
             ["backends/native/toolchain/launch.c"],
             libraries=["dl"],
-            extra_compile_args=["-O3", "-std=c11", *checks],
-            extra_link_args=checks,
-            optional=optional,
         ),
-        Extension(
-            "framejit.frontend.runtime._hook",
-            [f"frontend/runtime/{name}.c" for name in runtime],
+        extension(
+            "frontend.runtime._hook",
+            files("frontend/runtime/*.c"),
             include_dirs=["guards/native", *internal],
-            depends=[
-                "frontend/runtime/hook.h",
-                "frontend/runtime/frame_compat.h",
-                "guards/native/guard_api.h",
-                "guards/native/object_compat.h",
-                "guards/native/constants.h",
-            ],
-            extra_compile_args=["-O3", "-std=c11", *checks],
-            extra_link_args=checks,
-            optional=optional,
+            depends=[*files("frontend/runtime/*.h"), *files("guards/native/*.h")],
         ),
     ],
 )

@@ -1,5 +1,5 @@
-"""Graphs on a GPU with numbers on the CPU, such as the counts of steps that torch's optimizers keep
-there: two graphs, and a copy of all the numbers in one piece between them.
+"""Splits graphs on a GPU that also calculate numbers on the CPU, such as the step counts of torch's
+optimizers: two graphs, with one copy of all the numbers between them.
 
 The first calculates on the CPU, the second on the GPU alone, so that it can be recorded as a CUDA
 graph.

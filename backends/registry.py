@@ -33,15 +33,15 @@ Function = Callable[..., Any]
 
 @record
 class Backend:
-    """A backend and what it says of itself.
+    """A backend, and the properties that it declares.
 
     devices: device types that its graphs may lie on; None for any. training: whether gradients flow
     through what it makes. wants: "torch" for the graph as captured, "aten" for functional ATen
-    graphs by aot_autograd, forward and backward apart. options: gives the names of its options;
-    None where its parameters say them. origin: who brought it, for messages. missing: says what
-    keeps it from working here, "" where nothing does. overlaps: whether it is given graphs that
-    write into memory which two of their tensors, or two elements of one, share; they run as they
-    were captured where not. higher_order: whether its graphs may call torch's higher-order
+    graphs by aot_autograd, forward and backward apart. options: returns the names of its options;
+    None where its parameters are the options. origin: who brought it, for messages. missing:
+    returns what keeps it from working here, "" if nothing. overlaps: whether it is given graphs
+    that write into memory which two of their tensors, or two elements of one, share; they run as
+    they were captured where not. higher_order: whether its graphs may call torch's higher-order
     operators (cond, flex_attention); these calls run as captured, between its graphs, where not.
     """
 
@@ -176,7 +176,7 @@ def import_shipped(name: str, module: str) -> types.ModuleType | None:
 
 
 def switched_off(name: str) -> Backend:
-    """What stands for a shipped backend that failed the self-check or cannot be imported: it is
+    """The replacement of a shipped backend that failed the self-check or cannot be imported: it is
     missing here, and its graphs run as they were captured."""
     why = f"it does not work with the installed torch: {SWITCHED_OFF[backend_feature(name)]}"
     return Backend(name, run_as_captured, missing=lambda: why)

@@ -93,10 +93,10 @@ class RestorePlan:
 
 class RestoringGraph:
     """Runs a graph. If it raises, restores grad mode, autocast, torch's generators, and written
-    inputs. Then the captured graph (`forward`) runs, now and later. If it raises too, Rerun
-    says that the frame can start over. Inputs are saved only where an operator after a write may
-    raise; for unforeseeable failures (no memory) after a write, the error itself is raised. So it
-    is after a collective, in which other processes have taken part."""
+    inputs. Then the captured graph (`forward`) runs, now and later. If it raises too, Rerun says
+    that the frame can start over. Inputs are saved only where an operator after a write may raise;
+    for unforeseeable failures (no memory) after a write, the error itself is raised. The same holds
+    after a collective, as other processes have taken part in it."""
 
     def __init__(
         self,

@@ -81,7 +81,7 @@ def fixed_inputs(
 
 
 def reason_for_eager(gm: torch.fx.GraphModule, example_inputs: list[Any]) -> str:
-    """Why torch.jit cannot be asked to trace a graph; "" where it can."""
+    """Why torch.jit cannot trace a graph; "" if it can."""
     if has_wrappers(gm):
         return "torch.jit does not trace wrapper subclasses"
     if any(
@@ -169,8 +169,8 @@ def own_memory(tensor: torch.Tensor) -> torch.Tensor:
 
 
 class FrozenScript:
-    """Code that has inputs folded into it, while they are what they were; `fallback` for the rest
-    of the calls."""
+    """Code with inputs folded into it. Once one of these inputs has changed, `fallback` runs
+    instead."""
 
     def __init__(
         self,

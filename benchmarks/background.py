@@ -9,23 +9,23 @@ import time
 from . import measure, systems
 
 
-def meanwhile(plan: measure.Plan, name: str) -> dict[str, float]:
+def measure_background(plan: measure.Plan, name: str) -> dict[str, float]:
     """Runs in a process of its own. Milliseconds of calls, seconds of work."""
     with measure.empty_caches():
         subject = measure.Subject(plan, name)
         eager = copy.deepcopy(subject.model)
-        subject.timed(eager)
-        plain = statistics.median(subject.timed(eager) for _ in range(20))
+        subject.time_call(eager)
+        plain = statistics.median(subject.time_call(eager) for _ in range(20))
         model, _ = systems.make("framejit", subject.model, options={"background": True})
         start = time.perf_counter()
-        first = subject.timed(model)
+        first = subject.time_call(model)
         waiting = threading.Thread(target=model.framejit.wait)
         waiting.start()
         calls = []
         while waiting.is_alive():
-            calls.append(subject.timed(model))
+            calls.append(subject.time_call(model))
         done = time.perf_counter() - start
-        after = {system: statistics.median(times) for system, times in measure.rounds(subject, {"eager": eager, "framejit": model}).items()}
+        after = {system: statistics.median(times) for system, times in measure.time_rounds(subject, {"eager": eager, "framejit": model}).items()}
     return {
         "eager": plain * 1e3, "first": first * 1e3, "calls": float(len(calls)), "call": statistics.median(calls or [plain]) * 1e3,
         "longest": max(calls, default=plain) * 1e3, "done": done, "speed-up": after["eager"] / after["framejit"],
@@ -33,4 +33,4 @@ def meanwhile(plan: measure.Plan, name: str) -> dict[str, float]:
 
 
 def measure_model(plan: measure.Plan, name: str) -> dict[str, dict[str, float] | str]:
-    return {"background": measure.in_child(plan.limit, meanwhile, plan, name)}
+    return {"background": measure.in_child(plan.limit, measure_background, plan, name)}

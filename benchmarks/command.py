@@ -18,7 +18,7 @@
     framejit bench programs                           # whole programs on third-party libraries; half an hour, not part of `all`
 
 Tables go to stdout, progress to stderr; with --out to DIR/results.md, with plots beside it where matplotlib is installed. An interrupted
-run tells what it measured until then.
+run prints what it measured until then.
 """
 from __future__ import annotations
 
@@ -95,11 +95,11 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--out", type=Path, metavar="DIR", help="write results.md and plots there too")
 
 
-def completed(chosen: argparse.Namespace) -> str:
+def complete_arguments(chosen: argparse.Namespace) -> str:
     """Fills in what was left open; returns what is wrong with the rest."""
     if chosen.threads is None:
         chosen.threads = 1 if chosen.size == "small" else 0
-    chosen.models = chosen.models.split(",") if chosen.models else zoo.usual(installed())
+    chosen.models = chosen.models.split(",") if chosen.models else zoo.usual(installed_families())
     known: Iterable[str] = PROGRAM_SYSTEMS if chosen.part == "programs" else systems.SYSTEMS
     usual = known if chosen.part == "programs" else systems.DEFAULT_TRAINING if chosen.train else systems.DEFAULT
     names = chosen.systems.split(",") if chosen.systems else list(usual)
@@ -107,8 +107,8 @@ def completed(chosen: argparse.Namespace) -> str:
     chosen.systems = ("eager", *(name for name in names if name != "eager"))
     if unknown:
         return f"unknown systems {unknown}; known ones: {', '.join(known)}"
-    if chosen.part == "programs" and not programs.named(chosen.only):
-        return f"no program's name contains {' or '.join(chosen.only)}; known ones: {'; '.join(programs.named())}"
+    if chosen.part == "programs" and not programs.names_with(chosen.only):
+        return f"no program's name contains {' or '.join(chosen.only)}; known ones: {'; '.join(programs.names_with())}"
     os.environ["FRAMEJIT_STORE"] = "0"  # compiles are measured; `warm` and `programs` store entries in folders of their own
     config.store = False
     os.environ["PYTORCH_NVML_BASED_CUDA_CHECK"] = "1"  # processes that are forked could not use a driver that was looked at here
@@ -117,14 +117,14 @@ def completed(chosen: argparse.Namespace) -> str:
     return ""
 
 
-def installed() -> set[str]:
+def installed_families() -> set[str]:
     """Families of models that can be built here."""
     return {"syn", *(family for family, package in FAMILIES.items() if importlib.util.find_spec(package) is not None)}
 
 
 def run(chosen: argparse.Namespace) -> int:
     """Returns the exit code: 1 if a system failed on a model, 2 for arguments that make no sense, 130 if it was interrupted."""
-    wrong = completed(chosen)
+    wrong = complete_arguments(chosen)
     if wrong:
         print(f"framejit bench: {wrong}", file=sys.stderr)
         return 2
@@ -140,9 +140,9 @@ def run(chosen: argparse.Namespace) -> int:
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
         for part in PARTS if chosen.part == "all" else (chosen.part,):
-            told, drawn, bad = RUN[part](chosen, progress)
-            texts += told
-            pictures += drawn
+            new_texts, new_pictures, bad = RUN[part](chosen, progress)
+            texts += new_texts
+            pictures += new_pictures
             failed = failed or bad
             if chosen.interrupted:
                 texts.append(f"Interrupted in `{part}`: what was not measured is missing.")
@@ -155,7 +155,7 @@ def run(chosen: argparse.Namespace) -> int:
     return 130 if chosen.interrupted else 1 if failed else 0
 
 
-Told = tuple[list[str], list["plots.Picture"], bool]  # tables, plots, whether something failed
+PartResult = tuple[list[str], list["plots.Picture"], bool]  # tables, plots, whether something failed
 Say = Callable[[str], None]  # shows what is done now
 Found = TypeVar("Found")
 
@@ -168,8 +168,8 @@ def plan_of(chosen: argparse.Namespace, train: bool) -> measure.Plan:
     return measure.Plan(chosen.systems, *size, train, chosen.seconds, chosen.limit, chosen.threads)
 
 
-def measured(chosen: argparse.Namespace, progress: Progress, names: Iterable[str], one: Callable[[str, Say], Found]) -> dict[str, Found]:
-    """By name, what `one` finds; where the user interrupts, of the names before."""
+def measure_each(chosen: argparse.Namespace, progress: Progress, names: Iterable[str], measure_one: Callable[[str, Say], Found]) -> dict[str, Found]:
+    """By name, what `measure_one` finds; after an interrupt by the user, for the names before."""
     found: dict[str, Found] = {}
     left = [] if chosen.interrupted else list(names)
     bar = progress.add_task("", total=len(left))
@@ -180,7 +180,7 @@ def measured(chosen: argparse.Namespace, progress: Progress, names: Iterable[str
     for name in left:
         say(name)
         try:
-            found[name] = one(name, say)
+            found[name] = measure_one(name, say)
         except KeyboardInterrupt:
             chosen.interrupted = True
             break
@@ -193,69 +193,69 @@ def each_model(
 ) -> dict[str, dict[str, Any]]:
     """By model: what a part measures of it, inference."""
     plan = plan_of(chosen, False)
-    return measured(chosen, progress, chosen.models, lambda name, say: measure_one(plan, name))
+    return measure_each(chosen, progress, chosen.models, lambda name, say: measure_one(plan, name))
 
 
-def run_models(chosen: argparse.Namespace, progress: Progress) -> Told:
+def run_models(chosen: argparse.Namespace, progress: Progress) -> PartResult:
     plan = plan_of(chosen, chosen.train)
-    models = measured(chosen, progress, chosen.models, lambda name, say: measure.measure(plan, name, say))
+    models = measure_each(chosen, progress, chosen.models, lambda name, say: measure.measure(plan, name, say))
     failed = any(result.failure for row in models.values() for result in row.values())
     texts = [tables.models_table(models, chosen.systems), tables.summary_table(models, chosen.systems)]
-    return texts, [plots.speed(models, chosen.systems), plots.first_calls(models, chosen.systems)], failed
+    return texts, [plots.speed_ups(models, chosen.systems), plots.first_calls(models, chosen.systems)], failed
 
 
-def run_trace(chosen: argparse.Namespace, progress: Progress) -> Told:
+def run_trace(chosen: argparse.Namespace, progress: Progress) -> PartResult:
     return [tables.trace_table(each_model(chosen, progress, trace.measure_model))], [], False
 
 
-def run_compiling(chosen: argparse.Namespace, progress: Progress) -> Told:
+def run_compiling(chosen: argparse.Namespace, progress: Progress) -> PartResult:
     found = each_model(chosen, progress, compiling.measure_model)
     return [tables.phases_table(found)], [plots.phases(found)], False
 
 
-def run_warm(chosen: argparse.Namespace, progress: Progress) -> Told:
+def run_warm(chosen: argparse.Namespace, progress: Progress) -> PartResult:
     plan = plan_of(chosen, chosen.train)
-    found = measured(chosen, progress, chosen.models, lambda name, say: warm.measure_model(plan, name))
+    found = measure_each(chosen, progress, chosen.models, lambda name, say: warm.measure_model(plan, name))
     return [tables.warm_table(found)], [], False
 
 
-def run_graphs(chosen: argparse.Namespace, progress: Progress) -> Told:
+def run_graphs(chosen: argparse.Namespace, progress: Progress) -> PartResult:
     return [tables.graphs_table(each_model(chosen, progress, graphs.measure_model))], [], False
 
 
-def run_launches(chosen: argparse.Namespace, progress: Progress) -> Told:
-    found = measured(chosen, progress, ["launches"], lambda name, say: launches.measure_all(chosen.device, chosen.limit))
+def run_launches(chosen: argparse.Namespace, progress: Progress) -> PartResult:
+    found = measure_each(chosen, progress, ["launches"], lambda name, say: launches.measure_all(chosen.device, chosen.limit))
     return [tables.launches_table(one) for one in found.values()], [], False
 
 
-def run_memory(chosen: argparse.Namespace, progress: Progress) -> Told:
+def run_memory(chosen: argparse.Namespace, progress: Progress) -> PartResult:
     return [tables.memory_table(each_model(chosen, progress, memory.measure_model))], [], False
 
 
-def run_background(chosen: argparse.Namespace, progress: Progress) -> Told:
+def run_background(chosen: argparse.Namespace, progress: Progress) -> PartResult:
     return [tables.background_table(each_model(chosen, progress, background.measure_model))], [], False
 
 
-def run_dispatch(chosen: argparse.Namespace, progress: Progress) -> Told:
+def run_dispatch(chosen: argparse.Namespace, progress: Progress) -> PartResult:
     by_name = {case.__name__: case for case in dispatch.CASES}
 
-    def one(name: str, say: Say) -> dict[str, Any]:
+    def measure_one(name: str, say: Say) -> dict[str, Any]:
         result = measure.in_child(chosen.limit, dispatch.measure_case, by_name[name], DISPATCH, chosen.rounds)
         return result if isinstance(result, dict) else {"eager": float("nan"), **dict.fromkeys(DISPATCH[1:], result)}
 
-    cases = measured(chosen, progress, by_name, one)
+    cases = measure_each(chosen, progress, by_name, measure_one)
     return [tables.dispatch_table(cases, DISPATCH)], [plots.dispatch(cases, DISPATCH)], False
 
 
-def run_kernels(chosen: argparse.Namespace, progress: Progress) -> Told:
-    found = measured(
+def run_kernels(chosen: argparse.Namespace, progress: Progress) -> PartResult:
+    found = measure_each(
         chosen, progress, kernels.CASES, lambda name, say: measure.in_child(chosen.limit, kernels.measure_case, name, chosen.device)
     )
     return [tables.kernels_table(found, kernels.SYSTEMS)], [], False
 
 
-def run_nested(chosen: argparse.Namespace, progress: Progress) -> Told:
-    found = measured(
+def run_nested(chosen: argparse.Namespace, progress: Progress) -> PartResult:
+    found = measure_each(
         chosen, progress, nested.CASES,
         lambda name, say: measure.in_child(chosen.limit, nested.measure_case, name, chosen.device, chosen.seconds),
     )  # fmt: skip
@@ -263,36 +263,36 @@ def run_nested(chosen: argparse.Namespace, progress: Progress) -> Told:
     return [tables.nested_table(rows)], [], False
 
 
-def run_distributed(chosen: argparse.Namespace, progress: Progress) -> Told:
+def run_distributed(chosen: argparse.Namespace, progress: Progress) -> PartResult:
     processes = chosen.processes or (measure.in_child(60, torch.cuda.device_count) if chosen.device == "cuda" else 2)
     names = [name for name in distributed.cases(processes) if not chosen.only or any(word in name for word in chosen.only)]
     plan = (chosen.systems, processes, chosen.device, chosen.dtype, chosen.size, chosen.steps, chosen.limit)
-    found = measured(chosen, progress, names, lambda name, say: distributed.measure_case(name, *plan))
+    found = measure_each(chosen, progress, names, lambda name, say: distributed.measure_case(name, *plan))
     bad = any(isinstance(cell, str) for row in found.values() for cell in row.values())
     return [f"{processes} processes", tables.distributed_table(found)], [], bad
 
 
-def run_programs(chosen: argparse.Namespace, progress: Progress) -> Told:
-    def one(name: str, say: Say) -> list[Row]:
+def run_programs(chosen: argparse.Namespace, progress: Progress) -> PartResult:
+    def measure_one(name: str, say: Say) -> list[Row]:
         return programs.run_program(name, chosen.systems, chosen.steps, chosen.limit, chosen.clock, chosen.device)
 
-    names = programs.named(chosen.only)
+    names = programs.names_with(chosen.only)
     missing = programs.missing_packages(names)
-    found = measured(chosen, progress, [name for name in names if name not in missing], one)
+    found = measure_each(chosen, progress, [name for name in names if name not in missing], measure_one)
     rows = [row for under in found.values() for row in under]
     left_out = [f"Left out: {name}, as {' and '.join(packages)} cannot be imported." for name, packages in missing.items()]
     return [table(rows), summary(rows), *left_out], [], any(row.error or row.equal is False for row in rows)
 
 
-def run_guards(chosen: argparse.Namespace, progress: Progress) -> Told:
-    counts = measured(chosen, progress, ["guards"], lambda name, say: measure.in_child(chosen.limit, guards.measure_counts))
-    hits = measured(chosen, progress, guards.MODELS, lambda name, say: measure.in_child(chosen.limit, guards.measure_hit, name))
-    growth = measured(chosen, progress, guards.GROWING, lambda name, say: measure.in_child(chosen.limit, guards.measure_growth, name))
+def run_guards(chosen: argparse.Namespace, progress: Progress) -> PartResult:
+    counts = measure_each(chosen, progress, ["guards"], lambda name, say: measure.in_child(chosen.limit, guards.measure_counts))
+    hits = measure_each(chosen, progress, guards.MODELS, lambda name, say: measure.in_child(chosen.limit, guards.measure_hit, name))
+    growth = measure_each(chosen, progress, guards.GROWING, lambda name, say: measure.in_child(chosen.limit, guards.measure_growth, name))
     of_models = [tables.hits_table(hits, tuple(guards.WAYS)), tables.growth_table(growth, guards.SIZES)]
     return [*map(tables.guards_table, counts.values()), *of_models], [], False
 
 
-RUN: dict[str, Callable[[argparse.Namespace, Progress], Told]] = {
+RUN: dict[str, Callable[[argparse.Namespace, Progress], PartResult]] = {
     "models": run_models, "dispatch": run_dispatch, "guards": run_guards, "trace": run_trace, "compiling": run_compiling,
     "graphs": run_graphs, "launches": run_launches, "kernels": run_kernels, "memory": run_memory, "background": run_background,
     "warm": run_warm, "nested": run_nested, "distributed": run_distributed, "programs": run_programs,

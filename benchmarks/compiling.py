@@ -21,10 +21,10 @@ def phases_here(plan: measure.Plan, name: str, system: str) -> dict[str, float]:
     warmed, _ = systems.make(system, torch.nn.Sequential(torch.nn.Linear(4, 4), torch.nn.Tanh()))
     with torch.no_grad():
         warmed(torch.ones(3, 4))
-    plain = min(subject.timed(subject.model) for _ in range(3))
+    plain = min(subject.time_call(subject.model) for _ in range(3))
     before = dynamo_phases()
     model, _ = systems.make(system, copy.deepcopy(subject.model))
-    first = subject.timed(model)
+    first = subject.time_call(model)
     found: dict[str, float] = {"first call": first - plain}
     if systems.SYSTEMS[system][0] == "framejit":
         report = model.framejit.explain()

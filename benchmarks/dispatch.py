@@ -11,7 +11,7 @@ import torch
 from torch import nn
 
 from . import systems
-from .measure import words
+from .measure import describe_error
 
 CALLS = 50  # timed together
 
@@ -94,7 +94,7 @@ CASES = (one_tensor, eight_tensors, config_of_50, nested_dicts, modules_200, par
 
 @torch.no_grad()
 def measure_case(make: Callable[[], Case], wanted: Sequence[str], rounds: int) -> dict[str, float | str]:
-    """Microseconds of a call, by system; the words of an exception where one fails. Medians of interleaved rounds."""
+    """Microseconds of a call, by system; the describe_error of an exception where one fails. Medians of interleaved rounds."""
     torch.set_num_threads(1)
     calls: dict[str, tuple[Any, tuple[Any, ...]]] = {}
     results: dict[str, float | str] = {}
@@ -106,7 +106,7 @@ def measure_case(make: Callable[[], Case], wanted: Sequence[str], rounds: int) -
                 compiled(*arguments)
             calls[system] = compiled, arguments
         except Exception as error:  # a system that fails is a cell that says so
-            results[system] = words(error)
+            results[system] = describe_error(error)
     times: dict[str, list[float]] = {system: [] for system in calls}
     for _ in range(rounds):
         for system, (function, arguments) in calls.items():

@@ -40,7 +40,6 @@ SIZES = {
 STEADY = 20  # last steps, whose median counts
 TIMEOUT_S = 240  # of a collective: longer than one process compiles while the others wait
 COLUMNS = ("query", "key", "value", "up", "gate")  # layers whose outputs are divided
-ROWS = ("out", "down")  # and whose inputs are
 
 
 @dataclass
@@ -58,7 +57,7 @@ def data_parallel(model: LanguageModel, mesh: DeviceMesh) -> nn.Module:
     return DistributedDataParallel(model, device_ids=device)
 
 
-def sharded(model: LanguageModel, mesh: DeviceMesh) -> LanguageModel:
+def shard(model: LanguageModel, mesh: DeviceMesh) -> LanguageModel:
     for block in model.blocks:
         fully_shard(block, mesh=mesh)
     fully_shard(model, mesh=mesh)
@@ -77,13 +76,13 @@ def tensor_parallel(model: LanguageModel, mesh: DeviceMesh) -> LanguageModel:
 
 
 def both(model: LanguageModel, mesh: DeviceMesh) -> nn.Module:
-    return sharded(tensor_parallel(model, mesh["layers"]), mesh["batch"])
+    return shard(tensor_parallel(model, mesh["layers"]), mesh["batch"])
 
 
 # how a model is divided, and the names of the mesh's dimensions; batches differ along the first one only
 LAYOUTS: dict[str, tuple[Callable[[LanguageModel, DeviceMesh], nn.Module], tuple[str, ...]]] = {
     "ddp": (data_parallel, ("batch",)),
-    "fsdp": (sharded, ("batch",)),
+    "fsdp": (shard, ("batch",)),
     "tp": (tensor_parallel, ("layers",)),
     "fsdp+tp": (both, ("batch", "layers")),
 }

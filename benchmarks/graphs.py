@@ -21,14 +21,14 @@ class Marking(systems.CountingBackend):
     def __call__(self, gm: Any, example_inputs: list[Any]) -> Callable[..., Any]:
         forward = super().__call__(gm, example_inputs)
 
-        def marked(*args: Any) -> Any:
+        def run_marked(*args: Any) -> Any:
             with record_function(INSIDE):
                 return forward(*args)
 
-        return marked
+        return run_marked
 
 
-def captured(plan: measure.Plan, name: str, system: str) -> dict[str, float]:
+def measure_capture(plan: measure.Plan, name: str, system: str) -> dict[str, float]:
     """Runs in a process of its own."""
     subject = measure.Subject(plan, name)
     marking = Marking()
@@ -54,4 +54,4 @@ def inside(event: Any, name: str) -> bool:
 
 def measure_model(plan: measure.Plan, name: str) -> dict[str, dict[str, float] | str]:
     """By system: figures, or why there are none."""
-    return {system: measure.in_child(plan.limit, captured, plan, name, system) for system in ("torch-eager", "framejit-eager")}
+    return {system: measure.in_child(plan.limit, measure_capture, plan, name, system) for system in ("torch-eager", "framejit-eager")}

@@ -71,7 +71,7 @@ def modules_200() -> Case:
 
 
 def bert() -> Case:
-    model, (args, kwargs) = zoo.build("hf:bert", zoo.Scale.named("small", "cpu", torch.float32))
+    model, (args, kwargs) = zoo.build("hf:bert", zoo.Scale.of_size("small", "cpu", torch.float32))
     return model, args, kwargs
 
 

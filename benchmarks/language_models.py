@@ -38,7 +38,7 @@ class Attention(nn.Module):
             self.register_buffer("cos", angles.cos())
             self.register_buffer("sin", angles.sin())
 
-    def rotated(self, x: torch.Tensor) -> torch.Tensor:
+    def rotate(self, x: torch.Tensor) -> torch.Tensor:
         first, second = x.chunk(2, -1)
         length = x.shape[-2]
         return x * self.cos[:length] + torch.cat((-second, first), -1) * self.sin[:length]
@@ -50,7 +50,7 @@ class Attention(nn.Module):
             layer(x).view(batch, length, -1, self.head).transpose(1, 2) for layer in (self.query, self.key, self.value)
         )
         if self.rotary:
-            query, key = self.rotated(query), self.rotated(key)
+            query, key = self.rotate(query), self.rotate(key)
         mixed = F.scaled_dot_product_attention(query, key, value, is_causal=True)
         return self.out(mixed.transpose(1, 2).reshape(batch, length, -1))
 

@@ -70,14 +70,14 @@ class Subject:
         torch.set_float32_matmul_precision("high")
         if plan.threads:
             torch.set_num_threads(plan.threads)
-        scale = zoo.Scale.named(plan.size, plan.device, getattr(torch, plan.dtype))
+        scale = zoo.Scale.of_size(plan.size, plan.device, getattr(torch, plan.dtype))
         self.model, (self.args, self.kwargs) = zoo.build(name, scale)
         self.model.train(plan.train)
         for module in self.model.modules():  # dropout is off: outputs must be comparable
             if isinstance(module, nn.Dropout):
                 module.p = 0.0
 
-    def timed(self, model: Any) -> float:
+    def time_call(self, model: Any) -> float:
         """Seconds of one call."""
         self.wait()
         start = time.perf_counter()
@@ -136,7 +136,7 @@ def first_call(plan: Plan, name: str, system: str) -> Result:
         subject.call(model)
         subject.wait()
         first = time.perf_counter() - start
-        further = [subject.timed(model) for _ in range(FURTHER)]
+        further = [subject.time_call(model) for _ in range(FURTHER)]
         return Result(first_s=first, settled_s=first + until_settled(further))
 
 
@@ -175,9 +175,9 @@ def steady_state(plan: Plan, name: str) -> dict[str, Result]:
             wanted = got if wanted is None else wanted
             results[system].error = relative_error(got, wanted)
         except Exception as error:  # a system that fails is a row that says so
-            results[system].failure = words(error)
+            results[system].failure = describe_error(error)
             models.pop(system, None)
-    for system, times in rounds(subject, models).items():
+    for system, times in time_rounds(subject, models).items():
         results[system].steady_ms = statistics.median(times) * 1e3
     return results
 
@@ -204,7 +204,7 @@ def is_waiting(model: Any) -> bool:
     return handle is not None and WAITING in handle.explain().details()
 
 
-def rounds(subject: Subject, models: dict[str, nn.Module]) -> dict[str, list[float]]:
+def time_rounds(subject: Subject, models: dict[str, nn.Module]) -> dict[str, list[float]]:
     """Seconds of each call of each model, in rounds of random order."""
     times: dict[str, list[float]] = {system: [] for system in models}
     end = time.perf_counter() + subject.plan.seconds * len(models)
@@ -220,7 +220,7 @@ def rounds(subject: Subject, models: dict[str, nn.Module]) -> dict[str, list[flo
     return times
 
 
-def words(error: BaseException) -> str:
+def describe_error(error: BaseException) -> str:
     first, *_ = str(error).strip().splitlines() or [""]
     return f"{type(error).__name__}: {first[:160]}"
 
@@ -247,10 +247,10 @@ def in_child(limit: float, function: Callable[..., Any], *arguments: Any) -> Any
 
 def _send(pipe: Connection, function: Callable[..., Any], arguments: tuple[Any, ...]) -> None:
     try:
-        with contextlib.suppress(KeyboardInterrupt):  # the parent's, which hears it too
+        with contextlib.suppress(KeyboardInterrupt):  # the parent's, which gets it too
             pipe.send(function(*arguments))
     except Exception as error:  # the parent prints it in the row
-        pipe.send(words(error))
+        pipe.send(describe_error(error))
 
 
 def measure(plan: Plan, name: str, progress: Callable[[str], None] = print) -> dict[str, Result]:

@@ -27,19 +27,19 @@ ROUNDS = 3  # models made, called and dropped before what is left is looked at
 def peak(plan: measure.Plan, name: str, system: str) -> dict[str, float]:
     """Runs in a process of its own. Bytes of a settled call, and tensors and bytes left by models that are gone."""
     subject = measure.Subject(plan, name)
-    model = settled(subject, system)
+    model = settled_model(subject, system)
     found = {"peak": float(peak_of(partial(subject.call, model), plan.device))}
     del model
     drop(plan.device)
     tensors, bytes_before = live_tensors(), now(plan.device)
     for _ in range(ROUNDS):
-        one = settled(subject, system)
+        one = settled_model(subject, system)
         del one
         drop(plan.device)
     return found | {"tensors left": float(live_tensors() - tensors), "bytes left": float(now(plan.device) - bytes_before)}
 
 
-def settled(subject: measure.Subject, system: str) -> Any:
+def settled_model(subject: measure.Subject, system: str) -> Any:
     model, _ = systems.make(system, copy.deepcopy(subject.model))
     for _ in range(CALLS):
         subject.call(model)

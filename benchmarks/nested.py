@@ -63,7 +63,7 @@ def measure_case(name: str, device: str, seconds: float = 1.0) -> dict[str, tupl
     for system, (layout, compile_it) in SYSTEMS.items():
         torch.compiler.reset()
         try:
-            x = nested(parts, layout)
+            x = nested_tensor(parts, layout)
             milliseconds = median_step(compile_it(run) if compile_it else run, x, device, seconds)
             error = (rows_of(x.grad) - wanted).norm() / wanted.norm()
             found[system] = milliseconds, float(error)
@@ -72,7 +72,7 @@ def measure_case(name: str, device: str, seconds: float = 1.0) -> dict[str, tupl
     return found
 
 
-def nested(parts: list[torch.Tensor], layout: str) -> Any:
+def nested_tensor(parts: list[torch.Tensor], layout: str) -> Any:
     """The sequences as one tensor that takes a gradient."""
     if layout == "example":
         return example().NestedTensor.of(parts).requires_grad_()

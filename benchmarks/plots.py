@@ -58,7 +58,7 @@ def bars(groups: Sequence[str], series: Mapping[str, Sequence[float]], what: str
     return draw
 
 
-def speed(models: Models, wanted: Sequence[str]) -> Picture:
+def speed_ups(models: Models, wanted: Sequence[str]) -> Picture:
     """Speed-up over eager."""
 
     def ratio(row: Mapping[str, Result], system: str) -> float:
@@ -81,11 +81,11 @@ def first_calls(models: Models, wanted: Sequence[str]) -> Picture:
 
 
 def dispatch(cases: Mapping[str, Mapping[str, float | str]], wanted: Sequence[str]) -> Picture:
-    def added(times: Mapping[str, float | str], system: str) -> float:
+    def added_us(times: Mapping[str, float | str], system: str) -> float:
         mine, plain = times[system], times["eager"]
         return mine - plain if isinstance(mine, float) and isinstance(plain, float) else 0.0
 
-    series = {system: [added(times, system) for times in cases.values()] for system in wanted if system != "eager"}
+    series = {system: [added_us(times, system) for times in cases.values()] for system in wanted if system != "eager"}
     drawn = bars([case.replace("_", " ") for case in cases], series, "microseconds more than the plain call")
 
     def draw(axes: Any) -> None:

@@ -20,7 +20,7 @@ class CountingBackend:
 
 
 class Wrapped:
-    """A model in other clothes, as far as measuring asks."""
+    """A model that is called in another way. It has no parameters of its own."""
 
     def __init__(self, model: Any) -> None:
         self.model = model
@@ -54,13 +54,13 @@ class Lazy(Wrapped):
         super().__init__(model.to("lazy"))
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        return moved(self.model(*moved(args, "lazy"), **moved(kwargs, "lazy")), "cpu")
+        return move_tensors(self.model(*move_tensors(args, "lazy"), **move_tensors(kwargs, "lazy")), "cpu")
 
 
 _lazy_ready = False
 
 
-def moved(tree: Any, device: str) -> Any:
+def move_tensors(tree: Any, device: str) -> Any:
     from torch import Tensor  # noqa: PLC0415 - imported when the clock runs
     from torch.utils._pytree import tree_map_only  # noqa: PLC0415
 

@@ -65,76 +65,76 @@ def summary_table(models: Models, wanted: Sequence[str]) -> str:
 def trace_table(models: Figures) -> str:
     """A row a model: milliseconds to capture an operator, and how many were captured; last the geometric mean."""
 
-    def told(found: Mapping[str, float]) -> str:
+    def text_of(found: Mapping[str, float]) -> str:
         return f"{found['ms']:.2f} ms, {found['graphs']:.0f} / {found['ops']:.0f}"
 
     means = means_row(models, "ms", lambda found: f"{statistics.geometric_mean(found):.2f} ms")
-    return figures_table("capture", models, told, [["geometric mean", *means]])
+    return figures_table("capture", models, text_of, [["geometric mean", *means]])
 
 
 def phases_table(models: Figures) -> str:
     """A row a model: the first call less an eager one, milliseconds of that an operator where they are counted, and seconds by phase."""
 
-    def told(found: Mapping[str, float]) -> str:
+    def text_of(found: Mapping[str, float]) -> str:
         an_op = f" ({found['first call'] * 1e3 / found['ops']:.2f} ms an op)" if found.get("ops") else ""
         parts = [f"{phase} {spent:.2f}" for phase, spent in found.items() if phase not in ("first call", "ops") and spent >= 0.005]
         return f"{found['first call']:.2f} s{an_op}: {', '.join(parts)}"
 
-    return figures_table("first call", models, told)
+    return figures_table("first call", models, text_of)
 
 
 def graphs_table(models: Figures) -> str:
     """A row a model: graphs, operations in them, and how many of the operators of a call run in graphs; last the mean share."""
 
-    def told(found: Mapping[str, float]) -> str:
+    def text_of(found: Mapping[str, float]) -> str:
         return f"{found['graphs']:.0f} / {found['ops']:.0f}, {100 * found['share']:.1f} % of {found['called']:.0f}"
 
     means = means_row(models, "share", lambda found: f"{100 * statistics.mean(found):.1f} %")
-    return figures_table("captured", models, told, [["mean share", *means]])
+    return figures_table("captured", models, text_of, [["mean share", *means]])
 
 
 def warm_table(models: Mapping[str, Mapping[str, Sequence[FirstCall] | str]]) -> str:
     """A row a model: seconds of the first call of a first and of a second process; in the second, what was captured, what was taken from
     disk, and the compilers that it imported."""
 
-    def told(found: Sequence[FirstCall]) -> str:
+    def text_of(found: Sequence[FirstCall]) -> str:
         first, second = found
         parts = [f"{first.seconds:.2f}, {second.seconds:.2f} s"]
         if first.captured:
             parts.append(f"{second.captured} captured, {second.taken} taken")
         return "; ".join([*parts, *second.imported])
 
-    return figures_table("first and second process", models, told)
+    return figures_table("first and second process", models, text_of)
 
 
 def memory_table(models: Figures) -> str:
     """A row a model: bytes that a call takes at its peak, and what models that are gone have left."""
 
-    def told(found: Mapping[str, float]) -> str:
+    def text_of(found: Mapping[str, float]) -> str:
         left = f"{found['tensors left']:+.0f} tensors, {found['bytes left'] / 1e6:+.1f} MB left"
         return f"peak {found['peak'] / 1e6:.1f} MB; {left}"
 
-    return figures_table("memory", models, told)
+    return figures_table("memory", models, text_of)
 
 
 def background_table(models: Figures) -> str:
     """A row a model: its first call, calls while candidates are tried, and calls after."""
 
-    def told(found: Mapping[str, float]) -> str:
+    def text_of(found: Mapping[str, float]) -> str:
         calls = f"{found['calls']:.0f} calls of {found['call']:.2f} ms, the longest {found['longest']:.0f} ms"
         first = f"eager {found['eager']:.2f} ms, first {found['first']:.0f} ms"
         return f"{first}, then {calls}, in {found['done']:.1f} s; after x{found['speed-up']:.2f}"
 
-    return figures_table("tried in the background", models, told)
+    return figures_table("tried in the background", models, text_of)
 
 
 def launches_table(found: Mapping[str, Mapping[str, float] | str]) -> str:
     """Microseconds of a link in a chain of small kernels, and of a call without any."""
 
-    def told(figures: Mapping[str, float]) -> str:
+    def text_of(figures: Mapping[str, float]) -> str:
         return f"{figures['link']:.2f} us, {figures['call']:.1f} us a call"
 
-    return figures_table("launches", {"a small kernel": found}, told)
+    return figures_table("launches", {"a small kernel": found}, text_of)
 
 
 def kernels_table(cases: Mapping[str, Mapping[str, float] | str], wanted: Sequence[str]) -> str:
@@ -159,18 +159,18 @@ def kernels_table(cases: Mapping[str, Mapping[str, float] | str], wanted: Sequen
 def nested_table(cases: Mapping[str, Mapping[str, tuple[float, float] | str]]) -> str:
     """A row a case: by system milliseconds a step, and the gradient's error where it is more than rounding."""
 
-    def told(found: tuple[float, float]) -> str:
+    def text_of(found: tuple[float, float]) -> str:
         milliseconds, error = found
         return f"{milliseconds:.2f}" + (f", error {error:.1e}" if not error < TOLERATED else "")
 
-    return figures_table("units, ms a step", cases, told)
+    return figures_table("units, ms a step", cases, text_of)
 
 
 def distributed_table(cases: Mapping[str, Mapping[str, Training | str]]) -> str:
     """A row a case: by system milliseconds a step and how many times as fast as eager that is, the first step, GPU memory, and the
     largest difference of a loss to eager's."""
 
-    def told(mine: Training | str, eager: Training | str) -> str:
+    def text_of(mine: Training | str, eager: Training | str) -> str:
         if isinstance(mine, str):
             return mine
         ratio, loss = "", ""
@@ -179,18 +179,18 @@ def distributed_table(cases: Mapping[str, Mapping[str, Training | str]]) -> str:
         peak = f"{mine.peak_mib:.0f} MiB" if mine.peak_mib else ""
         return ", ".join(filter(None, [f"{mine.step_ms:.1f} ms", ratio, f"first {mine.first_s:.1f} s", peak, loss]))
 
-    rows = {name: {system: told(one, found["eager"]) for system, one in found.items()} for name, found in cases.items()}
+    rows = {name: {system: text_of(one, found["eager"]) for system, one in found.items()} for name, found in cases.items()}
     return figures_table("model, layout", rows, str)
 
 
 def figures_table(
-    what: str, models: Mapping[str, Mapping[str, Any]], told: Callable[[Any], str], more: Sequence[Sequence[str]] = ()
+    what: str, models: Mapping[str, Mapping[str, Any]], text_of: Callable[[Any], str], more: Sequence[Sequence[str]] = ()
 ) -> str:
     """A row a model with a cell a system; a cell without figures says why there are none."""
     columns = list(next(iter(models.values()), ()))
 
     def cell(found: Any) -> str:
-        return found.replace("|", "/") if isinstance(found, str) else told(found)
+        return found.replace("|", "/") if isinstance(found, str) else text_of(found)
 
     return table([what, *columns], [*([name, *(cell(row[column]) for column in columns)] for name, row in models.items()), *more])
 

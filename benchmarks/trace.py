@@ -22,8 +22,8 @@ def captures(plan: measure.Plan, name: str, system: str, dynamic: bool) -> dict[
     with torch.no_grad():
         warmed(torch.ones(3, 4))
     model, counter = systems.make(system, copy.deepcopy(subject.model), dynamic=dynamic)
-    plain = min(subject.timed(subject.model) for _ in range(3))
-    first = subject.timed(model)
+    plain = min(subject.time_call(subject.model) for _ in range(3))
+    first = subject.time_call(model)
     return {"ms": (first - plain) * 1e3 / max(1, counter.ops), "ops": float(counter.ops), "graphs": float(counter.graphs)}
 
 

@@ -40,7 +40,7 @@ def first_call(plan: measure.Plan, name: str, system: str) -> FirstCall:
         framejit.options.config.sinks = (events.append,)
     model, _ = systems.make(system, subject.model)
     made = time.perf_counter() - start
-    seconds = made + subject.timed(model)
+    seconds = made + subject.time_call(model)
     kinds = [type(event).__name__ for event in events if getattr(event, "taken", True) and not getattr(event, "from_disk", False)]
     imported = tuple(one for one in COMPILERS if one in sys.modules and one not in before)
     return FirstCall(seconds, kinds.count("Captured"), kinds.count("Stored"), imported)

@@ -32,7 +32,7 @@ class Scale:
     dtype: torch.dtype
 
     @classmethod
-    def named(cls, size: str, device: str, dtype: torch.dtype) -> Scale:
+    def of_size(cls, size: str, device: str, dtype: torch.dtype) -> Scale:
         if size == "full":
             return cls(8, 128, 768, 12, 12, 224, (4096, 4096), True, device, dtype)
         return cls(2, 32, 64, 2, 4, 32, (512, 512), False, device, dtype)

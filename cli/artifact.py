@@ -1,4 +1,4 @@
-"""Show what a file of framejit.save is and needs."""
+"""Show what a file of framejit.save contains and needs."""
 
 from __future__ import annotations
 

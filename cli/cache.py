@@ -34,10 +34,10 @@ KINDS = {
         (FILE,),
     ),
     "self-check": (
-        "which versions of torch and Python work, where framejit is older than they are",
+        "which features work with a torch or Python that is newer than framejit",
         (SELF_CHECK,),
     ),
-    "repros": ("scripts of candidates that the autotuner struck out", (FOLDER,)),
+    "repros": ("scripts that reproduce failures of backends", (FOLDER,)),
 }
 
 

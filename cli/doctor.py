@@ -1,4 +1,4 @@
-"""Report what of framejit works on this machine, and how to get what does not."""
+"""Report which parts of framejit work on this machine, and how to get the others."""
 
 from __future__ import annotations
 

@@ -19,15 +19,15 @@ from .program import MAIN, ProgramError, UserScript
 
 USAGE, FINDINGS = 2, 3  # exit statuses beside 0 and the program's own
 EPILOG = f"""\
-Options may stand before the program's name or behind it; what comes after "--" is
-the program's alone.
+Options may come before or after the program's name; arguments after "--" go to the
+program.
 
 exit status:
-  0  the program ended well, and nothing was found that --fail-on-break or --max-recompiles forbid
+  0  the program succeeded, and nothing was found that --fail-on-break or --max-recompiles forbid
   {USAGE}  wrong usage: an unknown option, no such script, module or function
-  {FINDINGS}  the program ended well, but there was a break, or too many recompiles
+  {FINDINGS}  the program succeeded, but there was a break, or too many recompiles
   else the program's own status: 1 after an exception, n after sys.exit(n);
-       the report is written all the same"""
+       the report is still written"""
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
@@ -37,10 +37,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     parser.allow_abbrev = False
     options(parser)
     parser.add_argument(
-        "program",
-        nargs="*",
-        metavar="script.py [args ...]",
-        help="the program, and what it is given",
+        "program", nargs="*", metavar="script.py [args ...]", help="the program and its arguments"
     )
 
 
@@ -68,8 +65,8 @@ def options(parser: argparse.ArgumentParser) -> None:
         default=[],
         metavar="PKG.MOD:FN",
         type=function_name,
-        help="compile this function, as if it were decorated; __main__:fn for one of the program "
-        "itself; may be repeated",
+        help="compile this function as if it were decorated (__main__:fn: a function of the "
+        "program itself); may be repeated",
     )
 
 

@@ -49,7 +49,7 @@ def listings() -> dict[str, str]:
     texts = [one.text.partition("\n\n\n")[2] for one in handle.framejit.generated_code()]
     return {
         "source": inspect.getsource(total),
-        "decoded": decoded(decode(total.__code__)),
+        "decoded": decoded_text(decode(total.__code__)),
         "graph": graphs[0],
         "broke": f"{broke.reason_id} at {short(broke.where)}: {broke.sentence}",
         "guards": short(str(entry.data)),
@@ -60,7 +60,7 @@ def listings() -> dict[str, str]:
     }
 
 
-def decoded(code: DecodedCode) -> str:
+def decoded_text(code: DecodedCode) -> str:
     """A line an instruction: its number, canonical operation, argument and target."""
     lines = []
     line = None
@@ -91,7 +91,7 @@ def short(text: str) -> str:
     )
 
 
-def updated(page: str) -> str:
+def update_page(page: str) -> str:
     """A page with its blocks made anew. Raises KeyError for a block that nothing makes."""
     made = listings()
     return BLOCK.sub(lambda found: f"{found[1]}{made[found[2]].rstrip()}\n{found[4]}", page)
@@ -103,7 +103,7 @@ def main() -> int:
     )
     parser.add_argument("--update", action="store_true", help="write the page")
     page = PAGE.read_text()
-    fresh = updated(page)
+    fresh = update_page(page)
     if parser.parse_args().update:
         PAGE.write_text(fresh)
         return 0

@@ -41,17 +41,17 @@ def tidy(
     return gm.forward
 
 
-def scaled(x: torch.Tensor, scale: int, shift: int) -> torch.Tensor:
+def scale_and_shift(x: torch.Tensor, scale: int, shift: int) -> torch.Tensor:
     return (x.sin() * scale + shift).relu()
 
 
 def main() -> int:
     x = torch.randn(5)
-    compiled = framejit.compile(scaled, backend="tidy", options={"verbose": True})
+    compiled = framejit.compile(scale_and_shift, backend="tidy", options={"verbose": True})
     got = compiled(x, 1, 0)
     console.print(compiled.framejit.explain())
     console.print(str(framejit.list_backends()["tidy"]))
-    return 0 if torch.equal(got, scaled(x, 1, 0)) else 1
+    return 0 if torch.equal(got, scale_and_shift(x, 1, 0)) else 1
 
 
 if __name__ == "__main__":

@@ -18,7 +18,7 @@ console = Console()
 LENGTHS = (7, 12, 5, 30, 19, 2, 64)
 
 
-def pooled(x: torch.Tensor, weight: torch.Tensor) -> torch.Tensor:
+def attention_pool(x: torch.Tensor, weight: torch.Tensor) -> torch.Tensor:
     """(batch, length, width) -> (batch, width): softmax over the length, then a weighted mean."""
     scores = (x @ weight).softmax(1)
     return (x * scores.unsqueeze(-1)).sum(1) / x.shape[1]
@@ -49,9 +49,9 @@ def main() -> int:
     torch.manual_seed(0)
     table = Table("", "compiles", "equal to eager", title=f"{len(LENGTHS)} lengths: {', '.join(map(str, LENGTHS))}", title_justify="left")
     cases = {
-        "as it is: the second length makes that size a symbol": compiles(pooled),
-        "mark_dynamic: a symbol from the start": compiles(pooled, marked=True),
-        "dynamic=False: each length anew": compiles(pooled, dynamic=False),
+        "as it is: the second length makes that size a symbol": compiles(attention_pool),
+        "mark_dynamic: a symbol from the start": compiles(attention_pool, marked=True),
+        "dynamic=False: each length anew": compiles(attention_pool, dynamic=False),
         "a loop over the length: each length anew": compiles(by_hand),
     }
     for what, (count, equal) in cases.items():

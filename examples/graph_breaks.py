@@ -17,7 +17,7 @@ console = Console()
 
 
 @framejit.compile
-def before(x: torch.Tensor, weight: torch.Tensor) -> torch.Tensor:
+def with_breaks(x: torch.Tensor, weight: torch.Tensor) -> torch.Tensor:
     """Each break costs its own statement; what stands between them is captured."""
     started = time.perf_counter()  # 1: a clock is nobody's tensor work
     y = (x @ weight).relu()
@@ -29,7 +29,7 @@ def before(x: torch.Tensor, weight: torch.Tensor) -> torch.Tensor:
 
 
 @framejit.compile(fullgraph=True)  # an error, should a break come back
-def after(x: torch.Tensor, weight: torch.Tensor) -> torch.Tensor:
+def one_graph(x: torch.Tensor, weight: torch.Tensor) -> torch.Tensor:
     """The clock and the message moved out, the number stays a tensor, the branch became torch.where."""
     y = (x @ weight).relu()
     y = torch.where(y.sum() > 0, y / y.max(), y)
@@ -39,15 +39,15 @@ def after(x: torch.Tensor, weight: torch.Tensor) -> torch.Tensor:
 def main() -> int:
     torch.manual_seed(0)
     x, weight = torch.randn(32, 16), torch.randn(16, 8)
-    wanted = before(x, weight)
-    report = before.framejit.explain()
-    console.rule("before")
+    wanted = with_breaks(x, weight)
+    report = with_breaks.framejit.explain()
+    console.rule("with breaks")
     console.print(report)
     started = time.perf_counter()
-    got = after(x, weight)
+    got = one_graph(x, weight)
     print(f"normalised in {time.perf_counter() - started:.3f} s")
-    console.rule("after")
-    fixed = after.framejit.explain()
+    console.rule("one graph")
+    fixed = one_graph.framejit.explain()
     console.print(f"{len(fixed.graphs)} graph, {fixed.ops} ops, {len(fixed.breaks)} breaks")
     equal = torch.allclose(got, wanted, rtol=1e-5, atol=1e-6)
     if not equal:

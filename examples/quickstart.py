@@ -38,7 +38,7 @@ def seconds(call: Callable[[], Any]) -> float:
     return time.perf_counter() - start
 
 
-def interleaved(calls: dict[str, Callable[[], Any]], budget: float) -> dict[str, float]:
+def time_in_turn(calls: dict[str, Callable[[], Any]], budget: float) -> dict[str, float]:
     """Median milliseconds of each call; taken in turns, so that a drift of the machine hits all alike."""
     times: dict[str, list[float]] = {name: [] for name in calls}
     end = time.perf_counter() + budget
@@ -60,7 +60,7 @@ def show_model(budget: float) -> bool:
         got = model(**inputs).logits
         first = time.perf_counter() - start
     with console.status(f"measuring for {budget:g} s"):
-        steady = interleaved({"eager": lambda: eager(**inputs), "framejit": lambda: model(**inputs)}, budget)
+        steady = time_in_turn({"eager": lambda: eager(**inputs), "framejit": lambda: model(**inputs)}, budget)
     report = model.framejit.explain()
     again = model(**inputs).logits
     equal = torch.allclose(got, wanted, **ROUNDING) and torch.allclose(again, wanted, **ROUNDING)

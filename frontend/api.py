@@ -262,9 +262,9 @@ class Control:
 
     @contextlib.contextmanager
     def measure(self) -> Iterator[None]:
-        """Calls made inside are measured, for `explain()`: they run code that is compiled anew and
-        tells the time as it goes. What was compiled before is kept meanwhile, and serves the calls
-        afterwards as if nothing had been."""
+        """Calls made inside are measured, for `explain()`: they run separate code, which is
+        compiled for this and takes times. The code compiled before is kept, and serves the calls
+        afterwards."""
         self.probe = self.probe or Probe()
         with self.cache.measure(self.probe):
             yield

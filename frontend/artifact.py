@@ -72,12 +72,12 @@ def stored_entries(cache: Cache, events: tuple[Any, ...]) -> Iterator[tuple[Any,
     for site in cache.sites():
         key, entries, missing = cache.store.entries_of(site)
         if missing:
-            told = [
+            reasons = [
                 event.text
                 for event in events
                 if isinstance(event, Stored) and event.text.startswith("not stored")
             ]
-            reason = told[-1] if told else "it is no longer in the cache folder"
+            reason = reasons[-1] if reasons else "it is no longer in the cache folder"
             raise ArtifactError(f"code of {key.parts['function']} cannot be saved: {reason}")
         if entries:
             yield key, entries

@@ -20,13 +20,7 @@ from .native import (
     watching,  # noqa: F401 - it finds out how changes can be noticed here
 )
 from .reference import explain
-from .section import (
-    CONTAINER_KINDS,
-    FUNCTION_FIELDS,
-    PROPERTY_FIELDS,
-    Section,
-    Sections,
-)
+from .section import CONTAINER_KINDS, FUNCTION_FIELDS, PROPERTY_FIELDS, Section, Sections
 from .source import FrameView, Source
 from .steps import GuardCheck, Load, Step, native_step
 
@@ -136,11 +130,7 @@ class StepWriter:
     """Appends steps, a list a section; each source gets one temp."""
 
     def __init__(
-        self,
-        sections: Sections,
-        encoded: EncodedGuards,
-        placed: Mapping[int, Section],
-        share: bool,
+        self, sections: Sections, encoded: EncodedGuards, placed: Mapping[int, Section], share: bool
     ) -> None:
         self.sections = sections
         self.encoded = encoded

@@ -53,7 +53,10 @@ class TorchState:
             ),
             function_modes=function_modes(),
             dispatch_modes=dispatch_modes(),
-            autocast=tuple(map(autocast_of, AUTOCAST_DEVICES)),
+            autocast=tuple(
+                (torch.is_autocast_enabled(device), torch.get_autocast_dtype(device))
+                for device in AUTOCAST_DEVICES
+            ),
             autocast_cache=torch.is_autocast_cache_enabled(),
             default_dtype=torch.get_default_dtype(),
             deterministic=(
@@ -86,10 +89,6 @@ def effective(keys: int) -> int:
     nothing: stft() of a wrapper subclass leaves it behind."""
     backends = DENSE - 1  # the bits below
     return keys if keys & backends else keys & ~DENSE
-
-
-def autocast_of(device: str) -> tuple[bool, torch.dtype]:
-    return torch.is_autocast_enabled(device), torch.get_autocast_dtype(device)
 
 
 def function_modes() -> tuple[tuple[type, Any], ...]:

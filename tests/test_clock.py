@@ -63,7 +63,7 @@ def test_threads_do_not_nest_in_each_other():
         assert len(clock.stack) == 1
 
 
-def test_what_comes_late_is_told_apart(monkeypatch):
+def test_late_phases_are_sent_separately(monkeypatch):
     Turns(monkeypatch)
     told = []
     clock = Clock(lambda phase, seconds: told.append((phase, seconds)))

@@ -81,8 +81,7 @@ def _ahead_of_time(
         inside, behind = found_inside
         with torch.enable_grad():
             return run_with_grad_mode(
-                _ahead_of_time(inside, example_inputs, build, random_like_eager),
-                behind,
+                _ahead_of_time(inside, example_inputs, build, random_like_eager), behind
             )
     if is_divergent(gm):
         return gm.forward

@@ -69,9 +69,9 @@ def compile_with_aot_autograd(
 
 
 class AotParts:
-    """What aot_autograd calls while it compiles a graph, and what comes of it: the compiled forward
-    graph, backward graphs with their compiled forms, how many results the forward graph has before
-    what it saves (None without gradients), and aot_autograd's metadata."""
+    """The callbacks that aot_autograd calls while it compiles a graph, and their results: the
+    compiled forward graph, backward graphs with their compiled forms, how many results the forward
+    graph has before what it saves (None without gradients), and aot_autograd's metadata."""
 
     def __init__(self, gm: torch.fx.GraphModule, compile_part: Compile) -> None:
         self._gm, self._compile_part = gm, compile_part
@@ -115,9 +115,10 @@ class AotParts:
 def made_from_values_that_eager_frees(
     gm: torch.fx.GraphModule, joint: torch.fx.Graph, results: int
 ) -> set[torch.fx.Node]:
-    """What the forward pass computes from inputs and results that eager's backward pass does not
-    read. It must not be recomputed: the program may write into these before the backward pass, as
-    into activations and running statistics. gm: the captured graph of the joint graph."""
+    """Values that the forward pass computes from inputs and results which eager's backward pass
+    does not read. They must not be recomputed: the program may write into these inputs and results
+    before the backward pass, as into activations and running statistics. gm: the captured graph of
+    the joint graph."""
     behind: set[torch.fx.Node] = set()  # a gradient of a result
     inputs = []
     for node in joint.nodes:
@@ -153,8 +154,8 @@ def readers(node: torch.fx.Node) -> set[torch.fx.Node]:
 
 
 def drop_policies(joint: torch.fx.GraphModule) -> None:
-    """Removes what selective checkpoints have said about nodes: the split itself decides what is
-    kept."""
+    """Removes the policies of selective checkpoints from nodes: the partitioner decides which
+    values are saved."""
     for node in joint.graph.nodes:
         for key in ("recompute", "ac_graph_id"):
             node.meta.pop(key, None)

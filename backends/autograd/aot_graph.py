@@ -122,7 +122,7 @@ def tensor_of(item: Any) -> Any:
 
 @record
 class AotPlan:
-    """What surrounds the graphs. The forward graph returns the new values of `writes`, `results`
+    """How to call the two graphs. The forward graph returns the new values of `writes`, `results`
     results, `bases` further tensors of which results are views, and what it saves, of which the
     last `numbers` are numbers. views: for each result, the view that it is, or None. separate:
     positions of results whose views of each other autograd must not see. without_gradient:
@@ -150,10 +150,7 @@ class AotGraph:
     compiled backward graph; None where no gradients are taken."""
 
     def __init__(
-        self,
-        plan: AotPlan,
-        forward: Callable[..., Any],
-        backward: Callable[..., Any] | None,
+        self, plan: AotPlan, forward: Callable[..., Any], backward: Callable[..., Any] | None
     ) -> None:
         self.plan, self.forward, self.backward = plan, forward, backward
         self.boxed = getattr(backward, "_boxed_call", False)

@@ -64,7 +64,7 @@ def make_plan(about: Any, backward: torch.fx.GraphModule | None) -> AotPlan:
 
 def is_simple(about: Any, inputs: int, hides_writes: bool) -> bool:
     """Whether an AotPlan can express everything in the metadata. hides_writes: autograd has to be
-    told of writes into inputs that the graphs contain."""
+    informed of writes into inputs that the graphs contain."""
     written = [about.input_info[position] for position in about.mutated_inp_runtime_indices]
     return (
         # else aot_autograd has joined inputs that share memory

@@ -201,12 +201,11 @@ class CompiledNode:
                 rebuilt = True
             else:
                 own[number] = position
-        by_edge: dict[tuple[Node | None, int], int] = {}
-        for edge, index in zip(edges, self.wanted, strict=True):
-            by_edge[edge.node, edge.output_nr] = index
-        inputs = (
-            tuple(by_edge.get(edge) for edge in found.next_functions) if found is not None else ()
-        )
+        by_edge: dict[tuple[Node | None, int], int] = {
+            (edge.node, edge.output_nr): index
+            for edge, index in zip(edges, self.wanted, strict=True)
+        }
+        inputs = () if found is None else tuple(map(by_edge.get, found.next_functions))
         self.layouts.learn(results, args)
         return NodeWiring(end, steps, rows, inputs, own, rebuilt)
 
@@ -273,7 +272,7 @@ class Backward:
             given, grads, self.wiring.inputs, self.args, self.wiring.own
         )
         if not torch._C._autograd._get_current_graph_task_keep_graph():
-            self.args = ()  # nothing comes again: what eager would have freed must not stay alive
+            self.args = ()  # no further pass comes: free what eager frees
         return grads
 
     def differentiable_gradients(

@@ -1,5 +1,5 @@
-"""Operators that would do something else compiled than in eager: other strides, other random
-numbers, other statistics. Their nodes run as captured."""
+"""Operators that would behave differently when compiled: other strides, other random numbers, other
+statistics. Their nodes run as captured."""
 
 from __future__ import annotations
 
@@ -68,7 +68,8 @@ FILLS = frozenset(
 )
 
 
-# Operators whose functional forms lay out results otherwise, or accept what they refuse.
+# Operators whose functional forms lay out results differently, or accept arguments that the
+# operators refuse.
 OTHER_STRIDES = frozenset(
     """channel_shuffle native_channel_shuffle native_dropout_backward native_group_norm max_unpool2d
     resize_ resize_as_""".split()

@@ -99,8 +99,8 @@ def overwritten_inputs(joint: JointGraph) -> set[Node]:
 
 
 def freed_by_eager(joint: JointGraph) -> set[Node]:
-    """Inputs and results that eager does not save, and all that shares their memory: since the
-    program may write into them, the backward pass gets copies of them."""
+    """Inputs and results that eager does not save, and all tensors that share their memory. As the
+    program may write into them, the backward pass gets copies."""
     memory = {own for node in joint.freed for own in memories(node)}
     return {node for node in joint.forward if memory and not memory.isdisjoint(memories(node))}
 

@@ -104,7 +104,7 @@ def split_graph(gm: torch.fx.GraphModule) -> tuple[list[Subgraph], list[int]] | 
         or any(name_of(node) in AUTOGRAD[1:] for node in nodes)
     ):
         raise CannotSplit
-    memories = memories_by_node(nodes)
+    memories = {node: memories_of(node, *node.all_input_nodes) for node in nodes}
     before = predecessors(nodes, memories)
     together = inseparable_groups(nodes, memories, before)
     groups = group_nodes(nodes, results_by_node(nodes, ends, together), before)
@@ -180,11 +180,6 @@ def has_gradient(node: Node) -> bool:
 
 
 # memory
-
-
-def memories_by_node(nodes: Iterable[Node]) -> dict[Node, set[int]]:
-    """The memory that each node reads, writes or allocates."""
-    return {node: memories_of(node, *node.all_input_nodes) for node in nodes}
 
 
 def memories_of(*nodes: Node) -> set[int]:

@@ -190,16 +190,12 @@ class Differentiables(Operators):
         """A functional graph of the operators that `run` calls."""
         traced = trace_operators(run, inputs, self.decompositions)
         if any(writes(node) for node in traced.graph.nodes):
-            interpreter = torch.fx.Interpreter(traced)
-
-            def trace_again(*args: Any) -> Any:
-                return interpreter.run(*args)
-
+            run_again = torch.fx.Interpreter(traced).run
             with torch.no_grad():
                 plain = [
                     item.detach() if isinstance(item, torch.Tensor) else item for item in inputs
                 ]
-                traced = trace_operators(without_writes(trace_again), plain, self.decompositions)
+                traced = trace_operators(without_writes(run_again), plain, self.decompositions)
         return traced
 
 

@@ -56,15 +56,9 @@ def autotune(
         require_recording(picked)
     if not picked.backends:
         return gm.forward
-    reason = reason_not_to_try(gm)
-    if reason or (plan.candidates is None and not plan.graphs_forced and is_tiny(gm)):
-        report.chosen(
-            EAGER,
-            f"never tried: {reason}" if reason else "too small to be worth compiling",
-            (),
-            (),
-            0.0,
-        )
+    reason = reason_for_eager(gm, plan)
+    if reason:
+        report.chosen(EAGER, reason, (), (), 0.0)
         return gm.forward
     waiting = wait_for_calls(gm, plan, report)
     if waiting is not None and not remembers(gm, example_inputs, plan, picked, report):
@@ -81,6 +75,15 @@ def autotune(
     if plan.background and may_wait(tuning):
         return in_background(tuning, inputs)
     return tuning.decide(inputs)
+
+
+def reason_for_eager(gm: torch.fx.GraphModule, plan: TuningPlan) -> str:
+    """Why nothing is tried on a graph; "" if something may be."""
+    reason = reason_not_to_try(gm)
+    if reason:
+        return f"never tried: {reason}"
+    fixed = plan.candidates is not None or plan.graphs_forced
+    return "" if fixed or not is_tiny(gm) else "too small to be worth compiling"
 
 
 @cache
@@ -165,14 +168,32 @@ def remembers(
 ) -> bool:
     """Whether a decision on this graph is on disk, so that nothing has to be tried."""
     tuning = Tuning(gm, examples, plan, picked, report)
-    return (
-        plan.remember
-        and not tuning.waits_for_inputs
-        and tuning.find_decision(examples, None) is not None
-    )
+    return plan.remember and not tuning.waits_for_inputs and tuning.is_decided(examples)
 
 
-class ByShape:
+class ByScale:
+    """A callable for each scale of a call's sizes. tensors, numbers: positions of the arguments
+    that the scale follows from."""
+
+    def __init__(self, tensors: list[int], numbers: list[int]) -> None:
+        self.tensors, self.numbers = tensors, numbers
+        self.calls: dict[int, Callable[..., Any]] = {}
+
+    def __call__(self, *args: Any) -> Any:
+        size = scale_of(args, self.tensors, self.numbers)
+        call = self.calls.get(size)
+        if call is None:
+            known = list(self.calls.values())
+            settled = len(known) > 1 and all(call == known[0] for call in known)
+            call = self.calls[size] = known[0] if settled else self.decide(size, args)
+        return call(*args)
+
+    def decide(self, size: int, args: Sequence[Any]) -> Callable[..., Any]:
+        """The callable for sizes of this scale."""
+        raise NotImplementedError
+
+
+class ByShape(ByScale):
     """Decides at the first call; where sizes vary, again for sizes of another scale, until two
     decisions are equal."""
 
@@ -181,36 +202,25 @@ class ByShape:
         for backend in tuning.picked.backends:
             tuning.build(backend)  # built now, while guards on sizes can still be added
         tuning.complete = True
-        self.tensors = [
+        tensors = [
             index
             for index, item in enumerate(tuning.examples)
             if isinstance(item, torch.Tensor) and has_symbols(item)
         ]
-        self.numbers: list[int] = []  # where sizes follow from numbers only
-        if not self.tensors and any(has_symbols(fake_of(node)) for node in tuning.gm.graph.nodes):
-            self.numbers = [
+        numbers = []  # where sizes follow from numbers only
+        if not tensors and any(has_symbols(fake_of(node)) for node in tuning.gm.graph.nodes):
+            numbers = [
                 index
                 for index, item in enumerate(tuning.examples)
                 if isinstance(item, (int, torch.SymInt))
             ]
-        self.calls: dict[int, Callable[..., Any]] = {}
-
-    def __call__(self, *args: Any) -> Any:
-        size = scale_of(args, self.tensors, self.numbers)
-        call = self.calls.get(size)
-        if call is None:
-            call = self.calls[size] = self.decide(size, args)
-        return call(*args)
+        super().__init__(tensors, numbers)
 
     def decide(self, size: int, args: Sequence[Any]) -> Callable[..., Any]:
-        """The callable for sizes of this scale. Each decision may take half as long as the one
-        before."""
-        known = list(self.calls.values())
-        if len(known) > 1 and all(call == known[0] for call in known):
-            return known[0]
-        if len(known) >= MOST_SCALES:
+        """Each decision may take half as long as the one before."""
+        if len(self.calls) >= MOST_SCALES:
             return self.calls[min(self.calls, key=lambda other: abs(other - size))]
-        self.tuning.budget_s = self.tuning.plan.tune_budget_s / 2 ** len(known)
+        self.tuning.budget_s = self.tuning.plan.tune_budget_s / 2 ** len(self.calls)
         return self.tuning.decide(args, size)
 
     def __reduce__(self) -> Any:
@@ -225,7 +235,7 @@ class ByShape:
         )  # fmt: skip
 
 
-class RememberedByShape:
+class RememberedByShape(ByScale):
     """Runs what an earlier process has decided for sizes of this scale. Where there is no such
     decision, this call runs as captured, and the next one is compiled anew."""
 
@@ -238,25 +248,12 @@ class RememberedByShape:
         tensors: list[int],
         numbers: list[int],
     ) -> None:
-        """candidates: by backend. about: the graph's identity without a scale. tensors, numbers:
-        positions of the arguments that the scale follows from."""
+        """candidates: by backend. about: the graph's identity without a scale."""
+        super().__init__(tensors, numbers)
         self.made_of = forward, candidates, about, tier, tensors, numbers
-        self.tensors, self.numbers = tensors, numbers
-        self.calls: dict[int, Callable[..., Any]] = {}
 
-    def __call__(self, *args: Any) -> Any:
-        size = scale_of(args, self.tensors, self.numbers)
-        call = self.calls.get(size)
-        if call is None:
-            call = self.calls[size] = self.find(size)
-        return call(*args)
-
-    def find(self, size: int) -> Callable[..., Any]:
-        """The callable for sizes of this scale, by the rules of ByShape.decide."""
+    def decide(self, size: int, args: Sequence[Any]) -> Callable[..., Any]:
         forward, candidates, about, tier, _, _ = self.made_of
-        known = list(self.calls.values())
-        if len(known) > 1 and all(call == known[0] for call in known):
-            return known[0]
         decision = Decisions(config.cache_dir).find(about.at_scale(size).key)
         if decision is not None and decision.chosen in candidates:
             return candidates[decision.chosen]

@@ -1,5 +1,5 @@
-"""Tuning in a thread, while calls run in eager. Whatever compiles and runs there gets copies, and
-never symbols."""
+"""Tuning in a thread, while calls run in eager. Code that compiles and runs in the thread gets
+copies of inputs, and never symbols."""
 
 from __future__ import annotations
 

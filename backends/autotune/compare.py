@@ -19,7 +19,8 @@ SHARED = 1 / 64
 # tolerances where the graph cannot run in float64
 TOLERANCES = {torch.float64: 1e-7, torch.float32: 1e-4, torch.float16: 1e-2, torch.bfloat16: 4e-2}
 TF32 = 2e-3  # the tolerance for float32 where torch may round products to ten bits
-# the largest error of eager against float64: beyond it, the float64 run is not the same calculation
+# the largest error of eager against float64: if it is larger, the float64 run is not the same
+# calculation
 LIKELY = 3e-2
 # the fraction of the largest gradient below which a gradient may be rounding only, as when a
 # softmax cancels it

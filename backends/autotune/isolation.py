@@ -62,7 +62,7 @@ def in_child(work: Callable[[], str], there: int, limit_s: float, limit_bytes: i
         os.write(there, b"+" + text.encode()[: MOST - 1])
         code = 0
     except BaseException as error:
-        # whatever it is, the parent is told and this process ends here
+        # whatever it is: the parent reads its text, and this process ends here
         os.write(there, f"+{type(error).__name__}: {error}".encode()[:MOST])
         code = 0
     finally:

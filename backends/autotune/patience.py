@@ -43,12 +43,12 @@ BACKWARD = 2.0  # factor for the backward pass, in running and in compiling
 LAUNCH_S = {"cpu": 3e-6, "cuda": 8e-6}
 FLOPS = {"cpu": 3e10, "cuda": 2e13}
 BYTES = {"cpu": 5e9, "cuda": 1e12}
-AT_ONCE = 10  # a graph that would be due within so many calls is tried at the first call
+AT_ONCE = 10  # a graph that would be due within so many calls is tried at its first call
 FEWEST = 3  # calls before the time of a call is known: the first ones are slow
-# begins the reason told for a graph that waits
+# begins the reason that is reported for a graph that waits
 WAITING = "for now: others are tried after"
-# The part of the time of products and convolutions that compiling saves, which run as torch's own,
-# and of other operators, which are fused. Recording on a GPU saves the launches of both.
+# The part of the time that compiling saves: of products and convolutions, which run as torch's own,
+# and of other operators, which are fused. On a GPU, recording also saves the launches of both.
 SAVED_OF_PRODUCTS = 0.1
 SAVED_OF_OTHERS = {"cpu": 0.5, "cuda": 1.0}
 PRODUCT_LAUNCHES = 3  # a product on the CPU takes as long as so many other operators, at least

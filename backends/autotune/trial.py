@@ -17,13 +17,7 @@ from torch.utils._pytree import tree_leaves
 
 from ..graph.fake_values import fake_of
 from ..graph.gradient_history import wants_gradients
-from ..graph.memory_copies import (
-    copy_tensors,
-    has_storage,
-    is_laid_out,
-    memory_between,
-    stretches,
-)
+from ..graph.memory_copies import copy_tensors, has_storage, is_laid_out, memory_between, stretches
 
 SEED = 20221130
 GRADIENT = "gradient"  # prefix of the names of gradients

@@ -28,15 +28,7 @@ from ..graph.random_draws import draws_random_numbers
 from ..graph.random_states import RandomStates, random_states_kept
 from ..graph.supported import device_types
 from ..registry import SHIPPED, Backend, captured_graph_function, lookup
-from .candidates import (
-    EAGER,
-    IN_ANY_CASE,
-    TUNING,
-    Choice,
-    bytes_of,
-    records,
-    without_recording,
-)
+from .candidates import EAGER, IN_ANY_CASE, TUNING, Choice, bytes_of, records, without_recording
 from .choose import choose
 from .compare import difference
 from .decisions import Decision, Decisions
@@ -178,9 +170,10 @@ class Tuning:
         like = args if scale is None else self.examples
         return identity(self.gm, like, self.plan.mode, names, self.device, scale)
 
-    def find_decision(self, args: Sequence[Any], scale: int | None) -> Decision | None:
-        """The decision on disk for inputs like these."""
-        return Decisions(config.cache_dir).find(self.identity_for(args, scale).key)
+    def is_decided(self, args: Sequence[Any]) -> bool:
+        """Whether there is a decision on disk for inputs of these sizes."""
+        key = self.identity_for(args, None).key
+        return Decisions(config.cache_dir).find(key) is not None
 
     def _decide(self, args: Sequence[Any], scale: int | None) -> Callee:
         start = time.perf_counter()
@@ -188,7 +181,7 @@ class Tuning:
         decisions = Decisions(config.cache_dir) if self.plan.remember else None
         known = decisions.find(about.key) if decisions is not None else None
         if known is not None:
-            call = self.use_decision(known, "remembered", start)
+            call = self.use_decision(known, start)
             if call is not None:
                 return call
         with (
@@ -205,25 +198,21 @@ class Tuning:
                 return self.gm.forward
         return self.choose_and_store(timed, about, decisions, start)
 
-    def use_decision(self, known: Decision, why: str, start: float) -> Callee | None:
+    def use_decision(self, known: Decision, start: float) -> Callee | None:
         """The callable of an earlier decision; None where it is not available here."""
         if known.chosen == EAGER:
-            self.report_decision(known, why, start)
+            self.report_decision(known, "remembered", start)
             return self.gm.forward
         tried = [backend.name for backend in self.picked.backends]
         possible = {*tried, *map(without_recording, tried)}
         candidate = self.build(lookup(known.chosen)) if known.chosen in possible else None
         if candidate is None:
             return None
-        self.report_decision(known, why, start)
+        self.report_decision(known, "remembered", start)
         return self.release(candidate)
 
     def choose_and_store(
-        self,
-        timed: dict[str, Timing],
-        about: Identity,
-        decisions: Decisions | None,
-        start: float,
+        self, timed: dict[str, Timing], about: Identity, decisions: Decisions | None, start: float
     ) -> Callee:
         """Chooses the fastest, stores the decision, and drops the losers."""
         for name, one in timed.items():
@@ -291,49 +280,51 @@ class Tuning:
     # trying
 
     def try_all(
-        self,
-        args: Sequence[Any],
-        about: Identity,
-        start: float,
-        show: Callable[[str], None],
+        self, args: Sequence[Any], about: Identity, start: float, show: Callable[[str], None]
     ) -> dict[str, Timing]:
         """Runs and measures the candidates; rejected ones go to `struck`."""
         trial = Trial(self.gm, args)
-        few = trial.bytes() <= COPIES
         try:
-            wanted, eager_peak = self.run_eager(
-                lambda: trial.first_run(self.gm.forward, trial.copies() if few else trial.inputs())
-            )
-            good: list[Candidate] = []
-            for backend in self.picked.backends:
-                if time.perf_counter() - start > self.budget_s and self.costs_time(backend.name):
-                    self.struck[backend.name] = (
-                        f"not tried: the {self.budget_s:g} s of tune_budget_s were over"
-                    )
-                    continue
-                show(f"compiling for {backend.name}")
-                if any(candidate.name == backend.name for candidate in good):
-                    continue  # it is the code that could not be recorded
-                candidate = self.build_and_check(backend, trial, wanted, eager_peak, few)
-                if candidate is not None:
-                    refused = candidate.notes.refusal()
-                    kept = self.go_on_without_recording(candidate) if refused else candidate
-                    good += [kept] if kept is not None else []
-                elif backend.name in self.struck:
-                    path = save_repro(
-                        config.cache_dir,
-                        about.key,
-                        self.gm,
-                        args,
-                        backend.name,
-                        self.struck[backend.name],
-                    )
-                    self.struck[backend.name] += f" (repro: {path})" if path else ""
+            good = self.right_candidates(trial, args, about, start, show)
             show("measuring " + ", ".join([EAGER, *(candidate.name for candidate in good)]))
             left = self.budget_s - (time.perf_counter() - start)
             return self.measure(good, trial, max(left, 0.25 * self.budget_s))
         finally:
             trial.forget()
+
+    def right_candidates(
+        self,
+        trial: Trial,
+        args: Sequence[Any],
+        about: Identity,
+        start: float,
+        show: Callable[[str], None],
+    ) -> list[Candidate]:
+        """The candidates whose first run was right."""
+        few = trial.bytes() <= COPIES
+        wanted, eager_peak = self.run_eager(
+            lambda: trial.first_run(self.gm.forward, trial.copies() if few else trial.inputs())
+        )
+        good: list[Candidate] = []
+        for backend in self.picked.backends:
+            name = backend.name
+            if time.perf_counter() - start > self.budget_s and self.costs_time(name):
+                over = f"not tried: the {self.budget_s:g} s of tune_budget_s were over"
+                self.struck[name] = over
+                continue
+            show(f"compiling for {name}")
+            if any(candidate.name == name for candidate in good):
+                continue  # it is the code that could not be recorded
+            candidate = self.build_and_check(backend, trial, wanted, eager_peak, few)
+            if candidate is not None:
+                refused = candidate.notes.refusal()
+                kept = self.go_on_without_recording(candidate) if refused else candidate
+                good += [kept] if kept is not None else []
+            elif name in self.struck:
+                reason = self.struck[name]
+                path = save_repro(config.cache_dir, about.key, self.gm, args, name, reason)
+                self.struck[name] += f" (repro: {path})" if path else ""
+        return good
 
     def costs_time(self, name: str) -> bool:
         """Whether a backend is compiled only while there is time left."""

@@ -26,7 +26,7 @@ from ..native.toolchain.artifact_cache import key_of
 from ..registry import GRAPHED, SHIPPED, name_of
 from .compare import difference
 from .repro import save_repro
-from .trial import RunResult, Trial, coarsest_dtype
+from .trial import RunResult, Trial, coarsest_dtype, detach
 
 PLAIN_TENSORS = (torch.Tensor, torch.nn.Parameter, torch.nn.Buffer)
 # backends that draw other random numbers than eager
@@ -196,10 +196,6 @@ def can_be_copied(args: Sequence[Any]) -> bool:
         for arg in args
         if isinstance(arg, torch.Tensor)
     )
-
-
-def detach(item: Any) -> Any:
-    return item.detach() if isinstance(item, torch.Tensor) else item
 
 
 def in_float64(

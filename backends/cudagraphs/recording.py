@@ -167,11 +167,6 @@ class ResultCopies:
     def __init__(
         self, results: Sequence[Any], inputs: Sequence[Any], saved: Collection[int]
     ) -> None:
-        homes = {
-            item.untyped_storage().data_ptr(): index
-            for index, item in enumerate(inputs)
-            if isinstance(item, torch.Tensor)
-        }
         self.template: list[Any] = [
             None if isinstance(item, torch.Tensor) else item for item in results
         ]
@@ -179,6 +174,32 @@ class ResultCopies:
         # shape, stride, elements from the input's start
         self.views: list[tuple[int, int, tuple[int, ...], tuple[int, ...], int]] = []
         self.saved: list[int] = []
+        together = self._sort_results(results, inputs, saved)
+        self.alone = tuple(  # positions of those copied one by one
+            indices[0]
+            for indices in together.values()
+            if len(indices) == 1 and is_dense(results[indices[0]])
+        )
+        # in one memory, or with gaps in it
+        self.groups: list[tuple[torch.Tensor, list[tuple[int, torch.Tensor]]]] = [
+            (base_of([results[index] for index in indices]), [(i, results[i]) for i in indices])
+            for indices in together.values()
+            if indices[0] not in self.alone
+        ]
+        self.sources = [results[index].detach() for index in self.alone]
+        self.specs = [(item.shape, item.stride(), item.dtype, item.device) for item in self.sources]
+        self.first_saved: Any = None  # of the last call, weakly
+
+    def _sort_results(
+        self, results: Sequence[Any], inputs: Sequence[Any], saved: Collection[int]
+    ) -> dict[int, list[int]]:
+        """Notes results that are inputs, views of inputs, or saved. Returns the positions of the
+        others, which are copied, by the address of their storage (empty ones apart)."""
+        homes = {
+            item.untyped_storage().data_ptr(): index
+            for index, item in enumerate(inputs)
+            if isinstance(item, torch.Tensor)
+        }
         together: dict[int, list[int]] = {}
         for index, item in enumerate(results):
             if not isinstance(item, torch.Tensor):
@@ -194,20 +215,7 @@ class ResultCopies:
                 self.saved.append(index)
             else:
                 together.setdefault(home if item.numel() else -1 - index, []).append(index)
-        self.alone = tuple(  # positions of those copied one by one
-            indices[0]
-            for indices in together.values()
-            if len(indices) == 1 and is_dense(results[indices[0]])
-        )
-        # in one memory, or with gaps in it
-        self.groups: list[tuple[torch.Tensor, list[tuple[int, torch.Tensor]]]] = [
-            (base_of([results[index] for index in indices]), [(i, results[i]) for i in indices])
-            for indices in together.values()
-            if indices[0] not in self.alone
-        ]
-        self.sources = [results[index].detach() for index in self.alone]
-        self.specs = [(item.shape, item.stride(), item.dtype, item.device) for item in self.sources]
-        self.first_saved: Any = None  # of the last call, weakly
+        return together
 
     def saved_in_use(self) -> bool:
         """Whether saved results are still in use."""

@@ -20,8 +20,8 @@ from torch.utils.hooks import BackwardHook
 
 class BackwardHooks:
     """What a module calls when gradients of its results and its inputs are known; each call of the
-    module gets a BackwardHook of its own. Nothing is kept alive: who calls the graph has looked
-    whether they are the same. created_at: the place in the capture that sets them up."""
+    module gets a BackwardHook of its own. References are weak: guards check that the hooks are the
+    same. created_at: the place in the capture that sets them up."""
 
     def __init__(
         self,

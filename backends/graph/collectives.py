@@ -95,13 +95,13 @@ _started = _Started()
 
 
 def collectives_started() -> int:
-    """How many collectives graphs have started in this thread. Only differences mean something."""
+    """A counter of the collectives that graphs have started in this thread."""
     return _started.count
 
 
 class NamedCollectives:
     """Runs a graph with collectives. An exception, such as that of a collective for which another
-    process never came, is told with the rank and the graph."""
+    process never came, gets a note with the rank and the graph."""
 
     def __init__(self, run: Callable[..., Any], title: str) -> None:
         """title: of the graph, for people."""

@@ -9,11 +9,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import torch.fx
-from torch.fx._lazy_graph_module import (
-    _LazyGraphModule,
-    _make_graph_module,
-    _use_lazy_graph_module,
-)
+from torch.fx._lazy_graph_module import _LazyGraphModule, _make_graph_module, _use_lazy_graph_module
 
 NUMBERED = re.compile(r"(.*)_(\d+)$")
 INPUT = torch.fx.Graph().placeholder("input")  # the original of all placeholders

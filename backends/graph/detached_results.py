@@ -2,8 +2,8 @@
 `return loss, loss.detach()`: they are detached after the graph has run.
 
 Without them the graph's results share no memory, so it can be differentiated operator by operator.
-And aot_autograd makes such a result by the views that led to it, from the wrong tensor where the
-other result is itself a view.
+Also, aot_autograd would create such a result from the wrong tensor where the other result is itself
+a view.
 """
 
 from __future__ import annotations

@@ -74,11 +74,8 @@ class _Apply(torch.autograd.Function):
         outputs = results[: function.outputs]
         everything = (*inputs, *results)
         saved = () if function.backward_pass is None else function.backward_pass.saved
-        kept = [everything[position] for position in saved]
-        ctx.function = function
-        ctx.count = len(inputs)
-        ctx.save_for_backward(*(item if isinstance(item, torch.Tensor) else None for item in kept))
-        ctx.numbers = [None if isinstance(item, torch.Tensor) else item for item in kept]
+        ctx.function, ctx.count = function, len(inputs)
+        save_values(ctx, [everything[position] for position in saved])
         marks = function.marks
         ctx.mark_non_differentiable(*(outputs[position] for position in marks.fixed))
         ctx.mark_dirty(*(inputs[position] for position in marks.dirty))
@@ -133,10 +130,8 @@ class _TransformedApply(torch.autograd.Function):
     def setup_context(ctx: Any, inputs: Any, output: Any) -> None:
         function, *given = inputs
         everything = (*given, *output)
-        kept = [everything[position] for position in function.backward_pass.saved]
         ctx.function, ctx.count = function, len(given)
-        ctx.save_for_backward(*(item if isinstance(item, torch.Tensor) else None for item in kept))
-        ctx.numbers = [None if isinstance(item, torch.Tensor) else item for item in kept]
+        save_values(ctx, [everything[position] for position in function.backward_pass.saved])
         ctx.mark_non_differentiable(*(output[position] for position in function.marks.fixed))
         ctx.set_materialize_grads(function.marks.materialize)
 
@@ -147,8 +142,14 @@ class _TransformedApply(torch.autograd.Function):
         return None, *made, *(None,) * (ctx.count - len(made))
 
 
+def save_values(ctx: Any, values: Sequence[Any]) -> None:
+    """Saves tensors and numbers for the backward pass."""
+    ctx.save_for_backward(*(item if isinstance(item, torch.Tensor) else None for item in values))
+    ctx.numbers = [None if isinstance(item, torch.Tensor) else item for item in values]
+
+
 def saved_values(ctx: Any) -> list[Any]:
-    """What forward saved: tensors and numbers."""
+    """The tensors and numbers that forward saved."""
     return [
         tensor if number is None else number
         for tensor, number in zip(ctx.saved_tensors, ctx.numbers, strict=True)

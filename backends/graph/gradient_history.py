@@ -155,17 +155,19 @@ def lost_its_history(node: torch.fx.Node) -> bool:
 def is_view_of_a_function(node: torch.fx.Node) -> bool:
     """Whether a tensor is an input, or a view of one, that a custom autograd.Function returned:
     autograd lets nobody write to it."""
-    fake = fake_of(node)
-    view = needs_gradient(node) and fake._is_view()
-    return view and _get_creation_meta(fake) == CreationMeta.IN_CUSTOM_FUNCTION
+    return is_marked_view(node, CreationMeta.IN_CUSTOM_FUNCTION)
 
 
 def is_one_of_several_views(node: torch.fx.Node) -> bool:
     """Whether a node is a view with a gradient history that split(), chunk() or unbind() gave:
     autograd forbids to write into it, and to use it once its base was written."""
+    return is_marked_view(node, CreationMeta.MULTI_OUTPUT_NODE)
+
+
+def is_marked_view(node: torch.fx.Node, mark: CreationMeta) -> bool:
+    """Whether a node is a view with a gradient history to which autograd has given this mark."""
     fake = fake_of(node)
-    view = needs_gradient(node) and fake._is_view()
-    return view and _get_creation_meta(fake) == CreationMeta.MULTI_OUTPUT_NODE
+    return needs_gradient(node) and fake._is_view() and _get_creation_meta(fake) == mark
 
 
 class GradientStarts:

@@ -42,10 +42,6 @@ class Identical:
         return id(self.item)
 
 
-def name_of_key(key: Any) -> Hashable:
-    return key if type(key) is str else Identical(key)
-
-
 def structure_of(gm: torch.fx.GraphModule) -> Hashable | None:
     """Equal for captured graphs of which one compiled function serves all; None where that is not
     known."""
@@ -103,7 +99,8 @@ class Structure:
         if isinstance(tree, (tuple, list)):
             return type(tree), *map(self.argument, tree)
         if isinstance(tree, dict):
-            return dict, *((name_of_key(key), self.argument(item)) for key, item in tree.items())
+            keys = (key if type(key) is str else Identical(key) for key in tree)
+            return dict, *zip(keys, map(self.argument, tree.values()), strict=True)
         if isinstance(tree, slice):
             return slice, *map(self.argument, (tree.start, tree.stop, tree.step))
         if isinstance(tree, PLAIN):

@@ -24,9 +24,10 @@ SHOWN_DATA = "shown_data"
 
 def hides_writes(gm: torch.fx.GraphModule) -> bool:
     """Whether a captured graph writes in this way to the memory of an input with a history, or
-    through `.data` to that of a computed value with a history. What eager has saved of that value
-    for the backward pass is overwritten too, and no version counter shows it. Or whether it writes
-    a value with a history through a detached input, which then has it and the input has not."""
+    through `.data` to the memory of a computed value with a history. What eager has saved of that
+    value for the backward pass is overwritten too, and no version counter shows it. Or whether it
+    writes a value with a history through a detached input, which then has it and the input has
+    not."""
     inputs = gm.graph.find_nodes(op="placeholder")
     made = {plain_memory_at(node) for node in inputs if node.meta.get("grad_fn") is not None} - {
         None

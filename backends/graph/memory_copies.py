@@ -1,4 +1,5 @@
-"""Copies tensors, one copy for each stretch of memory, so that shared memory stays shared."""
+"""Copies tensors such that shared memory stays shared: each contiguous stretch of memory is copied
+once."""
 
 from __future__ import annotations
 

@@ -17,7 +17,7 @@ from .wrappers import is_wrapper
 TORCHS_OPERATORS = ("aten", "prims", "prim", "higher_order")  # namespaces
 # each a whole network of layers, which all but their own kernels take apart into steps
 RECURRENT_OPERATORS = (torch.gru, torch.lstm, torch.rnn_tanh, torch.rnn_relu)
-PYTHONS = ("_operator", "builtins", "math")  # modules whose functions stand in graphs
+PYTHONS = ("_operator", "builtins", "math")  # modules whose functions may be called in graphs
 
 
 def target_name(target: Any) -> str:

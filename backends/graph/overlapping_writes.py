@@ -20,6 +20,7 @@ from .fake_values import fake_of
 from .memory import plain_memory_at, share_memory
 from .mutations import is_norm, may_write, written_by, written_nodes
 from .node_targets import name_of
+from .passes.symbolic_sizes import is_contiguous_for_all_sizes
 from .supported import line_of
 from .wrappers import fake_mode_of
 
@@ -127,17 +128,7 @@ def has_gaps(fake: torch.Tensor) -> bool:
             fake.numel() > 0
             and window(fake).end - window(fake).address > fake.numel() * fake.element_size()
         )
-    expected: Any = 1
-    for size, stride in zip(reversed(fake.shape), reversed(fake.stride()), strict=True):
-        if expression(stride) != expected:
-            return True
-        expected = expected * expression(size)
-    return False
-
-
-def expression(number: Any) -> Any:
-    """A size as a formula, which can be compared without specialising it."""
-    return number.node.expr if isinstance(number, torch.SymInt) else number
+    return not is_contiguous_for_all_sizes(fake)
 
 
 def writes_what_overlaps(node: torch.fx.Node) -> bool:

@@ -1,4 +1,4 @@
-"""Which nodes of a captured graph draw random numbers. An operator is known by its name; one
+"""Which nodes of a captured graph draw random numbers. Operators are recognised by their names; one
 that is switched off (a dropout in evaluation) draws none."""
 
 from __future__ import annotations

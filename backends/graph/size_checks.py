@@ -32,10 +32,7 @@ class SizeChecks:
     __name__ = "size_checks"
 
     def __init__(
-        self,
-        lists: Sequence[int],
-        reads: Sequence[tuple[int, Callable[[Any], Any]]],
-        check: Check,
+        self, lists: Sequence[int], reads: Sequence[tuple[int, Callable[[Any], Any]]], check: Check
     ) -> None:
         self.lists, self.reads, self.check = frozenset(lists), tuple(reads), check
 

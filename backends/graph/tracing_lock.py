@@ -38,7 +38,7 @@ def trace_operators(
 
 @cache
 def load_for_tracing() -> None:
-    """Imports what torch's tracing imports when it begins."""
+    """Imports the modules that torch imports when tracing begins."""
     with permanent_objects():
         importlib.import_module("torch._dynamo")
 

@@ -87,8 +87,8 @@ def paths_to_views(
 def bases_of(
     candidates: Iterable[torch.fx.Node], first: dict[int, torch.fx.Node]
 ) -> dict[torch.fx.Node, torch.fx.Node]:
-    """The node of which autograd takes each candidate to be a view; the candidate itself if it is a
-    view of none. `first`: the nodes by fake tensor."""
+    """By candidate, the node that autograd considers its base; the candidate itself if it is no
+    view. `first`: the nodes by fake tensor."""
     fakes = {node: node.meta["example_value"] for node in candidates}
     bases = {
         node: first.get(id(fake if fake._base is None else fake._base))

@@ -330,7 +330,7 @@ def compile_with_gradients(
                 settings=("native", wanted.tune) if around is None else None,
             )
     finally:  # even now, equal subgraphs may share what was compiled
-        waits.end()  # from here on, only backward graphs are compiled, at their first call
+        waits.end()
     return made
 
 

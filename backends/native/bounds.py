@@ -17,8 +17,8 @@ def require(
     positions: torch.Tensor, shape: Sequence[int], dim: int, wraps: bool, reject: Reject
 ) -> torch.Tensor:
     """The positions, if all are within dimension `dim` of a tensor of this shape; wraps: negative
-    ones count from the end. Otherwise raises the error that `reject`, torch's operator on zeros of
-    that shape, raises."""
+    ones count from the end. Otherwise `reject` calls torch's operator on zeros of that shape, which
+    raises."""
     size = shape[dim]
     given = positions.contiguous()
     if not all_within(given, given.numel(), given.itemsize, -size if wraps else 0, size):

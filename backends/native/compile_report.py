@@ -1,4 +1,4 @@
-"""CompileReport: what explain() is told about a compiled graph."""
+"""CompileReport: the facts about a compiled graph that explain() shows."""
 
 from __future__ import annotations
 

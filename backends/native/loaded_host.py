@@ -34,8 +34,7 @@ def load_cpu_host(
 
 
 def make_boxed(call: Callable[..., Any]) -> Callable[..., Any]:
-    """Marks a function that takes a list of its arguments, with the mark that aot_autograd looks
-    for."""
+    """Sets aot_autograd's mark for a function that takes its arguments as a list."""
     call._boxed_call = True  # type: ignore[attr-defined]
     return call
 

@@ -49,23 +49,23 @@ def run_child(name: str, system: str, steps: int, limit: float, clock: str, devi
 
 def row_of(name: str, system: str, found: Measured, eager: Measured) -> Row:
     """What a table shows of one run."""
-    equal = None if system == "eager" or found.error or eager.error else same(found.results, eager.results)
+    equal = None if system == "eager" or found.error or eager.error else is_same(found.results, eager.results)
     last = statistics.median(one / max(other, 1e-9) for one, other in found.pairs) if found.pairs else 0.0
     compiles = found.compiles or [0]
     late = compiles[-1] - compiles[-LATE - 1 if len(compiles) > LATE else 0]
     return Row(name, system, equal, sum(found.seconds), last, compiles[-1], late, found.report, found.error)
 
 
-def same(one: Any, other: Any) -> bool:
+def is_same(one: Any, other: Any) -> bool:
     """Whether results are equal up to the rounding that steps of training carry on."""
     if isinstance(one, list) and isinstance(other, list):
-        return len(one) == len(other) and all(map(same, one, other))
+        return len(one) == len(other) and all(map(is_same, one, other))
     if isinstance(one, float) and isinstance(other, float):
         return one == other or abs(one - other) <= TOLERANCE * max(1.0, abs(one), abs(other)) or (one != one and other != other)
     return bool(one == other)
 
 
-def named(words: Sequence[str] = ()) -> list[str]:
+def names_with(words: Sequence[str] = ()) -> list[str]:
     """The programs whose names contain one of the words, all for none."""
     return [name for name in PROGRAMS if not words or any(word in name for word in words)]
 

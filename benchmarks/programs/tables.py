@@ -1,4 +1,4 @@
-"""What was measured of programs, as markdown: a line a program and system, and how many programs meet what is promised."""
+"""What was measured of programs, as markdown: a line a program, and how many programs meet what is promised."""
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
@@ -22,23 +22,34 @@ class Row:
     error: str = ""
 
 
+# of a row, with what stands above it; eager has none but the seconds
+FIGURES: dict[str, Callable[[Row], str]] = {
+    "seconds": lambda row: f"{row.seconds:.2f}",
+    "equal": lambda row: "yes" if row.equal else "**no**",
+    "speed of further steps (median; eager: 1)": lambda row: f"{row.last:.2f}",
+    "compiles": lambda row: str(row.compiles),
+    "in the last 20 steps": lambda row: str(row.late_compiles),
+    "lines of the report": lambda row: str(row.report),
+}
+
+
 def table(rows: Sequence[Row]) -> str:
-    """A line for each program and system."""
+    """A line for each program, with the figures of all systems side by side; below it, why programs failed."""
+    systems = list(dict.fromkeys(row.system for row in rows))
+    shown = {what: systems if what == "seconds" else [one for one in systems if one != "eager"] for what in FIGURES}
     lines = [
-        "| program | system | equal | seconds | speed of further steps (median; eager: 1) | compiles | in the last 20 steps | "
-        "lines of the report |",
-        "|--|--|--|--|--|--|--|--|",
+        "| program | " + " | ".join(f"{what}: {', '.join(names)}" for what, names in shown.items()) + " |",
+        "|--" * (len(shown) + 1) + "|",
     ]
-    for row in rows:
-        equal = "" if row.equal is None else "yes" if row.equal else "**no**"
-        if row.error:
-            lines.append(f"| {row.program} | {row.system} | failed: {row.error.strip().splitlines()[-1][:80]} | | | | | |")
-            continue
-        lines.append(
-            f"| {row.program} | {row.system} | {equal} | {row.seconds:.2f} | {row.last:.2f} | {row.compiles} | {row.late_compiles} | "
-            f"{row.report or ''} |"
-        )
-    return "\n".join(lines)
+    for program in dict.fromkeys(row.program for row in rows):
+        own = {row.system: row for row in rows if row.program == program}
+        cells = [
+            ", ".join("failed" if own[name].error else FIGURES[what](own[name]) for name in names if name in own)
+            for what, names in shown.items()
+        ]
+        lines.append(f"| {program} | {' | '.join(cells)} |")
+    failed = [f"{row.program}, {row.system}: failed: {row.error.strip().splitlines()[-1][:80]}" for row in rows if row.error]
+    return "\n".join([*lines, *([""] if failed else []), *failed])
 
 
 def summary(rows: Sequence[Row]) -> str:

@@ -215,7 +215,7 @@ def hugging_face_trainer(compile: Compile) -> Step:
     made = make_generator(0)
     texts = [torch.randint(0, 64, (8 + number % 7,), generator=made) for number in range(16)]
 
-    def collated(items: list[Any]) -> dict[str, torch.Tensor]:
+    def collate(items: list[Any]) -> dict[str, torch.Tensor]:
         ids = nn.utils.rnn.pad_sequence([item["input_ids"] for item in items], batch_first=True)
         return {"input_ids": ids, "labels": ids.clone()}
 
@@ -227,14 +227,14 @@ def hugging_face_trainer(compile: Compile) -> Step:
     def step(number: int) -> Any:
         """Four batches."""
         data: Any = [{"input_ids": text} for text in texts]
-        trained = transformers.Trainer(model=model, args=arguments, train_dataset=data, data_collator=collated).train()
+        trained = transformers.Trainer(model=model, args=arguments, train_dataset=data, data_collator=collate).train()
         return trained.training_loss, folder is None
 
     return step
 
 
 @program("accelerate: accumulated gradients, clipping and a warm-up", "accelerate")
-def accelerated(compile: Compile) -> Step:
+def accelerate_steps(compile: Compile) -> Step:
     import accelerate  # noqa: PLC0415 - may not be installed
 
     accelerator = accelerate.Accelerator(cpu=on_cpu(), gradient_accumulation_steps=2)
@@ -275,7 +275,7 @@ def images(compile: Compile) -> Step:
     best = float("inf")
 
     @compile
-    def augmented(x: torch.Tensor, flip: bool, left: int, top: int) -> torch.Tensor:
+    def augment(x: torch.Tensor, flip: bool, left: int, top: int) -> torch.Tensor:
         if flip:
             x = x.flip(-1)
         return F.pad(x, (2, 2, 2, 2))[..., top : top + 16, left : left + 16]
@@ -286,7 +286,7 @@ def images(compile: Compile) -> Step:
         for part in tqdm(range(3), file=io.StringIO()):
             made = make_generator(3 * number + part)
             x, y = torch.randn(8, 3, 16, 16, generator=made), torch.randint(0, 10, (8,), generator=made)
-            x = augmented(x, chance.random() < 0.5, chance.randrange(5), chance.randrange(5))
+            x = augment(x, chance.random() < 0.5, chance.randrange(5), chance.randrange(5))
             loss = F.cross_entropy(model(x), y, label_smoothing=0.1)
             optimizer.zero_grad(set_to_none=True)
             loss.backward()

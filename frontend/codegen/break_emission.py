@@ -3,7 +3,7 @@ group, and returns the continuation for each way out of it."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from types import FunctionType
 from typing import Any, Protocol
@@ -149,7 +149,7 @@ class BreakEmission:
             self._emit_handler_exit(instr, handler)
 
     def _protected_parts(self, handler: Handler | None) -> list[tuple[int, ...]]:
-        """The groups, divided where the handler is told which one has raised."""
+        """The groups, divided where the handler has to know which one has raised."""
         starts = self.effect.starts
         if handler is None or not handler.lasti or self.tail is None:
             return [starts]
@@ -177,16 +177,20 @@ class BreakEmission:
             and source.base is None
         )
 
+    def _slots_to_store(self) -> Iterator[tuple[int, Value]]:
+        for slot in bound_slots(self.frame, self.frame.index):
+            value = self.frame.slots[slot]
+            assert value is not None
+            if not self._is_in_slot(slot, value):
+                yield slot, value
+
     def _make_values_first(self) -> None:
         """Makes every value before any store, since stores overwrite the argument slots that values
         are loaded from."""
         if self.r.entry == "state":
             return
-        for slot in bound_slots(self.frame, self.frame.index):
-            value = self.frame.slots[slot]
-            assert value is not None
-            if not self._is_in_slot(slot, value):
-                self._make_value(value)
+        for _, value in self._slots_to_store():
+            self._make_value(value)
         method = self._called_tensor_method()
         for value in (*self.below, *self.operands):
             self._make_value(method.receiver if method is not None and value is method else value)
@@ -202,12 +206,9 @@ class BreakEmission:
 
     def _emit_slots(self) -> None:
         b, live = self.b, self.decoded.live_in[self.frame.index]
-        for slot in bound_slots(self.frame, self.frame.index):
-            value = self.frame.slots[slot]
-            assert value is not None
-            if not self._is_in_slot(slot, value):
-                self.r.push(value)
-                b.store_slot(slot)
+        for slot, value in self._slots_to_store():
+            self.r.push(value)
+            b.store_slot(slot)
         if self.r.entry == "args":
             for slot in range(self.decoded.nargs):
                 if self.frame.slots[slot] is None and slot in live:

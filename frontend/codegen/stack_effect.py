@@ -59,10 +59,7 @@ VARIABLE = {
     Op.SET_ADD: lambda i: (i + 1, i),
     Op.DICT_UPDATE: lambda i: (i + 1, i),
     # its errors name the callee, which is under the arguments
-    Op.DICT_MERGE: lambda i: (
-        i + 4,
-        i + 3,
-    ),
+    Op.DICT_MERGE: lambda i: (i + 4, i + 3),
     Op.MAP_ADD: lambda i: (i + 2, i),
     Op.UNPACK_SEQUENCE: lambda n: (1, n),
     Op.UNPACK_EX: lambda arg: (1, arg[0] + arg[1] + 1),

@@ -1,8 +1,8 @@
 """Event records -> lines of Python's logging, under "framejit.breaks", "framejit.guards" and so on,
 as config.log asks.
 
-A table says which records a name is about and how one reads. Where the program has set up no
-logging, lines go to stderr.
+A table maps each name to its records and their text. Where the program has set up no logging, lines
+go to stderr.
 """
 
 from __future__ import annotations
@@ -27,11 +27,8 @@ from ...events import (
 )
 from ...options import config
 
-# of a record, and of what puts a guard into words; "" for nothing to say
-Line = Callable[[Any, Callable[[Any], str]], str]
 
-
-def break_line(event: Break, describe: Callable[[Any], str]) -> str:
+def break_line(event: Break) -> str:
     called = "".join(f"\n    called from {where}" for where in event.chain[1:])
     return (
         f"{event.function} at {event.where}: {event.sentence} [{event.reason_id}]\n    hint: "
@@ -39,11 +36,11 @@ def break_line(event: Break, describe: Callable[[Any], str]) -> str:
     )
 
 
-def skip_line(event: Skipped, describe: Callable[[Any], str]) -> str:
+def skip_line(event: Skipped) -> str:
     return f"{event.function} at {event.where} is left to Python: {event.reason}"
 
 
-def miss_line(event: Miss, describe: Callable[[Any], str]) -> str:
+def miss_line(event: Miss) -> str:
     reasons = "".join(f"\n    {failure}" for failure in event.failures)
     missed = (
         "another iteration of a loop needs code of its own"
@@ -53,11 +50,11 @@ def miss_line(event: Miss, describe: Callable[[Any], str]) -> str:
     return f"{event.function} at {event.where}: {missed}{reasons}"
 
 
-def limit_line(event: Full, describe: Callable[[Any], str]) -> str:
+def limit_line(event: Full) -> str:
     return f"{event.function} at {event.where} has {event.sentence}; other calls run in eager"
 
 
-def specialisation_line(event: Specialised, describe: Callable[[Any], str]) -> str:
+def specialisation_line(event: Specialised) -> str:
     if event.backend:
         return f"{event.function}: {event.sentence}"
     return (
@@ -66,27 +63,22 @@ def specialisation_line(event: Specialised, describe: Callable[[Any], str]) -> s
     )
 
 
-def guard_lines(event: Captured, describe: Callable[[Any], str]) -> str:
-    return "\n    ".join(
-        [
-            f"{event.function} from {event.where}: {len(event.guards)} guards",
-            *map(describe, event.guards),
-        ]
-    )
+def guard_count(event: Captured) -> str:
+    return f"{event.function} from {event.where}: {len(event.guards)} guards"
 
 
-def graph_lines(event: Captured, describe: Callable[[Any], str]) -> str:
+def graph_lines(event: Captured) -> str:
     if event.graph is None:
         return ""
     code = event.graph.python_code("self").src.strip()
     return f"{event.function} from {event.where}: {event.ops} ops\n{code}"
 
 
-def note_line(event: Note | Recorded, describe: Callable[[Any], str]) -> str:
+def note_line(event: Note | Recorded) -> str:
     return f"the graph of {event.function} from {event.where}: {event.text}"
 
 
-def kernel_lines(event: Kernels, describe: Callable[[Any], str]) -> str:
+def kernel_lines(event: Kernels) -> str:
     texts = "".join(f"\n{kernel.text}" for kernel in event.kernels)
     return (
         f"kernels of the {event.part} of {event.function} from {event.where}: "
@@ -94,18 +86,19 @@ def kernel_lines(event: Kernels, describe: Callable[[Any], str]) -> str:
     )
 
 
-def wrong_graph_line(event: WrongGraph, describe: Callable[[Any], str]) -> str:
+def wrong_graph_line(event: WrongGraph) -> str:
     return f"the graph of {event.function} from {event.where}: {event.sentence}"
 
 
-def choice_line(event: Chosen, describe: Callable[[Any], str]) -> str:
+def choice_line(event: Chosen) -> str:
     return f"the graph of {event.function} from {event.where} {event.sentence}"
 
 
-LINES: dict[str, dict[type, Line]] = {
+# the text of a record; "" for none
+LINES: dict[str, dict[type, Callable[[Any], str]]] = {
     "breaks": {Break: break_line, Skipped: skip_line},
     "recompiles": {Miss: miss_line, Full: limit_line, Specialised: specialisation_line},
-    "guards": {Captured: guard_lines},
+    "guards": {Captured: guard_count},
     "graphs": {Captured: graph_lines},
     "kernels": {Note: note_line, Recorded: note_line, Kernels: kernel_lines},
     "tune": {Chosen: choice_line, WrongGraph: wrong_graph_line},
@@ -121,7 +114,9 @@ class Log:
     def __call__(self, event: Event) -> None:
         for name in config.log:
             line = LINES[name].get(type(event))
-            text = line(event, self.describe) if line is not None else ""
+            text = line(event) if line is not None else ""
+            if name == "guards" and isinstance(event, Captured):
+                text = "\n    ".join([text, *map(self.describe, event.guards)])
             if text:
                 logger_of(name).info("%s", text)
 

@@ -73,7 +73,7 @@ class CaptureReport:
     kernels: tuple[Kernels, ...] = ()  # of the native compiler
     recordings: tuple[Recorded, ...] = ()  # of CUDA graphs
     wrong: tuple[WrongGraph, ...] = ()  # what a verified call found
-    notes: tuple[str, ...] = ()  # what else the backend tells
+    notes: tuple[str, ...] = ()  # further sentences of the backend
     check_seconds: float | None = None  # of all checks together, None where not measured
     runs: int | None = None  # of the graph
     run_seconds: float | None = None  # each

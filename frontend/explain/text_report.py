@@ -115,10 +115,7 @@ def recompile_groups(report: ReportData) -> list[RecompileGroup]:
 def recompile_lines(one: RecompileGroup) -> list[str]:
     times = f" {one.times} times" if one.times > 1 else ""
     spent = f" ({duration(one.seconds)})" if one.seconds else ""
-    return [
-        f"compiled again{times}: {one.function} at {one.where}{spent}:",
-        f"    {one.failure}",
-    ]
+    return [f"compiled again{times}: {one.function} at {one.where}{spent}:", f"    {one.failure}"]
 
 
 def costliest_captures(report: ReportData) -> Iterator[str]:

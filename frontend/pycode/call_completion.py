@@ -29,10 +29,6 @@ class CallCompletion:
     refuses: Callable[[Any], bool] = lambda result: False
 
 
-def return_constant(value: Any) -> Ending:
-    return ((value,),), FIRST
-
-
 FIRST = operator.itemgetter(0)
 
 
@@ -40,7 +36,7 @@ def finish_initialization(items: tuple[Any, Any]) -> Ending:
     """The rest of cls(...), after __init__ has returned."""
     made, result = items
     if result is None:
-        return return_constant(made)
+        return ((made,),), FIRST
     # refused by type.__call__
     return ((result,),), type(type(made).__name__, (), {"__init__": FIRST})
 

@@ -1,6 +1,6 @@
 """Instructions of the `bytecode` library to a code object, and what the library cannot express:
 
-- Constants are told apart by identity, not by value: rebuilt code names objects of the program.
+- Constants are distinguished by identity, not by value: rebuilt code names objects of the program.
 - A cell's or free variable's slot can be loaded and stored as it is (`raw_slot`): the cell, not
   what is in it.
 """

@@ -1,8 +1,8 @@
 """The record of all that differs between CPython versions, and the one of the running interpreter.
 
-In: the tables of py311.py, py312.py or py313.py. Out: `Dialect`, `current()`, `supported()`. Tables
-name opcodes, so that each file imports under every version; `Dialect` resolves names to the numbers
-of the running one.
+In: the tables of py311.py, py312.py or py313.py. Out: `Dialect` and `current()`. Tables name
+opcodes, so that each file imports under every version; `Dialect` resolves names to the numbers of
+the running one.
 """
 
 from __future__ import annotations

@@ -97,7 +97,7 @@ class Account:
 
     @property
     def warns_of_limits(self) -> bool:
-        """Whether the user is told of a site that gets no further version. Not with default
+        """Whether to warn the user of a site that gets no further version. Not with default
         settings if its versions took little time: the program runs in eager then, as fast as
         without framejit, or the library that changes something in each call is not the user's."""
         return not self._economical or self.again_s >= WARN_OF_LIMITS_AFTER_S

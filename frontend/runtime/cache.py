@@ -158,7 +158,7 @@ class Cache:
         except BaseException as error:
             if not unit.frames:
                 raise
-            # the program's handlers see it where it has got to
+            # the frame is entered again where it was, so that the program's handlers see the error
             return Entry(function=make_resume_function(unit.frames, error), once=True)
         finally:
             self.lock.release(site)
@@ -353,9 +353,7 @@ class Cache:
         )
         self.send(
             Skipped(
-                unit.name,
-                unit.where,
-                f"{text}; calls run in eager, compared again after {calls}",
+                unit.name, unit.where, f"{text}; calls run in eager, compared again after {calls}"
             )
         )
 

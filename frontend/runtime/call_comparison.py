@@ -24,11 +24,7 @@ PAIRS = 6  # the same, if a backend has
 MORE_PAIRS = 12  # the same, if the first ones do not decide
 # After so many pairs: one side is faster if its median is below this fraction of the other's, and
 # it has won so many of the pairs (whose inputs may have different sizes).
-VERDICTS = {
-    FEW_PAIRS: ((0.95, 4),),
-    PAIRS: ((0.95, 5), (0.98, 6)),
-    MORE_PAIRS: ((0.98, 9),),
-}
+VERDICTS = {FEW_PAIRS: ((0.95, 4),), PAIRS: ((0.95, 5), (0.98, 6)), MORE_PAIRS: ((0.98, 9),)}
 REST = 64  # calls in eager until the next comparison, at least; doubled each time
 MOST_COMPARING = 0.02  # the part of the time that the next comparison may cost
 MOST_RESTS = 10  # doublings

@@ -3,14 +3,7 @@ eager."""
 
 from __future__ import annotations
 
-from ...errors import (
-    BackendError,
-    FramejitError,
-    InternalError,
-    SkipFrame,
-    warn_once,
-    warn_user,
-)
+from ...errors import BackendError, FramejitError, InternalError, SkipFrame, warn_once, warn_user
 from ...events import Sink, Skipped
 from ...options import Options
 from .compile_unit import CompileUnit

@@ -71,7 +71,7 @@ is_candidate(Mode *mode, Frame *frame, int throwflag)
         mode->release = mode->release_lifted = NULL;
         return 0;
     }
-    return (code->co_flags & (plain | not_plain)) == plain && runtime_enabled;
+    return (code->co_flags & (plain | not_plain)) == plain;
 }
 
 /* on_frame's answer for a code object new to this handle; NULL: let its frames through. A new

@@ -90,16 +90,6 @@ PyTypeObject Quiet_Type = {
 /* ---- functions ---- */
 
 static PyObject *
-quiet_call(PyObject *Py_UNUSED(module), PyObject *const *args, Py_ssize_t nargs, PyObject *kwnames)
-{
-    if (nargs < 1) {
-        PyErr_SetString(PyExc_TypeError, "quiet_call() takes a callable and its arguments");
-        return NULL;
-    }
-    return call_quietly(args[0], args + 1, nargs - 1, kwnames);
-}
-
-static PyObject *
 is_quiet(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(none))
 {
     return PyBool_FromLong(thread_mode.quiet != 0);
@@ -110,18 +100,6 @@ current_handle(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(none))
 {
     Handle *handle = thread_mode.current;
     return Py_NewRef(handle != NULL ? (PyObject *)handle : Py_None);
-}
-
-static PyObject *
-set_enabled(PyObject *Py_UNUSED(module), PyObject *enabled)
-{
-    int truth = PyObject_IsTrue(enabled);
-    if (truth < 0) {
-        return NULL;
-    }
-    int before = runtime_enabled;
-    runtime_enabled = truth;
-    return PyBool_FromLong(before);
 }
 
 static const char *const stance_names[] = {"", "default", "force_eager", "eager_on_recompile",
@@ -193,15 +171,9 @@ set_compiler_switch(PyObject *Py_UNUSED(module), PyObject *function)
 }
 
 static PyMethodDef functions[] = {
-    {"quiet_call", (PyCFunction)(void (*)(void))quiet_call, METH_FASTCALL | METH_KEYWORDS,
-     "quiet_call(f, /, *args, **kwargs)\n--\n\nCall f with this thread quiet: handles run plainly, "
-     "the hook sleeps."},
     {"is_quiet", is_quiet, METH_NOARGS, "is_quiet()\n--\n\nWhether this thread is quiet."},
     {"current_handle", current_handle, METH_NOARGS,
      "current_handle()\n--\n\nThe handle the hook is on for, or None."},
-    {"set_enabled", set_enabled, METH_O,
-     "set_enabled(enabled)\n--\n\nWhether compiled code may run at all, in any thread; returns "
-     "what held before."},
     {"stance", stance, METH_NOARGS, "stance()\n--\n\nThe stance that holds in this thread."},
     {"set_stance", set_stance, METH_VARARGS,
      "set_stance(name, thread)\n--\n\nSet the stance of the process, or of this thread (None: the "

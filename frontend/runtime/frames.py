@@ -38,9 +38,9 @@ MAKES_WRAPPERS = "_make_wrapper_subclass"
 def stays_in_python(code: types.CodeType) -> bool:
     """Whether a frame and everything it calls run with the hook off. A function passed to
     torch.compile is compiled by torch.compile; two frame evaluators that start and stop in a
-    different order may leave one of them installed. Callbacks of the garbage collector run between
-    any two instructions and are no part of the function that they interrupt. A notebook's or a
-    program's own standard output is called by each print()."""
+    different order may leave one of them installed. Callbacks of the garbage collector may run
+    between any two instructions; they do not belong to the function that they interrupt. A
+    notebook's or a program's own standard output is called by each print()."""
     return (
         any(code is other for other in IN_PYTHON)  # by identity: constants may have no hash
         or any(code is getattr(callback, "__code__", None) for callback in gc.callbacks)

@@ -210,7 +210,7 @@ run_bound(Handle *self, const Call *call)
 static inline int
 steps_aside(PyThreadState *tstate, Handle *self)
 {
-    return !runtime_enabled || thread_mode.quiet || stance_now() == STANCE_FORCE_EAGER ||
+    return thread_mode.quiet || stance_now() == STANCE_FORCE_EAGER ||
            self->function->func_code != (PyObject *)self->code || code_watched(tstate, self->code);
 }
 

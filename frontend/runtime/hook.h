@@ -119,7 +119,6 @@ typedef struct {
 /* Initial-exec: a load off the thread pointer instead of a call, which would cost as much as a
  * guard. */
 extern LOCAL _Thread_local Mode thread_mode __attribute__((tls_model("initial-exec")));
-extern LOCAL int runtime_enabled;
 
 static inline Stance
 stance_now(void)

@@ -1,10 +1,10 @@
-"""A frame without tensor work. It is captured again, at growing intervals."""
+"""When a frame without tensor work is captured again: at growing intervals."""
 
 from __future__ import annotations
 
-IDLE_CAPTURES = 4  # of one frame, before calls are passed over
-IDLE_ENDS = 2  # the same, of what follows one break if the frame ends there
-IDLE_RESTS = 12  # the same, of all that follows breaks in a frame
+# Captures without tensor work before calls run in eager: of a whole frame, of the code after one
+# break if the frame ends there, and of all code after breaks in a frame.
+IDLE_CAPTURES, IDLE_ENDS, IDLE_RESTS = 4, 2, 12
 
 
 class IdleFrame:
@@ -15,7 +15,7 @@ class IdleFrame:
     def __init__(self, free: int = IDLE_CAPTURES) -> None:
         self._free = free
         self._captures = self._passed = 0
-        self._has_work = self._told = False
+        self._has_work = self._has_reported = False
 
     def found_work(self) -> None:
         self._has_work = True
@@ -30,9 +30,9 @@ class IdleFrame:
         return self._has_work or self._passed >= 4 ** max(0, self._captures - self._free + 1)
 
     def reports_now(self) -> bool:
-        """Whether to report that calls are passed over. True once."""
-        tells, self._told = not self._told, True
-        return tells
+        """Whether to report that calls run in eager. True once."""
+        first, self._has_reported = not self._has_reported, True
+        return first
 
 
 NO_WORK = (

@@ -16,7 +16,7 @@ GETTER = "_ZN5torch3jit6tracer15getTracingStateEv"
 
 @cache
 def getter_address() -> int:
-    """The address of torch's getter; 0 where this torch has none, or one that does not tell."""
+    """The address of torch's getter; 0 where this torch has none that shows tracing."""
     try:
         library = ctypes.CDLL(
             str(Path(torch.__file__).parent / "lib" / "libtorch_cpu.so"),
@@ -25,12 +25,12 @@ def getter_address() -> int:
         found = library[GETTER]
         found.restype, found.argtypes = ctypes.c_void_p, []
         return ctypes.cast(found, ctypes.c_void_p).value or 0 if shows_tracing(found) else 0
-    except Exception:  # an unknown torch: Python asks it the slow way
+    except Exception:  # an unknown torch: Python asks torch instead, which is slower
         return 0
 
 
 def shows_tracing(found: ctypes._NamedFuncPointer) -> bool:
-    """Whether the word that the getter points to is NULL just while nothing is traced."""
+    """Whether the word that the getter points to is NULL exactly while nothing is traced."""
 
     def is_tracing() -> bool:
         return ctypes.c_uint64.from_address(found()).value != 0

@@ -7,7 +7,6 @@
 
 /* Until it is measured everything counts as low, so that the first use measures. */
 _Thread_local Mode thread_mode = {.stack_low = UINTPTR_MAX, .stack_end = UINTPTR_MAX};
-int runtime_enabled = 1;
 Stance process_stance = STANCE_DEFAULT;
 
 Installation installation;

@@ -40,11 +40,7 @@ from ..tracing.sizes.stored_numbers import expect_stored_numbers
 from ..values.base import CannotReconstruct
 from ..values.objects.sharded_module import calls_sharded_module
 from ._hook import Quiet
-from .active_modes import (
-    inside_a_transform,
-    program_of_active_modes,
-    without_saved_tensor_hooks,
-)
+from .active_modes import inside_a_transform, program_of_active_modes, without_saved_tensor_hooks
 from .compile_reports import captured_event, report_break, report_specialised
 from .compile_unit import CompileUnit
 from .entry_guards import entry_guards
@@ -111,50 +107,52 @@ class Compilation:
 
     def _capture_and_generate_code(self) -> tuple[Capture, GeneratedCode]:
         """Starts over with an earlier break where code cannot make the state at a break."""
-        stop: Restart | None = None
-        handled = sys.exception()
         self.unit.variation.compare(FrameView(self.slots, self.function))
+        stop: Restart | None = None
         for _ in range(MAX_RESTARTS):
-            try:
-                with self.clock.phase("trace"):
-                    capture = self._capture(stop)
-            except Restart as restart:
-                if stop is not None and restart.position >= stop.position:
-                    raise SkipFrame(f"no earlier place for a break: {restart.reason}") from restart
-                stop = restart
-                forget_frames(restart, handled)
-                forget_frames(restart.reason, handled)
-                continue
-            misplaced = capture.trace.misplaced_effect() or capture.trace.expect_size_facts()
-            if misplaced is not None:
-                stop = misplaced
-                capture.trace.release_objects()
-                continue
-            try:
+            result = self._capture_up_to(stop, sys.exception())
+            if not isinstance(result, Restart):
+                return result
+            stop = result
+        raise SkipFrame(f"capture started over {MAX_RESTARTS} times, for a break at another place")
+
+    def _capture_up_to(
+        self, stop: Restart | None, handled: BaseException | None
+    ) -> tuple[Capture, GeneratedCode] | Restart:
+        """A capture that breaks at `stop`, and its code; or where it has to break instead."""
+        try:
+            with self.clock.phase("trace"):
+                capture = self._capture(stop)
+        except Restart as restart:
+            if stop is not None and restart.position >= stop.position:
+                raise SkipFrame(f"no earlier place for a break: {restart.reason}") from restart
+            forget_frames(restart, handled)
+            forget_frames(restart.reason, handled)
+            return restart
+        misplaced = capture.trace.misplaced_effect() or capture.trace.expect_size_facts()
+        try:
+            if misplaced is None:
                 with self.clock.phase("codegen"):
                     generated = self._generate_code(capture)
                 misplaced = capture.trace.misplaced_backward(generated.outputs)
                 if misplaced is None:
                     return capture, generated
-                stop = misplaced
-                capture.trace.release_objects()
-            except CannotReconstruct as error:
-                earlier = (
-                    error.created_at if error.created_at is not None else caller_position(capture)
-                )
-                if earlier is None or (stop is not None and earlier >= stop.position):
-                    raise SkipFrame(f"cannot generate code for {error}") from error
-                stop = Restart(
-                    earlier, GraphBreak(error.reason, f"{error}, which outlives what is captured,")
-                )
-                forget_frames(error, handled)
-            except (UnsupportedInstruction, Unresumable) as error:
-                earlier = caller_position(capture)
-                if earlier is None or not isinstance(capture.exit, BreakExit):
-                    raise SkipFrame(f"cannot go on after a break here: {error}") from error
-                stop = Restart(earlier, capture.exit.reason)
-                forget_frames(error, handled)
-        raise SkipFrame(f"capture started over {MAX_RESTARTS} times, for a break at another place")
+        except CannotReconstruct as error:
+            created_at = error.created_at
+            earlier = created_at if created_at is not None else caller_position(capture)
+            if earlier is None or (stop is not None and earlier >= stop.position):
+                raise SkipFrame(f"cannot generate code for {error}") from error
+            forget_frames(error, handled)
+            reason = GraphBreak(error.reason, f"{error}, which outlives what is captured,")
+            return Restart(earlier, reason)
+        except (UnsupportedInstruction, Unresumable) as error:
+            earlier = caller_position(capture)
+            if earlier is None or not isinstance(capture.exit, BreakExit):
+                raise SkipFrame(f"cannot go on after a break here: {error}") from error
+            forget_frames(error, handled)
+            return Restart(earlier, capture.exit.reason)
+        capture.trace.release_objects()
+        return misplaced
 
     def _capture(self, stop: Restart | None) -> Capture:
         unit = self.unit
@@ -268,8 +266,8 @@ def caller_position(capture: Capture) -> int | None:
 
 
 def backend_at_work(capture: Capture) -> AbstractContextManager[None]:
-    """Surrounds the backend, so that sizes that it specialises are told apart from those that the
-    program specialises."""
+    """Surrounds the backend, so that sizes that it specialises are distinguished from those that
+    the program specialises."""
     symbols = capture.trace.symbols
     return symbols.shapes.relied_on.backend_at_work() if symbols.exist else nullcontext()
 

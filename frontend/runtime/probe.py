@@ -210,9 +210,12 @@ class SegmentMarks:
 
         return run
 
+    @property
+    def _calls(self) -> list[CallInProgress]:
+        return self.probe.thread.in_progress
+
     def _begin(self, now: float) -> None:
-        probe = self.probe
-        calls = probe.thread.in_progress
+        calls = self._calls
         call = calls[-1] if calls else None
         if not self.continues or call is None or call.left is None:
             drop_ended_calls(calls)
@@ -230,9 +233,7 @@ class SegmentMarks:
         call.segment, call.last = self, now
 
     def _enter_graph(self, now: float) -> None:
-        probe = self.probe
-        calls = probe.thread.in_progress
-        if calls:
+        if calls := self._calls:
             call = calls[-1]
             if call.left is not None:
                 call.before += now - call.last
@@ -241,17 +242,14 @@ class SegmentMarks:
 
     def _leave_graph(self, now: float) -> None:
         probe = self.probe
-        calls = probe.thread.in_progress
-        if calls:
+        if calls := self._calls:
             call = calls[-1]
             probe.graphs.setdefault(self.number, Tally()).add(now - call.last, self.runs == 1)
             probe.span("graph", self.number, call.since)
             call.last = now
 
     def _leave(self, now: float) -> None:
-        probe = self.probe
-        calls = probe.thread.in_progress
-        if calls:
+        if calls := self._calls:
             call = calls[-1]
             call.before = now - call.last
             call.cold = self.runs == 1
@@ -260,27 +258,24 @@ class SegmentMarks:
             call.at = id(frame), id(frame.f_code)
 
     def _resume(self, now: float) -> None:
-        probe = self.probe
-        calls = probe.thread.in_progress
+        probe, calls = self.probe, self._calls
         # calls inside the statement that ended with an exception
         while calls and calls[-1].segment is not self:
             calls.pop()
         if calls:
             call = calls[-1]
             if self.broken is not None:
-                probe.breaks.setdefault(self.broken, BreakTally()).work.add(
-                    now - call.last, call.cold
-                )
+                work = probe.breaks.setdefault(self.broken, BreakTally()).work
+                work.add(now - call.last, call.cold)
             probe.span("statement", self.number, call.since)
             call.left, call.at, call.last = self, None, now
 
     def _end(self, now: float) -> None:
-        probe = self.probe
-        calls = probe.thread.in_progress
+        calls = self._calls
         if calls:
             call = calls.pop()
             if not calls:
-                probe.calls.add(now - call.start, call.cold)
+                self.probe.calls.add(now - call.start, call.cold)
 
     def _count_lost(self, call: CallInProgress) -> None:
         """Counts what the break before this segment has lost."""

@@ -1,5 +1,5 @@
-"""RecompilePolicy: whether a handle compiles for a call that no entry serves, and what it tells
-when it does not.
+"""RecompilePolicy: whether a handle compiles for a call that no entry serves, and what it reports
+if it does not.
 
 In: a site, the call's arguments, the handle's calls so far. Out: a decision. Limits are in
 recompile_limits.py, the time that compiling may take is in account.py, texts for the user are in
@@ -110,12 +110,7 @@ class RecompilePolicy:
         return decision
 
     def _reason_to_postpone(
-        self,
-        decision: RecompileDecision,
-        site: Site,
-        unit: CompileUnit,
-        misses: Misses,
-        calls: int,
+        self, decision: RecompileDecision, site: Site, unit: CompileUnit, misses: Misses, calls: int
     ) -> str:
         """Why the call runs in eager although no limit is reached: a later one may compile. "" to
         follow the decision."""
@@ -143,10 +138,7 @@ class RecompilePolicy:
         site.gave_up = limit is RecompileDecision.LIMIT
         self._send(Full(unit.name, unit.where, misses.entries, limit.option, misses.left))
         if site.gave_up and self.account.warns_of_limits:
-            warn_user(
-                limit_text(unit.name, unit.where, misses.entries, self.misses),
-                stacklevel=2,
-            )
+            warn_user(limit_text(unit.name, unit.where, misses.entries, self.misses), stacklevel=2)
 
     def warn_of_compiling(self, function: str, balance: Callable[[], Balance]) -> None:
         """Warns once of a handle that keeps compiling."""

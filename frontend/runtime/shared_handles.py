@@ -27,8 +27,8 @@ PLAIN = (bool, int, float, complex, str, bytes, type(None), torch.dtype)
 
 @record
 class SharedHandle:
-    """A handle, kept by its cache, with the options that it was made with, and the modules that it
-    serves. Holds none of them."""
+    """A handle, by its cache, the options that it was made with, and the modules that it serves.
+    References to all of them are weak."""
 
     options: Options
     cache: weakref.ref[Cache]
@@ -116,13 +116,7 @@ def own_tensors(part: torch.nn.Module) -> Iterator[tuple[str, torch.Tensor]]:
 
 
 def tensor_facts(tensor: torch.Tensor) -> tuple[Any, ...]:
-    return (
-        type(tensor),
-        tensor.dtype,
-        tensor.layout,
-        tuple(tensor.shape),
-        tensor.requires_grad,
-    )
+    return (type(tensor), tensor.dtype, tensor.layout, tuple(tensor.shape), tensor.requires_grad)
 
 
 shared_handles = SharedHandles()

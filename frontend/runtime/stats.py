@@ -19,7 +19,7 @@ class FunctionStats:
 
     function: str
     entries: int  # compiled code that is kept
-    hits: int  # calls that it served, first ones included
+    hits: int  # calls that compiled code served, first ones included
     compiles: int
     left_to_eager: (
         int  # calls that none served after config.recompile_limit was reached, or under a stance

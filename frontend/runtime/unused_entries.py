@@ -1,4 +1,4 @@
-"""Entries that have served one call only: what differs between calls may differ in each.
+"""Entries that have served one call only: what they depend on may differ in every call.
 
 In: the entries of a site. Out: whether another one is likely to be used again.
 """

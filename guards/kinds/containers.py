@@ -28,8 +28,8 @@ def builtin_length(container: Any) -> int:
 
 
 def is_constant(key: Any) -> bool:
-    """Is it compared by value? Other keys are compared by identity: their own __eq__ must not
-    run."""
+    """Whether a key is compared by value. Other keys are compared by identity: their own __eq__
+    must not run."""
     return type(key) in CONSTANT_KEYS or type(key) is tuple and all(map(is_constant, key))
 
 
@@ -38,7 +38,7 @@ def same_key(expected: Any, found: Any) -> bool:
 
 
 def keys_text(keys: Sequence[Any], most: int | None = None) -> str:
-    """A list of keys as a person would write it, of which at most so many are shown."""
+    """Keys as text for a report, which shows the first few of a long list."""
     shown = [key_text(key) for key in keys[:most]]
     return f"[{', '.join(shown if len(shown) == len(keys) else [*shown, '...'])}]"
 

@@ -107,12 +107,12 @@ def constant_key(value: Any) -> Hashable:
 
 
 def compares_in_c(value: Any) -> bool:
-    """Can C compare it without running Python?"""
+    """Whether C can compare it without running Python."""
     return type(value) in QUIET and (not isinstance(value, tuple) or all(map(compares_in_c, value)))
 
 
 def needs_python(value: Any) -> bool:
-    """Does only `same_constant` know how to compare it?"""
+    """Whether only `same_constant` can compare it."""
     if isinstance(value, tuple):
         return any(map(needs_python, tuple.__iter__(value)))
     return type(value) in (frozenset, slice) or type(value).__module__ == "numpy"

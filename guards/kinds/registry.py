@@ -33,16 +33,16 @@ class GuardKind:
         return guard.expected
 
     def holds(self, expected: Any, *subjects: Any) -> bool:
-        """The meaning. An exception means no."""
+        """Whether the guard holds. An exception counts as no."""
         raise NotImplementedError
 
     def encode(self, guard: Guard) -> Encoded:
-        """C's check, of the kind's own name if nothing else is said."""
+        """The check in C; by default the one named like the kind."""
         return Encoded(guard.kind.name, guard.expected)
 
     def implies(self, guard: Guard, other: Guard) -> bool:
-        """Where this guard holds, does the other (of another kind or key, on the same source) hold
-        anyway?"""
+        """Whether the other guard (of another kind or key, on the same source) holds wherever this
+        one does."""
         return False
 
     def expression(self, guard: Guard) -> str:

@@ -2,8 +2,4 @@
 
 from ._guards import UNBOUND, Program, move_index
 
-__all__ = [
-    "UNBOUND",
-    "Program",
-    "move_index",
-]
+__all__ = ["UNBOUND", "Program", "move_index"]

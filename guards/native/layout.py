@@ -31,7 +31,8 @@ LEVELS = ("offsets", "python")
 
 @record
 class Layout:
-    """Bytes from the start of the object; field order is that of set_layout in tensor_layout.c."""
+    """Offsets in bytes from the start of each object; the order of the fields is that of set_layout
+    in tensor_layout.c."""
 
     impl: int  # in THPVariable: TensorImpl*
     keys: int  # in TensorImpl: uint64
@@ -84,8 +85,8 @@ def expected_facts(spec: TensorSpec) -> tuple[Any, ...] | None:
 
 
 def is_plain(spec: TensorSpec, found: Layout) -> bool:
-    """Does the TensorImpl of such a tensor tell the truth? Not under Python dispatch, which a
-    DTensor leaves aside here, functorch or sparse layouts."""
+    """Whether the TensorImpl of such a tensor has its real sizes, strides and dtype. It has not
+    under functorch, for sparse layouts, and under Python dispatch (but for DTensor)."""
     known = found.plain_keys | (python_keys() if is_distributed(spec.type) else 0)
     return (
         spec.layout is torch.strided

@@ -44,18 +44,13 @@ CHANGES: tuple[Callable[[StorageProbe], None], ...] = (
 )
 
 
-def blind_for_attributes() -> bool:
-    """Whether some way of changing an object's attributes does not show as a change of its
-    dictionary."""
-    return not all(shows(change) for change in CHANGES)
-
-
 def shows(change: Callable[[StorageProbe], None]) -> bool:
     trial = StorageProbe()
     return _guards.shows(trial.__dict__, lambda: change(trial))
 
 
-BLIND = blind_for_attributes()
+# whether some way of changing an object's attributes does not show as a change of its dictionary
+BLIND = not all(map(shows, CHANGES))
 
 
 def force(way: str | None, blind: bool | None = None) -> None:

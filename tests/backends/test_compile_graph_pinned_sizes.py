@@ -1,5 +1,5 @@
-"""A size that varies and that a backend needs to be one number: counted, told with the operator and
-its line, apart from the program's."""
+"""Sizes that vary, but that a backend needs as numbers: they are counted apart from those of the
+program, and reported with the operator and its line."""
 
 import inspect
 
@@ -32,7 +32,7 @@ def specialised(compiled):
     return [event for event in compiled.framejit.history.events if isinstance(event, Specialised)]
 
 
-def test_what_a_backend_pins_is_told():
+def test_sizes_that_a_backend_pins_are_reported():
     compiled = framejit.compile(work, backend=pins)
     for size in (3, 4, 5):
         compiled(torch.ones(size))

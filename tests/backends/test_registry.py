@@ -68,7 +68,7 @@ def test_a_taken_name_names_its_owner(register):
         (dict(dynamic="yes"), "dynamic must be"),
     ],
 )
-def test_wrong_arguments_are_told_at_once(asked, message):
+def test_wrong_arguments_raise_at_once(asked, message):
     with pytest.raises(ValueError, match=message):
         framejit.compile(double, **asked)
 

@@ -1,4 +1,4 @@
-"""Calls that raise in the middle of a graph: the rest is done by Python, from the state before."""
+"""Calls that raise in the middle of a graph: Python runs the call from the state before."""
 
 import framejit
 import pytest

@@ -1,4 +1,4 @@
-"""Calls of higher-order operators: what backends get of a graph that contains some."""
+"""Calls of higher-order operators: which parts of such a graph backends get."""
 
 from __future__ import annotations
 

@@ -72,7 +72,7 @@ def test_a_model_under_two_systems(run, tmp_path):
     assert 0 < first <= settled
 
 
-def test_what_was_measured_before_an_interrupt_is_told(tmp_path, monkeypatch, capsys):
+def test_an_interrupted_run_prints_what_it_measured(tmp_path, monkeypatch, capsys):
     def measured(plan, name, say):
         if name == "syn:breaks":
             signal.raise_signal(signal.SIGTERM)
@@ -110,9 +110,9 @@ def test_programs_in_whole(run):
     only = ["--only", "mixture", "--only", "no such thing"]
     done, rows = run("programs", *only, "--steps", "2", "--systems", system)
     assert done.returncode == 0, done.stderr
-    eager, compiled = (row for row in rows if len(row) == 8 and row[1] in ("eager", system))
-    assert eager[:3] == [name, "eager", ""] and eager[5] == "0"
-    assert compiled[:3] == [name, system, "yes"] and int(compiled[5]) > 0
+    head, _, row = rows[:3]
+    assert head[1] == f"seconds: eager, {system}" and head[4] == f"compiles: {system}"
+    assert row[0] == name and len(row[1].split(", ")) == 2 and row[2] == "yes" and int(row[4]) > 0
     assert [row[:4] for row in rows[-2:]] == [["eager", "1", "0", "0"], [system, "1", "0", "0"]]
 
 
@@ -165,7 +165,8 @@ def test_rows_of_programs():
         [slow, failed, row_of("p", "torch.compile (aot_eager)", eager, eager)]
     ).splitlines()
     assert lines[2] == "| s | 2 | 1 | 1 | 1 | 1 | 80.0 | 1 |"
-    assert "failed: ValueError: b" in table([failed])
+    text = table([failed])
+    assert "| p | failed | failed |" in text and "p, s: failed: ValueError: b" in text
 
 
 @pytest.mark.parametrize(
@@ -187,7 +188,7 @@ def test_torchscript_and_lazy_tensors(run):
     "measure_one, render, words",
     [
         (compiling.phases, tables.phases_table, ("ms an op): ",)),
-        (graphs.captured, tables.graphs_table, ("3 / 8, 80.0 % of 20", "mean share")),
+        (graphs.measure_capture, tables.graphs_table, ("3 / 8, 80.0 % of 20", "mean share")),
     ],
     ids=("compiling", "graphs"),
 )
@@ -208,7 +209,7 @@ def test_memory_in_a_process_of_its_own(server, tmp_path):
 
 
 def test_what_a_graph_does_not_hold_is_counted():
-    found = graphs.captured(measure.Plan(("eager",)), "syn:breaks", "framejit-eager")
+    found = graphs.measure_capture(measure.Plan(("eager",)), "syn:breaks", "framejit-eager")
     assert (
         found["called"] > found["share"] * found["called"] > found["called"] / 2
     )  # item() stays outside

@@ -183,5 +183,5 @@ def test_the_worked_example_is_up_to_date(capsys):
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     page = module.PAGE.read_text()
-    assert module.updated(page) == page, "python docs/worked_example.py --update"
+    assert module.update_page(page) == page, "python docs/worked_example.py --update"
     assert {name for _, name, _, _ in module.BLOCK.findall(page)} == set(module.listings())

@@ -192,7 +192,7 @@ def call(program, **options):
         (lambda: call(order_of_a_set), "cannot be saved: not stored on disk: the order of a set"),
     ],
 )
-def test_what_cannot_be_saved_is_told(make_compiled, told, tmp_path):
+def test_what_cannot_be_saved_raises_with_the_reason(make_compiled, told, tmp_path):
     with pytest.raises(framejit.ArtifactError, match=told):
         framejit.save(make_compiled(), tmp_path / "file")
     assert not (tmp_path / "file").exists()

@@ -1,4 +1,4 @@
-"""What functions under functools.lru_cache keep, asked without calling them."""
+"""Results that functions under functools.lru_cache hold, read without calling them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Every load: what it finds, and what it cannot walk, in C and in the reference."""
+"""Every load, in C and in the reference: what it finds, and where its path ends."""
 
 from __future__ import annotations
 

@@ -84,8 +84,8 @@ def window(tensor: Any) -> Window:
 
 
 def signature(tree: Any, tensors: dict[int, tuple[int, FakeTensor]]) -> Any:
-    """The part of the arguments that must be equal for equal operators. Tensors are numbered in
-    `tensors`."""
+    """The part of the arguments that must be equal for equal operators. Tensors are replaced by
+    their numbers in `tensors`."""
     if isinstance(tree, torch.fx.Node):
         if (size := size_of(tree)) is not None:
             return torch.SymInt, comparable(size)

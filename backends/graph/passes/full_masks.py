@@ -60,10 +60,7 @@ def without_mask(node: torch.fx.Node) -> bool:
     if is_understood(example(node)) and not varies(example(node)):
         try:
             moved = nodes_with_new_layouts(node)
-        except (
-            RuntimeError,
-            ValueError,
-        ):  # a view of the old layout may not exist in the new one
+        except (RuntimeError, ValueError):  # a view of the old layout may not exist in the new one
             moved = None
         if moved is None:
             node.args, node.kwargs = before

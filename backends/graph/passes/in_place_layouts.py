@@ -1,8 +1,8 @@
 """Operators whose result would have other strides in a functional graph than in eager.
 
 In-place operators whose functional form creates a new layout become that form and a copy into the
-tensor. Batch norms get inputs in the memory format of their result: in eager that is contiguous or
-channels-last, but decomposed into elementwise operators it would be the input's.
+tensor. Batch norms get inputs in the memory format of their result: eager's is contiguous or
+channels-last, but a batch norm decomposed into elementwise operators keeps the input's.
 
 Example: `x.cumsum_(0)` keeps the strides of a transposed x. Its functional form `x = x.cumsum(0)`
 is contiguous, and so is whatever is computed from it. `x.copy_(x.cumsum(0))` keeps x's strides in a

@@ -245,8 +245,8 @@ class Fusion:
 
 
 def fuse(program: Program) -> tuple[Program, dict[tuple[str, str], str]]:
-    """Fuses a program's kernels and makes them simple; with it, by pair of buffers, why a producer
-    and a consumer stayed apart."""
+    """Fuses a program's kernels and makes them simple; also returns, by pair of buffers, why a
+    producer and a consumer were not merged."""
     fusion = Fusion(drop_unused(program))
     return fusion.run(), fusion.reasons
 

@@ -3,8 +3,8 @@
 A lowered graph computes new contents in buffers of its own, which are copied at its end. The copy,
 and the buffer, can be left out where nothing reads the old content afterwards, or only at the place
 that is written. torch's operators that scatter, such as index_copy, are called in their in-place
-form. If the step, or one behind it, raised, eager would have to find the old content: so nothing
-that may raise is changed, or comes behind.
+form. If the step, or one behind it, raised, eager would have to find the old content: so a step
+that may raise is never changed, and no such step comes after a changed one.
 """
 
 from __future__ import annotations
@@ -167,8 +167,8 @@ def is_whole(view: View, buffer: Buffer) -> bool:
 
 
 def window(buffer: Buffer) -> tuple[object, ...]:
-    """What two buffers agree in if one may hold the other's content; the strides of dimensions of
-    size 1 do not matter."""
+    """The properties that two buffers share if one may hold the other's content; the strides of
+    dimensions of size 1 do not matter."""
     strides: list[Index | None] = [
         None if size == 1 else stride
         for size, stride in zip(buffer.size, buffer.stride, strict=True)

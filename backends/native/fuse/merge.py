@@ -1,4 +1,4 @@
-"""Makes one kernel of two: a producer and its consumer, or two that run in the same loops.
+"""Merges two kernels: a producer and its consumer, or two that run in the same loops.
 
 Where a consumer reads an element that its producer writes at the same point of common loops, it
 uses the value directly. The producer's loop indices follow from the address: element a of a buffer

@@ -193,10 +193,7 @@ def kernel_of_results(
         if store not in elements
     )
     return replace(
-        kernel,
-        inner=(partial,),
-        stores=tuple(stores),
-        origins=(*kernel.origins, "of chunks"),
+        kernel, inner=(partial,), stores=tuple(stores), origins=(*kernel.origins, "of chunks")
     )
 
 

@@ -14,7 +14,7 @@ from .simplify import rename_variables, simplify
 # the first number for which the result differs from that of smaller ones, counted from the constant
 STEPS = {"lt": 0, "ge": 0, "le": 1, "gt": 1}
 MOST_PARTS = 8
-EXPENSIVE = 10  # cost of operations from which on they are not computed in vain
+EXPENSIVE = 10  # least cost of an operand that is worth a loop of its own
 LONG = 64  # points of a loop whose vector instructions are worth one more loop
 
 

@@ -325,20 +325,13 @@ class Builder:
             or torch.Tag.nondeterministic_seeded in node.target.tags  # type: ignore[union-attr]
         )
         self.program.steps.append(
-            Call(
-                function,
-                args,
-                kwargs,
-                tuple(names),
-                single,
-                str(node.target),
-                effect,
-            )
+            Call(function, args, kwargs, tuple(names), single, str(node.target), effect)
         )
         return values[0] if single else values
 
     def inputs_of_collective(self, collective: AnyNode | None) -> list[View]:
-        """What a collective sends: that memory may be used again only when it has ended."""
+        """The buffers that a collective sends: their memory may be reused only after it has
+        ended."""
         if collective is None or not is_collective(original(collective)):
             return []
         inputs = (self.values[other] for other in collective.all_input_nodes)
@@ -404,8 +397,8 @@ class Builder:
         return View(buffer.name, buffer.size, buffer.stride, ZERO, buffer.dtype, buffer.device)
 
     def pointwise(self, body: Body, like: torch.Tensor | None = None) -> View:
-        """A buffer like a fake tensor, that of the node if none is given, whose element [i, j, ...]
-        is body([i, j, ...]), cast to its type."""
+        """A buffer with a fake tensor's layout (by default the node's), whose element [i, j, ...]
+        is body([i, j, ...]), cast to its dtype."""
         dtype = (self.fake if like is None else like).dtype
         return self.reduction([], lambda outer, _: cast(body(outer), dtype), None, like)
 

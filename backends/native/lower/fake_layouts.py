@@ -17,7 +17,7 @@ DTYPES = frozenset({
 })  # fmt: skip
 # dtypes of which kernels for the CPU read elements, to convert them to others
 FLOAT8 = frozenset({torch.float8_e4m3fn, torch.float8_e5m2})
-MADE_UP = 7919  # no tensor has such a size by chance
+MADE_UP = 7919  # a prime that no tensor has as its size by chance
 
 
 def tensors_in(value: Any) -> list[torch.Tensor]:

@@ -1,6 +1,6 @@
-"""Operators on values that no input decides, such as the frequencies of a position encoding,
-`exp(arange(n) * c)`. Torch runs the inexact ones of them, so that they are eager's to the last bit:
-a program may multiply a frequency by thousands before it takes the sine."""
+"""Operators on values that do not depend on any input, such as the frequencies of a position
+encoding, `exp(arange(n) * c)`. Torch runs the inexact ones of them, so that they are eager's to the
+last bit: a program may multiply a frequency by thousands before it takes the sine."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ INEXACT = frozenset(
 
 
 class FixedValues:
-    """The nodes of a graph whose values no input decides, as far as it has been read."""
+    """The nodes read so far whose values do not depend on any input."""
 
     def __init__(self) -> None:
         self._nodes: set[AnyNode] = set()

@@ -31,8 +31,8 @@ PLAIN = (
 
 
 class NotRepeated(Exception):
-    """Raised for a node that may not be lowered like an equal one before: it is lowered each
-    time."""
+    """Raised for a node that must be lowered each time, although an equal one was lowered
+    before."""
 
 
 @record

@@ -174,9 +174,7 @@ formulas(KIND.DEFAULT, {
 
 @formula(KIND.DEFAULT, aten.add.Tensor, aten.add.Scalar)
 def add(a: Scalar, b: Scalar, alpha: Scalar | None = None) -> Scalar:
-    if a.dtype == torch.bool:
-        return s("or", a, b)
-    return a + times(b, alpha)
+    return s("or", a, b) if a.dtype == torch.bool else a + times(b, alpha)
 
 
 def times(value: Scalar, factor: Scalar | None) -> Scalar:
@@ -237,17 +235,14 @@ def reciprocal(x: Scalar) -> Scalar:
 
 @formula(KIND.DEFAULT, aten.abs.default)
 def absolute(x: Scalar) -> Scalar:
-    if x.dtype in (torch.bool, torch.uint8):
-        return x
-    return s("abs", x)
+    return x if x.dtype in (torch.bool, torch.uint8) else s("abs", x)
 
 
 @formula(KIND.DEFAULT, aten.sign.default, aten.sgn.default)
 def sign(x: Scalar) -> Scalar:
-    zero = const(0, x.dtype)
     if x.dtype == torch.bool:
         return x
-    return cast(s("gt", x, zero), x.dtype) - cast(s("lt", x, zero), x.dtype)
+    return cast(s("gt", x, 0), x.dtype) - cast(s("lt", x, 0), x.dtype)
 
 
 @formula(KIND.ALWAYS_BOOL, aten.signbit.default)
@@ -291,22 +286,20 @@ def hardtanh(x: Scalar, low: Scalar | None = None, high: Scalar | None = None) -
 
 @formula(KIND.INT_TO_FLOAT, aten.sigmoid.default)
 def sigmoid(x: Scalar) -> Scalar:
-    one = const(1, x.dtype)
-    return one / (one + s("exp", -x))
+    return 1 / (1 + s("exp", -x))
 
 
 @formula(KIND.DEFAULT, aten.silu_backward.default)
 def silu_backward(grad: Scalar, x: Scalar) -> Scalar:
-    one, y = const(1, x.dtype), sigmoid(x)
-    return grad * y * (one + x * (one - y))
+    y = sigmoid(x)
+    return grad * y * (1 + x * (1 - y))
 
 
 @formula(KIND.DEFAULT, aten.gelu.default)
 def gelu(x: Scalar, approximate: str = "none") -> Scalar:
-    one, half = const(1, x.dtype), const(0.5, x.dtype)
     if approximate == "none":
-        return x * half * (one + s("erf", x * math.sqrt(0.5)))
-    return half * x * (one + s("tanh", _gelu_inner(x)))
+        return x * 0.5 * (1 + s("erf", x * math.sqrt(0.5)))
+    return 0.5 * x * (1 + s("tanh", _gelu_inner(x)))
 
 
 def _gelu_inner(x: Scalar) -> Scalar:
@@ -316,15 +309,14 @@ def _gelu_inner(x: Scalar) -> Scalar:
 
 @formula(KIND.DEFAULT, aten.gelu_backward.default)
 def gelu_backward(grad: Scalar, x: Scalar, approximate: str = "none") -> Scalar:
-    one, half = const(1, x.dtype), const(0.5, x.dtype)
     if approximate == "none":
-        share = half * (one + s("erf", x * math.sqrt(0.5)))
+        share = 0.5 * (1 + s("erf", x * math.sqrt(0.5)))
         density = s("exp", x * x * -0.5) * (1 / math.sqrt(2 * math.pi))
         return grad * (share + x * density)
     tanh = s("tanh", _gelu_inner(x))
-    left = half * (one + tanh)
-    inner = math.sqrt(2 / math.pi) * (one + 3 * 0.044715 * (x * x))
-    right = half * x * ((one - tanh * tanh) * inner)
+    left = 0.5 * (1 + tanh)
+    inner = math.sqrt(2 / math.pi) * (1 + 3 * 0.044715 * (x * x))
+    right = 0.5 * x * ((1 - tanh * tanh) * inner)
     return grad * (left + right)
 
 
@@ -341,10 +333,10 @@ def elu(
     scale: Scalar | None = None,
     input_scale: Scalar | None = None,
 ) -> Scalar:
-    one, zero = const(1, x.dtype), const(0, x.dtype)
+    one = const(1, x.dtype)
     alpha, scale, input_scale = alpha or one, scale or one, input_scale or one
     negative = s("expm1", x * input_scale) * (alpha * scale)
-    return s("where", s("gt", x, zero), x * scale, negative)
+    return s("where", s("gt", x, 0), x * scale, negative)
 
 
 @formula(KIND.DEFAULT, aten.softplus.default)
@@ -377,9 +369,8 @@ def hardsigmoid_backward(grad: Scalar, x: Scalar) -> Scalar:
 
 @formula(KIND.DEFAULT, aten.lerp.Scalar, aten.lerp.Tensor)
 def lerp(start: Scalar, end: Scalar, weight: Scalar) -> Scalar:
-    one, span = const(1, start.dtype), end - start
-    near = start + weight * span
-    far = end - span * (one - weight)
+    span = end - start
+    near, far = start + weight * span, end - span * (1 - weight)
     return s("where", s("lt", s("abs", weight), 0.5), near, far)
 
 
@@ -429,8 +420,8 @@ def computation_of(dtype: torch.dtype) -> torch.dtype:
     torch.ops.prims.convert_element_type.default,
 )
 def copy(build: Builder, x: View | float, *_: Any, **options: Any) -> View:
-    """Copies a tensor, or a number: torch.func.vmap produces such copies. What the program makes
-    half precision of is rounded, also where the next operation computes in float32 again."""
+    """Copies a tensor, or a number: torch.func.vmap produces such copies. A cast to half precision
+    in the program rounds, even if the next operation computes in float32."""
     dtype = build.fake.dtype
 
     def body(subscripts: Sequence[Index]) -> Scalar:

@@ -40,8 +40,8 @@ def same(value: Scalar) -> Scalar:
 def reduce_over(
     build: Builder, x: View, dims: Sequence[int], kind: str, value: Formula, like: torch.Tensor
 ) -> View:
-    """x reduced over dims, each element passed through `value` first; `like` may or may not have
-    kept the dimensions."""
+    """x reduced over dims, after `value` is applied to each element. `like`: a fake tensor of the
+    result, with or without the reduced dimensions."""
     keep = len(like.shape) == len(x.size)
 
     def body(outer: Sequence[Index], inner: Sequence[Index]) -> Scalar:

@@ -1,4 +1,4 @@
-"""What the printers share: the order in which a kernel's values come, and its parameters in
+"""Shared by the printers: the order in which a kernel's values are computed, and its parameters in
 canonical order."""
 
 from __future__ import annotations
@@ -8,8 +8,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from ....records import record
-from ..ir.index import Index, Sym, Var
-from ..ir.program import Kernel
+from ..ir.index import Division, Hole, Index, Sym, Var
+from ..ir.program import Kernel, Store
 from ..ir.scalar import CONST, INDEX, LOAD, REDUCE, Scalar, topological
 
 # of a tile with two sides: below that, neighbours come in the same cache lines anyway
@@ -29,7 +29,7 @@ class Parameters:
         return self.loaded + self.stored
 
     def on(self, names: Mapping[str, str]) -> Parameters:
-        """The same of an equal kernel on other buffers."""
+        """The parameters of an equal kernel on other buffers."""
         return replace(
             self,
             loaded=tuple(map(names.__getitem__, self.loaded)),
@@ -192,8 +192,8 @@ def origin_names(kernel: Kernel) -> list[str]:
 
 
 class KernelEmitter:
-    """Writes the values of a kernel, each in the outermost block where it can be computed. A
-    language says how."""
+    """Writes the values of a kernel, each in the outermost block where it can be computed.
+    Subclasses write them in C or Triton."""
 
     def __init__(self, plan: Plan) -> None:
         self.plan = plan
@@ -221,9 +221,32 @@ class KernelEmitter:
         """The line that gives a value its name."""
         raise NotImplementedError
 
+    def division(self, item: Division, holes: Sequence[str]) -> str:
+        """A quotient or remainder in an address."""
+        raise NotImplementedError
+
+    def store(self, scope: Scope, store: Store, wide: bool) -> None:
+        """Adds the lines that store a value. wide: for each element of a row."""
+        raise NotImplementedError
+
+    def stores(self, scope: Scope, stage: int, full: bool | None = None) -> None:
+        """Stores values that need `stage` reductions. full: only those inside rows, or only those
+        of whole rows."""
+        for store in self.kernel.stores:
+            wide = not self.plan.in_rows(store.value) or bool(
+                store.index.variables() & set(self.kernel.inner)
+            )
+            if self.plan.stage[id(store.value)] == stage and (full is None or full == wide):
+                self.store(scope, store, wide)
+
     def atom(self, item: object, holes: Sequence[str]) -> str:
         """A factor of an address; holes are the names of computed subscripts."""
-        raise NotImplementedError
+        if isinstance(item, Hole):
+            return holes[item.number]
+        if isinstance(item, Division):
+            return self.division(item, holes)
+        assert isinstance(item, (Var, Sym))
+        return item.name
 
     def index(self, expression: Index, holes: Sequence[str] = ()) -> str:
         """An address or a size."""
@@ -238,7 +261,7 @@ class KernelEmitter:
         return " + ".join(parts) or "0"
 
     def operands(self, node: Scalar) -> Sequence[Scalar]:
-        """What must be there before a node can be computed."""
+        """The values that must be computed before a node."""
         return node.args
 
     def value(self, root: Scalar, scope: Scope) -> str:

@@ -35,7 +35,7 @@ from .scratch import Scratch, plan
 
 aten = torch.ops.aten
 
-# Operators that return just what their fake results promise.
+# Operators whose results have exactly the layout of their fake results.
 EXACT = (aten.mm.default, aten.bmm.default, aten.addmm.default, aten.baddbmm.default)
 
 
@@ -144,7 +144,7 @@ class Host:
             self.lines.append(f"del {', '.join(tensors)}")
 
     def kept_buffers(self) -> set[str]:
-        """What stays behind the last step."""
+        """The buffers that are still needed after the last step."""
         program = self.program
         kept = {
             view.buffer

@@ -25,7 +25,7 @@ class Scratch:
 
 
 def plan(program: Program, dead: Mapping[int, Sequence[str]], kept: Collection[str]) -> Scratch:
-    """Places for what kernels make and only kernels read, first fit. dead: by position of a step,
+    """Places, first fit, for buffers that only kernels write and read. dead: by position of a step,
     what nothing needs behind it. kept: what the program returns, or has been given."""
     only = {
         name for step in program.steps if isinstance(step, AnyKernel) for name in writes(step)

@@ -1,6 +1,6 @@
-"""A short innermost loop, as over the three coordinates of points, fills no vector register. It and
-the loop around it become one where stores are contiguous over both; what is indexed by only one of
-them reads its variable, computed from the joint one."""
+"""Joins a short innermost loop, as over the three coordinates of points, with the loop around it,
+since alone it fills no vector register. This requires that stores are contiguous over both. Where
+an index uses only one of the two variables, it is computed from the joint one."""
 
 from __future__ import annotations
 

@@ -21,7 +21,8 @@ MANY_ROWS = 1 << 12
 # numbers that one program adds up of a column, at most, where columns are split into chunks: then
 # there are enough programs for small tiles
 CHUNK = 1 << 10
-# cost of an element's operations, in additions, beyond which memory is not what a kernel waits for
+# cost of an element's operations, in additions, beyond which a kernel is limited by arithmetic
+# instead of memory
 EXPENSIVE = 256
 
 

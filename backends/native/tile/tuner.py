@@ -9,7 +9,6 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import asdict
 from functools import partial
-from pathlib import Path
 from typing import Any, Protocol
 
 import torch
@@ -202,7 +201,7 @@ class Tuner:
         if first is work.variants[0] and fastest > CLEARLY * taken:
             best = first
         text = json.dumps([type(best.choice).__name__, asdict(best.choice)])
-        self.cache.make(work.key, partial(_write, text))
+        self.cache.make(work.key, lambda path: path.write_text(text))
         return best.choice
 
     def run(
@@ -237,7 +236,3 @@ def _tensors(tree: Any, memory: Mapping[str, torch.Tensor]) -> Any:
     if isinstance(tree, dict):
         return {name: _tensors(item, memory) for name, item in tree.items()}
     return tree
-
-
-def _write(text: str, path: Path) -> None:
-    path.write_text(text)

@@ -113,7 +113,7 @@ class ArtifactCache:
         for path in (self.path(key), self.path(key).with_suffix(".sha256")):
             path.unlink(missing_ok=True)
 
-    def make(self, key: str, build: Callable[[Path], None]) -> Path:
+    def make(self, key: str, build: Callable[[Path], object]) -> Path:
         """The file of a key, built by build(path) if missing; one process builds, others wait."""
         found = self.get(key)
         if found is not None:

@@ -22,14 +22,14 @@ import torch
 from .._hook import Handle
 from .process_groups import text_of_distributed
 
-# what is read of a code object beside its constants
+# the fields of a code object that count, beside its constants
 code_fields = operator.attrgetter(
     "co_qualname", "co_firstlineno", "co_flags", "co_argcount",
     "co_posonlyargcount", "co_kwonlyargcount", "co_names", "co_varnames", "co_freevars",
     "co_cellvars", "co_code", "co_linetable", "co_exceptiontable",
 )  # fmt: skip
 WITHOUT_REFERENCES = 2  # marshal's version whose bytes do not depend on reference counts
-# what their modules define changes with versions that the key of a file names
+# packages whose versions are in the key of a file, so that their content need not be compared
 VERSIONED = frozenset({"torch", "numpy", "framejit", "builtins", *sys.stdlib_module_names})
 RANDOM = re.compile(r"_[a-z0-9_]{8}(?=\.py$)")  # that tempfile puts between a prefix and ".py"
 KERNEL = re.compile(r"(?<=^ipykernel_)\d+$")  # the process in the folder of a notebook's cells
@@ -39,7 +39,7 @@ WRAPPED = {
     property: ("fget", "fset", "fdel"),
 }
 
-# what is what it says, wherever it comes from
+# whose repr describes them completely
 LITERALS = (int, float, complex, str, bytes, type(None), type(Ellipsis), type(NotImplemented),
             torch.dtype, torch.device, torch.layout, torch.memory_format)  # fmt: skip
 

@@ -16,11 +16,7 @@ from pathlib import Path
 from filelock import FileLock, Timeout
 
 from ....backends.native.toolchain.artifact_cache import shared_folder
-from ....backends.native.toolchain.trusted_files import (
-    PRIVATE_FILE,
-    PRIVATE_FOLDER,
-    own_distrust,
-)
+from ....backends.native.toolchain.trusted_files import PRIVATE_FILE, PRIVATE_FOLDER, own_distrust
 from ....records import record
 from .entry_writer import entry_writer
 from .key import Key
@@ -86,16 +82,16 @@ class EntryFolder:
         found = read_file(path)
         return list(found.entries) if found is not None else []
 
-    def add(self, key: Key, entry: StoredEntry, told: Callable[[OSError], None]) -> None:
+    def add(self, key: Key, entry: StoredEntry, on_error: Callable[[OSError], None]) -> None:
         """Adds an entry, which replaces an older one with the same guards. Writes in the
-        background; told: called there where that fails. Raises OSError without a folder."""
+        background, where `on_error` is called if that fails. Raises OSError without a folder."""
         path = self._path(key)
 
         def work() -> None:
             try:
                 add_to_file(path, key.parts, entry)
             except OSError as error:
-                told(error)
+                on_error(error)
 
         entry_writer.write(path, work)
 

@@ -44,7 +44,7 @@ FAILURES = (
 )  # fmt: skip
 
 
-TOLD_AGAIN = (Break, BackendCalled, Captured, Chosen, Skipped)  # stored with an entry
+STORED_RECORDS = (Break, BackendCalled, Captured, Chosen, Skipped)  # stored with an entry
 
 
 @record
@@ -87,9 +87,9 @@ class EntryStore:
             )
         except Exception as error:  # a call needs no stored entry
             self._raise_if_unexpected(error)
-            self._tell(call, f"not stored on disk: {error}")
+            self._report(call, f"not stored on disk: {error}")
         else:
-            self._tell(call, f"stored on disk, {stored.size} bytes")
+            self._report(call, f"stored on disk, {stored.size} bytes")
 
     def find(self, call: UnservedCall) -> FoundEntry | None:
         """An entry of an earlier process that serves a call; None if there is none. Each is used
@@ -98,7 +98,7 @@ class EntryStore:
             entries = self._entries(call)
         except Exception as error:  # the call is compiled, as without it
             self._raise_if_unexpected(error)
-            self._tell(call, f"entries on disk are not used: {error}")
+            self._report(call, f"entries on disk are not used: {error}")
             return None
         for stored in list(entries):
             try:
@@ -106,16 +106,16 @@ class EntryStore:
                     found = put_together(stored, call, self._own_objects(call))
             except Exception as error:  # the call is compiled, as without it
                 self._raise_if_unexpected(error)
-                self._tell(call, f"an entry on disk is not used: {error}")
+                self._report(call, f"an entry on disk is not used: {error}")
                 continue
             entries.remove(stored)
-            self._tell(call, "taken from disk", taken=True)
+            self._report(call, "taken from disk", taken=True)
             return found
         return None
 
     def preload(self, entries: Mapping[str, Sequence[StoredEntry]]) -> None:
-        """Takes entries that are not in the folder, by the digests of keys without what a machine
-        adds to them."""
+        """Takes entries of an artifact: by `Key.digest_anywhere`, which does not depend on the
+        machine."""
         self._preloaded.update(entries)
 
     def knows(self, site: Site) -> bool:
@@ -141,15 +141,15 @@ class EntryStore:
             self._known[key.digest] = self._read(key)
             difference = "" if self._known[key.digest] else self.folder.difference(key)
             if difference:
-                self._tell(call, f"entries on disk are of another key: {difference}")
+                self._report(call, f"entries on disk are of another key: {difference}")
         return self._known[key.digest]
 
     def _raise_if_unexpected(self, error: Exception) -> None:
-        """Raises what is a bug of ours, with the option `strict`."""
+        """With the option `strict`, raises an error that is a bug of framejit."""
         if self.options.strict and not isinstance(error, FAILURES):
             raise error
 
-    def _tell(self, call: UnservedCall, text: str, taken: bool = False) -> None:
+    def _report(self, call: UnservedCall, text: str, taken: bool = False) -> None:
         self.send(Stored(call.unit.name, call.unit.start, taken, text))
 
     def _own_objects(self, call: UnservedCall) -> dict[str, Any]:
@@ -176,7 +176,7 @@ def stored_records(records: Sequence[Event]) -> list[Any]:
         if isinstance(record, Captured)
         else record
         for record in records
-        if isinstance(record, TOLD_AGAIN)
+        if isinstance(record, STORED_RECORDS)
     ]
 
 
@@ -188,7 +188,7 @@ def take_apart(parts: EntryParts, records: list[Any], own: dict[str, Any]) -> St
     table = make_table(program)
     objects = ProgramObjects(named_objects(program.guards))
     for name in modules_of(program):
-        objects.number(sys.modules[name])  # to be imported before a path starts from it
+        objects.number(sys.modules[name])  # another process imports it before it reads the paths
     guards = pickle_of((table.encode(), table.objects), own, objects)
     own_parts = (parts.code, parts.needs_hook, parts.direct, parts.once)
     body = pickle_of((own_parts, records), own, objects)
@@ -261,10 +261,10 @@ def put_together(stored: StoredEntry, call: UnservedCall, own: dict[str, Any]) -
     if code is not None:
         code = in_file(code, call.unit.decoded.code.co_filename)
     parts = EntryParts(program, code, needs_hook, direct, once=once)
-    told = tuple(
+    reported = tuple(
         replace(one, guards=program.guards, watched=program.watched_guards)
         if isinstance(one, Captured)
         else one
         for one in records
     )
-    return FoundEntry(parts.make(call.function, bool(call.unit.frames)), told)
+    return FoundEntry(parts.make(call.function, bool(call.unit.frames)), reported)

@@ -1,4 +1,5 @@
-"""What aot_autograd is told while it traces for us."""
+"""aot_eager's settings of aot_autograd: numbers that vary stay arguments, and results carry no
+marks."""
 
 import framejit
 import pytest
@@ -36,8 +37,7 @@ def test_results_whose_sizes_vary_carry_no_attribute(grad):
 
 @pytest.mark.parametrize("kernels", [True, False])
 def test_a_gradient_divided_by_a_size_that_varies(kernels, monkeypatch):
-    """Where there are no kernels for a backward part, known when it is first called, torch's
-    operators run."""
+    """A backward part for which there are no kernels runs torch's operators."""
 
     class Norm(torch.nn.Module):
         def __init__(self):

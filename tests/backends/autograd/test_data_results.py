@@ -1,5 +1,5 @@
-"""Results that are `x.data`: their versions, and what a backward pass reads of memory that is
-written through them."""
+"""Results that are `x.data`: their version counters, and backward passes after writes through
+them."""
 
 import framejit
 import pytest

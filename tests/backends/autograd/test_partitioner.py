@@ -1,5 +1,5 @@
-"""A backward pass sees inputs without a gradient as the forward pass saw them, however the graph
-writes into them."""
+"""Inputs without a gradient that the graph writes: the backward pass reads them as the forward
+pass did."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""Results of one graph that are differentiated one by one: what eager's autograd allows, hooks see
-and frees is the same."""
+"""Results of one graph that are differentiated one by one: errors, hooks and freed memory are as
+in eager."""
 
 from __future__ import annotations
 

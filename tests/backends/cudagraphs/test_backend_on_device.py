@@ -1,5 +1,5 @@
-"""Recorded graphs on a CUDA device: the same as eager in all that a program can see, and told where
-not recorded."""
+"""Recorded graphs on a CUDA device: equal to eager in everything that a program can see; where a
+graph is not recorded, the reason is reported."""
 
 from __future__ import annotations
 

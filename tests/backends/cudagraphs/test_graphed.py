@@ -1,5 +1,4 @@
-"""When work is recorded, again, or not at all: the policy alone, with a recording that only says
-what it was made for."""
+"""When work is recorded, recorded again, or not at all: the policy alone, with a fake recording."""
 
 from __future__ import annotations
 

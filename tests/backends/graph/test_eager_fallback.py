@@ -1,5 +1,5 @@
-"""Compiled graphs that raise: where the captured one does not it takes over for good, with one
-warning; what is the user's is raised."""
+"""Compiled graphs that raise: the captured graph replaces one that raises alone, with one
+warning; errors of the program are raised."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""Tensors of inference mode, whose writes torch does not count, are known to be written to like
-others."""
+"""Writes to tensors of inference mode, which torch does not count, are recognised like other
+writes."""
 
 from __future__ import annotations
 

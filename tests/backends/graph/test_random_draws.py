@@ -1,5 +1,5 @@
-"""Whether a node draws random numbers is told from its arguments, and must never be denied where it
-does; draws that nobody reads happen."""
+"""Which nodes draw random numbers, from their arguments; draws whose results nobody reads still
+happen."""
 
 from __future__ import annotations
 

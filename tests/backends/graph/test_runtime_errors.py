@@ -6,11 +6,7 @@ from __future__ import annotations
 import framejit
 import pytest
 import torch
-from framejit.backends.graph.runtime_errors import (
-    may_raise,
-    raises_for_integers,
-    raises_for_values,
-)
+from framejit.backends.graph.runtime_errors import may_raise, raises_for_integers, raises_for_values
 
 
 def out_of_range(x):

@@ -1,5 +1,5 @@
-"""Views that autograd lets nobody write to stay such, whatever compiles the graph that they come
-from."""
+"""Views that autograd forbids to write stay so, whichever backend compiles the graph that
+returns them."""
 
 from __future__ import annotations
 

@@ -280,9 +280,7 @@ def scatters() -> Iterator[tuple[str, Case]]:
     e, c = loops([index(40), index(5)], "x")
     row = load("rows", atom(e), torch.int64)
     within = scalar(
-        "and",
-        scalar("ge", row, const(0, torch.int64)),
-        scalar("lt", row, const(7, torch.int64)),
+        "and", scalar("ge", row, const(0, torch.int64)), scalar("lt", row, const(7, torch.int64))
     )
     for kind in SCATTERS:
         for dtype in (torch.float32, torch.float64, torch.int32, torch.int64):

@@ -1,5 +1,5 @@
-"""Functions through backend="native": values, strides, aliases and writes as in eager; what became
-one kernel."""
+"""Functions with backend="native": values, strides, aliases and writes as in eager, and which
+operators become one kernel."""
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
-"""native's options: parameters that stay as they are (and are seen when they do not), convolutions
-with channels last."""
+"""Options of native: freezing, which notices changed parameters, and channels-last convolutions."""
 
 from __future__ import annotations
 

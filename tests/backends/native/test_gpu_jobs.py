@@ -1,5 +1,5 @@
-"""Kernels for a GPU are compiled while the next graph is lowered: C kernels play those of a GPU
-here, and come as late."""
+"""Kernels for a GPU are compiled while the next graph is lowered. Here C kernels with a delay
+stand for them."""
 
 from __future__ import annotations
 

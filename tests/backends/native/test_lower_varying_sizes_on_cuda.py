@@ -1,5 +1,5 @@
-"""What the way to kernels for a CUDA device asks of sizes that vary, on fake tensors: no device is
-needed."""
+"""Lowering for a CUDA device adds no guards on sizes that vary. It runs on fake tensors, without
+a device."""
 
 from __future__ import annotations
 

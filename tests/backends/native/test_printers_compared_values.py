@@ -1,6 +1,6 @@
-"""Numbers that are compared with what was made of them: the largest element equals the maximum, in
-kernels and their backward passes, though vectors and single elements are rounded otherwise by exp,
-log and their kin."""
+"""Numbers that are compared with a value computed from them, such as `l == l.amax()`: equal in
+kernels and their backward passes, although vectors and single elements of exp, log and others
+are rounded differently."""
 
 from __future__ import annotations
 

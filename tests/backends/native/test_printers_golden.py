@@ -62,7 +62,7 @@ def test_c(name, golden):
     golden(f"c/{name}.txt", text)
 
 
-def test_a_difference_is_told(golden, request):
+def test_a_difference_is_shown(golden, request):
     if not request.config.getoption("--update-golden"):
         with pytest.raises(AssertionError, match="--update-golden"):
             golden("triton/pointwise.txt", "other text")

@@ -202,9 +202,7 @@ PLANS = {
     "prepared": lambda: {
         "norm": SequenceParallel(use_local_output=True),
         "up": PrepareModuleInput(
-            input_layouts=(Shard(1),),
-            desired_input_layouts=(Replicate(),),
-            use_local_output=True,
+            input_layouts=(Shard(1),), desired_input_layouts=(Replicate(),), use_local_output=True
         ),
         "down": PrepareModuleOutput(
             output_layouts=(Replicate(),), desired_output_layouts=(Shard(1),)

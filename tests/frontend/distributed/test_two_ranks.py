@@ -91,7 +91,7 @@ def test_data_parallel(ranks, kind, backend, breaks, sizes, options):
 
 
 @pytest.mark.parametrize("backend", ["eager", "native"])
-def test_a_timeout_is_told_with_rank_and_graph(ranks, backend):
+def test_a_timeout_has_a_note_with_rank_and_graph(ranks, backend):
     notes, _ = ranks.run("wait_in_vain", backend)
     assert len(notes) == 1 and "rank 0, in the graph of wait_in_vain" in notes[0]
     assert "programs.py:" in notes[0]

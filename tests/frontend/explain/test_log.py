@@ -1,4 +1,4 @@
-"""FRAMEJIT_LOG: what each name tells, and what names there are."""
+"""FRAMEJIT_LOG: which names exist, and what each logs."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def test_what_a_name_tells(name, told, logged):
     assert told in logged(name)
 
 
-def test_nothing_is_told_unasked(caplog):
+def test_nothing_is_logged_unasked(caplog):
     caplog.set_level(logging.INFO, "framejit")
     framejit.compile(step)(X, 2.0)
     assert caplog.text == ""

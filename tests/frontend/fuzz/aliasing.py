@@ -76,7 +76,6 @@ VALUES = (
     "torch.randint(0, 9, {v}.shape, device={v}.device)",
 )  # fmt: skip
 BREAK = "print(end='')"
-LOADS = tuple(f"{name} = m.{name}" for name in NAMES)
 # Backends with options. The default tries nothing on graphs as small as these; `tuned` always does.
 # By itself inductor draws random numbers of its own.
 VARIANTS = {

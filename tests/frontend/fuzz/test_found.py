@@ -1,4 +1,4 @@
-"""What the generated programs and a look at the code found: each once gave a wrong value or a lost
+"""Cases that the generated programs and reviews found: each once gave a wrong value or lost an
 effect."""
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
-"""The stack each canonical instruction sees, as kinds: what every interpreter of them must agree
-with.
+"""The kinds of the stack items at each canonical instruction, with which every interpreter of them
+must agree. Kinds are those of ResumePoint, and "maybe": a value or NULL (LOAD_FAST_AND_CLEAR).
 
 Kinds are those of ResumePoint, and "maybe": a value or NULL (LOAD_FAST_AND_CLEAR).
 """
@@ -36,7 +36,6 @@ COUNTED = {  # by Instr.arg
     Op.FORMAT: lambda a: (1 + a[1], 1), Op.MAKE_FUNCTION: lambda parts: (1 + len(parts), 1),
     Op.RAISE: lambda n: (n, 0), Op.RERAISE: lambda n: (1, 0),
 }  # fmt: skip
-MAY_DROP_EXC = {Op.RERAISE, Op.RETURN_VALUE, Op.RAISE}
 ENDS = {Op.JUMP, Op.RETURN_VALUE, Op.RAISE, Op.RERAISE}
 
 

@@ -1,4 +1,5 @@
-"""Functions copied group by group behave as the originals; glue means the same on every version."""
+"""Functions that are copied group by group behave as the originals; helper instructions mean the
+same on every version."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""Which code an exception runs before it leaves a frame: a generator says, which is closed at each
-of its `yield`s."""
+"""Which code an exception runs before it leaves a frame, compared with a generator that is
+closed at each of its `yield`s."""
 
 from __future__ import annotations
 

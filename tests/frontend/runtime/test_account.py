@@ -168,7 +168,7 @@ def test_a_handle_keeps_to_its_budget(budget, compiles):
     assert ("compile_budget for compiling code again are spent" in text) == (budget == 0)
 
 
-def test_what_is_given_up_is_told_once_and_again_after_a_reset():
+def test_what_is_given_up_is_reported_once_and_again_after_a_reset():
     told = []
     with framejit.config.patch(sinks=(told.append,), compile_budget=0.0):
         handle = framejit.compile(lambda x, text: x * 2 if text[:1] == "a" else x, backend="eager")
@@ -224,7 +224,7 @@ def test_a_backend_gets_its_own_options_only():
     assert got == {"depth": 3}
 
 
-def test_a_first_time_user_is_told_once(monkeypatch):
+def test_a_first_time_user_is_warned_once(monkeypatch):
     monkeypatch.setattr(account, "WARN_AFTER_VERSIONS", 5)
     handle = framejit.compile(lambda x, text: x * 2 if text[:1] == "a" else x, backend="eager")
     with pytest.warns(FramejitWarning, match="compiled 6 times in 6 calls") as told:

@@ -1,5 +1,5 @@
-"""What watches every operation of a call (function modes, hooks on saved tensors) sees what it sees
-in eager."""
+"""Function modes, hooks on saved tensors and others that watch every operation of a call see the
+same as in eager."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""What a handle made goes with it; handles of one function are independent; nothing that guards saw
-is kept alive."""
+"""Compiled code is freed with its handle; handles of one function are independent; guards keep
+nothing alive."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""With the garbage collector off, what a program gave to compiled code dies when the program lets
-go of it."""
+"""Without the garbage collector, objects that a program passes to compiled code die with their
+last reference in the program."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The lock of compiles: one a site, never for ever."""
+"""The lock of compiles: one compile for each site at a time, and no endless waits."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Continuations: what is run when a frame has returned one."""
+"""Continuations: what runs after a frame has returned one."""
 
 from __future__ import annotations
 

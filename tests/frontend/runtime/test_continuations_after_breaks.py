@@ -1,5 +1,4 @@
-"""Continuations: what goes on after a break, how often it is compiled, and what it is guarded
-by."""
+"""Continuations: the code after a break, how often it is compiled, and its guards."""
 
 import gc
 import weakref

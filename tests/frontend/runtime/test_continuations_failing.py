@@ -1,5 +1,5 @@
-"""What follows a break and cannot be compiled: the error is raised where the program has got to,
-whose handlers see it."""
+"""Code after a break that cannot be compiled: the error is raised at the break, inside the
+program's handlers."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""torch.compile within compiled functions and around them: each compiles what it was given, and no
-frame evaluator stays behind."""
+"""torch.compile inside compiled functions and around them: each compiler compiles its own
+functions, and frame evaluators are restored."""
 
 from __future__ import annotations
 

@@ -269,7 +269,7 @@ def test_disable_call_and_quiet_put_the_hook_to_sleep():
         return (
             inner(x),
             hook.disable_call(inner, (x,), {}),
-            hook.quiet_call(inner, x),
+            hook.Quiet(inner)(x),
             graph(x),
             inner(x),
         )
@@ -284,7 +284,6 @@ def test_disable_call_and_quiet_put_the_hook_to_sleep():
 
     for call in (
         hook.Quiet(fails),
-        lambda: hook.quiet_call(fails),
         lambda: hook.disable_call(fails, ()),
     ):
         with pytest.raises(KeyError):

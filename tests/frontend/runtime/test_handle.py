@@ -1,4 +1,4 @@
-"""The handle as an object: a method, a name, when it steps aside."""
+"""The handle as an object: as a method, its name, and when it runs the plain function."""
 
 from __future__ import annotations
 
@@ -57,14 +57,10 @@ def test_a_replaced_code_object_runs_plainly():
     assert handle(1) == ("compiled", 1)
 
 
-def test_plain_while_quiet_or_disabled():
+def test_plain_while_quiet():
     handle = compiled(inner, hook.Entry(None, inner_compiled))
-    assert hook.quiet_call(handle, 1) == ("eager", 1) == hook.quiet_call(handle, x=1)
-    assert hook.set_enabled(False) is True
-    try:
-        assert handle(1) == ("eager", 1)
-    finally:
-        assert hook.set_enabled(True) is False
+    quiet = hook.Quiet(handle)
+    assert quiet(1) == ("eager", 1) == quiet(x=1)
     assert handle(1) == ("compiled", 1)
 
 

@@ -1,5 +1,5 @@
-"""Behind the recompile limit a call runs in eager with all that it calls: inner frames do not start
-to compile one by one."""
+"""Beyond the recompile limit a call runs in eager with all its callees: inner frames are not
+compiled one by one."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def test_inner_frames_stay_in_python(f):
     assert not any(capture.function == "inner" for capture in handle.framejit.explain().captures)
 
 
-def test_the_user_is_told_once_and_what_to_do():
+def test_one_warning_says_what_to_do():
     handle = framejit.compile(by_text, backend="eager")
     with pytest.warns(
         framejit.errors.FramejitWarning, match="by_text .* was compiled 8 times"

@@ -382,7 +382,7 @@ def test_internal_failure_falls_back_once(monkeypatch):
         strict_compile(f)(vec(2), [])
 
 
-def test_an_internal_failure_is_told_once_a_cause(monkeypatch):
+def test_an_internal_failure_warns_once_a_cause(monkeypatch):
     from framejit.frontend.runtime import pipeline
 
     def fails(*args):

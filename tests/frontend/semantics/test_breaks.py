@@ -267,34 +267,6 @@ def test_break_in_set_and_dict_comprehensions_and_generator_expressions():
     check(f, vec(2), graphs=None, breaks=None)
 
 
-def test_break_three_calls_deep():
-    def c(x, log):
-        y = x + 1
-        log.append("c1")
-        print("deep")
-        log.append("c2")
-        return y * 2
-
-    def b(x, log):
-        y = x * 3
-        log.append("b1")
-        r = c(y, log)
-        log.append("b2")
-        return r - 1
-
-    def a(x, log):
-        log.append("a1")
-        r = b(x + 2, log)
-        log.append("a2")
-        return r / 2
-
-    def f(x, log):
-        y = a(x * 5, log)
-        return y + 7
-
-    check(f, vec(2), [], graphs=None, breaks=None, ran=8)
-
-
 def test_break_in_a_loop_inside_a_callee():
     def inner(x, log):
         for i in range(3):
@@ -648,30 +620,6 @@ def test_exception_inside_the_breaking_call():
     def f(x):
         y = x + 1
         return g(y)
-
-    check(f, vec(2), graphs=None, breaks=None)
-
-
-def test_call_stack_is_eagers():
-    import sys
-
-    @framejit.disable
-    def names():
-        frame, found = sys._getframe(1), []
-        while frame.f_code.co_name != "one_call":
-            found.append((frame.f_code.co_name, frame.f_lineno))
-            frame = frame.f_back
-        return found
-
-    def b(x):
-        y = x + 1
-        return y * 2, names()
-
-    def f(x):
-        y = x - 1
-        r = b(y), names()
-        print("between")
-        return r, names(), y * 3
 
     check(f, vec(2), graphs=None, breaks=None)
 

@@ -1,5 +1,5 @@
-"""Breaks in what builtins call back: what the callback did before and does after is neither lost
-nor done twice."""
+"""Breaks in functions that builtins call back: effects before and after the break happen exactly
+once."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""What is not captured yet costs one break with a reason, and is right: effects of C code on
-objects, odd subclasses, autograd inside."""
+"""What is not captured costs one break with a reason, and gives eager's results: effects of C
+code on objects, unusual subclasses, autograd inside."""
 
 from __future__ import annotations
 

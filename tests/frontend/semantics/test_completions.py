@@ -1,5 +1,5 @@
-"""A break inside a function that an instruction other than a call runs: the instruction is
-completed when capture has gone on in it."""
+"""A break inside a function that an instruction other than a call runs, such as an operator: the
+rest of the instruction runs after the function has returned."""
 
 from __future__ import annotations
 

@@ -310,26 +310,6 @@ class DSub(dict):
         return k * 2
 
 
-class SSub(str):
-    pass
-
-
-class ISub(int):
-    pass
-
-
-class TSub(tuple):
-    pass
-
-
-class FSub(float):
-    pass
-
-
-class SetSub(set):
-    pass
-
-
 class MyErr(Exception):
     def __init__(self, code):
         super().__init__(f"code {code}")
@@ -456,10 +436,6 @@ class ABCBase(abc.ABC):
 class ABCImpl(ABCBase):
     def m(self):
         return 2
-
-
-class Proto(typing.Protocol):
-    def m(self) -> int: ...
 
 
 @typing.runtime_checkable

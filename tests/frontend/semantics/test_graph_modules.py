@@ -163,7 +163,7 @@ def gives_too_much(x):
     [raises_outside, raises_and_catches, raises_in_an_operation, gives_too_much],
     ids=lambda fn: fn.__name__,
 )
-def test_a_failure_is_told_as_in_eager(fn, capfd):
+def test_a_failure_raises_as_in_eager(fn, capfd):
     def told(run):
         with (
             pytest.raises((AssertionError, RuntimeError, TypeError))

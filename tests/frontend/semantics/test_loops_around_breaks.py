@@ -1,5 +1,5 @@
-"""A break in a loop whose body must know which turn it is: each turn is compiled, none is left to
-Python, and none is compiled twice."""
+"""A break in a loop whose body depends on the iteration: each iteration is compiled once, and
+none is left to Python."""
 
 from __future__ import annotations
 
@@ -175,7 +175,7 @@ def table_of(x, table, turns):
     return x
 
 
-def test_a_longer_loop_is_not_begun_and_told():
+def test_a_longer_loop_is_left_to_python_and_reported():
     table = [float(i % 3 + 1) / 2 for i in range(1000)]
     handle = strict_compile(table_of)
     seen = capture_events(handle)

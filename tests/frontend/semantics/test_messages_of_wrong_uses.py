@@ -1,5 +1,5 @@
-"""What Python says of a wrong use is said compiled, word for word, where the program may catch
-it."""
+"""Python's messages for wrong uses are the same when compiled, word for word, where the program
+may catch the error."""
 
 from __future__ import annotations
 

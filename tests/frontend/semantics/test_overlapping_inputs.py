@@ -260,7 +260,7 @@ def test_graphs_that_write_nothing_do_not_ask():
     assert entries(read, (q[:8], q[8:16]), (q[:8], q[:8]), (q[:8], q[1:9])) == 1
 
 
-def test_the_miss_is_told():
+def test_the_miss_is_reported():
     handle = compiled(write_both, "eager")
     q = torch.zeros(16)
     handle(q[:8], q[8:])

@@ -1,5 +1,5 @@
-"""What Python asks a tensor beside its values: one handle is given tensors that answer differently
-and have the same sizes and dtype."""
+"""Facts that Python asks of a tensor besides its values: one handle gets tensors of equal sizes
+and dtype that differ in such a fact."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""What Python refuses, compiled code refuses too: found by CPython's own tests, which expect these
-errors."""
+"""What Python refuses, compiled code refuses too. CPython's own tests, which expect these
+errors, found the cases."""
 
 from __future__ import annotations
 

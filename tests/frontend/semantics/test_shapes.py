@@ -663,7 +663,7 @@ def test_an_optimizers_step_is_one_graph(wrapped, monkeypatch):
     assert all(len(site.entries) <= 1 for site in compiled.framejit.cache.sites())
 
 
-def test_what_the_last_operation_asks_of_sizes_is_told_with_its_line():
+def test_guards_of_the_last_operation_have_its_line():
     def f(x):
         return torch.corrcoef(x)
 

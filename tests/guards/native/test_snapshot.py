@@ -97,14 +97,6 @@ class Failure(Exception):
     """Its dictionary is C code's, with a setter of its own."""
 
 
-class Hidden:
-    """The dictionary that it shows is not the one it has."""
-
-    @property
-    def __dict__(self):
-        return {}
-
-
 class Restored:
     def __setstate__(self, state):
         self.__dict__ = dict(state)

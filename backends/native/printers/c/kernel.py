@@ -38,10 +38,7 @@ def print_c(kernel: Kernel, buffers: Mapping[str, Buffer], threads: int) -> tupl
 
 
 def function_of(
-    kernel: Kernel,
-    buffers: Mapping[str, Buffer],
-    threads: int,
-    whole: Parameters | None = None,
+    kernel: Kernel, buffers: Mapping[str, Buffer], threads: int, whole: Parameters | None = None
 ) -> CFunction:
     """The printer of a kernel. whole: the parameters of the kernel of which it is a part."""
     kernel, joint = join_short_loop(kernel)

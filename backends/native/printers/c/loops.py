@@ -1,11 +1,11 @@
-"""CFunction: what the C functions of all kernels share: pointers and sizes, loops, threads, values,
+"""CFunction: the common part of all kernels in C: pointers and sizes, loops, threads, values,
 stores."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from ...ir.index import Division, Hole, Quotient, Sym, Var, nonnegative, product
+from ...ir.index import Division, Quotient, Var, nonnegative, product
 from ...ir.program import Buffer, Store
 from ...ir.scalar import CAST, INDEX, LOAD, TRUE, Scalar
 from ..base import KernelEmitter, Parameters, Plan, Scope
@@ -15,15 +15,11 @@ SIMD = "#pragma omp simd"
 
 
 class CFunction(KernelEmitter):
-    """Writes the loops of one kernel. A subclass says which these are and what is in them, or
-    writes its own `nest`. whole: the parameters of the kernel of which this is a part."""
+    """Writes the loops of one kernel. Subclasses define the outer loops and their body, or write
+    their own `nest`. whole: the parameters of the kernel of which this is a part."""
 
     def __init__(
-        self,
-        plan: Plan,
-        buffers: Mapping[str, Buffer],
-        threads: int,
-        whole: Parameters | None,
+        self, plan: Plan, buffers: Mapping[str, Buffer], threads: int, whole: Parameters | None
     ) -> None:
         self.whole = whole
         super().__init__(plan)
@@ -155,16 +151,9 @@ class CFunction(KernelEmitter):
 
     # --- values ---
 
-    def stores(self, scope: Scope, stage: int, full: bool | None = None) -> None:
-        """Stores of values that need `stage` reductions. full: only those inside rows, or only
-        those of whole rows."""
-        for store in self.kernel.stores:
-            wide = not self.plan.in_rows(store.value) or bool(
-                store.index.variables() & set(self.kernel.inner)
-            )
-            if self.plan.stage[id(store.value)] == stage and (full is None or full == wide):
-                value = self.value(store.value, scope)
-                scope.lines.append(f"{self.target(store)} = {value};")
+    def store(self, scope: Scope, store: Store, wide: bool) -> None:
+        value = self.value(store.value, scope)
+        scope.lines.append(f"{self.target(store)} = {value};")
 
     def target(self, store: Store) -> str:
         """The element that is stored to."""
@@ -189,20 +178,13 @@ class CFunction(KernelEmitter):
             return convert_expression(args[0], node.args[0].dtype, node.dtype)
         return operation(node, args)
 
-    def atom(self, item: object, holes: Sequence[str]) -> str:
-        if isinstance(item, Hole):
-            return holes[item.number]
-        if isinstance(item, Division):
-            numerator, divisor = self.index(item.numerator, holes), self.index(item.divisor, holes)
-            bounds = item.numerator.bounds()
-            if bounds is not None and nonnegative(bounds[0]):
-                return f"(({numerator}) {'/' if isinstance(item, Quotient) else '%'} ({divisor}))"
-            return (
-                f"{'floordivi' if isinstance(item, Quotient) else 'remainder_i'}({numerator}, "
-                f"{divisor})"
-            )
-        assert isinstance(item, (Var, Sym))
-        return item.name
+    def division(self, item: Division, holes: Sequence[str]) -> str:
+        numerator, divisor = self.index(item.numerator, holes), self.index(item.divisor, holes)
+        bounds = item.numerator.bounds()
+        if bounds is not None and nonnegative(bounds[0]):
+            return f"(({numerator}) {'/' if isinstance(item, Quotient) else '%'} ({divisor}))"
+        function = "floordivi" if isinstance(item, Quotient) else "remainder_i"
+        return f"{function}({numerator}, {divisor})"
 
 
 def block(header: str, lines: Sequence[str]) -> list[str]:

@@ -1,4 +1,4 @@
-"""Reductions along rows, a row after the other, the last loop with SIMD."""
+"""Reductions along rows, one row after the other; the last loop uses SIMD."""
 
 from __future__ import annotations
 
@@ -22,11 +22,7 @@ class RowsFunction(CFunction):
     are there already."""
 
     def __init__(
-        self,
-        plan: Plan,
-        buffers: Mapping[str, Buffer],
-        threads: int,
-        whole: Parameters | None,
+        self, plan: Plan, buffers: Mapping[str, Buffer], threads: int, whole: Parameters | None
     ) -> None:
         super().__init__(plan, buffers, threads, whole)
         self.kept: dict[int, str] = {}
@@ -75,8 +71,8 @@ class RowsFunction(CFunction):
             )
 
     def kept_along_rows(self) -> dict[int, Scalar]:
-        """Expensive values that are needed in several walks along a row: kept in an array instead
-        of computed again."""
+        """Expensive values that several passes along a row need: kept in an array instead of
+        computed again."""
         columns = self.kernel.columns.value
         if columns is None or columns > LONGEST_KEPT:
             return {}
@@ -100,7 +96,7 @@ class RowsFunction(CFunction):
         return found
 
     def roots(self, stage: int) -> list[Scalar]:
-        """What a walk along a row computes for its reductions and stores."""
+        """The values that one pass along a row computes for its reductions and stores."""
         stores = [
             store.value for store in self.kernel.stores if self.plan.stage[id(store.value)] == stage
         ]

@@ -89,6 +89,6 @@ class ScatterFunction(CFunction):
         return variable in self.kernel.stores[0].index.variables()
 
     def combine(self, node: Scalar, old: str, new: str) -> str:
-        """What becomes of an element that a value is scattered to."""
+        """The new value of an element that a value is scattered to."""
         name = SCATTERS[node.attr]
         return new if name is None else operation(scalar(name, *node.args[:2]), [old, new])

@@ -19,10 +19,10 @@ PITCH = SIDE + 1  # of a tile's lines: neighbours across them are in different p
 
 
 class TransposedTile:
-    """What lies along `second` where other buffers lie along `last`. It goes through arrays of a
-    tile's size, so that all of a cache line is used at once, however many such lines have one place
-    in the cache. `near`: arrays by what is loaded into them; `far`: what is stored from arrays;
-    `kinds`: types of these."""
+    """Buffers that are contiguous along `second`, where others are contiguous along `last`. They
+    are copied through arrays of a tile's size, so that all of a cache line is used at once, however
+    many such lines have one place in the cache. `near`: arrays by what is loaded into them; `far`:
+    what is stored from arrays; `kinds`: types of these."""
 
     def __init__(self, second: Var, last: Var) -> None:
         self.second, self.last = second, last

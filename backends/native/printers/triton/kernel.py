@@ -15,18 +15,10 @@ from collections.abc import Collection, Mapping, Sequence
 import torch
 
 from .....records import record
-from ...ir.index import Division, Hole, Index, Sym, Var, product
+from ...ir.index import Division, Index, Var, product
 from ...ir.program import Buffer, Kernel, Store
 from ...ir.scalar import CAST, INDEX, LOAD, REDUCE, SCATTER, TRUE, Scalar
-from ..base import (
-    KernelEmitter,
-    Parameters,
-    Plan,
-    Scope,
-    origin_names,
-    second_side,
-    subscripts_of,
-)
+from ..base import KernelEmitter, Parameters, Plan, Scope, origin_names, second_side, subscripts_of
 from ..tiles import Tiles, axes, choose_tiles
 from .scalars import TYPES, bracket, convert_expression, identity, literal, operation
 
@@ -280,14 +272,6 @@ class TritonFunction(KernelEmitter):
 
     # --- stores ---
 
-    def stores(self, scope: Scope, stage: int, full: bool | None) -> None:
-        for store in self.kernel.stores:
-            wide = not self.plan.in_rows(store.value) or bool(
-                store.index.variables() & set(self.kernel.inner)
-            )
-            if self.plan.stage[id(store.value)] == stage and (full is None or full == wide):
-                self.store(scope, store, wide)
-
     def store(self, scope: Scope, store: Store, wide: bool) -> None:
         if store.value.op == SCATTER:
             self.scatter(scope, store)
@@ -371,16 +355,9 @@ class TritonFunction(KernelEmitter):
             source += " + tl.zeros([1], tl.int32)"
         return f"tl.load({source}, {' & '.join(masks)}, other=0)"
 
-    def atom(self, item: object, holes: Sequence[str]) -> str:
-        if isinstance(item, Hole):
-            return holes[item.number]
-        if isinstance(item, Division):
-            return (
-                f"({bracket(self.index(item.numerator, holes))} {item.sign} "
-                f"{bracket(self.index(item.divisor, holes))})"
-            )
-        assert isinstance(item, (Var, Sym))
-        return item.name
+    def division(self, item: Division, holes: Sequence[str]) -> str:
+        numerator, divisor = self.index(item.numerator, holes), self.index(item.divisor, holes)
+        return f"({bracket(numerator)} {item.sign} {bracket(divisor)})"
 
 
 def print_triton(

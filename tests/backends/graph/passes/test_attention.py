@@ -1,5 +1,4 @@
-"""Attention written out by hand: found where it is one, left where something else happens in
-between."""
+"""Attention that is written out by hand is found, except where another operation is in between."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""In-place operators leave a tensor as it lies in memory, and what is made of it, too."""
+"""In-place operators keep a tensor's strides, also for what is computed from it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where a wait for a collective ends up."""
+"""Where the wait for a collective is moved."""
 
 from __future__ import annotations
 

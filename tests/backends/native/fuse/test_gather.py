@@ -1,5 +1,5 @@
-"""Of rows that a kernel reduces and stores, a reader wants few elements: both become one kernel
-that stores only what the reader makes."""
+"""A kernel that reduces and stores rows, and a reader of a few elements of each row: both become
+one kernel that stores only the reader's results."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""Small kernels that have nothing in common but their sizes: which are joined, and that all compute
-the same."""
+"""Small independent kernels of equal sizes: which are joined, and that their results stay the
+same."""
 
 from __future__ import annotations
 

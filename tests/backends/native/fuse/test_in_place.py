@@ -1,5 +1,5 @@
-"""Kernels that store where an operand lay, and nodes that become one: the same values, less memory,
-nothing shared that is returned."""
+"""Kernels that store into the memory of an operand, and merged nodes: equal values, less memory,
+and results that share no memory."""
 
 from __future__ import annotations
 

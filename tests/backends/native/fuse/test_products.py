@@ -1,5 +1,5 @@
-"""Matrix products that become one kernel with what follows: which do, and that they mean the
-same."""
+"""Matrix products that become one kernel with the operators after them: which do, and that they
+compute the same."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Conversions of float8 on the CPU: every number, to every dtype; what else is done with float8 is
+"""Conversions of float8 on the CPU: every number, to every dtype. Other operators on float8 are
 left to torch."""
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Tiling is for where Triton is: it comes with torch for CUDA."""
+"""Tests of tiling need Triton, which comes with torch for CUDA."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a tuner chooses, by the times that a device made up for the test tells."""
+"""What a tuner chooses, with times that the test makes up."""
 
 from __future__ import annotations
 

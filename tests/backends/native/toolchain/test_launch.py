@@ -1,4 +1,4 @@
-"""Kernels for the GPU, launched through a driver that writes down what it is told."""
+"""Kernels for the GPU, launched through a fake driver that records its calls."""
 
 from __future__ import annotations
 

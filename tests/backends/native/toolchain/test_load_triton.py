@@ -1,5 +1,5 @@
-"""Kernels on their way: compiled elsewhere all at once, loaded in order, each once; what failed is
-told. Compilers are played."""
+"""Compiling Triton kernels in other processes: all at once, loaded in order, each once; failures
+are reported. The compilers are fakes."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def test_what_is_loaded_is_not_compiled_again(compilers):
     assert sorted(compilers.compiled) == ["a", "b"]
 
 
-def test_what_failed_is_told_beside_what_did_not(compilers):
+def test_failures_are_listed_beside_successes(compilers):
     compilers.open.set()
     ended = KernelLoader([job("a"), job("broken"), job("too large")], 0).finish()
     assert ended == {

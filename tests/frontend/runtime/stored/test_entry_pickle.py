@@ -3,11 +3,7 @@
 from __future__ import annotations
 
 import torch
-from framejit.frontend.runtime.stored.entry_pickle import (
-    EntryUnpickler,
-    ProgramObjects,
-    pickle_of,
-)
+from framejit.frontend.runtime.stored.entry_pickle import EntryUnpickler, ProgramObjects, pickle_of
 
 
 def test_the_text_of_a_graph_is_written_once():

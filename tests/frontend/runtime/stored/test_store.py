@@ -1,5 +1,5 @@
 """Entries on disk: which ones are stored, and what takes them up again. A second handle stands for
-a second process; test_processes.py starts real ones."""
+a second process; test_store_between_processes.py starts real ones."""
 
 from __future__ import annotations
 
@@ -631,7 +631,7 @@ def test_a_handle_with_fullgraph_uses_stored_entries():
         results(Handle(Breaks, "eager", fullgraph=True).run)
 
 
-def test_a_report_tells_of_stored_entries_what_it_told_when_they_were_captured():
+def test_reports_of_stored_entries_are_those_of_their_capture():
     def report():
         run = framejit.compile(Breaks(), backend="eager")
         results(run)

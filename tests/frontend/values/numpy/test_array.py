@@ -564,10 +564,6 @@ def with_errstate(a):
     return b + 1
 
 
-def with_tensor(a):
-    return torch.ones(4) * a[0], a * 2
-
-
 LEFT = [branches, printed, seeded, with_errstate]
 
 

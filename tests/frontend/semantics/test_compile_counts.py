@@ -1,5 +1,5 @@
-"""The cases of programs that kept compiling, by counts: with operators run as they are, with native
-code, and with default settings."""
+"""Programs that could compile again and again: how often each compiles, with the backends `eager`
+and `native` and with default settings."""
 
 from __future__ import annotations
 
@@ -24,18 +24,18 @@ pytestmark = [
 X = torch.arange(8.0)
 
 
-def same(got, expected):
+def assert_same(got, expected):
     if isinstance(got, tuple):
         assert got[1:] == expected[1:]
         got, expected = got[0], expected[0]
     torch.testing.assert_close(got, expected, rtol=1e-4, atol=1e-5)
 
 
-def served(f, calls, backend):
+def count_compiles(f, calls, backend):
     """How much is compiled for these calls, each of which is compared with eager."""
     handle = framejit.compile(f, backend=backend)
     for args in calls:
-        same(handle(*args), f(*args))
+        assert_same(handle(*args), f(*args))
     return handle.framejit.compiles
 
 
@@ -53,13 +53,16 @@ class Block(nn.Module):
         return self.norm(x + self.out(seen.transpose(1, 2).reshape(batch, length, width)))
 
 
-def test_0_a_transformer_over_many_sizes(backend):
+def test_a_transformer_over_many_sizes(backend):
     torch.manual_seed(0)
     layer = nn.Sequential(Block(), Block())
     with torch.no_grad():
         sizes = [(2, 5), (3, 5), (2, 7), (4, 9), (5, 11), (6, 8), (3, 12), (7, 6), (2, 13), (8, 4)]
         assert (
-            served(lambda x: layer(x), [(torch.randn(*size, 16),) for size in sizes], backend) <= 4
+            count_compiles(
+                lambda x: layer(x), [(torch.randn(*size, 16),) for size in sizes], backend
+            )
+            <= 4
         )
 
 
@@ -72,8 +75,8 @@ class Counter:
     value = None
 
 
-def test_1_what_is_none_is_told_by_its_type(backend):
-    assert served(with_a_default, [(torch.ones(k),) for k in range(2, 22)], backend) == 2
+def test_none_is_guarded_by_its_type(backend):
+    assert count_compiles(with_a_default, [(torch.ones(k),) for k in range(2, 22)], backend) == 2
     counters = Counter(), Counter()
 
     def count(counter):
@@ -84,11 +87,11 @@ def test_1_what_is_none_is_told_by_its_type(backend):
 
     handle = framejit.compile(lambda: count(counters[0]), backend=backend)
     for _ in range(20):
-        same(handle(), count(counters[1]))
+        assert_same(handle(), count(counters[1]))
     assert handle.framejit.compiles <= 3
 
 
-def test_2_numbers_that_are_only_told(backend):
+def test_numbers_that_are_only_printed(backend):
     log = logging.getLogger("tests.cases")
 
     def tell(x, v, name):
@@ -96,39 +99,39 @@ def test_2_numbers_that_are_only_told(backend):
         log.info("step %.3f", v)
         return x * 2, f"{v:.3f}", "%.3f" % v, round(v, 6), int(v)  # noqa: UP031
 
-    assert served(tell, [(X, 0.37 * k + 1, f"name {k}") for k in range(12)], backend) <= 4
+    assert count_compiles(tell, [(X, 0.37 * k + 1, f"name {k}") for k in range(12)], backend) <= 4
 
     def loss(x):
         loss = x.square().mean()
         return loss * 2, f"{loss.item():.4f}"
 
-    assert served(loss, [(X + k,) for k in range(12)], backend) <= 4
+    assert count_compiles(loss, [(X + k,) for k in range(12)], backend) <= 4
 
 
-def test_2_numbers_behind_a_decorator(backend):
+def test_numbers_behind_a_decorator(backend):
     """torch.no_grad passes its arguments on as a tuple."""
 
     @torch.no_grad()
     def blend(x, share, name):
         return x * share + len(name) * (1 - share)
 
-    assert served(blend, [(X, 1 / (k + 2), "a") for k in range(12)], backend) <= 2
+    assert count_compiles(blend, [(X, 1 / (k + 2), "a") for k in range(12)], backend) <= 2
 
 
 def inner(x):
     return x * 2
 
 
-def test_3_behind_the_limit_nothing_inside_is_compiled(backend):
+def test_beyond_the_limit_callees_are_not_compiled_either(backend):
     def by_text(x, text):
         return inner(x) + len(text) if text.startswith("a") else x
 
     # with default settings, code that is not used again ends it before the limit
     most = ENTRIES if backend == "autotune" else framejit.config.recompile_limit
-    assert served(by_text, [(X, f"a{k}") for k in range(60)], backend) == most
+    assert count_compiles(by_text, [(X, f"a{k}") for k in range(60)], backend) == most
 
 
-def test_4_iterations_whose_code_nobody_uses_again(backend):
+def test_iterations_that_never_repeat(backend):
     def memoised(xs):
         memo = {}
         for i, o in enumerate(xs):
@@ -140,14 +143,14 @@ def test_4_iterations_whose_code_nobody_uses_again(backend):
     handle, compiles = framejit.compile(memoised, backend=backend), []
     for _ in range(5):
         xs = [X + k for k in range(40)]
-        same(handle(list(xs)), memoised(list(xs)))
+        assert_same(handle(list(xs)), memoised(list(xs)))
         compiles.append(handle.framejit.compiles)
     assert (
         compiles[0] <= 45 and compiles[-1] <= compiles[0] + 2
     )  # the first call compiles each, others none
 
 
-def test_5_framejit_does_not_compile_itself(backend):
+def test_framejit_does_not_compile_itself(backend):
     net = nn.Sequential(nn.Linear(8, 8), nn.ReLU(), nn.Linear(8, 1))
 
     def step(x):
@@ -158,14 +161,14 @@ def test_5_framejit_does_not_compile_itself(backend):
 
     handle = framejit.compile(step, backend=backend)
     for _ in range(6):
-        same(handle(torch.ones(3, 8)), net(torch.ones(3, 8)).square().mean().detach())
+        assert_same(handle(torch.ones(3, 8)), net(torch.ones(3, 8)).square().mean().detach())
     assert handle.framejit.compiles <= 5
     assert {
         capture.function.rsplit(".", 1)[-1] for capture in handle.framejit.explain().captures
     } == {"step"}
 
 
-def test_6_other_threads_wait_for_nothing_and_compile_nothing(backend):
+def test_other_threads_wait_for_nothing_and_compile_nothing(backend):
     torch.manual_seed(0)
     net = nn.Sequential(*(nn.Sequential(nn.Linear(8, 8), nn.Tanh()) for _ in range(6))).eval()
     handle = framejit.compile(lambda x: net(x), backend=backend)
@@ -186,7 +189,7 @@ def test_6_other_threads_wait_for_nothing_and_compile_nothing(backend):
     assert not wrong and handle.framejit.compiles <= 3
 
 
-def test_7_an_epoch_with_a_progress_bar(backend):
+def test_an_epoch_with_a_progress_bar(backend):
     def parts():
         torch.manual_seed(0)
         net = nn.Linear(8, 1)
@@ -209,7 +212,7 @@ def test_7_an_epoch_with_a_progress_bar(backend):
     assert compiles[4] == compiles[-1] <= 40
 
 
-def test_8_convolution_and_a_recurrent_layer_over_varying_lengths(backend):
+def test_convolution_and_a_recurrent_layer_over_varying_lengths(backend):
     torch.manual_seed(0)
     conv, gru = nn.Conv1d(4, 8, 3, padding=1), nn.GRU(8, 8, bidirectional=True, batch_first=True)
 
@@ -217,14 +220,14 @@ def test_8_convolution_and_a_recurrent_layer_over_varying_lengths(backend):
         return gru(conv(x).relu().transpose(1, 2))[0].mean()
 
     assert (
-        served(
+        count_compiles(
             work, [(torch.randn(2, 4, length),) for length in (20, 21, 25, 9, 30, 12, 17)], backend
         )
         <= 4
     )
 
 
-def test_9_a_whole_training_step(backend):
+def test_a_whole_training_step(backend):
     torch.manual_seed(0)
     mine = nn.Sequential(nn.Linear(8, 16), nn.GELU(), nn.LayerNorm(16), nn.Linear(16, 4))
     its = copy.deepcopy(mine)
@@ -249,13 +252,13 @@ def test_9_a_whole_training_step(backend):
             torch.randn(6, 8, generator=generator),
             torch.randint(0, 4, (6,), generator=generator),
         )
-        same(compiled(*batch), eager(*batch))
+        assert_same(compiled(*batch), eager(*batch))
     assert compiled.framejit.compiles <= 5 and len(compiled.framejit.explain().breaks) <= 1
     for one, other in zip(mine.parameters(), its.parameters(), strict=True):
-        same(one, other)
+        assert_same(one, other)
 
 
-def test_11_generation_with_a_growing_cache(backend):
+def test_generation_with_a_growing_cache(backend):
     transformers = importlib.import_module("transformers")
     config = transformers.LlamaConfig(
         vocab_size=64,
