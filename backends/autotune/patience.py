@@ -21,6 +21,7 @@ import torch.fx
 
 from ...records import record
 from ...tier import Tier
+from ..graph.collectives import is_on_distributed_tensors
 from ..graph.fake_values import fake_of
 from ..graph.gradient_history import wants_gradients
 from ..graph.node_targets import name_of
@@ -39,9 +40,13 @@ CAPTURE_GRAPH_S, CAPTURE_OPERATOR_S = 0.1, 0.0025
 CAPTURE_PHASES = ("trace", "fake_tensors")
 MOST_SLOWNESS = 4.0  # a capture may also take long because of what is not in the graph
 BACKWARD = 2.0  # factor for the backward pass, in running and in compiling
-# Eager's seconds for an operator, and its rates of arithmetic and of bytes per second.
+# Eager's seconds for an operator, for one more on distributed tensors, which compiling saves; and
+# its rates of arithmetic and of bytes per second.
 LAUNCH_S = {"cpu": 3e-6, "cuda": 8e-6}
+DISTRIBUTED_S = 1.5e-4
 FLOPS = {"cpu": 3e10, "cuda": 2e13}
+HALVES = (torch.bfloat16, torch.float16)
+HALVES_ON_GPU = 10.0  # factor of the rate of arithmetic there
 BYTES = {"cpu": 5e9, "cuda": 1e12}
 AT_ONCE = 10  # a graph that would be due within so many calls is tried at its first call
 FEWEST = 3  # calls before the time of a call is known: the first ones are slow
@@ -87,7 +92,8 @@ def forecast(gm: torch.fx.GraphModule) -> Forecast:
     call = saved = 0.0
     for node in nodes:
         took, part = time_of(node, device)
-        call, saved = call + took, saved + took * part
+        more = DISTRIBUTED_S if is_on_distributed_tensors(node) else 0.0
+        call, saved = call + took + more, saved + took * part + more
     times = (1 + BACKWARD) if wants_gradients(gm) else 1.0
     compile_s *= times
     if TRACING not in sys.modules:
@@ -101,10 +107,17 @@ def time_of(node: torch.fx.Node, device: str) -> tuple[float, float]:
     others = max(LAUNCH_S[device], bytes_made(node) / BYTES[device])
     work = flops(node)
     launches = PRODUCT_LAUNCHES if work and device == "cpu" else 1
-    product = max(work / FLOPS[device], launches * LAUNCH_S[device])
+    product = max(work / rate_of(node, device), launches * LAUNCH_S[device])
     if work and product > others:
         return product, SAVED_OF_PRODUCTS
     return others, SAVED_OF_OTHERS[device]
+
+
+def rate_of(node: torch.fx.Node, device: str) -> float:
+    """Operations of arithmetic per second."""
+    fake = fake_of(node)
+    halves = isinstance(fake, torch.Tensor) and fake.dtype in HALVES and device == "cuda"
+    return FLOPS[device] * (HALVES_ON_GPU if halves else 1.0)
 
 
 def is_operator(node: torch.fx.Node) -> bool:

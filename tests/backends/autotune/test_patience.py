@@ -120,6 +120,26 @@ def test_a_small_product_takes_its_time_in_any_case(device, saved):
     assert forecast(gm).saved == pytest.approx(saved)
 
 
+@pytest.mark.parametrize(("dtype", "faster"), [(torch.float32, 1), (torch.bfloat16, 10)])
+def test_products_in_half_precision_are_faster_on_a_gpu(dtype, faster):
+    gm = torch.fx.symbolic_trace(torch.matmul)
+    with FakeTensorMode():
+        for node in gm.graph.nodes:
+            node.meta["example_value"] = torch.empty(4096, 4096, device="cuda", dtype=dtype)
+    assert forecast(gm).call_s == pytest.approx(2 * 4096**3 / 2e13 / faster)
+
+
+def test_operators_on_distributed_tensors_take_time_in_python(monkeypatch):
+    gm = torch.fx.symbolic_trace(lambda x: torch.relu(x).sin())
+    for node in gm.graph.nodes:
+        node.meta["example_value"] = torch.empty(4, device="meta")
+    plain = forecast(gm)
+    monkeypatch.setattr(patience, "is_on_distributed_tensors", lambda node: True)
+    distributed = forecast(gm)
+    assert distributed.call_s == pytest.approx(plain.call_s + 2 * patience.DISTRIBUTED_S)
+    assert distributed.saved > 0.9 > plain.saved
+
+
 def test_equal_operators_are_made_once():
     def graph(count, *sizes):
         gm = torch.fx.symbolic_trace(lambda x: x)
