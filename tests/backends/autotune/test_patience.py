@@ -122,7 +122,7 @@ def test_a_small_product_takes_its_time_in_any_case(device, saved):
 
 @pytest.mark.parametrize(("dtype", "faster"), [(torch.float32, 1), (torch.bfloat16, 10)])
 def test_products_in_half_precision_are_faster_on_a_gpu(dtype, faster):
-    gm = torch.fx.symbolic_trace(torch.matmul)
+    gm = torch.fx.symbolic_trace(lambda x, y: torch.matmul(x, y))
     with FakeTensorMode():
         for node in gm.graph.nodes:
             node.meta["example_value"] = torch.empty(4096, 4096, device="cuda", dtype=dtype)
