@@ -14,10 +14,9 @@ from typing import Any
 from ....guards.source import AttrSource, FrameView, PathEnds, Source
 
 VARIES = object()  # stands for a number that differs from call to call
-GROWS = object()  # stands for the length of a list to which the program adds
 UNKNOWN = -1  # a size that no call has shown yet
-# a tensor's sizes, the numbers of captures, or GROWS
-Varying = tuple[int | None, ...] | frozenset[Any] | object
+# a tensor's sizes, the numbers of captures, or None for the length of a list that grows
+Varying = tuple[int | None, ...] | frozenset[Any] | None
 Beginnings = dict[Source, list[tuple[Source, Varying]]]  # the tensors and numbers of a capture
 
 
@@ -141,7 +140,7 @@ class Variation:
                 for source, number in self.numbers.items()
                 if number is VARIES
             ),
-            *((source, GROWS) for source in self._grown),
+            *((source, None) for source in self._grown),
         ]
         for source, differs in varying:
             beginning: Source | None = source
@@ -154,7 +153,7 @@ class Variation:
         """Copies what `known` knows below `root`, which is at `path` here."""
         for source, sizes in known.get(root, ()):
             here = replace_root(source, root, path)
-            if sizes is GROWS:
+            if sizes is None:
                 self._grown.add(here)
             elif isinstance(sizes, frozenset):
                 self.expect_number(here)

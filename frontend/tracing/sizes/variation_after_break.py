@@ -54,9 +54,9 @@ def pass_on_variation(
     if not isinstance(exit_, BreakExit):
         return
     found = capture.trace.symbols.variation
-    for value in capture.trace.effects.changed:
-        if isinstance(value, ListValue) and value.source is not None and value.added:
-            found.expect_growth(CalculatedNumber(value.source, len))
+    for changed in capture.trace.effects.changed:
+        if isinstance(changed, ListValue) and changed.source is not None and changed.added:
+            found.expect_growth(CalculatedNumber(changed.source, len))
     known = found.by_beginning()
     root: Source = SlotSource(0, "state")
     for suspended, frame in zip(frames, exit_.frames, strict=False):
