@@ -64,6 +64,10 @@ FORMAT_OF_FIRST = frozenset(
         ATEN.replication_pad2d.default,
     }
 )  # fmt: skip
+# or that of a sum of the first two:
+FORMAT_OF_SUM = frozenset(
+    {ATEN.copysign.Tensor, ATEN.div.Tensor_mode, ATEN.floor_divide.default, ATEN.xlogy.Tensor}
+)
 CONSTRUCT = without_dynamo(FakeTensorMode.__init__)
 STATIC = {"static_shapes": True}  # the arguments of from_tensor where no size is a symbol
 NO_LEAF = (
@@ -140,6 +144,9 @@ class CaptureFakeMode(FakeTensorMode):
             result = in_format(result, torch.contiguous_format)
         elif asked in FORMAT_OF_FIRST or (asked is ATEN.roll.default and joins_slices(*args)):
             result = in_format(result, nearest_format(args[0]))
+        elif asked in FORMAT_OF_SUM:
+            total = self.dispatch(ATEN.add.Tensor, types, args[:2])
+            result = torch.empty_like(total, dtype=result.dtype)
         if type(result) is FakeTensor:
             forbid_reads(result)
         elif isinstance(result, tuple | list):

@@ -223,6 +223,9 @@ LAID_OUT = {
     "unpooled": lambda x: F.max_unpool2d(x, torch.arange(x.numel()).reshape(x.shape) % 12, 2),
     "shuffled": lambda x: F.channel_shuffle(x, 2),
     "rolled": lambda x: x.roll(1, 1), "rolled by all": lambda x: x.roll((1, 3), (1, 2)), "rolled flat": lambda x: x.roll(1),
+    "copied sign": lambda x: x.copysign(-x[0]), "quotient": lambda x: x // 0.3, "rounded": lambda x: torch.div(x, x + 1, rounding_mode="floor"),
+    "x log y": lambda x: torch.xlogy(x, x[0]),
+    "log of softmax": lambda x: x.log_softmax(1),
     "normalised": lambda x: F.batch_norm(x, None, None, training=True), "by statistics": lambda x: F.batch_norm(x, torch.zeros(4), torch.ones(4)),
 }  # fmt: skip
 
