@@ -124,6 +124,7 @@ class CaptureFakeMode(FakeTensorMode):
 
     def _run(self, func: Any, types: Any, args: Any, kwargs: Any) -> Any:
         asked = func
+        result: Any
         if func in LIKE_ITS_FIRST:
             func, args, kwargs = ATEN.empty_like.default, args[:1], {}
         run = functools.partial(super().dispatch, func, types, args, kwargs)
