@@ -154,7 +154,7 @@ def log_softmax(x: torch.Tensor, dim: int, half_to_float: bool) -> Any:
     halves = x.dtype in HALVES
     work = x.float() if halves else x
     shifted = work - work.amax(dim, keepdim=True)
-    result = shifted - shifted.exp().sum(dim, keepdim=True).log()
+    result = (shifted - shifted.exp().sum(dim, keepdim=True).log()).contiguous()
     return result if half_to_float or not halves else result.to(x.dtype)
 
 

@@ -15,7 +15,6 @@ from typing import Any
 
 from .base import Value
 from .constant import Constant, VaryingLiteral, fold
-from .containers.range import RangeValue
 from .context import TraceContext
 from .emitter import Emitter
 from .tensor.symbolic_number import calculate_at_the_call
@@ -47,22 +46,6 @@ class DeferredLiteral(VaryingLiteral):
 
     def reconstruct(self, emit: Emitter) -> None:
         emit.call(self.function, self.operands)
-
-
-class DeferredRange(DeferredLiteral):
-    """range() of numbers that vary. A loop over it is left to Python, as one that is unrolled is
-    compiled for one length (tracing/interpreter/opcodes/control.py)."""
-
-    __slots__ = ()
-
-    def __init__(self, operands: tuple[Value, ...]) -> None:
-        super().__init__(range, operands, range)
-
-    def varies_in_length(self, tx: TraceContext) -> bool:
-        return True
-
-    def as_constant(self) -> RangeValue:
-        return RangeValue(self.constant())
 
 
 SAMPLES: dict[type, Any] = {bool: True, int: 1, float: 1.5, str: ""}

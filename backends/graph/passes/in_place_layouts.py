@@ -15,10 +15,10 @@ from typing import Any
 
 import torch
 import torch.fx
-from torch._prims_common import suggest_memory_format
 
 from ..fake_values import fake_of
 from ..memory import is_strided
+from ..memory_formats import is_in_format, nearest_format
 from ..node_targets import name_of, run_node
 from ..wrappers import fake_mode_of
 
@@ -98,16 +98,16 @@ def is_norm_of_other_form(node: torch.fx.Node) -> bool:
     ):
         return False
     fake: Any = fake_of(node.args[0])
-    if not is_strided(node.args[0]) or fake._has_symbolic_sizes_strides:
-        return False
-    return not fake.is_contiguous(memory_format=suggest_memory_format(fake))
+    form = nearest_format(fake) if is_strided(node.args[0]) else None
+    return form is not None and not is_in_format(fake, form)
 
 
 def normalise_copy(graph: torch.fx.Graph, node: torch.fx.Node) -> None:
     """`batch_norm(x)` becomes `batch_norm(x.contiguous())`, in the memory format of the result."""
     given: Any = node.args[0]
     fake = given.meta["example_value"]
-    form = suggest_memory_format(fake)
+    form = nearest_format(fake)
+    assert form is not None, "is_norm_of_other_form has found it"
     with graph.inserting_before(node):
         copied = graph.call_method("contiguous", (given,), {"memory_format": form})
     with fake_mode_of(fake), torch.no_grad():

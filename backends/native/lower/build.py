@@ -414,6 +414,9 @@ class Builder:
         like = self.fake if like is None else like
         if not is_dense(like):
             raise Unsupported("the result has gaps")
+        empty = kind is not None and any(size == ZERO for size in inner)
+        if empty and kind not in NOTHING:
+            raise Unsupported(f"{kind} of nothing")
         buffer = self.new_buffer(self.node.name, like)
         kept = [number for number, size in enumerate(buffer.size) if size != ONE]
         kept.sort(key=lambda number: number_now(like.stride()[number]), reverse=True)
@@ -425,7 +428,7 @@ class Builder:
         following = iter(rows)
         along = [ZERO if size == ONE else Index({(next(following),): 1}) for size in inner]
         value = body(subscripts, along)
-        if kind is not None and any(size == ZERO for size in inner):
+        if kind is not None and empty:
             rows, value = (), const(NOTHING[kind], value.dtype)
         elif kind is not None and rows:
             value = reduce(kind, value)

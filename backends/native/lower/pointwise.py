@@ -28,13 +28,22 @@ Formula = Callable[..., Scalar]
 POINTWISE: set[Any] = set()  # operators whose results have the layout of their arguments
 
 
-def formula(kind: KIND, *operators: Any) -> Callable[[Formula], Formula]:
+def any_type(dtype: torch.dtype) -> bool:
+    return True
+
+
+def formula(
+    kind: KIND, *operators: Any, takes: Callable[[torch.dtype], bool] = any_type
+) -> Callable[[Formula], Formula]:
     """Registers a formula over Scalars as the lowering of operators. Arguments that are tensors or
-    numbers arrive as Scalars in the type that `kind` says, None and strings as they are."""
+    numbers arrive as Scalars in the type that `kind` says, None and strings as they are. `takes`:
+    the types of operands that torch does not refuse with an error."""
 
     def register(function: Formula) -> Formula:
         def lowering(build: Builder, *args: Any, **kwargs: Any) -> View:
             dtype = computation(build, kind)
+            if not all(map(takes, operand_types(build))):
+                raise Unsupported("operands that torch refuses")
 
             def body(subscripts: Sequence[Index]) -> Scalar:
                 operands = [operand(build, arg, subscripts, dtype) for arg in args]
@@ -65,6 +74,16 @@ def computation(build: Builder, kind: KIND) -> torch.dtype:
     if dtype.is_complex:
         raise Unsupported("complex numbers")
     return torch.float32 if dtype in (torch.float16, torch.bfloat16) else dtype
+
+
+def operand_types(build: Builder) -> list[torch.dtype]:
+    """The types of the operands that are tensors or truth values."""
+    values = map(_operand, build.node.args)
+    return [
+        value.dtype if isinstance(value, torch.Tensor) else torch.bool
+        for value in values
+        if isinstance(value, torch.Tensor | bool)
+    ]
 
 
 def _operand(arg: Any) -> Any:
@@ -105,10 +124,12 @@ def overloads_of(names: str) -> list[Any]:
     return [each for each in found if str(each._schema.returns[0].type) == "Tensor"]
 
 
-def formulas(kind: KIND, table: dict[str, Formula]) -> None:
+def formulas(
+    kind: KIND, table: dict[str, Formula], takes: Callable[[torch.dtype], bool] = any_type
+) -> None:
     """Registers a formula for each name of operators."""
     for names, function in table.items():
-        formula(kind, *overloads_of(names))(function)
+        formula(kind, *overloads_of(names), takes=takes)(function)
 
 
 def single_operation(name: str) -> Formula:
@@ -140,6 +161,14 @@ formulas(KIND.ALWAYS_BOOL, {
 formulas(KIND.DEFAULT, {
     "sub": lambda a, b, alpha=None: a - times(b, alpha),
     "rsub": lambda a, b, alpha=None: b - times(a, alpha),
+}, takes=lambda dtype: dtype != torch.bool)  # fmt: skip
+formulas(KIND.DEFAULT, {
+    "bitwise_and": lambda a, b: s("and" if a.dtype == torch.bool else "bitand", a, b),
+    "bitwise_or": lambda a, b: s("or" if a.dtype == torch.bool else "bitor", a, b),
+    "bitwise_xor": lambda a, b: s("xor" if a.dtype == torch.bool else "bitxor", a, b),
+    "bitwise_not": lambda a: s("not" if a.dtype == torch.bool else "bitnot", a),
+}, takes=lambda dtype: not dtype.is_floating_point)  # fmt: skip
+formulas(KIND.DEFAULT, {
     "mul": lambda a, b: s("and", a, b) if a.dtype == torch.bool else a * b,
     "remainder": lambda a, b: s("remainder", a, divisor(b)),
     "fmod": lambda a, b: s("fmod", a, divisor(b)),
@@ -149,10 +178,6 @@ formulas(KIND.DEFAULT, {
     "round": lambda x: s("round", x) if x.dtype.is_floating_point else x,
     "frac": lambda x: x - s("trunc", x),
     "square": lambda x: x * x,
-    "bitwise_and": lambda a, b: s("and" if a.dtype == torch.bool else "bitand", a, b),
-    "bitwise_or": lambda a, b: s("or" if a.dtype == torch.bool else "bitor", a, b),
-    "bitwise_xor": lambda a, b: s("xor" if a.dtype == torch.bool else "bitxor", a, b),
-    "bitwise_not": lambda a: s("not" if a.dtype == torch.bool else "bitnot", a),
     "clamp_min.default": lambda x, low: s("maximum", low, x),
     "clamp_min.Tensor": lambda x, low: s("maximum", x, low),
     "clamp_max.default": lambda x, high: s("minimum", high, x),
@@ -295,7 +320,7 @@ def silu_backward(grad: Scalar, x: Scalar) -> Scalar:
     return grad * y * (1 + x * (1 - y))
 
 
-@formula(KIND.DEFAULT, aten.gelu.default)
+@formula(KIND.DEFAULT, aten.gelu.default, takes=lambda dtype: dtype.is_floating_point)
 def gelu(x: Scalar, approximate: str = "none") -> Scalar:
     if approximate == "none":
         return x * 0.5 * (1 + s("erf", x * math.sqrt(0.5)))

@@ -103,13 +103,13 @@ def mean(build: Builder, x: View, dims: Any = None, keepdim: bool = False, **_: 
 
 
 def extreme(build: Builder, x: View, dims: Any, kind: str, like: torch.Tensor) -> View:
-    refuse_without_extreme(x, dims)
+    refuse_truth_values(x)
     return reduce_and_finish(build, x, dims, kind, like)
 
 
-def refuse_without_extreme(x: View, dims: Any) -> None:
-    if x.dtype == torch.bool or any(x.size[dim] == 0 for dim in dimensions(x, dims)):
-        raise Unsupported("an extreme of truth values, or of nothing")
+def refuse_truth_values(x: View) -> None:
+    if x.dtype == torch.bool:
+        raise Unsupported("an extreme of truth values")
 
 
 def _extremes(kind: str, whole: Sequence[Any], along: Any, place: Any) -> None:
@@ -135,7 +135,7 @@ _extremes("min", (aten.amin.default, aten.min.default), aten.min.dim, aten.argmi
 
 
 def arg(build: Builder, x: View, dim: Any, kind: str, like: torch.Tensor) -> View:
-    refuse_without_extreme(x, dim)
+    refuse_truth_values(x)
     work = computation_of(x.dtype)
     return reduce_over(build, x, dimensions(x, dim), kind, lambda value: cast(value, work), like)
 
@@ -258,7 +258,7 @@ NORMS: dict[float, tuple[str, Formula, Formula]] = {
 def vector_norm(
     build: Builder, x: View, order: Any = 2, dims: Any = None, keepdim: bool = False, **_: Any
 ) -> View:
-    if order not in NORMS or any(x.size[dim] == 0 for dim in dimensions(x, dims)):
+    if order not in NORMS:
         raise Unsupported("a norm of this order")
     kind, before, behind = NORMS[order]
     return reduce_and_finish(build, x, dims, kind, build.fake, before, behind)

@@ -19,7 +19,7 @@ import functools
 import importlib
 import re
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from functools import cache
 from typing import Any
@@ -27,9 +27,9 @@ from typing import Any
 import torch
 from torch._higher_order_ops.utils import registered_hop_fake_fns
 from torch._ops import HigherOrderOperator
-from torch._prims_common import suggest_memory_format
 from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
 
+from ....backends.graph.memory_formats import is_in_format, nearest_format
 from ....backends.graph.node_targets import target_name
 from ..skipped_imports import without_dynamo
 from .fake_results import cached_results
@@ -64,6 +64,10 @@ FORMAT_OF_FIRST = frozenset(
         ATEN.replication_pad2d.default,
     }
 )  # fmt: skip
+# or that of a sum of the first two:
+FORMAT_OF_SUM = frozenset(
+    {ATEN.copysign.Tensor, ATEN.div.Tensor_mode, ATEN.floor_divide.default, ATEN.xlogy.Tensor}
+)
 CONSTRUCT = without_dynamo(FakeTensorMode.__init__)
 STATIC = {"static_shapes": True}  # the arguments of from_tensor where no size is a symbol
 NO_LEAF = (
@@ -120,6 +124,7 @@ class CaptureFakeMode(FakeTensorMode):
 
     def _run(self, func: Any, types: Any, args: Any, kwargs: Any) -> Any:
         asked = func
+        result: Any
         if func in LIKE_ITS_FIRST:
             func, args, kwargs = ATEN.empty_like.default, args[:1], {}
         run = functools.partial(super().dispatch, func, types, args, kwargs)
@@ -138,8 +143,11 @@ class CaptureFakeMode(FakeTensorMode):
             return result
         if asked in CONTIGUOUS:
             result = in_format(result, torch.contiguous_format)
-        elif asked in FORMAT_OF_FIRST and not args[0]._has_symbolic_sizes_strides:
-            result = in_format(result, suggest_memory_format(args[0]))
+        elif asked in FORMAT_OF_FIRST or (asked is ATEN.roll.default and joins_slices(*args)):
+            result = in_format(result, nearest_format(args[0]))
+        elif asked in FORMAT_OF_SUM:
+            total = self.dispatch(ATEN.add.Tensor, types, args[:2])
+            result = torch.empty_like(total, dtype=result.dtype)
         if type(result) is FakeTensor:
             forbid_reads(result)
         elif isinstance(result, tuple | list):
@@ -164,13 +172,20 @@ def shape_environment(mode: FakeTensorMode) -> Iterator[None]:
         mode.shape_env = before
 
 
-def in_format(result: Any, memory_format: torch.memory_format) -> Any:
+def in_format(result: Any, memory_format: torch.memory_format | None) -> Any:
     """What an operator returned, its first tensor with the strides of a memory format."""
     if isinstance(result, tuple | list):
         return (in_format(result[0], memory_format), *result[1:])
-    if result.is_contiguous(memory_format=memory_format):
+    if memory_format is None or is_in_format(result, memory_format):
         return result
     return torch.empty_like(result, memory_format=memory_format)
+
+
+def joins_slices(x: torch.Tensor, shifts: Sequence[int], dims: Sequence[int] = ()) -> bool:
+    """Whether torch.roll() concatenates slices, in their memory format. Otherwise its result is
+    contiguous."""
+    moved = [shift % x.shape[dim] != 0 for shift, dim in zip(shifts, dims, strict=False)]
+    return x.device.type == "cpu" and x.numel() > 0 and bool(moved) and all(moved)
 
 
 @cache

@@ -15,7 +15,8 @@ from ....guards.source import AttrSource, FrameView, PathEnds, Source
 
 VARIES = object()  # stands for a number that differs from call to call
 UNKNOWN = -1  # a size that no call has shown yet
-Varying = tuple[int | None, ...] | frozenset[Any]  # a tensor's sizes, or the numbers of captures
+# a tensor's sizes, the numbers of captures, or None for the length of a list that grows
+Varying = tuple[int | None, ...] | frozenset[Any] | None
 Beginnings = dict[Source, list[tuple[Source, Varying]]]  # the tensors and numbers of a capture
 
 
@@ -30,6 +31,7 @@ class Variation:
         self.captures = 0
         # the numbers of captures, once they differ; VARIES among them for one with many values
         self._changed: dict[Source, set[Any]] = {}
+        self._grown: set[Source] = set()  # the lengths of lists to which the program adds
 
     def dims(self, source: Source, sizes: Sequence[int]) -> frozenset[int]:
         """The dimensions of a tensor whose size differs between calls, this one included. A tensor
@@ -108,6 +110,15 @@ class Variation:
         """Whether a number was declared to take many values."""
         return VARIES in self._changed.get(source, ())
 
+    def expect_growth(self, source: Source) -> None:
+        """Records that the program adds to the list of which this is the length."""
+        self._grown.add(source)
+
+    def grows(self, source: Source) -> bool:
+        """Whether the program adds to the list of which this is the length, in this frame or before
+        a break."""
+        return source in self._grown
+
     def expect_dims(self, source: Source, rank: int, dims: Iterable[int]) -> None:
         """Declares beforehand that sizes will differ. The other sizes of that tensor are static."""
         known = self.sizes.get(source, ())
@@ -129,6 +140,7 @@ class Variation:
                 for source, number in self.numbers.items()
                 if number is VARIES
             ),
+            *((source, None) for source in self._grown),
         ]
         for source, differs in varying:
             beginning: Source | None = source
@@ -141,7 +153,9 @@ class Variation:
         """Copies what `known` knows below `root`, which is at `path` here."""
         for source, sizes in known.get(root, ()):
             here = replace_root(source, root, path)
-            if isinstance(sizes, frozenset):
+            if sizes is None:
+                self._grown.add(here)
+            elif isinstance(sizes, frozenset):
                 self.expect_number(here)
                 self._changed.setdefault(here, set()).update(sizes)
             else:

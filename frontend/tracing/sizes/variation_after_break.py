@@ -20,6 +20,7 @@ from ...pycode.resume import ResumePoint, SuspendedFrame
 from ...values.base import LazyValue, Value
 from ...values.constant import VaryingLiteral
 from ...values.containers.builtin_container import BoundBuiltin
+from ...values.containers.list import ListValue
 from ...values.containers.sequence import Sequence
 from ...values.functions.cell import CellValue
 from ...values.functions.method import MethodValue
@@ -52,7 +53,11 @@ def pass_on_variation(
     exit_ = capture.exit
     if not isinstance(exit_, BreakExit):
         return
-    known = capture.trace.symbols.variation.by_beginning()
+    found = capture.trace.symbols.variation
+    for changed in capture.trace.effects.changed:
+        if isinstance(changed, ListValue) and changed.source is not None and changed.added:
+            found.expect_growth(CalculatedNumber(changed.source, len))
+    known = found.by_beginning()
     root: Source = SlotSource(0, "state")
     for suspended, frame in zip(frames, exit_.frames, strict=False):
         values = state_values(suspended.point, frame)

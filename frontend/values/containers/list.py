@@ -89,7 +89,7 @@ class ListValue(Sequence):
         that they hardly come again; or this was found before a break."""
         path, known = CalculatedNumber(self.known_source, len), tx.symbols.variation
         found = known.takes_many(path)
-        if not self.added and not found:
+        if not (self.added or known.grows(path) or found):
             return False
         varies = tx.symbols.is_symbolic(path, len(self.existing))
         return varies and (found or known.changes(path) >= UNROLLED_LENGTHS - 1)

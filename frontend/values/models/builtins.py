@@ -15,6 +15,7 @@ from ....errors import GraphBreak
 from ....guards.source import AddressOf
 from ..base import ObservedException, Value, check_result_type, none_if_stopped
 from ..constant import Constant, can_fold, fold
+from ..containers.deferred_range import DeferredRange
 from ..containers.list import ListValue
 from ..containers.mapping import DictValue
 from ..containers.mapping_proxy import MappingProxyValue
@@ -22,7 +23,7 @@ from ..containers.sequence import TupleValue
 from ..containers.set import SetValue
 from ..containers.slice import SliceValue
 from ..context import TraceContext
-from ..deferred_literal import DeferredRange, round_number, truncate
+from ..deferred_literal import round_number, truncate
 from ..iterators.iterator import (
     UNROLLED_LENGTHS,
     Enumerate,
@@ -157,10 +158,15 @@ def builtin_next(tx: TraceContext, iterator: Value, default: Value | None = None
 
 @models(range)
 def builtin_range(tx: TraceContext, *args: Value) -> Value:
-    varies = any(isinstance(tx.look(arg), SymbolicNumber) for arg in args)
-    ints = all(arg.python_type() is int for arg in args)
-    if varies and ints and len(args) == 1 and tx.symbols.variation.captures >= UNROLLED_LENGTHS:
-        return DeferredRange(tuple(map(tx.look, args)))
+    given = tuple(map(tx.look, args))
+    varies = any(isinstance(arg, SymbolicNumber) for arg in given)
+    ints = all(arg.python_type() is int for arg in given)
+    never_raises = len(given) < 3 or (isinstance(given[2], Constant) and given[2].object != 0)
+    if varies and ints and never_raises:
+        varying = DeferredRange(given)
+        many = tx.symbols.variation.captures >= UNROLLED_LENGTHS
+        if many or not varying.varies_in_length(tx):
+            return varying
     return fold(tx, range, list(args), {})
 
 

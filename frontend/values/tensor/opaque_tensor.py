@@ -19,16 +19,23 @@ def why_opaque(real: torch.Tensor) -> str | None:
     """Why a tensor cannot be a graph input; None if it can."""
     if type(real) not in PLAIN_TENSORS:
         return type(real).__name__  # asking it anything may run its own code
-    if real.layout is not torch.strided:
-        return f"{type(real).__name__}, {real.layout}"
-    if real._is_view() and (base := real._base) is not None and base.layout is not torch.strided:
-        return f"{type(real).__name__}, part of a tensor of {base.layout}"
-    if real.is_quantized or real.is_nested or torch._is_functional_tensor(real):
-        return (
-            f"{type(real).__name__}, "
-            f"{'quantized' if real.is_quantized else 'nested' if real.is_nested else 'functional'}"
-        )
+    if (storage := opaque_storage(real)) is not None:
+        return f"{type(real).__name__}, {storage}"
+    if real._is_view() and (base := real._base) is not None:
+        if (storage := opaque_storage(base)) is not None:
+            return f"{type(real).__name__}, part of a {storage} tensor"
     return None
+
+
+def opaque_storage(tensor: torch.Tensor) -> str | None:
+    """What makes a tensor other than strided numbers in one storage; None if it is that."""
+    if tensor.layout is not torch.strided:
+        return str(tensor.layout)
+    if tensor.is_quantized:
+        return "quantized"
+    if tensor.is_nested:
+        return "nested"
+    return "functional" if torch._is_functional_tensor(tensor) else None
 
 
 class OpaqueTensor(Value):

@@ -3,6 +3,7 @@ operators become one kernel."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -237,6 +238,39 @@ def test_an_optimizers_step():
         compile_it(lambda optimizer=optimizer: optimizer.step())()
         weights.append(layer.weight.detach())
     torch.testing.assert_close(*weights)
+
+
+REFUSED = {
+    "sub": lambda x: x - (x > 0),
+    "rsub": lambda x: 1 - (x > 0),
+    "a truth value subtracted": lambda x: x.int() - True,
+    "and": lambda x: x & 1,
+    "xor": lambda x: x.half() ^ x.half(),
+    "not": lambda x: torch.bitwise_not(x),
+    "gelu": lambda x: F.gelu(x.int()),
+    "largest of nothing": lambda x: x[:0].amax(0),
+    "norm of nothing": lambda x: torch.linalg.vector_norm(x[:0], float("inf")),
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_operands_that_an_operator_refuses(name):
+    """The compiled function raises what torch raises."""
+    f, x = REFUSED[name], torch.ones(3)
+    with pytest.raises((RuntimeError, IndexError)) as in_eager:
+        f(x)
+    compiled = framejit.compile(lambda x: f(x * 2) + 1, backend="native")
+    with pytest.raises(in_eager.type, match=re.escape(str(in_eager.value)[:40])):
+        compiled(x)
+
+
+@pytest.mark.parametrize("shape", [(0,), (3, 0), (0, 3)])
+def test_softmax_of_nothing(shape):
+    def f(x):
+        return (x + 1).softmax(-1), x.log_softmax(0), x.sum(0), torch.linalg.vector_norm(x)
+
+    compiled = framejit.compile(f, backend="native")
+    assert all(map(torch.equal, compiled(torch.ones(shape)), f(torch.ones(shape))))
 
 
 def test_numbers_that_an_operator_refuses():

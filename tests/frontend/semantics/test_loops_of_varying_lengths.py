@@ -51,6 +51,37 @@ def over_rows(x, n):
     return x
 
 
+def from_a_start(x, n):
+    for i in range(n, 2 * n + 1):
+        x = x * 0.5 + i
+    return x
+
+
+def backwards(x, n):
+    for i in range(n - 1, -1, -1):
+        x = x * 0.5 + i
+    return x
+
+
+def in_reverse(x, n):
+    for i in reversed(range(1, n)):
+        x = x * 0.5 + i
+    return x
+
+
+def numbered(x, n):
+    for i, j in enumerate(range(1, n)):
+        x = x * 0.5 + i * j
+    return x
+
+
+def window(x, n):
+    rows = torch.arange(320.0).view(80, 4)
+    for i in range(n, n + 3):
+        x = x * 0.5 + rows[i]
+    return x, [j for j in reversed(range(n, n + 4, 2))], range(n, n + 2), iter(range(n, n + 2))
+
+
 def used_otherwise(x, n):
     numbers = range(n)
     return x * len(numbers) + (3 in numbers), numbers, list(numbers)
@@ -63,7 +94,18 @@ def called(x, n):
 @pytest.mark.parametrize("backend", ["eager", "native"])
 @pytest.mark.parametrize(
     "f",
-    [plain, nested, collected, with_else, over_rows, called],
+    [
+        plain,
+        nested,
+        collected,
+        with_else,
+        over_rows,
+        called,
+        from_a_start,
+        backwards,
+        in_reverse,
+        numbered,
+    ],
     ids=lambda f: f.__name__,
 )
 def test_lengths_that_vary(f, backend):
@@ -82,6 +124,29 @@ def test_a_few_lengths_are_unrolled():
     for n in (2, 3, 2, 3, 2):
         assert torch.equal(handle(X, n), plain(X, n))
     assert handle.framejit.compiles == 2 and not handle.framejit.explain().breaks
+
+
+@pytest.mark.parametrize("backend", ["eager", "native"])
+def test_windows_of_one_length_are_unrolled_once(backend):
+    handle = framejit.compile(window, backend=backend)
+    for n in range(2, 40, 3):
+        *got, left = handle(X, n)
+        *expected, left_in_eager = window(X, n)
+        torch.testing.assert_close(got[0], expected[0])
+        assert got[1:] == expected[1:] and [*left] == [*left_in_eager]
+    assert handle.framejit.compiles == 2 and not handle.framejit.explain().breaks
+
+
+def test_windows_longer_than_what_is_unrolled():
+    def f(x, n):
+        for i in range(n, n + 300):
+            x = x * 0.5 + i
+        return x
+
+    handle = framejit.compile(f, backend="eager")
+    for n in range(2, 9):
+        assert torch.equal(handle(X, n), f(X, n))
+    assert any("length varies" in one.reason for one in handle.framejit.explain().breaks)
 
 
 def test_the_reason_is_the_length():

@@ -222,6 +222,11 @@ LAID_OUT = {
     "gamma": lambda x: torch._standard_gamma(x.abs() + 1), "dirichlet": lambda x: torch._sample_dirichlet(x.abs() + 1),
     "unpooled": lambda x: F.max_unpool2d(x, torch.arange(x.numel()).reshape(x.shape) % 12, 2),
     "shuffled": lambda x: F.channel_shuffle(x, 2),
+    "rolled": lambda x: x.roll(1, 1), "rolled by all": lambda x: x.roll((1, 3), (1, 2)), "rolled flat": lambda x: x.roll(1),
+    "copied sign": lambda x: x.copysign(-x[0]), "quotient": lambda x: x // 0.3, "rounded": lambda x: torch.div(x, x + 1, rounding_mode="floor"),
+    "x log y": lambda x: torch.xlogy(x, x[0]),
+    "log of softmax": lambda x: x.log_softmax(1),
+    "normalised": lambda x: F.batch_norm(x, None, None, training=True), "by statistics": lambda x: F.batch_norm(x, torch.zeros(4), torch.ones(4)),
 }  # fmt: skip
 
 
@@ -229,14 +234,15 @@ LAID_OUT = {
 @pytest.mark.parametrize("make", [
     lambda: torch.rand(2, 4, 3, 3).to(memory_format=torch.channels_last), lambda: torch.rand(2, 4, 3, 3).mT, lambda: torch.rand(2, 4, 3, 3),
 ], ids=["channels last", "transposed", "contiguous"])  # fmt: skip
+@pytest.mark.parametrize("dynamic", [None, True], ids=["", "sizes vary"])
 @pytest.mark.parametrize("operator", LAID_OUT.values(), ids=LAID_OUT)
-def test_strides_of_results_that_the_program_asks_for(operator, make, backend):
+def test_strides_of_results_that_the_program_asks_for(operator, dynamic, make, backend):
     def program(x):
         made = operator(x)
         return made, made.stride(), made.is_contiguous()
 
     given = make()
     with framejit.config.patch(strict=True):
-        compiled = framejit.compile(program, backend=backend)
+        compiled = framejit.compile(program, backend=backend, dynamic=dynamic)
     got, wanted = compiled(given), program(given)
     assert got[1:] == wanted[1:] and got[0].stride() == wanted[0].stride()

@@ -329,3 +329,25 @@ def test_a_number_that_python_draws_is_one_break_and_one_capture(function, backe
     assert len(report.breaks) == BREAKS[function]
     # the loop's first iteration has code of its own
     assert len(report.captures) <= BREAKS[function] + 1 + (function is in_turns)
+
+
+def test_lists_that_grew_before_a_break():
+    """As a metric does: each call adds to two lists and concatenates both."""
+    predictions, targets = [], []
+
+    def step(x):
+        predictions.append(x)
+        targets.append(x * 2)
+        whole = torch.cat([one * 1 for one in predictions])
+        if whole.sum() > 1000:
+            return whole
+        return whole + torch.cat([one + 1 for one in targets])
+
+    compiled = strict_compile(step, backend="eager")
+    counts = []
+    for number in range(12):
+        found = compiled(vec(2) + number)
+        expected = torch.cat([3 * (vec(2) + before) + 1 for before in range(number + 1)])
+        torch.testing.assert_close(found, expected)
+        counts.append(compiled.framejit.compiles)
+    assert counts[6] == counts[-1]

@@ -37,6 +37,7 @@ MAKERS = {
     "parameter": lambda: Weight(dense()),
     "uninitialised": lambda: torch.nn.UninitializedParameter(),
     "values of a sparse one": lambda: dense().to_sparse().coalesce().values(),
+    "row of a nested one": lambda: torch.nested.nested_tensor([dense(), dense()]).unbind()[1],
 }
 
 
