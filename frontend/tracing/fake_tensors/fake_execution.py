@@ -35,7 +35,7 @@ from ..skipped_imports import without_dynamo
 from .fake_results import cached_results
 from .fake_rules import FakeRules
 from .fakes_by_metadata import fake_from_metadata, follows_from_metadata, is_noted
-from .static_twins import results_like_operands
+from .static_twins import results_by_twins
 
 # of a c10::StorageImpl that are compared; it has more than that in each supported torch
 STORAGE_BYTES = 96
@@ -129,7 +129,7 @@ class CaptureFakeMode(FakeTensorMode):
             rules = FakeRules(self)
             result = rules.results(func, args, kwargs)
             if result is None:
-                result = results_like_operands(rules, func, args, kwargs)
+                result = results_by_twins(rules, func, args, kwargs)
             if result is None:
                 # without symbols, their modules need not be loaded
                 varying = importlib.import_module(".varying_results", __package__)
