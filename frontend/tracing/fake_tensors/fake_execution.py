@@ -93,9 +93,9 @@ class CaptureFakeMode(FakeTensorMode):
         self.allow_fallback_kernels = True
 
     def from_tensor(self, tensor: torch.Tensor, **named: Any) -> FakeTensor:
+        if named == STATIC and follows_from_metadata(tensor) and not is_noted(self, tensor):
+            return fake_from_metadata(self, tensor)
         if tensor.is_leaf:
-            if named == STATIC and follows_from_metadata(tensor) and not is_noted(self, tensor):
-                return fake_from_metadata(self, tensor)
             return forbid_reads(super().from_tensor(tensor, **named))
         with without_gradient_warning():
             return forbid_reads(super().from_tensor(tensor, **named))

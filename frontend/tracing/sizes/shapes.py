@@ -106,7 +106,7 @@ class Shapes:
         way = DimDynamic.DUCK if self.env.duck_shape else DimDynamic.DYNAMIC
         if (
             follows_from_metadata(real)
-            and real.grad is None
+            and (not real.is_leaf or real.grad is None)
             and has_usual_strides(real)
             and not is_noted(mode, real)
         ):

@@ -29,12 +29,15 @@ MODULE: Any = torch.nn.Module
 BETWEEN = (PassthroughFrame(MODULE._wrapped_call_impl, -1), PassthroughFrame(MODULE._call_impl, 0))
 TABLES = ("_parameters", "_buffers", "_modules")
 OWN_HOOKS = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks")
-GLOBAL_HOOKS = (
-    "_global_backward_pre_hooks",
-    "_global_backward_hooks",
-    "_global_forward_hooks",
-    "_global_forward_pre_hooks",
-)
+GLOBAL_HOOKS = {
+    name: DictItem(InstanceDict(ModuleSource(torch_module.__name__)), name)
+    for name in (
+        "_global_backward_pre_hooks",
+        "_global_backward_hooks",
+        "_global_forward_hooks",
+        "_global_forward_pre_hooks",
+    )
+}
 
 
 def has_attribute(tx: TraceContext, cls: type, name: str, path: Source | None) -> bool:
@@ -160,8 +163,7 @@ class ModuleValue(UserObject):
         """Whether a call must go through _call_impl; guarded either way."""
         own = instance_dict(self.real) or {}
         path: Source | None
-        for name in GLOBAL_HOOKS:
-            path = DictItem(InstanceDict(ModuleSource(torch_module.__name__)), name)
+        for name, path in GLOBAL_HOOKS.items():
             if self._is_filled(tx, getattr(torch_module, name), path):
                 return True
         for name in OWN_HOOKS:

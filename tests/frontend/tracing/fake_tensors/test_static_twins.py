@@ -62,6 +62,8 @@ CASES = {
     "sum": (lambda x: x.sum(0), numbers(5, 6)),
     "zeros of a size that varies": (lambda x: x.new_zeros(x.shape[0], 3), ones(5, 6)),
     "halves of rows": (lambda x: torch.cat((-x[..., 4:], x[..., :4]), -1), ones(4, 7, 8)),
+    "item at a size": (lambda x: torch.ones(9, 4, 3).select(1, x.shape[0]), ones(3)),
+    "as many items as a size": (lambda x: torch.ones(9, 4)[:, : x.shape[0]], ones(3)),
     "nothing before it": (lambda x: torch.cat([torch.ones(0), x], -2), ones(2, 5, 6)),
 }  # fmt: skip
 
@@ -78,7 +80,7 @@ def test_results_are_eagers_and_torch_calculates_none(case, monkeypatch):
 
     def count(self, func, types, args=(), kwargs=None):
         leaves = tree_leaves((args, kwargs or {}))
-        calculated.extend(func for one in leaves if getattr(one, "_has_symbolic_sizes_strides", 0))
+        calculated.extend(func for one in leaves if varies(one))
         return dispatch(self, func, types, args, kwargs)
 
     monkeypatch.setattr(FakeTensorMode, "dispatch", count)
@@ -89,6 +91,12 @@ def test_results_are_eagers_and_torch_calculates_none(case, monkeypatch):
     assert [*map(hint, found.shape)] == [*expected.shape]
     assert [*map(hint, found.stride())] == [*expected.stride()]
     assert found.dtype == expected.dtype
+
+
+def varies(operand):
+    if isinstance(operand, torch.Tensor):
+        return operand._has_symbolic_sizes_strides
+    return isinstance(operand, torch.SymInt)
 
 
 def hint(size):
