@@ -21,7 +21,7 @@ import re
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
-from functools import cache
+from functools import cache, cached_property
 from typing import Any
 
 import torch
@@ -85,6 +85,11 @@ class CaptureFakeMode(FakeTensorMode):
         CONSTRUCT(self, allow_fallback_kernels=False)
         # writing access raises: torch sets that for each tensor
         self._allow_unsafe_data_ptr_access = False
+
+    @cached_property
+    def avoid_device_init(self) -> bool:
+        """As torch's, which looks for devices whenever the mode is entered."""
+        return super().avoid_device_init
 
     def open_to_backends(self) -> None:
         """Ends the capture: from now on operators without a meta kernel run on zeros, with sizes
