@@ -206,10 +206,10 @@ class GraphBuilder:
         if isinstance(result, LITERAL_TYPES) and result is not None:
             self._checks.check_literal(kind, target, result)
             return Constant(result)
-        node = self.graph.create_node(
+        node = self._create_node(
             kind,
             target,
-            tuple(pair[0] for pair in pairs),
+            tuple([pair[0] for pair in pairs]),
             {name: pair[0] for name, pair in named.items()},
         )
         node.meta["lines"] = self._frames.call_lines()
@@ -223,6 +223,17 @@ class GraphBuilder:
             )
         return self._value(node, result)
 
+    def _create_node(
+        self, kind: str, target: Any, args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> torch.fx.Node:
+        """A new node at the end. Arguments are given afterwards: torch searches those of a new one
+        for sizes."""
+        node = self.graph.create_node(kind, target)
+        node.args = args
+        if kwargs:
+            node.kwargs = kwargs
+        return node
+
     def repeat_node(
         self, first: torch.fx.Node, nodes: dict[torch.fx.Node, torch.fx.Node], lines: Sequence[str]
     ) -> Value:
@@ -232,7 +243,7 @@ class GraphBuilder:
         given = torch.fx.node.map_arg((first.args, first.kwargs), lambda one: nodes.get(one, one))
         fakes: Any = torch.fx.node.map_arg(given, lambda one: one.meta["example_value"])
         result = apply(first.op, first.target, fakes[0], fakes[1])
-        node = self.graph.create_node(first.op, first.target, *given)
+        node = self._create_node(first.op, first.target, *given)
         node.meta["lines"] = tuple(lines)
         node.meta["line"] = node.meta["lines"][0] if lines else ""
         self.nodes.append(node)

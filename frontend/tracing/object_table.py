@@ -51,6 +51,8 @@ class ObjectTable:
         self._root_globals = function.__globals__
         # by id: the object, kept alive, and its value
         self._values: dict[int, tuple[Any, Value]] = {}
+        # functions, classes and modules, by the id of the globals and the name
+        self.loaded_globals: dict[tuple[int, str], Value] = {}
         # when a path last led to a known object, in instructions
         self.reached: dict[Value, int] = {}
         self.keys_by_identity = 0  # times that one was asked for
@@ -134,6 +136,7 @@ class ObjectTable:
 
     def release_objects(self) -> None:
         self._values.clear()
+        self.loaded_globals.clear()
         self.reached.clear()
 
     # identity

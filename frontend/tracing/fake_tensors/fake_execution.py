@@ -21,7 +21,7 @@ import re
 import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from functools import cache
+from functools import cache, cached_property
 from typing import Any
 
 import torch
@@ -35,7 +35,7 @@ from ..skipped_imports import without_dynamo
 from .fake_results import cached_results
 from .fake_rules import FakeRules
 from .fakes_by_metadata import fake_from_metadata, follows_from_metadata, is_noted
-from .static_twins import results_like_operands
+from .static_twins import results_by_twins
 
 # of a c10::StorageImpl that are compared; it has more than that in each supported torch
 STORAGE_BYTES = 96
@@ -90,6 +90,11 @@ class CaptureFakeMode(FakeTensorMode):
         # writing access raises: torch sets that for each tensor
         self._allow_unsafe_data_ptr_access = False
 
+    @cached_property
+    def avoid_device_init(self) -> bool:
+        """As torch's, which looks for devices whenever the mode is entered."""
+        return super().avoid_device_init
+
     def open_to_backends(self) -> None:
         """Ends the capture: from now on operators without a meta kernel run on zeros, with sizes
         that the capture has checked. Some derivatives have no meta kernel, and no program calls
@@ -97,9 +102,9 @@ class CaptureFakeMode(FakeTensorMode):
         self.allow_fallback_kernels = True
 
     def from_tensor(self, tensor: torch.Tensor, **named: Any) -> FakeTensor:
+        if named == STATIC and follows_from_metadata(tensor) and not is_noted(self, tensor):
+            return fake_from_metadata(self, tensor)
         if tensor.is_leaf:
-            if named == STATIC and follows_from_metadata(tensor) and not is_noted(self, tensor):
-                return fake_from_metadata(self, tensor)
             return forbid_reads(super().from_tensor(tensor, **named))
         with without_gradient_warning():
             return forbid_reads(super().from_tensor(tensor, **named))
@@ -134,7 +139,7 @@ class CaptureFakeMode(FakeTensorMode):
             rules = FakeRules(self)
             result = rules.results(func, args, kwargs)
             if result is None:
-                result = results_like_operands(rules, func, args, kwargs)
+                result = results_by_twins(rules, func, args, kwargs)
             if result is None:
                 # without symbols, their modules need not be loaded
                 varying = importlib.import_module(".varying_results", __package__)

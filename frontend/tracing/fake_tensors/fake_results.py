@@ -30,6 +30,7 @@ from . import (  # noqa: F401 - they register
     operator_rules,
     view_rules,
 )
+from .constant_results import constant_results
 from .fake_rules import FakeRules
 
 aten = torch.ops.aten
@@ -51,6 +52,17 @@ VIEWS = frozenset({
     aten.split_with_sizes.default, aten.squeeze.default, aten.squeeze.dim, aten.squeeze.dims,
     aten.t.default, aten.transpose.int, aten.unbind.int, aten.unfold.default,
     aten.unsqueeze.default, aten.view.default,
+})  # fmt: skip
+# Operators that torch's mode runs as they are, after many questions.
+KERNELS = frozenset({
+    aten._log_softmax.default, aten._softmax.default, aten.embedding.default, aten.gather.default,
+    aten.nll_loss_forward.default, aten.index_select.default, aten.bmm.default,
+    aten.baddbmm.default, aten._scaled_dot_product_flash_attention_for_cpu.default,
+    aten.sum.default, aten.sum.dim_IntList, aten.mean.default, aten.mean.dim, aten.amax.default,
+    aten.amin.default, aten.argmax.default, aten.argmin.default, aten.max.dim, aten.min.dim,
+    aten.all.default, aten.all.dim, aten.any.default, aten.any.dim, aten.cumsum.default,
+    aten.cat.default, aten.stack.default, aten.unsafe_split.Tensor,
+    aten.native_layer_norm_backward.default,
 })  # fmt: skip
 
 
@@ -126,12 +138,15 @@ def cached_results(
     """The results of an operator, from the cache if it can be cached, else of `run`."""
     key = key_of(mode, func, args, kwargs) if is_cacheable(func) else None
     if key is None:
-        return run()
+        results = constant_results(mode, func, args, kwargs)
+        return run() if results is None else results
     if (found := _results.get(key)) is not None:
         return found.make(mode, args)
     results = views_of(mode, args, func) if func in VIEWS and not kwargs else None
     if results is None:
         results = FakeRules(mode).results(func, args, kwargs)
+    if results is None and has_kernel(func):
+        results = kernel_results(mode, func, args, kwargs)
     if results is None:
         results = run()
     if key not in _results and len(_results) < MOST_RESULTS:
@@ -148,6 +163,42 @@ def views_of(mode: FakeTensorMode, args: Sequence[Any], func: OpOverload) -> Any
     if isinstance(metas, torch.Tensor):
         return FakeTensor(mode, metas, device)
     return [FakeTensor(mode, meta, device) for meta in metas]
+
+
+def kernel_results(
+    mode: FakeTensorMode, func: OpOverload, args: Sequence[Any], kwargs: dict[str, Any]
+) -> Any:
+    """What an operator's meta kernel returns for tensors of static sizes on one device; None where
+    it does not take them."""
+    devices = {leaf.fake_device for leaf in pytree.tree_leaves(args) if type(leaf) is FakeTensor}
+    if len(devices) != 1 or any(isinstance(arg, torch.Tensor) for arg in kwargs.values()):
+        return None
+    (device,) = devices
+    try:
+        with torch._C._DisablePythonDispatcher(), in_kernel_invocation_manager(mode):
+            metas = func(*args, **kwargs)
+    except Exception:  # torch's mode raises what the user may see
+        return None
+    if not isinstance(metas, tuple | list):
+        return metas if metas is args[0] else FakeTensor(mode, metas, device)
+    made = [None if meta is None else FakeTensor(mode, meta, device) for meta in metas]
+    return made if isinstance(metas, list) else tuple(made)
+
+
+@cache
+def has_kernel(func: OpOverload) -> bool:
+    """Whether torch's mode only runs the operator's meta kernel, for tensors on one device."""
+    return func in KERNELS or (
+        torch.Tag.pointwise in func.tags and (not func._schema.is_mutable or writes_first(func))
+    )
+
+
+@cache
+def writes_first(func: Any) -> bool:
+    """Whether an operator writes its first argument, and no other, and returns it."""
+    schema = func._schema
+    written = [arg.alias_info is not None and arg.alias_info.is_write for arg in schema.arguments]
+    return written[:1] == [True] and sum(written) == len(schema.returns) == 1
 
 
 @cache
@@ -170,21 +221,31 @@ def key_of(
         torch.is_inference_mode_enabled(),
         mode.allow_fallback_kernels,
     ]
-    if not describe(mode, args, parts):
+    mixed = is_on_some_constants(func, args)
+    if not describe(mode, args, parts, mixed):
         return None
     if kwargs:
         parts.extend(kwargs)
-        if not describe(mode, kwargs.values(), parts):
+        if not describe(mode, kwargs.values(), parts, mixed):
             return None
     return tuple(parts)
 
 
-def describe(mode: FakeTensorMode, operands: Iterable[Any], parts: list[Any]) -> bool:
-    """Appends descriptions of operands to `parts`; returns whether all can be described."""
+def is_on_some_constants(func: OpOverload, args: Sequence[Any]) -> bool:
+    """Whether an operator reads constants and other tensors, so that its result is no constant."""
+    known = {operand.constant is None for operand in args if type(operand) is FakeTensor}
+    return len(known) > 1 and not func._schema.is_mutable
+
+
+def describe(
+    mode: FakeTensorMode, operands: Iterable[Any], parts: list[Any], constants: bool
+) -> bool:
+    """Appends descriptions of operands to `parts`; returns whether all can be described. Of
+    constants the metadata do if `constants` says so."""
     for operand in operands:
         cls = type(operand)
         if cls is FakeTensor:
-            if not is_static(mode, operand):
+            if not is_static(mode, operand, constants):
                 return False
             parts.append(metadata_of(operand))
         elif cls in LITERALS:
@@ -192,20 +253,20 @@ def describe(mode: FakeTensorMode, operands: Iterable[Any], parts: list[Any]) ->
             parts.append(operand)
         elif isinstance(operand, list | tuple):
             parts.append((cls, len(operand)))
-            if not describe(mode, operand, parts):
+            if not describe(mode, operand, parts, constants):
                 return False
         else:
             return False
     return True
 
 
-def is_static(mode: FakeTensorMode, tensor: Any) -> bool:
+def is_static(mode: FakeTensorMode, tensor: Any, may_be_constant: bool = False) -> bool:
     """Whether sizes and strides, all numbers, describe a tensor of this mode completely. A part of
     static size may begin at a symbol, or lie in memory whose size is one."""
     return (
         type(tensor) is FakeTensor
         and tensor.fake_mode is mode
-        and tensor.constant is None
+        and (may_be_constant or tensor.constant is None)
         and not tensor._has_symbolic_sizes_strides
         and tensor.layout is torch.strided
         and type(tensor.storage_offset()) is int

@@ -1,4 +1,4 @@
-"""Fake tensors by metadata: for parameters and other leaf tensors that fill a memory of their own.
+"""Fake tensors by metadata: for parameters and other tensors that fill a memory of their own.
 
 torch describes a tensor in 40 properties, makes a fake of the description, and notes both, so that
 views and tensors on the same memory get fakes on the same fake memory. For a tensor that fills a
@@ -25,7 +25,7 @@ def follows_from_metadata(real: torch.Tensor) -> bool:
         type(real) in TYPES
         and real.layout is torch.strided
         and not vars(real)  # attributes that the program has added
-        and real.is_leaf
+        and (real.is_leaf or not real.retains_grad)
         and not torch._C._functorch.is_functorch_wrapped_tensor(real)
         and torch._C._functorch.maybe_current_level() is None
         and not real.is_inference()
@@ -36,10 +36,14 @@ def follows_from_metadata(real: torch.Tensor) -> bool:
         and real.is_contiguous()
         and not real.storage_offset()
         and real.untyped_storage().nbytes() == real.numel() * real.element_size()
-        and not (real.requires_grad and getattr(real, "grad_dtype", real.dtype) != real.dtype)
+        and not (
+            real.requires_grad
+            and real.is_leaf
+            and getattr(real, "grad_dtype", real.dtype) != real.dtype
+        )
         and real.device.type in DEVICES
         and torch._C._dispatch_keys(real).raw_repr() == usual_keys(real.dtype, real.device)
-        and (real.grad is None or follows_from_metadata(real.grad))
+        and (not real.is_leaf or real.grad is None or follows_from_metadata(real.grad))
     )
 
 
@@ -87,12 +91,14 @@ def make_and_note(
         fake.requires_grad_(real.requires_grad)
         if type(real) is torch.nn.Parameter:
             fake._is_param = True
+    if not real.is_leaf:
+        fake = mode.fake_tensor_converter.meta_converter._backward_error(fake)
     converter = mode.fake_tensor_converter.meta_converter
     describer = converter.describer
     storage_id = describer.get_storage_id(real.untyped_storage())
     converter.storage_memo[storage_id] = fake.untyped_storage()
     converter.tensor_memo[describer.get_tensor_id(real)] = fake
-    if real.grad is not None:  # which may be on the same memory
+    if real.is_leaf and real.grad is not None:  # which may be on the same memory
         gradient = mode.from_tensor(real.grad, static_shapes=True)
         with torch._C._DisableTorchDispatch(), torch._C.DisableTorchFunction():
             fake.grad = gradient

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 
 from .fake_rules import FakeRules, broadcasts_to, rule
-from .size_products import have_same_sizes, is_same_size
+from .size_products import as_product, have_same_sizes, is_same_size
 
 aten = torch.ops.aten
 NUMBERS = (int, float, torch.SymInt, torch.SymFloat)
@@ -152,6 +152,7 @@ def is_image(fakes: FakeRules, x: Any, *others: Any) -> bool:
 def cat(fakes: FakeRules, tensors: Any, dim: Any = 0) -> Any:
     """The rule of cat, for tensors of one number of dimensions: an empty one of one dimension is
     left out. The result has channels last if all tensors have."""
+    tensors = [tensor for tensor in tensors if not is_empty_vector(tensor)]
     if not tensors or not are_images(fakes, tensors):
         return None
     first, count = tensors[0], tensors[0].dim()
@@ -163,21 +164,35 @@ def cat(fakes: FakeRules, tensors: Any, dim: Any = 0) -> Any:
         return None
     together = sum(tensor.shape[at] for tensor in tensors)
     sizes = [*first.shape[:at], together, *first.shape[at + 1 :]]
-    if any(map(fakes.is_contiguous, tensors)):
+    if any(fakes.is_contiguous(tensor) or has_rows(tensor) for tensor in tensors):
         return fakes.make(first, sizes)
     return fakes.make_channels_last(first, sizes)
 
 
+def is_empty_vector(tensor: torch.Tensor) -> bool:
+    return tensor.dim() == 1 and is_same_size(tensor.shape[0], 0)
+
+
 def are_images(fakes: FakeRules, tensors: Sequence[Any]) -> bool:
-    """Whether these are fake tensors of one dtype on one device, each contiguous or with channels
-    last."""
+    """Whether these are fake tensors of one dtype on one device, each contiguous, in rows, or with
+    channels last."""
     first = tensors[0]
     return all(
         fakes.is_strided(tensor)
-        and (fakes.is_contiguous(tensor) or fakes.is_channels_last(tensor))
+        and (fakes.is_contiguous(tensor) or has_rows(tensor) or fakes.is_channels_last(tensor))
         and tensor.dtype == first.dtype
         and tensor.fake_device == first.fake_device
         for tensor in tensors
+    )
+
+
+def has_rows(tensor: Any) -> bool:
+    """Whether the elements of its last dimension, and no others, are beside each other: it has not
+    channels last."""
+    return (
+        tensor.dim() > 2
+        and is_same_size(tensor.stride(-1), 1)
+        and as_product(tensor.stride(1))[0] > 1
     )
 
 

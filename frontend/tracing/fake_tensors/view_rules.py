@@ -9,6 +9,7 @@ from typing import Any
 import torch
 from torch._subclasses.fake_tensor import in_kernel_invocation_manager
 
+from ....backends.graph.passes.symbolic_sizes import has_known_hints
 from .fake_rules import FakeRules, rule, strides_of
 from .size_products import Size, is_same_size, missing_size, product_of, strides_of_view
 
@@ -76,7 +77,8 @@ def unsqueeze(fakes: FakeRules, x: Any, dim: Any) -> Any:
 def slice_(
     fakes: FakeRules, x: Any, dim: Any = 0, start: Any = None, end: Any = None, step: Any = 1
 ) -> Any:
-    """A slice of a whole dimension, as the colon in `x[:, 1]`, or of one whose size is known."""
+    """A slice of a whole dimension, as the colon in `x[:, 1]`, or of one whose size is known; of
+    the first items of one, up to a bound that varies and is guarded to be in it."""
     if not (fakes.is_strided(x) and type(dim) is int and -x.dim() <= dim < x.dim()):
         return None
     if type(step) is not int or step != 1:
@@ -86,6 +88,9 @@ def slice_(
         end is None or (type(end) is int and end >= LONGEST)
     ):
         return fakes.share(x, sizes, strides)
+    if (start is None or is_same_size(start, 0)) and is_within(end, sizes[dim]):
+        sizes[dim] = end
+        return fakes.share(x, sizes, strides)
     if not all(bound is None or type(bound) is int for bound in (start, end)):
         return None
     if type(sizes[dim]) is not int:
@@ -93,6 +98,31 @@ def slice_(
     first, last, _ = slice(start, end).indices(sizes[dim])
     sizes[dim] = max(0, last - first)
     return fakes.share(x, sizes, strides, first * strides[dim])
+
+
+@rule(aten.select.int)
+def select(fakes: FakeRules, x: Any, dim: Any, index: Any) -> Any:
+    """An item of a dimension of known size, at an index that varies and is guarded to be in it."""
+    if not (fakes.is_strided(x) and type(dim) is int and -x.dim() <= dim < x.dim()):
+        return None
+    if type(x.shape[dim]) is not int or not is_within(index, x.shape[dim] - 1):
+        return None
+    at = dim % x.dim()
+    sizes = [size for other, size in enumerate(x.shape) if other != at]
+    strides = [stride for other, stride in enumerate(x.stride()) if other != at]
+    return fakes.share(x, sizes, strides, index * x.stride(dim))
+
+
+def is_within(bound: Any, most: Size) -> bool:
+    """Whether a bound varies and lies between zero and a number, which is guarded, as torch's
+    operators do."""
+    return (
+        type(bound) is torch.SymInt
+        and type(most) is int
+        and has_known_hints(bound)
+        and bool(bound >= 0)
+        and bool(bound <= most)
+    )
 
 
 @rule(aten.expand.default)

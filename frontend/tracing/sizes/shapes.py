@@ -7,10 +7,9 @@ symbolic shapes take half a second to import.
 
 from __future__ import annotations
 
-import functools
 import itertools
 from collections.abc import Callable, Collection, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import contextmanager, nullcontext
 from typing import Any
 
 import sympy
@@ -107,7 +106,7 @@ class Shapes:
         way = DimDynamic.DUCK if self.env.duck_shape else DimDynamic.DYNAMIC
         if (
             follows_from_metadata(real)
-            and real.grad is None
+            and (not real.is_leaf or real.grad is None)
             and has_usual_strides(real)
             and not is_noted(mode, real)
         ):
@@ -294,7 +293,7 @@ class Shapes:
         """Surrounds the run of an operator on fake tensors. Its questions about sizes of 0 and 1
         are guarded only where they matter."""
         try:
-            with AS_UNKNOWN() if is_size_oblivious(target) else nullcontext():
+            with sizes_as_unknown() if is_size_oblivious(target) else nullcontext():
                 yield
         except BaseException:  # symbols that it has made belong to no result
             self.env.pending_fresh_unbacked_symbols.clear()
@@ -383,9 +382,15 @@ class Shapes:
         )
 
 
-AS_UNKNOWN: Callable[[], AbstractContextManager[Any]] = functools.partial(
-    CONFIG.patch, backed_size_oblivious=True
-)
+@contextmanager
+def sizes_as_unknown() -> Iterator[None]:
+    """As CONFIG.patch() does, which defines a class each time."""
+    before = CONFIG.backed_size_oblivious
+    CONFIG.backed_size_oblivious = True
+    try:
+        yield
+    finally:
+        CONFIG.backed_size_oblivious = before
 
 
 def symbols_found_nowhere(result: Any) -> set[sympy.Symbol]:

@@ -15,9 +15,12 @@ from .trace_rules import TraceRule, rule_of_function, trace_rule
 
 # Batches of sequences whose lengths are the values of a tensor: what packs them, and the layers
 # that take them packed, would break at several lines.
-PACKING = (rnn.pack_padded_sequence.__code__, rnn.pad_packed_sequence.__code__)
-RECURRENT_FORWARDS = tuple(
-    layer.forward.__code__ for layer in (torch.nn.RNN, torch.nn.LSTM, torch.nn.GRU)
+# By id, as equal code is compared item by item.
+PACKING = frozenset(
+    id(function.__code__) for function in (rnn.pack_padded_sequence, rnn.pad_packed_sequence)
+)
+RECURRENT_FORWARDS = frozenset(
+    id(layer.forward.__code__) for layer in (torch.nn.RNN, torch.nn.LSTM, torch.nn.GRU)
 )
 
 # The hook that gives a lazy module its parameters in its first call, and its final class.
@@ -28,11 +31,10 @@ BREAK_REASONS = {TraceRule.SKIP: "unknown-call", TraceRule.OUTPUT: "output"}
 
 def skip_reason(function: FunctionValue, args: list[Value]) -> tuple[str, str] | None:
     """Why a function is not inlined in a call: (break reason, detail); None if it is."""
-    if any(function.code is code for code in PACKING):
+    code = id(function.code)
+    if code in PACKING:
         return "data-dependent-shape", f"{function.name}()"
-    if any(function.code is code for code in RECURRENT_FORWARDS) and any(
-        arg.python_type() is rnn.PackedSequence for arg in args
-    ):
+    if code in RECURRENT_FORWARDS and any(arg.python_type() is rnn.PackedSequence for arg in args):
         return "data-dependent-value", f"{function.name}() of a packed batch"
     if function.code is LAZY_INITIALIZATION:
         return "unknown-call", f"{function.name}() of a lazy module"

@@ -15,6 +15,7 @@ import sysconfig
 import types
 from collections.abc import Iterator
 from enum import Enum, auto
+from functools import lru_cache
 from typing import Any
 
 
@@ -104,7 +105,16 @@ _found: dict[str, tuple[int, bool]] = {}
 
 def trace_rule(module: object, name: str, filename: str) -> TraceRule:
     """The rule for a function of this qualified name; `module` is its globals' `__name__`."""
-    if isinstance(module, str):
+    found = rule_or_package(module if isinstance(module, str) else "", name, filename)
+    if isinstance(found, TraceRule):
+        return found
+    return TraceRule.COMPILE if may_work_on_tensors(found) else TraceRule.BREAK_AT_CALL
+
+
+@lru_cache(4096)
+def rule_or_package(module: str, name: str, filename: str) -> TraceRule | str:
+    """The rule that the tables have for a function; else the installed package that it is of."""
+    if module:
         if name.startswith(INLINED_FUNCTIONS.get(module, ())):
             return TraceRule.INLINE
         rule = rule_of_module(module)
@@ -116,9 +126,7 @@ def trace_rule(module: object, name: str, filename: str) -> TraceRule:
     if not package:
         library = filename.startswith(STANDARD_LIBRARY)
         return TraceRule.BREAK_AT_CALL if library else TraceRule.COMPILE
-    if package in RULES:
-        return RULES[package]
-    return TraceRule.COMPILE if may_work_on_tensors(package) else TraceRule.BREAK_AT_CALL
+    return RULES.get(package, package)
 
 
 def rule_of_function(function: types.FunctionType) -> TraceRule:

@@ -14,9 +14,10 @@ from ....guards.guard import Kind
 from ....guards.source import DictItem, InstanceDict, ModuleSource, Source
 from ...pycode.passthrough import PassthroughFrame
 from ..base import PendingCall, Value, require_path
+from ..constant import Constant
 from ..containers.mapping import DictValue
 from ..context import TraceContext
-from ..registry import wraps_subclasses
+from ..registry import models, wraps_subclasses
 from .attribute_storage import instance_dict
 from .class_value import ClassValue, stored_in_class
 from .mro import MISSING, lookup
@@ -28,12 +29,15 @@ MODULE: Any = torch.nn.Module
 BETWEEN = (PassthroughFrame(MODULE._wrapped_call_impl, -1), PassthroughFrame(MODULE._call_impl, 0))
 TABLES = ("_parameters", "_buffers", "_modules")
 OWN_HOOKS = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks")
-GLOBAL_HOOKS = (
-    "_global_backward_pre_hooks",
-    "_global_backward_hooks",
-    "_global_forward_hooks",
-    "_global_forward_pre_hooks",
-)
+GLOBAL_HOOKS = {
+    name: DictItem(InstanceDict(ModuleSource(torch_module.__name__)), name)
+    for name in (
+        "_global_backward_pre_hooks",
+        "_global_backward_hooks",
+        "_global_forward_hooks",
+        "_global_forward_pre_hooks",
+    )
+}
 
 
 def has_attribute(tx: TraceContext, cls: type, name: str, path: Source | None) -> bool:
@@ -107,28 +111,31 @@ class ModuleValue(UserObject):
         return super().attribute(tx, name)
 
     def set_attribute(self, tx: TraceContext, name: str, value: Value) -> None:
-        if (
-            lookup(self.cls, "__setattr__")[1] is not torch.nn.Module.__setattr__
-            or self.real is None
-        ):
+        if lookup(self.cls, "__setattr__")[1] is not MODULE.__setattr__ or self.real is None:
             super().set_attribute(tx, name, value)
-            return
+        elif self.registers(tx, name, value):
+            raise GraphBreak("unsupported-mutation", f"of parameter or submodule '{name}'")
+        else:
+            self.set_plainly(tx, name, value)
+
+    def registers(self, tx: TraceContext, name: str, value: Value) -> bool:
+        """Whether torch.nn.Module.__setattr__ registers a parameter or submodule, or removes
+        one."""
         own = instance_dict(self.real) or {}
         if any(table not in own for table in TABLES):
             raise GraphBreak("unsupported-mutation", f"of {self.describe()}, which is being made,")
-        is_module = issubclass(value.python_type(), torch.nn.Module)
-        is_parameter = issubclass(value.python_type(), torch.nn.Parameter)
-        if (
-            is_module
-            or is_parameter
+        return (
+            issubclass(value.python_type(), torch.nn.Module | torch.nn.Parameter)
             or self._holds(tx, "_parameters", name)
             or self._holds(tx, "_modules", name)
-        ):
-            raise GraphBreak("unsupported-mutation", f"of parameter or submodule '{name}'")
+        )
+
+    def set_plainly(self, tx: TraceContext, name: str, value: Value) -> None:
+        """Stores a buffer, or an attribute that is in none of the tables."""
         if self._holds(tx, "_buffers", name):
             self.table(tx, "_buffers").put(tx, tx.wrap(name, None), value)
-            return
-        self.generic_set_attribute(tx, name, value)
+        else:
+            self.generic_set_attribute(tx, name, value)
 
     def _holds(self, tx: TraceContext, table: str, name: str) -> bool:
         """Whether a table contains a name, including changes of the traced program."""
@@ -156,8 +163,7 @@ class ModuleValue(UserObject):
         """Whether a call must go through _call_impl; guarded either way."""
         own = instance_dict(self.real) or {}
         path: Source | None
-        for name in GLOBAL_HOOKS:
-            path = DictItem(InstanceDict(ModuleSource(torch_module.__name__)), name)
+        for name, path in GLOBAL_HOOKS.items():
             if self._is_filled(tx, getattr(torch_module, name), path):
                 return True
         for name in OWN_HOOKS:
@@ -182,3 +188,17 @@ def wrap_nn_module(tx: TraceContext, obj: torch.nn.Module, source: Source | None
     source = require_path(obj, source)
     tx.guards.add(source, Kind.TYPE, type(obj))
     return tx.objects.remember(obj, ModuleValue(type(obj), obj, source))
+
+
+@models(MODULE.__setattr__)
+def set_module_attribute(tx: TraceContext, module: Value, name: Value, value: Value) -> Value:
+    """torch.nn.Module.__setattr__, which a class's own __setattr__ calls. What registers something
+    is interpreted."""
+    if (
+        isinstance(module, ModuleValue)
+        and module.real is not None
+        and not module.registers(tx, name.constant(), value)
+    ):
+        module.set_plainly(tx, name.constant(), value)
+        return Constant(None)
+    return tx.calls.inline(tx.wrap(MODULE.__setattr__, None), [module, name, value], {})

@@ -11,8 +11,12 @@ from .....guards.source import BuiltinsSource, DictItem, InstanceDict
 from ....pycode.call_completion import DROPPED
 from ....pycode.instr import Instr, Op
 from ....values.base import NULL, LazyValue, ObservedException, Value
+from ....values.functions.builtin_function import BuiltinValue
 from ....values.functions.cell import CellValue
+from ....values.functions.function import FunctionValue
 from ....values.objects.attribute_storage import instance_dict
+from ....values.objects.class_value import ClassValue
+from ....values.objects.python_module import PythonModule
 from ....values.objects.super_value import SuperValue
 from ....values.objects.user_object import UserObject
 from ..handlers import handles
@@ -121,10 +125,27 @@ def load_global(frame: Interpreter, instr: Instr) -> None:
 
 def global_value(frame: Interpreter, name: str) -> Value:
     """Looks up a name in the frame's globals, then in builtins."""
-    tx, path = frame.tx, frame.globals_path
-    stored = tx.effects.globals.get((id(frame.globals), name))
+    tx, key = frame.tx, (id(frame.globals), name)
+    stored = tx.effects.globals.get(key)
     if stored is not None:
         return stored[1]
+    known = tx.objects.loaded_globals.get(key)
+    if known is None:
+        known = load_from_namespace(frame, name)
+        if type(known) in GUARDED_ONCE:
+            tx.objects.loaded_globals[key] = known
+    elif known in tx.objects.reached:
+        tx.objects.reach(known)
+    return known
+
+
+# What a second load of the same name would guard once more.
+GUARDED_ONCE = (FunctionValue, BuiltinValue, ClassValue, PythonModule)
+
+
+def load_from_namespace(frame: Interpreter, name: str) -> Value:
+    """The value of the object under a name in the frame's globals or in builtins."""
+    tx, path = frame.tx, frame.globals_path
     if name in frame.globals:
         return tx.wrap(frame.globals[name], path and DictItem(path, name))
     tx.guards.add(path, Kind.ABSENT, name)

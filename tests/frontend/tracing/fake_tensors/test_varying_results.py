@@ -42,7 +42,7 @@ def runs(monkeypatch):
     """The operators that torch's mode ran, without rules."""
     ran = []
     monkeypatch.setattr(FakeRules, "results", lambda self, *call: None)
-    monkeypatch.setattr(fake_execution, "results_like_operands", lambda *call: None)
+    monkeypatch.setattr(fake_execution, "results_by_twins", lambda *call: None)
     kept = FakeTensorMode.dispatch
     monkeypatch.setattr(
         FakeTensorMode,
