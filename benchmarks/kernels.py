@@ -68,6 +68,10 @@ def normalized_image(x: Tensor, mean: Tensor, variance: Tensor) -> Tensor:
     return torch.relu(F.batch_norm(x, mean, variance.abs()))
 
 
+def normalized_batch(x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
+    return torch.relu(F.batch_norm(x, None, None, weight, bias, training=True))
+
+
 def edges(*width: int) -> Callable[[int], tuple[tuple[int, ...], ...]]:
     """Nodes of 128 numbers, and ten times as many edges of so many."""
     return lambda elements: ((elements // 1280, 128), (elements // 128, *width))
@@ -133,6 +137,9 @@ CASES: dict[str, Case] = {
     "gradient of a bias, 64": Case(bias_gradient, pairs(64)),
     "gradient of a bias, 1024": Case(bias_gradient, pairs(1024)),
     "three coordinates": Case(position_codes, lambda n: ((n // 192, 64), (n // 192, 3))),
+    "batch norm in training and relu": Case(
+        normalized_batch, lambda n: ((n // (64 * 56 * 56), 64, 56, 56), (64,), (64,))
+    ),
     "batch norm and relu": Case(normalized_image, lambda n: ((n // (64 * 56 * 56), 64, 56, 56), (64,), (64,))),
 }
 

@@ -189,8 +189,10 @@ def in_format(result: Any, memory_format: torch.memory_format | None) -> Any:
 def joins_slices(x: torch.Tensor, shifts: Sequence[int], dims: Sequence[int] = ()) -> bool:
     """Whether torch.roll() concatenates slices, in their memory format. Otherwise its result is
     contiguous."""
+    if x.device.type != "cpu" or x.numel() == 0:
+        return False
     moved = [shift % x.shape[dim] != 0 for shift, dim in zip(shifts, dims, strict=False)]
-    return x.device.type == "cpu" and x.numel() > 0 and bool(moved) and all(moved)
+    return bool(moved) and all(moved)
 
 
 @cache

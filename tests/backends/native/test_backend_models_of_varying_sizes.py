@@ -20,7 +20,7 @@ TRAINING = ("syn:mlp-tiny", "hf:bert", "hf:llama", "hf:vit")
 def built(name: str, batch: int, length: int):
     """A model without dropout, and its arguments for such a size."""
     scale = replace(
-        zoo.Scale.named("small", "cpu", torch.float32),
+        zoo.Scale.of_size("small", "cpu", torch.float32),
         batch=batch,
         length=length,
         plane=(16 * batch, length),

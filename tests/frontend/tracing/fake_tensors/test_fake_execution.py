@@ -246,3 +246,9 @@ def test_strides_of_results_that_the_program_asks_for(operator, dynamic, make, b
         compiled = framejit.compile(program, backend=backend, dynamic=dynamic)
     got, wanted = compiled(given), program(given)
     assert got[1:] == wanted[1:] and got[0].stride() == wanted[0].stride()
+
+
+def test_a_tensor_without_elements_is_rolled():
+    with framejit.config.patch(strict=True):
+        compiled = framejit.compile(lambda x: x.roll(1, 0), fullgraph=True)
+    assert compiled(torch.ones(0, 3)).shape == (0, 3)

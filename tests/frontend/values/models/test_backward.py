@@ -211,7 +211,7 @@ def dropout_and_batch_norm():
         loss.backward()
         return loss
 
-    return f, [vec(6, 4)], [*model.parameters()]
+    return f, [(vec(6, 4) * 7).sin()], [*model.parameters()]
 
 
 def convolution():

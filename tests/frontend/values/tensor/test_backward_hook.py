@@ -40,7 +40,7 @@ def steps(f: Any, module: nn.Module, turns: int = 2, grad: bool = True) -> list[
     parameters added up."""
     found = []
     for turn in range(turns):
-        x = torch.linspace(-1, 1, 4 * (turn + 2)).reshape(-1, 4).requires_grad_(grad)
+        x = torch.linspace(-1, 1, 4 * (turn + 2)).exp().reshape(-1, 4).requires_grad_(grad)
         result = sum(tensor for tensor in tree_leaves(f(x)) if isinstance(tensor, torch.Tensor))
         if result.requires_grad:
             result.sum().backward()
