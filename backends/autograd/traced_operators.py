@@ -265,7 +265,7 @@ class TracedOperators:
                     raise NeedsWholeTrace
                 first.replace_all_uses_with(node)
                 if window(first.meta["val"]) == window(node.meta["val"]):
-                    node.meta["val"] = first.meta["val"]  # whose memory the views of it share
+                    node.meta["val"] = first.meta["val"]  # views were traced on the copy's memory
 
     def run(self, *inputs: Any) -> list[torch.Tensor]:
         """Calls every operator and computes gradients."""

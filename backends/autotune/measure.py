@@ -43,8 +43,8 @@ class Timing:
 
 @dataclass(frozen=True)
 class Stopwatch:
-    """wait: returns when the device has finished. reset: makes the inputs what they were, for calls
-    that cannot be repeated without it; it is not timed, and a sample is one call then."""
+    """wait: returns when the device has finished. reset: restores the inputs before each sample,
+    which then consists of one call; it is not timed. None if calls can be repeated without it."""
 
     wait: Callable[[], None]
     reset: Callable[[], None] | None = None

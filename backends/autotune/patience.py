@@ -40,8 +40,8 @@ CAPTURE_GRAPH_S, CAPTURE_OPERATOR_S = 0.1, 0.0025
 CAPTURE_PHASES = ("trace", "fake_tensors")
 MOST_SLOWNESS = 4.0  # a capture may also take long because of what is not in the graph
 BACKWARD = 2.0  # factor for the backward pass, in running and in compiling
-# Eager's seconds for an operator, for one more on distributed tensors, which compiling saves; and
-# its rates of arithmetic and of bytes per second.
+# Eager's seconds for an operator, and those that one on distributed tensors takes in addition, all
+# of which compiling saves; its rates of arithmetic and of bytes per second.
 LAUNCH_S = {"cpu": 3e-6, "cuda": 8e-6}
 DISTRIBUTED_S = 1.5e-4
 FLOPS = {"cpu": 3e10, "cuda": 2e13}

@@ -93,18 +93,18 @@ class Trial:
         return copy_tensors(self.originals, self.written)
 
     def counters(self) -> list[int]:
-        """Positions of written integer tensors. The graph may use their values as indices, which
-        would leave a tensor's bounds if every run counted on: on a GPU that ends the process."""
+        """Positions of written integers and single numbers. The graph may use such a value as an
+        index and increase it, as a cache of fixed size does. If each trial increased it further,
+        it would get out of bounds, which on a GPU ends the process."""
         return [
             index
             for index in sorted(self.written)
             if isinstance(item := self.originals[index], torch.Tensor)
-            and not item.is_floating_point()
-            and not item.is_complex()
+            and (item.numel() == 1 or not (item.is_floating_point() or item.is_complex()))
         ]
 
     def reset_counters(self, inputs: Sequence[Any]) -> None:
-        """Gives written integers the program's values again."""
+        """Sets the counters among `inputs` to the program's values."""
         for index in self.counters():
             inputs[index].copy_(self.originals[index])
 

@@ -61,8 +61,8 @@ def layer_norm_backward(gradient: torch.Tensor, x: torch.Tensor, *more: Any) -> 
     return decomposition_table[LAYER_NORM_BACKWARD](gradient, x, *more)
 
 
-# Batch norms in training: one kernel computes the statistics, keeps the running ones, and does what
-# follows, such as a ReLU. torch's kernels are several, and slow on the CPU.
+# Batch norms in training. Decomposed, one kernel computes the statistics, updates the running ones,
+# and is fused with what follows, such as a ReLU. torch's operator reads the images more often.
 
 
 def batch_norm(
@@ -101,7 +101,7 @@ def batch_norm_alone(
     momentum: float,
     eps: float,
 ) -> tuple[torch.Tensor, ...]:
-    """The same without running statistics; instance norms are that, too."""
+    """batch_norm without running statistics, which is also how torch computes instance norms."""
     result, mean, _, inverse = normalize_channels(x, weight, bias, eps)
     return result, *as_saved(x, mean, inverse)
 

@@ -53,7 +53,7 @@ VIEWS = frozenset({
     aten.t.default, aten.transpose.int, aten.unbind.int, aten.unfold.default,
     aten.unsqueeze.default, aten.view.default,
 })  # fmt: skip
-# Operators that torch's mode runs as they are, after many questions.
+# Operators for which torch's mode only calls the meta kernel, after many checks.
 KERNELS = frozenset({
     aten._log_softmax.default, aten._softmax.default, aten.embedding.default, aten.gather.default,
     aten.nll_loss_forward.default, aten.index_select.default, aten.bmm.default,
@@ -240,8 +240,8 @@ def is_on_some_constants(func: OpOverload, args: Sequence[Any]) -> bool:
 def describe(
     mode: FakeTensorMode, operands: Iterable[Any], parts: list[Any], constants: bool
 ) -> bool:
-    """Appends descriptions of operands to `parts`; returns whether all can be described. Of
-    constants the metadata do if `constants` says so."""
+    """Appends descriptions of operands to `parts`; returns whether all can be described.
+    constants: whether the metadata of tensors with a known value are sufficient."""
     for operand in operands:
         cls = type(operand)
         if cls is FakeTensor:

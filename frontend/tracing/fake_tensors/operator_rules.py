@@ -187,8 +187,8 @@ def are_images(fakes: FakeRules, tensors: Sequence[Any]) -> bool:
 
 
 def has_rows(tensor: Any) -> bool:
-    """Whether the elements of its last dimension, and no others, are beside each other: it has not
-    channels last."""
+    """Whether the last dimension has stride 1 and the channels have not, so that the tensor is not
+    channels-last."""
     return (
         tensor.dim() > 2
         and is_same_size(tensor.stride(-1), 1)

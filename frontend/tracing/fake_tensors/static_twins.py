@@ -84,7 +84,8 @@ class Twins:
         return twin
 
     def _of_size(self, size: Size) -> int:
-        """A symbol that is known to be a number is that number, which another operand may have."""
+        """The twin of a size: a prime for each factor that varies. A static size, or a symbol that
+        is known to be equal to one, stands for itself. Raises NoTwin."""
         known = size if isinstance(size, int) else size.node.maybe_as_int()
         if known is not None:
             if known >= PRIMES[0] and not all(known % prime for prime in PRIMES):
@@ -165,9 +166,9 @@ def has_sizes_of_products(func: Any) -> bool:
 
 
 def are_usual(func: Any, tensors: Sequence[tuple[FakeTensor, FakeTensor]]) -> bool:
-    """Whether the operands are on one device and, where they broadcast, of sizes that do so without
-    a question. Without dimensions a tensor of another dtype may be a number of the program, which
-    has less weight than a tensor."""
+    """Whether the operands are on one device and, if they broadcast, certainly do so. A tensor
+    without dimensions has to have the dtype of the others: it may be a number of the program, which
+    counts less in type promotion."""
     if not tensors:
         return True
     device, dtype = tensors[0][0].fake_device, tensors[0][0].dtype

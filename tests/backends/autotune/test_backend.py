@@ -136,15 +136,16 @@ def test_eager_stays_where_no_call_can_be_repeated(register, tuned):
     assert told()[0].backend == "eager"
 
 
-def test_a_counter_that_is_an_index_counts_on_in_no_trial(register, tuned):
+@pytest.mark.parametrize("dtype", [torch.long, torch.float32])
+def test_trials_do_not_advance_a_counter_that_is_an_index(dtype, register, tuned):
     def append(rows, count, row):  # as a static cache of keys and values does
-        rows.index_copy_(0, count, row)
+        rows.index_copy_(0, count.long(), row)
         count.add_(1)
         return rows.sum(0)
 
     register("same", lambda gm, inputs: gm.forward)
     compiled, told = tuned(append, "same")
-    rows, count = torch.zeros(3, 4), torch.zeros(1, dtype=torch.long)
+    rows, count = torch.zeros(3, 4), torch.zeros(1, dtype=dtype)
     assert torch.equal(compiled(rows, count, torch.ones(1, 4)), torch.ones(4))
     assert count.item() == 1 and torch.equal(rows[:2], torch.tensor([[1.0], [0.0]]).expand(2, 4))
     assert "same" in dict(told()[0].timings), told()
