@@ -100,6 +100,9 @@ WHY = {
     "torch._C._autograd._saved_tensors_hooks": (
         "whether hooks on saved tensors are allowed, for torch.func"
     ),
+    "torch._C._construct_storage_from_data_pointer": (
+        "leaves the memory of recorded inputs and results to their pool"
+    ),
     "torch._C._create_graph_by_tracing": "makes the TorchScript graph",
     "torch._C._cuda_endAllocateToPool": "ends a recording's use of its memory pool",
     "torch._C._cuda_getCurrentRawStream": "the stream that kernels are launched on",

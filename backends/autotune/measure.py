@@ -3,6 +3,7 @@ alike. Ends when it is clear which is the fastest, or when the time is over."""
 
 from __future__ import annotations
 
+import math
 import statistics
 import time
 from collections.abc import Callable
@@ -23,15 +24,22 @@ NOTICEABLE_S = 1e-3
 
 @dataclass
 class Timing:
-    """The samples of one candidate, in seconds a call. `failure`: why it was excluded."""
+    """The samples of one candidate, in seconds a call. `failure`: why it was excluded. `warm_s`:
+    seconds of its last warm-up call."""
 
     samples: list[float] = field(default_factory=list)
     repeat: int = 1
     failure: str = ""
+    warm_s: float = math.inf
 
     @property
     def seconds(self) -> float:
         return statistics.median(self.samples)
+
+    @property
+    def seconds_roughly(self) -> float:
+        """Seconds a call, of a candidate that was excluded as too slow as well."""
+        return self.seconds if self.samples else self.warm_s
 
     @property
     def spread(self) -> float:
@@ -72,17 +80,18 @@ def measure(
     stopwatch: Stopwatch,
     budget_s: float,
     slow_warm_ups: int = SLOW_WARM_UPS,
+    warm_ups: int = WARM_UPS,
 ) -> dict[str, Timing]:
-    """Times each call. The first of `calls` is the reference. slow_warm_ups: warm-up calls of a
-    candidate that takes long. Warm-up calls and a few rounds take place even if budget_s is used
-    up."""
+    """Times each call. The first of `calls` is the reference. warm_ups: calls of each before the
+    first round; slow_warm_ups: the same of one that takes long. Warm-up calls and a few rounds take
+    place even if budget_s is used up."""
     end = time.perf_counter() + budget_s
     timed = {name: Timing() for name in calls}
     for name, call in calls.items():
         best = min(
             (other.samples[0] for other in timed.values() if other.samples), default=float("inf")
         )
-        warm_up(timed[name], call, stopwatch, best, slow_warm_ups)
+        warm_up(timed[name], call, stopwatch, best, slow_warm_ups, warm_ups)
     running = [name for name in calls if timed[name].samples and not timed[name].failure]
     slow = all(timed[name].samples[0] >= SLOW_S for name in running)
     for one in timed.values():
@@ -108,12 +117,13 @@ def warm_up(
     stopwatch: Stopwatch,
     best: float,
     slow_warm_ups: int,
+    warm_ups: int,
 ) -> None:
     """Makes a candidate's first calls and times the last one. Excludes a candidate that fails or is
     far too slow."""
     try:
         spent = 0.0
-        for number in range(WARM_UPS):
+        for number in range(warm_ups):
             spent = stopwatch.sample(call, 1)
             if number + 1 >= slow_warm_ups and spent >= SLOW_S:
                 break
@@ -124,7 +134,7 @@ def warm_up(
     except Exception as error:  # an error of a candidate: it is rejected, and the program goes on
         timed.failure = f"{type(error).__name__}: {error}"
         return
-    timed.samples = [spent]
+    timed.samples, timed.warm_s = [spent], spent
     timed.repeat = stopwatch.repeats(spent)
     if is_hopeless(spent, best):
         timed.failure = f"{spent * 1e3:.3g} ms a call, {spent / best:.1f} times as slow as another"

@@ -22,6 +22,7 @@ from torch._subclasses.fake_tensor import FakeTensor
 from ...events import Event, Recorded, Reporter, Sink
 from ...options import config
 from ..cudagraphs import pool
+from ..cudagraphs.graphed import OFTEN_RECURRED
 from ..graph.example_inputs import private_examples
 from ..graph.graph_structure import SHARED
 from ..graph.random_draws import draws_random_numbers
@@ -219,7 +220,7 @@ class Tuning:
             if one.failure:
                 self.struck[name] = one.failure
         forced = [name for name in timed if self.plan.graphs_forced and records(name)]
-        best = choose(timed, EAGER, forced)
+        best = choose(timed, EAGER, forced, self.varies)
         times = sorted(
             ((name, one.seconds) for name, one in timed.items() if any(one.samples)),
             key=lambda pair: pair[1],
@@ -439,6 +440,7 @@ class Tuning:
             Stopwatch(wait, reset),
             budget_s,
             WARM_UPS if any(map(records, calls)) else SLOW_WARM_UPS,
+            WARM_UPS + OFTEN_RECURRED if self.varies else WARM_UPS,
         )
         for candidate in good:
             refusal = candidate.notes.refusal()

@@ -16,7 +16,7 @@ from ..graph.gradient_history import wants_gradients
 from ..registry import GRAPHED, Backend, captured_graph_function, register_backend
 from .graphed import GraphedCallable, RecordingRequest
 from .recordable import check_recordable
-from .sizes import device_of, varies
+from .sizes import device_of, varying_inputs
 
 
 def no_device() -> str:
@@ -102,5 +102,5 @@ def record_inference(
         index for index, node in enumerate(placeholders) if node.meta.get("mutated")
     )
     return GraphedCallable(
-        RecordingRequest(run, device_of(gm), written, varies=varies(gm)), report, require
+        RecordingRequest(run, device_of(gm), written, varying=varying_inputs(gm)), report, require
     )

@@ -1,12 +1,13 @@
 """A callable whose CUDA work is recorded and replayed. The first call of a kind warms up on a side
 stream, the second records, later ones replay. Work that cannot be recorded, or does not pay, runs
-directly.
+directly; so do sizes, where they vary, that have not recurred.
 
 In: a callable. Out: an equivalent one. Uses no fx graphs.
 """
 
 from __future__ import annotations
 
+import collections
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
@@ -19,7 +20,11 @@ from ...records import record
 from . import pool
 from .recording import ADDRESS, Recording, Unrecordable
 
-MOST_SHAPES = 8  # recordings of one graph, at most
+# Where sizes vary, inputs of some sizes are recorded once they have recurred: the first sizes soon,
+# further ones after as many calls as are likely to save what recording takes.
+FEW_SHAPES, RECURRED = 8, 2
+MOST_SHAPES, OFTEN_RECURRED = 64, 8
+MOST_COUNTED = 4096  # sizes whose calls are counted
 MOST_REMADE = 8  # times that a recording is repeated because inputs moved, at most
 
 PRECISION = torch._C._get_fp32_precision_getter
@@ -35,14 +40,14 @@ class WarmUp:
 @record
 class RecordingRequest:
     """What to record. written: positions of inputs that it writes. saved: positions of results that
-    only its backward graph uses. varies: sizes of inputs differ between calls. forward: for a
-    backward graph, the forward graph whose saved results are among its inputs."""
+    only its backward graph uses. varying: positions of inputs whose sizes differ between calls.
+    forward: for a backward graph, the forward graph whose saved results are among its inputs."""
 
     run: Callable[..., Any]
     device: int
     written: frozenset[int] = frozenset()
     saved: frozenset[int] = frozenset()
-    varies: bool = False
+    varying: tuple[int, ...] = ()
     forward: GraphedCallable | None = None
 
 
@@ -55,6 +60,7 @@ class GraphedCallable:
         self.run = work.run
         self.copied: set[int] = set()
         self.states: dict[Any, WarmUp | Recording] = {}
+        self.seen: collections.Counter[Any] = collections.Counter()  # calls of keys without a state
         self.pools: dict[Any, pool.Pool] = {}  # this graph's own, if a backward graph needs results
         self.lock = threading.RLock()
         self.remade = 0
@@ -75,11 +81,15 @@ class GraphedCallable:
         """The properties that a recording depends on: the stream, the precision of products, and
         dynamic sizes."""
         state = (self.stream(), PRECISION("cuda", "matmul"), PRECISION("cuda", "conv"))
-        if not self.work.varies:
+        if not self.work.varying:
             return state
+        varying = (args[index] for index in self.work.varying)
         return (
             *state,
-            *((arg.shape, arg.stride()) if isinstance(arg, torch.Tensor) else arg for arg in args),
+            *(
+                (arg.shape, arg.stride()) if isinstance(arg, torch.Tensor) else arg
+                for arg in varying
+            ),
         )
 
     def call_unrecorded(
@@ -87,7 +97,7 @@ class GraphedCallable:
     ) -> Any:
         """A call that no recording serves."""
         if state is None:
-            return self.warm_up(key, args)
+            return self.warm_up(key, args) if self.is_due(key) else self.run(*args)
         if isinstance(state, Recording):
             if state.out.saved_in_use() or not self.may_record_again(key, state, args):
                 return self.run(*args)
@@ -111,6 +121,15 @@ class GraphedCallable:
             self.copied |= moved - self.saved_inputs(args)
         return self.record(key, args)
 
+    def is_due(self, key: Any) -> bool:
+        """Whether inputs like these have recurred so often that recording is likely to pay."""
+        if not self.work.varying:
+            return True
+        if len(self.seen) >= MOST_COUNTED:
+            self.seen.clear()
+        self.seen[key] += 1
+        return self.seen[key] >= (RECURRED if len(self.states) < FEW_SHAPES else OFTEN_RECURRED)
+
     def warm_up(self, key: Any, args: Sequence[Any]) -> Any:
         """The first call of a kind, on the stream that will record, since libraries initialise per
         stream."""
@@ -123,6 +142,7 @@ class GraphedCallable:
                     "other sizes run without"
                 )
             return self.run(*args)
+        self.seen.pop(key, None)
         self.states[key] = WarmUp(list(map(address, args)))
         here, side = torch.cuda.current_stream(device), pool.side_stream(device, self.stream())
         side.wait_stream(here)

@@ -17,7 +17,7 @@ from ..autograd.graph_parts import GraphPart, compile_forward_and_backward
 from ..registry import Backend
 from .graphed import GraphedCallable, RecordingRequest
 from .recordable import check_recordable
-from .sizes import device_of, varies
+from .sizes import device_of, varying_inputs
 
 
 def recorded_parts(
@@ -68,7 +68,7 @@ class GraphRecorder:
             device_of(gm),
             written_by_copies(gm),
             saved,
-            varies(gm),
+            varying_inputs(gm),
             forward if part.backward else None,
         )
         made = GraphedCallable(work, self.report, self.require)

@@ -2,7 +2,8 @@
 
 Graphs of one pool run one after the other on one stream. While one runs, it overwrites whatever was
 free in the pool when it was recorded. So they share a pool of the device and stream as long as
-nothing in it is needed between two replays: results are copied out at once. What a forward graph
+nothing in it is needed between two replays: inputs are copied in before, and results are copied out
+at once. What a forward graph
 saves for its backward graph is needed longer, and another graph, recorded earlier, may run
 meanwhile: such a forward graph has a pool of its own, together with its backward graph.
 
@@ -23,13 +24,15 @@ SHARE = 0.25  # the fraction of a device's memory that pools may use
 class Pool:
     """Memory for graphs that are replayed on a stream, given as its raw handle. `handle` is torch's
     name of the pool; `bytes`: what its recordings took; `shared`: whether unrelated graphs may use
-    it. torch drops a pool when its last graph is gone, so an empty graph stays in it."""
+    it; `lock`: held while one of them is replayed and its inputs and results are copied. torch
+    drops a pool when its last graph is gone, so an empty graph stays in it."""
 
     def __init__(self, device: int, stream: int, *, shared: bool) -> None:
         self.place, self.shared = (device, stream), shared
         self.handle = torch.cuda.graph_pool_handle()
         self.stream = side_stream(device, stream)
         self.bytes = 0
+        self.lock = threading.RLock()
         self.usable = True  # until a recording in it fails halfway
         self.keeper = trivial_recording(device, self.stream, self.handle)
         with _lock:
@@ -44,6 +47,19 @@ def trivial_recording(device: int, stream: torch.cuda.Stream, handle: Any) -> to
         spare.add_(1)
         graph.capture_end()
     return graph
+
+
+def without_ownership(tensor: torch.Tensor) -> torch.Tensor:
+    """A tensor at the same memory that does not keep it allocated. Its pool keeps it mapped."""
+    if tensor.is_conj() or tensor.is_neg():
+        return tensor
+    storage = tensor.untyped_storage()
+    memory = torch._C._construct_storage_from_data_pointer(
+        storage.data_ptr(), storage.device, storage.nbytes()
+    )
+    made = torch.empty(0, dtype=tensor.dtype, device=tensor.device)
+    with torch.no_grad():
+        return made.set_(memory, tensor.storage_offset(), tensor.shape, tensor.stride())
 
 
 _pools: weakref.WeakSet[Pool] = weakref.WeakSet()

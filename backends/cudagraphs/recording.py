@@ -3,6 +3,9 @@ other inputs.
 
 Inputs are static (the recorded kernels read the caller's memory, whose address is checked at each
 call) or copied in. Results are copied out, so that those of earlier calls stay valid.
+
+In a shared pool, no tensor of a recording keeps its memory: it is free between replays, and other
+recordings use it. So the pool is as large as the largest recording needs, not as all together.
 """
 
 from __future__ import annotations
@@ -13,7 +16,7 @@ from typing import Any
 
 import torch
 
-from .pool import Pool, trivial_recording
+from .pool import Pool, trivial_recording, without_ownership
 from .static_input import StaticInput
 
 ADDRESS = torch.Tensor.data_ptr
@@ -44,31 +47,40 @@ class Recording:
         self.static = tuple(index for index in tensors if index not in copied)
         self.copied = tuple(index for index in tensors if index in copied)
         self.addresses = [ADDRESS(args[index]) for index in self.static]
-        self.places = [(index, StaticInput(args[index])) for index in self.copied]
-        inputs = self._recorded_inputs(args, written)
-        self.static_inputs = [static_input.once for _, static_input in self.places]
-        self.back = tuple((index, inputs[index]) for index in self.copied if index in written)
         self.written = tuple(
             index for index in self.static if index in written and not args[index].is_inference()
         )
-        if self.static_inputs:
-            copy_all(self.static_inputs, self.elements(args))  # what runs on garbage may fail
+        inputs = list(args)  # what the recorded work reads and writes
+
+        def run_on_static_inputs() -> list[Any]:
+            self.places = self._make_static_inputs(inputs, written)
+            return list(run(*inputs))
+
         before = torch.cuda.memory_reserved(device)
-        self.graph, results = record(run, inputs, pool, device)
+        self.graph, results = record(run_on_static_inputs, pool, device)
         self.bytes = torch.cuda.memory_reserved(device) - before
         pool.bytes += self.bytes
         self.out = ResultCopies(results, inputs, saved)
+        del results
+        if pool.shared:
+            self.out.release_memory()
+            for _, static_input in self.places:
+                static_input.release_memory()
+        self.static_inputs = [static_input.once for _, static_input in self.places]
+        self.back = tuple((index, one.tensor) for index, one in self.places if index in written)
 
-    def _recorded_inputs(self, args: Sequence[Any], written: Collection[int]) -> list[Any]:
-        """What the recorded work reads and writes: static inputs, and the memory of copied ones."""
-        inputs = list(args)
-        for index, static_input in self.places:
+    def _make_static_inputs(
+        self, inputs: list[Any], written: Collection[int]
+    ) -> list[tuple[int, StaticInput]]:
+        """Replaces inputs that are copied in by static ones, whose positions are returned."""
+        places = [(index, StaticInput(inputs[index])) for index in self.copied]
+        for index, static_input in places:
             inputs[index] = static_input.tensor
             if static_input.repeats and index in written:
                 raise Unrecordable(
                     "an input that moves between calls is written to, and its elements share memory"
                 )
-        return inputs
+        return places
 
     def __del__(self) -> None:
         self.pool.bytes -= self.bytes
@@ -91,6 +103,10 @@ class Recording:
 
     def replay(self, args: Sequence[Any]) -> list[Any]:
         """Replays the work on inputs that fit."""
+        with self.pool.lock:
+            return self._replay(args)
+
+    def _replay(self, args: Sequence[Any]) -> list[Any]:
         grad = torch.is_grad_enabled()
         if grad:
             torch._C._set_grad_enabled(False)
@@ -119,7 +135,7 @@ def copy_all(to: list[torch.Tensor], source: list[torch.Tensor]) -> None:
 
 
 def record(
-    run: Callable[..., Any], inputs: list[Any], pool: Pool, device: int
+    run: Callable[[], list[Any]], pool: Pool, device: int
 ) -> tuple[torch.cuda.CUDAGraph, list[Any]]:
     """Records a call of `run`, whose work is not executed. Raises Unrecordable."""
     graph = torch.cuda.CUDAGraph()
@@ -131,11 +147,11 @@ def record(
         with torch.cuda.stream(pool.stream):
             try:
                 graph.capture_begin(pool=pool.handle, capture_error_mode="thread_local")
-                results = list(run(*inputs))
+                results = run()
                 graph.capture_end()
             except BaseException as error:
                 clear_up(graph, pool, device)
-                if not isinstance(error, Exception):
+                if isinstance(error, Unrecordable) or not isinstance(error, Exception):
                     raise
                 raise Unrecordable(
                     f"{type(error).__name__}: {str(error).partition(chr(10))[0]}"
@@ -216,6 +232,17 @@ class ResultCopies:
             else:
                 together.setdefault(home if item.numel() else -1 - index, []).append(index)
         return together
+
+    def release_memory(self) -> None:
+        """Leaves the memory that results are copied from to the pool."""
+        self.sources = [without_ownership(source) for source in self.sources]
+        self.groups = [
+            (
+                without_ownership(base),
+                [(index, without_ownership(item)) for index, item in members],
+            )
+            for base, members in self.groups
+        ]
 
     def saved_in_use(self) -> bool:
         """Whether saved results are still in use."""

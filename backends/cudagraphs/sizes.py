@@ -19,15 +19,12 @@ def device_of(gm: torch.fx.GraphModule) -> int:
     return next((fake.device.index or 0 for fake in fakes), 0)
 
 
-def varies(gm: torch.fx.GraphModule) -> bool:
-    """Whether sizes of inputs are symbols."""
+def varying_inputs(gm: torch.fx.GraphModule) -> tuple[int, ...]:
+    """Positions of the inputs that are numbers, or have symbols among their sizes and strides."""
     fakes = [fake_result(node) for node in gm.graph.nodes if node.op == "placeholder"]
-    numbers = (
-        number
-        for fake in fakes
-        if isinstance(fake, torch.Tensor)
-        for number in (*fake.shape, *fake.stride())
-    )
-    return any(not isinstance(fake, torch.Tensor) for fake in fakes) or any(
-        not isinstance(number, int) for number in numbers
+    return tuple(
+        index
+        for index, fake in enumerate(fakes)
+        if not isinstance(fake, torch.Tensor)
+        or not all(isinstance(number, int) for number in (*fake.shape, *fake.stride()))
     )

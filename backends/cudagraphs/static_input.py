@@ -9,6 +9,7 @@ from __future__ import annotations
 import torch
 
 from ...overlap import may_repeat
+from .pool import without_ownership
 
 Form = tuple[tuple[int, ...], tuple[int, ...]]
 
@@ -29,6 +30,11 @@ class StaticInput:
         return (
             tensor if self.form is None else tensor.as_strided(*self.form, tensor.storage_offset())
         )
+
+    def release_memory(self) -> None:
+        """Leaves the buffer's memory to the pool that it was allocated in."""
+        self.tensor = without_ownership(self.tensor)
+        self.once = self.elements(self.tensor)
 
     @property
     def repeats(self) -> bool:

@@ -168,6 +168,7 @@ class CallComparison:
             for tier in waiting:
                 tier.promote()
             self._restart()
+            self._rests = 0
             return
         cost = len(compiled) * max(slow / max(fast, MOST_PRECISE_S) - 1, 0.0)  # in calls in eager
         calls = max(REST, math.ceil(cost / MOST_COMPARING)) << min(self._rests, MOST_RESTS)

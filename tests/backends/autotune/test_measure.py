@@ -6,7 +6,13 @@ import time
 
 import pytest
 from framejit.backends.autotune.choose import choose
-from framejit.backends.autotune.measure import LEAST_ROUNDS, WARM_UPS, Stopwatch, measure
+from framejit.backends.autotune.measure import (
+    LEAST_ROUNDS,
+    WARM_UPS,
+    Stopwatch,
+    Timing,
+    measure,
+)
 
 
 def calls_of(**seconds):
@@ -50,3 +56,22 @@ def test_a_hopeless_call_is_out():
     timed = measure(calls, Stopwatch(lambda: None), 0.3)
     assert "times as slow" in timed["native"].failure
     assert choose(timed, "eager") == "eager"
+
+
+def test_where_sizes_vary_the_fastest_code_is_chosen_and_then_whether_it_is_recorded():
+    def timing(seconds):
+        return Timing([seconds] * LEAST_ROUNDS, warm_s=seconds)
+
+    hopeless = Timing(failure="3 times as slow as another", warm_s=3.0)
+    timed = {
+        "eager": timing(8.0),
+        "cudagraphs": timing(1.7),
+        "native": hopeless,
+        "native+cudagraphs": timing(1.9),  # for want of room it was measured unrecorded, say
+    }
+    assert choose(timed, "eager") == "cudagraphs"
+    assert choose(timed, "eager", varies=True) == "native+cudagraphs"
+    timed["native"] = timing(9.0)
+    assert choose(timed, "eager", varies=True) == "cudagraphs"
+    del timed["native"]
+    assert choose(timed, "eager", varies=True) == "cudagraphs"

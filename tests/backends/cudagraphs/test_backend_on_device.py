@@ -11,6 +11,7 @@ import framejit
 import pytest
 import torch
 from framejit.backends.cudagraphs import graphed as graphed_module
+from framejit.backends.cudagraphs import pool
 from framejit.events import Note, Recorded, Reporter
 from torch import nn
 
@@ -172,6 +173,23 @@ def test_sizes_are_bounded(monkeypatch):
         x = rand(size, 3)
         assert torch.equal(compiled(x), (x.sin() + 1).sum(0))
     assert any("no room for more" in text for text in notes(compiled))
+
+
+def test_recordings_share_their_memory():
+    """Inputs that are copied in, intermediate values and results of one are free while the other
+    runs."""
+    compiled = framejit.compile(
+        lambda x: (x.sin(), x.cos() + 1), backend="cudagraphs", dynamic=True
+    )
+    kept, before = [], pool.recorded_bytes()
+    for _ in range(5):
+        for size in range(1 << 20, (1 << 20) + 6):
+            x = rand(size, 4)
+            kept.append((compiled(x), (x.sin(), x.cos() + 1), x))
+    for got, wanted, _ in kept:
+        assert all(map(torch.equal, got, wanted))
+    assert sum("recorded," in text for text in notes(compiled)) >= 6, notes(compiled)
+    assert pool.recorded_bytes() - before < 2 * 5 * 16 << 20  # all six live at once: 6 * 3 * 16
 
 
 def test_what_cannot_be_recorded_says_why():

@@ -207,15 +207,40 @@ def test_a_warm_up_that_fails_has_ended_before_anything_is_restored(monkeypatch)
     assert waits == ["side", "here"]
 
 
-def test_sizes_have_recordings_of_their_own_up_to_a_number():
-    work, said = graphed(varies=True)
-    inputs = [torch.ones(size) for size in range(1, module.MOST_SHAPES + 4)]
-    for _ in range(3):
+def test_a_size_is_recorded_once_it_has_recurred():
+    work, _ = graphed(varying=(0,))
+    weight = nn.Parameter(torch.ones(3))
+    inputs = [torch.ones(size) for size in range(1, module.FEW_SHAPES + 2)]
+    *few, last = inputs
+    for _ in range(module.RECURRED):
+        for x in few:
+            work(x, weight)
+    assert Recorded.made == []
+    for x in few:
+        work(x, weight)
+    assert len(Recorded.made) == module.FEW_SHAPES
+    for _ in range(module.OFTEN_RECURRED):
+        work(last, weight)
+    assert len(Recorded.made) == module.FEW_SHAPES
+    work(last, weight)
+    assert len(Recorded.made) == module.FEW_SHAPES + 1
+
+
+def test_sizes_that_do_not_recur_are_not_recorded():
+    work, said = graphed(varying=(0,))
+    for size in range(module.MOST_COUNTED + 2):
+        work(torch.ones(size))
+    assert Recorded.made == [] and said == [] and len(work.seen) < 4
+
+
+def test_the_number_of_recordings_is_bounded(monkeypatch):
+    monkeypatch.setattr(module, "MOST_SHAPES", 3)
+    work, said = graphed(varying=(0,))
+    inputs = [torch.ones(size) for size in range(1, 7)]
+    for _ in range(4):
         for x in inputs:
             work(x)
-    assert len(Recorded.made) == module.MOST_SHAPES and any(
-        "no room for more" in text for text in said
-    )
+    assert len(Recorded.made) == 3 and any("no room for more" in text for text in said)
 
 
 def test_other_threads_postpone_it():
