@@ -22,7 +22,7 @@ from torch._subclasses.fake_tensor import FakeTensor
 from ...events import Event, Recorded, Reporter, Sink
 from ...options import config
 from ..cudagraphs import pool
-from ..cudagraphs.graphed import OFTEN_RECURRED
+from ..cudagraphs.graphed import RECURRED
 from ..graph.example_inputs import private_examples
 from ..graph.graph_structure import SHARED
 from ..graph.random_draws import draws_random_numbers
@@ -440,7 +440,7 @@ class Tuning:
             Stopwatch(wait, reset),
             budget_s,
             WARM_UPS if any(map(records, calls)) else SLOW_WARM_UPS,
-            WARM_UPS + OFTEN_RECURRED if self.varies else WARM_UPS,
+            WARM_UPS + RECURRED if self.varies else WARM_UPS,
         )
         for candidate in good:
             refusal = candidate.notes.refusal()

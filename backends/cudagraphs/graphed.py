@@ -20,10 +20,10 @@ from ...records import record
 from . import pool
 from .recording import ADDRESS, Recording, Unrecordable
 
-# Where sizes vary, inputs of some sizes are recorded once they have recurred: the first sizes soon,
-# further ones after as many calls as are likely to save what recording takes.
-FEW_SHAPES, RECURRED = 8, 2
-MOST_SHAPES, OFTEN_RECURRED = 64, 8
+# Where sizes vary, a size is recorded once it has recurred: a recording takes about as long as two
+# calls.
+RECURRED = 2
+MOST_SHAPES = 128  # recordings of one graph, at most
 MOST_COUNTED = 4096  # sizes whose calls are counted
 MOST_REMADE = 8  # times that a recording is repeated because inputs moved, at most
 
@@ -122,13 +122,13 @@ class GraphedCallable:
         return self.record(key, args)
 
     def is_due(self, key: Any) -> bool:
-        """Whether inputs like these have recurred so often that recording is likely to pay."""
+        """Whether inputs of these sizes have recurred, so that recording is likely to pay."""
         if not self.work.varying:
             return True
         if len(self.seen) >= MOST_COUNTED:
             self.seen.clear()
         self.seen[key] += 1
-        return self.seen[key] >= (RECURRED if len(self.states) < FEW_SHAPES else OFTEN_RECURRED)
+        return self.seen[key] >= RECURRED
 
     def warm_up(self, key: Any, args: Sequence[Any]) -> Any:
         """The first call of a kind, on the stream that will record, since libraries initialise per

@@ -12,6 +12,7 @@ import torch
 import torch.nn.functional as F
 from torch._decomp import _core_aten_decompositions_post_autograd, decomposition_table
 
+from . import one_row_attention
 from .foreach import decompositions_of_lists
 from .lower.lowerings import LOWERINGS
 
@@ -238,6 +239,7 @@ OURS: dict[Any, Callable[..., Any]] = {
     aten.nll_loss_backward.default: nll_loss_backward,
     aten.nll_loss2d_backward.default: nll_loss_backward,
     aten._transformer_encoder_layer_fwd.default: encoder_layer,
+    one_row_attention.EFFICIENT: one_row_attention.attend,
 }
 
 # Operators that are called although torch could decompose them: decomposed, they would be slower.

@@ -210,20 +210,12 @@ def test_a_warm_up_that_fails_has_ended_before_anything_is_restored(monkeypatch)
 def test_a_size_is_recorded_once_it_has_recurred():
     work, _ = graphed(varying=(0,))
     weight = nn.Parameter(torch.ones(3))
-    inputs = [torch.ones(size) for size in range(1, module.FEW_SHAPES + 2)]
-    *few, last = inputs
-    for _ in range(module.RECURRED):
-        for x in few:
+    inputs = [torch.ones(size) for size in range(1, 20)]
+    for made in (0, 0, len(inputs), len(inputs)):
+        for x in inputs:
             work(x, weight)
-    assert Recorded.made == []
-    for x in few:
-        work(x, weight)
-    assert len(Recorded.made) == module.FEW_SHAPES
-    for _ in range(module.OFTEN_RECURRED):
-        work(last, weight)
-    assert len(Recorded.made) == module.FEW_SHAPES
-    work(last, weight)
-    assert len(Recorded.made) == module.FEW_SHAPES + 1
+        assert len(Recorded.made) == made
+    assert all(recording.replays == 2 for recording in Recorded.made)
 
 
 def test_sizes_that_do_not_recur_are_not_recorded():

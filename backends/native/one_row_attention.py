@@ -1,0 +1,60 @@
+"""The decomposition of attention with one query a sequence, as when text is generated token by
+token, in float32 on a GPU.
+
+torch has no kernel of its own for it there: its memory-efficient one, made for many queries, takes
+3 to 6 times as long as it takes to read keys and values. Decomposed, the scores are sums along the
+keys, and the results sums along the values. (For halves, cuDNN's kernel is faster than this.)
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import torch
+from torch.fx.experimental.proxy_tensor import disable_proxy_modes_tracing
+
+EFFICIENT = torch.ops.aten._scaled_dot_product_efficient_attention.default
+
+
+def attend(
+    query: torch.Tensor,
+    key: torch.Tensor,
+    value: torch.Tensor,
+    bias: torch.Tensor | None,
+    compute_logsumexp: bool,
+    dropout: float = 0.0,
+    is_causal: bool = False,
+    *,
+    scale: float | None = None,
+) -> Any:
+    """The results of EFFICIENT for query [batch, heads, 1, width], key and value [batch, groups,
+    length, width]. NotImplemented for more queries, a bias, dropout or a causal mask, and where
+    more than the first result is used, as in training."""
+    if (
+        query.dtype != torch.float32
+        or query.shape[2] != 1
+        or bias is not None
+        or compute_logsumexp
+        or dropout
+        or is_causal
+    ):
+        return NotImplemented
+    with disable_proxy_modes_tracing():
+        results = EFFICIENT(query, key, value, bias, compute_logsumexp, scale=scale)
+    rows = weighted_mean(query, key, value, scale)
+    return (rows, *results[1:]) if rows.stride() == results[0].stride() else NotImplemented
+
+
+def weighted_mean(
+    query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, scale: float | None
+) -> torch.Tensor:
+    """softmax(query @ key * scale) @ value, [batch, heads, 1, width]; heads next to each other in
+    memory."""
+    batch, heads, _, width = query.shape
+    groups = key.shape[1]
+    factor = 1 / math.sqrt(width) if scale is None else scale
+    rows = query.reshape(batch, groups, heads // groups, 1, width) * factor
+    weights = (rows * key.unsqueeze(2)).sum(-1).softmax(-1)
+    means = (weights.unsqueeze(-1) * value.unsqueeze(2)).sum(-2)
+    return means.reshape(batch, 1, heads, -1).transpose(1, 2)
