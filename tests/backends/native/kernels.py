@@ -490,6 +490,7 @@ def all_cases() -> dict[str, Case]:
     }
     sizes |= {
         "transposed halves": transposed(33, 70, torch.bfloat16),
+        "transposed integers": transposed(33, 70, torch.int32),
         "channels last": channels_last(),
         "of any size": channels_last(True),
     }

@@ -168,7 +168,7 @@ def preamble(vector: bool) -> str:
             .replace("BITS", "int32_t" if letter else "int64_t")
             .replace("LEAST", "-87" if letter else "-708")
         )
-    return "\n".join([*lines, _ERF, _INTEGER_HELPERS, _FLOAT8_HELPERS])
+    return "\n".join([*lines, _ERF, _INTEGER_HELPERS, _FLOAT8_HELPERS, _TILE_HELPERS])
 
 
 # exp_below is exp for x <= 0, and 0 where that is at most 2e-38 (float): there libmvec computes one
@@ -260,4 +260,55 @@ static inline float from_e5m2(e5m2 x) {
     union { uint16_t i; _Float16 f; } u;
     u.i = (uint16_t)((uint16_t)x << 8);
     return (float)u.f;
+}"""
+
+# Tiles of elements of four bytes. Registers of 16 elements are transposed in four steps: elements
+# whose line and place differ in one bit change places with each other.
+_TILE_HELPERS = """\
+typedef uint32_t __attribute__((may_alias)) word;
+#define ALIGNED __attribute__((aligned(64)))
+#if defined(__AVX512F__) && !defined(__clang__)
+#define IN_TILE(line, place) ((place) * 16 + (line))
+typedef float __attribute__((vector_size(64), aligned(4), may_alias)) words;
+typedef int32_t __attribute__((vector_size(64))) lanes;
+static inline void transpose_tile(const void* from, int64_t from_step, void* to, int64_t to_step) {
+    const lanes lane = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15};
+    words rows[16];
+#pragma GCC unroll 16
+    for (int i = 0; i < 16; i++) rows[i] = *(const words*)((const word*)from + i * from_step);
+#pragma GCC unroll 4
+    for (int bit = 1; bit < 16; bit *= 2) {
+        const lanes odd = (lane & bit) != 0;
+        const lanes low = lane + (odd & (16 - bit)), high = lane + ((odd & 16) | (~odd & bit));
+#pragma GCC unroll 16
+        for (int i = 0; i < 16; i++) {
+            if (i & bit) continue;
+            const words a = rows[i], b = rows[i + bit];
+            rows[i] = __builtin_shuffle(a, b, low);
+            rows[i + bit] = __builtin_shuffle(a, b, high);
+        }
+    }
+#pragma GCC unroll 16
+    for (int i = 0; i < 16; i++) *(words*)((word*)to + i * to_step) = rows[i];
+}
+#define IF_WHOLE(call) if (lines == 16 && places == 16) { call; return; }
+#else
+#define IN_TILE(line, place) ((line) * 17 + (place))
+#define IF_WHOLE(call)
+#endif
+static inline void fill_tile(
+    void* tile, const void* from, int64_t step, int64_t lines, int64_t places
+) {
+    IF_WHOLE(transpose_tile(from, step, tile, 16))
+    for (int64_t i = 0; i < lines; i++)
+        for (int64_t j = 0; j < places; j++)
+            ((word*)tile)[IN_TILE(i, j)] = ((const word*)from)[i * step + j];
+}
+static inline void empty_tile(
+    const void* tile, void* to, int64_t step, int64_t lines, int64_t places
+) {
+    IF_WHOLE(transpose_tile(tile, 16, to, step))
+    for (int64_t i = 0; i < lines; i++)
+        for (int64_t j = 0; j < places; j++)
+            ((word*)to)[i * step + j] = ((const word*)tile)[IN_TILE(i, j)];
 }"""

@@ -4,6 +4,7 @@ other."""
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 import torch
 
@@ -16,26 +17,19 @@ from .scalars import TYPES
 
 SIDE = 16  # of a tile over two loops
 PITCH = SIDE + 1  # of a tile's lines: neighbours across them are in different parts of the cache
+WORD = 4  # bytes of an element that fill_tile and empty_tile transpose (scalars.py)
 
 
 class TransposedTile:
     """Buffers that are contiguous along `second`, where others are contiguous along `last`. They
     are copied through arrays of a tile's size, so that all of a cache line is used at once, however
     many such lines have one place in the cache. `near`: arrays by what is loaded into them; `far`:
-    what is stored from arrays; `kinds`: types of these."""
+    what is stored from arrays."""
 
     def __init__(self, second: Var, last: Var) -> None:
         self.second, self.last = second, last
-        self.near: dict[Access, str] = {}
-        self.far: dict[str, str] = {}
-        self.kinds: list[torch.dtype] = []
-
-    @property
-    def place(self) -> str:
-        return (
-            f"({self.last.name} - {self.last.name}_from) * {PITCH} + {self.second.name} - "
-            f"{self.second.name}_from"
-        )
+        self.near: dict[Access, TileArray] = {}
+        self.far: list[TileArray] = []
 
     def holds(self, index: Index) -> bool:
         return (
@@ -44,15 +38,28 @@ class TransposedTile:
             and self.last in index.variables()
         )
 
-    def load_near(self, access: Access) -> str:
-        name = self.near.setdefault(access, f"near{len(self.near)}")
-        return f"{name}[{self.place}]"
+    def array(self, name: str, kind: torch.dtype, index: Index, element: str) -> TileArray:
+        """An array for elements of a buffer; element: one of them, as C."""
+        step = index.coefficient(self.last) if kind.itemsize == WORD else None
+        return TileArray(name, kind, element, step)
 
-    def store_far(self, target: str, kind: torch.dtype) -> str:
-        name = f"far{len(self.far)}"
-        self.far[name] = target
-        self.kinds.append(kind)
-        return f"{name}[{self.place}]"
+    def element(self, array: TileArray) -> str:
+        """The element of an array that belongs to the current ones of both loops."""
+        line, place = (f"{one.name} - {one.name}_from" for one in (self.last, self.second))
+        if array.step is not None:
+            return f"{array.name}[IN_TILE({line}, {place})]"
+        return f"{array.name}[({line}) * {PITCH} + {place}]"
+
+
+@dataclass(frozen=True)
+class TileArray:
+    """An array of a tile's size. memory: the element of a buffer that is copied from or to it, as
+    C. step: from one of its lines to the next in that buffer, if whole lines are transposed."""
+
+    name: str
+    kind: torch.dtype
+    memory: str
+    step: Index | None
 
 
 class TiledFunction(CFunction):
@@ -100,17 +107,10 @@ class TiledFunction(CFunction):
         """The code of one tile: it fills arrays, computes, and empties arrays. line: what is
         computed for an element of `second`. inside: for each element."""
         turned = self.turned
-        near = {
-            name: f"{self.pointers[access.buffer]}[{self.index(access.index)}]"
-            for access, name in turned.near.items()
-        }
-        fill = [f"{name}[{turned.place}] = {source};" for name, source in near.items()]
-        empty = [f"{target} = {name}[{turned.place}];" for name, target in turned.far.items()]
-        kinds = [self.buffers[access.buffer].dtype for access in turned.near] + turned.kinds
-        arrays = [
-            f"{TYPES[kind]} {name}[{SIDE * PITCH}];"
-            for kind, name in zip(kinds, [*near, *turned.far], strict=True)
-        ]
+        near, far = list(turned.near.values()), turned.far
+        arrays = [f"{TYPES[one.kind]} {one.name}[{SIDE * PITCH}] ALIGNED;" for one in (*near, *far)]
+        fill = [f"{turned.element(one)} = {one.memory};" for one in near if one.step is None]
+        empty = [f"{one.memory} = {turned.element(one)};" for one in far if one.step is None]
         along, across = (
             f"for (int64_t {v} = {v}_from; {v} < {v}_to; {v}++) {{"
             for v in (self.last.name, self.second.name)
@@ -118,10 +118,24 @@ class TiledFunction(CFunction):
         return [
             *arrays,
             self.end_of_tile(self.last),
+            *self.transpositions("fill_tile", near),
             *(block(along, [SIMD, *block(across, fill)]) if fill else []),
             *block(across, [*line, SIMD, *block(along, inside)]),
             *(block(along, [SIMD, *block(across, empty)]) if empty else []),
+            *self.transpositions("empty_tile", far),
         ]
+
+    def transpositions(self, function: str, arrays: Sequence[TileArray]) -> list[str]:
+        """Calls of fill_tile or empty_tile, within a block where both loops are at their start."""
+        last, second = self.last.name, self.second.name
+        lengths = f"{last}_to - {last}_from, {second}_to - {second}_from"
+        calls = [
+            f"{function}({one.name}, &{one.memory}, {self.index(one.step)}, {lengths});"
+            for one in arrays
+            if one.step is not None
+        ]
+        starts = [f"const int64_t {name} = {name}_from;" for name in (last, second)]
+        return block("{", [*starts, *calls]) if calls else []
 
     def end_of_tile(self, variable: Var) -> str:
         """Where all tiles are whole, the C compiler knows how long their loops are."""
@@ -133,12 +147,21 @@ class TiledFunction(CFunction):
         )
 
     def expression(self, node: Scalar, args: Sequence[str]) -> str:
-        if node.op == LOAD and node.args == (TRUE,) and self.turned.holds(node.attr.index):
-            return self.turned.load_near(node.attr)
-        return super().expression(node, args)
+        access = node.attr
+        if node.op != LOAD or node.args != (TRUE,) or not self.turned.holds(access.index):
+            return super().expression(node, args)
+        array = self.turned.near.get(access)
+        if array is None:
+            source = f"{self.pointers[access.buffer]}[{self.index(access.index)}]"
+            kind, name = self.buffers[access.buffer].dtype, f"near{len(self.turned.near)}"
+            array = self.turned.near[access] = self.turned.array(name, kind, access.index, source)
+        return self.turned.element(array)
 
     def target(self, store: Store) -> str:
         target = super().target(store)
-        if self.turned.holds(store.index):
-            return self.turned.store_far(target, store.value.dtype)
-        return target
+        if not self.turned.holds(store.index):
+            return target
+        name, kind = f"far{len(self.turned.far)}", store.value.dtype
+        array = self.turned.array(name, kind, store.index, target)
+        self.turned.far.append(array)
+        return self.turned.element(array)
