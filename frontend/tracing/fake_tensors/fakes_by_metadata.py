@@ -92,7 +92,8 @@ def make_and_note(
         if type(real) is torch.nn.Parameter:
             fake._is_param = True
     if not real.is_leaf:
-        fake = mode.fake_tensor_converter.meta_converter._backward_error(fake)
+        with torch.enable_grad():
+            fake = mode.fake_tensor_converter.meta_converter._backward_error(fake)
     converter = mode.fake_tensor_converter.meta_converter
     describer = converter.describer
     storage_id = describer.get_storage_id(real.untyped_storage())
