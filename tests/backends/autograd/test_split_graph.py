@@ -634,11 +634,11 @@ def test_part_of_a_parameter_is_written_without_gradients(backend):
         before = y + x
         with torch.no_grad():
             x[:, 1:] *= 2
-        return (x.abs() * y + before).sum()
+        return (x.abs() * y).sum(), before.sum()
 
     compiled = framejit.compile(step, backend=backend)
     found, expected = (torch.ones(3, 4, requires_grad=True) for _ in range(2))
     with framejit.config.patch(strict=True):
-        compiled(found, torch.ones(3, 4)).backward()
-    step(expected, torch.ones(3, 4)).backward()
+        sum(compiled(found, torch.ones(3, 4))).backward()
+    sum(step(expected, torch.ones(3, 4))).backward()
     assert torch.equal(found, expected) and torch.equal(found.grad, expected.grad)
