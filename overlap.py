@@ -11,6 +11,7 @@ import math
 from collections.abc import Sequence
 
 import torch
+from torch._C._functorch import is_functorch_wrapped_tensor
 
 from .records import record
 
@@ -44,6 +45,16 @@ class Window:
         """(stride in bytes, size) of each dimension that moves through memory."""
         pairs = zip(self.sizes, self.strides, strict=True)
         return [(stride * self.itemsize, size) for size, stride in pairs if size > 1 and stride > 0]
+
+
+def has_memory(tensor: torch.Tensor) -> bool:
+    """Whether a tensor consists of strided memory of its own."""
+    with torch._C.DisableTorchFunction():
+        return (
+            tensor.layout is torch.strided
+            and not tensor.is_nested
+            and not is_functorch_wrapped_tensor(tensor)
+        )
 
 
 def window_of(tensor: torch.Tensor, itemsize: int | None = None) -> Window:

@@ -32,7 +32,6 @@ def diverges(node: torch.fx.Node) -> bool:
         or decomposes_badly(node)
         or is_traced_with_other_layouts(node)
         or keeps_wider_statistics(node)
-        or refuses_integers(node)
         or depends_on_layout(node)
         or writes_a_list_with_gradients(node)
     )
@@ -98,15 +97,6 @@ def keeps_wider_statistics(node: torch.fx.Node) -> bool:
     return given[0].device.type == "cpu" and any(
         other.dtype != given[0].dtype for other in given[1:]
     )
-
-
-def refuses_integers(node: torch.fx.Node) -> bool:
-    """Whether torch's operator has no kernel for its integers, and raises, where its decomposition
-    works."""
-    if name_of(node) not in ("lerp", "lerp_") or not node.all_input_nodes:
-        return False
-    fake = fake_of(node.all_input_nodes[0])
-    return isinstance(fake, torch.Tensor) and not fake.is_floating_point() and not fake.is_complex()
 
 
 # Operators whose backward pass in torch reads sizes as numbers: a trace of it holds for these

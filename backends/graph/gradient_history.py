@@ -143,13 +143,16 @@ def nodes_behind(*starts: Any, ends: Container[Any] = ()) -> Iterator[Any]:
 def lost_its_history(node: torch.fx.Node) -> bool:
     """Whether autograd refuses to say how a tensor came about: a view of which its operator gave
     several, on memory written to since."""
-    if not needs_gradient(node):
-        return False
+    return needs_gradient(node) and not has_readable_history(fake_of(node))
+
+
+def has_readable_history(fake: torch.Tensor) -> bool:
+    """Whether autograd says how a tensor came about, and whether it is a leaf."""
     try:
-        fake_of(node).grad_fn  # noqa: B018
+        fake.grad_fn  # noqa: B018
     except RuntimeError:
-        return True
-    return False
+        return False
+    return True
 
 
 def is_view_of_a_function(node: torch.fx.Node) -> bool:

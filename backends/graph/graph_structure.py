@@ -13,7 +13,7 @@ import torch
 import torch.fx
 from torch._subclasses.fake_tensor import FakeTensor
 
-from .gradient_history import comes_with_gradient, gains_history
+from .gradient_history import comes_with_gradient, gains_history, has_readable_history
 from .passes.captured_nodes import PLAIN, is_understood, window
 from .passes.symbolic_sizes import comparable
 
@@ -127,6 +127,6 @@ class Structure:
             self.memory.setdefault(storage._cdata, len(self.memory)),
             comparable(storage.nbytes()),
             fake.requires_grad,
-            fake.is_leaf,
+            has_readable_history(fake) and fake.is_leaf,
             fake.is_inference(),
         )

@@ -55,6 +55,7 @@ def call_whole(
 ) -> Any:
     """Calls torch's operator, or its decomposition where a size varies."""
     if any(isinstance(item, torch.SymInt) for item in (*image.shape, *tree_iter((args, named)))):
-        return decomposed(image, *args, **named)
+        # the decompositions keep the layout of rows; the kernels' results are contiguous
+        return decomposed(image.contiguous() if image.dim() == 3 else image, *args, **named)
     with no_python_dispatcher():
         return whole(image, *args, **named)

@@ -43,7 +43,8 @@ from .call_checks import CallChecks, FakeCall
 from .effect_log import EffectLog
 from .fake_tensors.fake_wrappers import is_fake
 from .fake_tensors.foreach_writes import counted_writes
-from .fake_tensors.operation_runner import OperationRunner, apply
+from .fake_tensors.operation_runner import OperationRunner
+from .fake_tensors.refused_dtypes import apply
 from .graph_inputs import GeneratorInput, GraphInput, NumberInput, version_of
 from .input_fakes import InputFakes
 from .interpreter.frame_stack import FrameStack

@@ -12,10 +12,12 @@ from ...errors import GraphBreak
 from ...guards.guard import Kind
 from ...guards.guard_log import GuardLog
 from ...guards.source import AttrSource, Source
+from ...overlap import has_memory, may_overlap, window_of
 from ..values.tensor.dynamic_marks import Mark, marks_of
 from ..values.tensor.tensor import TensorValue
 from ..values.tensor.wrapper_subclass import is_captured_wrapper
 from .fake_tensors.fake_wrappers import is_fake, wrap_fakes
+from .fake_tensors.fakes_by_metadata import forget_memory, is_noted
 from .sizes.symbolic_inputs import SymbolicInputs
 
 # what torch's errors say
@@ -58,6 +60,8 @@ class InputFakes:
         dims = self._dynamic_dims(real, source)
         try:
             if dims:
+                if self._lies_apart(real):
+                    forget_memory(self._fake_mode, real)
                 return self._symbols.shapes.fake(self._fake_mode, real, source, dims)
             try:
                 fake = self._fake_mode.from_tensor(real, static_shapes=True)
@@ -88,6 +92,18 @@ class InputFakes:
                     f"'{source.name}', a view of a tensor whose strides the frame has changed",
                 ) from error
             raise
+
+    def _lies_apart(self, real: torch.Tensor) -> bool:
+        """Whether a tensor, no view to autograd, shares a storage with inputs, but no element. That
+        storage was made as large as the first of them needs, and one of symbolic size cannot
+        grow. (Results of a compiled graph that are views of one buffer are such tensors.)"""
+        if not is_noted(self._fake_mode, real) or real._is_view() or not has_memory(real):
+            return False
+        mine = window_of(real)
+        reals = [one.real for one in self._known.values() if one.real is not None]
+        windows = [window_of(other) for other in reals if has_memory(other)]
+        others = [window for window in windows if window.storage == mine.storage]
+        return bool(others) and not any(may_overlap(mine, window) for window in others)
 
     def _of_wrapper(self, real: Any, source: Source) -> torch.Tensor:
         """The fake of a wrapper subclass. Raises GraphBreak where the class's own code fails."""

@@ -9,14 +9,13 @@ from dataclasses import replace
 
 import torch
 import torch.fx
-from torch._C._functorch import is_functorch_wrapped_tensor
 
 from ...backends.graph.gradient_history import gains_history
 from ...backends.graph.wrappers import is_wrapper, names_of_tensors
 from ...guards.guard import Guard, Kind, MemoryRelation
 from ...guards.native.layout import is_plain_object
 from ...guards.source import AttrSource
-from ...overlap import may_overlap, may_overlap_itself, window_of
+from ...overlap import has_memory, may_overlap, may_overlap_itself, window_of
 from ...records import record
 from .graph_builder import GraphBuilder
 from .graph_inputs import GraphInput, is_symbolic
@@ -94,16 +93,6 @@ def parts_of(item: GraphInput) -> list[GraphInput]:
 def is_plain_input(item: GraphInput) -> bool:
     """Whether guards in C can read where an input's memory is."""
     return is_plain_object(item.real, torch._C._dispatch_keys(item.real).raw_repr())
-
-
-def has_memory(tensor: torch.Tensor) -> bool:
-    """Whether a tensor consists of strided memory of its own."""
-    with torch._C.DisableTorchFunction():
-        return (
-            tensor.layout is torch.strided
-            and not tensor.is_nested
-            and not is_functorch_wrapped_tensor(tensor)
-        )
 
 
 def names(

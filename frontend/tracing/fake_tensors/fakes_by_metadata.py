@@ -61,6 +61,12 @@ def is_noted(mode: FakeTensorMode, real: torch.Tensor) -> bool:
     return real in describer.lookup_tensor or real.untyped_storage() in describer.lookup_storage
 
 
+def forget_memory(mode: FakeTensorMode, real: torch.Tensor) -> None:
+    """Makes the next fake of a tensor on this memory have a fake memory of its own."""
+    describer = mode.fake_tensor_converter.meta_converter.describer
+    describer.lookup_storage.pop(real.untyped_storage(), None)
+
+
 def fake_from_metadata(mode: FakeTensorMode, real: torch.Tensor) -> FakeTensor:
     """The fake of a tensor that follows from its metadata and is not noted."""
     return make_and_note(mode, real, real.shape, real.stride())
@@ -92,7 +98,8 @@ def make_and_note(
         if type(real) is torch.nn.Parameter:
             fake._is_param = True
     if not real.is_leaf:
-        fake = mode.fake_tensor_converter.meta_converter._backward_error(fake)
+        with torch.enable_grad():
+            fake = mode.fake_tensor_converter.meta_converter._backward_error(fake)
     converter = mode.fake_tensor_converter.meta_converter
     describer = converter.describer
     storage_id = describer.get_storage_id(real.untyped_storage())

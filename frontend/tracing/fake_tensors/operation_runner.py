@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
-from functools import partial
 from typing import Any
 
 import torch.utils._pytree as pytree
@@ -12,15 +11,14 @@ from torch._dispatch.python import enable_python_dispatcher
 from torch._subclasses import fake_tensor
 
 from ....backends.graph.collectives import communicates
-from ....backends.graph.node_targets import TORCHS_OPERATORS, namespace_of, target_name
-from ....backends.graph.random_draws import named_as_random
+from ....backends.graph.node_targets import target_name
 from ....errors import GraphBreak
 from ..sizes.symbolic_inputs import SymbolicInputs
 from .fake_execution import lacks_dimension
 from .known_numbers import with_known_numbers, with_varying_length
-from .mixed_dtypes import has_mixed_dtypes, refuses_dtypes
-from .refused_dtypes import may_refuse_dtype
-from .refused_writes import gives_integers_history, refuses_operation, writes_first_argument
+from .mixed_dtypes import has_mixed_dtypes
+from .refused_dtypes import apply, refuses_dtypes
+from .refused_writes import gives_integers_history, refuses_operation
 from .size_fixing import dispatcher_for
 from .torch_log import WithoutTorchLog
 
@@ -98,15 +96,8 @@ class OperationRunner:
 def check_before_run(kind: str, target: Any, args: list[Any], kwargs: dict[str, Any]) -> None:
     """Breaks at an operation that eager refuses though fake tensors would not, and at one that
     gives integers a gradient history."""
-    name = target_name(target)
-    refused = may_refuse_dtype(name, args, kwargs) or (
-        writes_first_argument(target, args)
-        and not named_as_random(name)  # trying it would move the generator
-        and namespace_of(target) in ("", *TORCHS_OPERATORS)  # others may do anything
-        and refuses_dtypes(partial(apply, kind, target), args, kwargs)
-    )
-    if refused:
-        raise GraphBreak("exception-leaves", f"RuntimeError of {name}")
+    if refuses_dtypes(kind, target, args, kwargs):
+        raise GraphBreak("exception-leaves", f"RuntimeError of {target_name(target)}")
     if gives_integers_history(target, args):
         raise GraphBreak("unsupported-mutation", "of integers that get a gradient history")
 
@@ -138,10 +129,3 @@ def forget_constants(args: list[Any], kwargs: dict[str, Any]) -> None:
     for leaf in pytree.arg_tree_leaves(*args, **kwargs):
         if isinstance(leaf, fake_tensor.FakeTensor):
             leaf.constant = None
-
-
-def apply(kind: str, target: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
-    """Applies a node's operation to objects."""
-    if kind == "call_method":
-        return getattr(args[0], target)(*args[1:], **kwargs)
-    return target(*args, **kwargs)

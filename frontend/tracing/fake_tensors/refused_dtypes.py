@@ -1,5 +1,6 @@
-"""Operators for which torch has no kernel in some dtypes, which fake tensors do not check. The
-capture breaks there, and torch raises its error."""
+"""Operators for which torch has no kernel in some dtypes, or whose result cannot be cast to the
+dtype of the tensor they write into. Fake tensors do not check this, so torch itself is asked, with
+small tensors. The capture breaks there, and torch raises its error."""
 
 from __future__ import annotations
 
@@ -7,43 +8,69 @@ from collections.abc import Sequence
 from typing import Any
 
 import torch
+import torch.utils._pytree as pytree
 
-# of their first argument
-NO_BOOL = frozenset({
-    "abs", "absolute", "addcdiv", "addcmul", "ceil", "clamp", "clip", "dot", "fix", "floor",
-    "inner", "matmul", "__matmul__", "__rmatmul__", "multigammaln", "mv", "mvlgamma",
-    "poisson_nll_loss", "relu", "round", "softsign", "tanhshrink", "trace", "trunc",
-    "vdot",
-})  # fmt: skip
-NO_INTEGERS = frozenset({  # and no bool
-    "_safe_softmax", "_safe_softmax.default", "_softmax_backward_data", "_threshold",
-    "alpha_dropout", "celu", "dropout", "feature_alpha_dropout",
-    "cross_entropy", "frac", "glu", "hardshrink", "hardsigmoid", "hardswish", "huber_loss",
-    "hypot", "interpolate", "linear_cross_entropy", "log_ndtr", "log_sigmoid", "log_softmax",
-    "logaddexp", "logaddexp2", "logsigmoid", "max_unpool1d", "max_unpool2d", "max_unpool3d",
-    "mish", "multi_margin_loss", "multilabel_margin_loss", "multilabel_soft_margin_loss",
-    "nextafter", "nll_loss", "prelu", "silu", "smooth_l1_loss", "soft_margin_loss", "softmax",
-    "softmin", "softplus", "std", "threshold", "upsample", "upsample_bilinear", "upsample_nearest",
-    "var",
-})  # fmt: skip
-NO_COMPLEX = frozenset({
-    "glu", "hardshrink", "huber_loss", "interpolate", "max_unpool1d", "max_unpool2d",
-    "max_unpool3d", "mse_loss", "nanmean", "nansum", "nll_loss", "smooth_l1_loss",
-    "upsample_nearest", "xlog1py", "xlogy",
-})  # fmt: skip
-NO_HALF = frozenset({"log_ndtr", "multi_margin_loss", "multilabel_margin_loss"})  # on the CPU
-HALF = (torch.float16, torch.bfloat16)
+from ....backends.graph.node_targets import (
+    TORCHS_OPERATORS,
+    is_foreign_target,
+    namespace_of,
+    target_name,
+)
+from ....backends.graph.random_draws import named_as_random
+
+SUPPORTED = frozenset({torch.float32, torch.float64})  # by every kernel that takes one of them
+REFUSALS = ("can't be cast", "implemented for", "support", "may not be")  # in messages of errors
+EXAMPLES = {torch.SymInt: 1, torch.SymFloat: 1.0, torch.SymBool: True}  # any number of the type
+LARGEST = 8  # size, or other integer, in a trial
 
 
-def may_refuse_dtype(name: str, args: Sequence[Any], kwargs: dict[str, Any]) -> bool:
-    """Whether torch may have no kernel for the first argument of the operator of this name. Where a
-    `dtype` is given, the operator converts it first."""
-    name = name.removeprefix("special_")
-    first = args[0] if args else kwargs.get("input")
-    if not isinstance(first, torch.Tensor) or kwargs.get("dtype") is not None:
+def refuses_dtypes(kind: str, target: Any, args: list[Any], kwargs: dict[str, Any]) -> bool:
+    """Whether one of torch's operators raises because of the dtypes of its tensors."""
+    if not _has_uncommon_dtype(pytree.arg_tree_leaves(*args, **kwargs)) or not _may_be_tried(
+        target
+    ):
         return False
-    if first.is_floating_point():
-        return name in NO_HALF and first.dtype in HALF and first.device.type == "cpu"
-    if first.is_complex():
-        return name in NO_COMPLEX
-    return name in NO_INTEGERS or (name in NO_BOOL and first.dtype == torch.bool)
+    draws = named_as_random(target_name(target))
+    state = torch.get_rng_state() if draws else None
+    try:
+        with torch.no_grad():
+            apply(kind, target, *pytree.tree_map(_shrink, (args, kwargs)))
+    except Exception as error:  # of another kind: of these sizes, not of the dtypes
+        return any(refusal in str(error) for refusal in REFUSALS)
+    finally:
+        if state is not None:
+            torch.set_rng_state(state)
+    return False
+
+
+def apply(kind: str, target: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
+    """Applies a node's operation to objects."""
+    if kind == "call_method":
+        return getattr(args[0], target)(*args[1:], **kwargs)
+    return target(*args, **kwargs)
+
+
+def _has_uncommon_dtype(leaves: Sequence[Any]) -> bool:
+    tensors = [leaf for leaf in leaves if isinstance(leaf, torch.Tensor)]
+    if not tensors or any(tensor.layout is not torch.strided for tensor in tensors):
+        return False
+    dtypes = {tensor.dtype for tensor in tensors}
+    named = any(isinstance(leaf, complex | torch.dtype) for leaf in leaves)
+    return named or len(dtypes) > 1 or not dtypes <= SUPPORTED
+
+
+def _may_be_tried(target: Any) -> bool:
+    """Whether a call does nothing but compute: others' operators may do anything."""
+    return (
+        namespace_of(target) in ("", *TORCHS_OPERATORS)
+        and not is_foreign_target(target)
+        and not isinstance(getattr(target, "__self__", None), type)  # an autograd.Function
+    )
+
+
+def _shrink(value: Any) -> Any:
+    """A small tensor or number of the same type. Integers may be sizes, so they shrink alike."""
+    if isinstance(value, torch.Tensor):
+        shape = [min(size, LARGEST) if type(size) is int else LARGEST for size in value.shape]
+        return torch.ones(shape, dtype=value.dtype, device=value.device)
+    return min(value, LARGEST) if type(value) is int else EXAMPLES.get(type(value), value)

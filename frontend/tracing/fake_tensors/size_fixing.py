@@ -4,12 +4,14 @@ to run on fake tensors."""
 
 from __future__ import annotations
 
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
 from typing import Any
 
 from torch._dispatch.python import enable_python_dispatcher
 
 from ....backends.graph.node_targets import target_name
+from ....backends.graph.whole_upsampling import whole_upsampling
 
 NAMES = frozenset(
     """pad constant_pad_nd interpolate upsample upsample_bilinear upsample_nearest
@@ -19,10 +21,16 @@ NAMES = frozenset(
     scaled_dot_product_attention""".split()
 )
 PREFIX = "fft_"
+RESIZING = ("interpolate", "upsample")
 
 
-def dispatcher_for(target: Any) -> AbstractContextManager[Any]:
+@contextmanager
+def dispatcher_for(target: Any) -> Iterator[None]:
     """The dispatcher under which an operator leaves sizes that vary open."""
     name = target_name(target)
-    fixes = name in NAMES or name.startswith(PREFIX)
-    return enable_python_dispatcher() if fixes else nullcontext()
+    if name not in NAMES and not name.startswith(PREFIX):
+        yield
+        return
+    resizes = name.startswith(RESIZING)
+    with enable_python_dispatcher(), whole_upsampling() if resizes else nullcontext():
+        yield

@@ -39,8 +39,13 @@ def view(fakes: FakeRules, x: Any, sizes: Any) -> Any:
     return None if strides is None else fakes.share(x, sizes, strides)
 
 
-@rule(aten.transpose.int, aten.t.default)
-def transpose(fakes: FakeRules, x: Any, one: Any = 0, other: Any = 1) -> Any:
+@rule(aten.t.default)
+def t(fakes: FakeRules, x: Any) -> Any:
+    return transpose(fakes, x, 0, 1) if x.dim() == 2 else None
+
+
+@rule(aten.transpose.int)
+def transpose(fakes: FakeRules, x: Any, one: Any, other: Any) -> Any:
     if (
         not fakes.is_strided(x)
         or x.dim() < 2

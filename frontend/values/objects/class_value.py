@@ -78,7 +78,7 @@ def note_path(tx: TraceContext, cls: type, path: Source | None) -> None:
     their own."""
     if (
         path is not None
-        and id(cls) not in tx.objects.class_paths
+        and tx.objects.class_paths.get(id(cls)) is None
         and is_plainly_named(cls)
         and class_source(cls) is None
     ):

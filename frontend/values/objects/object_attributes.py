@@ -21,6 +21,7 @@ from .class_value import (
     ClassValue,
     bind,
     has_plain_names,
+    note_path,
     property_function,
     raw_attribute,
     stored_in_class,
@@ -89,6 +90,7 @@ class ObjectAttributes(Mutable):
 
     def attribute(self, tx: TraceContext, name: str) -> Value:
         if name == "__class__" and lookup(self.cls, name)[0] in PLAIN_CLASS:
+            note_path(tx, self.cls, self.class_path)
             return ClassValue(self.cls, self.class_path)
         if name == "__dict__" and not defines_dict(self.cls):
             return self.dictionary(tx)

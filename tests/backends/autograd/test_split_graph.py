@@ -625,3 +625,20 @@ def test_more_than_a_hundred_results(backend):
 def test_too_many_results_are_left_to_eager(backend, monkeypatch):
     monkeypatch.setattr(splitting, "MAX_SUBGRAPHS", 3)
     check_layers(5, backend)
+
+
+def test_part_of_a_parameter_is_written_without_gradients(backend):
+    """To autograd the written view has a history that it does not tell."""
+
+    def step(x, y):
+        before = y + x
+        with torch.no_grad():
+            x[:, 1:] *= 2
+        return (x.abs() * y).sum(), before.sum()
+
+    compiled = framejit.compile(step, backend=backend)
+    found, expected = (torch.ones(3, 4, requires_grad=True) for _ in range(2))
+    with framejit.config.patch(strict=True):
+        sum(compiled(found, torch.ones(3, 4))).backward()
+    sum(step(expected, torch.ones(3, 4))).backward()
+    assert torch.equal(found, expected) and torch.equal(found.grad, expected.grad)

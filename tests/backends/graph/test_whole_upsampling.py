@@ -46,6 +46,20 @@ def test_of_sizes_that_vary(backend):
     assert compiled.framejit.compiles == 1
 
 
+@pytest.mark.parametrize("backend", ["eager", "native", "aot_eager"])
+@pytest.mark.parametrize("mode", ["nearest", "nearest-exact", "linear"])
+def test_layout_of_rows_that_vary(backend, mode):
+    def function(x):
+        y = F.interpolate(x, scale_factor=2, mode=mode)
+        return y, y.stride()
+
+    compiled = framejit.compile(function, backend=backend, dynamic=True)
+    x = torch.randn(5, 4, 3).permute(2, 1, 0)
+    (found, seen), (expected, strides) = compiled(x), function(x)
+    assert found.stride() == seen == strides
+    torch.testing.assert_close(found, expected)
+
+
 def test_an_operator_is_called():
     with FakeTensorMode() as mode, enable_python_dispatcher():
         image = mode.from_tensor(torch.randn(1, 1, 4, 4))

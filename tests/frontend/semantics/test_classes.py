@@ -1417,3 +1417,27 @@ def test_methods_of_type_itself_are_pythons(use):
     handle = framejit.compile(lambda x: (x + 1, use()), backend="eager")
     assert handle(torch.ones(2))[1] == use()
     assert all("nested too deeply" not in one.reason for one in handle.framejit.explain().breaks)
+
+
+@pytest.mark.parametrize("use", ["replace", "type"])
+def test_instance_of_a_class_of_a_function(use):
+    """A default of its `__init__` is an object to which only the class leads."""
+
+    @dataclasses.dataclass
+    class State:
+        hidden: torch.Tensor
+        count: int = 0
+        log: list = dataclasses.field(default_factory=list)
+
+    def step(state, x):
+        if use == "type":
+            return type(state)(state.hidden + x, state.count + 1)
+        return dataclasses.replace(state, hidden=state.hidden + x, count=state.count + 1)
+
+    compiled = strict_compile(step, fullgraph=True)
+    expected = found = State(vec(3))
+    for _ in range(4):
+        expected, found = step(expected, vec(3)), compiled(found, vec(3))
+        assert type(found) is State and (found.count, found.log) == (expected.count, [])
+        assert torch.equal(found.hidden, expected.hidden)
+    assert compiled.framejit.compiles == 2

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import operator
 
+import framejit
 import pytest
 import torch
 import torch.nn.functional as F
@@ -527,3 +528,16 @@ def test_whether_a_kernel_fits_is_a_guard(size):
     with mode:
         F.conv2d(x, torch.ones(4, 12, size, size))
     assert bool(mode.shape_env.guards) == (size > 2)
+
+
+def test_t_of_three_dimensions_is_an_error():
+    """Of sizes that vary, and where a backend drops the operator as nothing reads its result."""
+
+    def function(x):
+        x.t()
+        return x.chunk(2)[0]
+
+    compiled = framejit.compile(function, backend="aot_eager", dynamic=True)
+    compiled(torch.ones(3, 4))
+    with pytest.raises(RuntimeError, match="expects a tensor with <= 2 dimensions"):
+        compiled(torch.ones(2, 3, 4))

@@ -20,7 +20,10 @@ REFUSED = {
     "resized int": (lambda x: F.interpolate(x[None, None], scale_factor=2), torch.int64),
     "mse_loss of complex": (lambda x: F.mse_loss(x, x), torch.complex64), "nansum of complex": (torch.nansum, torch.complex64),
     "dropout of int": (lambda x: F.dropout(x, 0.5, True, True), torch.int64),
-    "log_ndtr of half": (torch.special.log_ndtr, torch.float16),
+    "log_ndtr of half": (torch.special.log_ndtr, torch.float16), "lerp of int": (lambda x: torch.lerp(x, x, x), torch.int64),
+    "batch norm of int": (lambda x: F.batch_norm(x, torch.zeros(4), torch.ones(4)), torch.int64),
+    "max_pool1d of int": (lambda x: F.max_pool1d(x, 2), torch.int32), "cross of bool": (lambda x: torch.linalg.cross(x.T, x.T, dim=1), torch.bool),
+    "softmax of int in int": (lambda x: F.softmax(x, -1, dtype=torch.int64), torch.int64),
 }  # fmt: skip
 TAKEN = {
     "softmax of int in float": (lambda x: F.softmax(x, -1, dtype=torch.float32), torch.int64),

@@ -460,10 +460,22 @@ def a_result_with_another_history():
     return f, [vec(4)], [p, q]
 
 
+def input_with_a_history_read_without_gradients_first():
+    p = leaf(4)
+
+    def f(x):
+        with torch.no_grad():
+            doubled = x * 2
+        (x * p).sum().backward(retain_graph=True)
+        return doubled
+
+    return f, [p * p], [p]
+
+
 LEFT_TO_PYTHON = [
     hook_on_a_leaf, hook_after_accumulation, hook_on_a_result, retained_gradient_of_a_result,
     only_some_inputs, a_graph_of_the_pass, sparse_gradient, leaf_of_the_frame,
-    a_result_with_another_history,
+    a_result_with_another_history, input_with_a_history_read_without_gradients_first,
 ]  # fmt: skip
 
 
