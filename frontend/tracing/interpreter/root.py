@@ -114,7 +114,7 @@ class RootInterpreter(Interpreter):
         """The break at this position in an inlined frame. Raises Restart where the capture cannot
         go back to it."""
         mark, reason.mark = reason.mark, None
-        if mark is None:
+        if mark is None or mark.position != position:  # a caller wants it to be earlier
             raise Restart(position, reason)
         self.tx.graph.rollback(mark.nodes)
         self.tx.guards.truncate(mark.guards)
