@@ -243,6 +243,8 @@ class GraphBreak(Exception):  # noqa: N818 - it steers, it is not an error
         # user lines, innermost first, added while it passes through inlined frames
         self.chain: list[str] = []
         self.position: int | None = None  # in the innermost frame where a break can be made
+        # the state there, if the capture can go back to it (tracing/interpreter/outcome.py)
+        self.mark: Any = None
 
     @property
     def sentence(self) -> str:

@@ -70,6 +70,7 @@ class EffectLog:
 
     def __init__(self) -> None:
         self.epoch = 1
+        self.version = 0  # grows with each change that a rollback would have to undo
         self.changes_of_existing = 0  # how often an object from before the frame was changed
         self.changed: dict[Mutable, None] = {}
         # (id, name): (namespace or class, value)
@@ -99,6 +100,7 @@ class EffectLog:
             state = value.snapshot()
             self._saved.append(SavedState(value, value.epoch, state, value in self.changed))
             value.epoch = self.epoch
+        self.version += 1
 
     def may_be_seen(self) -> bool:
         """Whether a function that runs now, before side effects are applied, could see a change
@@ -125,6 +127,7 @@ class EffectLog:
     def set_global(self, where: Namespace, name: str, value: Value) -> None:
         """Binds a global variable or an attribute of a class."""
         self.changes_of_existing += 1
+        self.version += 1
         if self._saved_globals is None:
             self._saved_globals = dict(self.globals)
         self.globals[id(where), name] = (where, value)
@@ -137,6 +140,7 @@ class EffectLog:
         listed: bool = False,
     ) -> None:
         """Records output of the program (see ProgramOutput)."""
+        self.version += 1
         self.outputs.append(ProgramOutput(function, args, position, listed))
 
     def expect(
@@ -147,6 +151,7 @@ class EffectLog:
         stop: GraphBreak | None = None,
     ) -> None:
         """Records that the following capture holds only if a tensor in the graph is true."""
+        self.version += 1
         self.expected.append(Expectation(fact, position, branch, stop))
 
     def release_objects(self) -> None:

@@ -16,6 +16,7 @@ from ..values.constant import is_literal
 from ..values.containers.list import ListValue
 from ..values.containers.mapping import DictValue
 from ..values.context import TraceContext
+from ..values.iterators.existing_iterator import ExistingIterator
 from ..values.objects.attribute_storage import instance_dict
 from ..values.objects.mro import lookup
 from ..values.objects.user_object import UserObject
@@ -62,6 +63,9 @@ def lost_values(tx: TraceContext, value: Value) -> Iterator[Any]:
         yield from (object() if name in slots else own.get(name) for name in value.attrs)
     elif isinstance(value, Gradient) and value.of.real is not None:
         yield value.of.real.grad
+    elif isinstance(value, ExistingIterator):
+        if value.exhausted:  # until then it keeps its container, and that its items
+            yield value.taken_from
     elif not (isinstance(value, ListValue) and value.keeps_its_items):
         if isinstance(value, DictValue):
             value.all_entries(tx)  # a store replaces an item or adds one

@@ -80,7 +80,7 @@ class Trace:
         self.work = WorkBudget(options, loops, stop_at)
         self.guards = GuardLog(self.frames.where)
         self.objects = ObjectTable(self, self.frames, function)
-        self.symbols = SymbolicInputs(options, clock, fake_mode, variation, self.frames.where)
+        self.symbols = SymbolicInputs(options, clock, fake_mode, variation, self.frames)
         self.effects = EffectLog()
         self.random = RandomState()
         self.modes = TorchModes()

@@ -146,7 +146,9 @@ class CaptureFakeMode(FakeTensorMode):
                 result = varying.results_of_varying_sizes(self, func, args, kwargs, run)
         if result is NotImplemented:  # the arguments' own class decides
             return result
-        if asked in CONTIGUOUS:
+        if getattr(result, "constant", None) is not None:
+            pass  # it ran for real, and a copy would not have its value
+        elif asked in CONTIGUOUS:
             result = in_format(result, torch.contiguous_format)
         elif asked in FORMAT_OF_FIRST or (asked is ATEN.roll.default and joins_slices(*args)):
             result = in_format(result, nearest_format(args[0]))

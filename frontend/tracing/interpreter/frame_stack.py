@@ -60,6 +60,11 @@ class FrameStack(list[FrameState]):
             if frame.resumable
         )
 
+    @property
+    def can_break(self) -> bool:
+        """Whether an instruction group is being interpreted."""
+        return bool(self) and self[-1].position >= 0
+
     def release_objects(self) -> None:
         """Drops the program's objects."""
         self.clear()

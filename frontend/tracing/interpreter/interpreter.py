@@ -3,21 +3,25 @@ of Python versions and emits no code."""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from ....errors import GraphBreak, SkipFrame
 from ....guards.source import Source
 from ...pycode.call_completion import INITIALISED, CallCompletion
-from ...pycode.instr import DecodedCode
+from ...pycode.instr import DecodedCode, Op
 from ...values.base import ObservedException, Value
 from ...values.constant import Constant
 from ...values.objects.exception import ExceptionValue
 from ..trace import Trace
 from .frame_state import FrameState
 from .handlers import HANDLERS
-from .outcome import BreakReached, Restart, Returned, Yielded
+from .outcome import BreakReached, GroupMark, Restart, Returned, Yielded
 from .suspended_generators import BY_EXCEPTION
 from .throwing import throw
+
+# instructions at which most breaks come; a break at another one starts the capture over
+MARKED = frozenset({Op.CALL, Op.CALL_FUNCTION_EX, Op.JUMP_IF, Op.JUMP_IF_OR_POP, Op.UNARY})
 
 
 class Interpreter(FrameState):
@@ -37,6 +41,7 @@ class Interpreter(FrameState):
         self.tx = tx
         # the frame that this one, resumed after a break, waits for
         self.awaited: Interpreter | None = None
+        self.mark: GroupMark | None = None  # of a group that may break
 
     def run(self) -> Value:
         """Interprets to the return of the frame; returns its value."""
@@ -65,7 +70,7 @@ class Interpreter(FrameState):
         except GraphBreak as stop:
             stop.chain.append(self.where())
             if stop.position is None and self.resumable:
-                stop.position = self.position
+                stop.position, stop.mark = self.position, self.state_to_go_back_to()
             raise
         except ObservedException as error:
             # its traceback, which the program may keep, gets an entry of the caller
@@ -118,6 +123,38 @@ class Interpreter(FrameState):
         self.group, self.position = index, self.tx.work.instructions
         if self.position == self.tx.work.stop_at:
             raise self.stop_here()
+        if self.resumable and self.current.op in MARKED:
+            self.mark = self.mark_group()
+
+    def mark_group(self) -> GroupMark:
+        """The state at the start of the current group."""
+        tx = self.tx
+        return GroupMark(
+            self.position,
+            tuple(self.stack),
+            tuple(self.slots),
+            tx.graph.mark(),
+            len(tx.guards),
+            self.rarely_changed(),
+        )
+
+    def rarely_changed(self) -> tuple[Any, ...]:
+        """What most groups leave as it is, in a form that shows changes."""
+        tx = self.tx
+        asked = tx.symbols.shapes.asked if tx.symbols.exist else 0
+        handled = tx.exceptions.handled
+        return tx.effects.version, tx.modes.mark(), tx.generators.mark(), handled, asked
+
+    def state_to_go_back_to(self) -> GroupMark | None:
+        """The state at the start of the current group, with the frames as they were; None where
+        more has changed since than what a break there can undo."""
+        mark = self.mark
+        if mark is None or mark.position != self.position:
+            return None
+        if mark.unchanged != self.rarely_changed():
+            return None
+        self.stack[:], self.slots[:] = mark.stack, mark.slots
+        return replace(mark, frames=self.tx.frames.broken_frames())
 
     def stop_here(self) -> Exception:
         """The end of the capture in this frame, at the position of the break."""

@@ -75,6 +75,20 @@ class BreakExit:
         return self.reason.reason.id in QUIET
 
 
+@record
+class GroupMark:
+    """The state at the start of an instruction group of an inlined frame. A break in the group
+    goes back to it where only the graph and the guards have grown since."""
+
+    position: int
+    stack: tuple[Value, ...]
+    slots: tuple[Value | None, ...]
+    nodes: int
+    guards: int
+    unchanged: tuple[Any, ...]  # what must be as it was
+    frames: tuple[BrokenFrame, ...] = ()  # at the break
+
+
 class Restart(Exception):  # noqa: N818 - it steers: capture again and break at an earlier position
     """The code after `position` cannot be handed on to Python, so the break must come there. It is
     the number of instructions interpreted before it; captures of one frame with the same

@@ -99,7 +99,7 @@ class RootInterpreter(Interpreter):
         if outside is not None and outside != self.position:
             raise Restart(outside, reason)
         if outside is None and reason.position is not None:
-            raise Restart(reason.position, reason)
+            return self._break_in_call(reason, reason.position)
         self.stack, self.slots, graph, modes, guards, tx.exceptions.handled, generators = (
             self._mark_state
         )
@@ -109,6 +109,16 @@ class RootInterpreter(Interpreter):
         tx.generators.rollback(generators)
         tx.guards.truncate(guards)
         return self._break(reason, tx.frames.broken_frames())
+
+    def _break_in_call(self, reason: GraphBreak, position: int) -> BreakExit:
+        """The break at this position in an inlined frame. Raises Restart where the capture cannot
+        go back to it."""
+        mark, reason.mark = reason.mark, None
+        if mark is None or mark.position != position:  # a caller wants it to be earlier
+            raise Restart(position, reason)
+        self.tx.graph.rollback(mark.nodes)
+        self.tx.guards.truncate(mark.guards)
+        return self._break(reason, mark.frames)
 
     def _break(self, reason: GraphBreak, frames: tuple[BrokenFrame, ...]) -> BreakExit:
         """The break at these frames. Raises Restart where an exception is handled that no Python

@@ -38,7 +38,7 @@ from ....options import Options
 from ...values.base import Value
 from ...values.constant import Constant
 from ...values.tensor.dynamic_marks import Mark
-from ...values.tensor.symbolic_number import SYMBOLIC, Symbol, SymbolicNumber
+from ...values.tensor.symbolic_number import SYMBOLIC, VALUE_NEEDED, Symbol, SymbolicNumber
 from ...values.tensor.tensor import TensorValue
 from ..fake_tensors.fake_execution import forbid_reads
 from ..fake_tensors.fakes_by_metadata import (
@@ -65,7 +65,13 @@ from .value_origins import ValueOrigin, ValueOrigins
 class Shapes:
     """Torch's ShapeEnv for one capture, and the values that stand for its symbols."""
 
-    def __init__(self, options: Options, mode: FakeTensorMode, where: Callable[[], str]) -> None:
+    def __init__(
+        self,
+        options: Options,
+        mode: FakeTensorMode,
+        where: Callable[[], str],
+        stays_open: Callable[[Source], bool],
+    ) -> None:
         self.env = Symbols(
             specialize_zero_one=False,
             duck_shape=options.dynamic is True,
@@ -73,6 +79,7 @@ class Shapes:
             allow_dynamic_output_shape_ops=options.capture_dynamic_output_shape_ops is not False,
         )
         mode.shape_env = self.env
+        self._stays_open = stays_open  # whether no number is to be specialised at a path
         # with symbols, making and reading its entries takes longer than running the operators
         mode.cache_enabled = False
         self.origins = ValueOrigins()
@@ -245,6 +252,10 @@ class Shapes:
         return truth if wanted.node.expect_true("", 0) else not truth
 
     def specialise(self, sym: Symbol) -> Any:
+        for symbol in sym.node.expr.free_symbols:
+            home = self.homes.get(symbol)
+            if home is not None and home.source is not None and self._stays_open(home.source):
+                raise GraphBreak("unsupported-value", f"{home.describe()}, {VALUE_NEEDED}")
         return self._ask(sym, PYTHON_TYPES[type(sym)])
 
     def is_fixed(self, sym: Symbol) -> bool:

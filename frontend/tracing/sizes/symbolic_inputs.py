@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib
-from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from ....clock import Clock
@@ -15,7 +14,10 @@ from ..fake_tensors.fake_execution import CaptureFakeMode
 from .variation import Variation
 
 if TYPE_CHECKING:
+    from ..interpreter.frame_stack import FrameStack
     from .shapes import Shapes
+
+SPECIALISED_VALUES = 2  # of a number, after the first, for which code is compiled
 
 
 class SymbolicInputs:
@@ -28,9 +30,9 @@ class SymbolicInputs:
         clock: Clock,
         fake_mode: CaptureFakeMode,
         variation: Variation,
-        where: Callable[[], str],
+        frames: FrameStack,
     ) -> None:
-        self.options, self.clock, self.fake_mode, self._where = options, clock, fake_mode, where
+        self.options, self.clock, self.fake_mode, self._frames = options, clock, fake_mode, frames
         self.variation = variation
         self.numbers: dict[Source, Any] = {}
         self._inputs: dict[Source, Value] = {}
@@ -52,8 +54,16 @@ class SymbolicInputs:
             return self._shapes
         with self.clock.phase("imports"):
             module = importlib.import_module(".shapes", __package__)
-        self._shapes = module.Shapes(self.options, self.fake_mode, self._where)
+        self._shapes = module.Shapes(
+            self.options, self.fake_mode, self._frames.where, self.stays_open
+        )
         return self._shapes
+
+    def stays_open(self, source: Source) -> bool:
+        """Whether a number has taken so many values that code for one more would serve few calls:
+        what needs its value is left to Python."""
+        many = self.variation.changes(source) >= SPECIALISED_VALUES
+        return many and self._frames.can_break and not self.options.fullgraph
 
     def is_symbolic(self, source: Source, number: int | float) -> bool:
         """Whether a number that the program is given is to be a symbol."""

@@ -31,6 +31,7 @@ from ...values.iterators.iterator import (
     Iterator,
 )
 from ...values.numpy.array import ArrayValue
+from ...values.tensor.symbolic_number import VALUE_NEEDED
 from ...values.tensor.tensor import TensorValue
 from ..capture import Capture
 from ..interpreter.outcome import BreakExit, BrokenFrame
@@ -81,7 +82,7 @@ def pass_on_variation(
 
 def gives_varying_number(exit_: BreakExit, frame: BrokenFrame) -> bool:
     """Whether the result of a break, if it is a number, is likely to differ in each call."""
-    if exit_.reason.reason.id in NUMBERS:
+    if exit_.reason.reason.id in NUMBERS or exit_.reason.detail.endswith(VALUE_NEEDED):
         return True
     instr = frame.decoded.instrs[frame.index]
     if instr.op is not Op.CALL:

@@ -5,13 +5,21 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import torch
+
+from ....guards.guard import Kind
+from ....guards.source import AttrSource, Source
 from ..base import Value
 from ..constant import Constant
 from ..context import TraceContext
 from ..deferred_literal import DeferredLiteral
 from ..emitter import Emitter
 from ..iterators.iterator import Iterator, ListedIterator, RangeIterator
+from ..registry import wraps
+from ..tensor.symbolic_number import calculate
 from .range import RangeValue
+
+PARTS = ("start", "stop", "step")
 
 
 class DeferredRange(DeferredLiteral):
@@ -20,8 +28,9 @@ class DeferredRange(DeferredLiteral):
 
     __slots__ = ()
 
-    def __init__(self, operands: tuple[Value, ...]) -> None:
+    def __init__(self, operands: tuple[Value, ...], source: Source | None = None) -> None:
         super().__init__(range, operands, range)
+        self.source = source
 
     def varies_in_length(self, tx: TraceContext) -> bool:
         return self.symbolic_items(tx) is None
@@ -30,7 +39,7 @@ class DeferredRange(DeferredLiteral):
         """The items of range(n, n + 4), which are symbols; None where the length varies too."""
         if len(self.operands) == 1:
             return None
-        start, stop, step = (*self.operands, Constant(1))[:3]
+        start, stop, step = self.parts()
         length = tx.objects.operate("-", stop, start)
         if not isinstance(length, Constant) or not isinstance(step, Constant):
             return None
@@ -41,6 +50,27 @@ class DeferredRange(DeferredLiteral):
 
     def as_constant(self) -> RangeValue:
         return RangeValue(self.constant())
+
+    def length(self, tx: TraceContext) -> Value:
+        start, stop, step = self.parts()
+        found = None
+        if isinstance(step, Constant) and step.object == 1:
+            count = tx.objects.operate("-", stop, start)
+            found = calculate(tx, torch.sym_max, count, Constant(0))
+        return found or super().length(tx)
+
+    def truth(self, tx: TraceContext) -> bool:
+        return self.length(tx).truth(tx)
+
+    def attribute(self, tx: TraceContext, name: str) -> Value:
+        parts = dict(zip(PARTS, self.parts(), strict=True))
+        return parts.get(name) or super().attribute(tx, name)
+
+    def parts(self) -> tuple[Value, ...]:
+        """Start, stop and step."""
+        if len(self.operands) == 1:
+            return (Constant(0), *self.operands, Constant(1))
+        return (*self.operands, Constant(1))[:3]
 
     def iterator(self, tx: TraceContext) -> Value:
         return self._iterator(tx, iter)
@@ -53,6 +83,17 @@ class DeferredRange(DeferredLiteral):
         if items is None:
             return DeferredRangeIterator(self, function)
         return ListedIterator([*function(items)], RangeIterator.cls)
+
+
+@wraps(range)
+def wrap_range(tx: TraceContext, obj: range, source: Source | None) -> Value:
+    tx.guards.add(source, Kind.TYPE, range)
+    parts = [tx.wrap(getattr(obj, part), source and AttrSource(source, part)) for part in PARTS]
+    if all(isinstance(part, Constant) for part in parts):
+        return RangeValue(obj, source)
+    if not isinstance(parts[2], Constant):
+        parts[2] = Constant(parts[2].constant())
+    return DeferredRange(tuple(parts), source)
 
 
 class DeferredRangeIterator(Iterator):

@@ -56,15 +56,20 @@ def varies_in_length(tx: TraceContext, data: Value | None) -> bool:
 def of_array(
     tx: TraceContext, function: object, array: ArrayValue, args: list[Value], how: dict[str, Value]
 ) -> Value:
-    """A tensor with the numbers of an array; torch.as_tensor() shares its memory."""
+    """A tensor with the numbers of an array; torch.as_tensor() shares its memory where the dtype is
+    the same."""
     shares = function is torch.as_tensor
-    if args or how.keys() - {"dtype"} or (shares and how) or (shares and not array.is_writable):
-        raise array.unsupported_use("as data with a device or dtype")
+    if args or how.keys() - {"dtype"} or (shares and not array.is_writable):
+        raise array.unsupported_use("as data with a device, or of an array that is read-only")
     if shares:
-        return alias(tx, array.tensor)
-    layout: dict[str, Value] = {"memory_format": Constant(torch.contiguous_format)}
-    copied = tx.graph.call("call_method", "clone", [array.tensor], layout)
-    return tx.graph.call("call_method", "to", [copied, how["dtype"]], {}) if how else copied
+        made: Value = alias(tx, array.tensor)
+    else:
+        layout: dict[str, Value] = {"memory_format": Constant(torch.contiguous_format)}
+        made = tx.graph.call("call_method", "clone", [array.tensor], layout)
+    dtype = how.get("dtype")
+    if dtype is None or tx.look(dtype).is_none():
+        return made
+    return tx.graph.call("call_method", "to", [made, dtype], {})
 
 
 def of_numbers(tx: TraceContext, data: Value, how: dict[str, Value]) -> Value | None:

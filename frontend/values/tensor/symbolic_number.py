@@ -24,6 +24,8 @@ from ..emitter import Emitter
 from ..operation import Operation, UnaryOperation
 from ..registry import wraps
 
+# how a break ends whose statement needs the value of a number that has taken many
+VALUE_NEEDED = "whose value Python needs"
 MOST_BITS = 63  # of an int that torch's symbols stand for
 Symbol = torch.SymInt | torch.SymFloat | torch.SymBool
 CLASSES: dict[type, type] = {torch.SymInt: int, torch.SymFloat: float, torch.SymBool: bool}

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import framejit
+import pytest
 import torch
 from framejit.frontend.tracing.fake_tensors.fake_execution import CaptureFakeMode
 from torch._subclasses.fake_tensor import FakeTensorMode
@@ -47,3 +49,16 @@ def test_a_constant_that_is_written_is_none_any_more():
         result.uniform_()
     assert result.constant is None
     assert step.constant.item() == 3.0
+
+
+@pytest.mark.parametrize("mode", ["trunc", "floor"])
+def test_a_quotient_of_numbers_as_a_size(mode):
+    """Its strides are corrected for tensors; a copy of a constant would have another value."""
+
+    def f(x):
+        half = torch.div(8, 2, rounding_mode=mode)
+        y = x.expand(half, 8)
+        return y + y.shape[0], x.view(half, -1), x.new_zeros(half)
+
+    compiled = framejit.compile(f, backend="eager", fullgraph=True)
+    assert str(compiled(torch.ones(8))) == str(f(torch.ones(8)))

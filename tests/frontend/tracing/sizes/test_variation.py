@@ -62,3 +62,35 @@ def test_comparing_asks_no_object_for_an_attribute():
     variation.note_capture({AttrSource(X, "grad"): (2, 6)}, {})
     variation.compare(FrameView((Holder(),), step))
     assert not asked and not variation.former
+
+
+LAYERS = [torch.nn.Linear(2, 2) for _ in range(12)]
+
+
+def of_a_layer(x, number):
+    return LAYERS[number](x).relu()
+
+
+def of_a_table(x, number):
+    return x * {key: float(key) for key in range(20)}[number]
+
+
+def of_a_slice(x, number):
+    return x * len(range(20)[number:])
+
+
+@pytest.mark.parametrize(("f", "compiles"), [(of_a_layer, 5), (of_a_table, 5), (of_a_slice, 6)])
+def test_a_number_of_many_values_is_specialised_for_three(f, compiles):
+    """Then the statement that needs its value is left to Python, once for all values."""
+    compiled = framejit.compile(f, backend="eager")
+    for number in range(12):
+        assert torch.equal(compiled(torch.ones(2), number), f(torch.ones(2), number))
+    assert compiled.framejit.compiles == compiles
+    assert [found.id for found in compiled.framejit.explain().breaks] == ["unsupported-value"]
+
+
+def test_a_whole_graph_is_specialised_for_each_number():
+    compiled = framejit.compile(of_a_layer, backend="eager", fullgraph=True)
+    for number in range(6):
+        assert torch.equal(compiled(torch.ones(2), number), of_a_layer(torch.ones(2), number))
+    assert compiled.framejit.compiles == 6

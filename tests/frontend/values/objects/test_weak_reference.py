@@ -87,6 +87,17 @@ def key_set(x, found, r):
     return x + 1, r() is None
 
 
+def iterator_advanced(x, items, r):
+    next(items)
+    return x + 1, r() is None
+
+
+def iterator_exhausted(x, items, r):
+    for _ in items:
+        pass
+    return x + 1, r() is None
+
+
 def global_replaced(x, _, r):
     global HELD
     HELD = 1
@@ -130,6 +141,13 @@ def in_a_global():
 
 a_node = container(node, lambda it: it.child)
 a_list = container(lambda: [Node()], lambda it: it[0])
+
+
+def an_iterator():
+    items = [Node(), Node()]
+    return iter(items), weakref.ref(items[0])
+
+
 a_dict = container(lambda: {"a": Node()}, lambda it: it["a"])
 
 
@@ -138,6 +156,7 @@ a_dict = container(lambda: {"a": Node()}, lambda it: it["a"])
     [(attribute_replaced, a_node, False), (slot_replaced, container(lambda: node(Slotted), lambda it: it.child), False),
      (another_attribute_replaced, a_node, True), (above_replaced, a_node, False), (gone_at_a_break, a_node, False),
      (tensor_replaced, a_node, True), (list_emptied, a_list, False), (list_added_to, a_list, True), (list_reordered, a_list, True), (key_deleted, a_dict, False), (key_set, a_dict, True), (global_replaced, in_a_global, False),
+     (iterator_advanced, an_iterator, True), (iterator_exhausted, an_iterator, False),
      (variable_deleted, a_list, False), (variable_kept, a_list, False)],
     ids=lambda value: getattr(value, "__name__", ""),
 )  # fmt: skip
