@@ -6,6 +6,7 @@ from __future__ import annotations
 import contextlib
 import gc
 import importlib
+import importlib.util
 import sys
 import threading
 from collections.abc import Iterator
@@ -71,6 +72,27 @@ def permanent_objects() -> Iterator[None]:
                 generations.freeze_young()
         finally:
             generations.show_young()
+
+
+def import_permanently(name: str, package: str) -> Any:
+    """A module, imported in a thread of its own where it is not loaded yet, its objects permanent:
+    no mode of torch's is on there, and the stack is free, however deep the call that needs it."""
+    errors: list[BaseException] = []
+
+    def load() -> None:
+        try:
+            importlib.import_module(name, package)
+        except BaseException as error:
+            errors.append(error)
+
+    if importlib.util.resolve_name(name, package) not in sys.modules:
+        with permanent_objects():
+            thread = threading.Thread(target=load, name="framejit import")
+            thread.start()
+            thread.join()
+    if errors:
+        raise errors[0]
+    return importlib.import_module(name, package)
 
 
 def waiting_threads() -> dict[int, FrameType] | None:

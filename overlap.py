@@ -8,7 +8,7 @@ are recognised. guards/native/memory.c does the same at run time.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import torch
 from torch._C._functorch import is_functorch_wrapped_tensor
@@ -73,6 +73,18 @@ def may_overlap(one: Window, other: Window) -> bool:
     if one.is_empty or other.is_empty or one.end <= other.address or other.end <= one.address:
         return False
     return not any(are_interleaved(one, other, cut) for cut, _ in (*one.steps, *other.steps))
+
+
+def pairs_that_overlap(windows: Sequence[Window]) -> Iterator[tuple[int, int]]:
+    """The positions, in order, of each two windows that may have a byte in common."""
+    ends = [window.end for window in windows]
+    reaching: list[int] = []  # those that begin before the present one, and end behind its start
+    for number in sorted(range(len(windows)), key=lambda number: windows[number].address):
+        reaching = [other for other in reaching if ends[other] > windows[number].address]
+        for other in reaching:
+            if may_overlap(windows[number], windows[other]):
+                yield min(number, other), max(number, other)
+        reaching.append(number)
 
 
 def are_interleaved(one: Window, other: Window, cut: int) -> bool:

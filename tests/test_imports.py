@@ -4,6 +4,7 @@ each collection of the program's garbage visits all objects of the loaded module
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 
@@ -37,9 +38,12 @@ for length in (3, 4, 5):
 REPORTS = "rich jinja2 framejit.frontend.explain.gather framejit.frontend.explain.text_report"
 SELDOM = f"{REPORTS} framejit.frontend.self_check framejit.cli framejit.backends.autotune.minify"
 BACKENDS = "networkx framejit.backends.autograd.aot_eager framejit.backends.inductor"
+COMPILER = (
+    "framejit.frontend.tracing.trace framejit.frontend.codegen framejit.backends.compile_graph"
+)
 CASES = {
     "import": ("import framejit", 20, "framejit.frontend.api rich bytecode filelock sympy networkx"),
-    "use": (FIRST_USE.format("native"), 440, f"{SELDOM} {BACKENDS} sympy torch._dynamo"),
+    "use": (FIRST_USE.format("native"), 230, f"{SELDOM} {BACKENDS} {COMPILER} sympy torch._dynamo"),
     "call": (FIRST_CALL.format("native"), None, f"{SELDOM} {BACKENDS}"),
     "call by default": (FIRST_CALL.format(None), None, f"{SELDOM} {BACKENDS}"),
     "varying sizes": (VARYING.format("eager"), None, f"{SELDOM} {BACKENDS} torch.export._trace"),
@@ -48,10 +52,10 @@ CASES = {
 }  # fmt: skip
 
 
-def loaded_by(code):
+def loaded_by(code, **environment):
     run = subprocess.run(
         [sys.executable, "-W", "ignore", "-c", LOADED.format(code)],
-        capture_output=True, text=True, check=True, timeout=300,
+        capture_output=True, text=True, check=True, timeout=300, env={**os.environ, **environment},
     )  # fmt: skip
     return json.loads(run.stdout.splitlines()[-1])
 
@@ -61,6 +65,63 @@ def test_modules_that_are_loaded(code, most, forbidden):
     loaded = loaded_by(code)
     assert sorted(set(forbidden.split()) & set(loaded)) == []
     assert most is None or len(loaded) <= most
+
+
+STORED = """
+import framejit
+model = torch.nn.Sequential(torch.nn.Linear(4, 4), torch.nn.LayerNorm(4), torch.nn.GELU())
+def step(x):
+    loss = model(x).square().mean()
+    loss.backward()
+    return loss.detach()
+handle = framejit.compile(step, backend={!r})
+handle(torch.ones(2, 4))
+assert handle.framejit.compiles == {}
+"""
+
+
+@pytest.mark.parametrize("backend", ["eager", "native"])
+def test_entries_from_the_disk_need_no_compiler(backend, tmp_path):
+    environment = {"FRAMEJIT_STORE": "1", "FRAMEJIT_CACHE_DIR": str(tmp_path)}
+    first = loaded_by(STORED.format(backend, 1), **environment)
+    loaded = loaded_by(STORED.format(backend, 0), **environment)
+    assert set(COMPILER.split()) <= set(first)
+    assert not set(f"{COMPILER} {BACKENDS} sympy torch._dynamo torch._inductor".split()) & {*loaded}
+
+
+DEEP = """
+import framejit
+handle = framejit.compile(lambda x: x.sin() + 1, backend="eager")
+def deep(levels):
+    return deep(levels - 1) if levels else handle(torch.ones(3))
+found = []
+for levels in range(sys.getrecursionlimit() - 200, 0, -20):
+    try:
+        found.append(deep(levels))
+    except RecursionError:
+        pass
+assert all(one.equal(torch.ones(3).sin() + 1) for one in found) and len(found) > 20
+assert handle.framejit.compiles == 1
+"""
+
+
+def test_the_compiler_is_loaded_by_a_deep_call():
+    assert "framejit.frontend.tracing.trace" in loaded_by(DEEP)
+
+
+UNDER_MODES = """
+import framejit
+handle = framejit.compile(lambda x: x.sin() + 1, backend="eager")
+torch.set_default_dtype(torch.float64)
+with torch.inference_mode(), torch.device("meta"):
+    handle(torch.ones(3))
+torch.set_default_dtype(torch.float32)
+assert handle(torch.ones(3)).equal(torch.ones(3).sin() + 1)
+"""
+
+
+def test_the_compiler_is_loaded_under_modes():
+    assert "framejit.frontend.tracing.trace" in loaded_by(UNDER_MODES)
 
 
 def test_the_package_lists_its_functions_before_they_are_loaded():

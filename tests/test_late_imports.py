@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import ast
 import importlib
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -15,16 +16,18 @@ FILES = {
     path: ast.parse(path.read_text())
     for folder in ("frontend", "guards", "backends", "cli")
     for path in ROOT.glob(f"{folder}/**/*.py")
-    if "import_module(" in path.read_text()
+    if re.search(r"import_(module|permanently)\(", path.read_text())
 }
 NEED_A_GPU = {".gpu", "..backends.native.gpu"}  # Triton may not be installed
 
 
 def loaded_module(node: ast.AST | None) -> str | None:
-    """The relative name in a call of import_module(name, __package__)."""
+    """The relative name in a call of import_module(name, __package__), or of
+    import_permanently()."""
     match node:
         case ast.Call(
-            func=ast.Attribute(attr="import_module"), args=[ast.Constant(value=str(name)), _]
+            func=ast.Attribute(attr="import_module") | ast.Name(id="import_permanently"),
+            args=[ast.Constant(value=str(name)), _],
         ):
             return name
     return None

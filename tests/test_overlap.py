@@ -7,7 +7,13 @@ from random import Random
 
 import pytest
 import torch
-from framejit.overlap import Window, may_overlap, may_overlap_itself, window_of
+from framejit.overlap import (
+    Window,
+    may_overlap,
+    may_overlap_itself,
+    pairs_that_overlap,
+    window_of,
+)  # fmt: skip
 
 MATRIX = torch.arange(48.0).view(6, 8)
 CUBE = torch.arange(96.0).view(4, 4, 6)
@@ -51,6 +57,15 @@ def test_windows_said_to_be_apart_share_no_byte(seed):
         apart, told = apart + (not share), told + (not may_overlap(one, other))
         assert may_overlap_itself(one) or len(cover(one)) == one.itemsize * len(addresses(one)), one
     assert told > 0.8 * apart  # most that are apart are recognised
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_pairs_among_many_windows(seed):
+    random = Random(seed)
+    windows = [random_window(random) for _ in range(40)]
+    pairs = itertools.combinations(range(40), 2)
+    expected = [pair for pair in pairs if may_overlap(windows[pair[0]], windows[pair[1]])]
+    assert sorted(pairs_that_overlap(windows)) == expected
 
 
 @pytest.mark.parametrize(("one", "other"), [

@@ -71,12 +71,13 @@ def values_that_eager_frees(graph: torch.fx.Graph) -> set[torch.fx.Node]:
     ends = {node.meta.get("grad_fn") for node in inputs}
     trained = [one for one in results if needs_gradient(one) and not lost_its_history(one)]
     starts = [start for one in trained if (start := fake_of(one).grad_fn) is not None]
-    saved: set[int | None] = {
-        memory
-        for node in nodes_behind(*starts, ends=ends)
-        if node not in ends
-        for memory in saved_memories(node)
-    }
+    with torch._C._DisableTorchDispatch():  # reading what is saved makes plain tensors of fakes
+        saved: set[int | None] = {
+            memory
+            for node in nodes_behind(*starts, ends=ends)
+            if node not in ends
+            for memory in saved_memories(node)
+        }
     saved |= {None, *map(plain_memory_at, logits(graph))}
     return {
         node

@@ -51,6 +51,34 @@ def may_write(node: torch.fx.Node) -> bool:
     return in_place or operator or asked_to or is_foreign(node)
 
 
+def writes_only_buffers(node: torch.fx.Node) -> bool:
+    """Whether all that a norm, or a method such as `add_`, writes is the content of inputs that
+    have no gradient."""
+    if is_norm(node):
+        written = written_by(node)
+    elif node.op == "call_method" and keeps_metadata(name_of(node)):
+        written = [*node.args[:1]]
+    else:
+        return False
+    return all(
+        isinstance(one, torch.fx.Node)
+        and one.op == "placeholder"
+        and not fake_of(one).requires_grad
+        for one in written
+    )
+
+
+@lru_cache(1024)
+def keeps_metadata(name: str) -> bool:
+    """Whether an operator writes only the content of its arguments: `t_` writes sizes and strides,
+    `requires_grad_` what autograd does."""
+    packet = getattr(torch.ops.aten, name, None)
+    if name == "requires_grad_" or not isinstance(packet, torch._ops.OpOverloadPacket):
+        return False
+    overloads = [getattr(packet, overload) for overload in packet.overloads()]
+    return not any(torch.Tag.inplace_view in overload.tags for overload in overloads)
+
+
 def last_in_place(node: torch.fx.Node) -> bool:
     """Whether the parameter `inplace` is passed by position; it is always the last."""
     if (
@@ -141,17 +169,21 @@ def statistics_of(norm: torch.fx.Node) -> list[Any]:
         return []
     schema, given = schema_of(norm), dict[str, Any]()
     if isinstance(norm.target, FunctionType):
-        given = {
-            parameter.name: parameter.default
-            for parameter in inspect.signature(norm.target).parameters.values()
-        }
+        given = defaults_of(norm.target)
     elif schema is not None:
         given = {argument.name: argument.default_value for argument in schema.arguments}
     if not given:
         return norm.all_input_nodes
-    given |= {**dict(zip(given, norm.args, strict=False)), **norm.kwargs}
+    given = given | {**dict(zip(given, norm.args, strict=False)), **norm.kwargs}
     trains = not any(given.get(name, True) is False for name in TRAINS)
     return [given[name] for name in STATISTICS if given.get(name) is not None] if trains else []
+
+
+@lru_cache(1024)
+def defaults_of(function: FunctionType) -> dict[str, Any]:
+    """The parameters of a function, with their defaults."""
+    parameters = inspect.signature(function).parameters.values()
+    return {parameter.name: parameter.default for parameter in parameters}
 
 
 def schema_of(node: torch.fx.Node) -> Any:

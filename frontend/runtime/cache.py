@@ -27,6 +27,7 @@ from ...events import (
     Working,
     new_number,
 )
+from ...garbage_collection import import_permanently
 from ...guards.failure import Failure
 from ...guards.program import GuardProgram
 from ...options import Options
@@ -34,19 +35,17 @@ from ...tier import Tier
 from ..pycode.resume import make_resume_function
 from ..values.disabled import is_disabled
 from ..values.objects.sharded_module import is_sharded_forward
-from . import dynamo_switch, traced_handle  # noqa: F401 - they register
+from . import dynamo_switch  # noqa: F401 - it registers
 from ._hook import UNBOUND, Entry, Handle, Site, disable_call
 from .active_modes import OperationWatcher, operation_watcher
 from .call_comparison import CallComparison
 from .compile_failures import raise_or_report
 from .compile_lock import CompileLock
 from .compile_unit import CompileUnit
-from .continuations import make_continuations
 from .entry_parts import EntryParts
 from .frames import GENERATORS, stays_in_python, why_never_compiled, worth_compiling
 from .idle_frame import NO_WORK
 from .observer import Observer
-from .pipeline import Compilation
 from .probe import Probe, guard_costs
 from .recompile_limits import RecompileDecision
 from .recompile_policy import RecompilePolicy
@@ -189,6 +188,8 @@ class Cache:
                 return Entry(once=True)
             if decision is not RecompileDecision.COMPILE:
                 return None
+        if not self._can_load_compiler(unit, observer):
+            return None
         started = time.monotonic()
         try:
             entry = self._compile(call, observer)
@@ -243,8 +244,7 @@ class Cache:
                     observer.probe.checks[observer.number] = costs
             return entry
         except RecursionError:
-            reason = "this call lies too deep in Python's stack to be compiled"
-            self.send(Skipped(unit.name, unit.where, reason))
+            self._skip_deep_call(unit)
             return None
         except PostponedCompile:
             raise
@@ -253,20 +253,35 @@ class Cache:
         call.site.skip = True
         return None
 
+    def _can_load_compiler(self, unit: CompileUnit, observer: Observer) -> bool:
+        """Loads what compiles, which is not charged to the handle's account."""
+        try:
+            with observer.clock.phase("imports"):
+                load_compiler()
+            return True
+        except RecursionError:
+            self._skip_deep_call(unit)
+            return False
+
+    def _skip_deep_call(self, unit: CompileUnit) -> None:
+        reason = "this call lies too deep in Python's stack to be compiled"
+        self.send(Skipped(unit.name, unit.where, reason))
+
     def _run_compilation(self, call: UnservedCall, observer: Observer) -> Entry:
         site, unit = call.site, call.unit
         self.compiles += 1
         if self.handle.comparison is None:
             self._start_comparison()
         self.send(CompileStarted(unit.name, observer.where))
+        compiler = load_compiler()
         rest = functools.partial(
-            make_continuations,
+            compiler.make_continuations,
             site=site,
             function=call.function,
             sites=self._sites,
             fullgraph=self.options.fullgraph,
         )
-        compilation = Compilation(
+        compilation = compiler.Compilation(
             unit,
             call.function,
             call.slots,
@@ -405,3 +420,8 @@ def stays_uncompiled(function: types.FunctionType, options: Options) -> bool:
     if code.co_flags & GENERATORS:
         return not options.fullgraph
     return is_disabled(function) and not stays_in_python(code)
+
+
+def load_compiler() -> Any:
+    """The module that compiles: it takes longer to load than an entry that is stored on disk."""
+    return import_permanently(".compiler", __package__)

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 from dataclasses import field
+from typing import TYPE_CHECKING
 
 from ...errors import GraphBreak
 from ...records import record
 from ...tier import Tier
 from ..pycode.instr import DecodedCode
 from ..pycode.resume import SuspendedFrame
-from ..tracing.interpreter.work_budget import Loops
 from ..tracing.sizes.variation import Variation
 from .idle_frame import IDLE_ENDS, IdleFrame
 from .unrolled_iterations import UnrolledIterations
+
+if TYPE_CHECKING:
+    from ..tracing.interpreter.work_budget import Loops
 
 
 @record

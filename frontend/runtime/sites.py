@@ -6,16 +6,18 @@ import contextlib
 import types
 import weakref
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ...errors import GraphBreak
 from ..pycode.decode import decode
 from ..pycode.resume import SuspendedFrame, make_resume_function
-from ..tracing.interpreter.work_budget import Loops
 from ._hook import Entry, Handle, Site
 from .compile_unit import CompileUnit
 from .idle_frame import IDLE_RESTS, IdleFrame
 from .unrolled_iterations import UnrolledIterations
+
+if TYPE_CHECKING:
+    from ..tracing.interpreter.work_budget import Loops
 
 OnMiss = Callable[[Site, types.FunctionType, tuple[Any, ...]], Entry | None]
 

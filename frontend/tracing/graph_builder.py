@@ -13,7 +13,7 @@ from torch._C._functorch import is_functorch_wrapped_tensor
 
 from ...backends.graph.gradient_history import note_history
 from ...backends.graph.memory import memory_of
-from ...backends.graph.mutations import is_written, may_write
+from ...backends.graph.mutations import is_written, may_write, writes_only_buffers
 from ...backends.graph.node_targets import name_of, target_name
 from ...backends.graph.random_generators import NO_GENERATOR, DrawFrom
 from ...backends.graph.size_checks import Reading, SizeOf, read_number
@@ -78,7 +78,7 @@ class GraphBuilder:
         self.fake_mode = symbols.fake_mode
         self.inputs: list[GraphInput | NumberInput | GeneratorInput] = []
         self.nodes: list[torch.fx.Node] = []
-        self.writes = 0  # calls so far that may write
+        self.writes = 0  # calls so far that may write more than the content of buffers
         self._by_object: dict[int, TensorValue] = {}
         self._by_fake: dict[int, TensorValue] = {}
         self.fakes = InputFakes(symbols, tx.guards, self._by_object)
@@ -216,7 +216,7 @@ class GraphBuilder:
         node.meta["lines"] = self._frames.call_lines()
         node.meta["line"] = node.meta["lines"][0] if node.meta["lines"] else ""
         self.nodes.append(node)
-        self.writes += may_write(node)
+        self.writes += may_write(node) and not writes_only_buffers(node)
         self._checks.check_node(node)
         if self._symbols.exist:
             self._symbols.shapes.bind(
@@ -238,7 +238,8 @@ class GraphBuilder:
     def repeat_node(
         self, first: torch.fx.Node, nodes: dict[torch.fx.Node, torch.fx.Node], lines: Sequence[str]
     ) -> Value:
-        """Adds a call that is like another one, which writes nothing, within `repeating()`.
+        """Adds a call that is like another one, which writes nothing but buffers, within
+        `repeating()`.
         `nodes`: what stands for the nodes that it takes. `lines`: those of the frames, innermost
         first."""
         given = torch.fx.node.map_arg((first.args, first.kwargs), lambda one: nodes.get(one, one))

@@ -155,9 +155,9 @@ class InputFakes:
 
     def _dynamic_dims(self, real: torch.Tensor, source: Source) -> dict[int, Mark | None]:
         """The dimensions whose sizes are to be symbols, and what the user said of them."""
-        options, marks = self._symbols.options, marks_of(real)
         if isinstance(real, torch.nn.Parameter) or not real.dim():
             return {}
+        options, marks = self._symbols.options, marks_of(real)
         sizes = self.sizes[source] = tuple(real.shape)
         dims: Iterable[int] = ()
         if options.dynamic is True or (

@@ -15,7 +15,7 @@ from ...backends.graph.wrappers import is_wrapper, names_of_tensors
 from ...guards.guard import Guard, Kind, MemoryRelation
 from ...guards.native.layout import is_plain_object
 from ...guards.source import AttrSource
-from ...overlap import has_memory, may_overlap, may_overlap_itself, window_of
+from ...overlap import has_memory, may_overlap_itself, pairs_that_overlap, window_of
 from ...records import record
 from .graph_builder import GraphBuilder
 from .graph_inputs import GraphInput, is_symbolic
@@ -51,16 +51,16 @@ def input_memory(graph: GraphBuilder, used: Collection[torch.fx.Node]) -> InputM
     windows = [window_of(item.real) for item in ordered]
     writes = range(len(written))
     symbolic = tuple(number for number in writes if is_symbolic(ordered[number].value.fake))
-    apart = [(one, other) for one in writes for other in range(one + 1, len(ordered))]
-    found = {pair for pair in apart if may_overlap(windows[pair[0]], windows[pair[1]])}
+    found = {pair for pair in pairs_that_overlap(windows) if pair[0] in writes}
     folded = {number for number in writes if may_overlap_itself(windows[number])}
     shared = {
         (one, other)
-        for one, other in apart
-        if one < len(history) and windows[one].storage == windows[other].storage
+        for one in range(len(history))
+        for other in range(one + 1, len(ordered))
+        if windows[one].storage == windows[other].storage
     }
     overlapping = [*sorted(found | shared), *((number, number) for number in sorted(folded))]
-    if not (apart or symbolic):
+    if len(ordered) == 1 and not symbolic:
         return InputMemory((), names(ordered, overlapping))
     relation = MemoryRelation(
         tuple(item.source for item in ordered[1:]),

@@ -21,6 +21,7 @@ import torch.fx
 from ....backends.graph.graph_constant import with_constants
 from ....backends.native.toolchain.compile_c import Symbol
 from ....factory_call import factory_call_of
+from ....garbage_collection import import_permanently
 from ....generated_source import file_name, keep_source
 from ....guards import native
 from ....guards.kinds.containers import is_constant
@@ -219,6 +220,7 @@ class EntryUnpickler(pickle.Unpickler):
     def find_class(self, module: str, name: str) -> Any:
         if root_of(module) != OURS:
             raise pickle.UnpicklingError(f"{module}.{name} is not framejit's")
+        import_permanently(module, OURS)
         return super().find_class(module, name)
 
 

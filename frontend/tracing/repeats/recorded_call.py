@@ -11,7 +11,7 @@ import torch
 import torch.fx
 
 from ....backends.graph.collectives import communicates
-from ....backends.graph.mutations import may_write
+from ....backends.graph.mutations import may_write, writes_only_buffers
 from ....backends.graph.node_targets import is_foreign, is_users
 from ....guards.torch_state import TorchState
 from ....records import record
@@ -149,15 +149,15 @@ def metadata_of(node: torch.fx.Node) -> Any:
 
 
 def is_repeatable(node: torch.fx.Node, inside: set[torch.fx.Node], arguments: Arguments) -> bool:
-    """Whether a node is a call of torch's that writes nothing, on literals and on tensors that the
-    call was given or made, or that are inputs of the graph."""
+    """Whether a node is a call of torch's that writes nothing but buffers, on literals and on
+    tensors that the call was given or made, or that are inputs of the graph."""
     is_part = node.target is operator.getitem and node.args[0] in inside
     if not (
         node.meta.keys() <= {"lines", "line", "example_value"}
         and ("lines" in node.meta or is_part)
         and node.target not in MODE_SWITCHES
         and is_plain_function(node.target)
-        and not may_write(node)
+        and (not may_write(node) or writes_only_buffers(node))
         and not communicates(node.target)
         and not is_foreign(node)
         and not is_users(node)

@@ -122,6 +122,55 @@ def test_blocks_are_repeated(repeats):
     assert len(repeats) == 5
 
 
+class Residual(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.convs = nn.ModuleList(nn.Conv2d(DIM, DIM, 3, padding=1) for _ in range(2))
+        self.norms = nn.ModuleList(nn.BatchNorm2d(DIM) for _ in range(2))
+
+    def forward(self, x, mask=None):
+        y = self.norms[0](self.convs[0](x)).relu()
+        return x + self.norms[1](self.convs[1](y)).relu()
+
+
+def one_norm_for_two_blocks(net):
+    net.blocks[2].norms[0] = net.blocks[1].norms[0]
+
+
+def statistics_shared_by_two_norms(net):
+    net.blocks[2].norms[1].running_mean = net.blocks[0].norms[1].running_mean
+
+
+def a_frozen_norm(net):
+    net.blocks[2].norms[1].eval()
+
+
+def a_norm_without_statistics(net):
+    net.blocks[1].norms[0] = nn.BatchNorm2d(DIM, track_running_stats=False)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [None, one_norm_for_two_blocks, statistics_shared_by_two_norms, a_frozen_norm,
+     a_norm_without_statistics],
+)  # fmt: skip
+@pytest.mark.parametrize("mode", ["inference", "training"])
+def test_blocks_with_batch_norms(repeats, change, mode):
+    torch.manual_seed(3)
+    net = Net(6, Residual).train(mode == "training")
+    net.embed = nn.Conv2d(3, DIM, 1)
+    if change is not None:
+        change(net)
+    same = copy.deepcopy(net)
+    compiled, images = compiled_forward(same), torch.rand(2, 3, 5, 5)
+    for _ in range(3):
+        expected, found = outcome(net, net, (images,)), outcome(compiled, same, (images,))
+        torch.testing.assert_close(found, expected, rtol=0, atol=0)
+    torch.testing.assert_close(same.state_dict(), net.state_dict(), rtol=0, atol=0)
+    if change is None:
+        assert len(repeats) == 5
+
+
 def test_blocks_are_repeated_in_inference(repeats):
     net = Net(6).eval()
     with torch.no_grad():
@@ -307,6 +356,33 @@ class WritingArgument(Block):
         return super().forward(x, mask)
 
 
+class WritingMetadata(Block):
+    """The strides that a block finds are those that the block before it left."""
+
+    def __init__(self):
+        super().__init__()
+        self.kept = torch.rand(DIM, DIM)
+
+    def forward(self, x, mask=None):
+        self.kept.t_()
+        out = super().forward(x, mask) + self.kept.sum(0)
+        return out if self.kept.is_contiguous() else out.sin()
+
+
+class WritingHistory(Block):
+    """The buffer that all blocks read requires a gradient once the first one has written it."""
+
+    def __init__(self):
+        super().__init__()
+        self.kept = torch.zeros(DIM, DIM)
+
+    def forward(self, x, mask=None):
+        before = self.kept.requires_grad
+        self.kept.copy_(self.scale)
+        out = super().forward(x, mask) + self.kept.sum(0)
+        return out if before else out.sin()
+
+
 class Listing(Block):
     def __init__(self, seen=[]):  # noqa: B006 - the blocks share it
         super().__init__()
@@ -340,14 +416,18 @@ NUMBERS: dict[nn.Module, float] = {}
 
 @pytest.mark.parametrize(
     "block",
-    [Counting, CountingInClass, CountingInGlobal, Writing, WritingArgument, Listing, ReadingFirst,
-     ComparedWithFirst, OfMap],
+    [Counting, CountingInClass, CountingInGlobal, Writing, WritingArgument, WritingMetadata,
+     WritingHistory, Listing, ReadingFirst, ComparedWithFirst, OfMap],
 )  # fmt: skip
 @pytest.mark.parametrize("mode", ["inference", "training"])
 def test_effects_and_other_blocks(block, mode):
     torch.manual_seed(2)
     nets = [Net(block=block).train(mode == "training") for _ in range(2)]
     nets[1].load_state_dict(nets[0].state_dict())
+    for net in nets if block in (WritingMetadata, WritingHistory) else ():
+        kept = torch.eye(DIM).flip(0) + 1 - torch.eye(DIM)
+        for one in net.blocks:
+            one.kept = kept
     results = []
     for net in nets:
         first_block[:] = [net.blocks[0]]
@@ -360,7 +440,8 @@ def test_effects_and_other_blocks(block, mode):
             net.blocks[0].seen.clear()
         call = net if net is nets[0] else compiled_forward(net)
         with torch.set_grad_enabled(mode == "training"):
-            found = [outcome(call, net, (x(),)) for _ in range(3)]
+            calls = 1 if block is WritingHistory else 3  # or eager runs out of history
+            found = [outcome(call, net, (x(),)) for _ in range(calls)]
         state = [vars(one)["factor"] for one in net.blocks]
         results.append(
             (found, dict(net.state_dict()), state, FACTORS["of all"], CountingInClass.calls)
