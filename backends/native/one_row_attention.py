@@ -12,7 +12,6 @@ import math
 from typing import Any
 
 import torch
-from torch.fx.experimental.proxy_tensor import disable_proxy_modes_tracing
 
 EFFICIENT = torch.ops.aten._scaled_dot_product_efficient_attention.default
 
@@ -28,9 +27,9 @@ def attend(
     *,
     scale: float | None = None,
 ) -> Any:
-    """The results of EFFICIENT for query [batch, heads, 1, width], key and value [batch, groups,
-    length, width]. NotImplemented for more queries, a bias, dropout or a causal mask, and where
-    more than the first result is used, as in training."""
+    """The result of EFFICIENT for query [batch, heads, 1, width], key and value [batch, groups,
+    length, width], and three others that are not for use. NotImplemented for more queries, a bias,
+    dropout or a causal mask, and where more than the first result is used, as in training."""
     if (
         query.dtype != torch.float32
         or query.shape[2] != 1
@@ -40,17 +39,15 @@ def attend(
         or is_causal
     ):
         return NotImplemented
-    with disable_proxy_modes_tracing():
-        results = EFFICIENT(query, key, value, bias, compute_logsumexp, scale=scale)
-    rows = weighted_mean(query, key, value, scale)
-    return (rows, *results[1:]) if rows.stride() == results[0].stride() else NotImplemented
+    nothing = query.new_empty(0)
+    return weighted_mean(query, key, value, scale), nothing, nothing, nothing
 
 
 def weighted_mean(
     query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, scale: float | None
 ) -> torch.Tensor:
-    """softmax(query @ key * scale) @ value, [batch, heads, 1, width]; heads next to each other in
-    memory."""
+    """softmax(query @ key * scale) @ value, [batch, heads, 1, width], laid out as [batch, 1, heads,
+    width], as torch's result is."""
     batch, heads, _, width = query.shape
     groups = key.shape[1]
     factor = 1 / math.sqrt(width) if scale is None else scale

@@ -3,13 +3,21 @@ operator has no kernel on the CPU; its results there are fake."""
 
 from __future__ import annotations
 
+import operator
+
 import framejit
 import pytest
 import torch
 import torch.nn.functional as F
+from framejit.backends.graph.passes.functional import functional
 from framejit.backends.native.one_row_attention import EFFICIENT, attend, weighted_mean
 from framejit.events import Note
 from torch._subclasses.fake_tensor import FakeTensorMode
+from torch.fx.experimental.symbolic_shapes import (
+    DimDynamic,
+    ShapeEnv,
+    StatelessSymbolicContext,
+)
 
 
 @pytest.mark.parametrize(("groups", "scale"), [(8, None), (2, 0.3)])
@@ -29,9 +37,29 @@ def fake_inputs(queries=1, dtype=torch.float32):
 def test_results_are_laid_out_as_torchs():
     with FakeTensorMode():
         inputs = fake_inputs()
-        got, expected = attend(*inputs, None, False), EFFICIENT(*inputs, None, False)
-        assert [item.stride() for item in got] == [item.stride() for item in expected]
-        assert [item.shape for item in got] == [item.shape for item in expected]
+        got, expected = attend(*inputs, None, False)[0], EFFICIENT(*inputs, None, False)[0]
+        assert got.shape == expected.shape and got.stride() == expected.stride()
+
+
+def test_it_is_decomposed_for_all_sizes():
+    with FakeTensorMode(shape_env=ShapeEnv()) as mode:
+        context = StatelessSymbolicContext(dynamic_sizes=[DimDynamic.DYNAMIC] * 4)
+        like = mode.from_tensor(torch.empty(3, 8, 21, 16), symbolic_context=context)
+        batch, heads, length, width = like.shape
+        key = torch.empty(batch, heads, length, width, device="cuda")
+        query = torch.empty(batch, heads, 1, width, device="cuda")
+        graph = torch.fx.Graph()
+        nodes = [graph.placeholder(name) for name in ("query", "key", "value")]
+        attended = graph.call_function(EFFICIENT, (*nodes, None, False))
+        result = graph.call_function(operator.getitem, (attended, 0))
+        graph.output((result,))
+        for node, fake in zip(nodes, (query, key, key), strict=True):
+            node.meta["example_value"] = fake
+        made = EFFICIENT(query, key, key, None, False)
+        attended.meta["example_value"], result.meta["example_value"] = made, made[0]
+        traced = functional(torch.fx.GraphModule({}, graph), {EFFICIENT: attend})
+    names = [str(node.target) for node in traced.graph.nodes]
+    assert "aten._softmax.default" in names and not any("attention" in name for name in names)
 
 
 @pytest.mark.parametrize("change", ["queries", "halves", "bias", "training", "dropout", "causal"])
