@@ -14,11 +14,13 @@ from ....backends.graph.node_targets import (
     TORCHS_OPERATORS,
     is_foreign_target,
     namespace_of,
-    target_name,
 )
-from ....backends.graph.random_draws import named_as_random
+from ....backends.graph.random_states import random_states_kept
 
-SUPPORTED = frozenset({torch.float32, torch.float64})  # by every kernel that takes one of them
+# By every kernel that takes one of them; on other devices than the CPU, but for a few, halves too.
+# (There, a trial of a convolution or of attention may take long.)
+SUPPORTED = frozenset({torch.float32, torch.float64})
+HALVES = frozenset({torch.bfloat16, torch.float16})
 REFUSALS = ("can't be cast", "implemented for", "support", "may not be")  # in messages of errors
 EXAMPLES = {torch.SymInt: 1, torch.SymFloat: 1.0, torch.SymBool: True}  # any number of the type
 LARGEST = 8  # size, or other integer, in a trial
@@ -26,20 +28,16 @@ LARGEST = 8  # size, or other integer, in a trial
 
 def refuses_dtypes(kind: str, target: Any, args: list[Any], kwargs: dict[str, Any]) -> bool:
     """Whether one of torch's operators raises because of the dtypes of its tensors."""
-    if not _has_uncommon_dtype(pytree.arg_tree_leaves(*args, **kwargs)) or not _may_be_tried(
-        target
-    ):
+    leaves = pytree.arg_tree_leaves(*args, **kwargs)
+    if not _has_uncommon_dtype(leaves) or not _may_be_tried(target):
         return False
-    draws = named_as_random(target_name(target))
-    state = torch.get_rng_state() if draws else None
+    if any(isinstance(leaf, torch.Generator) for leaf in leaves):  # the program's own
+        return False
     try:
-        with torch.no_grad():
+        with torch.no_grad(), random_states_kept(leaves):
             apply(kind, target, *pytree.tree_map(_shrink, (args, kwargs)))
     except Exception as error:  # of another kind: of these sizes, not of the dtypes
         return any(refusal in str(error) for refusal in REFUSALS)
-    finally:
-        if state is not None:
-            torch.set_rng_state(state)
     return False
 
 
@@ -56,13 +54,17 @@ def _has_uncommon_dtype(leaves: Sequence[Any]) -> bool:
         return False
     dtypes = {tensor.dtype for tensor in tensors}
     named = any(isinstance(leaf, complex | torch.dtype) for leaf in leaves)
-    return named or len(dtypes) > 1 or not dtypes <= SUPPORTED
+    on_cpu = all(tensor.device.type == "cpu" for tensor in tensors)
+    usual = SUPPORTED if on_cpu else SUPPORTED | HALVES
+    return named or len(dtypes) > 1 or not dtypes <= usual
 
 
 def _may_be_tried(target: Any) -> bool:
-    """Whether a call does nothing but compute: others' operators may do anything."""
+    """Whether a call does nothing but compute: others' operators may do anything, and so may the
+    functions that a higher-order operator calls."""
     return (
         namespace_of(target) in ("", *TORCHS_OPERATORS)
+        and not isinstance(target, torch._ops.HigherOrderOperator)
         and not is_foreign_target(target)
         and not isinstance(getattr(target, "__self__", None), type)  # an autograd.Function
     )
@@ -73,4 +75,6 @@ def _shrink(value: Any) -> Any:
     if isinstance(value, torch.Tensor):
         shape = [min(size, LARGEST) if type(size) is int else LARGEST for size in value.shape]
         return torch.ones(shape, dtype=value.dtype, device=value.device)
+    if type(value) is slice:
+        return slice(*map(_shrink, (value.start, value.stop, value.step)))
     return min(value, LARGEST) if type(value) is int else EXAMPLES.get(type(value), value)

@@ -105,7 +105,7 @@ def test_a_fake_has_the_properties_of_torchs(make):
 def test_a_fake_with_symbols_has_the_properties_of_torchs(monkeypatch, sizes, dims, dynamic, make):
     def fake():
         mode = CaptureFakeMode()
-        symbols = shapes.Shapes(Options(dynamic=dynamic), mode, lambda: "")
+        symbols = shapes.Shapes(Options(dynamic=dynamic), mode, lambda: "", lambda source: False)
         made = symbols.fake(mode, make(sizes), SlotSource(0, "x"), dict.fromkeys(dims))
         facts = [(fact.source.name, str(fact.sym)) for fact in symbols.relied_on.facts]
         return properties_of(made)[1:], facts

@@ -6,6 +6,7 @@ from __future__ import annotations
 import pytest
 import torch
 import torch.nn.functional as F
+from framejit.frontend.tracing.fake_tensors.refused_dtypes import refuses_dtypes
 
 from ...semantics.harness import strict_compile
 
@@ -55,3 +56,27 @@ def test_taken(function, dtype):
     x = torch.ones(3, 4).to(dtype)
     compiled = strict_compile(lambda x: function(x) + 1, fullgraph=True)
     assert torch.equal(compiled(x), function(x) + 1)
+
+
+def test_a_trial_draws_no_numbers_of_the_programs():
+    def draw(x, generator):
+        return torch.dropout(x, 0.5, True), torch.bernoulli(x, generator=generator)
+
+    def run(function):
+        torch.manual_seed(0)
+        generator = torch.Generator().manual_seed(0)
+        drawn = function(torch.full((9, 9), 0.5, dtype=torch.bfloat16), generator)
+        return *drawn, torch.rand(3), torch.rand(3, generator=generator)
+
+    assert all(map(torch.equal, run(strict_compile(draw)), run(draw)))
+
+
+def test_functions_of_a_higher_order_operator_are_not_called():
+    def branch(*args):
+        called.append(args)
+        return args
+
+    called, x = [], torch.ones(2, dtype=torch.int64)
+    args = [lambda *args: not called, branch, (x,), ()]
+    assert not refuses_dtypes("call_function", torch.ops.higher_order.while_loop, args, {})
+    assert called == []
