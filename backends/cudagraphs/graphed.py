@@ -32,7 +32,7 @@ PRECISION = torch._C._get_fp32_precision_getter
 
 @record
 class WarmUp:
-    """The state after the first call: the addresses of its inputs."""
+    """The state after a warm-up call: the addresses of its inputs."""
 
     addresses: list[int]
 

@@ -1,9 +1,9 @@
 """The decomposition of attention with one query a sequence, as when text is generated token by
 token, in float32 on a GPU.
 
-torch has no kernel of its own for it there: its memory-efficient one, made for many queries, takes
-3 to 6 times as long as it takes to read keys and values. Decomposed, the scores are sums along the
-keys, and the results sums along the values. (For halves, cuDNN's kernel is faster than this.)
+torch calls its memory-efficient kernel there, which is made for many queries. Decomposed, the
+scores are sums over the width of the keys, and the results are weighted sums of the values: on an
+H100 that takes 0.2 to 0.6 of the time. (For halves, cuDNN's kernel is faster than this.)
 """
 
 from __future__ import annotations
