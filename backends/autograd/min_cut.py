@@ -262,8 +262,18 @@ class MinCut:
         bytes_ = self.size(node) * DISTANCE ** max(min(self.steps[node], 100), 1)
         if node in self.overwritten:
             bytes_ *= 2  # read and written once more
-        users = without_scalars(node.users)
-        return int(2 * bytes_ if all(is_fusible(node, user) for user in users) else bytes_)
+        return int(2 * bytes_ if self.is_only_fused(node) else bytes_)
+
+    def is_only_fused(self, node: Node) -> bool:
+        """Whether kernels that compute a value also contain all that read it, directly or through
+        views: it is written to memory only if it is saved."""
+        todo = [node]
+        for one in todo:
+            users = without_scalars(one.users)
+            if not all(is_fusible(one, user) for user in users):
+                return False
+            todo += [user for user in users if view(user)]
+        return True
 
 
 def minimum_cut(positions: Sequence[CutNode]) -> list[int]:

@@ -39,10 +39,12 @@ from ..ir.scalar import (
 from .simplify import simplify
 
 MIN_ROW = {"cpu": 1 << 17, "cuda": 1 << 12}  # elements of a row, from which on a second kernel pays
-# For sums over columns on a GPU: the columns that one program adds up side by side, and how many
-# programs each processor should get, of those that also store every element more.
-BESIDE, PROGRAMS, STORING_PROGRAMS = 32, 4, 16
 MIN_CHUNK = 256  # elements of a chunk, at least
+# For sums over columns on a GPU: the columns that one program adds up side by side, and how many
+# programs each processor should get.
+BESIDE, PROGRAMS = 32, 4
+# The same, and the elements of a chunk, for programs that also store every element.
+STORING_BESIDE, STORING_PROGRAMS, STORING_MIN_CHUNK = 64, 24, 64
 
 
 def split_long_rows(program: Program, processors: Mapping[str, int]) -> Program:
@@ -72,22 +74,25 @@ def chunk_count_on(kernel: Kernel, device: torch.device, processors: Mapping[str
     rows, columns, shortest = kernel.rows.value, kernel.columns.value, MIN_ROW[device.type]
     if not kernel.inner or not rows or columns is None:
         return 1
-    count = processors[device.type]
+    count, least = processors[device.type], MIN_CHUNK
     if has_rows_side_by_side(kernel):  # neighbouring rows are processed together
         if device.type == "cuda":
-            rows = -(-rows // BESIDE)
-            count *= STORING_PROGRAMS if stores_of_elements(kernel) else PROGRAMS
+            storing = bool(stores_of_elements(kernel))
+            rows = -(-rows // (STORING_BESIDE if storing else BESIDE))
+            count *= STORING_PROGRAMS if storing else PROGRAMS
+            least = STORING_MIN_CHUNK if storing else MIN_CHUNK
         else:  # by one thread
             beside = kernel.outer[-1].size.value or 1
             rows, shortest = rows // beside, -(-shortest // beside)
     if columns < shortest or not reduces_rows_once(kernel):
         return 1
-    return chunk_count(rows, columns, count)
+    return chunk_count(rows, columns, count, least)
 
 
-def chunk_count(rows: int, columns: int, processors: int) -> int:
-    """The number of equal chunks to split each row into; 1 where there are enough rows."""
-    most = min(columns // MIN_CHUNK, -(-processors // rows))
+def chunk_count(rows: int, columns: int, processors: int, least: int) -> int:
+    """The number of equal chunks of at least `least` elements to split each row into; 1 where there
+    are enough rows."""
+    most = min(columns // least, -(-processors // rows))
     return next((chunks for chunks in range(most, 1, -1) if columns % chunks == 0), 1)
 
 

@@ -130,6 +130,9 @@ def held_along_rows(plan: Plan) -> int:
 def _across_rows(kernel: Kernel) -> Tiles:
     """Neighbours in memory are in neighbouring rows."""
     rows, columns = kernel.rows.value or 1 << 20, kernel.columns.value or 1 << 20
+    stores_elements = any(store.index.variables() & set(kernel.inner) for store in kernel.stores)
+    if stores_elements and rows >= 8192 and 64 <= columns <= CHUNK:
+        return Tiles(64, 64, 4, persistent=columns == 64)
     if columns <= 64:
         rblock = power_of_two(columns)
         xblock = max(1, min(power_of_two(rows), 4096 // rblock, 64))

@@ -6,7 +6,7 @@ from __future__ import annotations
 import framejit
 import pytest
 import torch
-from framejit.backends.autograd import shared_partition
+from framejit.backends.autograd import min_cut, shared_partition
 from framejit.backends.autograd.partitioner import partition
 
 from ...frontend.semantics.harness import check, vec
@@ -192,16 +192,37 @@ SAVED = {  # what eager saves itself is saved as it is, and so are logits: nothi
 }
 
 
-@pytest.mark.parametrize("name", SAVED)
-def test_nothing_is_copied_to_be_saved(name, monkeypatch):
-    graphs = []
+@pytest.fixture
+def graphs(monkeypatch):
+    """The partitions that are made."""
+    made = []
 
     def keep(joint):
-        graphs.append(partition(joint))
-        return graphs[-1]
+        made.append(partition(joint))
+        return made[-1]
 
     monkeypatch.setattr(shared_partition, "partition", keep)
+    return made
+
+
+@pytest.mark.parametrize("name", SAVED)
+def test_nothing_is_copied_to_be_saved(name, graphs):
     framejit.compile(SAVED[name], backend="aot_eager")(vec(20, 30, grad=True))
     assert graphs
     copies = [node for one in graphs for node in one.forward.nodes if "clone" in str(node.target)]
     assert not copies
+
+
+def test_what_a_product_reads_through_a_view_is_saved(graphs, monkeypatch):
+    """relu(y) is in memory, as the next layer reads it; that it does so through a view makes no
+    difference. On GPUs, large values may be computed again instead of saved."""
+
+    def two_layers(x, first, second, bias):
+        return torch.nn.functional.linear(torch.relu(x @ first + bias), second).sin()
+
+    monkeypatch.setattr(min_cut, "FAST_DEVICES", {"cpu"})
+    monkeypatch.setattr(min_cut, "LARGE_BYTES", 0)
+    first, second = vec(16, 16, grad=True), vec(16, 16, grad=True)
+    framejit.compile(two_layers, backend="aot_eager")(vec(4, 8, 16), first, second, vec(16))
+    again = [node for one in graphs for node in one.backward.nodes if "relu" in str(node.target)]
+    assert graphs and not again
