@@ -31,6 +31,7 @@ from ..graph.passes.captured_nodes import (
 from ..graph.passes.functional import without_writes
 from ..graph.passes.symbolic_sizes import comparable, is_size
 from ..graph.tracing_lock import trace_operators
+from .own_gradients import own_gradients
 
 Inputs = Sequence[torch.Tensor]
 # for each gradient: the number of its result, and its layout
@@ -76,7 +77,7 @@ class Differentiable(Operator):
         if any(window(copy) != window(tensor) for copy, tensor in zip(given, inputs, strict=True)):
             raise NeedsWholeTrace
         results: list[torch.Tensor] = []
-        with torch.set_grad_enabled(self.grad):
+        with torch.set_grad_enabled(self.grad), own_gradients(self.node):
             self.call(given, results, sizes)
         count = len(results)
         return [*results, *(given if may_write(self.node) else ())], count

@@ -1,0 +1,34 @@
+"""Gradients by formulas of ours are torch's."""
+
+from __future__ import annotations
+
+import framejit
+import pytest
+import torch
+from framejit.backends.autograd.own_gradients import CumulativeProduct
+
+
+def values(*size):
+    made = torch.rand(*size, dtype=torch.float64, generator=torch.Generator().manual_seed(0)) + 0.2
+    made.view(-1)[::7] = 0
+    return made.requires_grad_()
+
+
+@pytest.mark.parametrize("size", [(1,), (2,), (3,), (2, 8), (3, 2, 13)])
+def test_of_a_cumulative_product(size):
+    assert torch.autograd.gradcheck(CumulativeProduct.apply, values(*size))
+    assert torch.autograd.gradgradcheck(CumulativeProduct.apply, values(*size))
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("dim", [0, 1, -1])
+def test_a_gpu_takes_few_steps(dim):
+    def transmitted(x):
+        return x.cumprod(dim).exp()
+
+    compiled = framejit.compile(transmitted, backend="native")
+    x = torch.rand(70, 64, device="cuda", requires_grad=True)
+    got, expected = (torch.autograd.grad(f(x).sum(), x)[0] for f in (compiled, transmitted))
+    torch.testing.assert_close(got, expected)
+    assert got.stride() == expected.stride()
+    assert "prod x" not in compiled.framejit.explain().details()  # torch's own formula takes many
