@@ -93,6 +93,7 @@ class MinCut:
         # the backward pass computes scalars again, from sizes that it gets
         self.joint, self.forward_nodes = joint, without_scalars(forward_nodes)
         self.overwritten = overwritten
+        self.results = set(joint.results)
         self.sizes: dict[int, int] = {}
         before = self.forward_nodes | without_scalars(gradient_nodes)
         self.forward = [node for node in joint.forward if node in before]
@@ -266,11 +267,11 @@ class MinCut:
 
     def is_only_fused(self, node: Node) -> bool:
         """Whether kernels that compute a value also contain all that read it, directly or through
-        views: it is written to memory only if it is saved."""
+        views: it is written to memory only if it is saved. (Results are written.)"""
         todo = [node]
         for one in todo:
             users = without_scalars(one.users)
-            if not all(is_fusible(one, user) for user in users):
+            if one in self.results or not all(is_fusible(one, user) for user in users):
                 return False
             todo += [user for user in users if view(user)]
         return True

@@ -35,7 +35,6 @@ from ..graph.passes.attention import join_attention
 from ..graph.passes.batch_norms import fold_batch_norms
 from ..graph.passes.constants import take_out_constants
 from ..graph.passes.convolution_biases import take_out_biases
-from ..graph.passes.epilogues import join_epilogues
 from ..graph.passes.functional import fakes, functional, needs_wrappers
 from ..graph.wrappers import has_wrappers
 from ..host_numbers import compile_by_device
@@ -207,7 +206,6 @@ def compile_inference(
     take_out_biases(aten_graph.graph)
     if wanted.channels_last:
         to_channels_last(aten_graph.graph)
-    join_epilogues(aten_graph)
     if wanted.freezing:
         divided = take_out_constants(aten_graph, parameters)
     compiled = compile_aten(aten_graph, compile_report, tune=wanted.tune)

@@ -73,6 +73,7 @@ class Builder:
         self.fixed = FixedValues()
         self.within: dict[Any, View] = {}  # positions that a step has checked
         self.operands: dict[Any, View] = {}  # of products: padded with zeros, or in float32
+        self.applied: set[AnyNode] = set()  # activations that are part of a product before them
         self.computed: set[torch.fx.Node] = set()  # originals of copied nodes that are not views
         self.aliases: dict[tuple[int, int, Index], Any] = {}
         # View | Index | SymInt | Scalar of sizes alone | number | tuple of these
@@ -183,6 +184,8 @@ class Builder:
     def call(self, node: AnyNode) -> Any:
         if node.target is operator.getitem:
             return self.values[first(node)][original(node).args[1]]  # type: ignore[index]
+        if node in self.applied:
+            return self.values[first(node)]  # type: ignore[index]
         if isinstance(node, Copy) and node.source in self.computed:
             return self.repeat(node)
         if node.target is COPY and self.is_input(node.args[0]):

@@ -1,7 +1,8 @@
 """Matrix products. Those with an inner dimension of at most four, such as the gradient of a layer
 with few outputs, are computed where they are read on the CPU: writing the result takes longer than
-computing it. Torch multiplies all others: on a GPU with padded operands (padded_products.py), and
-where a CPU emulates half precision, in float32 (half_products.py)."""
+computing it. Torch multiplies all others: on a GPU with padded operands (padded_products.py) or
+with the activation that follows (activations.py), and where a CPU emulates half precision, in
+float32 (half_products.py)."""
 
 from __future__ import annotations
 
@@ -15,6 +16,7 @@ from ..ir.index import Index, index, product
 from ..ir.program import View
 from ..ir.scalar import Scalar
 from . import padded_products
+from .activations import activated_product
 from .build import Builder
 from .half_products import half_product, is_emulated
 from .registry import Unsupported, lowers
@@ -41,9 +43,14 @@ def addmm(
     build: Builder, added: View, left: View, right: View, *, beta: Any = 1, alpha: Any = 1
 ) -> View:
     if build.fake.device.type in padded_products.DEVICES:
-        return padded_products.padded_product(
-            build, left, right, added, {"beta": beta, "alpha": alpha}
-        )
+        try:
+            return padded_products.padded_product(
+                build, left, right, added, {"beta": beta, "alpha": alpha}
+            )
+        except Unsupported:
+            if (beta, alpha) != (1, 1):
+                raise
+            return activated_product(build, added, left, right)
     if is_emulated(build.fake):
         return half_product(build, 1, left, right, added, (beta, alpha))
     refuse_other_products(build, left, right)
