@@ -33,31 +33,34 @@ class OwnGradients(TorchFunctionMode):
 
 
 class CumulativeProduct(torch.autograd.Function):
-    """torch.cumprod along the last dimension."""
+    """torch.cumprod."""
 
     @staticmethod
-    def forward(values: torch.Tensor) -> torch.Tensor:
-        return torch.cumprod(values, -1)
+    def forward(values: torch.Tensor, dim: int) -> torch.Tensor:
+        return torch.cumprod(values, dim)
 
     @staticmethod
     def setup_context(context: Any, inputs: Any, output: torch.Tensor) -> None:
-        context.save_for_backward(*inputs, output)
+        values, context.dim = inputs
+        context.save_for_backward(values, output)
 
     @staticmethod
-    def backward(context: Any, gradient: torch.Tensor) -> torch.Tensor:
+    def backward(context: Any, gradient: torch.Tensor) -> tuple[torch.Tensor, None]:
         """With x the values and g the gradient: the product of all x before k, times r[k], where
         r[k] = g[k] + x[k + 1] r[k + 1]. This recurrence is solved in steps that double the range
         which each r[k] covers, as in Hillis and Steele, "Data parallel algorithms" (1986)."""
-        values, products = context.saved_tensors
+        values, products, covered = (
+            tensor.movedim(context.dim, -1) for tensor in (*context.saved_tensors, gradient)
+        )
         length = values.shape[-1]
-        covered, factors, reach = gradient, values[..., 1:], 1
+        factors, reach = values[..., 1:], 1
         while reach < length:
             near, far = covered.split([length - reach, reach], -1)
             covered = torch.cat([near + factors * covered[..., reach:], far], -1)
             factors = factors[..., :-reach] * factors[..., reach:]
             reach *= 2
         before = torch.cat([torch.ones_like(products[..., :1]), products[..., :-1]], -1)
-        return before * covered
+        return (before * covered).movedim(-1, context.dim).contiguous(), None
 
 
 def cumprod(
@@ -72,7 +75,7 @@ def cumprod(
         or out is not None
     ):
         return torch.cumprod(input, dim, dtype=dtype, out=out)
-    return CumulativeProduct.apply(values.movedim(dim, -1)).movedim(-1, dim)
+    return CumulativeProduct.apply(values, dim)
 
 
 FUNCTIONS: dict[str, Callable[..., Any]] = {"cumprod": cumprod}
