@@ -3,7 +3,7 @@ the same loops."""
 
 from __future__ import annotations
 
-from collections.abc import Set
+from collections.abc import Sequence, Set
 
 import torch
 
@@ -11,6 +11,7 @@ from ..ir.patterns import Patterns
 from ..ir.program import Bound, Call, Kernel, Pattern, Program, Step, reads, views_in, writes
 from .merge import merge_or_inline, zip_kernels
 from .places import leaves_gpu_idle
+from .recompute import computed_by_its_only_reader, computed_by_one_reader, without_stores
 from .simplify import simplify
 from .split_loops import loop_to_split
 
@@ -69,6 +70,7 @@ class Fusion:
             self.before[number] = self.ancestors(number)
             if isinstance(self.steps[number], Bound):
                 self.absorb(number)
+        self.compute_values_where_they_are_read()
         order = self.order_steps()
         for number in order:
             self.before[number] = self.ancestors(number)
@@ -168,6 +170,47 @@ class Fusion:
         if number in self.effect_behind:
             found.append(self.effect_behind[number])
         return [other for other in found if other in self.before]
+
+    # --- computed again ---
+
+    def compute_values_where_they_are_read(self) -> None:
+        """Removes stores of values that all their readers can compute themselves."""
+        for name in list(self.readers):
+            readers = sorted(self.readers[name])
+            if name in self.kept or name not in self.producer or not readers:
+                continue
+            number = self.producer[name]
+            made = self.computing(name, number, readers)
+            if made is None:
+                continue
+            for reader, step in zip(readers, made, strict=True):
+                self.replace(reader, step)
+            del self.producer[name]
+            if set(writes(self.steps[number])) == {name}:
+                for other in self.reads.pop(number):
+                    self.readers[other].discard(number)
+                del self.steps[number]
+            else:
+                left = self.patterns.compute_once(without_stores, self.steps[number], about={name})
+                assert left is not None
+                self.replace(number, left)
+
+    def computing(self, name: str, number: int, readers: Sequence[int]) -> list[Bound] | None:
+        """The readers of a buffer that a step stores, computing its values; None where not all can,
+        or should."""
+        producer, steps = self.steps[number], [self.steps[reader] for reader in readers]
+        if not isinstance(producer, Bound):
+            return None
+        made = []
+        compute = computed_by_one_reader if len(readers) > 1 else computed_by_its_only_reader
+        for step in steps:
+            if not isinstance(step, Bound) or not self.same_device(producer, step):
+                return None
+            alone = self.patterns.compute_once(compute, producer, step, about={name})
+            if alone is None or too_large(alone):
+                return None
+            made.append(alone)
+        return made
 
     # --- side by side ---
 

@@ -4,10 +4,10 @@ computation."""
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
-from ..ir.index import Hole, Index
+from ..ir.index import Hole, Index, Var
 from ..ir.program import Kernel, Store
 from ..ir.scalar import (
     CAST,
@@ -42,13 +42,24 @@ def inline(producer: Kernel, consumer: Kernel, needed: bool) -> Kernel | None:
         return None
     if not worth_repeating(producer, consumer, passed, needed):
         return None
+    stores = with_values_in_place(consumer, passed, stored, producer.outer)
+    if stores is None:
+        return None
+    return replace(consumer, stores=stores, origins=producer.origins + consumer.origins)
+
+
+def with_values_in_place(
+    consumer: Kernel, passed: Sequence[Scalar], stored: Mapping[str, Store], loops: Sequence[Var]
+) -> tuple[Store, ...] | None:
+    """The consumer's stores, computing what its loads `passed` read: what was `stored` in loops
+    over these variables. None where the point of an element's loops is not known."""
     values: dict[tuple[Access, int], Scalar] = {}
     for node in passed:
         key = node.attr, id(node.args[0])
         if key in values:
             continue
         store = stored[node.attr.buffer]
-        mapping = coordinates(store, producer.outer, node.attr.index)
+        mapping = coordinates(store, loops, node.attr.index)
         if mapping is None:
             return None
         values[key] = mask_loads(substitute([store.value], mapping)[0], node.args[0])
@@ -59,11 +70,9 @@ def inline(producer: Kernel, consumer: Kernel, needed: bool) -> Kernel | None:
             return by_id[id(node)]
         return cast(node.args[0], node.dtype) if node.op == CAST else node
 
-    stores = zip(consumer.stores, rewrite(consumer.roots(), change), strict=True)
-    return replace(
-        consumer,
-        stores=tuple(Store(store.buffer, store.index, value) for store, value in stores),
-        origins=producer.origins + consumer.origins,
+    return tuple(
+        Store(store.buffer, store.index, value)
+        for store, value in zip(consumer.stores, rewrite(consumer.roots(), change), strict=True)
     )
 
 

@@ -86,8 +86,8 @@ class Plan:
         return not self.depends[id(node)] & set(self.kernel.inner)
 
     def is_across_rows(self) -> bool:
-        """Whether neighbours in memory lie in neighbouring rows, not along a row. What all rows
-        read alike stays in the cache, and does not count."""
+        """Whether neighbours in memory lie in neighbouring rows, not along a row. What neighbouring
+        rows read alike stays in the cache, and does not count."""
         if not self.kernel.inner or not self.kernel.outer:
             return False
         across = along = 0
@@ -95,7 +95,7 @@ class Plan:
             if (
                 node.op == LOAD
                 and not self.in_rows(node)
-                and not node.attr.index.variables().isdisjoint(self.kernel.outer)
+                and self.kernel.outer[-1] in node.attr.index.variables()
             ):
                 across += node.attr.index.coefficient(self.kernel.outer[-1]) == 1
                 along += any(
