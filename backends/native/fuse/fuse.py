@@ -176,34 +176,23 @@ class Fusion:
     def compute_values_where_they_are_read(self) -> None:
         """Removes stores of values that all their readers can compute themselves."""
         for name in list(self.readers):
-            readers = sorted(self.readers[name])
-            if name in self.kept or name not in self.producer or not readers:
+            number, readers = self.producer.get(name), sorted(self.readers[name])
+            if name in self.kept or number is None or not readers:
                 continue
-            number = self.producer[name]
-            made = self.computing(name, number, readers)
+            producer = self.steps[number]
+            made = self.computing(name, producer, readers) if isinstance(producer, Bound) else None
             if made is None:
                 continue
             for reader, step in zip(readers, made, strict=True):
                 self.replace(reader, step)
-            del self.producer[name]
-            if set(writes(self.steps[number])) == {name}:
-                for other in self.reads.pop(number):
-                    self.readers[other].discard(number)
-                del self.steps[number]
-            else:
-                left = self.patterns.compute_once(without_stores, self.steps[number], about={name})
-                assert left is not None
-                self.replace(number, left)
+            self.remove_store(name, number)
 
-    def computing(self, name: str, number: int, readers: Sequence[int]) -> list[Bound] | None:
-        """The readers of a buffer that a step stores, computing its values; None where not all can,
-        or should."""
-        producer, steps = self.steps[number], [self.steps[reader] for reader in readers]
-        if not isinstance(producer, Bound):
-            return None
+    def computing(self, name: str, producer: Bound, readers: Sequence[int]) -> list[Bound] | None:
+        """The readers of a buffer that a kernel stores, computing its values; None where not all
+        can, or should."""
         made = []
         compute = computed_by_one_reader if len(readers) > 1 else computed_by_its_only_reader
-        for step in steps:
+        for step in map(self.steps.__getitem__, readers):
             if not isinstance(step, Bound) or not self.same_device(producer, step):
                 return None
             alone = self.patterns.compute_once(compute, producer, step, about={name})
@@ -211,6 +200,21 @@ class Fusion:
                 return None
             made.append(alone)
         return made
+
+    def remove_store(self, name: str, number: int) -> None:
+        """Removes a kernel's store to a buffer that nothing reads; the kernel, if it has no
+        other."""
+        kernel = self.steps[number]
+        assert isinstance(kernel, Bound)
+        del self.producer[name]
+        if set(writes(kernel)) == {name}:
+            for other in self.reads.pop(number):
+                self.readers[other].discard(number)
+            del self.steps[number]
+        else:
+            left = self.patterns.compute_once(without_stores, kernel, about={name})
+            assert left is not None
+            self.replace(number, left)
 
     # --- side by side ---
 
