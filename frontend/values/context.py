@@ -4,7 +4,7 @@ implementation; each part here is what values use of a class in tracing/, which 
 from __future__ import annotations
 
 import types
-from collections.abc import Callable
+from collections.abc import Callable, Sized
 from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -161,7 +161,10 @@ class Effects(Protocol):
     """What the program changed."""
 
     changed: dict[Mutable, None]
+    changes_of_existing: int
 
+    @property
+    def outputs(self) -> Sized: ...
     @property
     def globals(self) -> dict[tuple[int, str], tuple[Namespace, Value]]: ...
     def change(self, value: Mutable) -> None: ...
