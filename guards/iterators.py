@@ -1,9 +1,10 @@
-"""Reads builtin iterators without advancing them."""
+"""Reads iterators without advancing them."""
 
 from __future__ import annotations
 
 import copy
 import gc
+import inspect
 import operator
 import sys
 from collections import OrderedDict, deque
@@ -94,3 +95,8 @@ def parts(iterator: Any) -> tuple[Any, ...]:
 def is_strict(zipped: Any) -> bool:
     """Whether a zip refuses iterators of different lengths."""
     return len(zipped.__reduce__()) > 2
+
+
+def is_unstarted(generator: Any) -> bool:
+    """Whether a generator waits at its beginning."""
+    return inspect.getgeneratorstate(generator) == inspect.GEN_CREATED

@@ -230,11 +230,13 @@ class Cache:
         was only too deep in the stack."""
         unit = call.unit
         try:
-            modules = len(sys.modules)
             entry = self._run_compilation(call, observer)
-            if len(sys.modules) > modules and guard_failure(entry, call) is not None:
-                # what torch imports for a capture may change what the program reads: pytree's
-                # registry, by the import of TorchDynamo
+            failure = guard_failure(entry, call)
+            if failure is not None:
+                # torch may change what the program reads: pytree's registry, by the import of
+                # TorchDynamo; the number of handles of hooks, by tracing a backward pass
+                if failure.guard is not None:
+                    unit.variation.expect_many(failure.guard.source)
                 entry = self._run_compilation(call, observer)
             with observer.clock.phase("guards"):
                 check_guards_hold(entry, call)

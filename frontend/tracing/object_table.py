@@ -23,6 +23,7 @@ from ...guards.source import (
 from ..values import operators
 from ..values.base import LazyValue, Value
 from ..values.constant import Constant, GivenLiteral
+from ..values.containers.mapping import DictValue
 from ..values.containers.sequence import TupleValue
 from ..values.context import TraceContext
 from ..values.functions.cell import CellValue
@@ -51,6 +52,7 @@ class ObjectTable:
         self._root_globals = function.__globals__
         # by id: the object, kept alive, and its value
         self._values: dict[int, tuple[Any, Value]] = {}
+        self._owners: dict[int, UserObject] = {}  # of instance dictionaries, by their ids
         # functions, classes and modules, by the id of the globals and the name
         self.loaded_globals: dict[tuple[int, str], Value] = {}
         # when a path last led to a known object, in instructions
@@ -73,7 +75,25 @@ class ObjectTable:
             if source is not None and value.source is not None and value.source != source:
                 self._tx.guards.add(source, Kind.SAME, value.source)
             return value
+        owner = self._owners.get(id(obj))
+        if owner is not None and source is not None:
+            self._tx.guards.add(source, Kind.SAME, InstanceDict(owner.known_source))
+            return owner.dictionary(self._tx)
         return wrap(self._tx, obj, source)
+
+    def share_dictionary(self, owner: UserObject, own: dict[str, Any]) -> DictValue | None:
+        """The value of an existing object's instance dictionary if that is known already: as one
+        that the program reads, or as another object's. Otherwise notes whose it is."""
+        found = self._owners.get(id(own)) or self.find(own)
+        if found is None:
+            self._owners[id(own)] = owner
+            return None
+        path = found.known_source
+        known = InstanceDict(path) if isinstance(found, UserObject) else path
+        self._tx.guards.add(InstanceDict(owner.known_source), Kind.SAME, known)
+        shared = found.dictionary(self._tx) if isinstance(found, UserObject) else found
+        assert isinstance(shared, DictValue)
+        return shared
 
     def wrap_global(self, obj: Any, source: Source | None) -> Value:
         """Wraps an object of a namespace. A store by the traced program takes precedence."""
@@ -136,6 +156,7 @@ class ObjectTable:
 
     def release_objects(self) -> None:
         self._values.clear()
+        self._owners.clear()
         self.loaded_globals.clear()
         self.reached.clear()
 

@@ -36,7 +36,7 @@ from .functions import (  # noqa: F401
 )
 from .functions.builtin_function import wrap_cython_function
 from .functions.method import is_cython_function
-from .iterators import existing_iterator  # noqa: F401
+from .iterators import existing_generator, existing_iterator  # noqa: F401
 from .iterators.iterator import ListedIterator
 from .modes import mode_manager  # noqa: F401
 from .objects import (  # noqa: F401

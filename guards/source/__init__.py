@@ -15,7 +15,7 @@ from .frame import (
     ModuleSource,
     SlotSource,
 )
-from .iterators import IteratedContainer, IteratorItem, IteratorPart
+from .iterators import GeneratorArgument, IteratedContainer, IteratorItem, IteratorPart
 from .objects import (
     AddressOf,
     AttrSource,
@@ -35,10 +35,10 @@ from .tensors import ArrayTensor, PlainTensor, TensorProperty
 __all__ = [
     "AddressOf", "ArrayTensor", "AttrSource", "BuiltinsSource", "CachedResult",
     "CalculatedNumber", "CellContents", "ClassAttribute", "ClassDict", "ClosureSource",
-    "DictItem", "DictKey", "EnteredRandomState", "FrameView", "GlobalsSource", "HandledOutside",
-    "HasKey", "InstanceDict", "ItemAtKey", "IteratedContainer", "IteratorItem", "IteratorPart",
-    "KEYS_THAT_VARY", "ModuleSource",
-    "MroItem", "PathEnds", "PlainTensor", "ProxiedMapping", "Referent", "SequenceItem",
+    "DictItem", "DictKey", "EnteredRandomState", "FrameView", "GeneratorArgument", "GlobalsSource",
+    "HandledOutside", "HasKey", "InstanceDict", "ItemAtKey", "IteratedContainer", "IteratorItem",
+    "IteratorPart", "KEYS_THAT_VARY", "ModuleSource", "MroItem",
+    "PathEnds", "PlainTensor", "ProxiedMapping", "Referent", "SequenceItem",
     "SlotSource", "Source", "TensorProperty", "TorchStateSource", "TypeOf", "attribute_path",
     "key_text", "path", "safe_repr",
 ]  # fmt: skip

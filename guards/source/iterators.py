@@ -1,4 +1,4 @@
-"""Steps into builtin iterators that existed before the frame. None of them moves the iterator."""
+"""Steps into iterators that existed before the frame. None of them moves the iterator."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from functools import partial
 from typing import Any
 
 from ..encoded import Encoded
-from ..iterators import iterated_container, parts, peek
-from .path import Source, path
+from ..iterators import is_unstarted, iterated_container, parts, peek
+from .path import PathEnds, Source, path
 
 
 @path
@@ -58,3 +58,21 @@ class IteratedContainer(Source):
 
     def read(self, of: Any) -> Any:
         return iterated_container(of)
+
+
+@path
+class GeneratorArgument(Source):
+    """An argument of the generator `of`, which was not started."""
+
+    cost = 20
+    of: Source
+    argument: str
+
+    @property
+    def name(self) -> str:
+        return f"{self.of.name}<{self.argument}>"
+
+    def read(self, of: Any) -> Any:
+        if not is_unstarted(of):
+            raise PathEnds(self.name)
+        return of.gi_frame.f_locals[self.argument]

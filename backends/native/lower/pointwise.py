@@ -18,7 +18,7 @@ from torch._prims_common import elementwise_dtypes
 from ...graph.copies import AnyNode
 from ..ir.index import Index
 from ..ir.program import View
-from ..ir.scalar import Scalar, cast, const, position
+from ..ir.scalar import CONST, HALF, Scalar, cast, const, position
 from ..ir.scalar import scalar as s
 from .build import Builder
 from .registry import Unsupported, lowers
@@ -42,11 +42,14 @@ def formula(
     def register(function: Formula) -> Formula:
         def lowering(build: Builder, *args: Any, **kwargs: Any) -> View:
             dtype = computation(build, kind)
+            compared = common_type(build) if kind is KIND.ALWAYS_BOOL else dtype
             if not all(map(takes, operand_types(build))):
                 raise Unsupported("operands that torch refuses")
 
             def body(subscripts: Sequence[Index]) -> Scalar:
                 operands = [operand(build, arg, subscripts, dtype) for arg in args]
+                if compared in HALF:
+                    operands = [as_rounded(value, compared) for value in operands]
                 named = {
                     name: operand(build, arg, subscripts, dtype) for name, arg in kwargs.items()
                 }
@@ -62,18 +65,32 @@ def formula(
     return register
 
 
+def as_rounded(value: Any, half: torch.dtype) -> Any:
+    """A number that is compared with elements in half precision, rounded as these are."""
+    if not isinstance(value, Scalar) or value.op != CONST:
+        return value
+    return const(torch.tensor(value.attr).to(half).item(), value.dtype)
+
+
 def computation(build: Builder, kind: KIND) -> torch.dtype:
     """The type that torch computes in: half precision in float32."""
-    operands = [_operand(arg) for arg in build.node.args]
-    chosen = [
-        arg
-        for arg in operands
-        if isinstance(arg, (torch.Tensor, int, float, torch.SymInt, torch.SymFloat))
-    ]
-    dtype: torch.dtype = elementwise_dtypes(*chosen, type_promotion_kind=kind)[0]
+    dtype: torch.dtype = elementwise_dtypes(*typed_operands(build), type_promotion_kind=kind)[0]
     if dtype.is_complex:
         raise Unsupported("complex numbers")
-    return torch.float32 if dtype in (torch.float16, torch.bfloat16) else dtype
+    return torch.float32 if dtype in HALF else dtype
+
+
+def common_type(build: Builder) -> torch.dtype:
+    """The type that torch converts operands to."""
+    operands = typed_operands(build)
+    common: torch.dtype = elementwise_dtypes(*operands, type_promotion_kind=KIND.NO_OPMATH)[1]
+    return common
+
+
+def typed_operands(build: Builder) -> list[Any]:
+    """The operands that decide the types: tensors and numbers."""
+    kinds = (torch.Tensor, int, float, torch.SymInt, torch.SymFloat)
+    return [arg for arg in map(_operand, build.node.args) if isinstance(arg, kinds)]
 
 
 def operand_types(build: Builder) -> list[torch.dtype]:

@@ -31,6 +31,7 @@ from . import (  # noqa: F401 - they register
     view_rules,
 )
 from .constant_results import constant_results
+from .elementwise_layouts import as_laid_out
 from .fake_rules import FakeRules
 
 aten = torch.ops.aten
@@ -139,7 +140,7 @@ def cached_results(
     key = key_of(mode, func, args, kwargs) if is_cacheable(func) else None
     if key is None:
         results = constant_results(mode, func, args, kwargs)
-        return run() if results is None else results
+        return as_laid_out(func, args, run() if results is None else results)
     if (found := _results.get(key)) is not None:
         return found.make(mode, args)
     results = views_of(mode, args, func) if func in VIEWS and not kwargs else None
@@ -149,6 +150,7 @@ def cached_results(
         results = kernel_results(mode, func, args, kwargs)
     if results is None:
         results = run()
+    results = as_laid_out(func, args, results)
     if key not in _results and len(_results) < MOST_RESULTS:
         _results[key] = recipe_of(mode, func, args, kwargs, key, results)
     return results

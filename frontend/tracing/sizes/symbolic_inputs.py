@@ -62,7 +62,8 @@ class SymbolicInputs:
     def stays_open(self, source: Source) -> bool:
         """Whether a number has taken so many values that code for one more would serve few calls:
         what needs its value is left to Python."""
-        many = self.variation.changes(source) >= SPECIALISED_VALUES
+        varied = self.variation
+        many = varied.takes_many(source) or varied.changes(source) >= SPECIALISED_VALUES
         return many and self._frames.can_break and not self.options.fullgraph
 
     def is_symbolic(self, source: Source, number: int | float) -> bool:

@@ -50,6 +50,7 @@ class ModuleValue(UserObject):
     `attrs`."""
 
     __slots__ = ()
+    has_plain_dictionary = False
 
     def generic_attribute(self, tx: TraceContext, name: str) -> Value:
         own = instance_dict(self.real)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import types
 import typing
-from typing import Any
+from typing import Any, ClassVar, TypeGuard
 
 from ....errors import GraphBreak
 from ....guards.guard import Kind
@@ -13,6 +13,7 @@ from ....guards.source import AttrSource, DictItem, InstanceDict, Source, TypeOf
 from ..base import ObservedException, PendingCall, Value
 from ..constant import Constant
 from ..containers.builtin_container import BoundBuiltin, BuiltinContainer
+from ..containers.dict_contents import DictContents
 from ..containers.sequence import FIELD
 from ..context import TraceContext
 from ..mutable import Mutable
@@ -36,10 +37,13 @@ class ObjectAttributes(Mutable):
     """The attributes of an instance of a class written in Python. `real` is the object when it
     existed before the frame. `attrs` overlays its instance dictionary: what the traced program
     stored (None: deleted). `base` holds the builtin container inside an instance of a subclass of
-    one."""
+    one. `assigned`: the instance dictionary where that is a value of its own: one that the
+    program gave to a new object as its `__dict__`, or that others refer to as well."""
 
-    __slots__ = ("cls", "real", "attrs", "renewed", "seen", "base", "namespace")
-    state: tuple[str, ...] = ("attrs", "renewed")
+    __slots__ = ("cls", "real", "attrs", "renewed", "seen", "base", "namespace", "assigned")
+    state: tuple[str, ...] = ("attrs", "renewed", "assigned")
+    # whether nothing but attributes is in the instance dictionaries of the family
+    has_plain_dictionary: ClassVar[bool] = True
 
     def __init__(
         self,
@@ -56,10 +60,13 @@ class ObjectAttributes(Mutable):
         self.renewed: set[str] = set()  # deleted and stored again, so after the others now
         # the instance dictionary as an object, once it was read
         self.namespace: Value | None = None
+        self.assigned: DictContents | None = None
         self.seen: dict[str, Value] = {}  # instance attributes of `real` realised so far
 
     def own_attribute(self, tx: TraceContext, name: str) -> Value | None:
         """The item of the instance dictionary, or None."""
+        if self.assigned is not None:
+            return self.assigned.get(tx, Constant(name))
         if name in self.attrs:
             return self.attrs[name]
         if name in self.seen:
@@ -156,8 +163,7 @@ class ObjectAttributes(Mutable):
             raise tx.exceptions.no_attribute(name_in_c(self.cls), name)
         if isinstance(raw, functools.cached_property):
             value = tx.wrap(raw.func, attribute_path(source, "func")).call(tx, [self], {})
-            tx.effects.change(self)
-            self.attrs[name] = value
+            self.store(tx, name, value)
             return value
         if self.base is not None and isinstance(
             raw, types.MethodDescriptorType | types.WrapperDescriptorType
@@ -248,6 +254,10 @@ class ObjectAttributes(Mutable):
                 raise GraphBreak("exception-leaves", "AttributeError of a property")
             property_function(tx, raw, source, "fset").call(tx, [self, value], {})
             return
+        if name == "__dict__" and self._takes_dictionary(value, raw):
+            tx.effects.change(self)
+            self.assigned = value
+            return
         if (
             raw is not MISSING
             and hasattr(type(raw), "__set__")
@@ -269,6 +279,24 @@ class ObjectAttributes(Mutable):
             )
         self.store(tx, name, value)
 
+    def _takes_dictionary(self, value: Value, raw: Any) -> TypeGuard[DictContents]:
+        """Whether a value may become the `__dict__` of this object: a new one without
+        attributes."""
+        return (
+            isinstance(value, DictContents)
+            and value.python_type() is dict
+            and isinstance(raw, types.GetSetDescriptorType)
+            and self.real is self.namespace is self.assigned is None
+            and not self.attrs
+            and self.keeps_all_in_dictionary()
+        )
+
+    def keeps_all_in_dictionary(self) -> bool:
+        """Whether the object is no container, and has no slots."""
+        return (
+            self.has_plain_dictionary and self.base is None and not hasattr(self.cls, "__slots__")
+        )
+
     def stored_items(self) -> list[tuple[Source, Value]]:
         if self.source is None:
             return []
@@ -277,6 +305,9 @@ class ObjectAttributes(Mutable):
 
     def store(self, tx: TraceContext, name: str, value: Value) -> None:
         """Binds a name in the instance dictionary (or a slot)."""
+        if self.assigned is not None:
+            self.assigned.put(tx, Constant(name), value)
+            return
         tx.effects.change(self)
         if name in self.attrs and self.attrs[name] is None:
             del self.attrs[name]
@@ -285,6 +316,9 @@ class ObjectAttributes(Mutable):
 
     def remove(self, tx: TraceContext, name: str) -> None:
         """Unbinds a name that is bound."""
+        if self.assigned is not None:
+            self.assigned.drop(tx, Constant(name))
+            return
         tx.effects.change(self)
         self.renewed.discard(name)
         if self._was_bound(tx, name):
@@ -294,6 +328,8 @@ class ObjectAttributes(Mutable):
 
     def _was_bound(self, tx: TraceContext, name: str) -> bool:
         """Whether the real object has the name; guarded if its value was not realised."""
+        if self.assigned is not None:
+            return self.assigned.get(tx, Constant(name)) is not None
         slot = lookup(self.cls, name)[1]
         if isinstance(slot, types.MemberDescriptorType):
             bound, said = slot_of(self.real, slot) is not MISSING, f"the slot '{name}' holds"
@@ -355,6 +391,8 @@ class ObjectAttributes(Mutable):
 
     def names(self, tx: TraceContext) -> list[str]:
         """The names in the instance dictionary, in order."""
+        if self.assigned is not None:
+            return [key.constant() for key, _ in self.assigned.unpack_pairs(tx)]
         own = instance_dict(self.real) or {}
         if instance_dict(self.real) is not None:
             tx.guards.add(self.source and InstanceDict(self.source), Kind.KEYS, tuple(own))
@@ -374,6 +412,8 @@ class ObjectAttributes(Mutable):
     def dictionary(self, tx: TraceContext) -> Value:
         """object.__dict__."""
         self._require_generic_attributes("__dict__")
+        if self.assigned is not None:
+            return self.assigned
         if self.namespace is None:
             if self.real is not None and instance_dict(self.real) is None:
                 raise tx.exceptions.new(

@@ -27,7 +27,7 @@ from ..emitter import Emitter
 from ..iterators.iterator import ItemIterator, ReversedItems
 from ..numpy.numpy_object import wrap_numpys
 from ..operation import UnaryOperation
-from .attribute_storage import store_in_dictionary
+from .attribute_storage import instance_dict, store_in_dictionary
 from .class_value import ClassValue, bind
 from .mro import MISSING, lookup
 from .object_attributes import ObjectAttributes
@@ -184,6 +184,8 @@ class UserObject(ObjectAttributes):
         self._emit_new_attributes(emit)
 
     def _emit_new_attributes(self, emit: Emitter) -> None:
+        if self.assigned is not None:
+            emit.run(object.__setattr__, [self, emit.const("__dict__"), self.assigned])
         for name, stored in self.attrs.items():
             if stored is not None:
                 self.emit_store(emit, name, stored)
@@ -239,4 +241,8 @@ def wrap_object(tx: TraceContext, obj: Any, source: Source | None) -> Value:
         raise GraphBreak(
             "unsupported-value", f"a {type(obj).__name__} (a subclass of a builtin type)"
         )
-    return tx.objects.remember(obj, UserObject(type(obj), obj, source, base))
+    value = UserObject(type(obj), obj, source, base)
+    own = instance_dict(obj)
+    if own is not None and value.keeps_all_in_dictionary():
+        value.assigned = tx.objects.share_dictionary(value, own)
+    return tx.objects.remember(obj, value)

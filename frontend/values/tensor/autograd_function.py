@@ -38,6 +38,7 @@ class ContextValue(UserObject):
     gradients."""
 
     __slots__ = ("needs", "saved")
+    has_plain_dictionary = False
 
     def __init__(self, needs: Sequence[bool] | None) -> None:
         super().__init__(FunctionCtx)

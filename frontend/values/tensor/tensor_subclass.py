@@ -67,6 +67,7 @@ class TensorObject(UserObject):
     """An instance of a subclass. `plain` is the tensor."""
 
     __slots__ = ("plain",)
+    has_plain_dictionary = False
 
     def __init__(
         self, cls: type, plain: TensorValue, real: Any = None, source: Source | None = None

@@ -1,4 +1,4 @@
-"""A capture may import modules, and these may change what the program reads."""
+"""A compile may import modules or count something, and so change what the program reads."""
 
 import importlib
 import sys
@@ -7,6 +7,7 @@ import framejit
 import torch
 
 REGISTRY = {"tuple": 1}
+COUNTED = {"compiles": 0}
 
 
 def scale(x):
@@ -30,3 +31,21 @@ def test_a_call_is_captured_again_if_an_import_changed_what_it_reads(tmp_path, m
                 assert torch.equal(compiled(torch.ones(2)), torch.full((2,), 3.0))
     finally:
         sys.modules.pop("late_registration", None)
+
+
+def test_a_number_that_each_compile_changes_is_not_compiled_for(monkeypatch):
+    monkeypatch.setitem(COUNTED, "compiles", 3)
+
+    def backend(graph, inputs):
+        COUNTED["compiles"] += 1
+        return graph.forward
+
+    def look_up(x):
+        y = x.sin()
+        return y * {COUNTED["compiles"]: 2.0}[COUNTED["compiles"]]
+
+    with framejit.config.patch(strict=True):
+        compiled = framejit.compile(look_up, backend=backend)
+    for _ in range(3):
+        assert torch.equal(compiled(torch.ones(2)), torch.ones(2).sin() * 2)
+    assert compiled.framejit.compiles == 3

@@ -1,5 +1,5 @@
 """Conversions of float8 on the CPU: every number, to every dtype. Other operators on float8 are
-left to torch."""
+left to torch. Comparisons of half precision with numbers."""
 
 from __future__ import annotations
 
@@ -59,3 +59,14 @@ def test_a_layer_whose_weight_is_float8():
     x, scale = torch.randn(4, 8), torch.rand(16, 1)
     compiled = framejit.compile(layer, backend="native")
     torch.testing.assert_close(compiled(x, weight, scale), layer(x, weight, scale))
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16], ids=str)
+def test_a_number_is_rounded_as_the_elements_that_it_is_compared_with(dtype):
+    def compare(x):
+        return x == 0.1, x > 0.1, x <= 0.3, torch.where(x > 0.3, x, -x)
+
+    x = torch.tensor([0.1, 0.3, 1.0], dtype=dtype)
+    results = framejit.compile(compare, backend="native")(x)
+    for got, expected in zip(results, compare(x), strict=True):
+        assert torch.equal(got, expected)
