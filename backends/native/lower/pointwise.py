@@ -14,6 +14,7 @@ import torch
 import torch.fx
 from torch._prims_common import ELEMENTWISE_TYPE_PROMOTION_KIND as KIND
 from torch._prims_common import elementwise_dtypes
+from torch.utils._python_dispatch import _disable_current_modes
 
 from ...graph.copies import AnyNode
 from ..ir.index import Index
@@ -69,7 +70,9 @@ def as_rounded(value: Any, half: torch.dtype) -> Any:
     """A number that is compared with elements in half precision, rounded as these are."""
     if not isinstance(value, Scalar) or value.op != CONST:
         return value
-    return const(torch.tensor(value.attr).to(half).item(), value.dtype)
+    with _disable_current_modes():
+        rounded = torch.tensor(value.attr, dtype=half, device="cpu")
+    return const(rounded.item(), value.dtype)
 
 
 def computation(build: Builder, kind: KIND) -> torch.dtype:
