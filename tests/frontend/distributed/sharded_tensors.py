@@ -167,6 +167,14 @@ def compiles_by_placement(rank):
     return counts
 
 
+def compiled_directions(rank):
+    """Which graphs on the parts `native` compiles, of a program that gets gradients."""
+    handle = framejit.compile(product, backend="native")
+    outcome(handle, rank, True)
+    text = str(handle.framejit.explain())
+    return [way for way in ("forward", "backward") if f"compiled {way}" in text]
+
+
 def exceptions(rank, backend):
     """What eager and the compiled function raise for a mixture of tensors."""
 
