@@ -18,9 +18,9 @@ def test_processes_that_start_again(restarted, backend):
             assert found["by_name"] == ANEW  # a name may be another group's
 
 
-@pytest.mark.parametrize("grad", [False, True], ids=["inference", "training"])
-def test_distributed_tensors(restarted, grad):
+@pytest.mark.parametrize(("backend", "grad"), [("eager", True), ("native", False)])
+def test_distributed_tensors(restarted, backend, grad):
     together, alone = True, False
     for groups, wanted in ((together, ANEW), (together, KNOWN), (alone, ANEW), (alone, KNOWN)):
-        for found in restarted("stored_entries.run_sharded", groups, "eager", grad):
+        for found in restarted("stored_entries.run_sharded", groups, backend, grad):
             assert found == {"sharded": wanted, "parallel": wanted}
