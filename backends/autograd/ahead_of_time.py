@@ -21,7 +21,11 @@ from ..graph.gradient_history import gains_its_first_history, wants_gradients
 from ..graph.node_targets import name_of
 from .compiled_node import with_eager_gradients
 from .data_results import data_results, shows_data_of_inputs, with_own_versions
-from .divergent_graphs import is_divergent, marks_memory_with_history
+from .divergent_graphs import (
+    is_divergent,
+    marks_memory_with_history,
+    returns_view_of_wrapper,
+)
 from .split_graph import AUTOGRAD, CannotSplit, Subgraph, TooManySubgraphs, split_graph
 from .subgraph_sequence import call_in_sequence
 
@@ -112,7 +116,7 @@ def _ahead_of_time(
 def compile_as_one_node(
     gm: torch.fx.GraphModule, example_inputs: list[Any], build: Build, random_like_eager: bool
 ) -> Callable[..., Any]:
-    if marks_memory_with_history(gm):
+    if marks_memory_with_history(gm) or returns_view_of_wrapper(gm):
         return gm.forward
     examples = before_the_graph(gm, example_inputs)
     try:

@@ -31,6 +31,7 @@ from .autograd_function import without_base
 from .batched_backward import with_batches
 from .graph_parts import Compile, GraphPart, compile_forward_and_backward
 from .min_cut import compared_values, is_view_or_item
+from .wrapper_graph import wrapper_graph
 
 TENSORIFY = "TENSORIFY_PYTHON_SCALARS"  # torch's own switch; it is read whenever a graph is traced
 
@@ -60,6 +61,8 @@ def compile_with_aot_autograd(
             keep_inference_input_mutations=keep_writes,
             decompositions=dict(decompositions),
         )
+    if has_wrappers(gm) and parts.forward is not None and parts.results is None:
+        return wrapper_graph(gm, parts.part, parts.forward, parts.about) or made
     expected = 0 if parts.results is None else 1
     if parts.forward is None or len(parts.backwards) != expected or has_wrappers(gm):
         return made  # which takes wrappers apart
@@ -76,6 +79,7 @@ class AotParts:
     def __init__(self, gm: torch.fx.GraphModule, compile_part: Compile) -> None:
         self._gm, self._compile_part = gm, compile_part
         self.forward: Callable[..., Any] | None = None
+        self.part: torch.fx.GraphModule | None = None  # of which it was made
         self.backwards: list[tuple[torch.fx.GraphModule, Callable[..., Any]]] = []
         self.results: int | None = None
         self.about: Any = None
@@ -103,7 +107,7 @@ class AotParts:
         self.about = leave_results_unmarked()
         count = self.results
         compiled = self._compile_part(GraphPart(self._gm, part, examples, False, count))
-        self.forward = compiled
+        self.forward, self.part = compiled, part
         return make_boxed_func(compiled if count is None else with_whole_results(compiled, count))
 
     def compile_backward(self, part: torch.fx.GraphModule, examples: Sequence[Any]) -> Any:

@@ -15,7 +15,7 @@ from typing import Any
 
 import torch
 import torch.fx
-from torch.autograd.graph import GradientEdge, Node, get_gradient_edge
+from torch.autograd.graph import GradientEdge, Node
 
 from ...factory_call import record_factory
 from ..graph.fake_values import fake_of
@@ -33,6 +33,7 @@ from ..graph.random_draws import draws_random_numbers
 from ..graph.random_states import RandomStates, random_states_kept
 from .gradient_layouts import GradientLayouts
 
+ATEN = torch.ops.aten
 NODE = "CompiledFunctionBackward"
 
 
@@ -148,9 +149,7 @@ class CompiledNode:
         self.wiring: NodeWiring | None = None
 
     def __call__(self, *args: Any) -> Any:
-        edges = (
-            [get_gradient_edge(args[index]) for index in self.wanted] if self.wiring is None else []
-        )
+        edges = [gradient_edge(args[index]) for index in self.wanted] if self.wiring is None else []
         older = {node for arg in args for node in histories(arg)} if self.wiring is None else set()
         states = RandomStates(args) if self.random and self.again is not None else None
         results = self.compiled(*args)
@@ -208,6 +207,15 @@ class CompiledNode:
         inputs = () if found is None else tuple(map(by_edge.get, found.next_functions))
         self.layouts.learn(results, args)
         return NodeWiring(end, steps, rows, inputs, own, rebuilt)
+
+
+def gradient_edge(tensor: torch.Tensor) -> GradientEdge:
+    """Where autograd puts the gradient of a tensor. (torch's function of this name makes a view
+    with the tensor's sizes, which a distributed tensor without elements refuses.)"""
+    with torch.enable_grad():
+        alias: Any = ATEN.alias.default(tensor).grad_fn
+    node, number = alias.next_functions[0]
+    return GradientEdge(node, number, alias)
 
 
 def histories(arg: Any) -> list[Node]:

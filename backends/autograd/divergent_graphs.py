@@ -20,7 +20,7 @@ from ..graph.gradient_history import (
 from ..graph.hidden_writes import hides_writes
 from ..graph.memory import memory_at, memory_of
 from ..graph.node_targets import name_of
-from ..graph.wrappers import inner_tensors, is_distributed
+from ..graph.wrappers import inner_tensors, is_distributed, is_wrapper
 from .divergent_operators import diverges_with_gradients
 
 
@@ -31,7 +31,6 @@ def is_divergent(gm: torch.fx.GraphModule) -> bool:
         any(map(lost_its_history, results))
         or any(map(is_view_of_users_function, results))
         or any(map(lost_its_history, gm.graph.find_nodes(op="placeholder")))
-        or returns_view_of_distributed_input(gm)
         or hides_writes(gm)
         or checks_in_backward(gm)
         or changes_leaves(gm)
@@ -47,20 +46,24 @@ def is_view_of_users_function(node: torch.fx.Node) -> bool:
     return is_view_of_a_function(node) and not isinstance(node.target, DistributedCall)
 
 
-def returns_view_of_distributed_input(gm: torch.fx.GraphModule) -> bool:
-    """Whether a result is a distributed tensor on the memory of an input. aot_autograd would make
-    it with as_strided, which distributed tensors lack."""
+def returns_view_of_wrapper(gm: torch.fx.GraphModule) -> bool:
+    """Whether a result is a wrapper on the memory of an input. aot_autograd would make it with
+    as_strided, which a class may lack, and whose gradient has other strides than the view's."""
     inputs = gm.graph.find_nodes(op="placeholder")
-    taken = {memory for node in inputs for memory in memories_inside(node)}
+    taken = {memory for node in inputs for memory in memories_of_wrapper(node)}
     results = gm.graph.output_node().all_input_nodes
     made = (node for node in results if node.op != "placeholder")
-    return any(not taken.isdisjoint(memories_inside(node)) for node in made)
+    return any(not taken.isdisjoint(memories_of_wrapper(node)) for node in made)
 
 
-def memories_inside(node: torch.fx.Node) -> set[int]:
-    """The memory of a distributed tensor's part; none for other values."""
+def memories_of_wrapper(node: torch.fx.Node) -> set[int]:
+    """The memory of a wrapper and, of a distributed tensor, that of its part; none for other
+    values."""
     fake = fake_of(node)
-    return set(map(memory_of, inner_tensors(fake))) if is_distributed(type(fake)) else set()
+    if not is_wrapper(type(fake)):
+        return set()
+    parts = inner_tensors(fake) if is_distributed(type(fake)) else ()
+    return {memory_of(tensor) for tensor in (fake, *parts)}
 
 
 def changes_leaves(gm: torch.fx.GraphModule) -> bool:

@@ -54,9 +54,14 @@ def paths_to_views(
     inputs = outputs[0].graph.find_nodes(op="placeholder")
     bases = bases_of(candidates, nodes_by_fake((*inputs, *nodes)))
     # Backends return these as views where no input has a gradient; but one made before the version
-    # counter of its input is set back would have another version.
+    # counter of its input is set back would have another version. Of wrappers, aot_autograd makes
+    # such views with as_strided, which the class may lack.
     if not (any(map(needs_gradient, inputs)) or any(map(is_data, nodes))):
-        bases = {node: base for node, base in bases.items() if base.op != "placeholder"}
+        bases = {
+            node: base
+            for node, base in bases.items()
+            if base.op != "placeholder" or is_wrapper(type(fake_of(node)))
+        }
     given = {plain_memory_at(node) for node in inputs} - {None}
     of_inputs = {
         node: path
@@ -107,12 +112,11 @@ def note_shown_data(steps: set[torch.fx.Node]) -> None:
 
 
 def has_no_history(node: torch.fx.Node) -> bool:
-    """Whether a node is a plain tensor without a history, made while gradients were recorded."""
+    """Whether a node is a tensor without a history, made while gradients were recorded."""
     fake = fake_of(node)
     return (
         isinstance(fake, torch.Tensor)
         and node.op != "placeholder"
-        and not is_wrapper(type(fake))
         and plain_memory_at(node) is not None
         and not fake.requires_grad
         and not fake.is_inference()

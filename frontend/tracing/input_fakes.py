@@ -149,6 +149,14 @@ class InputFakes:
         self.parts[source] = fake
         return fake
 
+    def _marks_of(self, real: torch.Tensor, source: Source) -> dict[int, Mark]:
+        """The marks of a tensor. Those of a wrapper's inner tensor are its class's own, which
+        promise nothing: a jagged tensor marks the size that holds its longest sequence."""
+        marks = marks_of(real)
+        if self._part_sources.get(id(real)) != source:
+            return marks
+        return {dim: Mark("maybe") if m.kind == "dynamic" else m for dim, m in marks.items()}
+
     def distinct_parts(self) -> list[Source]:
         """Paths to the inner tensors of wrappers that are no other object among them."""
         return [source for source in self._part_sources.values() if source is not None]
@@ -157,7 +165,7 @@ class InputFakes:
         """The dimensions whose sizes are to be symbols, and what the user said of them."""
         if isinstance(real, torch.nn.Parameter) or not real.dim():
             return {}
-        options, marks = self._symbols.options, marks_of(real)
+        options, marks = self._symbols.options, self._marks_of(real, source)
         sizes = self.sizes[source] = tuple(real.shape)
         dims: Iterable[int] = ()
         if options.dynamic is True or (

@@ -12,6 +12,7 @@ from typing import Any
 import sympy
 import torch
 import torch.fx
+from torch._library.fake_class_registry import FakeScriptObject
 from torch._subclasses.fake_tensor import FakeTensor
 from torch.utils._sympy.printers import PythonPrinter
 
@@ -102,6 +103,8 @@ class Builder:
     def input(self, node: AnyNode) -> Any:
         fake = node.meta["val"]
         self.program.inputs.append(node.name)
+        if isinstance(fake, FakeScriptObject):  # the mesh of a distributed tensor
+            return InputOutput(node.name)
         if not isinstance(fake, torch.Tensor):
             if not isinstance(fake, (int, torch.SymInt)):
                 raise NotImplementedError(f"an input of type {type(fake).__name__}")

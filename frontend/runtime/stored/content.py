@@ -201,7 +201,9 @@ DIGESTS: dict[type, Callable[[Any], str]] = {
     types.CodeType: digest_of_code,
     types.FunctionType: lambda function: digest_of_code(function.__code__),
     type: digest_of_class,
-    property: lambda obj: digest_of(digest_of_code(one.__code__) for one in functions_in(obj)),
+    **dict.fromkeys(
+        WRAPPED, lambda obj: digest_of(digest_of_code(one.__code__) for one in functions_in(obj))
+    ),
     Handle: lambda handle: content_of(handle.function),
     enum.Enum: lambda member: f"{name_of_class(type(member))} {member.name} {member.value!r}",
 }

@@ -36,6 +36,7 @@ from .. import _hook
 from .._hook import ContinuationMaker, Quiet, Site
 from ..sites import HandleSites
 from .content import LITERALS, root_of
+from .distributions import arguments_of, is_distribution, make_distribution
 from .guard_table import PLAIN
 from .live_code import with_live_code
 from .object_descriptions import AtSource, Description, NotStorable, describe, describe_globals
@@ -169,7 +170,8 @@ class EntryPickler(pickle.Pickler):
             return not belongs_to_framejit(obj)
         if is_users_operator(obj):
             return True
-        if isinstance(obj, COPIED) or root_of(type(obj).__module__) == OURS:
+        is_ours = root_of(type(obj).__module__) == OURS
+        if is_ours or isinstance(obj, COPIED) or is_distribution(obj):
             self._copied.add(type(obj))
             return False
         return True
@@ -191,7 +193,9 @@ class EntryPickler(pickle.Pickler):
                 (reduce for kind, reduce in REDUCERS.items() if issubclass(cls, kind)), None
             )
         reduce = self._reducers[cls]
-        return NotImplemented if reduce is None else reduce(obj)
+        if reduce is None:
+            return reduce_distribution(obj) if is_distribution(obj) else NotImplemented
+        return reduce(obj)
 
 
 class DescriptionPickler(EntryPickler):
@@ -357,6 +361,10 @@ def method_of(obj: Any, name: str) -> Any:
 
 def reduce_view_step(step: Any) -> Reduced:
     return view_step, (type(step).__name__, step.as_tuple())
+
+
+def reduce_distribution(obj: Any) -> Reduced:
+    return make_distribution, arguments_of(obj)
 
 
 def view_step(name: str, arguments: tuple[Any, ...]) -> Any:

@@ -230,8 +230,8 @@ def is_known_by_content(obj: Any) -> bool:
     """Whether an object is fully described by its content and by guards on its attributes, so that
     its identity adds nothing. Objects that C defines may have fields that never change; what is
     read of a tensor is guarded."""
-    known = types.FunctionType | types.CodeType | type | property | torch.Tensor | Handle
-    if isinstance(obj, known) or type(obj) is object:
+    known = types.FunctionType | types.CodeType | type | torch.Tensor | Handle
+    if isinstance(obj, known | property | classmethod | staticmethod) or type(obj) is object:
         return True
     if is_from_pybind(type(obj)):
         return is_enumerated_in_c(obj) or text_of_distributed(obj) is not None

@@ -239,7 +239,7 @@ def named_objects(guards: tuple[Guard, ...]) -> list[tuple[Any, Source]]:
                 for position, key in enumerate(guard.expected)
                 if not is_constant(key)
             ]
-        elif guard.kind is Kind.IS:
+        elif guard.kind is Kind.IS or text_of_distributed(guard.expected) is not None:
             found.append((guard.expected, guard.source))
         elif guard.kind is Kind.TYPE:
             found.append((guard.expected, TypeOf(guard.source)))

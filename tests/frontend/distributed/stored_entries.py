@@ -2,12 +2,22 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import framejit
 import torch
 import torch.distributed as dist
 from framejit.events import Captured, Stored
+from framejit.frontend.runtime.stored.entry_writer import entry_writer
+from torch import nn
 from torch.distributed._functional_collectives import all_reduce
 from torch.distributed.device_mesh import init_device_mesh
+from torch.distributed.tensor import DTensor, Replicate, Shard
+from torch.distributed.tensor.parallel import (
+    ColwiseParallel,
+    RowwiseParallel,
+    parallelize_module,
+)
 
 GROUPS = {}  # a group, its name, and a mesh
 
@@ -30,6 +40,19 @@ def by_name(x):
     return all_reduce(x + 1, "sum", GROUPS["name"]).cos()
 
 
+def sharded(x):
+    d = DTensor.from_local(x, GROUPS["mesh"], [Shard(0)])
+    return (d.sin() * 2).redistribute(placements=[Replicate()]).to_local()[: len(x)]
+
+
+def parallel_model():
+    """A model that is divided over the mesh."""
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Linear(4, 8), nn.ReLU(), nn.Linear(8, 4))
+    plan = {"0": ColwiseParallel(), "2": RowwiseParallel()}
+    return parallelize_module(model, GROUPS["mesh"], plan)
+
+
 def make_groups(rank, together):
     made = [dist.new_group(ranks) for ranks in ([[0, 1]] if together else [[0], [1]])]
     GROUPS["group"] = made[0 if together else rank]
@@ -44,13 +67,30 @@ def run(rank, together, backend):
     make_groups(rank, together)
     found = {}
     for function in (in_place, functional, over_a_mesh, by_name):
-        seen = []
-        framejit.config.sinks = (seen.append,)
-        handle = framejit.compile(function, backend=backend, options={"store": True})
-        x = torch.arange(4.0) + rank
-        found[function.__name__] = [
-            torch.allclose(handle(x), function(x)),
-            sum(isinstance(event, Captured) and not event.from_disk for event in seen),
-            sum(isinstance(event, Stored) and event.taken for event in seen),
-        ]
+        found[function.__name__] = outcome(rank, function, function, backend)
     return found
+
+
+def run_sharded(rank, together, backend, grad):
+    """The same, of functions with distributed tensors."""
+    make_groups(rank, together)
+    with torch.set_grad_enabled(grad):
+        return {
+            "sharded": outcome(rank, sharded, sharded, backend),
+            "parallel": outcome(rank, parallel_model(), parallel_model(), backend),
+        }
+
+
+def outcome(rank, function, eager, backend):
+    seen = []
+    framejit.config.sinks = (seen.append,)
+    handle = framejit.compile(function, backend=backend, options={"store": True})
+    x = torch.arange(4.0) + rank
+    equal = torch.allclose(handle(x), eager(x))
+    entry_writer.write(Path("last"), lambda: None)
+    entry_writer.wait_for(Path("last"))  # the process may be killed now
+    return [
+        equal,
+        sum(isinstance(event, Captured) and not event.from_disk for event in seen),
+        sum(isinstance(event, Stored) and event.taken for event in seen),
+    ]

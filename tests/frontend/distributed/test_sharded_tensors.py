@@ -38,6 +38,10 @@ def test_placements_are_guarded(ranks):
     assert ranks.run("sharded_tensors.compiles_by_placement") == [[1, 2, 3, 3, 3]] * 2
 
 
+def test_graphs_on_the_parts_are_compiled(ranks):
+    assert ranks.run("sharded_tensors.compiled_directions") == [["forward", "backward"]] * 2
+
+
 @pytest.mark.parametrize("backend", ["eager", "native"])
 def test_exceptions(ranks, backend):
     for plain, compiled in ranks.run("sharded_tensors.exceptions", backend):

@@ -16,3 +16,11 @@ def test_processes_that_start_again(restarted, backend):
         for found in restarted("stored_entries.run", groups, backend):
             assert [found[name] for name in STORED] == [wanted] * len(STORED)
             assert found["by_name"] == ANEW  # a name may be another group's
+
+
+@pytest.mark.parametrize(("backend", "grad"), [("eager", True), ("native", False)])
+def test_distributed_tensors(restarted, backend, grad):
+    together, alone = True, False
+    for groups, wanted in ((together, ANEW), (together, KNOWN), (alone, ANEW), (alone, KNOWN)):
+        for found in restarted("stored_entries.run_sharded", groups, backend, grad):
+            assert found == {"sharded": wanted, "parallel": wanted}

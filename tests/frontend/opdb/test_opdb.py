@@ -69,11 +69,8 @@ def test_inputs_of_another_layout(name, setting, layout):
 MENDED = (
     ("nn.functional.batch_norm", "eager+wrapped"), ("nn.functional.channel_shuffle", "native+wrapped"),
     ("to", "native+grad+wrapped"), ("fft.hfft", "native+grad+wrapped"), ("allclose", "eager+sharded"), ("uniform", "eager+sharded"),
-    ("cumprod", "native+grad+sharded"),
+    ("cumprod", "native+grad+sharded"), ("permute", "native+grad+wrapped"), ("t", "native+grad+wrapped"),
 )  # fmt: skip
-# Whose gradients, of results that are views of a wrapper, aot_autograd of torch 2.11 lays out
-# differently; their values are eager's (docs/coverage.md).
-OF_VIEWS = frozenset({"permute", "to"})
 WRAPPED = [
     (name, f"{setting}+{word}")
     for name in list(sweep.operators())[7::EVERY]
@@ -90,8 +87,7 @@ def test_wrapper_subclasses(name, setting):
     if not sweep.applies(op, setting):
         setting = setting.replace("+grad", "")
     row = sweep.measure(name, op, setting)
-    differs = row.difference is not None
-    assert not differs or (name in OF_VIEWS and "grads[0]: stride" in row.difference)
+    assert row.difference is None
     plain = "eager+grad" if "grad" in setting else "eager"
     assert row.captured or name in sweep.known_open()[plain], row.reason
 

@@ -35,6 +35,10 @@ else:
 NAMES = ("S", "M", "L")  # of the sizes, in each of torch's modules that make samples
 SIZES = ((5, 10, 20), (6, 12, 24), (8, 16, 32))
 SETTINGS = ("native", "native+grad")
+# inputs that are wrapper subclasses; counted where it is asked for
+WRAPPED = tuple(
+    f"{setting}+{word}" for word in sweep.wrapped_samples.WRAPPERS for setting in SETTINGS
+)
 
 
 @dataclass
@@ -77,7 +81,7 @@ def set_sizes(module: Any, numbers: Any) -> None:
             setattr(module, name, number)
 
 
-def samples(op: OpInfo, grad: bool) -> list[list[SampleInput]]:
+def samples(op: OpInfo, grad: bool, layout: str = "") -> list[list[SampleInput]]:
     """The first samples, each in all sizes; only those whose sizes vary and that have the same form
     in each. None of an operator whose samples are made of other numbers, too, which do not fit any
     more."""
@@ -85,7 +89,7 @@ def samples(op: OpInfo, grad: bool) -> list[list[SampleInput]]:
     for numbers in SIZES:
         with sizes(numbers):
             try:
-                made.append(sweep.samples(op, grad))
+                made.append(sweep.samples(op, grad, layout))
             except (RuntimeError, IndexError, ValueError):
                 return []
     return [list(several) for several in zip(*made, strict=False) if varies(several)]
@@ -115,6 +119,7 @@ def measure(name: str, op: OpInfo, setting: str) -> Row:
     """Runs an operator's samples in all sizes in one setting."""
     backend, *asked = setting.split("+")
     grad, started = "grad" in asked, time.perf_counter()
+    layout = next((word for word in asked if word != "grad"), "")
     called = op.op
 
     def call(first: Any, args: Any, kwargs: Any) -> Any:
@@ -123,7 +128,7 @@ def measure(name: str, op: OpInfo, setting: str) -> Row:
     row = Row(name, setting, 0, 0, 2, "", "", 0.0)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        eager, again, given = samples(op, grad), samples(op, grad), samples(op, grad)
+        eager, again, given = (samples(op, grad, layout) for _ in range(3))
         for number, several in enumerate(zip(eager, again, given, strict=True)):
             with framejit.config.patch(strict=True):
                 handle = framejit.compile(call, backend=backend)
@@ -167,7 +172,7 @@ def captures(call: Any, several: list[SampleInput], grad: bool) -> int:
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("names", nargs="*", help="operators; none: all")
-    parser.add_argument("--settings", nargs="*", default=SETTINGS)
+    parser.add_argument("--settings", nargs="*", default=SETTINGS, choices=(*SETTINGS, *WRAPPED))
     chosen = parser.parse_args()
     rows = []
     for name, op in sweep.operators().items():

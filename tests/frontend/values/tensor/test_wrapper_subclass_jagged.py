@@ -87,6 +87,15 @@ def test_padding_to_a_given_size(backend):
     assert not handle.framejit.explain().breaks
 
 
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_marks_of_the_class_promise_nothing(backend):
+    """A jagged tensor marks the tensor that holds the length of its longest sequence as dynamic."""
+    handle = strict_compile(reduced, backend=backend)
+    for lengths in ((1, 1, 1), (2, 3, 4), (5, 1)):
+        assert_same(visible(reduced(jagged(lengths))), visible(handle(jagged(lengths))))
+    assert handle.framejit.compiles <= 2
+
+
 LAYERS = [torch.nn.Linear(8, 8) for _ in range(3)]
 
 
