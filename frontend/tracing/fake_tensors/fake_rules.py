@@ -110,14 +110,9 @@ class FakeRules:
     def make(
         self, like: FakeTensor, sizes: Sequence[Size], dtype: torch.dtype | None = None
     ) -> FakeTensor:
-        """A new contiguous tensor. With symbols the size of its storage is left open: it would
-        have to be calculated."""
+        """A new contiguous tensor."""
         strides = like.stride() if sizes is like.shape else strides_of(sizes)
-        kind, symbolic = dtype or like.dtype, not all(type(size) is int for size in sizes)
-        if not symbolic:
-            meta = torch.empty_strided(sizes, strides, dtype=kind, device="meta")
-            return FakeTensor(self.mode, meta, like.fake_device)
-        return self.make_strided(sizes, strides, kind, like.fake_device)
+        return self.make_strided(sizes, strides, dtype or like.dtype, like.fake_device)
 
     def make_like(self, like: FakeTensor, dtype: torch.dtype | None = None) -> FakeTensor:
         """A new tensor with the sizes and strides of a dense one."""
@@ -130,9 +125,14 @@ class FakeRules:
         dtype: torch.dtype,
         device: torch.device,
     ) -> FakeTensor:
-        """A new tensor; with symbols, the size of its storage is left open."""
-        empty = torch.empty(0, dtype=dtype, device="meta")
-        return FakeTensor(self.mode, torch.as_strided(empty, sizes, strides), device)
+        """A new tensor. With symbols the size of its storage is left open: it would have to be
+        calculated."""
+        if all([type(number) is int for number in (*sizes, *strides)]):
+            meta = torch.empty_strided(sizes, strides, dtype=dtype, device="meta")
+        else:
+            empty = torch.empty(0, dtype=dtype, device="meta")
+            meta = torch.as_strided(empty, sizes, strides)
+        return FakeTensor(self.mode, meta, device)
 
     def are_nonnegative(self, sizes: Sequence[Size]) -> bool:
         """Whether there are symbols among these sizes, and none can be negative."""
