@@ -31,6 +31,7 @@ from . import (  # noqa: F401 - they register
     view_rules,
 )
 from .constant_results import constant_results
+from .fake_creation import make_fake
 from .fake_rules import FakeRules
 
 aten = torch.ops.aten
@@ -95,7 +96,7 @@ class NewTensor:
 
     def make(self, mode: FakeTensorMode, args: Sequence[Any]) -> Any:
         meta = torch.empty_strided(self.sizes, self.strides, dtype=self.dtype, device="meta")
-        return FakeTensor(mode, meta, self.device)
+        return make_fake(mode, meta, self.device)
 
 
 @record
@@ -111,7 +112,7 @@ class ViewOfOperand:
         base = args[self.position]
         with in_kernel_invocation_manager(mode):
             meta = torch.as_strided(base, self.sizes, self.strides, self.offset)
-        return FakeTensor(mode, meta, base.fake_device)
+        return make_fake(mode, meta, base.fake_device)
 
 
 @record
@@ -171,8 +172,8 @@ def views_of(mode: FakeTensorMode, args: Sequence[Any], func: OpOverload) -> Any
     with torch._C._DisablePythonDispatcher(), in_kernel_invocation_manager(mode):
         metas = func(*args)
     if isinstance(metas, torch.Tensor):
-        return FakeTensor(mode, metas, device)
-    return [FakeTensor(mode, meta, device) for meta in metas]
+        return make_fake(mode, metas, device)
+    return [make_fake(mode, meta, device) for meta in metas]
 
 
 def kernel_results(
@@ -190,8 +191,8 @@ def kernel_results(
     except Exception:  # torch's mode raises what the user may see
         return None
     if not isinstance(metas, tuple | list):
-        return metas if metas is args[0] else FakeTensor(mode, metas, device)
-    made = [None if meta is None else FakeTensor(mode, meta, device) for meta in metas]
+        return metas if metas is args[0] else make_fake(mode, metas, device)
+    made = [None if meta is None else make_fake(mode, meta, device) for meta in metas]
     return made if isinstance(metas, list) else tuple(made)
 
 
@@ -204,7 +205,7 @@ def factory_results(
             meta = func(*args, **{**kwargs, "device": "meta"})
     except Exception:  # torch's mode raises what the user may see
         return None
-    return FakeTensor(mode, meta, kwargs.get("device") or "cpu")
+    return make_fake(mode, meta, torch.device(kwargs.get("device") or "cpu"))
 
 
 @cache

@@ -16,6 +16,7 @@ from typing import Any
 import torch
 from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode, in_kernel_invocation_manager
 
+from .fake_creation import make_fake
 from .size_products import (
     Size,
     as_product,
@@ -132,7 +133,7 @@ class FakeRules:
         else:
             empty = torch.empty(0, dtype=dtype, device="meta")
             meta = torch.as_strided(empty, sizes, strides)
-        return FakeTensor(self.mode, meta, device)
+        return make_fake(self.mode, meta, device)
 
     def are_nonnegative(self, sizes: Sequence[Size]) -> bool:
         """Whether there are symbols among these sizes, and none can be negative."""
@@ -164,7 +165,7 @@ class FakeRules:
         with in_kernel_invocation_manager(self.mode):
             start = base.storage_offset() + skipped
             meta = aten.as_strided.default(base, sizes, strides, start)
-        return FakeTensor(self.mode, meta, base.fake_device)
+        return make_fake(self.mode, meta, base.fake_device)
 
 
 def strides_of(sizes: Sequence[Size]) -> list[Size]:
