@@ -45,6 +45,7 @@ WHY = {
         "the address of the C++ tensor or storage: memory that is shared, facts that guards read"
     ),
     "torch.Tensor._has_symbolic_sizes_strides": "whether sizes of a fake tensor are symbols",
+    "torch.Tensor._make_subclass": "makes a tensor an instance of a subclass",
     "torch.Tensor._is_view": "whether a tensor is a view to autograd",
     "torch.Tensor._view_func": "creates a view anew, of another base",
     "torch.Tensor._version": "how often a tensor was written into",

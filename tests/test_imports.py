@@ -34,6 +34,23 @@ handle = framejit.compile(lambda x: (x.relu() @ x.t()).sum() + x[x > 0].sum(), b
 for length in (3, 4, 5):
     handle(torch.ones(length, 4))
 """
+LAYERS = """
+import framejit
+class Layers(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.words, self.norm = torch.nn.Embedding(9, 24), torch.nn.LayerNorm(24)
+        self.image = torch.nn.Conv2d(2, 4, 3, padding=1)
+        self.statistics = torch.nn.BatchNorm2d(4)
+    def forward(self, words):
+        x = self.norm(self.words(words) + self.words(torch.arange(words.shape[1])))
+        q, k, v = (part.unflatten(2, (2, 4)).transpose(1, 2) for part in x.split(8, 2))
+        x = torch.nn.functional.scaled_dot_product_attention(q, k, v)
+        return x, torch.relu(self.statistics(self.image(torch.zeros(2, 2, 5, 4))))
+handle = framejit.compile(Layers(), backend="eager")
+handle(torch.ones(2, 5, dtype=torch.long))[0].sum().backward()
+assert handle.framejit.compiles == 1
+"""
 # modules that torch's fake tensors load are not ours to decide
 REPORTS = "rich jinja2 framejit.frontend.explain.gather framejit.frontend.explain.text_report"
 SELDOM = f"{REPORTS} framejit.frontend.self_check framejit.cli framejit.backends.autotune.minify"
@@ -48,6 +65,7 @@ CASES = {
     "call by default": (FIRST_CALL.format(None), None, f"{SELDOM} {BACKENDS}"),
     "varying sizes": (VARYING.format("eager"), None, f"{SELDOM} {BACKENDS} torch.export._trace"),
     "varying, native": (VARYING.format("native"), None, f"{SELDOM} {BACKENDS} torch.export._trace"),
+    "layers": (LAYERS, None, f"{SELDOM} {BACKENDS} sympy torch._dynamo"),
     "training": (TRAINING, None, f"{SELDOM} torch._inductor.compile_fx torch._functorch.aot_autograd"),
 }  # fmt: skip
 

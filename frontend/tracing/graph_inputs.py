@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import field
 from typing import Any
 
 import torch
@@ -25,6 +26,8 @@ class GraphInput:
     source: Source
     real: torch.Tensor
     version: int
+    # whether the graph with so many nodes, of which this is the last, writes to it
+    _known: dict[tuple[torch.fx.Node, int], bool] = field(default_factory=dict, compare=False)
 
     @property
     def node(self) -> torch.fx.Node:
@@ -38,7 +41,13 @@ class GraphInput:
         counts = not fake.is_inference()
         if counts and version_of(fake) != self.version:
             return True
-        return fake.layout == torch.strided and is_written(self.value.node, for_sure=counts)
+        graph = self.node.graph
+        state = graph._root.prev, len(graph.nodes)
+        known = self._known.get(state)
+        if known is None:
+            found = fake.layout == torch.strided and is_written(self.node, for_sure=counts)
+            known = self._known[state] = found
+        return known
 
     @property
     def bytes_to_save(self) -> int | None:

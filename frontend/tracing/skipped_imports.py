@@ -1,8 +1,9 @@
-"""torch's functions, without the import of TorchDynamo.
+"""torch's functions, without imports of what they do not use.
 
 Functions of torch that a capture calls read settings of torch._dynamo. Importing that package takes
 a second of each process that compiles, as it imports torch.distributed, torch.export and more.
-While nothing has imported it no program has changed its settings: they are known.
+While nothing has imported it no program has changed its settings: they are known. They also import
+functions for symbols, and with them SymPy, before they know whether there is a symbol.
 """
 
 from __future__ import annotations
@@ -41,6 +42,19 @@ class UnimportedModule:
         return getattr(importlib.import_module(self._module), name)
 
 
+class UnimportedFunctions:
+    """A module of functions that is imported by the first call of one."""
+
+    def __init__(self, module: str) -> None:
+        self._module = module
+
+    def __getattr__(self, name: str) -> Callable[..., Any]:
+        return lambda *args, **named: getattr(importlib.import_module(self._module), name)(
+            *args, **named
+        )
+
+
+SYMBOLS = "torch.fx.experimental.symbolic_shapes"
 DYNAMO = "torch._dynamo"
 SETTINGS = f"{DYNAMO}.config"
 TORCH = ModuleView(
@@ -58,19 +72,22 @@ TORCH = ModuleView(
 
 
 def without_dynamo(function: Any) -> Any:
-    """A copy of a Python function that reads TorchDynamo's settings without importing them."""
-    return with_views(function, {"torch": TORCH}, SETTINGS)
+    """A copy of a Python function that reads TorchDynamo's settings without importing them, and
+    imports functions for symbols at their first call."""
+    return with_views(function, {"torch": TORCH, SYMBOLS: UnimportedFunctions(SYMBOLS)}, SETTINGS)
 
 
 def with_views(function: Any, views: Mapping[str, Any], skipped: str) -> Any:
     """A copy of a Python function that has views instead of modules, as globals and from its import
-    statements, and that does not import the module `skipped`."""
+    statements, and that does not import the module `skipped`, nor the modules of functions."""
 
     def import_module(
         name: str, globals: Any = None, locals: Any = None, fromlist: Any = (), level: int = 0
     ) -> Any:
         if name == skipped:
             return views[name if fromlist else name.partition(".")[0]]
+        if fromlist and type(views.get(name)) is UnimportedFunctions:
+            return views[name]
         module = builtins.__import__(name, globals, locals, fromlist, level)
         return views.get(module.__name__, module)
 

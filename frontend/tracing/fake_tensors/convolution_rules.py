@@ -78,7 +78,7 @@ def is_convolution(
         and all(type(size) is int and size > 0 for size in (*weight.shape, groups))
         and weight.shape[0] % groups == 0
         and is_same_size(x.shape[1], weight.shape[1] * groups)
-        and fakes.are_nonnegative(x.shape)
+        and (fakes.are_nonnegative(x.shape) or (all_ints(x.shape) and fakes.is_contiguous(x)))
         and all(size != 0 for size in x.shape if type(size) is int)
         and all(len(step) in (1, x.dim() - 2) and all_ints(step) for step in steps)
     )

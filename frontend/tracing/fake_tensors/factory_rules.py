@@ -61,12 +61,13 @@ def arange_from(
     device: Any = None,
     **options: Any,
 ) -> Any:
-    """`arange` of integers with step 1, where its end varies."""
-    if not (type(start) is type(step) is int and step == 1 and type(end) is torch.SymInt):
+    """`arange` of integers with step 1."""
+    if not (type(start) is type(step) is int and step == 1 and type(end) in (int, torch.SymInt)):
         return None
     device = torch.device("cpu" if device is None else device)
     count = end - start
-    if device.type != "cpu" or not are_usual(options) or not fakes.are_nonnegative([count]):
+    is_length = count >= 0 if type(count) is int else fakes.are_nonnegative([count])
+    if device.type != "cpu" or not are_usual(options) or not is_length:
         return None
     return fakes.make_strided([count], [1], dtype or torch.int64, device)
 

@@ -32,6 +32,7 @@ from . import (  # noqa: F401 - they register
 )
 from .constant_results import constant_results
 from .elementwise_layouts import as_laid_out
+from .fake_creation import make_fake
 from .fake_rules import FakeRules
 
 aten = torch.ops.aten
@@ -56,7 +57,7 @@ VIEWS = frozenset({
 })  # fmt: skip
 # Operators for which torch's mode only calls the meta kernel, after many checks.
 KERNELS = frozenset({
-    aten._log_softmax.default, aten._softmax.default, aten.embedding.default, aten.gather.default,
+    aten._log_softmax.default, aten._softmax.default, aten.gather.default,
     aten.nll_loss_forward.default, aten.index_select.default, aten.bmm.default,
     aten.baddbmm.default, aten._scaled_dot_product_flash_attention_for_cpu.default,
     aten.sum.default, aten.sum.dim_IntList, aten.mean.default, aten.mean.dim, aten.amax.default,
@@ -64,6 +65,14 @@ KERNELS = frozenset({
     aten.all.default, aten.all.dim, aten.any.default, aten.any.dim, aten.cumsum.default,
     aten.cat.default, aten.stack.default, aten.unsafe_split.Tensor,
     aten.native_layer_norm_backward.default,
+})  # fmt: skip
+# Operators that make a tensor of numbers. torch's mode calls their decompositions in Python, whose
+# checks import SymPy.
+FACTORIES = frozenset({
+    aten.empty.memory_format, aten.empty_strided.default, aten.zeros.default, aten.ones.default,
+    aten.full.default, aten.rand.default, aten.randn.default, aten.randint.default,
+    aten.randint.low, aten.randperm.default, aten.eye.default, aten.eye.m, aten.linspace.default,
+    aten.scalar_tensor.default,
 })  # fmt: skip
 
 
@@ -88,7 +97,7 @@ class NewTensor:
 
     def make(self, mode: FakeTensorMode, args: Sequence[Any]) -> Any:
         meta = torch.empty_strided(self.sizes, self.strides, dtype=self.dtype, device="meta")
-        return FakeTensor(mode, meta, self.device)
+        return make_fake(mode, meta, self.device)
 
 
 @record
@@ -104,7 +113,7 @@ class ViewOfOperand:
         base = args[self.position]
         with in_kernel_invocation_manager(mode):
             meta = torch.as_strided(base, self.sizes, self.strides, self.offset)
-        return FakeTensor(mode, meta, base.fake_device)
+        return make_fake(mode, meta, base.fake_device)
 
 
 @record
@@ -146,6 +155,8 @@ def cached_results(
     results = views_of(mode, args, func) if func in VIEWS and not kwargs else None
     if results is None:
         results = FakeRules(mode).results(func, args, kwargs)
+    if results is None and func in FACTORIES:
+        results = factory_results(mode, func, args, kwargs)
     if results is None and has_kernel(func):
         results = kernel_results(mode, func, args, kwargs)
     if results is None:
@@ -163,8 +174,8 @@ def views_of(mode: FakeTensorMode, args: Sequence[Any], func: OpOverload) -> Any
     with torch._C._DisablePythonDispatcher(), in_kernel_invocation_manager(mode):
         metas = func(*args)
     if isinstance(metas, torch.Tensor):
-        return FakeTensor(mode, metas, device)
-    return [FakeTensor(mode, meta, device) for meta in metas]
+        return make_fake(mode, metas, device)
+    return [make_fake(mode, meta, device) for meta in metas]
 
 
 def kernel_results(
@@ -182,9 +193,21 @@ def kernel_results(
     except Exception:  # torch's mode raises what the user may see
         return None
     if not isinstance(metas, tuple | list):
-        return metas if metas is args[0] else FakeTensor(mode, metas, device)
-    made = [None if meta is None else FakeTensor(mode, meta, device) for meta in metas]
+        return metas if metas is args[0] else make_fake(mode, metas, device)
+    made = [None if meta is None else make_fake(mode, meta, device) for meta in metas]
     return made if isinstance(metas, list) else tuple(made)
+
+
+def factory_results(
+    mode: FakeTensorMode, func: OpOverload, args: Sequence[Any], kwargs: dict[str, Any]
+) -> FakeTensor | None:
+    """What a factory makes of plain numbers; None where its C++ does not take them."""
+    try:
+        with torch._C._DisablePythonDispatcher(), torch._C._DisableTorchDispatch():
+            meta = func(*args, **{**kwargs, "device": "meta"})
+    except Exception:  # torch's mode raises what the user may see
+        return None
+    return make_fake(mode, meta, torch.device(kwargs.get("device") or "cpu"))
 
 
 @cache

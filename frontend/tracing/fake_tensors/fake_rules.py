@@ -16,6 +16,7 @@ from typing import Any
 import torch
 from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode, in_kernel_invocation_manager
 
+from .fake_creation import make_fake
 from .size_products import (
     Size,
     as_product,
@@ -110,14 +111,9 @@ class FakeRules:
     def make(
         self, like: FakeTensor, sizes: Sequence[Size], dtype: torch.dtype | None = None
     ) -> FakeTensor:
-        """A new contiguous tensor. With symbols the size of its storage is left open: it would
-        have to be calculated."""
+        """A new contiguous tensor."""
         strides = like.stride() if sizes is like.shape else strides_of(sizes)
-        kind, symbolic = dtype or like.dtype, not all(type(size) is int for size in sizes)
-        if not symbolic:
-            meta = torch.empty_strided(sizes, strides, dtype=kind, device="meta")
-            return FakeTensor(self.mode, meta, like.fake_device)
-        return self.make_strided(sizes, strides, kind, like.fake_device)
+        return self.make_strided(sizes, strides, dtype or like.dtype, like.fake_device)
 
     def make_like(self, like: FakeTensor, dtype: torch.dtype | None = None) -> FakeTensor:
         """A new tensor with the sizes and strides of a dense one."""
@@ -130,9 +126,14 @@ class FakeRules:
         dtype: torch.dtype,
         device: torch.device,
     ) -> FakeTensor:
-        """A new tensor; with symbols, the size of its storage is left open."""
-        empty = torch.empty(0, dtype=dtype, device="meta")
-        return FakeTensor(self.mode, torch.as_strided(empty, sizes, strides), device)
+        """A new tensor. With symbols the size of its storage is left open: it would have to be
+        calculated."""
+        if all([type(number) is int for number in (*sizes, *strides)]):
+            meta = torch.empty_strided(sizes, strides, dtype=dtype, device="meta")
+        else:
+            empty = torch.empty(0, dtype=dtype, device="meta")
+            meta = torch.as_strided(empty, sizes, strides)
+        return make_fake(self.mode, meta, device)
 
     def are_nonnegative(self, sizes: Sequence[Size]) -> bool:
         """Whether there are symbols among these sizes, and none can be negative."""
@@ -164,7 +165,7 @@ class FakeRules:
         with in_kernel_invocation_manager(self.mode):
             start = base.storage_offset() + skipped
             meta = aten.as_strided.default(base, sizes, strides, start)
-        return FakeTensor(self.mode, meta, base.fake_device)
+        return make_fake(self.mode, meta, base.fake_device)
 
 
 def strides_of(sizes: Sequence[Size]) -> list[Size]:

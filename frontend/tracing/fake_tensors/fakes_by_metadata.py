@@ -15,6 +15,8 @@ from typing import Any
 import torch
 from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
 
+from .fake_creation import make_fake
+
 TYPES = (torch.nn.Parameter, torch.Tensor)
 DEVICES = ("cpu", "cuda")
 
@@ -93,7 +95,7 @@ def make_and_note(
 ) -> FakeTensor:
     with torch._C._DisableTorchDispatch(), torch._C.DisableTorchFunction():
         meta = torch.empty_strided(sizes, strides, dtype=real.dtype, device="meta")
-        fake = FakeTensor(mode, meta, real.device)
+        fake = make_fake(mode, meta, real.device)
         fake.requires_grad_(real.requires_grad)
         if type(real) is torch.nn.Parameter:
             fake._is_param = True

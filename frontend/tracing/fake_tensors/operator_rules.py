@@ -299,6 +299,39 @@ def mask_arithmetic(fakes: FakeRules, x: Any, y: Any) -> Any:
     return full if full is None else fakes.make(full, full.shape)
 
 
+@rule(aten.embedding.default)
+def embedding(fakes: FakeRules, weight: Any, indices: Any, *_: Any) -> Any:
+    if (
+        not (fakes.is_known(weight) and fakes.is_known(indices) and weight.dim() == 2)
+        or indices.dtype not in (torch.int64, torch.int32)
+        or weight.fake_device != indices.fake_device
+    ):
+        return None
+    return fakes.make(weight, [*indices.shape, weight.shape[1]])
+
+
+@rule(aten._scaled_dot_product_flash_attention_for_cpu.default)
+def flash_attention(
+    fakes: FakeRules, query: Any, key: Any, value: Any, *options: Any, **named: Any
+) -> Any:
+    """Attention, its dimensions in the order of the query's, and a number a head and row."""
+    numbers = (*query.shape, *query.stride())
+    if not fakes.is_strided(query) or query.dtype not in FULL or query.dim() != 4:
+        return None
+    if not all(type(number) is int for number in numbers) or 1 in query.shape or 0 in numbers:
+        return None
+    if len(set(query.stride())) != 4:
+        return None
+    heads, rows = query.shape[1:3]
+    strides, step = [0] * 4, 1
+    for dim in sorted(range(4), key=query.stride):
+        strides[dim] = step
+        step *= query.shape[dim]
+    dtype, device = query.dtype, query.fake_device
+    sums = fakes.make_strided(query.shape[:3], (rows * heads, 1, heads), dtype, device)
+    return fakes.make_strided(query.shape, strides, dtype, device), sums
+
+
 @rule(aten.clone.default)
 def clone(fakes: FakeRules, x: Any, *, memory_format: Any = None) -> Any:
     usual = memory_format in (None, torch.preserve_format, torch.contiguous_format)

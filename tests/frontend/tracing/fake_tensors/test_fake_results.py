@@ -154,6 +154,70 @@ def test_a_second_mode_finds_all(call, results, monkeypatch):
     assert len(seen) == ran
 
 
+FACTORIES = {
+    "empty": lambda **how: torch.empty(2, 0, 3, **how),
+    "empty_strided": lambda **how: torch.empty_strided((2, 3), (5, 1), **how),
+    "full": lambda **how: torch.full((2, 3), 2, **how),
+    "full of floats": lambda **how: torch.full((), 2.5, **how),
+    "ones": lambda **how: torch.ones(2, 1, **how),
+    "rand": lambda **how: torch.rand(3, **how),
+    "randint": lambda **how: torch.randint(1, 5, (2, 3), **how),
+    "randperm": lambda **how: torch.randperm(4, **how),
+    "eye": lambda **how: torch.eye(3, 2, **how),
+    "linspace": lambda **how: torch.linspace(0, 1, 5, **how),
+    "arange": lambda **how: torch.arange(2, 7, **how),
+    "arange of nothing": lambda **how: torch.arange(0, **how),
+    "arange backwards": lambda **how: torch.arange(2, 1, **how),
+    "arange of floats": lambda **how: torch.arange(0.0, 3, **how),
+    "empty, a wrong size": lambda **how: torch.empty(-1, **how),
+}
+
+
+@pytest.mark.parametrize("how", [{}, {"dtype": torch.float64}, {"device": "meta"}], ids=str)
+@pytest.mark.parametrize("make", FACTORIES.values(), ids=FACTORIES)
+def test_factories_make_what_torchs_mode_makes(make, how, results, monkeypatch):
+    def found():
+        mode = CaptureFakeMode()
+        with mode:
+            try:
+                fake = make(**how)
+            except RuntimeError as error:
+                return str(error)
+        return facts(fake, []), fake.untyped_storage().nbytes()
+
+    by_rule = found()
+    monkeypatch.setattr(fake_results, "is_cacheable", lambda func: False)
+    assert by_rule == found()
+
+
+def turned(*sizes):
+    return torch.ones(sizes).transpose(1, 2)
+
+
+ATTENTION = {
+    "rows by heads": (turned(2, 5, 3, 4),) * 3,
+    "a part of wider rows": (torch.ones(2, 5, 36).split(12, 2)[1].view(2, 5, 3, 4).mT.mT,) * 3,
+    "columns": (torch.ones(2, 3, 4, 5).mT,) * 3,
+    "one row": (turned(2, 1, 3, 4), turned(2, 5, 3, 4), turned(2, 5, 3, 4)),
+    "one image": (turned(1, 5, 3, 4),) * 3,
+    "one head for all": (torch.ones(2, 1, 5, 4).expand(-1, 3, -1, -1),) * 3,
+}
+
+
+@pytest.mark.parametrize("operands", ATTENTION.values(), ids=ATTENTION)
+def test_attention_has_torchs_layout(operands, results, monkeypatch):
+    def found():
+        mode = CaptureFakeMode()
+        fakes = [mode.from_tensor(operand, static_shapes=True) for operand in operands]
+        with mode:
+            attend = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu
+            return [facts(one, fakes) for one in attend(*fakes)]
+
+    by_rule = found()
+    monkeypatch.setattr(fake_results, "is_cacheable", lambda func: False)
+    assert by_rule == found()
+
+
 OTHERS = {  # beside a tensor of 2 by 3 float32 zeros
     "sizes": lambda mode: of(mode, 3, 2),
     "dtype": lambda mode: of(mode, 2, 3, dtype=torch.float64),
