@@ -2,8 +2,8 @@
 
 A kernel may store a value only for kernels with other loops: while it computes the gradient of a
 layer norm's input row by row, it would store two numbers for every element whose sums over columns
-are the gradients of the weights. Where the operands of such a value are no more memory traffic
-than the value, it is computed where it is read, and not stored.
+are the gradients of the weights. Where the operands of such a value are less memory traffic than
+the value, it is computed where it is read, and not stored.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ def computed_by_its_only_reader(
 
 def computed_by_one_reader(producer: Kernel, consumer: Kernel, names: Set[str]) -> Kernel | None:
     """The consumer, computing what it reads of the producer's buffer (the one name); None where
-    that is impossible or takes more memory traffic."""
+    that is impossible or takes no less memory traffic."""
     return compute_where_read(producer, consumer, names, 1)
 
 
@@ -53,7 +53,7 @@ def compute_where_read(
     before = {node.attr for node in loads(consumer.roots())}
     more = {node.attr: node.dtype.itemsize for node in loads(made.roots()) if varies(node, made)}
     extra = sum(size for access, size in more.items() if access not in before)
-    return made if extra <= saved * store.value.dtype.itemsize else None
+    return made if extra < saved * store.value.dtype.itemsize else None
 
 
 def is_cheap_element(store: Store, kernel: Kernel) -> bool:
