@@ -18,12 +18,13 @@ from ..graph.node_targets import name_of
 
 
 def own_gradients(node: torch.fx.Node) -> AbstractContextManager[Any]:
-    """While a node is called: its gradient is one of these."""
+    """A context in which to call the node, so that autograd records our formula for its gradient
+    where there is one."""
     return OwnGradients() if name_of(node) in FUNCTIONS else nullcontext()
 
 
 class OwnGradients(TorchFunctionMode):
-    """Replaces operators by functions of the same results."""
+    """Calls the functions in FUNCTIONS in place of torch's functions of the same names."""
 
     def __torch_function__(
         self, function: Any, types: Any, args: Any = (), kwargs: Any = None
@@ -33,7 +34,7 @@ class OwnGradients(TorchFunctionMode):
 
 
 class CumulativeProduct(torch.autograd.Function):
-    """torch.cumprod."""
+    """torch.cumprod(values, dim) for floating-point tensors, with a gradient in few steps."""
 
     @staticmethod
     def forward(values: torch.Tensor, dim: int) -> torch.Tensor:
@@ -66,6 +67,7 @@ class CumulativeProduct(torch.autograd.Function):
 def cumprod(
     input: torch.Tensor, dim: int, *, dtype: torch.dtype | None = None, out: None = None
 ) -> torch.Tensor:
+    """torch.cumprod, with our gradient on a GPU."""
     values = input if dtype is None else input.to(dtype)
     if (
         not values.is_cuda
@@ -78,4 +80,5 @@ def cumprod(
     return CumulativeProduct.apply(values, dim)
 
 
+# by the names of torch's functions, which take the same arguments and give the same results
 FUNCTIONS: dict[str, Callable[..., Any]] = {"cumprod": cumprod}

@@ -35,7 +35,8 @@ def computed_by_one_reader(producer: Kernel, consumer: Kernel, names: Set[str]) 
 def compute_where_read(
     producer: Kernel, consumer: Kernel, names: Set[str], saved: int
 ) -> Kernel | None:
-    """saved: how often an element of the buffer is read or written less."""
+    """computed_by_one_reader. saved: how many loads and stores of the buffer this saves for each of
+    its elements."""
     (name,) = names
     (store,) = (store for store in producer.stores if store.buffer == name)
     passed = [node for node in loads(consumer.roots()) if node.attr.buffer == name]
@@ -61,7 +62,7 @@ def is_cheap_element(store: Store, kernel: Kernel) -> bool:
     with few operations."""
     nodes = topological([store.value])
     return (
-        store.index.variables() == sizes_above_one(kernel.variables)
+        store.index.variables() == real_loops(kernel.variables)
         and not any(node.op in (REDUCE, SCATTER) for node in nodes)
         and all(is_plain_load(node) for node in nodes if node.op == LOAD)
         and cost([store.value]) <= CHEAP
@@ -87,10 +88,11 @@ def reads_each_once(consumer: Kernel, passed: list[Scalar], producer: Kernel) ->
 
 def varies(node: Scalar, kernel: Kernel) -> bool:
     """Whether a load reads another element at each point, unlike one of a row or a column."""
-    return bool(node.attr.index.variables() >= sizes_above_one(kernel.variables))
+    return bool(node.attr.index.variables() >= real_loops(kernel.variables))
 
 
-def sizes_above_one(variables: tuple[Var, ...]) -> set[Var]:
+def real_loops(variables: tuple[Var, ...]) -> set[Var]:
+    """The loops of more than one step."""
     return {variable for variable in variables if variable.size != 1}
 
 

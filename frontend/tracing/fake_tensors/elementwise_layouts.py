@@ -24,12 +24,12 @@ SCALARS = ("self", "other")  # a number that is one of these becomes a tensor wi
 
 def as_laid_out(func: Any, args: Sequence[Any], result: Any) -> Any:
     """An operator's fake result, with the strides that the real one has."""
-    if not is_contiguous_in_truth(func, args, result):
+    if not is_contiguous_unlike_its_fake(func, args, result):
         return result
     return FakeRules(result.fake_mode).make(result, [*result.shape])
 
 
-def is_contiguous_in_truth(func: Any, args: Sequence[Any], result: Any) -> bool:
+def is_contiguous_unlike_its_fake(func: Any, args: Sequence[Any], result: Any) -> bool:
     """Whether an operator's result is contiguous and its fake has other strides."""
     if (
         type(result) is not FakeTensor
