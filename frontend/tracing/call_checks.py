@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import operator
+from collections.abc import Iterable
 from functools import cached_property
 from typing import Any
 
@@ -10,7 +11,7 @@ import torch
 import torch.fx
 
 from ...backends.graph.collectives import runs_collective
-from ...backends.graph.memory import plain_memory_at
+from ...backends.graph.memory import memory_of, plain_memory_at
 from ...backends.graph.mutations import may_write, written_nodes
 from ...backends.graph.node_targets import (
     RECURRENT_OPERATORS,
@@ -21,6 +22,8 @@ from ...backends.graph.node_targets import (
 from ...backends.graph.random_draws import target_may_draw
 from ...backends.graph.runtime_errors import may_raise
 from ...errors import GraphBreak
+from ...guards.guard import Kind
+from ...guards.source import TensorProperty
 from ...records import record
 from ..values.base import Value
 from ..values.constant import Constant
@@ -32,6 +35,7 @@ from ..values.objects.class_value import ClassValue
 from ..values.tensor.symbolic_number import SymbolicNumber
 from ..values.tensor.tensor import STANDS_FOR_ANOTHER
 from ..values.tensor.wrapper_subclass import is_captured_wrapper
+from .graph_inputs import GraphInput
 from .interpreter.outcome import Restart
 from .sizes.symbolic_inputs import SymbolicInputs
 
@@ -41,6 +45,10 @@ TOLD_BY_FAKES = frozenset(
     "is_contiguous is_distributed is_floating_point is_inference is_neg is_same_size is_signed "
     "item ndimension nelement numel size sparse_dim stride".split()
 )
+# by operator, the position of an argument that counts from the start of the tensor's storage
+ABSOLUTE_OFFSETS = {
+    "as_strided": 3, "as_strided_": 3, "as_strided_copy": 3, "as_strided_scatter": 4,
+}  # fmt: skip
 DROPS_ONES = ("squeeze", "squeeze_")  # of which torch assumes that a size is not one
 
 
@@ -76,12 +84,13 @@ class FakeCall:
 
 
 class CallChecks:
-    """`collective`: the last one in the graph. `wrapper_memory`: that of the inner tensors of the
-    wrappers in the graph."""
+    """`inputs`: those of the graph so far. `collective`: the last one in the graph.
+    `wrapper_memory`: that of the inner tensors of the wrappers in the graph."""
 
-    def __init__(self, tx: TraceContext, symbols: SymbolicInputs) -> None:
+    def __init__(self, tx: TraceContext, symbols: SymbolicInputs, inputs: Iterable[Any]) -> None:
         self._tx = tx
         self._symbols = symbols
+        self._inputs = inputs
         self.collective: torch.fx.Node | None = None
         self.wrapper_memory: set[int | None] = set()
 
@@ -140,6 +149,23 @@ class CallChecks:
             tensor, *dims = call.fakes
             self._symbols.shapes.require_known(tensor, dims or [*call.fake_kwargs.values()])
 
+    def _guard_storage_offsets(self, call: FakeCall) -> None:
+        """Guards where inputs start in their storages, if a part of one is taken by an offset that
+        counts from there. (An offset that is a symbol is read at each call.)"""
+        position = ABSOLUTE_OFFSETS.get(target_name(call.target))
+        if position is None:
+            return
+        given = [*call.fakes[position:], call.fake_kwargs.get("storage_offset")]
+        if given[0] is None or not isinstance(call.fakes[0], torch.Tensor):
+            return
+        memory = memory_of(call.fakes[0])
+        for item in self._inputs:
+            if isinstance(item, GraphInput) and memory_of(item.value.fake) == memory:
+                offset = item.value.fake.storage_offset()
+                if isinstance(offset, int):
+                    source = TensorProperty(item.source, "storage_offset", 0)
+                    self._tx.guards.add(source, Kind.EQUALS, offset)
+
     def _check_observers_without_state(self, call: FakeCall) -> None:
         """Breaks at the first call of a fused observer per channel, which resizes its buffers."""
         if call.target is torch.fused_moving_avg_obs_fake_quant and resizes_its_state(
@@ -162,6 +188,7 @@ class CallChecks:
         _check_jagged_attention,
         _check_sizes_of_one,
         _check_observers_without_state,
+        _guard_storage_offsets,
     )
 
     # floats, around the run

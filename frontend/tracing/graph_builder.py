@@ -84,7 +84,7 @@ class GraphBuilder:
         self.fakes = InputFakes(symbols, tx.guards, self._by_object)
         self._runner = OperationRunner(symbols)
         self.repeating = self._runner.repeating
-        self._checks = CallChecks(tx, symbols)
+        self._checks = CallChecks(tx, symbols, self.inputs)
         self._last_input = self.graph._root
         self._names = {"self"}  # a GraphModule's forward has this parameter already
 

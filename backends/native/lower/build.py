@@ -124,6 +124,9 @@ class Builder:
                     for number, value in enumerate(getattr(fake, get)()):
                         if isinstance(value, torch.SymInt):
                             known.setdefault(value.node.expr, f"{node.name}.{get}({number})")
+                offset = fake.storage_offset()
+                if isinstance(offset, torch.SymInt):
+                    known.setdefault(offset.node.expr, f"{node.name}.storage_offset()")
         symbols = {
             symbol
             for expression in self.sizes.hidden.values()
@@ -298,7 +301,7 @@ class Builder:
         tensor."""
         if not (is_plain(result) and is_plain(base)) or result.is_conj() or result.is_neg():
             return None
-        start = self.sizes(result.storage_offset()) - self.sizes(base.storage_offset()) + offset
+        start = self.sizes(result.storage_offset() - base.storage_offset()) + offset
         return self.shape(result.shape), self.shape(result.stride()), start
 
     def external(self, node: AnyNode, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:

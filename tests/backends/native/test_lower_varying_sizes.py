@@ -115,3 +115,15 @@ def test_sizes_of_convolutions_are_fused(name):
         counts.append(len(kernels[-1].kernels))
     assert compiled.framejit.compiles == 2
     assert len(set(counts)) == 1
+
+
+def test_inputs_that_start_anywhere_in_their_storages():
+    def f(x, y):
+        return (x.unsqueeze(0) * y.unsqueeze(1)).sum(0)
+
+    compiled = framejit.compile(f, backend="native", dynamic=True)
+    for rows in (3, 5):
+        pair = torch.randn(2, rows, 4).unbind()
+        torch.testing.assert_close(compiled(*pair), f(*pair))
+    notes = [note.text for note in compiled.framejit.explain().notes]
+    assert notes and all(note.startswith("compiled: ") for note in notes)

@@ -62,3 +62,22 @@ def test_the_first_call_of_an_observer_per_channel_resizes_its_buffers(backend):
         torch.testing.assert_close(module[0].weight.grad, expected[0].weight.grad)
     explanation = compiled.framejit.explain()
     assert any("sizes of an observer" in broken.reason for broken in explanation.breaks)
+
+
+ABSOLUTE = {
+    "a function": lambda x: torch.as_strided(x, (2, 2), (1, 1), 3) + 1,
+    "a method, by name": lambda x: x.as_strided((2, 2), (1, 1), storage_offset=3) + 1,
+    "of a view": lambda x: x[1:].as_strided((2, 2), (1, 1), 3) + 1,
+    "scattered": lambda x: torch.as_strided_scatter(x, torch.ones(2), (2,), (1,), 3) + 1,
+}
+
+
+@pytest.mark.parametrize("backend", ["eager", "native"])
+@pytest.mark.parametrize("dynamic", [False, True])
+@pytest.mark.parametrize("name", ABSOLUTE)
+def test_offsets_count_from_the_start_of_the_storage(name, dynamic, backend):
+    compiled = framejit.compile(ABSOLUTE[name], backend=backend, dynamic=dynamic)
+    rows = torch.arange(120.0).reshape(6, 4, 5)
+    for x in (rows[0], rows[2], rows[5], torch.arange(20.0, 40.0).reshape(4, 5)):
+        torch.testing.assert_close(compiled(x), ABSOLUTE[name](x))
+    assert not compiled.framejit.explain().breaks
