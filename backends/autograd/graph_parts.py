@@ -47,6 +47,10 @@ class GraphPart:
 Compile = Callable[[GraphPart], Callable[..., Any]]
 
 
+def identity(partition: Partition) -> Partition:
+    return partition
+
+
 def compile_forward_and_backward(
     gm: torch.fx.GraphModule,
     example_inputs: list[Any],
@@ -56,13 +60,15 @@ def compile_forward_and_backward(
     keep_writes: bool = False,
     decompositions: Mapping[Any, Callable[..., Any]] | None = None,
     settings: Hashable = None,
+    rewrite: Callable[[Partition], Partition] = identity,
 ) -> Callable[..., Any]:
     """Compiles the forward and the backward graph of a captured graph with `compile_part`. A
     compiled forward graph takes the inputs one by one. A compiled backward graph may have the mark
     `_boxed_call`: then it takes a list of them and empties it. random_like_eager: both draw the
     same random numbers as gm. keep_writes: both write into inputs at their end, instead of leaving
     that to their caller. settings: what `compile_part` depends on besides the graph; subgraphs of
-    equal structure then share one compiled function. None: what it returns belongs to one graph."""
+    equal structure then share one compiled function. None: what it returns belongs to one graph.
+    rewrite: changes a pair of graphs before they are compiled."""
 
     def build(gm: torch.fx.GraphModule, example_inputs: list[Any]) -> Callable[..., Any]:
         known = shared_results(gm) if settings is not None else {}
@@ -72,7 +78,7 @@ def compile_forward_and_backward(
         gm = prepare_for_tracing(gm)
         partition = partition_once(gm, decompositions or {})
         if partition is not None:
-            known[key] = compile_partition(gm, partition, compile_part)
+            known[key] = compile_partition(gm, rewrite(partition), compile_part)
             return known[key]
         if draws_unread(gm.graph):
             raise NotImplementedError("aot_autograd would drop random numbers that nobody reads")
@@ -101,5 +107,5 @@ def compile_partition(
     )
 
 
-def examples(graph: Copies) -> list[Any]:
-    return [node.meta["val"] for node in graph.find_nodes(op="placeholder")]
+def examples(graph: torch.fx.GraphModule | Copies) -> list[Any]:
+    return [node.meta["val"] for node in graph.graph.find_nodes(op="placeholder")]

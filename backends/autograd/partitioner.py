@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
+import torch.fx
+
 from ...records import record
 from ..graph.copies import Copies, template
 from ..graph.memory import memories
@@ -31,8 +33,8 @@ class Partition:
     returns the gradients of the inputs at `wanted`. `without_gradient`: positions of results that
     have no gradient."""
 
-    forward: Copies
-    backward: Copies
+    forward: torch.fx.GraphModule | Copies
+    backward: torch.fx.GraphModule | Copies
     results: int
     saved_inputs: tuple[int, ...]
     tangents: tuple[int, ...]

@@ -42,6 +42,7 @@ from ..uncompiled_nodes import compile_between
 from .bounds import require
 from .channels_last import to_channels_last
 from .compile_report import CompileReport, kernel_records
+from .convolutions import rewrite_convolutions
 from .decompositions import decompositions
 from .frozen_graph import FrozenGraph
 from .fuse.fuse import fuse
@@ -325,7 +326,8 @@ def compile_with_gradients(
                 random_like_eager=True,
                 keep_writes=not wants_gradients(gm),
                 decompositions=decompositions(),
-                settings=("native", wanted.tune) if around is None else None,
+                settings=("native", wanted.tune, wanted.channels_last) if around is None else None,
+                rewrite=partial(rewrite_convolutions, channels_last=wanted.channels_last),
             )
     finally:  # even now, equal subgraphs may share what was compiled
         waits.end()

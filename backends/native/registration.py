@@ -31,8 +31,7 @@ def native(
     graph with gradients and its compiled form; what it returns is called instead. freezing: for
     graphs without gradients; values that depend only on parameters are computed once, batch norms
     are folded into the weights before them, and both are repeated when a parameter has changed.
-    layout_optimization: for graphs without gradients; convolutions run channels-last where that
-    should pay.
+    layout_optimization: convolutions run channels-last where that should pay.
     """
     with report.phase("imports"):
         compiler = import_shipped("native", "native.backend")

@@ -10,6 +10,7 @@ import torch
 import torch.fx
 
 aten = torch.ops.aten
+GRADIENTS = aten.convolution_backward.default
 
 
 # device types on which a convolution adds its bias in a kernel of its own
@@ -47,3 +48,30 @@ def add_bias_behind(convolution: torch.fx.Node, bias: torch.fx.Node) -> torch.fx
     if "memory" in convolution.meta:
         added.meta["memory"] = [object()]
     return added
+
+
+def take_out_bias_gradients(graph: torch.fx.Graph, devices: Collection[str] = ADDS_APART) -> int:
+    """The same for a backward graph: the gradient of a bias becomes a sum of its own. Returns the
+    number of convolutions."""
+    changed = 0
+    for node in graph.find_nodes(op="call_function", target=GRADIENTS):
+        given: Any = node.args[0]
+        fake = given.meta["val"]
+        wanted: Any = node.args[10]
+        if not wanted[2] or fake.device.type not in devices or node.args[9] != 1:
+            continue
+        dims = [0, *range(2, fake.dim())]
+        with graph.inserting_before(node):
+            total = graph.call_function(aten.sum.dim_IntList, (given, dims))
+        total.meta = {"val": fake.sum(dims), "memory": [object()]}
+        image, weight, _ = node.meta["val"]
+        node.meta["val"] = image, weight, None
+        node.update_arg(10, [*wanted[:2], False])
+        for user in list(node.users):
+            if user.args[1] == 2:
+                user.replace_all_uses_with(total)
+                graph.erase_node(user)
+        if not any(wanted[:2]):
+            graph.erase_node(node)
+        changed += 1
+    return changed

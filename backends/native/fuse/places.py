@@ -7,10 +7,15 @@ from collections.abc import Iterable, Sequence
 
 from ..ir.index import ZERO, Atom, Index, Var, product
 from ..ir.program import Kernel, Store
+from ..ir.scalar import loads
 
 LONG_ROW = 1 << 15
 FEW_ROWS = 64
 FEW_ROWS_ON_A_GPU = 256
+# The same where rows lie side by side in memory, as the columns of a matrix: one program on a GPU
+# reduces BESIDE of them.
+LONG_COLUMN = 1 << 10
+BESIDE = 32
 
 
 def coordinates(store: Store, outer: Sequence[Var], place: Index) -> dict[Atom, Index] | None:
@@ -54,18 +59,35 @@ def other_name(name: str, consumer: Kernel) -> str:
     return name
 
 
-def is_serial(outer: Sequence[Var], inner: Sequence[Var], few: int = FEW_ROWS) -> bool:
+def is_serial(outer: Sequence[Var], inner: Sequence[Var]) -> bool:
     """Whether a kernel has so few, long rows that processors would be idle."""
     rows, columns = product([v.size for v in outer]).value, product([v.size for v in inner]).value
-    return rows is not None and columns is not None and rows < few and columns > LONG_ROW
+    return rows is not None and columns is not None and rows < FEW_ROWS and columns > LONG_ROW
+
+
+def has_rows_side_by_side(kernel: Kernel) -> bool:
+    """Whether neighbours in memory belong to neighbouring rows."""
+    last = kernel.outer[-1:]
+    return any(
+        node.attr.index.coefficient(variable) == 1
+        for node in loads(kernel.roots())
+        for variable in last
+    )
 
 
 def leaves_gpu_idle(producer: Kernel, consumer: Kernel) -> bool:
     """Whether elements that need the results of a few long rows would be computed in the same loop.
     In a kernel of their own, behind it, they are shared between all processors."""
+    rows, columns = producer.rows.value, producer.columns.value
     points = product([consumer.rows, consumer.columns]).value
-    return (
-        bool(producer.inner)
-        and is_serial(producer.outer, producer.inner, FEW_ROWS_ON_A_GPU)
-        and (points is None or points > (producer.rows.value or 0))
-    )
+    if not producer.inner or rows is None or columns is None:
+        return False
+    inner = set(producer.inner)
+    results = {store.buffer for store in producer.stores if not store.index.variables() & inner}
+    if not any(node.attr.buffer in results for node in loads(consumer.roots())):
+        return False
+    if points is not None and points <= rows:
+        return False
+    if has_rows_side_by_side(producer):
+        return rows < FEW_ROWS_ON_A_GPU * BESIDE and columns > LONG_COLUMN
+    return rows < FEW_ROWS_ON_A_GPU and columns > LONG_ROW

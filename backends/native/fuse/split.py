@@ -30,20 +30,19 @@ from ..ir.scalar import (
     REDUCE,
     Scalar,
     load,
-    loads,
     reduce,
     rewrite,
     substitute,
     topological,
 )
+from .places import BESIDE, LONG_COLUMN, has_rows_side_by_side
 from .simplify import simplify
 
 MIN_ROW = {"cpu": 1 << 17, "cuda": 1 << 12}  # elements of a row, from which on a second kernel pays
 MIN_CHUNK = 256  # elements of a chunk, at least
-# For sums over columns on a GPU: the columns that one program adds up side by side, and how many
-# programs each processor should get.
-BESIDE, PROGRAMS = 32, 4
-# The same, and the elements of a chunk, for programs that also store every element.
+PROGRAMS = 4  # for sums over columns on a GPU: how many programs each processor should get
+# The columns that one program adds up side by side, their programs, and the elements of a chunk,
+# for programs that also store every element.
 STORING_BESIDE, STORING_PROGRAMS, STORING_MIN_CHUNK = 64, 24, 64
 
 
@@ -81,6 +80,7 @@ def chunk_count_on(kernel: Kernel, device: torch.device, processors: Mapping[str
             rows = -(-rows // (STORING_BESIDE if storing else BESIDE))
             count *= STORING_PROGRAMS if storing else PROGRAMS
             least = STORING_MIN_CHUNK if storing else MIN_CHUNK
+            shortest = LONG_COLUMN
         else:  # by one thread
             beside = kernel.outer[-1].size.value or 1
             rows, shortest = rows // beside, -(-shortest // beside)
@@ -123,16 +123,6 @@ def stores_of_elements(kernel: Kernel) -> list[Store]:
 def variables_of(node: Scalar) -> frozenset[Var]:
     element = node.attr.index if node.op == LOAD else node.attr if node.op == INDEX else index(0)
     return frozenset(element.variables())
-
-
-def has_rows_side_by_side(kernel: Kernel) -> bool:
-    """Whether neighbours in memory belong to neighbouring rows."""
-    last = kernel.outer[-1:]
-    return any(
-        node.attr.index.coefficient(variable) == 1
-        for node in loads(kernel.roots())
-        for variable in last
-    )
 
 
 def split_kernel(program: Program, kernel: Kernel, processors: Mapping[str, int]) -> list[Kernel]:

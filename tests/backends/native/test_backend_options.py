@@ -217,6 +217,7 @@ def convolved(image, weight, device="cuda", dtype=torch.bfloat16, groups=1):
 
     result = holding((image[0], weight[0], *image[2:]))
     result.args = (holding(image), holding(weight), *[None] * 6, groups)
+    result.target = channels_last.CONVOLUTION
     return result
 
 
