@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
+from torch.utils._python_dispatch import _disable_current_modes
 
 from ....records import record
 from .index import Atom, Index
@@ -110,6 +111,23 @@ def load(
 
 
 HALF = (torch.float16, torch.bfloat16)
+ROUNDINGS = {torch.float16: "round_to_float16", torch.bfloat16: "round_to_bfloat16"}
+
+
+def round_to(value: Scalar, dtype: torch.dtype) -> Scalar:
+    """A value of float32 with the precision of dtype, if that is half precision."""
+    if dtype not in HALF or value.dtype != torch.float32:
+        return value
+    if value.op == CONST:
+        return const(evaluate(ROUNDINGS[dtype], value), value.dtype)
+    return value if value.op == ROUNDINGS[dtype] else scalar(ROUNDINGS[dtype], value)
+
+
+def evaluate(name: str, *constants: Scalar) -> Any:
+    """The number that an operation makes of constants, in no mode of the program."""
+    with _disable_current_modes():
+        args = [torch.tensor(each.attr, dtype=each.dtype, device="cpu") for each in constants]
+        return SCALAR_OPS[name].meaning(*args).item()
 
 
 def cast(value: Scalar, dtype: torch.dtype) -> Scalar:
