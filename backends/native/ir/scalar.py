@@ -87,8 +87,14 @@ def const(value: Any, dtype: torch.dtype) -> Scalar:
     elif dtype.is_floating_point:
         value = float(value)
     else:
-        value = int(value)
+        value = wrap(int(value), dtype)
     return Scalar(CONST, (), dtype, value)
+
+
+def wrap(number: int, dtype: torch.dtype) -> int:
+    """What torch makes of a number of the program among integers that cannot hold it."""
+    info = torch.iinfo(dtype)
+    return (number - info.min) % (info.max - info.min + 1) + info.min
 
 
 def position(value: Index, dtype: torch.dtype = torch.int64) -> Scalar:
