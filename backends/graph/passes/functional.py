@@ -137,7 +137,7 @@ def lay_out_results(gm: torch.fx.GraphModule, traced: torch.fx.GraphModule) -> t
         if isinstance(mine, torch.fx.Node) and isinstance(other, torch.fx.Node):
             strides = strides_to_give(fake_of(mine), other.meta.get("val"))
             if strides is not None:
-                given[position] = restrided(traced.graph, other, strides)
+                given[position] = with_strides(traced.graph, other, strides)
     if given != list(theirs):
         traced.graph.output_node().args = (type(theirs)(given),)
         traced.recompile()
@@ -160,7 +160,9 @@ def strides_to_give(wanted: Any, found: Any) -> Sequence[int] | None:
     return wanted.stride() if all(size == 1 or a == b for size, a, b in pairs) else None
 
 
-def restrided(graph: torch.fx.Graph, node: torch.fx.Node, strides: Sequence[int]) -> torch.fx.Node:
+def with_strides(
+    graph: torch.fx.Graph, node: torch.fx.Node, strides: Sequence[int]
+) -> torch.fx.Node:
     """A view of a node's result with other strides."""
     fake = node.meta["val"]
     arguments = [*fake.shape], [*strides], fake.storage_offset()
