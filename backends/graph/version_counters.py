@@ -1,7 +1,9 @@
-"""Version counters of inputs that a graph writes only through `.data`.
+"""Version counters of inputs that a graph writes only through `.data`, or as running statistics of
+batch norms.
 
-Such a write does not count in eager: `.data` has a counter of its own, and a backward pass that
-saved the input before still runs. A compiled graph writes the input itself, which counts.
+Such a write does not count in eager (`.data` has a counter of its own, and a batch norm's kernel
+writes its statistics uncounted), so a backward pass that saved the input before still runs. A
+compiled graph writes the input itself, which counts.
 """
 
 from __future__ import annotations
@@ -15,7 +17,8 @@ import torch.fx
 from ...factory_call import record_factory
 from .hidden_writes import data_nodes
 from .memory import memory_of, plain_memory_at
-from .mutations import may_write, written_nodes
+from .mutations import is_norm, may_write, written_nodes
+from .node_targets import name_of
 
 
 def keep_version_counters(
@@ -25,15 +28,20 @@ def keep_version_counters(
     captured graph. inputs: the nodes of the arguments that `run` takes."""
     mutated = [position for position, node in enumerate(inputs) if node.meta.get("mutated")]
     made, counted = data_nodes(nodes), set[Any]()
-    if not mutated or not made:
+    silent = made or any(map(is_batch_norm, nodes))
+    if not mutated or not silent:
         return run
     for node in nodes:
-        if node.op.startswith("call_") and may_write(node):
+        if node.op.startswith("call_") and may_write(node) and not is_batch_norm(node):
             counted |= {plain_memory_at(it) for it in written_nodes(node) if it not in made}
     uncounted = tuple(at for at in mutated if plain_memory_at(inputs[at]) not in counted)
     if not uncounted:
         return run
     return restoring_counters(run, uncounted, tuple(at for at in mutated if at not in uncounted))
+
+
+def is_batch_norm(node: torch.fx.Node) -> bool:
+    return is_norm(node) and "batch_norm" in name_of(node)
 
 
 def restoring_counters(

@@ -15,11 +15,14 @@ from ..ir.program import Kernel, Store, loops
 from ..ir.scalar import (
     CAST,
     CONST,
+    HALF,
     INDEX,
     LOAD,
+    ROUNDINGS,
     Scalar,
     cast,
     const,
+    evaluate,
     rewrite,
     share,
     substitute,
@@ -70,7 +73,9 @@ def _fold(kernel: Kernel) -> Kernel:
 def fold(node: Scalar) -> Scalar:
     """The value of a node that is known at compile time, or a simpler node."""
     if node.op == CAST:
-        return cast(node.args[0], node.dtype)
+        (value,) = node.args
+        twice = node.dtype in HALF and value.op == ROUNDINGS[node.dtype]
+        return cast(value.args[0] if twice else value, node.dtype)
     if node.op == INDEX and node.attr.value is not None:
         return const(node.attr.value, node.dtype)
     rule = _RULES.get(node.op)
@@ -79,13 +84,8 @@ def fold(node: Scalar) -> Scalar:
         if found is not None:
             return found
     if node.op in SCALAR_OPS and node.args and all(arg.op == CONST for arg in node.args):
-        return evaluate_constants(node)
+        return const(evaluate(node.op, *node.args), node.dtype)
     return node
-
-
-def evaluate_constants(node: Scalar) -> Scalar:
-    args = [torch.tensor(arg.attr, dtype=arg.dtype) for arg in node.args]
-    return const(SCALAR_OPS[node.op].meaning(*args).item(), node.dtype)
 
 
 def _is(node: Scalar, value: Any) -> bool:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
+from torch.utils._python_dispatch import _disable_current_modes
 
 from ....records import record
 from .index import Atom, Index
@@ -86,8 +87,14 @@ def const(value: Any, dtype: torch.dtype) -> Scalar:
     elif dtype.is_floating_point:
         value = float(value)
     else:
-        value = int(value)
+        value = wrap(int(value), dtype)
     return Scalar(CONST, (), dtype, value)
+
+
+def wrap(number: int, dtype: torch.dtype) -> int:
+    """What torch makes of a number of the program among integers that cannot hold it."""
+    info = torch.iinfo(dtype)
+    return (number - info.min) % (info.max - info.min + 1) + info.min
 
 
 def position(value: Index, dtype: torch.dtype = torch.int64) -> Scalar:
@@ -110,6 +117,23 @@ def load(
 
 
 HALF = (torch.float16, torch.bfloat16)
+ROUNDINGS = {torch.float16: "round_to_float16", torch.bfloat16: "round_to_bfloat16"}
+
+
+def round_to(value: Scalar, dtype: torch.dtype) -> Scalar:
+    """A value of float32 with the precision of dtype, if that is half precision."""
+    if dtype not in HALF or value.dtype != torch.float32:
+        return value
+    if value.op == CONST:
+        return const(evaluate(ROUNDINGS[dtype], value), value.dtype)
+    return value if value.op == ROUNDINGS[dtype] else scalar(ROUNDINGS[dtype], value)
+
+
+def evaluate(name: str, *constants: Scalar) -> Any:
+    """The number that an operation makes of constants, in no mode of the program."""
+    with _disable_current_modes():
+        args = [torch.tensor(each.attr, dtype=each.dtype, device="cpu") for each in constants]
+        return SCALAR_OPS[name].meaning(*args).item()
 
 
 def cast(value: Scalar, dtype: torch.dtype) -> Scalar:

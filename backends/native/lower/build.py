@@ -34,10 +34,11 @@ from ..ir.program import (
     loops,
     views_in,
 )
-from ..ir.scalar import Scalar, cast, const, load, reduce
+from ..ir.scalar import Scalar, cast, const, load, reduce, round_to
 from .fake_layouts import FLOAT8, is_dense, is_plain, number_now, tensors_in
 from .fixed_values import FixedValues
 from .fractions import fraction, refuse_fractions
+from .half_precision import needed_as_rounded
 from .lowering_cache import LoweringCache
 from .registry import LOWERINGS, SELDOM, Unsupported
 from .sizes import Sizes
@@ -69,7 +70,8 @@ class Builder:
     def __init__(self, gm: torch.fx.GraphModule | Copies, kernels_for: Collection[str]) -> None:
         self.gm, self.kernels_for = gm, kernels_for
         self.program = Program({}, [], [], [])
-        self.repeated = LoweringCache(gm.graph, self.program, Patterns())
+        self.exact = needed_as_rounded(gm.graph.nodes)
+        self.repeated = LoweringCache(gm.graph, self.program, Patterns(), self.exact)
         self.sizes = Sizes()
         self.fixed = FixedValues()
         self.within: dict[Any, View] = {}  # positions that a step has checked
@@ -409,7 +411,12 @@ class Builder:
         """A buffer with a fake tensor's layout (by default the node's), whose element [i, j, ...]
         is body([i, j, ...]), cast to its dtype."""
         dtype = (self.fake if like is None else like).dtype
-        return self.reduction([], lambda outer, _: cast(body(outer), dtype), None, like)
+
+        def value(outer: Sequence[Index], _: Any) -> Scalar:
+            exact = round_to(body(outer), dtype) if self.node in self.exact else body(outer)
+            return cast(exact, dtype)
+
+        return self.reduction([], value, None, like)
 
     def reduction(
         self,

@@ -3,7 +3,7 @@ that also have the same operands are merged (common subexpression elimination)."
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Set
 from dataclasses import replace
 from typing import Any
 
@@ -47,12 +47,16 @@ class LoweredNode:
 class LoweringCache:
     """The lowered nodes of a program, by the properties that determine a lowering. `results`: for
     nodes with the same operands. `escaping`: memory of returned tensors, each of which must be
-    separate."""
+    separate. exact: nodes whose results are rounded as eager's."""
 
     def __init__(
-        self, graph: torch.fx.Graph | Copies, program: Program, patterns: Patterns
+        self,
+        graph: torch.fx.Graph | Copies,
+        program: Program,
+        patterns: Patterns,
+        exact: Set[AnyNode],
     ) -> None:
-        self.program, self.patterns = program, patterns
+        self.program, self.patterns, self.exact = program, patterns, exact
         self.kinds: dict[Any, int] = {}  # numbers of likenesses
         self.known: dict[int, tuple[tuple[str, ...], LoweredNode]] = {}
         self.results: dict[tuple[int, tuple[str, ...]], Any] = {}
@@ -87,9 +91,10 @@ class LoweringCache:
     def likeness(self, node: AnyNode) -> Any:
         """The properties that must be equal for two nodes, besides their arguments."""
         if isinstance(node, Copy):
-            return node.source
+            return node.source, node in self.exact
         return (
             node.target,
+            node in self.exact,
             *map(shape, results_of(node)),
             *(shape(item) for other in node.all_input_nodes for item in results_of(other)),
         )

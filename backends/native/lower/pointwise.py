@@ -14,14 +14,14 @@ import torch
 import torch.fx
 from torch._prims_common import ELEMENTWISE_TYPE_PROMOTION_KIND as KIND
 from torch._prims_common import elementwise_dtypes
-from torch.utils._python_dispatch import _disable_current_modes
 
 from ...graph.copies import AnyNode
 from ..ir.index import Index
 from ..ir.program import View
-from ..ir.scalar import CONST, HALF, Scalar, cast, const, position
+from ..ir.scalar import HALF, Scalar, cast, const, position, round_to
 from ..ir.scalar import scalar as s
 from .build import Builder
+from .half_precision import as_converted, refuse_halves
 from .registry import Unsupported, lowers
 
 aten = torch.ops.aten
@@ -43,14 +43,14 @@ def formula(
     def register(function: Formula) -> Formula:
         def lowering(build: Builder, *args: Any, **kwargs: Any) -> View:
             dtype = computation(build, kind)
-            compared = common_type(build) if kind is KIND.ALWAYS_BOOL else dtype
+            common = common_type(build)
             if not all(map(takes, operand_types(build))):
                 raise Unsupported("operands that torch refuses")
+            refuse_halves(build.node, args, common)
 
             def body(subscripts: Sequence[Index]) -> Scalar:
                 operands = [operand(build, arg, subscripts, dtype) for arg in args]
-                if compared in HALF:
-                    operands = [as_rounded(value, compared) for value in operands]
+                operands = as_converted(build.node, args, operands, common)
                 named = {
                     name: operand(build, arg, subscripts, dtype) for name, arg in kwargs.items()
                 }
@@ -64,15 +64,6 @@ def formula(
         return function
 
     return register
-
-
-def as_rounded(value: Any, half: torch.dtype) -> Any:
-    """A number that is compared with elements in half precision, rounded as these are."""
-    if not isinstance(value, Scalar) or value.op != CONST:
-        return value
-    with _disable_current_modes():
-        rounded = torch.tensor(value.attr, dtype=half, device="cpu")
-    return const(rounded.item(), value.dtype)
 
 
 def computation(build: Builder, kind: KIND) -> torch.dtype:
@@ -470,15 +461,10 @@ def copy(build: Builder, x: View | float, *_: Any, **options: Any) -> View:
     dtype = build.fake.dtype
 
     def body(subscripts: Sequence[Index]) -> Scalar:
-        value: Scalar = operand(build, x, subscripts, _operand_dtype(build) or dtype)
-        if value.dtype == torch.float32 and dtype in ROUNDINGS:
-            value = s(ROUNDINGS[dtype], value)
-        return cast(value, dtype)
+        given = _operand_dtype(build) or computation_of(dtype)
+        return cast(round_to(operand(build, x, subscripts, given), dtype), dtype)
 
     return build.pointwise(body)
-
-
-ROUNDINGS = {torch.float16: "round_to_float16", torch.bfloat16: "round_to_bfloat16"}
 
 
 def _operand_dtype(build: Builder) -> torch.dtype | None:

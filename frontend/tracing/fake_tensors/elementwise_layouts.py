@@ -1,13 +1,16 @@
-"""Strides of dimensions of one element, in results of elementwise operators.
+"""Strides of dimensions of one element, in results of elementwise operators and of operators whose
+result is laid out like an operand.
 
-Where all operands are contiguous and of one shape, torch lays the result out as contiguous. Such a
-tensor may also be channels-last, or transposed, and its fake result then keeps these strides.
+Fake results take them from a formula in Python, which differs from torch's TensorIterator here: a
+contiguous tensor with such dimensions may also be channels-last, or transposed, and their strides
+decide where the iterator places the dimensions.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import cache
+from itertools import accumulate
 from typing import Any
 
 import torch
@@ -17,36 +20,134 @@ from torch._subclasses.fake_tensor import FakeTensor
 from .fake_rules import FakeRules, strides_of
 from .size_products import have_same_sizes, is_same_size
 
-# Elementwise operators whose result has the strides of their operand.
-KEEP_STRIDES = frozenset("clone conj_physical deg2rad rad2deg hardtanh relu6 nan_to_num".split())
+# Operators whose result has the strides of their operand, if its elements fill their memory.
+KEEP_STRIDES = frozenset(
+    """clone conj_physical deg2rad rad2deg hardtanh relu6 nan_to_num _to_copy empty_like zeros_like
+    ones_like full_like rand_like randn_like flip index_put
+    _prelu_kernel""".split()
+)
 SCALARS = ("self", "other")  # a number that is one of these becomes a tensor without dimensions
+BATCH_NORMS = frozenset(  # whose result is contiguous where that is a format of their operand
+    """native_batch_norm _native_batch_norm_legit _native_batch_norm_legit_no_training
+    _batch_norm_with_update _batch_norm_no_update""".split()
+)
+# Operators whose result is contiguous, whatever their operand is.
+CONTIGUOUS = frozenset("masked_fill index_add index_copy tril triu _log_softmax".split())
 
 
-def as_laid_out(func: Any, args: Sequence[Any], result: Any) -> Any:
-    """An operator's fake result, with the strides that the real one has."""
-    if not is_contiguous_unlike_its_fake(func, args, result):
-        return result
-    return FakeRules(result.fake_mode).make(result, [*result.shape])
-
-
-def is_contiguous_unlike_its_fake(func: Any, args: Sequence[Any], result: Any) -> bool:
-    """Whether an operator's result is contiguous and its fake has other strides."""
+def as_laid_out(func: Any, args: Sequence[Any], kwargs: Mapping[str, Any], result: Any) -> Any:
+    """An operator's fake result, or the first of several, with the strides that the real one
+    has."""
+    if type(result) is tuple and result and isinstance(func, torch._ops.OpOverload):
+        if name_of(func) in BATCH_NORMS:
+            return as_laid_out(func, args, kwargs, result[0]), *result[1:]
     if (
         type(result) is not FakeTensor
         or result.constant is not None
         or not any(map(is_one, result.shape))
-        or not is_elementwise(func)
+        or not isinstance(func, torch._ops.OpOverload)
     ):
-        return False
-    if any(not isinstance(args[at], torch.Tensor) for at in operands(func) if at < len(args)):
-        return False
+        return result
+    strides = real_strides(func, args, kwargs, result)
+    if strides is None or have_same_sizes(strides, result.stride()):
+        return result
+    fakes = FakeRules(result.fake_mode)
+    return fakes.make_strided(result.shape, strides, result.dtype, result.fake_device)
+
+
+def real_strides(
+    func: Any, args: Sequence[Any], kwargs: Mapping[str, Any], result: FakeTensor
+) -> Sequence[Any] | None:
+    """The strides of an operator's result; None where its fake result decides."""
     tensors = [one for one in pytree.arg_tree_leaves(*args) if isinstance(one, torch.Tensor)]
-    return not is_contiguous(result.shape, result.stride(), skips_ones=False) and all(
-        one.dim() == result.dim()
-        and all(map(is_same_size, one.shape, result.shape))
-        and is_contiguous(one.shape, one.stride(), skips_ones=True)
-        for one in tensors
+    if keeps_strides(func):
+        usual = kwargs.get("memory_format") in (None, torch.preserve_format)
+        return args[0].stride() if usual and is_dense(args[0]) else None
+    if name_of(func) in CONTIGUOUS and not func._schema.is_mutable:
+        return strides_of(result.shape)
+    if name_of(func) in BATCH_NORMS:
+        given = args[0].shape, args[0].stride()
+        return strides_of(result.shape) if is_contiguous(*given, skips_ones=True) else None
+    if not is_elementwise(func):
+        return None
+    shapes = [one.shape for one in tensors]
+    if any(not isinstance(args[at], torch.Tensor) for at in operands(func) if at < len(args)):
+        shapes.append(torch.Size())
+    same = all(is_same_shape(shape, result.shape) for shape in shapes)
+    if same and all(is_contiguous(one.shape, one.stride(), skips_ones=True) for one in tensors):
+        return strides_of(result.shape)
+    if not all(map(has_known_layout, [result, *tensors])):
+        return None
+    alike = strides_of_equals(tensors) if same else None
+    return alike or strides_of_iterator(result.shape, tensors)
+
+
+def strides_of_equals(tensors: Sequence[torch.Tensor]) -> Sequence[int] | None:
+    """The strides of a result of tensors of its shape; None where the iterator decides."""
+    form = torch.channels_last
+    if tensors[0].dim() == 4 and all(one.is_contiguous(memory_format=form) for one in tensors):
+        return torch.empty(tensors[0].shape, memory_format=form, device="meta").stride()
+    strides = tensors[0].stride()
+    alike = all(one.stride() == strides and is_dense(one) for one in tensors)
+    return strides if alike else None
+
+
+def strides_of_iterator(shape: Sequence[int], tensors: Sequence[torch.Tensor]) -> list[Any]:
+    """The strides that TensorIterator chooses: a stable order of the dimensions, in which those
+    that cannot be compared stay where they are."""
+    every = [strides_in(shape, one) for one in tensors]
+    order = [*range(len(shape))][::-1]  # from the innermost to the outermost
+    for start in range(1, len(order)):
+        moved = start
+        for place in range(start - 1, -1, -1):
+            found = compare(order[place], order[moved], shape, every)
+            if found < 0:
+                break
+            if found > 0:
+                order[place], order[moved] = order[moved], order[place]
+                moved = place
+    strides = [0] * len(shape)
+    for dim, step in zip(
+        order, accumulate((shape[dim] for dim in order), int.__mul__, initial=1), strict=False
+    ):
+        strides[dim] = step
+    return strides_of(shape) if order == [*range(len(shape))][::-1] else strides
+
+
+def strides_in(shape: Sequence[int], tensor: torch.Tensor) -> list[int]:
+    """The strides of a tensor in bytes, as it is expanded to a shape."""
+    missing = len(shape) - tensor.dim()
+    own = zip(tensor.shape, tensor.stride(), shape[missing:], strict=True)
+    repeated = [0 if size == 1 != wanted else step for size, step, wanted in own]
+    return [0] * missing + [step * tensor.element_size() for step in repeated]
+
+
+def compare(inner: int, outer: int, shape: Sequence[int], every: Sequence[Sequence[int]]) -> int:
+    """Above 0 where the first dimension has to be outside of the second, below where inside."""
+    for strides in every:
+        if strides[inner] and strides[outer]:
+            if strides[inner] != strides[outer]:
+                return -1 if strides[inner] < strides[outer] else 1
+            if shape[inner] > shape[outer]:
+                return 1
+    return 0
+
+
+def has_known_layout(tensor: torch.Tensor) -> bool:
+    return tensor.layout is torch.strided and all(
+        type(number) is int for number in (*tensor.shape, *tensor.stride())
     )
+
+
+def is_dense(tensor: torch.Tensor) -> bool:
+    """Whether sizes are known, and elements fill their memory without gaps or overlaps."""
+    return has_known_layout(tensor) and bool(
+        torch._prims_common.is_non_overlapping_and_dense_or_false(tensor)
+    )
+
+
+def is_same_shape(shape: Sequence[Any], other: Sequence[Any]) -> bool:
+    return len(shape) == len(other) and all(map(is_same_size, shape, other))
 
 
 def is_contiguous(sizes: Sequence[Any], strides: Sequence[Any], skips_ones: bool) -> bool:
@@ -61,14 +162,19 @@ def is_one(size: Any) -> bool:
     return type(size) is int and size == 1
 
 
+def name_of(func: Any) -> str:
+    name: str = func._schema.name
+    return name.partition("::")[2]
+
+
+@cache
+def keeps_strides(func: Any) -> bool:
+    return name_of(func) in KEEP_STRIDES
+
+
 @cache
 def is_elementwise(func: Any) -> bool:
-    return (
-        isinstance(func, torch._ops.OpOverload)
-        and torch.Tag.pointwise in func.tags
-        and not func._schema.is_mutable
-        and func._schema.name.partition("::")[2] not in KEEP_STRIDES
-    )
+    return torch.Tag.pointwise in func.tags and not func._schema.is_mutable
 
 
 @cache

@@ -149,7 +149,7 @@ def cached_results(
     key = key_of(mode, func, args, kwargs) if is_cacheable(func) else None
     if key is None:
         results = constant_results(mode, func, args, kwargs)
-        return as_laid_out(func, args, run() if results is None else results)
+        return as_laid_out(func, args, kwargs, run() if results is None else results)
     if (found := _results.get(key)) is not None:
         return found.make(mode, args)
     results = views_of(mode, args, func) if func in VIEWS and not kwargs else None
@@ -161,7 +161,7 @@ def cached_results(
         results = kernel_results(mode, func, args, kwargs)
     if results is None:
         results = run()
-    results = as_laid_out(func, args, results)
+    results = as_laid_out(func, args, kwargs, results)
     if key not in _results and len(_results) < MOST_RESULTS:
         _results[key] = recipe_of(mode, func, args, kwargs, key, results)
     return results

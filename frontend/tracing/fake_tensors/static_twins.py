@@ -21,8 +21,10 @@ from ....backends.graph.passes.symbolic_sizes import has_known_hints
 from .fake_results import KERNELS, LITERALS, NewTensor, is_cacheable, writes_first
 from .fake_rules import FakeRules
 from .size_products import Size, factors_of, is_same_size
+from .torch_log import WithoutTorchLog
 
 aten = torch.ops.aten
+WITHOUT_LOG = WithoutTorchLog()
 PRIMES = (1009, 1013, 1019, 1021)  # a size is seldom a multiple of one
 LIKE_THEIR_FIRST = frozenset({
     aten._softmax.default, aten._log_softmax.default, aten._softmax_backward_data.default,
@@ -141,7 +143,8 @@ def results_by_twins(
         named = {name: twins.of(arg) for name, arg in kwargs.items()}
         if not twins.vary or not are_usual(func, twins.tensors):
             return None
-        made = rules.mode.dispatch(func, (), given, named)
+        with WITHOUT_LOG:
+            made = rules.mode.dispatch(func, (), given, named)
         if isinstance(made, tuple | list):
             return type(made)(map(twins.result, made))
         return twins.result(made)

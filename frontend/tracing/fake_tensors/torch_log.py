@@ -1,5 +1,5 @@
 """Silences torch's log of operators that fail on fake tensors: in a capture that is a graph break,
-which reports it."""
+which reports it, or torch's operator runs with the sizes of the program instead."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from torch._subclasses import fake_tensor
 
 
 class CaptureLogFilter(logging.Filter):
-    """Drops records of threads that capture."""
+    """Drops records of threads that capture. threads: how often each has entered."""
 
     def __init__(self) -> None:
         super().__init__()
-        self.threads: set[int] = set()
+        self.threads: dict[int, int] = {}
 
     def filter(self, record: logging.LogRecord) -> bool:
-        return record.thread not in self.threads
+        return not self.threads.get(record.thread or 0)
 
 
 unheard = CaptureLogFilter()
@@ -28,7 +28,11 @@ class WithoutTorchLog:
     """A context manager for one thread; as a class, since each operation of a capture enters it."""
 
     def __enter__(self) -> None:
-        unheard.threads.add(threading.get_ident())
+        thread = threading.get_ident()
+        unheard.threads[thread] = unheard.threads.get(thread, 0) + 1
 
     def __exit__(self, *error: object) -> None:
-        unheard.threads.discard(threading.get_ident())
+        thread = threading.get_ident()
+        unheard.threads[thread] -= 1
+        if not unheard.threads[thread]:
+            del unheard.threads[thread]

@@ -98,3 +98,23 @@ def test_weights_may_be_clipped_before_the_backward_pass():
 
     expected = gradient(clip)
     assert torch.equal(gradient(framejit.compile(clip, backend="native")), expected)
+
+
+def test_running_statistics_of_a_batch_norm_do_not_count():
+    """The first call's backward pass saved them. (The default backend runs some calls in eager.)"""
+
+    def gradients(second):
+        torch.manual_seed(0)
+        model = torch.nn.Sequential(torch.nn.Linear(4, 3), torch.nn.BatchNorm1d(3))
+        statistics = model[1].running_mean, model[1].running_var
+        first = model(torch.randn(5, 4))
+        before = [tensor._version for tensor in statistics]
+        result = first + second(model)(torch.randn(5, 4))
+        assert [tensor._version for tensor in statistics] == before
+        result.square().sum().backward()
+        return [*model.buffers(), *(parameter.grad for parameter in model.parameters())]
+
+    def compiled(model):
+        return framejit.compile(lambda x: model(x), backend="native")
+
+    torch.testing.assert_close(gradients(compiled), gradients(lambda model: model))

@@ -70,3 +70,16 @@ def test_a_number_is_rounded_as_the_elements_that_it_is_compared_with(dtype):
     results = framejit.compile(compare, backend="native")(x)
     for got, expected in zip(results, compare(x), strict=True):
         assert torch.equal(got, expected)
+
+
+def test_a_number_that_a_dtype_cannot_hold_is_wrapped():
+    def compare(small, unsigned):
+        quotients = [torch.div(small, 300, rounding_mode=mode) for mode in ("trunc", "floor")]
+        return unsigned > -1, unsigned <= 300, unsigned.clamp(min=-1), small == 300, *quotients
+
+    inputs = torch.arange(-120, 120, dtype=torch.int8), torch.arange(250, dtype=torch.uint8)
+    for found, expected in zip(
+        framejit.compile(compare, backend="native")(*inputs), compare(*inputs), strict=True
+    ):
+        assert found.dtype == expected.dtype
+        assert torch.equal(found, expected)

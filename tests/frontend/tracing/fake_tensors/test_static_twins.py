@@ -8,6 +8,8 @@ import pytest
 import torch
 from framejit.frontend.tracing.fake_tensors import static_twins
 from framejit.frontend.tracing.fake_tensors.fake_execution import CaptureFakeMode
+from torch._dynamo.source import ConstantSource
+from torch._subclasses import fake_tensor
 from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.fx.experimental.symbolic_shapes import DimDynamic, ShapeEnv, StatelessSymbolicContext
 from torch.utils._pytree import tree_leaves
@@ -110,3 +112,30 @@ def test_a_size_that_the_primes_divide_is_left_to_torch():
     wide = mode.from_tensor(torch.empty(1, static_twins.PRIMES[0]), static_shapes=True)
     with mode:
         assert (x * wide).shape[1] == static_twins.PRIMES[0]
+
+
+def test_an_operator_that_refuses_the_twins_logs_nothing():
+    """Two symbols that are equal by a guard stand for different primes."""
+    heard = []
+    handler = logging.Handler()
+    handler.emit = heard.append
+    fake_tensor.log.addHandler(handler)
+    mode = CaptureFakeMode()
+    mode.shape_env, mode.static_shapes = ShapeEnv(), False
+    x, positions = (
+        mode.from_tensor(
+            tensor,
+            static_shapes=False,
+            symbolic_context=StatelessSymbolicContext(
+                dynamic_sizes=[DimDynamic.DYNAMIC, DimDynamic.STATIC], constraint_sizes=[None] * 2
+            ),
+            source=ConstantSource(name),
+        )
+        for name, tensor in {"x": torch.ones(5, 3), "at": torch.zeros(5, 1).long()}.items()
+    )
+    try:
+        with mode:
+            assert x.gather(1, positions).shape == positions.shape
+    finally:
+        fake_tensor.log.removeHandler(handler)
+    assert not heard
