@@ -51,6 +51,25 @@ handle = framejit.compile(Layers(), backend="eager")
 handle(torch.ones(2, 5, dtype=torch.long))[0].sum().backward()
 assert handle.framejit.compiles == 1
 """
+WRITTEN_OUT = """
+import framejit
+class Attention(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.inputs, self.gates = torch.nn.Linear(8, 24), torch.nn.Linear(8, 16)
+    def forward(self, x, cos, sin):
+        heads = self.inputs(x).view(2, 5, 3, 2, 4).permute(2, 0, 3, 1, 4)
+        q, k, v = heads[0], heads[1], heads[2]
+        q, k = (h * cos + torch.cat((-h[..., 2:], h[..., :2]), -1) * sin for h in (q, k))
+        mixed = (q @ k.transpose(-2, -1) * 0.5).softmax(-1) @ v
+        x = x + mixed.transpose(1, 2).contiguous().view(2, 5, 8)
+        gates, values = self.gates(x).chunk(2, -1)
+        return torch.nn.functional.silu(gates) * values
+handle = framejit.compile(Attention(), backend="eager")
+with torch.no_grad():
+    handle(torch.ones(2, 5, 8), torch.ones(5, 4), torch.ones(5, 4))
+assert handle.framejit.compiles == 1
+"""
 # modules that torch's fake tensors load are not ours to decide
 REPORTS = "rich jinja2 framejit.frontend.explain.gather framejit.frontend.explain.text_report"
 SELDOM = f"{REPORTS} framejit.frontend.self_check framejit.cli framejit.backends.autotune.minify"
@@ -66,6 +85,7 @@ CASES = {
     "varying sizes": (VARYING.format("eager"), None, f"{SELDOM} {BACKENDS} torch.export._trace"),
     "varying, native": (VARYING.format("native"), None, f"{SELDOM} {BACKENDS} torch.export._trace"),
     "layers": (LAYERS, None, f"{SELDOM} {BACKENDS} sympy torch._dynamo"),
+    "attention": (WRITTEN_OUT, None, f"{SELDOM} {BACKENDS} sympy torch._dynamo"),
     "training": (TRAINING, None, f"{SELDOM} torch._inductor.compile_fx torch._functorch.aot_autograd"),
 }  # fmt: skip
 

@@ -71,15 +71,11 @@ def generate_code(
 ) -> GeneratedCode:
     """Emits the code of a capture, with calls of `marks` where it is measured. Raises
     CannotReconstruct or UnsupportedInstruction when Python's state cannot be made."""
-    emission = Emission(capture, continuations, globals_, marks, lifted=True)
-    generated = emission.run()
-    if not generated.lifted:
-        generated = Emission(capture, continuations, globals_, marks, lifted=False).run()
-    return generated
+    return Emission(capture, continuations, globals_, marks).run()
 
 
 class Emission:
-    """One pass over a capture."""
+    """The code of one capture."""
 
     def __init__(
         self,
@@ -87,13 +83,9 @@ class Emission:
         continuations: Continuations,
         globals_: dict[str, Any],
         marks: TimingMarks | None,
-        *,
-        lifted: bool,
     ) -> None:
         self.capture, self.continuations, self.marks = capture, continuations, marks
-        self.b = CodeBuilder(
-            capture.decoded, "args" if capture.entry == "args" else "state", lifted=lifted
-        )
+        self.b = CodeBuilder(capture.decoded, "args" if capture.entry == "args" else "state")
         self.r = Reconstructor(self.b, capture.entry, globals_)
         self.slot = GraphSlot()
 

@@ -46,20 +46,14 @@ class CodeBuilder:
     """Assembles one code object; methods named as canonical ops emit what they mean on the running
     version.
 
-    entry="args": the original's arguments, all positional, in slots 0..nargs-1, then the tuple of
-    lifted objects if `lifted`; cells are made and free variables copied. entry="state": one
-    argument (`state_slot`) and the tuple of lifted objects if `lifted`; all original slots are
+    entry="args": the original's arguments, all positional, in slots 0..nargs-1; cells are made and
+    free variables copied. entry="state": one argument (`state_slot`); all original slots are
     unbound, and the caller stores cells into cell and free slots with `store_slot`. Original slot 0
-    stays slot 0, since super() looks there.
+    stays slot 0, since super() looks there. The tuple of lifted objects is the last argument of
+    code that loads it.
     """
 
-    def __init__(
-        self,
-        decoded: DecodedCode,
-        entry: Literal["args", "state"] = "args",
-        *,
-        lifted: bool = False,
-    ) -> None:
+    def __init__(self, decoded: DecodedCode, entry: Literal["args", "state"] = "args") -> None:
         self.decoded, self.entry = decoded, entry
         self.dialect = current()
         self._code = decoded.code
@@ -74,22 +68,19 @@ class CodeBuilder:
         self._temps = 0
         self._nulls: set[int] = set()  # temporaries that a NULL was taken off the stack into
         self._raw_positions: list[Position] | None = None
-        self._position: InstrLocation | None = location(
-            (self._code.co_firstlineno, None, None, None)
-        )
-        self._lifted_inside = lifted and entry == "args"
-        self.state_slot: int | None = None
-        self.lifted_slot: int | None = None
-        if entry == "args":
-            self._argcount = decoded.nargs + lifted
-            if lifted:
-                self.lifted_slot = self.temp()
+        self._start = location((self._code.co_firstlineno, None, None, None))
+        self._position: InstrLocation | None = self._start
+        self.state_slot = self.temp() if entry == "state" else None
+        self.lifted_slot: int | None = None  # once it is loaded
+
+    # Prologues, which are made last.
+
+    def _prologue(self) -> None:
+        self._position = self._start
+        if self.state_slot is None:
             self._args_prologue()
         else:
-            self._argcount = 1 + lifted
-            self._state_prologue(lifted)
-
-    # Prologues.
+            self._state_prologue(self.state_slot)
 
     def _args_prologue(self) -> None:
         if self.decoded.frees:
@@ -98,13 +89,7 @@ class CodeBuilder:
             self.make_cell(slot)
         self.emit("RESUME", 0)
 
-    def _state_prologue(self, lifted: bool) -> None:
-        nlocals = self._code.co_nlocals
-        if lifted and nlocals == 1:  # the second argument arrives in the first temporary's place
-            self.lifted_slot, self.state_slot = self.temp(), self.temp()
-        else:
-            self.state_slot = self.temp()
-            self.lifted_slot = self.temp() if lifted else None
+    def _state_prologue(self, state_slot: int) -> None:
         # never run: a frame's locals() takes a cell for a value unless MAKE_CELL lies behind it
         if self.decoded.cells:
             behind = self.label()
@@ -114,12 +99,12 @@ class CodeBuilder:
             self.mark(behind)
         # 2: no check for signals, which the original's handlers could not see here
         self.emit("RESUME", 2)
-        arrived = (self.state_slot, self.lifted_slot)
-        for slot, kept in enumerate(arrived[: min(nlocals, self._argcount)]):
-            assert kept is not None
-            self._emit_local("LOAD_FAST", slot)
-            self._emit_local("STORE_FAST", kept)
-            self._emit_local("DELETE_FAST", slot)
+        arrived = zip(range(self._code.co_nlocals), (state_slot, self.lifted_slot), strict=False)
+        for slot, kept in arrived:
+            if kept is not None:
+                self._emit_local("LOAD_FAST", slot)
+                self._emit_local("STORE_FAST", kept)
+                self._emit_local("DELETE_FAST", slot)
 
     # Slots, constants, names.
 
@@ -256,7 +241,8 @@ class CodeBuilder:
 
     def load_lifted(self) -> None:
         """Push the tuple of lifted objects."""
-        assert self.lifted_slot is not None
+        if self.lifted_slot is None:
+            self.lifted_slot = self.temp()
         self.load_slot(self.lifted_slot)
 
     def store_slot(self, slot: int) -> None:
@@ -424,21 +410,29 @@ class CodeBuilder:
     def finish(self) -> CodeType:
         """The code object. The builder is used up."""
         self._unpack()
+        body, self._raw = self._raw, []
+        self._prologue()
+        self._raw += body
         varnames = self._varnames()
         temporaries = {self._local(-1 - n) for n in range(self._temps) if -1 - n not in self._nulls}
         self._raw = drop_idle_temporaries(self._raw, temporaries)
         self._redirect_jumps()
         flags = self._code.co_flags & ~(VARARGS | VARKEYWORDS | GENERATORS)
-        return make_code(self._raw, self._code, Signature(self._argcount, varnames, flags))
+        own = self.decoded.nargs if self.state_slot is None else 1
+        argcount = own + (self.lifted_slot is not None)
+        return make_code(self._raw, self._code, Signature(argcount, varnames, flags))
 
     def _varnames(self) -> tuple[str, ...]:
         """The names of locals in order: the original's, with the lifted objects behind the
-        arguments, then temporaries."""
+        arguments, then temporaries, first those in whose places the state and the lifted objects
+        arrive."""
         names = list(self._code.co_varnames)
-        temps = [self._local(-1 - n) for n in range(self._temps)]
-        if self._lifted_inside:
-            names.insert(self.decoded.nargs, temps.pop(0))
-        return (*names, *temps)
+        arriving = [self.state_slot, self.lifted_slot][len(names) :]
+        if self.state_slot is None and self.lifted_slot is not None:
+            names.insert(self.decoded.nargs, self._local(self.lifted_slot))
+        first = [self._local(slot) for slot in arriving if slot is not None]
+        temps = (self._local(-1 - n) for n in range(self._temps))
+        return tuple(dict.fromkeys((*names, *first, *temps)))
 
     def _unpack(self) -> None:
         """Spell `unpack_into` out."""

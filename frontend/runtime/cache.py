@@ -231,15 +231,16 @@ class Cache:
         unit = call.unit
         try:
             entry = self._run_compilation(call, observer)
-            failure = guard_failure(entry, call)
+            with observer.clock.phase("guards"):
+                failure = guard_failure(entry, call)
             if failure is not None:
                 # torch may change what the program reads: pytree's registry, by the import of
                 # TorchDynamo; the number of handles of hooks, by tracing a backward pass
                 if failure.guard is not None:
                     unit.variation.expect_many(failure.guard.source)
                 entry = self._run_compilation(call, observer)
-            with observer.clock.phase("guards"):
-                check_guards_hold(entry, call)
+                with observer.clock.phase("guards"):
+                    check_guards_hold(entry, call)
             if observer.probe is not None:
                 with observer.clock.phase("measuring"):
                     costs = guard_costs(entry.data, call.slots, call.function)

@@ -50,7 +50,7 @@ LITERALS = frozenset({
 # and is the same for all devices.
 VIEWS = frozenset({
     aten.alias.default, aten.detach.default, aten.diagonal.default, aten.expand.default,
-    aten.permute.default, aten.select.int, aten.slice.Tensor, aten.split.Tensor,
+    aten.select.int, aten.slice.Tensor, aten.split.Tensor,
     aten.split_with_sizes.default, aten.squeeze.default, aten.squeeze.dim, aten.squeeze.dims,
     aten.t.default, aten.transpose.int, aten.unbind.int, aten.unfold.default,
     aten.unsqueeze.default, aten.view.default,

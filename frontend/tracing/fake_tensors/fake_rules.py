@@ -58,12 +58,14 @@ class FakeRules:
         return found(self, *args, **kwargs) if found is not None else None
 
     def is_known(self, *tensors: Any) -> bool:
-        """Whether these are fake tensors of one dtype on one device, each contiguous as its sizes
-        are written."""
+        """Whether they are alike, and each contiguous as its sizes are written."""
+        return self.are_alike(*tensors) and all(map(self.is_contiguous, tensors))
+
+    def are_alike(self, *tensors: Any) -> bool:
+        """Whether these are strided fake tensors of one dtype on one device."""
         first = tensors[0]
         return all(
             self.is_strided(tensor)
-            and self.is_contiguous(tensor)
             and tensor.dtype == first.dtype
             and tensor.fake_device == first.fake_device
             for tensor in tensors

@@ -8,6 +8,7 @@ from typing import Any
 
 import torch
 
+from .elementwise_strides import result_layout
 from .fake_rules import FakeRules, broadcasts_to, rule
 from .size_products import as_product, have_same_sizes, is_same_size
 
@@ -20,34 +21,57 @@ FULL = (torch.float32, torch.float64)  # what operators calculate in is also wha
     *(getattr(aten, name).default for name in (
         "sin", "cos", "tan", "tanh", "exp", "log", "log1p", "sqrt", "rsqrt", "sigmoid", "erf",
         "neg", "abs", "relu", "gelu", "silu",
-        "reciprocal", "floor", "ceil", "round", "sign", "leaky_relu", "hardtanh", "hardswish",
+        "reciprocal", "floor", "ceil", "round", "sign", "leaky_relu", "hardswish",
         "elu", "mish", "softplus", "hardsigmoid",
     )),
 )  # fmt: skip
 def of_one(fakes: FakeRules, x: Any, *numbers: Any, **named: Any) -> Any:
     """Elementwise, of a real tensor."""
+    if not fakes.are_alike(x) or not x.is_floating_point():
+        return None
+    return fakes.make(x, x.shape) if fakes.is_contiguous(x) else laid_out(fakes, x.dtype, x)
+
+
+@rule(aten.hardtanh.default)
+def hardtanh(fakes: FakeRules, x: Any, *bounds: Any) -> Any:
+    """Keeps the strides of its operand, of dimensions of one element too."""
     return fakes.make(x, x.shape) if fakes.is_known(x) and x.is_floating_point() else None
 
 
 @rule(
     aten.add.Tensor, aten.sub.Tensor, aten.mul.Tensor, aten.div.Tensor, aten.maximum.default,
-    aten.minimum.default,
-    aten.pow.Tensor_Scalar,
+    aten.minimum.default, aten.mul.Scalar,
 )  # fmt: skip
 def of_two(fakes: FakeRules, x: Any, y: Any, **named: Any) -> Any:
     """Elementwise, of two tensors or of one and a number."""
     if not set(named) <= {"alpha"} or not isinstance(named.get("alpha", 1), NUMBERS):
         return None
-    if type(y) in NUMBERS:
-        return of_one(fakes, x)
-    if type(x) in NUMBERS:
-        return of_one(fakes, y)
-    if not fakes.is_known(x, y) or not x.is_floating_point():
+    tensors = [one for one in (x, y) if type(one) not in NUMBERS]
+    if not fakes.are_alike(*tensors) or not tensors[0].is_floating_point():
         return None
-    for full, other in ((x, y), (y, x)):
-        if broadcasts_to(other.shape, full.shape):
-            return fakes.make(full, full.shape)
-    return None
+    return elementwise(fakes, tensors[0].dtype, x, y)
+
+
+@rule(aten.pow.Tensor_Scalar)
+def power(fakes: FakeRules, x: Any, exponent: Any) -> Any:
+    return of_one(fakes, x) if type(exponent) in NUMBERS else None
+
+
+def elementwise(fakes: FakeRules, dtype: torch.dtype, *operands: Any) -> Any:
+    """A new tensor of the sizes that operands, strided tensors and numbers, broadcast to."""
+    tensors = [one for one in operands if type(one) not in NUMBERS]
+    if all(map(fakes.is_contiguous, tensors)):
+        for full in tensors:
+            if all(broadcasts_to(tensor.shape, full.shape) for tensor in tensors):
+                return fakes.make(full, full.shape, dtype)
+    return laid_out(fakes, dtype, *operands)
+
+
+def laid_out(fakes: FakeRules, dtype: torch.dtype, *operands: Any) -> Any:
+    """The same, of plain sizes, in any layout."""
+    tensors = [one for one in operands if type(one) not in NUMBERS]
+    layout = result_layout(tensors, with_number=len(tensors) < len(operands))
+    return layout and fakes.make_strided(*layout, dtype, tensors[0].fake_device)
 
 
 @rule(
@@ -58,11 +82,8 @@ def of_two(fakes: FakeRules, x: Any, y: Any, **named: Any) -> Any:
     )
 )
 def comparison(fakes: FakeRules, x: Any, y: Any) -> Any:
-    if type(y) in NUMBERS:
-        return fakes.make(x, x.shape, torch.bool) if fakes.is_known(x) else None
-    if fakes.is_known(x, y) and have_same_sizes(x.shape, y.shape):
-        return fakes.make(x, x.shape, torch.bool)
-    return None
+    tensors = (x,) if type(y) in NUMBERS else (x, y)
+    return elementwise(fakes, torch.bool, x, y) if fakes.are_alike(*tensors) else None
 
 
 @rule(aten.native_layer_norm.default)
@@ -243,6 +264,20 @@ def mm(fakes: FakeRules, x: Any, y: Any) -> Any:
     return fakes.make(x, [x.shape[0], y.shape[1]]) if meet else None
 
 
+@rule(aten.bmm.default)
+def bmm(fakes: FakeRules, x: Any, y: Any) -> Any:
+    if not fakes.are_alike(x, y) or x.dtype not in FULL or not x.dim() == y.dim() == 3:
+        return None
+    meet = is_same_size(x.shape[0], y.shape[0]) and is_same_size(x.shape[2], y.shape[1])
+    return fakes.make(x, [*x.shape[:2], y.shape[2]]) if meet else None
+
+
+@rule(aten._softmax.default, aten._log_softmax.default)
+def softmax(fakes: FakeRules, x: Any, dim: Any, half_to_float: bool) -> Any:
+    fits = type(dim) is int and -x.dim() <= dim < x.dim() and x.dtype in FULL
+    return fakes.make(x, x.shape) if fits and not half_to_float and fakes.is_known(x) else None
+
+
 @rule(aten.addmm.default)
 def addmm(fakes: FakeRules, bias: Any, x: Any, y: Any, *, beta: Any = 1, alpha: Any = 1) -> Any:
     made = mm(fakes, x, y)
@@ -259,17 +294,13 @@ def addmm(fakes: FakeRules, bias: Any, x: Any, y: Any, *, beta: Any = 1, alpha: 
 @rule(aten.where.self)
 def where(fakes: FakeRules, condition: Any, x: Any, y: Any) -> Any:
     if (
-        not fakes.is_known(condition)
+        not fakes.are_alike(condition)
         or condition.dtype != torch.bool
-        or not fakes.is_known(x, y)
+        or not fakes.are_alike(x, y)
         or x.fake_device != condition.fake_device
     ):
         return None
-    tensors = (condition, x, y)
-    for full in tensors:
-        if all(broadcasts_to(tensor.shape, full.shape) for tensor in tensors):
-            return fakes.make(full, full.shape, x.dtype)
-    return None
+    return elementwise(fakes, x.dtype, condition, x, y)
 
 
 @rule(aten.cumsum.default)
@@ -293,10 +324,9 @@ def cumsum(fakes: FakeRules, x: Any, dim: Any, *, dtype: Any = None) -> Any:
     aten.logical_or.default,
 )
 def mask_arithmetic(fakes: FakeRules, x: Any, y: Any) -> Any:
-    if type(y) in NUMBERS or not fakes.is_known(x, y) or x.dtype != torch.bool:
+    if type(y) in NUMBERS or not fakes.are_alike(x, y) or x.dtype != torch.bool:
         return None
-    full = x if broadcasts_to(y.shape, x.shape) else y if broadcasts_to(x.shape, y.shape) else None
-    return full if full is None else fakes.make(full, full.shape)
+    return elementwise(fakes, torch.bool, x, y)
 
 
 @rule(aten.embedding.default)
@@ -334,5 +364,7 @@ def flash_attention(
 
 @rule(aten.clone.default)
 def clone(fakes: FakeRules, x: Any, *, memory_format: Any = None) -> Any:
-    usual = memory_format in (None, torch.preserve_format, torch.contiguous_format)
+    if memory_format is torch.contiguous_format:
+        return fakes.make(x, [*x.shape]) if fakes.is_strided(x) else None
+    usual = memory_format in (None, torch.preserve_format)
     return fakes.make(x, x.shape) if usual and fakes.is_known(x) else None

@@ -26,9 +26,12 @@ NOTHING = Nothing()  # an unbound slot, a NULL
 class Copier:
     """Feeds a builder with copies of a function's groups, handlers included."""
 
-    def __init__(self, decoded: DecodedCode, **entry: Any) -> None:
+    def __init__(self, decoded: DecodedCode, lifted: bool = False) -> None:
         self.decoded = decoded
-        self.builder = CodeBuilder(decoded, **entry)
+        self.builder = CodeBuilder(decoded)
+        if lifted:
+            self.builder.load_lifted()
+            self.builder.pop_top()
         self.labels: dict[int, Label] = {}
 
     def label(self, index: int) -> Label:

@@ -9,7 +9,7 @@ import traceback
 from types import CellType, FunctionType
 
 import pytest
-from bytecode import BinaryOp
+from bytecode import BinaryOp, Bytecode
 from framejit.frontend.pycode.code_builder import CodeBuilder, dummy_closure
 from framejit.frontend.pycode.decode import decode
 
@@ -71,8 +71,12 @@ def test_positions_are_kept():
     assert shown[0] == shown[1] and ("^" in shown[0] or "~" in shown[0])
 
 
-def build(function=lambda a, b: None, entry="args", **kw):
-    return CodeBuilder(decode(function.__code__), entry, **kw)
+def build(function=lambda a, b: None, entry="args", lifted=False):
+    b = CodeBuilder(decode(function.__code__), entry)
+    if lifted:
+        b.load_lifted()
+        b.pop_top()
+    return b
 
 
 def made(b, closure=None):
@@ -258,7 +262,7 @@ def test_state_entry(function, lifted):
         special = slot in b.decoded.cells or slot in b.decoded.frees
         (b.load_deref if special else b.load_slot)(slot)
     if lifted:
-        b.load_slot(b.lifted_slot)
+        b.load_lifted()
     b.build_tuple(n + lifted)
     b.return_value()
     code = b.finish()
@@ -341,3 +345,33 @@ def test_stack_size():
         copier = Copier(decode(function.__code__))
         copier.copy_all()
         assert function.__code__.co_stacksize <= copier.builder.finish().co_stacksize + 1
+
+
+@pytest.mark.parametrize(("function", "_"), SAMPLES, ids=IDS)
+def test_the_stack_size_is_that_of_the_library(function, _):
+    copier = Copier(decode(function.__code__))
+    copier.copy_all()
+    made = copier.builder.finish()
+    assert Bytecode.from_code(made).compute_stacksize() == made.co_stacksize
+
+
+def test_the_stack_size_of_a_handler_is_that_at_its_own_depth():
+    b = build()
+    handler = b.label()
+    for _ in range(3):
+        b.load_const(None)
+    with b.protect(handler, 1, True):
+        b.load_const(None)
+        b.return_value()
+    b.mark(handler)
+    for _ in range(4):
+        b.load_const(None)
+    b.return_value()
+    assert b.finish().co_stacksize == 1 + 2 + 4
+
+
+def test_code_that_loads_no_lifted_objects_takes_none():
+    b = build(plain, "state")
+    b.load_state()
+    b.return_value()
+    assert b.finish().co_argcount == 1

@@ -5,6 +5,7 @@ import sys
 
 import framejit
 import torch
+from framejit.frontend.runtime import cache
 
 REGISTRY = {"tuple": 1}
 COUNTED = {"compiles": 0}
@@ -49,3 +50,17 @@ def test_a_number_that_each_compile_changes_is_not_compiled_for(monkeypatch):
     for _ in range(3):
         assert torch.equal(compiled(torch.ones(2)), torch.ones(2).sin() * 2)
     assert compiled.framejit.compiles == 3
+
+
+def test_the_guards_of_a_new_entry_are_checked_once(monkeypatch):
+    checked = []
+
+    def failure(entry, call):
+        checked.append(entry)
+        return guard_failure(entry, call)
+
+    guard_failure = cache.guard_failure
+    monkeypatch.setattr(cache, "guard_failure", failure)
+    compiled = framejit.compile(lambda x: x.sin(), backend="eager")
+    assert torch.equal(compiled(torch.ones(2)), torch.ones(2).sin())
+    assert len(checked) == compiled.framejit.compiles == 1

@@ -10,6 +10,7 @@ import threading
 import framejit
 import pytest
 import torch
+from framejit.frontend.pycode.code_builder import CodeBuilder
 
 from .harness import capture_events, check, strict_compile, vec
 
@@ -908,3 +909,16 @@ def test_a_list_added_to_and_read_in_the_statement_that_breaks(read):
             except RuntimeError as error:
                 told.append(str(error))
         assert told[0] == told[1] and len(mine) == len(yours)
+
+
+def test_the_code_of_a_capture_is_made_once(monkeypatch):
+    made = []
+    finish = CodeBuilder.finish
+
+    def counted(self):
+        made.append(self)
+        return finish(self)
+
+    monkeypatch.setattr(CodeBuilder, "finish", counted)
+    strict_compile(lambda x: x + 1)(vec(2))  # nothing is found by a path: all is an argument
+    assert len(made) == 1
