@@ -18,7 +18,7 @@ from ..ir.program import (
     Program,
     Step,
     Store,
-    View,
+    map_views,
     on_buffers,
     reads,
     scattered_value,
@@ -201,10 +201,4 @@ def rename_buffers(step: Step, names: Mapping[str, str]) -> Step:
 
 def with_other_buffers(tree: Any, names: Mapping[str, str]) -> Any:
     """Arguments with the views on other buffers."""
-    if isinstance(tree, View):
-        return tree.on(names[tree.buffer]) if tree.buffer in names else tree
-    if isinstance(tree, (tuple, list)):
-        return type(tree)(with_other_buffers(item, names) for item in tree)
-    if isinstance(tree, dict):
-        return {key: with_other_buffers(item, names) for key, item in tree.items()}
-    return tree
+    return map_views(tree, lambda view: view.on(names.get(view.buffer, view.buffer)))

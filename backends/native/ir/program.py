@@ -201,6 +201,17 @@ def views_in(tree: Any) -> Iterator[View]:
         yield from views_in(list(tree.values()))
 
 
+def map_views(tree: Any, change: Callable[[View], Any]) -> Any:
+    """Nested tuples, lists and dicts with each View replaced by what `change` returns for it."""
+    if isinstance(tree, View):
+        return change(tree)
+    if isinstance(tree, (tuple, list)):
+        return type(tree)(map_views(item, change) for item in tree)
+    if isinstance(tree, dict):
+        return {key: map_views(item, change) for key, item in tree.items()}
+    return tree
+
+
 AnyKernel = Kernel | Bound
 Step = AnyKernel | Call
 
