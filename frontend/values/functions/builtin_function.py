@@ -18,7 +18,7 @@ from ..identity_key import IdentityKey
 from ..models.torch_policy import goes_into_graph, is_pure, refuse_disallowed
 from ..objects.mro import lookup
 from ..operation import Operation
-from ..registry import accepts, model_of, wraps
+from ..registry import call_model, model_of, wraps
 from ..tensor.symbolic_number import OPAQUE, SymbolicNumber, calculate
 from ..torch_directives import substitute_for
 from .method import MethodValue
@@ -82,9 +82,7 @@ class BuiltinValue(Value):
         refuse_disallowed(self.real)
         model = model_of(self.real)
         if model is not None:
-            if accepts(model, len(args) + 1, kwargs):
-                return model(tx, *args, **kwargs)
-            raise GraphBreak("unknown-call", f"{self.describe()} with these arguments")
+            return call_model(tx, self, model, args, kwargs)
         if goes_into_graph(self.real):
             return tx.graph.function(self.real, *args, **kwargs)
         receiver = getattr(self.real, "__self__", None)

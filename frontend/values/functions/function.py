@@ -25,7 +25,7 @@ from ..context import TraceContext
 from ..emitter import Emitter
 from ..models.torch_policy import goes_into_graph, refuse_disallowed
 from ..mutable import Mutable
-from ..registry import accepts, method_of, model_of, wraps
+from ..registry import accepts, call_model, method_of, model_of, wraps
 from ..torch_directives import is_constant
 from .builtin_function import BuiltinValue
 from .cell import CellValue, existing_cell, guard_same_object
@@ -150,9 +150,7 @@ class FunctionValue(Mutable):
                 return assumed
             model = model_of(self.real)
             if model is not None:
-                if not accepts(model, len(args) + 1, kwargs):
-                    raise GraphBreak("unknown-call", f"{self.describe()} with these arguments")
-                return model(tx, *args, **kwargs)
+                return call_model(tx, self, model, args, kwargs)
             if goes_into_graph(self.real):
                 return tx.graph.function(self.real, *args, **kwargs)
         return tx.calls.inline(self, args, kwargs)

@@ -32,7 +32,7 @@ from ..context import TraceContext
 from ..emitter import Emitter
 from ..functions.method import MethodValue, is_cython_function
 from ..models.torch_policy import is_plain_metaclass
-from ..registry import accepts, model_of, wraps_subclasses
+from ..registry import call_model, model_of, wraps_subclasses
 from .mro import HEAP_TYPE, IMMUTABLE_TYPE, MISSING, lookup
 from .placement import is_placement
 
@@ -354,9 +354,7 @@ class ClassValue(Value):
     def call(self, tx: TraceContext, args: list[Value], kwargs: dict[str, Value]) -> Value:
         model = model_of(self.cls)
         if model is not None:
-            if not accepts(model, len(args) + 1, kwargs):
-                raise GraphBreak("unknown-call", f"{self.describe()} with these arguments")
-            return model(tx, *args, **kwargs)
+            return call_model(tx, self, model, args, kwargs)
         if isinstance(self.cls, enum.EnumMeta) or (
             makes_literals(self.cls) and can_fold(args, kwargs)
         ):
