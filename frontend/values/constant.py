@@ -180,9 +180,6 @@ class GivenLiteral(VaryingLiteral):
         self.guards.add(self.source, Kind.EQUALS, self.now)
         return self.now
 
-    def describe(self) -> str:
-        return f"a {self.python_type().__name__} '{self.known_source.name}' that varies"
-
     def is_same(self, other: Value) -> bool:
         one = isinstance(other, GivenLiteral) and other.source == self.source
         return one or super().is_same(other)

@@ -23,9 +23,6 @@ class DeclaredOpaque(Value):
         super().__init__(source)
         self.real = real
 
-    def describe(self) -> str:
-        return f"opaque function {self.real.__qualname__}"
-
     def call(self, tx: TraceContext, args: list[Value], kwargs: dict[str, Value]) -> Value:
         return tx.graph.function(OpaqueNode(self.real), *args, **kwargs)
 

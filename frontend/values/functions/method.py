@@ -27,9 +27,6 @@ class MethodValue(Value):
         super().__init__(source)
         self.receiver, self.function = receiver, function
 
-    def describe(self) -> str:
-        return f"method {self.function.describe()}"
-
     def key(self, tx: TraceContext) -> Any:
         return (self.receiver.key(tx), self.function.key(tx))
 

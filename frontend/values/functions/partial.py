@@ -11,7 +11,6 @@ from ..base import LazyValue, PendingCall, Value, require_path
 from ..constant import Constant
 from ..context import TraceContext
 from ..emitter import Emitter
-from ..identity_key import IdentityKey
 from ..mutable import Mutable
 from ..registry import wraps
 
@@ -39,9 +38,6 @@ class PartialValue(Mutable):
             super().set_attribute(tx, name, value)
         tx.effects.change(self)
         self.attributes[name] = value
-
-    def key(self, tx: TraceContext) -> Any:
-        return IdentityKey(self)
 
     def attribute(self, tx: TraceContext, name: str) -> Value:
         if name == "func":

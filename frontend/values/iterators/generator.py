@@ -112,8 +112,6 @@ class GeneratorValue(Iterator):
     ) -> Value:
         if name == "send":
             return self.send(tx, args[0])
-        if name == "__next__":
-            return self.send(tx, Constant(None))
         if name == "throw":
             error = tx.exceptions.instance(self._exception_to_throw(args))
             self._refuse_running(tx)
@@ -134,7 +132,7 @@ class GeneratorValue(Iterator):
         return args[1]
 
     def attribute(self, tx: TraceContext, name: str) -> Value:
-        if name in ("send", "throw", "close", "__next__", "__iter__"):
+        if name in ("send", "throw", "close"):
             return tx.make.bound_method(self, name)
         if name in ("__name__", "__qualname__"):
             return Constant(self.names[name == "__qualname__"])

@@ -27,9 +27,6 @@ class RegularExpression(FrozenObject):
 
     __slots__ = ()
 
-    def key(self, tx: TraceContext) -> Any:
-        return self.real  # equal patterns are equal keys
-
     def attribute(self, tx: TraceContext, name: str) -> Value:
         found = getattr(self.real, name, None)
         if name in PURE and callable(found):
