@@ -9,7 +9,7 @@ from typing import Any
 from ....errors import GraphBreak
 from ....guards.guard import Kind
 from ....guards.source import AttrSource, DictItem, InstanceDict, Source
-from ..base import CannotReconstruct, LazyValue, Value
+from ..base import Args, CannotReconstruct, Kwargs, LazyValue, Value
 from ..constant import Constant
 from ..context import TraceContext
 from ..emitter import Emitter
@@ -60,9 +60,7 @@ class DictValue(DictContents):
         nodes = {key: node for key, (node, _) in pairs.items()}
         return nodes, {key: fake for key, (_, fake) in pairs.items()}
 
-    def method(
-        self, tx: TraceContext, name: str, args: list[Value], kwargs: dict[str, Value]
-    ) -> Value:
+    def method(self, tx: TraceContext, name: str, args: Args, kwargs: Kwargs) -> Value:
         if self.cls is Counter and name in COUNTERS_OWN:
             return tx.calls.class_method(self, Counter, name).call(tx, args, kwargs)
         if self.attributes and name not in PLAIN_METHODS:

@@ -10,7 +10,7 @@ import torch
 from ....errors import GraphBreak
 from ....guards.guard import Kind
 from ....guards.source import AttrSource, Source
-from ..base import Value
+from ..base import Args, Kwargs, Value
 from ..constant import Constant, fold
 from ..context import TraceContext
 from ..emitter import Emitter
@@ -73,12 +73,10 @@ class BuiltinValue(Value):
             )
         return tx.wrap(getattr(self.real, name), self.source and AttrSource(self.source, name))
 
-    def method(
-        self, tx: TraceContext, name: str, args: list[Value], kwargs: dict[str, Value]
-    ) -> Value:
+    def method(self, tx: TraceContext, name: str, args: Args, kwargs: Kwargs) -> Value:
         raise GraphBreak("unknown-call", f"{self.describe()}.{name}")
 
-    def call(self, tx: TraceContext, args: list[Value], kwargs: dict[str, Value]) -> Value:
+    def call(self, tx: TraceContext, args: Args, kwargs: Kwargs) -> Value:
         refuse_disallowed(self.real)
         model = model_of(self.real)
         if model is not None:
@@ -115,7 +113,7 @@ class BuiltinValue(Value):
             return tx.wrap(substitute, None).call(tx, args, kwargs)
         raise GraphBreak("unknown-call", self.describe())
 
-    def is_of_a_symbol(self, args: list[Value], kwargs: dict[str, Value]) -> bool:
+    def is_of_a_symbol(self, args: Args, kwargs: Kwargs) -> bool:
         """Whether this is a call of a function of numbers, one of which varies."""
         known = isinstance(self.real, types.BuiltinFunctionType) and self.real in OPAQUE
         return known and not kwargs and any(isinstance(arg, SymbolicNumber) for arg in args)

@@ -18,7 +18,7 @@ from ....guards.source import (
     SequenceItem,
     Source,
 )
-from ..base import LazyValue, Value
+from ..base import Args, Kwargs, LazyValue, Value
 from ..constant import LITERAL_TYPES, Constant
 from ..containers.sequence import TupleValue
 from ..context import TraceContext
@@ -114,9 +114,7 @@ class FunctionValue(Mutable):
         tx.effects.change(self)
         del self.attributes[name]
 
-    def method(
-        self, tx: TraceContext, name: str, args: list[Value], kwargs: dict[str, Value]
-    ) -> Value:
+    def method(self, tx: TraceContext, name: str, args: Args, kwargs: Kwargs) -> Value:
         handler = method_of(types.FunctionType, name)
         if handler is not None and accepts(handler, len(args) + 2, kwargs):
             return handler(tx, self, *args, **kwargs)
@@ -140,7 +138,7 @@ class FunctionValue(Mutable):
         tx.effects.change(self)
         self.code = code_of_name(self.code, name)
 
-    def call(self, tx: TraceContext, args: list[Value], kwargs: dict[str, Value]) -> Value:
+    def call(self, tx: TraceContext, args: Args, kwargs: Kwargs) -> Value:
         if self.code in LEFT_TO_PYTHON:
             raise GraphBreak("unknown-call", LEFT_TO_PYTHON[self.code])
         if self.real is not None:
@@ -223,7 +221,7 @@ class FunctionValue(Mutable):
 
 
 def assumed_constant(
-    tx: TraceContext, function: types.FunctionType, args: list[Value], kwargs: dict[str, Value]
+    tx: TraceContext, function: types.FunctionType, args: Args, kwargs: Kwargs
 ) -> Value | None:
     """The result of a function that torch.compiler.assume_constant_result marks, called with
     literals: it is called now, and never by compiled code. None for others, and where the result is

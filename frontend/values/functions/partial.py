@@ -7,7 +7,7 @@ from typing import Any
 
 from ....guards.guard import Kind
 from ....guards.source import AttrSource, DictItem, SequenceItem, Source
-from ..base import LazyValue, PendingCall, Value, require_path
+from ..base import Args, Kwargs, LazyValue, PendingCall, Value, require_path
 from ..constant import Constant
 from ..context import TraceContext
 from ..emitter import Emitter
@@ -50,9 +50,7 @@ class PartialValue(Mutable):
             return self.attributes[name]
         return super().attribute(tx, name)
 
-    def tail_call(
-        self, tx: TraceContext, args: list[Value], kwargs: dict[str, Value]
-    ) -> PendingCall:
+    def tail_call(self, tx: TraceContext, args: Args, kwargs: Kwargs) -> PendingCall:
         named = {**{k: tx.look(v) for k, v in self.kwargs.items()}, **kwargs}
         return PendingCall(self.function, [tx.look(a) for a in self.args] + args, named)
 

@@ -10,7 +10,7 @@ from ....factory_call import record_factory
 from ...pycode.code_builder import dummy_closure
 from ...pycode.features import CLOSE_RETURNS_VALUE
 from ...pycode.resume import ResumePoint, Unresumable, generator_code
-from ..base import CannotReconstruct, Null, ObservedException, Value, none_if_stopped
+from ..base import Args, CannotReconstruct, Kwargs, Null, ObservedException, Value, none_if_stopped
 from ..constant import Constant
 from ..containers.sequence import TupleValue
 from ..context import InterpretedFrame, TraceContext
@@ -107,9 +107,7 @@ class GeneratorValue(Iterator):
     def advance(self, tx: TraceContext) -> Value:
         return self.send(tx, Constant(None))
 
-    def method(
-        self, tx: TraceContext, name: str, args: list[Value], kwargs: dict[str, Value]
-    ) -> Value:
+    def method(self, tx: TraceContext, name: str, args: Args, kwargs: Kwargs) -> Value:
         if name == "send":
             return self.send(tx, args[0])
         if name == "throw":

@@ -25,7 +25,7 @@ from ....guards.source import (
     TypeOf,
     attribute_path,
 )
-from ..base import PendingCall, Value
+from ..base import Args, Kwargs, PendingCall, Value
 from ..constant import can_fold, fold
 from ..containers.sequence import Sequence, TupleValue, is_namedtuple_class
 from ..context import TraceContext
@@ -351,7 +351,7 @@ class ClassValue(Value):
             return fold(tx, lambda cls, other: other in cls, [self, item], {})
         return super().contains(tx, item)
 
-    def call(self, tx: TraceContext, args: list[Value], kwargs: dict[str, Value]) -> Value:
+    def call(self, tx: TraceContext, args: Args, kwargs: Kwargs) -> Value:
         model = model_of(self.cls)
         if model is not None:
             return call_model(tx, self, model, args, kwargs)
@@ -372,9 +372,7 @@ class ClassValue(Value):
             )
         return tx.calls.construct(self, args, kwargs)
 
-    def tail_call(
-        self, tx: TraceContext, args: list[Value], kwargs: dict[str, Value]
-    ) -> PendingCall | None:
+    def tail_call(self, tx: TraceContext, args: Args, kwargs: Kwargs) -> PendingCall | None:
         if (
             type(lookup(type(self.cls), "__call__")[1]) is not types.FunctionType
             or model_of(self.cls) is not None
@@ -391,7 +389,7 @@ class ClassValue(Value):
             return False
         return type(self.cls).__call__ is type.__call__ or is_plain_metaclass(type(self.cls))
 
-    def _named_tuple(self, tx: TraceContext, args: list[Value], kwargs: dict[str, Value]) -> Value:
+    def _named_tuple(self, tx: TraceContext, args: Args, kwargs: Kwargs) -> Value:
         fields = self.cls._fields
         given = dict(zip(fields, args, strict=False)) | kwargs
         for name, default in self.cls._field_defaults.items():

@@ -14,7 +14,7 @@ from ....backends.graph.memory import share_memory
 from ....errors import GraphBreak
 from ....guards.guard import Kind
 from ....guards.source import AttrSource, DictItem, InstanceDict, Source
-from ..base import Value
+from ..base import Args, Kwargs, Value
 from ..constant import Constant
 from ..context import TraceContext
 from ..emitter import Emitter
@@ -196,9 +196,7 @@ class TensorValue(Value):
             or tx.wrap(real.grad_dtype, path).constant() == self.fake.dtype
         )
 
-    def method(
-        self, tx: TraceContext, name: str, args: list[Value], kwargs: dict[str, Value]
-    ) -> Value:
+    def method(self, tx: TraceContext, name: str, args: Args, kwargs: Kwargs) -> Value:
         handler = method_of(torch.Tensor, name)
         if handler is not None and accepts(handler, len(args) + 2, kwargs):
             return handler(tx, self, *args, **kwargs)
@@ -366,7 +364,7 @@ class TensorMethod(Value):
     def python_type(self) -> type:
         return type(getattr(torch.empty(0), self.name))
 
-    def call(self, tx: TraceContext, args: list[Value], kwargs: dict[str, Value]) -> Value:
+    def call(self, tx: TraceContext, args: Args, kwargs: Kwargs) -> Value:
         return self.receiver.method(tx, self.name, args, kwargs)
 
     def reconstruct(self, emit: Emitter) -> None:
