@@ -300,9 +300,7 @@ def fuse(program: Program) -> tuple[Program, dict[tuple[str, str], str]]:
 
 def drop_unused(program: Program) -> Program:
     """Removes steps without side effects whose results are not read."""
-    needed = {
-        view.buffer for view in views_in([program.outputs, [list(pair) for pair in program.writes]])
-    }
+    needed = program.kept_buffers()
     steps: list[Step] = []
     for step in reversed(program.steps):
         if (isinstance(step, Call) and step.effect) or needed & set(writes(step)):

@@ -22,7 +22,6 @@ from ..ir.program import (
     on_buffers,
     reads,
     scattered_value,
-    views_in,
     with_buffers,
     writes,
 )
@@ -59,9 +58,7 @@ def reuse_memory(program: Program) -> int:
     """Changes the program; returns the number of buffers that are no longer needed."""
     scatter_in_place(program)
     last = {name: position for position, step in enumerate(program.steps) for name in reads(step)}
-    kept = {
-        view.buffer for view in views_in([program.outputs, [list(pair) for pair in program.writes]])
-    }
+    kept = program.kept_buffers()
     inputs = frozenset(program.inputs)
     returned = kept | inputs  # what is kept, by the names of its memory
     free: set[str] = set()  # buffers that a kernel may write, if it is their last reader

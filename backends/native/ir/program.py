@@ -255,6 +255,10 @@ class Program:
         text = " ".join(self.sizes.values())
         return {module for module in ("math", "torch") if f"{module}." in text}
 
+    def kept_buffers(self) -> set[str]:
+        """The buffers whose content is returned, or written to inputs at the end."""
+        return {view.buffer for view in views_in([self.outputs, *map(list, self.writes)])}
+
     def unused_name(self, name: str) -> str:
         """A name that no buffer has yet."""
         while name in self.buffers:
