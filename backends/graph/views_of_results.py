@@ -141,6 +141,8 @@ def path_from_inputs(view: torch.fx.Node) -> Path:
 
 
 def path_to(view: torch.fx.Node, is_start: Callable[[torch.fx.Node], bool]) -> Path:
+    """The nodes that make a view, back to those for which `is_start` holds; none where one does
+    more than make a view."""
     found: Path = []
     todo = [view]
     while todo:

@@ -99,6 +99,8 @@ class CodeBuilder:
         self.emit("RESUME", 0)
 
     def _state_prologue(self, lifted: bool) -> None:
+        """Emits the start of a continuation: moves its arguments (the state, lifted objects) from
+        the slots of the frame's own locals to temporaries."""
         nlocals = self._code.co_nlocals
         if lifted and nlocals == 1:  # the second argument arrives in the first temporary's place
             self.lifted_slot, self.state_slot = self.temp(), self.temp()

@@ -100,6 +100,8 @@ class Fusion:
                 refused.add(chosen)
 
     def take(self, first: int, second: int) -> bool:
+        """Merges the kernel of step `first` into that of step `second`, its reader; returns whether
+        it was possible, and notes the reason if not."""
         producer, consumer = self.steps[first], self.steps[second]
         if not isinstance(producer, Bound) or not isinstance(consumer, Bound):
             return False

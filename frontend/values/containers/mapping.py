@@ -177,6 +177,8 @@ class DictValue(DictContents):
             raise CannotReconstruct(self) from error
 
     def _emit_difference(self, emit: Emitter, real: dict[Any, Any], entries: Entries) -> None:
+        """Emits the deletions and stores that give the real dictionary these entries in this
+        order."""
         kept = [key for key in real if key in entries and key not in self.dropped]
         new = [key for key in entries if key not in real or key in self.dropped]
         if [*kept, *new] != list(entries):

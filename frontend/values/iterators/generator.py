@@ -79,6 +79,8 @@ class GeneratorValue(Iterator):
             raise tx.exceptions.new(ValueError, "generator already executing")
 
     def _go(self, tx: TraceContext, run: Any) -> Value:
+        """Resumes the frame by `run` until it yields, and returns that value; raises StopIteration
+        where it returns."""
         tx.effects.change(self)
         around = tx.exceptions.handled
         opened = [item for item in self.frame.stack if isinstance(item, HandledException)]

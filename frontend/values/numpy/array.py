@@ -321,6 +321,8 @@ class ArrayCall:
         args: list[Value],
         kwargs: dict[str, Value],
     ) -> Value:
+        """Calls `function` of NumPy on stand-ins, which tells the kind of the result, and
+        `implementation`, the same in torch, on tensors of the graph, which computes it."""
         pairs = [self.operand(arg) for arg in args]
         named = {name: self.operand(arg) for name, arg in kwargs.items()}
         expected = run_on_stand_ins(
@@ -464,6 +466,8 @@ class ArrayCall:
         raise GraphBreak("unsupported-value", f"a {type(expected).__name__} from numpy.{self.name}")
 
     def array_result(self, expected: Any, found: Any) -> Value:
+        """The value of an array or scalar. expected: NumPy's result for stand-ins, found:
+        torch's."""
         if not isinstance(found, torch_numpy().ndarray):
             raise GraphBreak(
                 "unsupported-value", f"a {type(expected).__name__} from numpy.{self.name}"

@@ -219,6 +219,8 @@ class UserObject(ObjectAttributes):
 
 
 def wrap_object(tx: TraceContext, obj: Any, source: Source | None) -> Value:
+    """The value of an instance of any class without a rule of its own, with the builtin container
+    that it may be as well."""
     if type(obj).__module__ == "numpy":
         found = wrap_numpys(tx, obj, source)
         if found is not None:
