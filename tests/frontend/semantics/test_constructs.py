@@ -895,6 +895,9 @@ context_of_chain:
         try: raise a from b
         except ValueError: raise b
     except KeyError as e: return x + 1, e.__context__ is a, a.__cause__ is b, a.__suppress_context__, a.__context__
+parameters_of_a_signature: p = inspect.signature(fn_many).parameters; return x + 1, "k" in p, "nothing" in p, len(p), list(p)
+fields_of_the_system: return x + len(sys.version_info), 3 in sys.version_info[:1], [n for n in sys.float_info][:2]
+receiving_class: return x + 1, torch.zeros(2, dtype=float), x.to(float)
 binary_type_error:
     try: return x + 1 + (1 - "a")
     except TypeError as e: return x + 1, str(e)
