@@ -11,6 +11,7 @@ from torch._inductor.compile_fx import compile_fx
 from torch._inductor.custom_graph_pass import CustomGraphPass
 
 from .autograd.ahead_of_time import ahead_of_time
+from .graph.gradient_history import gains_history
 from .graph.passes.functional import prepare_for_tracing
 from .registry import register_backend
 
@@ -29,6 +30,9 @@ def inductor(
     patches["joint_custom_pre_pass"] = KeepOverwritten(patches.get("joint_custom_pre_pass"))
 
     def build(gm: torch.fx.GraphModule, example_inputs: list[Any]) -> Callable[..., Any]:
+        if any(map(gains_history, gm.graph.find_nodes(op="placeholder"))):
+            # inductor saves the memory for the backward pass, which has the new content then
+            raise NotImplementedError("a write into an input that gives it a gradient")
         compiled = compile_fx(prepare_for_tracing(gm), example_inputs, config_patches=patches)
         assert callable(compiled)  # it returns sources and weights when it exports
         return compiled

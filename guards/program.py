@@ -144,6 +144,7 @@ class StepWriter:
         return [step for section in Section for step in self._lists[section]]
 
     def check(self, guard: Guard) -> None:
+        """Adds the check of a guard, and the loads of what it compares, to the guard's section."""
         kind = kind_of(guard)
         encoded = self.encoded[id(guard)]
         op, subjects = encoded.op, kind.subjects(guard)

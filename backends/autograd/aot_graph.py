@@ -56,6 +56,8 @@ class ResultView:
         return made if made.dtype == like.dtype else made.view(like.dtype)
 
     def view(self, base: torch.Tensor, like: torch.Tensor) -> torch.Tensor:
+        """The view of `base` that has the layout of `like`: by the recorded steps, or by those of
+        `like`, else with as_strided."""
         if self.steps is not None:
             made: torch.Tensor = torch._C._functionalization.apply_view_meta_sequence(
                 base, list(self.steps)
@@ -187,6 +189,7 @@ class AotGraph:
         return made
 
     def run_forward(self, ctx: Any, args: Sequence[Any]) -> tuple[Any, ...]:
+        """Runs the forward graph; saves what the backward graph needs, and returns the rest."""
         plan = self.plan
         with torch._C._DisableAutocast():
             made = list(self.forward(*args))

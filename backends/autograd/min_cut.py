@@ -167,6 +167,8 @@ class MinCut:
                         self.save(user)
 
     def first_unfusible(self, start: Iterable[Node], most: int) -> int:
+        """The position of the first node after `start`, up to `most`, that no kernel computes
+        together with all the nodes from there."""
         queue = [(self.order[node], True) for node in start]
         heapq.heapify(queue)
         seen: set[int] = set()

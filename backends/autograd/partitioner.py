@@ -142,6 +142,8 @@ def forward_graph(
     order: dict[Node, int],
     overwritten: set[Node],
 ) -> Copies:
+    """The graph of the forward pass. It returns the results, what the backward pass needs
+    (`saved`), and sizes. Of saved inputs that it overwrites, it returns copies."""
     graph = Copies(joint.operators.constants, "Forward")
     inputs = list(joint.inputs.values())
     copies = {node: graph.placeholder(node.name, node.meta) for node in inputs}

@@ -451,6 +451,7 @@ class SubgraphWriter:
             self.write(node)
 
     def to_graph_module(self, outputs: Sequence[Node]) -> torch.fx.GraphModule:
+        """The subgraph as a captured graph, with switches of torch's modes where they differ."""
         graph = torch.fx.Graph()
         made = {}
         for node in self.inputs:

@@ -177,6 +177,8 @@ class Tuning:
         return Decisions(config.cache_dir).find(key) is not None
 
     def _decide(self, args: Sequence[Any], scale: int | None) -> Callee:
+        """The callable for inputs like these: by an earlier decision, else by trying all
+        backends."""
         start = time.perf_counter()
         about = self.identity_for(args, scale)
         decisions = Decisions(config.cache_dir) if self.plan.remember else None

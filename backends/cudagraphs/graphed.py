@@ -198,6 +198,8 @@ class GraphedCallable:
         return True
 
     def record(self, key: Any, args: Sequence[Any]) -> Any:
+        """Records the work for inputs of one layout (`key`) and replays it. What cannot be recorded
+        runs."""
         work = self.work
         memory = self.pool_for(key, args)
         try:

@@ -42,6 +42,8 @@ class DetachedResults:
 def find_detached_results(
     nodes: Sequence[torch.fx.Node], outputs: Sequence[torch.fx.Node]
 ) -> DetachedResults:
+    """The results that the graph computes itself, and for each of all results which of these it is,
+    whether detached, and whether by `.data`."""
     if not outputs:
         return DetachedResults((), ())
     inputs = set(map(plain_memory_at, outputs[0].graph.find_nodes(op="placeholder")))

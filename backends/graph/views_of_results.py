@@ -14,14 +14,13 @@ import torch
 import torch.fx
 from torch._C._autograd import CreationMeta, _get_creation_meta
 
-from .extracted_calls import extract_subgraph
 from .fake_values import fake_of
 from .gradient_history import needs_gradient
 from .hidden_writes import SHOWN_DATA
 from .memory import plain_memory_at
 from .mutations import is_data, may_write
 from .node_targets import is_foreign, is_users
-from .views_without_writes import ViewsAfterGraph
+from .views_without_writes import ViewsAfterGraph, make_after_graph
 from .wrappers import is_wrapper
 
 Path = list[torch.fx.Node]
@@ -37,11 +36,7 @@ def views_of_results(
         return None
     steps = {step for path in made.values() for step in path}
     note_shown_data(steps)
-    view_graph = extract_subgraph([node for node in nodes if node in steps], (), tuple(made))
-    bases = [node for node in view_graph.inputs if node.op != "placeholder"]
-    results = tuple(dict.fromkeys([node for node in outputs if node not in made] + bases))
-    numbers = {node: number for number, node in enumerate((*results, *made))}
-    return ViewsAfterGraph(results, view_graph, tuple(numbers[node] for node in outputs))
+    return make_after_graph([node for node in nodes if node in steps], made, outputs)
 
 
 def paths_to_views(
@@ -146,6 +141,8 @@ def path_from_inputs(view: torch.fx.Node) -> Path:
 
 
 def path_to(view: torch.fx.Node, is_start: Callable[[torch.fx.Node], bool]) -> Path:
+    """The nodes that make a view, back to those for which `is_start` holds; none where one does
+    more than make a view."""
     found: Path = []
     todo = [view]
     while todo:

@@ -9,7 +9,7 @@ aot_autograd places views of a written input at the offset that they have in its
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
 import torch
@@ -76,8 +76,15 @@ def views_to_make_outside(
     made |= dict.fromkeys(step for way in moving.values() for step in way)
     views = forbidden | dict.fromkeys(moving)
     steps = [node for node in nodes if node in made]
-    if not steps:
-        return None
+    return make_after_graph(steps, views, outputs) if steps else None
+
+
+def make_after_graph(
+    steps: Sequence[torch.fx.Node],
+    views: Collection[torch.fx.Node],
+    outputs: Sequence[torch.fx.Node],
+) -> ViewsAfterGraph:
+    """Moves `steps` behind a graph with these outputs; `views` are the outputs that they make."""
     view_graph = extract_subgraph(steps, (), tuple(views))
     bases = [node for node in view_graph.inputs if node.op != "placeholder"]
     results = tuple(dict.fromkeys([node for node in outputs if node not in views] + bases))

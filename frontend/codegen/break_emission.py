@@ -121,6 +121,7 @@ class BreakEmission:
         self.below_temps: list[int] | None = None  # temporaries that hold the items below instead
 
     def run(self) -> None:
+        """Emits the state of the frame, the instructions that break, and each way out of them."""
         b = self.b
         self._make_values_first()
         self._emit_slots()
@@ -305,6 +306,8 @@ class BreakEmission:
                 self.b.delete_slot(temp)
 
     def _emit_groups(self, starts: tuple[int, ...], jumped: Label) -> None:
+        """Emits the instruction groups that start there: as they were, but for a call of the next
+        frame's stub. jumped: where their jump goes."""
         if self.inner is not None:
             self.b.at(self.instr)
             self.b.call(1)

@@ -90,6 +90,8 @@ class Emission:
         self.slot = GraphSlot()
 
     def run(self) -> GeneratedCode:
+        """Emits the call of the graph, the side effects, torch's modes, then the return or the
+        break."""
         trace, exit_ = self.capture.trace, self.capture.exit
         if isinstance(exit_, BreakExit):
             self.b.line(self.capture.decoded.instrs[exit_.frames[0].index].line)

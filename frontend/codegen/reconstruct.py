@@ -32,6 +32,8 @@ class Reconstructor:
     # values
 
     def push(self, value: Value) -> None:
+        """Emits code that pushes the object of a value: a temporary that holds it, its source, or
+        the object made anew and kept in a temporary. Raises CannotReconstruct, for a cycle too."""
         if isinstance(value, BuiltinContainer) and value.outer is not None:
             value = value.outer
         key = id(value)

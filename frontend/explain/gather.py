@@ -150,6 +150,7 @@ def iteration_reports(events: Iterable[Miss]) -> tuple[IterationsReport, ...]:
 def capture_report(
     event: Captured, others: RecordsByNumber, describe: Describe, probe: ProbeMeasurements | None
 ) -> CaptureReport:
+    """What a report says of one capture: its own record, and those of its number."""
     number = event.number
     spent = [one.seconds for one in others.of(TimeSpent, number)]
     given, choices = others.of(BackendCalled, number), others.of(Chosen, number)
@@ -241,6 +242,7 @@ def break_reports(
 
 
 def break_report(event: Break, count: int, probe: ProbeMeasurements | None) -> BreakReport:
+    """What a report says of a break that occurred `count` times, with its measured cost."""
     tally = (
         None if probe is None else probe.breaks.get((event.function, event.chain, event.reason_id))
     )
@@ -285,6 +287,8 @@ def times(events: tuple[Event, ...], probe: ProbeMeasurements | None, wall: floa
 def timeline(
     events: tuple[Event, ...], probe: ProbeMeasurements | None
 ) -> tuple[TimelineSpan, ...]:
+    """The phases of compiling and running in order of their start, which is counted from the
+    first."""
     compiling = [
         TimelineSpan("compile", span.phase, event.number, span.start, span.end, span.depth)
         for event in of_kind(events, TimeSpent)

@@ -90,6 +90,8 @@ class CodeBuilder:
         self.emit("RESUME", 0)
 
     def _state_prologue(self, state_slot: int) -> None:
+        """Emits the start of a continuation: moves its arguments (the state, lifted objects) from
+        the slots of the frame's own locals to temporaries."""
         # never run: a frame's locals() takes a cell for a value unless MAKE_CELL lies behind it
         if self.decoded.cells:
             behind = self.label()

@@ -399,6 +399,7 @@ class GraphBuilder:
         return value
 
     def _value(self, node: torch.fx.Node, result: Any) -> Value:
+        """The value of a node's result, given the result on fake tensors."""
         if isinstance(result, torch.Tensor):
             known = self._by_fake.get(id(result))
             if known is not None:  # an in-place operation: the object is the one it was called on
@@ -427,6 +428,8 @@ class GraphBuilder:
         raise GraphBreak("unsupported-value", f"a {type(result).__name__} from {name_of(node)}")
 
     def _parts(self, node: torch.fx.Node, result: Any) -> Value:
+        """The value of a node that gives a tuple or list: a node for each item that is no
+        literal."""
         items: list[Value] = []
         for index, part in enumerate(result):
             if isinstance(

@@ -57,6 +57,8 @@ class InputFakes:
             return self._of_plain(real, source)
 
     def _of_plain(self, real: torch.Tensor, source: Source) -> torch.Tensor:
+        """The fake of a tensor that is no wrapper, with symbols for its dynamic dimensions. Breaks
+        where torch cannot make it like the real one."""
         dims = self._dynamic_dims(real, source)
         try:
             if dims:

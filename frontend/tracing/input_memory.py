@@ -15,7 +15,7 @@ from ...backends.graph.wrappers import is_wrapper, names_of_tensors
 from ...guards.guard import Guard, Kind, MemoryRelation
 from ...guards.native.layout import is_plain_object
 from ...guards.source import AttrSource
-from ...overlap import has_memory, may_overlap_itself, pairs_that_overlap, window_of
+from ...overlap import Window, has_memory, may_overlap_itself, pairs_that_overlap, window_of
 from ...records import record
 from .graph_builder import GraphBuilder
 from .graph_inputs import GraphInput, is_symbolic
@@ -33,14 +33,7 @@ class InputMemory:
 
 def input_memory(graph: GraphBuilder, used: Collection[torch.fx.Node]) -> InputMemory:
     """How the inputs in use overlap."""
-    taken = set(used)
-    inputs = [
-        part
-        for item in graph.inputs
-        if isinstance(item, GraphInput) and item.value.node in taken
-        for part in parts_of(item)
-        if has_memory(part.real)
-    ]
+    inputs = inputs_with_memory(graph, used)
     written = [item for item in inputs if item.is_mutated]
     if not written:
         return InputMemory()
@@ -51,15 +44,10 @@ def input_memory(graph: GraphBuilder, used: Collection[torch.fx.Node]) -> InputM
     windows = [window_of(item.real) for item in ordered]
     writes = range(len(written))
     symbolic = tuple(number for number in writes if is_symbolic(ordered[number].value.fake))
-    found = {pair for pair in pairs_that_overlap(windows) if pair[0] in writes}
-    folded = {number for number in writes if may_overlap_itself(windows[number])}
-    shared = {
-        (one, other)
-        for one in range(len(history))
-        for other in range(one + 1, len(ordered))
-        if windows[one].storage == windows[other].storage
-    }
-    overlapping = [*sorted(found | shared), *((number, number) for number in sorted(folded))]
+    pairs = {pair for pair in pairs_that_overlap(windows) if pair[0] in writes}
+    pairs |= pairs_with_history(windows, len(history))
+    folded = {(number, number) for number in writes if may_overlap_itself(windows[number])}
+    overlapping = [*sorted(pairs), *sorted(folded)]
     if len(ordered) == 1 and not symbolic:
         return InputMemory((), names(ordered, overlapping))
     relation = MemoryRelation(
@@ -68,12 +56,34 @@ def input_memory(graph: GraphBuilder, used: Collection[torch.fx.Node]) -> InputM
         len(written),
         len(history),
         symbolic,
-        frozenset(found | shared | {(number, number) for number in folded.intersection(symbolic)}),
+        frozenset(pairs | {(one, other) for one, other in folded if one in symbolic}),
         all(map(is_plain_input, ordered)),
     )
     return InputMemory(
         (Guard(ordered[0].source, Kind.MEMORY, relation),), names(ordered, overlapping)
     )
+
+
+def inputs_with_memory(graph: GraphBuilder, used: Collection[torch.fx.Node]) -> list[GraphInput]:
+    """The inputs in use that have memory; in place of a wrapper, its inner tensors."""
+    taken = set(used)
+    return [
+        part
+        for item in graph.inputs
+        if isinstance(item, GraphInput) and item.value.node in taken
+        for part in parts_of(item)
+        if has_memory(part.real)
+    ]
+
+
+def pairs_with_history(windows: Sequence[Window], count: int) -> set[tuple[int, int]]:
+    """Each of the first `count` inputs, which gain a history, with later ones of its storage."""
+    return {
+        (one, other)
+        for one in range(count)
+        for other in range(one + 1, len(windows))
+        if windows[one].storage == windows[other].storage
+    }
 
 
 def parts_of(item: GraphInput) -> list[GraphInput]:

@@ -53,6 +53,8 @@ def released_objects(tx: TraceContext, frames: FrameStack) -> Iterator[Any]:
 
 
 def lost_values(tx: TraceContext, value: Value) -> Iterator[Any]:
+    """The real objects that a changed container, instance or tensor held before and may hold no
+    more; a new object() where it is not known which."""
     if isinstance(value, UserObject):
         own = instance_dict(value.real) or {}
         slots = {

@@ -126,22 +126,18 @@ class Value:
     def del_attribute(self, tx: TraceContext, name: str) -> None:
         raise GraphBreak("unsupported-mutation", f"of attribute '{name}' of {self.describe()}")
 
-    def call(self, tx: TraceContext, args: list[Value], kwargs: dict[str, Value]) -> Value:
+    def call(self, tx: TraceContext, args: Args, kwargs: Kwargs) -> Value:
         pending = self.tail_call(tx, args, kwargs)
         if pending is None:
             raise GraphBreak("unknown-call", self.describe())
         return pending.callee.call(tx, pending.args, pending.kwargs)
 
-    def tail_call(
-        self, tx: TraceContext, args: list[Value], kwargs: dict[str, Value]
-    ) -> PendingCall | None:
+    def tail_call(self, tx: TraceContext, args: Args, kwargs: Kwargs) -> PendingCall | None:
         """The call that this call ends in and whose result it returns, such as that of a bound
         method's function; None if there is none."""
         return None
 
-    def method(
-        self, tx: TraceContext, name: str, args: list[Value], kwargs: dict[str, Value]
-    ) -> Value:
+    def method(self, tx: TraceContext, name: str, args: Args, kwargs: Kwargs) -> Value:
         """object.name(*args, **kwargs)."""
         return self.attribute(tx, name).call(tx, args, kwargs)
 
@@ -258,6 +254,11 @@ class Value:
     def reconstruct_bound(self, emit: Emitter, receiver: Value) -> None:
         """Emits code that pushes this callable as a method, bound to a receiver."""
         emit.call(types.MethodType, [self, receiver])
+
+
+# The arguments of a call.
+Args = list[Value]
+Kwargs = dict[str, Value]
 
 
 class CannotReconstruct(Exception):

@@ -13,7 +13,7 @@ from ...errors import GraphBreak
 from ...guards.guard import Kind
 from ...guards.guard_log import GuardLog
 from ...guards.source import Source, safe_repr
-from .base import ObservedException, Value
+from .base import Args, Kwargs, ObservedException, Value
 from .context import TraceContext
 from .emitter import Emitter
 from .registry import accepts, method_of, wraps
@@ -82,15 +82,13 @@ class Constant(Value):
             return ConstantMethod(self, name)
         return tx.wrap(value, None)
 
-    def method(
-        self, tx: TraceContext, name: str, args: list[Value], kwargs: dict[str, Value]
-    ) -> Value:
+    def method(self, tx: TraceContext, name: str, args: Args, kwargs: Kwargs) -> Value:
         handler = method_of(type(self.object), name)
         if handler is not None and accepts(handler, len(args) + 2, kwargs):
             return handler(tx, self, *args, **kwargs)
         return fold(tx, getattr(self.object, name), args, kwargs)
 
-    def call(self, tx: TraceContext, args: list[Value], kwargs: dict[str, Value]) -> Value:
+    def call(self, tx: TraceContext, args: Args, kwargs: Kwargs) -> Value:
         if callable(self.object):
             return super().call(tx, args, kwargs)
         raise tx.exceptions.new(TypeError, f"'{type(self.object).__name__}' object is not callable")
@@ -155,9 +153,7 @@ class VaryingLiteral(Value):
             return ConstantMethod(self, name)
         return self.as_constant().attribute(tx, name)
 
-    def method(
-        self, tx: TraceContext, name: str, args: list[Value], kwargs: dict[str, Value]
-    ) -> Value:
+    def method(self, tx: TraceContext, name: str, args: Args, kwargs: Kwargs) -> Value:
         handler = method_of(self.python_type(), name)
         if handler is not None and accepts(handler, len(args) + 2, kwargs):
             return handler(tx, self, *args, **kwargs)
@@ -180,9 +176,6 @@ class GivenLiteral(VaryingLiteral):
         self.guards.add(self.source, Kind.EQUALS, self.now)
         return self.now
 
-    def describe(self) -> str:
-        return f"a {self.python_type().__name__} '{self.known_source.name}' that varies"
-
     def is_same(self, other: Value) -> bool:
         one = isinstance(other, GivenLiteral) and other.source == self.source
         return one or super().is_same(other)
@@ -202,7 +195,7 @@ class ConstantMethod(Value):
             return type(getattr(self.receiver.object, self.name))
         return types.BuiltinMethodType
 
-    def call(self, tx: TraceContext, args: list[Value], kwargs: dict[str, Value]) -> Value:
+    def call(self, tx: TraceContext, args: Args, kwargs: Kwargs) -> Value:
         return self.receiver.method(tx, self.name, args, kwargs)
 
     def reconstruct(self, emit: Emitter) -> None:
@@ -210,11 +203,11 @@ class ConstantMethod(Value):
         emit.builder.load_attr(self.name)
 
 
-def can_fold(args: list[Value], kwargs: dict[str, Value]) -> bool:
+def can_fold(args: Args, kwargs: Kwargs) -> bool:
     return all(a.is_constant() for a in args) and all(a.is_constant() for a in kwargs.values())
 
 
-def fold(tx: TraceContext, function: Any, args: list[Value], kwargs: dict[str, Value]) -> Value:
+def fold(tx: TraceContext, function: Any, args: Args, kwargs: Kwargs) -> Value:
     """Runs a pure function on literals now. An exception that it raises is raised in the traced
     program."""
     try:

@@ -35,12 +35,6 @@ class DeferredLiteral(VaryingLiteral):
     def constant(self) -> Any:
         return self.function(*(operand.constant() for operand in self.operands))
 
-    def describe(self) -> str:
-        return f"a {self.cls.__name__} computed from literals that vary"
-
-    def truth(self, tx: TraceContext) -> bool:
-        return bool(self.constant())
-
     def is_same(self, other: Value) -> bool:
         return self is other
 

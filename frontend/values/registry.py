@@ -12,6 +12,8 @@ from collections.abc import Callable, Hashable
 from types import FunctionType
 from typing import Any
 
+from ...errors import GraphBreak
+
 
 def _place(function: Callable[..., Any]) -> str:
     return f"{function.__code__.co_filename}:{function.__code__.co_firstlineno}"
@@ -102,6 +104,13 @@ def model_of(function: Any) -> Callable[..., Any] | None:
         return found
     except TypeError:  # unhashable callable
         return None
+
+
+def call_model(tx: Any, callee: Any, model: Callable[..., Any], args: Any, kwargs: Any) -> Any:
+    """Calls the model of a callable; breaks where it does not take these arguments."""
+    if not accepts(model, len(args) + 1, kwargs):
+        raise GraphBreak("unknown-call", f"{callee.describe()} with these arguments")
+    return model(tx, *args, **kwargs)
 
 
 def method_of(cls: type, name: str) -> Callable[..., Any] | None:

@@ -12,7 +12,7 @@ from typing import Any
 
 from ...guards.guard import Kind
 from ...guards.source import CalculatedNumber, Source
-from .base import Value
+from .base import Args, Kwargs, Value
 from .constant import Constant, ConstantMethod, GivenLiteral, wrap_literal
 from .context import TraceContext
 from .operation import Operation
@@ -53,9 +53,7 @@ class VaryingText(GivenLiteral):
     def attribute(self, tx: TraceContext, name: str) -> Value:
         return ConstantMethod(self, name) if name in PREDICATES else super().attribute(tx, name)
 
-    def method(
-        self, tx: TraceContext, name: str, args: list[Value], kwargs: dict[str, Value]
-    ) -> Value:
+    def method(self, tx: TraceContext, name: str, args: Args, kwargs: Kwargs) -> Value:
         known = all(isinstance(arg, Constant) and type(arg.object) is str for arg in args)
         if name in PREDICATES and len(args) == 1 and known and not kwargs:
             return Constant(self._answer(getattr(str, name), args[0].constant()))

@@ -100,6 +100,8 @@ class Fusion:
                 refused.add(chosen)
 
     def take(self, first: int, second: int) -> bool:
+        """Merges the kernel of step `first` into that of step `second`, its reader; returns whether
+        it was possible, and notes the reason if not."""
         producer, consumer = self.steps[first], self.steps[second]
         if not isinstance(producer, Bound) or not isinstance(consumer, Bound):
             return False
@@ -300,9 +302,7 @@ def fuse(program: Program) -> tuple[Program, dict[tuple[str, str], str]]:
 
 def drop_unused(program: Program) -> Program:
     """Removes steps without side effects whose results are not read."""
-    needed = {
-        view.buffer for view in views_in([program.outputs, [list(pair) for pair in program.writes]])
-    }
+    needed = program.kept_buffers()
     steps: list[Step] = []
     for step in reversed(program.steps):
         if (isinstance(step, Call) and step.effect) or needed & set(writes(step)):

@@ -18,11 +18,10 @@ from ..ir.program import (
     Program,
     Step,
     Store,
-    View,
+    map_views,
     on_buffers,
     reads,
     scattered_value,
-    views_in,
     with_buffers,
     writes,
 )
@@ -59,9 +58,7 @@ def reuse_memory(program: Program) -> int:
     """Changes the program; returns the number of buffers that are no longer needed."""
     scatter_in_place(program)
     last = {name: position for position, step in enumerate(program.steps) for name in reads(step)}
-    kept = {
-        view.buffer for view in views_in([program.outputs, [list(pair) for pair in program.writes]])
-    }
+    kept = program.kept_buffers()
     inputs = frozenset(program.inputs)
     returned = kept | inputs  # what is kept, by the names of its memory
     free: set[str] = set()  # buffers that a kernel may write, if it is their last reader
@@ -201,10 +198,4 @@ def rename_buffers(step: Step, names: Mapping[str, str]) -> Step:
 
 def with_other_buffers(tree: Any, names: Mapping[str, str]) -> Any:
     """Arguments with the views on other buffers."""
-    if isinstance(tree, View):
-        return tree.on(names[tree.buffer]) if tree.buffer in names else tree
-    if isinstance(tree, (tuple, list)):
-        return type(tree)(with_other_buffers(item, names) for item in tree)
-    if isinstance(tree, dict):
-        return {key: with_other_buffers(item, names) for key, item in tree.items()}
-    return tree
+    return map_views(tree, lambda view: view.on(names.get(view.buffer, view.buffer)))

@@ -21,7 +21,6 @@ from ..ir.program import (
     View,
     contiguous_strides,
     reads,
-    views_in,
 )
 from ..ir.scalar import (
     CAST,
@@ -61,9 +60,7 @@ def find_joinable(
 ) -> Iterator[JoinCandidate]:
     """The products of a program that can each be one kernel with their consumer. Kernels must be
     simplified."""
-    kept = {
-        view.buffer for view in views_in([program.outputs, [list(pair) for pair in program.writes]])
-    }
+    kept = program.kept_buffers()
     readers: dict[str, list[int]] = {}
     for position, step in enumerate(program.steps):
         for name in reads(step):

@@ -214,6 +214,8 @@ def _fresh(name: str, taken: set[str]) -> str:
 
 
 def find_division(expressions: Iterable[Index]) -> tuple[Var, int] | None:
+    """A loop variable, and how often its range repeats in a quotient or remainder of an address:
+    split there, it needs no division. None where there is none."""
     for expression in expressions:
         for item in expression.atoms():
             if not isinstance(item, Division) or item.divisor.value is None:
@@ -235,6 +237,7 @@ def find_division(expressions: Iterable[Index]) -> tuple[Var, int] | None:
 
 
 def _join(kernel: Kernel) -> Kernel:
+    """Makes one loop of neighbouring ones whose elements are neighbours in all addresses."""
     expressions = places(kernel)
     mapping: dict[Atom, Index] = {}
     groups = []

@@ -201,6 +201,17 @@ def views_in(tree: Any) -> Iterator[View]:
         yield from views_in(list(tree.values()))
 
 
+def map_views(tree: Any, change: Callable[[View], Any]) -> Any:
+    """Nested tuples, lists and dicts with each View replaced by what `change` returns for it."""
+    if isinstance(tree, View):
+        return change(tree)
+    if isinstance(tree, (tuple, list)):
+        return type(tree)(map_views(item, change) for item in tree)
+    if isinstance(tree, dict):
+        return {key: map_views(item, change) for key, item in tree.items()}
+    return tree
+
+
 AnyKernel = Kernel | Bound
 Step = AnyKernel | Call
 
@@ -243,6 +254,10 @@ class Program:
         """The modules whose functions the expressions of `sizes` call."""
         text = " ".join(self.sizes.values())
         return {module for module in ("math", "torch") if f"{module}." in text}
+
+    def kept_buffers(self) -> set[str]:
+        """The buffers whose content is returned, or written to inputs at the end."""
+        return {view.buffer for view in views_in([self.outputs, *map(list, self.writes)])}
 
     def unused_name(self, name: str) -> str:
         """A name that no buffer has yet."""

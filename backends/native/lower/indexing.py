@@ -223,7 +223,7 @@ def read_masked(view: View, place: Sequence[Index], mask: Scalar) -> Scalar:
 # --------------------------------------------------------------------------------------------------
 
 
-def read_row(build: Builder, x: View, place: Sequence[Index], dim: int, row: Scalar) -> Scalar:
+def read_row(x: View, place: Sequence[Index], dim: int, row: Scalar) -> Scalar:
     """x at `place`, with the computed `row` along dim, which must be in range."""
     at = [*place[:dim], atom(Hole(0)), *place[dim + 1 :]]
     return load(
@@ -248,7 +248,7 @@ def embedding(
 
     def body(at: Sequence[Index]) -> Scalar:
         row = cast(build.read(positions, at[:rank]), torch.int64)
-        return read_row(build, weight, [ZERO, at[rank]], 0, row)
+        return read_row(weight, [ZERO, at[rank]], 0, row)
 
     return build.pointwise(body)
 
@@ -263,7 +263,7 @@ def gather(
 
     def body(at: Sequence[Index]) -> Scalar:
         row = cast(build.read(positions, at), torch.int64)
-        return read_row(build, x, [*at], dim, row)
+        return read_row(x, [*at], dim, row)
 
     return build.pointwise(body)
 
@@ -278,7 +278,7 @@ def index_select(build: Builder, x: View, dim: int, positions: View) -> View:
 
     def body(at: Sequence[Index]) -> Scalar:
         row = cast(build.read(positions, [at[dim]] if positions.size else []), torch.int64)
-        return read_row(build, x, [*at], dim, row)
+        return read_row(x, [*at], dim, row)
 
     return build.pointwise(body)
 

@@ -3,7 +3,7 @@ that also have the same operands are merged (common subexpression elimination)."
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Set
+from collections.abc import Callable, Set
 from dataclasses import replace
 from typing import Any
 
@@ -15,7 +15,7 @@ from ...graph.copies import AnyNode, Copies, Copy
 from ...graph.memory import memories, results_of
 from ..ir.index import Index
 from ..ir.patterns import Patterns
-from ..ir.program import Bound, Buffer, Kernel, Program, View
+from ..ir.program import Bound, Buffer, Kernel, Program, View, map_views
 
 PLAIN = (
     Index,
@@ -121,7 +121,7 @@ class LoweringCache:
             Bound(kernel.pattern, tuple(map(names.__getitem__, kernel.names)))
             for kernel in lowered.kernels
         )
-        return on_buffers(lowered.result, names)
+        return map_views(lowered.result, lambda view: view.on(names[view.buffer]))
 
 
 def shape(value: Any) -> tuple[Any, ...]:
@@ -158,12 +158,3 @@ def without_buffer_names(tree: Any, names: dict[str, int]) -> Any:
     if isinstance(tree, float):
         return float, repr(tree)
     raise NotRepeated
-
-
-def on_buffers(result: Any, names: Mapping[str, str]) -> Any:
-    """A result with other buffers."""
-    if isinstance(result, View):
-        return result.on(names[result.buffer])
-    if isinstance(result, (tuple, list)):
-        return type(result)(on_buffers(item, names) for item in result)
-    return result

@@ -146,12 +146,8 @@ class Host:
     def kept_buffers(self) -> set[str]:
         """The buffers that are still needed after the last step."""
         program = self.program
-        kept = {
-            view.buffer
-            for view in views_in([program.outputs, [list(pair) for pair in program.writes]])
-        }
         return (
-            kept
+            program.kept_buffers()
             | {item.name for item in program.outputs if isinstance(item, InputOutput)}
             | set(program.constants)
         )

@@ -9,14 +9,14 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import asdict
 from functools import partial
-from typing import Any, Protocol
+from typing import Protocol
 
 import torch
 
 from ....records import record
 from ..fuse.products import JoinCandidate, adopt, find_joinable
 from ..gpu_jobs import Choice, job, print_step
-from ..ir.program import Buffer, Call, Kernel, Program, View
+from ..ir.program import Buffer, Call, Kernel, Program, map_views
 from ..printers.base import Plan
 from ..printers.products import Blocks, blocks_to_try
 from ..printers.tiles import Tiles, tiles_to_try
@@ -215,9 +215,10 @@ class Tuner:
         )
         if variant.call is None:
             return partial(kernel, *arguments)
-        function, args, kwargs = (
-            variant.call.function,
-            *(_tensors(tree, memory) for tree in (variant.call.args, dict(variant.call.kwargs))),
+        function = variant.call.function
+        args, kwargs = map_views(
+            (variant.call.args, dict(variant.call.kwargs)),
+            lambda view: window(view, memory[view.buffer]),
         )
 
         def both() -> None:
@@ -225,14 +226,3 @@ class Tuner:
             kernel(*arguments)
 
         return both
-
-
-def _tensors(tree: Any, memory: Mapping[str, torch.Tensor]) -> Any:
-    """Arguments of a call with tensors in place of Views."""
-    if isinstance(tree, View):
-        return window(tree, memory[tree.buffer])
-    if isinstance(tree, (tuple, list)):
-        return type(tree)(_tensors(item, memory) for item in tree)
-    if isinstance(tree, dict):
-        return {name: _tensors(item, memory) for name, item in tree.items()}
-    return tree

@@ -59,6 +59,7 @@ class GuardTable:
 
 
 def make_table(program: GuardProgram) -> GuardTable:
+    """The rows of a guard program. Paths and objects that occur several times are written once."""
     paths: list[Any] = []
     objects: list[Any] = []
     numbers: dict[int, tuple[int]] = {}

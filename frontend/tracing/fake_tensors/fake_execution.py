@@ -128,6 +128,7 @@ class CaptureFakeMode(FakeTensorMode):
         return cached_results(self, func, args, named, lambda: self._run(func, types, args, named))
 
     def _run(self, func: Any, types: Any, args: Any, kwargs: Any) -> Any:
+        """The result of an operator, with eager's strides where torch's fake result has others."""
         asked = func
         result: Any
         if func in LIKE_ITS_FIRST:

@@ -62,6 +62,8 @@ class OperationRunner:
             yield
 
     def _run_once(self, kind: str, target: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
+        """Runs an operation on fake tensors. Its errors become breaks; raises NeedsSymbols where
+        the result depends on values and no symbols exist yet."""
         exist = self._symbols.exist
         asking = self._symbols.shapes.asking(target) if exist else NO_SYMBOLS
         name = target_name(target)

@@ -64,6 +64,8 @@ class Interpreter(FrameState):
         return isinstance(outcome, Yielded), outcome.value
 
     def _enter(self, thrown: Value | None = None) -> Returned | Yielded:
+        """Runs the frame until it returns or yields; with an exception, by throwing it in first. A
+        break or exception that leaves it learns where it happened."""
         self.tx.frames.append(self)
         try:
             return (None if thrown is None else throw(self, thrown)) or self._loop()
@@ -99,6 +101,7 @@ class Interpreter(FrameState):
             self.tx.frames.pop()
 
     def _loop(self) -> Returned | Yielded:
+        """Runs the handler of one instruction after the other, until one ends the frame."""
         instrs = self.decoded.instrs
         work = self.tx.work
         if self.awaited is not None:

@@ -107,6 +107,8 @@ class Repetition:
             self._nodes[item.node] = value.node
 
     def _add_nodes(self) -> None:
+        """Adds copies of the recorded call's nodes. Raises CannotMove where one has another
+        result."""
         graph, call = self._tx.graph, self._call
         outer = self._tx.frames.call_lines()
         position = 0

@@ -110,6 +110,8 @@ class Shapes:
     def _make_fake(
         self, mode: FakeTensorMode, real: torch.Tensor, source: Source, dims: Collection[int]
     ) -> torch.Tensor:
+        """The fake of an input with symbols for `dims`: by metadata where they determine it, else
+        by torch's converter."""
         way = DimDynamic.DUCK if self.env.duck_shape else DimDynamic.DYNAMIC
         if (
             follows_from_metadata(real)

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from ....guards.source import Source
-from ..base import Value
+from ..base import Args, Kwargs, Value
 from ..constant import Constant
 from ..context import TraceContext
 from ..emitter import Emitter
@@ -31,14 +31,7 @@ class BoundBuiltin(Value):
     def key(self, tx: TraceContext) -> Any:
         return (IdentityKey(self.receiver), self.name)
 
-    def attribute(self, tx: TraceContext, name: str) -> Value:
-        if name == "__self__":
-            return (
-                self.receiver.outer if isinstance(self.receiver, BuiltinContainer) else None
-            ) or self.receiver
-        return Constant(self.name) if name == "__name__" else super().attribute(tx, name)
-
-    def call(self, tx: TraceContext, args: list[Value], kwargs: dict[str, Value]) -> Value:
+    def call(self, tx: TraceContext, args: Args, kwargs: Kwargs) -> Value:
         return self.receiver.method(tx, self.name, args, kwargs)
 
     def reconstruct(self, emit: Emitter) -> None:
@@ -86,18 +79,13 @@ class BuiltinContainer(Mutable):
             return tx.calls.class_method(self, self.python_type(), name)
         raise self.unsupported_use(f"attribute {name}")
 
-    def method(
-        self, tx: TraceContext, name: str, args: list[Value], kwargs: dict[str, Value]
-    ) -> Value:
+    def method(self, tx: TraceContext, name: str, args: Args, kwargs: Kwargs) -> Value:
         handler = method_of(self.python_type(), name)
-        if handler is None or not accepts(handler, len(args) + 2, kwargs):
-            if handler is None:
-                return self.attribute(tx, name).call(tx, args, kwargs)
-            return self._wrong(name)
+        if handler is None:
+            return self.attribute(tx, name).call(tx, args, kwargs)
+        if not accepts(handler, len(args) + 2, kwargs):
+            raise self.unsupported_use(f"method {name} with these arguments")
         return handler(tx, self, *args, **kwargs)
-
-    def _wrong(self, name: str) -> Value:
-        raise self.unsupported_use(f"method {name} with these arguments")
 
     def truth(self, tx: TraceContext) -> bool:
         return self.length(tx).truth(tx)

@@ -9,7 +9,7 @@ from typing import Any
 from ....errors import GraphBreak
 from ....guards.guard import Kind
 from ....guards.source import AttrSource, DictItem, InstanceDict, Source
-from ..base import CannotReconstruct, LazyValue, Value
+from ..base import Args, CannotReconstruct, Kwargs, LazyValue, Value
 from ..constant import Constant
 from ..context import TraceContext
 from ..emitter import Emitter
@@ -60,9 +60,7 @@ class DictValue(DictContents):
         nodes = {key: node for key, (node, _) in pairs.items()}
         return nodes, {key: fake for key, (_, fake) in pairs.items()}
 
-    def method(
-        self, tx: TraceContext, name: str, args: list[Value], kwargs: dict[str, Value]
-    ) -> Value:
+    def method(self, tx: TraceContext, name: str, args: Args, kwargs: Kwargs) -> Value:
         if self.cls is Counter and name in COUNTERS_OWN:
             return tx.calls.class_method(self, Counter, name).call(tx, args, kwargs)
         if self.attributes and name not in PLAIN_METHODS:
@@ -179,6 +177,8 @@ class DictValue(DictContents):
             raise CannotReconstruct(self) from error
 
     def _emit_difference(self, emit: Emitter, real: dict[Any, Any], entries: Entries) -> None:
+        """Emits the deletions and stores that give the real dictionary these entries in this
+        order."""
         kept = [key for key in real if key in entries and key not in self.dropped]
         new = [key for key in entries if key not in real or key in self.dropped]
         if [*kept, *new] != list(entries):

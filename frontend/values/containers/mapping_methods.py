@@ -151,8 +151,3 @@ def ordered_dict_move_to_end(
     else:
         self.entries = {key.key(tx): (key, value), **self.all_entries(tx)}
     return Constant(None)
-
-
-@method(defaultdict, "__missing__")
-def defaultdict_missing(tx: TraceContext, self: DictValue, key: Value) -> Value:
-    return self.item(tx, key)

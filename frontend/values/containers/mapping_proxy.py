@@ -11,7 +11,7 @@ from typing import Any
 from ....errors import GraphBreak
 from ....guards.guard import Kind
 from ....guards.source import ProxiedMapping, Source
-from ..base import Value, require_path
+from ..base import Args, Kwargs, Value, require_path
 from ..context import TraceContext
 from ..emitter import Emitter
 from ..operation import Operation
@@ -43,9 +43,7 @@ class MappingProxyValue(Value):
             raise tx.exceptions.no_attribute("mappingproxy", name)
         return super().attribute(tx, name)
 
-    def method(
-        self, tx: TraceContext, name: str, args: list[Value], kwargs: dict[str, Value]
-    ) -> Value:
+    def method(self, tx: TraceContext, name: str, args: Args, kwargs: Kwargs) -> Value:
         if name in READS:
             return self.mapping.method(tx, name, args, kwargs)
         return super().method(tx, name, args, kwargs)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..base import Value
+from ..base import Args, Kwargs, Value
 from ..constant import Constant
 from ..context import TraceContext
 from ..iterators.iterator import RangeIterator
@@ -16,9 +16,7 @@ class RangeValue(Constant):
     def describe(self) -> str:
         return Value.describe(self)
 
-    def method(
-        self, tx: TraceContext, name: str, args: list[Value], kwargs: dict[str, Value]
-    ) -> Value:
+    def method(self, tx: TraceContext, name: str, args: Args, kwargs: Kwargs) -> Value:
         return self.iterator(tx) if name == "__iter__" else super().method(tx, name, args, kwargs)
 
     def iterator(self, tx: TraceContext) -> Value:

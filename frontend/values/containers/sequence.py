@@ -14,7 +14,7 @@ import torch
 from ....errors import GraphBreak
 from ....guards.guard import Kind
 from ....guards.source import SequenceItem, Source
-from ..base import LazyValue, Value, check_result_type
+from ..base import Args, Kwargs, LazyValue, Value, check_result_type
 from ..constant import Constant, call_now, is_literal_or_tuple
 from ..context import TraceContext
 from ..emitter import Emitter
@@ -246,9 +246,7 @@ class TupleValue(Sequence):
             return tx.calls.class_attribute(self, self.cls, name)
         return super().attribute(tx, name)
 
-    def method(
-        self, tx: TraceContext, name: str, args: list[Value], kwargs: dict[str, Value]
-    ) -> Value:
+    def method(self, tx: TraceContext, name: str, args: Args, kwargs: Kwargs) -> Value:
         if self.cls not in (tuple, torch.Size) and method_of(self.cls, name) is None:
             return self.attribute(tx, name).call(tx, args, kwargs)
         return super().method(tx, name, args, kwargs)

@@ -83,11 +83,6 @@ class SetValue(BuiltinContainer):
     def restore(self, state: Any) -> None:
         self.unread, (self.known_members, self.known_order, self.added) = state
 
-    def key(self, tx: TraceContext) -> Any:
-        if self.cls is frozenset:
-            return frozenset(self.members)
-        return super().key(tx)
-
     def is_constant(self) -> bool:
         return self.cls is frozenset and self.is_known()
 
@@ -305,10 +300,8 @@ def set_clear(tx: TraceContext, self: SetValue) -> Value:
     return Constant(None)
 
 
-@method((set, frozenset), "copy")
+@method(set, "copy")
 def set_copy(tx: TraceContext, self: SetValue) -> Value:
-    if self.cls is frozenset:
-        return self
     return SetValue(dict(self.members), None, self.cls, self.order.copy())
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from ....guards.guard import Kind
 from ....guards.source import AttrSource, Source
-from ..base import Value
+from ..base import Args, Kwargs, Value
 from ..constant import fold
 from ..context import TraceContext
 from ..emitter import Emitter
@@ -42,9 +42,7 @@ class SliceValue(Value):
             return BoundBuiltin(self, name)
         return super().attribute(tx, name)
 
-    def method(
-        self, tx: TraceContext, name: str, args: list[Value], kwargs: dict[str, Value]
-    ) -> Value:
+    def method(self, tx: TraceContext, name: str, args: Args, kwargs: Kwargs) -> Value:
         if name == "indices" and self.is_constant():
             return fold(tx, self.constant().indices, args, kwargs)
         return super().method(tx, name, args, kwargs)

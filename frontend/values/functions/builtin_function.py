@@ -10,7 +10,7 @@ import torch
 from ....errors import GraphBreak
 from ....guards.guard import Kind
 from ....guards.source import AttrSource, Source
-from ..base import Value
+from ..base import Args, Kwargs, Value
 from ..constant import Constant, fold
 from ..context import TraceContext
 from ..emitter import Emitter
@@ -18,7 +18,7 @@ from ..identity_key import IdentityKey
 from ..models.torch_policy import goes_into_graph, is_pure, refuse_disallowed
 from ..objects.mro import lookup
 from ..operation import Operation
-from ..registry import accepts, model_of, wraps
+from ..registry import call_model, model_of, wraps
 from ..tensor.symbolic_number import OPAQUE, SymbolicNumber, calculate
 from ..torch_directives import substitute_for
 from .method import MethodValue
@@ -73,18 +73,14 @@ class BuiltinValue(Value):
             )
         return tx.wrap(getattr(self.real, name), self.source and AttrSource(self.source, name))
 
-    def method(
-        self, tx: TraceContext, name: str, args: list[Value], kwargs: dict[str, Value]
-    ) -> Value:
+    def method(self, tx: TraceContext, name: str, args: Args, kwargs: Kwargs) -> Value:
         raise GraphBreak("unknown-call", f"{self.describe()}.{name}")
 
-    def call(self, tx: TraceContext, args: list[Value], kwargs: dict[str, Value]) -> Value:
+    def call(self, tx: TraceContext, args: Args, kwargs: Kwargs) -> Value:
         refuse_disallowed(self.real)
         model = model_of(self.real)
         if model is not None:
-            if accepts(model, len(args) + 1, kwargs):
-                return model(tx, *args, **kwargs)
-            raise GraphBreak("unknown-call", f"{self.describe()} with these arguments")
+            return call_model(tx, self, model, args, kwargs)
         if goes_into_graph(self.real):
             return tx.graph.function(self.real, *args, **kwargs)
         receiver = getattr(self.real, "__self__", None)
@@ -117,7 +113,7 @@ class BuiltinValue(Value):
             return tx.wrap(substitute, None).call(tx, args, kwargs)
         raise GraphBreak("unknown-call", self.describe())
 
-    def is_of_a_symbol(self, args: list[Value], kwargs: dict[str, Value]) -> bool:
+    def is_of_a_symbol(self, args: Args, kwargs: Kwargs) -> bool:
         """Whether this is a call of a function of numbers, one of which varies."""
         known = isinstance(self.real, types.BuiltinFunctionType) and self.real in OPAQUE
         return known and not kwargs and any(isinstance(arg, SymbolicNumber) for arg in args)

@@ -12,7 +12,7 @@ from ....guards.caches import cached_result, holds
 from ....guards.guard import Kind
 from ....guards.kinds.equality import same_constant
 from ....guards.source import AttrSource, CachedResult, Source, attribute_path
-from ..base import CannotReconstruct, ObservedException, Value
+from ..base import Args, CannotReconstruct, Kwargs, ObservedException, Value
 from ..constant import call_now, can_fold, is_literal
 from ..containers.list import ListValue
 from ..containers.mapping import DictValue
@@ -64,15 +64,13 @@ class CachedFunction(Value):
         call_now(tx, getattr, self.real, name)
         raise self.unsupported_use(f"attribute {name}")
 
-    def method(
-        self, tx: TraceContext, name: str, args: list[Value], kwargs: dict[str, Value]
-    ) -> Value:
+    def method(self, tx: TraceContext, name: str, args: Args, kwargs: Kwargs) -> Value:
         if name == "__get__" and args:
             through_class = args[0].is_none()
             return self if through_class else MethodValue(args[0], self)
         return super().method(tx, name, args, kwargs)
 
-    def call(self, tx: TraceContext, args: list[Value], kwargs: dict[str, Value]) -> Value:
+    def call(self, tx: TraceContext, args: Args, kwargs: Kwargs) -> Value:
         args = [look_at_items(tx, arg) for arg in args]
         kwargs = {name: look_at_items(tx, arg) for name, arg in kwargs.items()}
         if any(
@@ -114,7 +112,7 @@ class CachedFunction(Value):
     def _leave_to_python(self, why: str) -> GraphBreak:
         return GraphBreak("unknown-call", f"{self.describe()}, {why},")
 
-    def _path(self, tx: TraceContext, args: list[Value], kwargs: dict[str, Value]) -> CachedResult:
+    def _path(self, tx: TraceContext, args: Args, kwargs: Kwargs) -> CachedResult:
         """The path to the result for known arguments."""
         known = tuple(real(tx, a) for a in args)
         named = tuple((name, real(tx, a)) for name, a in kwargs.items())
@@ -125,7 +123,7 @@ class CachedFunction(Value):
             tuple(map(type, (*known, *(value for _, value in named)))),
         )
 
-    def _interpret(self, tx: TraceContext, args: list[Value], kwargs: dict[str, Value]) -> Value:
+    def _interpret(self, tx: TraceContext, args: Args, kwargs: Kwargs) -> Value:
         """Interprets the function. Breaks if it has side effects."""
         if not all(is_known(tx, arg) or varies(arg) for arg in (*args, *kwargs.values())):
             raise self._leave_to_python("whose arguments the cache would keep")

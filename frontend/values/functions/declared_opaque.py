@@ -7,7 +7,7 @@ from typing import Any
 from ....backends.graph.opaque_call import OpaqueCall, OpaqueNode
 from ....guards.guard import Kind
 from ....guards.source import Source
-from ..base import Value
+from ..base import Args, Kwargs, Value
 from ..context import TraceContext
 from ..emitter import Emitter
 from ..registry import wraps
@@ -23,10 +23,7 @@ class DeclaredOpaque(Value):
         super().__init__(source)
         self.real = real
 
-    def describe(self) -> str:
-        return f"opaque function {self.real.__qualname__}"
-
-    def call(self, tx: TraceContext, args: list[Value], kwargs: dict[str, Value]) -> Value:
+    def call(self, tx: TraceContext, args: Args, kwargs: Kwargs) -> Value:
         return tx.graph.function(OpaqueNode(self.real), *args, **kwargs)
 
     def reconstruct(self, emit: Emitter) -> None:

@@ -18,14 +18,14 @@ from ....guards.source import (
     SequenceItem,
     Source,
 )
-from ..base import LazyValue, Value
+from ..base import Args, Kwargs, LazyValue, Value
 from ..constant import LITERAL_TYPES, Constant
 from ..containers.sequence import TupleValue
 from ..context import TraceContext
 from ..emitter import Emitter
 from ..models.torch_policy import goes_into_graph, refuse_disallowed
 from ..mutable import Mutable
-from ..registry import accepts, method_of, model_of, wraps
+from ..registry import accepts, call_model, method_of, model_of, wraps
 from ..torch_directives import is_constant
 from .builtin_function import BuiltinValue
 from .cell import CellValue, existing_cell, guard_same_object
@@ -114,9 +114,7 @@ class FunctionValue(Mutable):
         tx.effects.change(self)
         del self.attributes[name]
 
-    def method(
-        self, tx: TraceContext, name: str, args: list[Value], kwargs: dict[str, Value]
-    ) -> Value:
+    def method(self, tx: TraceContext, name: str, args: Args, kwargs: Kwargs) -> Value:
         handler = method_of(types.FunctionType, name)
         if handler is not None and accepts(handler, len(args) + 2, kwargs):
             return handler(tx, self, *args, **kwargs)
@@ -140,7 +138,7 @@ class FunctionValue(Mutable):
         tx.effects.change(self)
         self.code = code_of_name(self.code, name)
 
-    def call(self, tx: TraceContext, args: list[Value], kwargs: dict[str, Value]) -> Value:
+    def call(self, tx: TraceContext, args: Args, kwargs: Kwargs) -> Value:
         if self.code in LEFT_TO_PYTHON:
             raise GraphBreak("unknown-call", LEFT_TO_PYTHON[self.code])
         if self.real is not None:
@@ -150,9 +148,7 @@ class FunctionValue(Mutable):
                 return assumed
             model = model_of(self.real)
             if model is not None:
-                if not accepts(model, len(args) + 1, kwargs):
-                    raise GraphBreak("unknown-call", f"{self.describe()} with these arguments")
-                return model(tx, *args, **kwargs)
+                return call_model(tx, self, model, args, kwargs)
             if goes_into_graph(self.real):
                 return tx.graph.function(self.real, *args, **kwargs)
         return tx.calls.inline(self, args, kwargs)
@@ -225,7 +221,7 @@ class FunctionValue(Mutable):
 
 
 def assumed_constant(
-    tx: TraceContext, function: types.FunctionType, args: list[Value], kwargs: dict[str, Value]
+    tx: TraceContext, function: types.FunctionType, args: Args, kwargs: Kwargs
 ) -> Value | None:
     """The result of a function that torch.compiler.assume_constant_result marks, called with
     literals: it is called now, and never by compiled code. None for others, and where the result is

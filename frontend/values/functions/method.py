@@ -7,7 +7,7 @@ from typing import Any
 
 from ....guards.guard import Kind
 from ....guards.source import AttrSource, Source
-from ..base import PendingCall, Value
+from ..base import Args, Kwargs, PendingCall, Value
 from ..constant import Constant
 from ..context import TraceContext
 from ..emitter import Emitter
@@ -27,9 +27,6 @@ class MethodValue(Value):
         super().__init__(source)
         self.receiver, self.function = receiver, function
 
-    def describe(self) -> str:
-        return f"method {self.function.describe()}"
-
     def key(self, tx: TraceContext) -> Any:
         return (self.receiver.key(tx), self.function.key(tx))
 
@@ -42,17 +39,13 @@ class MethodValue(Value):
             return tx.make.bound_method(self, name)
         return self.function.attribute(tx, name)
 
-    def method(
-        self, tx: TraceContext, name: str, args: list[Value], kwargs: dict[str, Value]
-    ) -> Value:
+    def method(self, tx: TraceContext, name: str, args: Args, kwargs: Kwargs) -> Value:
         # a bound method stays bound; before 3.13 the function's __get__ was called
         if name == "__get__" and hasattr(types.MethodType, "__get__"):
             return self
         return super().method(tx, name, args, kwargs)
 
-    def tail_call(
-        self, tx: TraceContext, args: list[Value], kwargs: dict[str, Value]
-    ) -> PendingCall:
+    def tail_call(self, tx: TraceContext, args: Args, kwargs: Kwargs) -> PendingCall:
         return PendingCall(self.function, [self.receiver, *args], kwargs)
 
     def reconstruct(self, emit: Emitter) -> None:

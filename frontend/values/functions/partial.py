@@ -7,11 +7,10 @@ from typing import Any
 
 from ....guards.guard import Kind
 from ....guards.source import AttrSource, DictItem, SequenceItem, Source
-from ..base import LazyValue, PendingCall, Value, require_path
+from ..base import Args, Kwargs, LazyValue, PendingCall, Value, require_path
 from ..constant import Constant
 from ..context import TraceContext
 from ..emitter import Emitter
-from ..identity_key import IdentityKey
 from ..mutable import Mutable
 from ..registry import wraps
 
@@ -40,9 +39,6 @@ class PartialValue(Mutable):
         tx.effects.change(self)
         self.attributes[name] = value
 
-    def key(self, tx: TraceContext) -> Any:
-        return IdentityKey(self)
-
     def attribute(self, tx: TraceContext, name: str) -> Value:
         if name == "func":
             return self.function
@@ -54,9 +50,7 @@ class PartialValue(Mutable):
             return self.attributes[name]
         return super().attribute(tx, name)
 
-    def tail_call(
-        self, tx: TraceContext, args: list[Value], kwargs: dict[str, Value]
-    ) -> PendingCall:
+    def tail_call(self, tx: TraceContext, args: Args, kwargs: Kwargs) -> PendingCall:
         named = {**{k: tx.look(v) for k, v in self.kwargs.items()}, **kwargs}
         return PendingCall(self.function, [tx.look(a) for a in self.args] + args, named)
 

@@ -11,7 +11,7 @@ import torch
 from ....errors import GraphBreak
 from ....guards.guard import Kind
 from ....guards.source import Source
-from ..base import PendingCall, Value, require_path
+from ..base import Args, Kwargs, PendingCall, Value, require_path
 from ..context import TraceContext
 from ..objects.user_object import UserObject
 from ..registry import wraps
@@ -31,15 +31,13 @@ def python_of(obj: Any) -> types.FunctionType | None:
 class ScriptedFunction(UserObject):
     __slots__ = ()
 
-    def tail_call(
-        self, tx: TraceContext, args: list[Value], kwargs: dict[str, Value]
-    ) -> PendingCall:
+    def tail_call(self, tx: TraceContext, args: Args, kwargs: Kwargs) -> PendingCall:
         inner = python_of(self.real)
         if inner is None or not self.accepts(args, kwargs):
             raise GraphBreak("unknown-call", f"TorchScript's {self.real.name}")
         return PendingCall(tx.wrap(inner, None), args, kwargs)
 
-    def accepts(self, args: list[Value], kwargs: dict[str, Value]) -> bool:
+    def accepts(self, args: Args, kwargs: Kwargs) -> bool:
         """Whether the arguments for tensors are tensors: TorchScript raises for others, where
         Python might not."""
         declared = {one.name: str(one.type) for one in self.real.schema.arguments}

@@ -12,7 +12,7 @@ from typing import Any
 from ....guards.guard import Kind
 from ....guards.iterators import advance, is_unstarted
 from ....guards.source import GeneratorArgument, Source
-from ..base import CannotReconstruct, Value
+from ..base import Args, CannotReconstruct, Kwargs, Value
 from ..context import TraceContext
 from ..emitter import Emitter
 from ..objects.user_object import wrap_object
@@ -41,9 +41,7 @@ class ExistingGenerator(GeneratorValue):
         inner, self.taken = state
         super().restore(inner)
 
-    def method(
-        self, tx: TraceContext, name: str, args: list[Value], kwargs: dict[str, Value]
-    ) -> Value:
+    def method(self, tx: TraceContext, name: str, args: Args, kwargs: Kwargs) -> Value:
         if name in ("send", "throw"):
             raise self.unsupported_use(f"{name}()")
         return super().method(tx, name, args, kwargs)

@@ -10,7 +10,7 @@ from ....factory_call import record_factory
 from ...pycode.code_builder import dummy_closure
 from ...pycode.features import CLOSE_RETURNS_VALUE
 from ...pycode.resume import ResumePoint, Unresumable, generator_code
-from ..base import CannotReconstruct, Null, ObservedException, Value, none_if_stopped
+from ..base import Args, CannotReconstruct, Kwargs, Null, ObservedException, Value, none_if_stopped
 from ..constant import Constant
 from ..containers.sequence import TupleValue
 from ..context import InterpretedFrame, TraceContext
@@ -79,6 +79,8 @@ class GeneratorValue(Iterator):
             raise tx.exceptions.new(ValueError, "generator already executing")
 
     def _go(self, tx: TraceContext, run: Any) -> Value:
+        """Resumes the frame by `run` until it yields, and returns that value; raises StopIteration
+        where it returns."""
         tx.effects.change(self)
         around = tx.exceptions.handled
         opened = [item for item in self.frame.stack if isinstance(item, HandledException)]
@@ -107,13 +109,9 @@ class GeneratorValue(Iterator):
     def advance(self, tx: TraceContext) -> Value:
         return self.send(tx, Constant(None))
 
-    def method(
-        self, tx: TraceContext, name: str, args: list[Value], kwargs: dict[str, Value]
-    ) -> Value:
+    def method(self, tx: TraceContext, name: str, args: Args, kwargs: Kwargs) -> Value:
         if name == "send":
             return self.send(tx, args[0])
-        if name == "__next__":
-            return self.send(tx, Constant(None))
         if name == "throw":
             error = tx.exceptions.instance(self._exception_to_throw(args))
             self._refuse_running(tx)
@@ -134,7 +132,7 @@ class GeneratorValue(Iterator):
         return args[1]
 
     def attribute(self, tx: TraceContext, name: str) -> Value:
-        if name in ("send", "throw", "close", "__next__", "__iter__"):
+        if name in ("send", "throw", "close"):
             return tx.make.bound_method(self, name)
         if name in ("__name__", "__qualname__"):
             return Constant(self.names[name == "__qualname__"])

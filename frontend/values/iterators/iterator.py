@@ -13,7 +13,6 @@ from ..constant import Constant
 from ..context import TraceContext
 from ..emitter import Emitter
 from ..mutable import Mutable
-from ..registry import method_of
 
 # Loops of so many lengths are unrolled; then one whose length varies is left to Python.
 UNROLLED_LENGTHS = 3
@@ -37,25 +36,9 @@ class Iterator(Mutable):
         cls = self.python_type()
         if name == "__class__":
             return tx.wrap(cls, None)
-        if name in ("__next__", "__iter__") or method_of(cls, name) is not None:
-            return tx.make.bound_method(self, name)
         if cls is not object and not hasattr(cls, name):
             raise tx.exceptions.no_attribute(cls.__name__, name)
         return super().attribute(tx, name)
-
-    def method(
-        self, tx: TraceContext, name: str, args: list[Value], kwargs: dict[str, Value]
-    ) -> Value:
-        handler = method_of(self.python_type(), name)
-        if name in ("__next__", "__iter__") or handler is not None:
-            if args or kwargs:
-                raise self.unsupported_use(f"method {name} with these arguments")
-            if handler is not None:
-                return handler(tx, self)
-            if name == "__iter__":
-                return self
-            return self.advance(tx)
-        return super().method(tx, name, args, kwargs)
 
 
 def inner_iterator(emit: Emitter, inner: Value) -> Callable[[], None]:

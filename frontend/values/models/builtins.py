@@ -241,6 +241,7 @@ def builtin_sum(tx: TraceContext, iterable: Value, start: Value | None = None) -
 def _extreme(
     tx: TraceContext, op: str, args: tuple[Value, ...], key: Value | None, default: Value | None
 ) -> Value:
+    """max() where `op` is ">", min() where it is "<"."""
     items = args[0].unpack(tx) if len(args) == 1 else list(args)
     if not items:
         if default is None:

@@ -153,6 +153,7 @@ class DeepCopy:
         self.open: set[int] = set()  # builtin containers whose items are being copied
 
     def copy(self, obj: Value) -> Value:
+        """The deep copy of a value; the same copy each time."""
         obj = self.tx.look(obj)
         self.tx.work.count()
         if is_atomic(obj):

@@ -3,6 +3,7 @@ wrapping a tensor for it, are nodes of the graph."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -23,12 +24,16 @@ from .torch_policy import allow
 FUNCTORCH: Any = torch._C._functorch
 
 
-@models(predispatch.lazy_load_decompositions)
-def lazy_load_decompositions(tx: TraceContext) -> Value:
-    predispatch.lazy_load_decompositions()  # the fake run needs it now
-    # and the graph in whatever process runs it
-    tx.graph.raw_call(predispatch.lazy_load_decompositions, ())
-    return Constant(None)
+def _loads_decompositions(function: Callable[[], None]) -> None:
+    @models(function)
+    def load(tx: TraceContext) -> Value:
+        function()  # the fake run needs them now
+        tx.graph.raw_call(function, ())  # and the graph in whatever process runs it
+        return Constant(None)
+
+
+_loads_decompositions(predispatch.lazy_load_decompositions)
+_loads_decompositions(forward_ad._maybe_load_decompositions)
 
 
 @models(FUNCTORCH.is_batchedtensor)
@@ -109,13 +114,6 @@ class ForwardMode(OneFrameManager):
 def set_fwd_grad_enabled(tx: TraceContext, mode: Value) -> Value:
     tx.modes.enter_level(tx, "forward", Constant(mode.truth(tx)))
     return ForwardMode(tx.frames.break_position())
-
-
-@models(forward_ad._maybe_load_decompositions)
-def maybe_load_decompositions(tx: TraceContext) -> Value:
-    forward_ad._maybe_load_decompositions()
-    tx.graph.raw_call(forward_ad._maybe_load_decompositions, ())
-    return Constant(None)
 
 
 def require_gradient(tensor: torch.Tensor) -> torch.Tensor:

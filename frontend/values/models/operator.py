@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import operator
+from collections.abc import Callable
+from typing import Any
 
 from ..base import Value
 from ..constant import Constant
@@ -38,34 +40,17 @@ for _op in UNARY:
     _unary(_op)
 
 
-@models(operator.not_)
-def not_(tx: TraceContext, value: Value) -> Value:
-    return Constant(not value.truth(tx))
-
-
-@models(operator.truth)
-def truth(tx: TraceContext, value: Value) -> Value:
-    return Constant(value.truth(tx))
-
-
-@models(operator.is_)
-def is_(tx: TraceContext, left: Value, right: Value) -> Value:
-    return Constant(tx.objects.is_same(left, right))
-
-
-@models(operator.is_not)
-def is_not(tx: TraceContext, left: Value, right: Value) -> Value:
-    return Constant(not tx.objects.is_same(left, right))
-
-
-@models(operator.contains)
-def operator_contains(tx: TraceContext, container: Value, item: Value) -> Value:
-    return Constant(contains(tx, item, container))
-
-
-@models(operator.getitem)
-def getitem(tx: TraceContext, container: Value, key: Value) -> Value:
-    return container.item(tx, key)
+# (tx, operands) -> the result
+QUESTIONS: dict[Any, Callable[..., Value]] = {
+    operator.not_: lambda tx, value: Constant(not value.truth(tx)),
+    operator.truth: lambda tx, value: Constant(value.truth(tx)),
+    operator.is_: lambda tx, left, right: Constant(tx.objects.is_same(left, right)),
+    operator.is_not: lambda tx, left, right: Constant(not tx.objects.is_same(left, right)),
+    operator.contains: lambda tx, container, item: Constant(contains(tx, item, container)),
+    operator.getitem: lambda tx, container, key: container.item(tx, key),
+}
+for _function, _model in QUESTIONS.items():
+    models(_function)(_model)
 
 
 @models(operator.setitem)

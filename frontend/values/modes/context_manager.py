@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import types
 
-from ..base import Value
+from ..base import Args, Kwargs, Value
 from ..constant import Constant
 from ..context import TraceContext
 from ..emitter import Emitter
@@ -46,7 +46,7 @@ class ManagerMethod(Value):
             raise tx.exceptions.no_attribute("function", name)
         return tx.wrap(getattr(found, name), None)
 
-    def call(self, tx: TraceContext, args: list[Value], kwargs: dict[str, Value]) -> Value:
+    def call(self, tx: TraceContext, args: Args, kwargs: Kwargs) -> Value:
         found: Value = getattr(self.manager, self.name.strip("_"))(tx)
         return found
 

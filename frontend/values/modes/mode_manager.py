@@ -16,7 +16,7 @@ from torch.autograd import grad_mode
 from ....errors import GraphBreak
 from ....guards.guard import Kind
 from ....guards.source import AttrSource, Source
-from ..base import Value, require_path
+from ..base import Args, Kwargs, Value, require_path
 from ..constant import Constant
 from ..context import TraceContext
 from ..emitter import Emitter
@@ -62,7 +62,7 @@ class ModeManager(ContextManager):
             return tx.wrap(self.python_type(), None)
         return super().attribute(tx, name)
 
-    def call(self, tx: TraceContext, args: list[Value], kwargs: dict[str, Value]) -> Value:
+    def call(self, tx: TraceContext, args: Args, kwargs: Kwargs) -> Value:
         if (
             self.source is not None
             or len(args) != 1

@@ -13,7 +13,7 @@ from ....backends.graph.mutations import is_written
 from ....errors import GraphBreak
 from ....guards.source import Source
 from ....guards.source.tensors import ARRAY_DTYPES
-from ..base import Value
+from ..base import Args, Kwargs, Value
 from ..constant import Constant
 from ..containers import sequence
 from ..containers.list import ListValue
@@ -111,9 +111,7 @@ class ArrayValue(Value):
             raise self.unsupported_use(f"attribute {name}")
         return tx.make.bound_method(self, name)
 
-    def method(
-        self, tx: TraceContext, name: str, args: list[Value], kwargs: dict[str, Value]
-    ) -> Value:
+    def method(self, tx: TraceContext, name: str, args: Args, kwargs: Kwargs) -> Value:
         if name in REFUSED:
             raise self.unsupported_use(f"method {name}")
         if name == "item" and not args and not kwargs and not self.fake.dim():
@@ -121,9 +119,7 @@ class ArrayValue(Value):
 
         return self.call_method(tx, name, [self, *args], kwargs)
 
-    def call_method(
-        self, tx: TraceContext, name: str, args: list[Value], kwargs: dict[str, Value]
-    ) -> Value:
+    def call_method(self, tx: TraceContext, name: str, args: Args, kwargs: Kwargs) -> Value:
         """A method of the first argument, which is this array or the same in another order."""
 
         def method(array: Any, *args: Any, **kwargs: Any) -> Any:
@@ -325,6 +321,8 @@ class ArrayCall:
         args: list[Value],
         kwargs: dict[str, Value],
     ) -> Value:
+        """Calls `function` of NumPy on stand-ins, which tells the kind of the result, and
+        `implementation`, the same in torch, on tensors of the graph, which computes it."""
         pairs = [self.operand(arg) for arg in args]
         named = {name: self.operand(arg) for name, arg in kwargs.items()}
         expected = run_on_stand_ins(
@@ -468,6 +466,8 @@ class ArrayCall:
         raise GraphBreak("unsupported-value", f"a {type(expected).__name__} from numpy.{self.name}")
 
     def array_result(self, expected: Any, found: Any) -> Value:
+        """The value of an array or scalar. expected: NumPy's result for stand-ins, found:
+        torch's."""
         if not isinstance(found, torch_numpy().ndarray):
             raise GraphBreak(
                 "unsupported-value", f"a {type(expected).__name__} from numpy.{self.name}"

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 
 from ....errors import GraphBreak
-from ..base import ObservedException, Value
+from ..base import Args, Kwargs, ObservedException, Value
 from ..constant import LITERAL_TYPES, Constant, fold
 from ..containers.sequence import Sequence
 from ..context import TraceContext
@@ -52,7 +52,7 @@ class NumpyFunction(BuiltinValue):
 
     __slots__ = ()
 
-    def call(self, tx: TraceContext, args: list[Value], kwargs: dict[str, Value]) -> Value:
+    def call(self, tx: TraceContext, args: Args, kwargs: Kwargs) -> Value:
         refuse_disallowed(self.real)
         given = [tx.look(arg) for arg in args]
         named = {name: tx.look(arg) for name, arg in kwargs.items()}
@@ -106,7 +106,7 @@ def flip(tx: TraceContext, name: str, m: Value, axis: Value | None = None) -> Va
     return m.item(tx, tx.make.tuple_of([value_of(part) for part in key]))
 
 
-def answer(tx: TraceContext, name: str, args: list[Value], kwargs: dict[str, Value]) -> Value:
+def answer(tx: TraceContext, name: str, args: Args, kwargs: Kwargs) -> Value:
     """numpy.allclose and array_equal: a comparison of elements, and one bool that is read."""
     if name == "array_equal":
         shapes = [array.fake.shape for array in args if isinstance(array, ARRAYS)]
@@ -120,9 +120,7 @@ def answer(tx: TraceContext, name: str, args: list[Value], kwargs: dict[str, Val
     return whether_all(tx, f"`numpy.{name}()`", compared.tensor)
 
 
-def call_function(
-    tx: TraceContext, function: Any, args: list[Value], kwargs: dict[str, Value]
-) -> Value:
+def call_function(tx: TraceContext, function: Any, args: Args, kwargs: Kwargs) -> Value:
     """A call of a function of NumPy's for which torch._numpy has another."""
     implementation = implementations().get(id(function))
     name = function.__name__

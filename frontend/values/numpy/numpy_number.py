@@ -14,7 +14,7 @@ from ....errors import GraphBreak
 from ....guards.guard import Kind
 from ....guards.source import CalculatedNumber, Source
 from ....records import record
-from ..base import Value
+from ..base import Args, Kwargs, Value
 from ..constant import Constant
 from ..containers.sequence import Sequence
 from ..context import TraceContext
@@ -88,9 +88,7 @@ class VaryingScalar(Value):
             return tx.make.bound_method(self, name)
         return super().attribute(tx, name)
 
-    def method(
-        self, tx: TraceContext, name: str, args: list[Value], kwargs: dict[str, Value]
-    ) -> Value:
+    def method(self, tx: TraceContext, name: str, args: Args, kwargs: Kwargs) -> Value:
         if name == "item" and not args and not kwargs:
             return self.number
         raise self.unsupported_use(f"method {name}")

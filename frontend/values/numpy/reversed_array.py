@@ -13,7 +13,7 @@ from typing import Any
 import torch
 
 from ....errors import GraphBreak
-from ..base import Value
+from ..base import Args, Kwargs, Value
 from ..constant import Constant
 from ..containers.sequence import TupleValue
 from ..containers.slice import SliceValue
@@ -70,9 +70,7 @@ class ReversedArray(Value):
             raise self.unsupported_use(f"attribute {name}")
         return tx.make.bound_method(self, name)
 
-    def method(
-        self, tx: TraceContext, name: str, args: list[Value], kwargs: dict[str, Value]
-    ) -> Value:
+    def method(self, tx: TraceContext, name: str, args: Args, kwargs: Kwargs) -> Value:
         axes = [arg.literal(tx) for arg in args] if name == "transpose" and not kwargs else None
         if axes is not None:
             return self.transpose(tx, args, axes)

@@ -25,14 +25,14 @@ from ....guards.source import (
     TypeOf,
     attribute_path,
 )
-from ..base import PendingCall, Value
+from ..base import Args, Kwargs, PendingCall, Value
 from ..constant import can_fold, fold
 from ..containers.sequence import Sequence, TupleValue, is_namedtuple_class
 from ..context import TraceContext
 from ..emitter import Emitter
 from ..functions.method import MethodValue, is_cython_function
 from ..models.torch_policy import is_plain_metaclass
-from ..registry import accepts, model_of, wraps_subclasses
+from ..registry import call_model, model_of, wraps_subclasses
 from .mro import HEAP_TYPE, IMMUTABLE_TYPE, MISSING, lookup
 from .placement import is_placement
 
@@ -351,12 +351,10 @@ class ClassValue(Value):
             return fold(tx, lambda cls, other: other in cls, [self, item], {})
         return super().contains(tx, item)
 
-    def call(self, tx: TraceContext, args: list[Value], kwargs: dict[str, Value]) -> Value:
+    def call(self, tx: TraceContext, args: Args, kwargs: Kwargs) -> Value:
         model = model_of(self.cls)
         if model is not None:
-            if not accepts(model, len(args) + 1, kwargs):
-                raise GraphBreak("unknown-call", f"{self.describe()} with these arguments")
-            return model(tx, *args, **kwargs)
+            return call_model(tx, self, model, args, kwargs)
         if isinstance(self.cls, enum.EnumMeta) or (
             makes_literals(self.cls) and can_fold(args, kwargs)
         ):
@@ -374,9 +372,7 @@ class ClassValue(Value):
             )
         return tx.calls.construct(self, args, kwargs)
 
-    def tail_call(
-        self, tx: TraceContext, args: list[Value], kwargs: dict[str, Value]
-    ) -> PendingCall | None:
+    def tail_call(self, tx: TraceContext, args: Args, kwargs: Kwargs) -> PendingCall | None:
         if (
             type(lookup(type(self.cls), "__call__")[1]) is not types.FunctionType
             or model_of(self.cls) is not None
@@ -393,7 +389,7 @@ class ClassValue(Value):
             return False
         return type(self.cls).__call__ is type.__call__ or is_plain_metaclass(type(self.cls))
 
-    def _named_tuple(self, tx: TraceContext, args: list[Value], kwargs: dict[str, Value]) -> Value:
+    def _named_tuple(self, tx: TraceContext, args: Args, kwargs: Kwargs) -> Value:
         fields = self.cls._fields
         given = dict(zip(fields, args, strict=False)) | kwargs
         for name, default in self.cls._field_defaults.items():

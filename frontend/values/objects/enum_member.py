@@ -9,7 +9,7 @@ from typing import Any
 from ....errors import GraphBreak
 from ....guards.guard import Kind
 from ....guards.source import ClassAttribute, DictItem, InstanceDict, Source
-from ..base import Value
+from ..base import Args, Kwargs, Value
 from ..constant import Constant, ConstantMethod
 from ..context import TraceContext
 from ..registry import wraps_subclasses
@@ -36,9 +36,7 @@ class EnumMember(Constant):
         own = None if hasattr(type(raw), "__set__") else self.own_attribute(tx, name)
         return super().attribute(tx, name) if own is None else own
 
-    def method(
-        self, tx: TraceContext, name: str, args: list[Value], kwargs: dict[str, Value]
-    ) -> Value:
+    def method(self, tx: TraceContext, name: str, args: Args, kwargs: Kwargs) -> Value:
         if hasattr(type(self.object)._member_type_, name):
             return super().method(tx, name, args, kwargs)
         found = self.attribute(tx, name)

@@ -101,13 +101,6 @@ class ExceptionValue(UserObject):
                 link.store(tx, "__context__", Constant(None))
             link = None if after is self else after
 
-    def method(
-        self, tx: TraceContext, name: str, args: list[Value], kwargs: dict[str, Value]
-    ) -> Value:
-        if name == "with_traceback" and self.source is None and args[0].is_constant():
-            return self
-        return super().method(tx, name, args, kwargs)
-
     def text(self, tx: TraceContext) -> Value:
         """str(exception), if its class does not redefine it."""
         owner = lookup(self.cls, "__str__")[0]

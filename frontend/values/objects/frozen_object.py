@@ -12,7 +12,7 @@ from typing import Any
 from ....errors import GraphBreak
 from ....guards.guard import Kind
 from ....guards.source import Source
-from ..base import Value
+from ..base import Args, Kwargs, Value
 from ..constant import LITERAL_TYPES, Constant, fold
 from ..containers.mapping import DictValue
 from ..containers.mapping_proxy import MappingProxyValue
@@ -63,7 +63,7 @@ class FrozenObject(Value):
             return tx.wrap(found, None)
         return FrozenObject(found)
 
-    def call(self, tx: TraceContext, args: list[Value], kwargs: dict[str, Value]) -> Value:
+    def call(self, tx: TraceContext, args: Args, kwargs: Kwargs) -> Value:
         origin = getattr(self.real, "__origin__", None)
         if isinstance(origin, type):  # Generic[int](...): the class makes the object
             made = tx.wrap(origin, None).call(tx, args, kwargs)

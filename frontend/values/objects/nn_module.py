@@ -13,7 +13,7 @@ from ....errors import GraphBreak
 from ....guards.guard import Kind
 from ....guards.source import DictItem, InstanceDict, ModuleSource, Source
 from ...pycode.passthrough import PassthroughFrame
-from ..base import PendingCall, Value, require_path
+from ..base import Args, Kwargs, PendingCall, Value, require_path
 from ..constant import Constant
 from ..containers.mapping import DictValue
 from ..context import TraceContext
@@ -146,9 +146,7 @@ class ModuleValue(UserObject):
             return self.table(tx, table).get(tx, tx.wrap(name, None)) is not None
         return name in real
 
-    def tail_call(
-        self, tx: TraceContext, args: list[Value], kwargs: dict[str, Value]
-    ) -> PendingCall:
+    def tail_call(self, tx: TraceContext, args: Args, kwargs: Kwargs) -> PendingCall:
         if lookup(self.cls, "__call__")[1] is not torch.nn.Module.__call__:
             return super().tail_call(tx, args, kwargs)
         if is_sharded(self.cls):

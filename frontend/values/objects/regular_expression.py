@@ -9,7 +9,7 @@ from typing import Any
 from ....errors import GraphBreak
 from ....guards.guard import Kind
 from ....guards.source import Source
-from ..base import Value
+from ..base import Args, Kwargs, Value
 from ..constant import fold
 from ..context import TraceContext
 from ..registry import wraps
@@ -26,9 +26,6 @@ class RegularExpression(FrozenObject):
     """A re.Pattern or a re.Match."""
 
     __slots__ = ()
-
-    def key(self, tx: TraceContext) -> Any:
-        return self.real  # equal patterns are equal keys
 
     def attribute(self, tx: TraceContext, name: str) -> Value:
         found = getattr(self.real, name, None)
@@ -47,7 +44,7 @@ class PureMethod(FrozenObject):
     def describe(self) -> str:
         return f"{type(self.real.__self__).__name__}.{self.real.__name__}"
 
-    def call(self, tx: TraceContext, args: list[Value], kwargs: dict[str, Value]) -> Value:
+    def call(self, tx: TraceContext, args: Args, kwargs: Kwargs) -> Value:
         given = [*args, *kwargs.values()]
         if any(arg.python_type() not in TEXT or arg.varies() for arg in given):
             raise GraphBreak("unknown-call", self.describe())

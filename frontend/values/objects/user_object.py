@@ -9,6 +9,8 @@ from ....errors import GraphBreak
 from ....guards.guard import Kind
 from ....guards.source import Source
 from ..base import (
+    Args,
+    Kwargs,
     ObservedException,
     PendingCall,
     Value,
@@ -76,9 +78,7 @@ class UserObject(ObjectAttributes):
             return check_result_type(as_bool.call(tx, [], {}), bool, "__bool__").truth(tx)
         return True if self.special_method(tx, "__len__") is None else self.length(tx).truth(tx)
 
-    def tail_call(
-        self, tx: TraceContext, args: list[Value], kwargs: dict[str, Value]
-    ) -> PendingCall:
+    def tail_call(self, tx: TraceContext, args: Args, kwargs: Kwargs) -> PendingCall:
         found = self.special_method(tx, "__call__")
         if found is None:
             raise tx.exceptions.new(TypeError, f"'{self.cls.__name__}' object is not callable")
@@ -219,6 +219,8 @@ class UserObject(ObjectAttributes):
 
 
 def wrap_object(tx: TraceContext, obj: Any, source: Source | None) -> Value:
+    """The value of an instance of any class without a rule of its own, with the builtin container
+    that it may be as well."""
     if type(obj).__module__ == "numpy":
         found = wrap_numpys(tx, obj, source)
         if found is not None:

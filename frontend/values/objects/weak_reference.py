@@ -11,7 +11,7 @@ import torch
 from ....errors import GraphBreak
 from ....guards.guard import Kind
 from ....guards.source import Referent, Source
-from ..base import Value, require_path
+from ..base import Args, Kwargs, Value, require_path
 from ..context import TraceContext
 from ..emitter import Emitter
 from ..operation import Operation
@@ -33,7 +33,7 @@ class WeakReference(Value):
         super().__init__(source)
         self.real, self.referent = real, referent
 
-    def call(self, tx: TraceContext, args: list[Value], kwargs: dict[str, Value]) -> Value:
+    def call(self, tx: TraceContext, args: Args, kwargs: Kwargs) -> Value:
         if args or kwargs:
             return super().call(tx, args, kwargs)
         referent = self.real()

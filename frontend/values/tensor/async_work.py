@@ -8,7 +8,7 @@ from typing import Any
 import torch
 
 from ....errors import GraphBreak
-from ..base import CannotReconstruct, Value
+from ..base import Args, CannotReconstruct, Kwargs, Value
 from ..constant import Constant
 from ..context import TraceContext
 from ..emitter import Emitter
@@ -41,9 +41,7 @@ class AsyncWork(Value):
             return tx.make.bound_method(self, name)
         raise self.stop(f".{name} of the work of a collective")
 
-    def method(
-        self, tx: TraceContext, name: str, args: list[Value], kwargs: dict[str, Value]
-    ) -> Value:
+    def method(self, tx: TraceContext, name: str, args: Args, kwargs: Kwargs) -> Value:
         if name != "wait" or args or kwargs:
             raise self.stop(f".{name}() of the work of a collective")
         wait_for(tx, self.result)

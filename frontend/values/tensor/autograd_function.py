@@ -30,7 +30,7 @@ from ..functions.function import FunctionValue
 from ..objects.class_value import ClassValue
 from ..objects.user_object import UserObject
 from .tensor import TensorValue
-from .traced_call import interpret_without_effects, tensors_of
+from .traced_call import TracedCall, interpret_without_effects, tensors_of
 
 
 class ContextValue(UserObject):
@@ -77,61 +77,66 @@ def apply(tx: TraceContext, cls: ClassValue, args: list[Value]) -> Value:
     """cls.apply(*args)."""
     function: Any = cls.cls
     tx.modes.require_known_grad_mode()  # inside the backward pass of another
-    for name in OTHER_BACKWARDS:
-        if hasattr(function, name) and cls.attribute(tx, name).truth(tx):
-            raise GraphBreak("unknown-call", f"{function.__qualname__}.apply() with {name}")
-    split = function.setup_context is not _SingleLevelFunction.setup_context
-    args = [
-        tx.look(arg)
-        for arg in (with_defaults(cls.attribute(tx, "forward"), args) if split else args)
-    ]
-    tensors = [arg for arg in args if isinstance(arg, TensorValue)]
-    if not tensors:
-        raise GraphBreak("unknown-call", f"{function.__qualname__}.apply() without tensors")
+    if has_setup_context(function):
+        args = with_defaults(cls.attribute(tx, "forward"), args)
+    args = [tx.look(arg) for arg in args]
     transformed = torch._C._functorch.maybe_current_level() is not None
-    plain = all(isinstance(arg, TensorValue) or arg.is_constant() for arg in args)
-    if transformed and not (plain and is_transformable(function)):
-        where = "inside a torch.func transform"
-        raise GraphBreak("unknown-call", f"{function.__qualname__}.apply() {where}")
+    refuse_unusual_call(tx, cls, args, transformed)
     # which inputs want gradients differs from level to level
     needs = [isinstance(arg, TensorValue) and arg.fake.requires_grad for arg in args]
     ctx = ContextValue(None if transformed else needs)
     differentiable = transformed or (torch.is_grad_enabled() and any(needs))
-    versions = [version(tensor) for tensor in tensors]
-    start = tx.graph.mark()
-    call = interpret_without_effects(
-        tx, args, False, lambda: run_forward(tx, cls, ctx, args, split)
-    )
-    results = call.results(tx, f"{function.__qualname__}.forward")
-    written = [
-        tensor
-        for tensor, before in zip(tensors, versions, strict=True)
-        if version(tensor) != before
-    ]
-    if not declares_all_writes(
-        written, ctx.declared_tensors(tx, "dirty_tensors", []), tensors, results
-    ):
-        raise GraphBreak("unsupported-mutation", f"of an input by {function.__qualname__}.forward")
-    backward = trace_backward(tx, cls, ctx, args, results) if differentiable else None
-    forward = ForwardTrace(call.nodes, tensors, results, start)
-    if transformed and (written or ctx.declared_tensors(tx, "dirty_tensors", [])):
-        raise GraphBreak("unsupported-mutation", f"of an input by {function.__qualname__}.forward")
+    call, forward = trace_forward(tx, cls, ctx, args)
+    backward = trace_backward(tx, cls, ctx, args, forward.results) if differentiable else None
+    if transformed and ctx.declared_tensors(tx, "dirty_tensors", []):
+        raise undeclared_write(function)
     kind = TransformedFunction if transformed else CustomFunction
-    return call.wrap(results, call_node(tx, function, ctx, forward, backward, kind))
+    return call.wrap(forward.results, call_node(tx, function, ctx, forward, backward, kind))
+
+
+def has_setup_context(function: Any) -> bool:
+    """Whether a class has a setup_context() beside a forward() that takes no context."""
+    return function.setup_context is not _SingleLevelFunction.setup_context
+
+
+def is_once_differentiable(function: Any) -> bool:
+    return getattr(function.backward, "__code__", None) is ONCE
+
+
+def refuse_unusual_call(
+    tx: TraceContext, cls: ClassValue, args: list[Value], transformed: bool
+) -> None:
+    """Breaks where torch would not call backward as written: for a class with another protocol,
+    without tensors, or inside a transform (`transformed`) that does not take the class."""
+    function: Any = cls.cls
+    stop = ""
+    for name in OTHER_BACKWARDS:
+        if hasattr(function, name) and cls.attribute(tx, name).truth(tx):
+            stop = f"with {name}"
+    if not any(isinstance(arg, TensorValue) for arg in args):
+        stop = "without tensors"
+    plain = all(isinstance(arg, TensorValue) or arg.is_constant() for arg in args)
+    if transformed and not (plain and is_transformable(function)):
+        stop = "inside a torch.func transform"
+    if stop:
+        raise GraphBreak("unknown-call", f"{function.__qualname__}.apply() {stop}")
+
+
+def undeclared_write(function: Any) -> GraphBreak:
+    return GraphBreak("unsupported-mutation", f"of an input by {function.__qualname__}.forward")
 
 
 def is_transformable(function: Any) -> bool:
     """Whether torch.func's transforms take a function, at the levels that are open now, and derive
     all that they need from its forward and backward."""
     kinds = {level.key() for level in torch._C._functorch.get_interpreter_stack() or ()}
-    split = function.setup_context is not _SingleLevelFunction.setup_context
     own_rule = function.vmap is not Function.vmap
     by_batches = function.generate_vmap_rule and not own_rule
     return (
-        split
+        has_setup_context(function)
         and kinds <= {TransformType.Grad, TransformType.Vmap}
         and (by_batches or TransformType.Vmap not in kinds)
-        and getattr(function.backward, "__code__", None) is not ONCE
+        and not is_once_differentiable(function)
     )
 
 
@@ -167,10 +172,9 @@ def declares_all_writes(
     )
 
 
-def run_forward(
-    tx: TraceContext, cls: ClassValue, ctx: ContextValue, args: list[Value], split: bool
-) -> Value:
-    if not split:
+def run_forward(tx: TraceContext, cls: ClassValue, ctx: ContextValue, args: list[Value]) -> Value:
+    """The result of forward(), after setup_context() where the class has one."""
+    if not has_setup_context(cls.cls):
         return cls.attribute(tx, "forward").call(tx, [ctx, *args], {})
     result = tx.look(cls.attribute(tx, "forward").call(tx, args, {}))
     cls.attribute(tx, "setup_context").call(tx, [ctx, TupleValue(args), result], {})
@@ -196,6 +200,23 @@ class ForwardTrace:
         return [result.node for result in tensors_of(self.results)]
 
 
+def trace_forward(
+    tx: TraceContext, cls: ClassValue, ctx: ContextValue, args: list[Value]
+) -> tuple[TracedCall, ForwardTrace]:
+    """Interprets the forward pass. Breaks where it writes to an input without saying so."""
+    tensors = [arg for arg in args if isinstance(arg, TensorValue)]
+    versions = [version(tensor) for tensor in tensors]
+    start = tx.graph.mark()
+    call = interpret_without_effects(tx, args, False, lambda: run_forward(tx, cls, ctx, args))
+    results = call.results(tx, f"{cls.cls.__qualname__}.forward")
+    pairs = zip(tensors, versions, strict=True)
+    written = [tensor for tensor, before in pairs if version(tensor) != before]
+    dirty = ctx.declared_tensors(tx, "dirty_tensors", [])
+    if not declares_all_writes(written, dirty, tensors, results):
+        raise undeclared_write(cls.cls)
+    return call, ForwardTrace(call.nodes, tensors, results, start)
+
+
 @dataclass
 class BackwardTrace:
     """The backward pass: placeholders of the incoming gradients, its nodes, and a gradient (or
@@ -214,8 +235,7 @@ def incoming_gradient(position: int) -> None:
 def trace_backward(
     tx: TraceContext, cls: ClassValue, ctx: ContextValue, args: list[Value], results: list[Value]
 ) -> BackwardTrace:
-    function: Any = cls.cls
-    name = "vjp" if function.vjp is not Function.vjp else "backward"
+    """Interprets the backward pass, on stand-ins for the gradients of the results."""
     materialize = ctx.attrs.get("materialize_grads")
     if materialize is not None and not materialize.truth(tx) and len(results) > 1:
         raise GraphBreak(
@@ -230,17 +250,7 @@ def trace_backward(
         for position, result in enumerate(results)
     ]
     incoming = [grad for grad in grads if isinstance(grad, TensorValue)]
-    once = getattr(function.backward, "__code__", None) is ONCE
-    later = "" if once else f"{function.__qualname__}.{name}()"
-    try:
-        with tx.modes.unknown_grad_mode(later):
-            traced = interpret_without_effects(
-                tx, args, False, lambda: cls.attribute(tx, name).call(tx, [ctx, *grads], {})
-            )
-    except ObservedException as error:
-        raise GraphBreak(
-            "exception-leaves", f"{error.cls.__name__} in {cls.cls.__qualname__}.backward"
-        ) from None
+    traced = run_backward(tx, cls, args, [ctx, *grads])
     returned = traced.value.all(tx) if isinstance(traced.value, TupleValue) else [traced.value]
     extra = returned[len(args) :]
     if len(returned) < len(args) or any(not value.is_none() for value in extra):
@@ -255,6 +265,24 @@ def trace_backward(
         traced.nodes,
         gradient_nodes(args, returned),
     )
+
+
+def run_backward(
+    tx: TraceContext, cls: ClassValue, args: list[Value], given: list[Value]
+) -> TracedCall:
+    """Calls backward() with a context and gradients. args: those of forward."""
+    function: Any = cls.cls
+    name = "vjp" if function.vjp is not Function.vjp else "backward"
+    later = "" if is_once_differentiable(function) else f"{function.__qualname__}.{name}()"
+    try:
+        with tx.modes.unknown_grad_mode(later):
+            return interpret_without_effects(
+                tx, args, False, lambda: cls.attribute(tx, name).call(tx, given, {})
+            )
+    except ObservedException as error:
+        raise GraphBreak(
+            "exception-leaves", f"{error.cls.__name__} in {function.__qualname__}.backward"
+        ) from None
 
 
 def gradient_nodes(args: list[Value], returned: list[Value]) -> list[torch.fx.Node | None]:
@@ -281,8 +309,7 @@ def call_node(
     kind: type[CustomFunction],
 ) -> list[Value]:
     """Replaces the nodes of both passes by one node; returns its outputs."""
-    once = getattr(function.backward, "__code__", None) is ONCE
-    front, behind = extract_passes(forward, backward, once)
+    front, behind = extract_passes(forward, backward, is_once_differentiable(function))
     results = len(forward.outputs)
     target = kind(function.__name__, front.run, results, context_marks(tx, ctx, forward), behind)
     if isinstance(target, TransformedFunction):

@@ -12,7 +12,7 @@ from torch.utils.hooks import RemovableHandle
 from ....backends.graph.tensor_hooks import RegisterHook, RegisterLaterHook, RetainGrad
 from ....errors import GraphBreak
 from ....guards.guard import Kind
-from ..base import Value
+from ..base import Args, Kwargs, Value
 from ..context import TraceContext
 from ..emitter import Emitter
 from ..functions.function import FunctionValue
@@ -40,9 +40,7 @@ class HookHandle(Value):
             return tx.make.bound_method(self, name)
         return super().attribute(tx, name)
 
-    def method(
-        self, tx: TraceContext, name: str, args: list[Value], kwargs: dict[str, Value]
-    ) -> Value:
+    def method(self, tx: TraceContext, name: str, args: Args, kwargs: Kwargs) -> Value:
         raise GraphBreak("unknown-call", REMOVAL)
 
     def reconstruct(self, emit: Emitter) -> None:

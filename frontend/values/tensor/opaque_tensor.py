@@ -9,7 +9,7 @@ import torch
 from ....errors import GraphBreak
 from ....guards.guard import Kind
 from ....guards.source import Source
-from ..base import Value
+from ..base import Args, Kwargs, Value
 from ..context import TraceContext
 
 PLAIN_TENSORS = (torch.Tensor, torch.nn.Parameter)
@@ -62,7 +62,7 @@ class OpaqueTensor(Value):
     def graph_argument(self, tx: TraceContext) -> tuple[Any, Any]:
         raise self.unsupported_use("as an argument")
 
-    def call(self, tx: TraceContext, args: list[Value], kwargs: dict[str, Value]) -> Value:
+    def call(self, tx: TraceContext, args: Args, kwargs: Kwargs) -> Value:
         raise self.unsupported_use("a call of it")
 
 

@@ -14,7 +14,7 @@ from ....backends.graph.memory import share_memory
 from ....errors import GraphBreak
 from ....guards.guard import Kind
 from ....guards.source import AttrSource, DictItem, InstanceDict, Source
-from ..base import Value
+from ..base import Args, Kwargs, Value
 from ..constant import Constant
 from ..context import TraceContext
 from ..emitter import Emitter
@@ -196,9 +196,7 @@ class TensorValue(Value):
             or tx.wrap(real.grad_dtype, path).constant() == self.fake.dtype
         )
 
-    def method(
-        self, tx: TraceContext, name: str, args: list[Value], kwargs: dict[str, Value]
-    ) -> Value:
+    def method(self, tx: TraceContext, name: str, args: Args, kwargs: Kwargs) -> Value:
         handler = method_of(torch.Tensor, name)
         if handler is not None and accepts(handler, len(args) + 2, kwargs):
             return handler(tx, self, *args, **kwargs)
@@ -286,47 +284,44 @@ class TensorValue(Value):
         return tx.graph.function(op.function, self)
 
 
-class Gradient(Mutable):
-    """The .grad of a tensor that existed before the frame. `stored` is the new one, None while it
-    is unchanged."""
+class StoredAttribute(Mutable):
+    """An attribute of a tensor that existed before the frame. `stored` is the new one, None while
+    it is unchanged."""
 
     __slots__ = ("of", "stored")
     state = ("stored",)
+    name: str
+    stored: Any  # a Value or None
 
     def __init__(self, of: TensorValue) -> None:
         super().__init__(of.source)
-        self.of = of
-        self.stored: Value | None = None
+        self.of, self.stored = of, None
 
     def python_type(self) -> type:
         return self.of.cls  # of the two objects it is the tensor that must be no other
 
     def emit_changes(self, emit: Emitter) -> None:
-        assert self.stored is not None
         emit.push(self.stored)
         emit.push(self.of)
-        emit.builder.store_attr("grad")
+        emit.builder.store_attr(self.name)
 
 
-class Data(Mutable):
-    """The .data of a tensor that existed before the frame. `stored` is the tensor whose memory it
-    shares since, None while it is unchanged."""
+class Gradient(StoredAttribute):
+    """The .grad of a tensor."""
 
-    __slots__ = ("of", "stored")
-    state = ("stored",)
+    __slots__ = ()
+    name = "grad"
 
-    def __init__(self, of: TensorValue) -> None:
-        super().__init__(of.source)
-        self.of = of
-        self.stored: TensorValue | None = None
 
-    def python_type(self) -> type:
-        return self.of.cls
+class Data(StoredAttribute):
+    """The .data of a tensor: `stored` is the tensor whose memory it shares since."""
+
+    __slots__ = ()
+    name = "data"
 
     def graph_argument(self, tx: TraceContext) -> tuple[Any, Any]:
         """What operators take for the tensor: a tensor on its new memory. With gradients it would
         have to be the leaf, which has other data while the graph runs."""
-        assert self.stored is not None
         if self.of.fake.requires_grad and torch.is_grad_enabled():
             raise self.of.unsupported_use("with gradients, after its .data was replaced")
         taken: Value = self.stored
@@ -335,12 +330,6 @@ class Data(Mutable):
         node, fake = tx.graph.argument(taken)
         node.meta[STANDS_FOR_ANOTHER] = True
         return node, fake
-
-    def emit_changes(self, emit: Emitter) -> None:
-        assert self.stored is not None
-        emit.push(self.stored)
-        emit.push(self.of)
-        emit.builder.store_attr("data")
 
 
 def is_same_window(one: torch.Tensor, other: torch.Tensor) -> bool:
@@ -366,7 +355,7 @@ class TensorMethod(Value):
     def python_type(self) -> type:
         return type(getattr(torch.empty(0), self.name))
 
-    def call(self, tx: TraceContext, args: list[Value], kwargs: dict[str, Value]) -> Value:
+    def call(self, tx: TraceContext, args: Args, kwargs: Kwargs) -> Value:
         return self.receiver.method(tx, self.name, args, kwargs)
 
     def reconstruct(self, emit: Emitter) -> None:

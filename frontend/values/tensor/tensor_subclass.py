@@ -18,7 +18,7 @@ from ....errors import GraphBreak
 from ....guards.guard import Kind
 from ....guards.source import ClassAttribute, PlainTensor, Source, TypeOf
 from ....guards.source.tensors import without_class
-from ..base import Value
+from ..base import Args, Kwargs, Value
 from ..constant import Constant
 from ..containers.list import ListValue
 from ..containers.mapping import DictValue
@@ -128,7 +128,7 @@ class SubclassMethod(Value):
         super().__init__()
         self.receiver, self.name = receiver, name
 
-    def call(self, tx: TraceContext, args: list[Value], kwargs: dict[str, Value]) -> Value:
+    def call(self, tx: TraceContext, args: Args, kwargs: Kwargs) -> Value:
         if self.name == "as_subclass":  # the one that does not go through __torch_function__
             return self.receiver.plain.method(tx, self.name, args, kwargs)
         name = self.name
@@ -230,7 +230,7 @@ class SubclassStandIns:
 
 
 def dispatch_operation(
-    tx: TraceContext, operation: Callable[..., Any], args: list[Value], kwargs: dict[str, Value]
+    tx: TraceContext, operation: Callable[..., Any], args: Args, kwargs: Kwargs
 ) -> Value:
     """Runs an operation of torch with instances among its arguments."""
     stand_ins = SubclassStandIns(tx)
@@ -255,7 +255,7 @@ def dispatch_operation(
 
 
 def call_unwrapped(
-    tx: TraceContext, operation: Callable[..., Value], args: list[Value], kwargs: dict[str, Value]
+    tx: TraceContext, operation: Callable[..., Value], args: Args, kwargs: Kwargs
 ) -> Value:
     """Runs an operation on plain tensors. An instance that it changes in place is its result."""
     result = operation(

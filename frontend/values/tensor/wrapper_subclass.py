@@ -21,7 +21,7 @@ from ....errors import GraphBreak
 from ....guards.guard import Kind, TensorSpec
 from ....guards.source import AttrSource, ClassAttribute, Source, TypeOf
 from ....records import record
-from ..base import Value
+from ..base import Args, Kwargs, Value
 from ..constant import LITERAL_TYPES, Constant
 from ..context import TraceContext
 from ..objects.class_value import ClassValue, bind, raw_attribute
@@ -142,9 +142,7 @@ class WrapperTensor(TensorValue):
             raise self.unsupported_use(f"attribute {name}")
         return tx.wrap(found, None)
 
-    def method(
-        self, tx: TraceContext, name: str, args: list[Value], kwargs: dict[str, Value]
-    ) -> Value:
+    def method(self, tx: TraceContext, name: str, args: Args, kwargs: Kwargs) -> Value:
         if lookup(self.cls, name)[0] in TORCHS:
             return super().method(tx, name, args, kwargs)
         return self.attribute(tx, name).call(tx, args, kwargs)
@@ -162,9 +160,7 @@ def is_literal(obj: Any) -> bool:
     return isinstance(obj, (*LITERAL_TYPES, torch.dtype, torch.device, torch.layout))
 
 
-def construct_wrapper(
-    tx: TraceContext, cls: ClassValue, args: list[Value], kwargs: dict[str, Value]
-) -> Value:
+def construct_wrapper(tx: TraceContext, cls: ClassValue, args: Args, kwargs: Kwargs) -> Value:
     """cls(*args, **kwargs) for a wrapper class: one node of the graph."""
     for name in ("__new__", "__init__"):
         raw, source = raw_attribute(tx, cls.cls, name, cls.path(tx))

@@ -38,6 +38,18 @@ def test_set_grad_enabled_as_manager(enabled):
     check(f, vec(2), vec(2, grad=True))
 
 
+@pytest.mark.parametrize("enabled", [True, False])
+def test_set_grad_enabled_around_a_break(enabled):
+    def f(x, p):
+        with torch.set_grad_enabled(enabled):
+            y = x * p
+            print(end="")
+            z = y * p
+        return y, z, torch.is_grad_enabled()
+
+    check(f, vec(2), vec(2, grad=True), graphs=2, breaks=("output",))
+
+
 def test_set_grad_enabled_as_function():
     def f(x, p):
         torch.set_grad_enabled(False)

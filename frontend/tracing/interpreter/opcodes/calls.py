@@ -88,6 +88,8 @@ def interpret_call(
     kwargs: dict[str, Value],
     completion: CallCompletion,
 ) -> Value:
+    """The result of a call: inlined for a Python function, else by the callee's own rules. Follows
+    callables that only call another one. completion: what Python does with the result."""
     tx = frame.tx
     through: tuple[PassthroughFrame, ...] = ()
     steps = 0

@@ -6,50 +6,22 @@ import pytest
 import torch
 from torch.testing._internal.two_tensor import TwoTensor
 from torch.utils._python_dispatch import return_and_correct_aliasing
-from torch.utils._pytree import tree_map_only
 
 from ...semantics.harness import vec
 from .test_wrapper_subclass import assert_same, check, compiled
-from .wrappers import visible
+from .wrappers import Tagged, visible
 
 BACKENDS = ("eager", "aot_eager", "native", "autotune")
 
 
-class Measured(torch.Tensor):
-    """A tensor with a unit, which as_strided drops."""
-
-    @staticmethod
-    def __new__(cls, number, unit):
-        return torch.Tensor._make_wrapper_subclass(
-            cls,
-            number.shape,
-            strides=number.stride(),
-            storage_offset=number.storage_offset(),
-            dtype=number.dtype,
-            requires_grad=number.requires_grad,
-        )
-
-    def __init__(self, number, unit):
-        self.number, self.unit = number, unit
-
-    def __repr__(self):
-        return f"Measured({self.number}, {self.unit})"
-
-    def __tensor_flatten__(self):
-        return ["number"], self.unit
-
-    @classmethod
-    def __tensor_unflatten__(cls, inner, unit, size, stride):
-        return cls(inner["number"], unit)
+class TaggedViews(Tagged):
+    """A Tagged whose views alias it, and whose as_strided is a plain tensor."""
 
     @classmethod
     def __torch_dispatch__(cls, func, types, args, kwargs=None):
         if func is torch.ops.aten.as_strided.default:
-            return func(args[0].number, *args[1:])
-        unit = next(arg.unit for arg in args if isinstance(arg, cls))
-        inner = tree_map_only(cls, lambda arg: arg.number, (args, kwargs or {}))
-        made = func(*inner[0], **inner[1])
-        result = tree_map_only(torch.Tensor, lambda number: cls(number, unit), made)
+            return func(args[0].inner, *args[1:])
+        result = super().__torch_dispatch__(func, types, args, kwargs)
         return return_and_correct_aliasing(func, args, kwargs or {}, result)
 
 
@@ -73,7 +45,7 @@ def one_view(x):
 )
 def test_views_are_not_made_with_as_strided(program, grad, backend):
     def make():
-        return (Measured(vec(4, 4), "m").requires_grad_(grad),)
+        return (TaggedViews(vec(4, 4), 3).requires_grad_(grad),)
 
     check(program, make, backend, backward=grad)
 

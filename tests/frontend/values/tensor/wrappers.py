@@ -63,6 +63,7 @@ class Tagged(torch.Tensor):
             cls,
             inner.shape,
             strides=inner.stride(),
+            storage_offset=inner.storage_offset(),
             dtype=inner.dtype,
             device=inner.device,
             requires_grad=inner.requires_grad,
