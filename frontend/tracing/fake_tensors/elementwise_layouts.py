@@ -10,13 +10,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from functools import cache
-from itertools import accumulate
 from typing import Any
 
 import torch
 import torch.utils._pytree as pytree
 from torch._subclasses.fake_tensor import FakeTensor
 
+from .elementwise_strides import result_layout
 from .fake_rules import FakeRules, strides_of
 from .size_products import have_same_sizes, is_same_size
 
@@ -43,6 +43,7 @@ def as_laid_out(func: Any, args: Sequence[Any], kwargs: Mapping[str, Any], resul
             return as_laid_out(func, args, kwargs, result[0]), *result[1:]
     if (
         type(result) is not FakeTensor
+        or result.layout is not torch.strided
         or result.constant is not None
         or not any(map(is_one, result.shape))
         or not isinstance(func, torch._ops.OpOverload)
@@ -68,7 +69,7 @@ def real_strides(
     if name_of(func) in BATCH_NORMS:
         given = args[0].shape, args[0].stride()
         return strides_of(result.shape) if is_contiguous(*given, skips_ones=True) else None
-    if not is_elementwise(func):
+    if not is_elementwise(func) or any(one.layout is not torch.strided for one in tensors):
         return None
     shapes = [one.shape for one in tensors]
     if any(not isinstance(args[at], torch.Tensor) for at in operands(func) if at < len(args)):
@@ -76,61 +77,8 @@ def real_strides(
     same = all(is_same_shape(shape, result.shape) for shape in shapes)
     if same and all(is_contiguous(one.shape, one.stride(), skips_ones=True) for one in tensors):
         return strides_of(result.shape)
-    if not all(map(has_known_layout, [result, *tensors])):
-        return None
-    alike = strides_of_equals(tensors) if same else None
-    return alike or strides_of_iterator(result.shape, tensors)
-
-
-def strides_of_equals(tensors: Sequence[torch.Tensor]) -> Sequence[int] | None:
-    """The strides of a result of tensors of its shape; None where the iterator decides."""
-    form = torch.channels_last
-    if tensors[0].dim() == 4 and all(one.is_contiguous(memory_format=form) for one in tensors):
-        return torch.empty(tensors[0].shape, memory_format=form, device="meta").stride()
-    strides = tensors[0].stride()
-    alike = all(one.stride() == strides and is_dense(one) for one in tensors)
-    return strides if alike else None
-
-
-def strides_of_iterator(shape: Sequence[int], tensors: Sequence[torch.Tensor]) -> list[Any]:
-    """The strides that TensorIterator chooses: a stable order of the dimensions, in which those
-    that cannot be compared stay where they are."""
-    every = [strides_in(shape, one) for one in tensors]
-    order = [*range(len(shape))][::-1]  # from the innermost to the outermost
-    for start in range(1, len(order)):
-        moved = start
-        for place in range(start - 1, -1, -1):
-            found = compare(order[place], order[moved], shape, every)
-            if found < 0:
-                break
-            if found > 0:
-                order[place], order[moved] = order[moved], order[place]
-                moved = place
-    strides = [0] * len(shape)
-    for dim, step in zip(
-        order, accumulate((shape[dim] for dim in order), int.__mul__, initial=1), strict=False
-    ):
-        strides[dim] = step
-    return strides_of(shape) if order == [*range(len(shape))][::-1] else strides
-
-
-def strides_in(shape: Sequence[int], tensor: torch.Tensor) -> list[int]:
-    """The strides of a tensor in bytes, as it is expanded to a shape."""
-    missing = len(shape) - tensor.dim()
-    own = zip(tensor.shape, tensor.stride(), shape[missing:], strict=True)
-    repeated = [0 if size == 1 != wanted else step for size, step, wanted in own]
-    return [0] * missing + [step * tensor.element_size() for step in repeated]
-
-
-def compare(inner: int, outer: int, shape: Sequence[int], every: Sequence[Sequence[int]]) -> int:
-    """Above 0 where the first dimension has to be outside of the second, below where inside."""
-    for strides in every:
-        if strides[inner] and strides[outer]:
-            if strides[inner] != strides[outer]:
-                return -1 if strides[inner] < strides[outer] else 1
-            if shape[inner] > shape[outer]:
-                return 1
-    return 0
+    layout = result_layout(tensors, with_number=len(shapes) > len(tensors))
+    return layout[1] if layout and layout[0] == tuple(result.shape) else None
 
 
 def has_known_layout(tensor: torch.Tensor) -> bool:
