@@ -117,7 +117,7 @@ class Fusion:
         elif self.has_parts(producer) and consumer.pattern.kernel.inner:
             reason = "the first one has a loop for each of its operands"
         elif self.device_of(producer).type == "cuda" and leaves_gpu_idle(
-            producer.pattern.kernel, consumer.pattern.kernel
+            producer.kernel, consumer.kernel
         ):
             reason = "the few rows of the first one would leave most of the GPU idle"
         else:

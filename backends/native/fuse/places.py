@@ -78,16 +78,23 @@ def has_rows_side_by_side(kernel: Kernel) -> bool:
 def leaves_gpu_idle(producer: Kernel, consumer: Kernel) -> bool:
     """Whether elements that need the results of a few long rows would be computed in the same loop.
     In a kernel of their own, behind it, they are shared between all processors."""
-    rows, columns = producer.rows.value, producer.columns.value
     points = product([consumer.rows, consumer.columns]).value
-    if not producer.inner or rows is None or columns is None:
+    if (
+        not has_few_long_rows(producer)
+        or points is not None
+        and points <= (producer.rows.value or 0)
+    ):
         return False
     inner = set(producer.inner)
     results = {store.buffer for store in producer.stores if not store.index.variables() & inner}
-    if not any(node.attr.buffer in results for node in loads(consumer.roots())):
+    return any(node.attr.buffer in results for node in loads(consumer.roots()))
+
+
+def has_few_long_rows(kernel: Kernel) -> bool:
+    """Whether a kernel reduces so few, long rows that processors of a GPU would be idle."""
+    rows, columns = kernel.rows.value, kernel.columns.value
+    if not kernel.inner or rows is None or columns is None:
         return False
-    if points is not None and points <= rows:
-        return False
-    if has_rows_side_by_side(producer):
+    if has_rows_side_by_side(kernel):
         return rows < FEW_ROWS_ON_A_GPU * BESIDE and columns > LONG_COLUMN
     return rows < FEW_ROWS_ON_A_GPU and columns > LONG_ROW
