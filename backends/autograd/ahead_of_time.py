@@ -14,6 +14,7 @@ import torch
 import torch.fx
 from torch._subclasses.fake_tensor import DataDependentOutputException, DynamicOutputShapeException
 
+from ...events import UNREPORTED
 from ..graph.collectives import is_on_distributed_tensors
 from ..graph.fake_values import fake_of
 from ..graph.grad_mode import is_on_at_both_ends, run_with_grad_mode, without_switches_at_the_ends
@@ -61,54 +62,76 @@ REFUSALS = (
 )
 
 
+class LeftAsCaptured(Exception):
+    """A graph runs as it was captured. Its message says why."""
+
+
 def ahead_of_time(
-    gm: torch.fx.GraphModule, example_inputs: list[Any], build: Build, *, random_like_eager: bool
+    gm: torch.fx.GraphModule,
+    example_inputs: list[Any],
+    build: Build,
+    *,
+    random_like_eager: bool,
+    note: Callable[[str], None] = UNREPORTED,
 ) -> Callable[..., Any]:
     """The form of a graph that `build` compiles, whole or in subgraphs, with eager's gradients; the
     graph as it is if it cannot be predicted what eager's autograd would do. random_like_eager: the
-    compiled graph draws the numbers that gm itself would draw."""
-    if wants_gradients(gm) and shows_data_of_inputs(gm):
+    compiled graph draws the numbers that gm itself would draw. note: is told why the graph, or a
+    subgraph, is left as it is."""
+
+    def compile_node(gm: torch.fx.GraphModule, example_inputs: list[Any]) -> Callable[..., Any]:
+        return compile_as_one_node(gm, example_inputs, build, random_like_eager)
+
+    try:
+        if wants_gradients(gm) and shows_data_of_inputs(gm):
+            raise LeftAsCaptured("it returns the `.data` of an input")
+        compiled = compile_in_parts(gm, example_inputs, compile_node, note)
+    except LeftAsCaptured as left:
+        note(str(left))
         return gm.forward
-    compiled = _ahead_of_time(gm, example_inputs, build, random_like_eager)
     places = data_results(gm)
-    return with_own_versions(compiled, places) if places and compiled != gm.forward else compiled
+    return with_own_versions(compiled, places) if places else compiled
 
 
-def _ahead_of_time(
-    gm: torch.fx.GraphModule, example_inputs: list[Any], build: Build, random_like_eager: bool
+def compile_in_parts(
+    gm: torch.fx.GraphModule,
+    example_inputs: list[Any],
+    compile_node: Build,
+    note: Callable[[str], None],
 ) -> Callable[..., Any]:
-    """Does what ahead_of_time does, but for the version counters of results."""
+    """Does what ahead_of_time does, but for the version counters of results. Raises
+    LeftAsCaptured."""
     if wants_gradients(gm) and not is_on_at_both_ends(gm):
         found_inside = without_switches_at_the_ends(gm)
         if found_inside is None:
-            return gm.forward
+            raise LeftAsCaptured("it switches grad mode between its operators")
         inside, behind = found_inside
         with torch.enable_grad():
             return run_with_grad_mode(
-                _ahead_of_time(inside, example_inputs, build, random_like_eager), behind
+                compile_in_parts(inside, example_inputs, compile_node, note), behind
             )
     if is_divergent(gm):
-        return gm.forward
+        raise LeftAsCaptured("an operator's gradients would not be eager's")
     try:
         found = split_graph(gm)
-    except TooManySubgraphs:
-        return gm.forward
-    except CannotSplit:
+    except TooManySubgraphs as error:
+        raise LeftAsCaptured("it would be cut into too many subgraphs") from error
+    except CannotSplit as error:
         if any(name_of(node) in AUTOGRAD for node in gm.graph.nodes):
-            return gm.forward
+            raise LeftAsCaptured("autograd runs inside") from error
         found = None
     if found is None:
-        return compile_as_one_node(gm, example_inputs, build, random_like_eager)
+        return compile_node(gm, example_inputs)
     pieces, results = found
 
     def compile_piece(piece: Subgraph) -> Callable[..., Any]:
-        return (
-            piece.gm.forward
-            if piece.is_small
-            else compile_as_one_node(
-                piece.gm, piece.examples(example_inputs), build, random_like_eager
-            )
-        )
+        if piece.is_small:
+            return piece.gm.forward
+        try:
+            return compile_node(piece.gm, piece.examples(example_inputs))
+        except LeftAsCaptured as left:
+            note(f"in a subgraph, {left}")
+            return piece.gm.forward
 
     return call_in_sequence(pieces, [compile_piece(piece) for piece in pieces], results)
 
@@ -116,15 +139,18 @@ def _ahead_of_time(
 def compile_as_one_node(
     gm: torch.fx.GraphModule, example_inputs: list[Any], build: Build, random_like_eager: bool
 ) -> Callable[..., Any]:
-    if marks_memory_with_history(gm) or returns_view_of_wrapper(gm):
-        return gm.forward
+    """The graph as one node of autograd's. Raises LeftAsCaptured."""
+    if marks_memory_with_history(gm):
+        raise LeftAsCaptured("it makes a leaf of what it detaches")
+    if returns_view_of_wrapper(gm):
+        raise LeftAsCaptured("it returns a view of a wrapper subclass")
     examples = before_the_graph(gm, example_inputs)
     try:
         with warnings.catch_warnings():
             warnings.filterwarnings("ignore", ANOMALY)
             compiled = build_again(lambda: build(gm, examples))
-    except UNTRACEABLE:
-        return gm.forward
+    except UNTRACEABLE as error:
+        raise LeftAsCaptured(first_line(error)) from error
     except Exception as error:
         if any(said in str(error) for said in REFUSALS) or any(
             node.target is torch.autograd.grad or is_on_distributed_tensors(node)
@@ -132,9 +158,13 @@ def compile_as_one_node(
         ):
             # a backward pass may lack what it needs, or that was freed, or a rule for DTensors;
             # then it raises, later
-            return gm.forward
+            raise LeftAsCaptured(first_line(error)) from error
         raise
     return with_eager_gradients(gm, compiled, random_like_eager)
+
+
+def first_line(error: Exception) -> str:
+    return (str(error).strip() or type(error).__name__).partition("\n")[0]
 
 
 def before_the_graph(gm: torch.fx.GraphModule, example_inputs: list[Any]) -> list[Any]:

@@ -10,6 +10,7 @@ from typing import Any
 
 import torch.fx
 
+from ...events import UNREPORTED
 from ...records import record
 from ..graph.copies import Copies, with_code
 from ..graph.graph_structure import shared_results
@@ -61,6 +62,7 @@ def compile_forward_and_backward(
     decompositions: Mapping[Any, Callable[..., Any]] | None = None,
     settings: Hashable = None,
     rewrite: Callable[[Partition], Partition] = identity,
+    note: Callable[[str], None] = UNREPORTED,
 ) -> Callable[..., Any]:
     """Compiles the forward and the backward graph of a captured graph with `compile_part`. A
     compiled forward graph takes the inputs one by one. A compiled backward graph may have the mark
@@ -68,7 +70,8 @@ def compile_forward_and_backward(
     same random numbers as gm. keep_writes: both write into inputs at their end, instead of leaving
     that to their caller. settings: what `compile_part` depends on besides the graph; subgraphs of
     equal structure then share one compiled function. None: what it returns belongs to one graph.
-    rewrite: changes a pair of graphs before they are compiled."""
+    rewrite: changes a pair of graphs before they are compiled. note: is told why a graph runs as
+    captured."""
 
     def build(gm: torch.fx.GraphModule, example_inputs: list[Any]) -> Callable[..., Any]:
         known = shared_results(gm) if settings is not None else {}
@@ -89,7 +92,7 @@ def compile_forward_and_backward(
         )
         return made
 
-    return ahead_of_time(gm, example_inputs, build, random_like_eager=random_like_eager)
+    return ahead_of_time(gm, example_inputs, build, random_like_eager=random_like_eager, note=note)
 
 
 def compile_partition(

@@ -328,6 +328,7 @@ def compile_with_gradients(
                 decompositions=decompositions(),
                 settings=("native", wanted.tune, wanted.channels_last) if around is None else None,
                 rewrite=partial(rewrite_convolutions, channels_last=wanted.channels_last),
+                note=lambda reason: report(f"runs torch's operators: {reason}"),
             )
     finally:  # even now, equal subgraphs may share what was compiled
         waits.end()
