@@ -33,7 +33,6 @@ from ..graph.random_draws import draws_random_numbers
 from ..graph.random_states import RandomStates, random_states_kept
 from .gradient_layouts import GradientLayouts
 
-ATEN = torch.ops.aten
 NODE = "CompiledFunctionBackward"
 
 
@@ -210,12 +209,20 @@ class CompiledNode:
 
 
 def gradient_edge(tensor: torch.Tensor) -> GradientEdge:
-    """Where autograd puts the gradient of a tensor. (torch's function of this name makes a view
-    with the tensor's sizes, which a distributed tensor without elements refuses.)"""
+    """Where autograd puts the gradient of a tensor. (torch's function of this name makes a view of
+    it, which not all subclasses have an operator for.)"""
     with torch.enable_grad():
-        alias: Any = ATEN.alias.default(tensor).grad_fn
-    node, number = alias.next_functions[0]
-    return GradientEdge(node, number, alias)
+        user: Any = UserWithoutData.apply(tensor).grad_fn
+    node, number = user.next_functions[0]
+    return GradientEdge(node, number, user)
+
+
+class UserWithoutData(torch.autograd.Function):
+    """Has a node in the history behind a tensor, and does not read it."""
+
+    @staticmethod
+    def forward(ctx: Any, tensor: torch.Tensor) -> torch.Tensor:
+        return torch.empty(0)
 
 
 def histories(arg: Any) -> list[Node]:

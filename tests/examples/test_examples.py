@@ -99,11 +99,12 @@ def test_hf_generate(monkeypatch, capsys):
     assert "2 compiles, 0 graph breaks" in told and "the tokens are equal" in told
 
 
-def test_nested_tensor(monkeypatch, capsys):
+def test_nested_tensor(monkeypatch, capsys, recwarn):
     assert run("nested_tensor", monkeypatch, "--units", "2", "--seconds", "0").main() == 0
     told = capsys.readouterr().out
     assert "equal to the sequences one by one" in told
     assert "2 graphs for 3 batches, 0 breaks" in told and "nested, compiled" in told
+    assert not [warning for warning in recwarn if "raised" in str(warning.message)]
 
 
 def test_nested_tensor_fails_on_a_wrong_gradient(monkeypatch):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import framejit
 import pytest
 import torch
+from framejit.backends.autograd.compiled_node import gradient_edge
 from torch.autograd import grad
 
 
@@ -73,3 +74,24 @@ def test_a_pass_goes_on_behind_no_input_that_it_does_not_reach(backend):
     second.sum().backward()  # frees `x * x`
     first.sum().backward()
     torch.testing.assert_close(w.grad, torch.full((2,), 3.0))
+
+
+class OpaqueWrapper(torch.Tensor):
+    """A wrapper subclass without operators."""
+
+    @staticmethod
+    def __new__(cls):
+        return torch.Tensor._make_wrapper_subclass(cls, (2, 3), requires_grad=True)
+
+    @classmethod
+    def __torch_dispatch__(cls, func, types, args=(), kwargs=None):
+        raise NotImplementedError(func)
+
+
+def test_edges_of_gradients_need_no_operator_of_a_tensor():
+    x = torch.ones(3, requires_grad=True)
+    first, second = (x * 2).split([1, 2])
+    leaf, inner = gradient_edge(OpaqueWrapper()), gradient_edge(second)
+    assert type(leaf.node).__name__ == "AccumulateGrad" and leaf.output_nr == 0
+    assert inner.node is second.grad_fn and inner.output_nr == 1
+    assert gradient_edge(first).output_nr == 0
