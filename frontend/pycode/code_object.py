@@ -8,20 +8,11 @@
 from __future__ import annotations
 
 import opcode
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from types import CodeType
 from typing import Any
 
-from bytecode import (
-    Bytecode,
-    CellVar,
-    ConcreteBytecode,
-    ConcreteInstr,
-    FreeVar,
-    Instr,
-    Label,
-    TryBegin,
-)
+from bytecode import Bytecode, CellVar, ConcreteBytecode, ConcreteInstr, FreeVar, Instr
 from bytecode.instr import InstrLocation
 
 from ...records import record
@@ -69,32 +60,12 @@ def make_code(instructions: Sequence[Any], like: CodeType, signature: Signature)
     symbolic = Bytecode(instructions)
     symbolic.argnames = list(signature.varnames)  # all of them, so that their order is kept
     symbolic.cellvars, symbolic.freevars = list(like.co_cellvars), list(like.co_freevars)
+    stack_size = symbolic.compute_stacksize()
     concrete = symbolic.to_concrete_bytecode(compute_exception_stack_depths=False)
     resolve_raw_slots(concrete, len(signature.varnames))
     concrete.consts = [constant.value for constant in concrete.consts]
     describe(concrete, like, signature)
-    deepest = stack_size(instructions)
-    return concrete.to_code(stacksize=deepest, compute_exception_stack_depths=False)
-
-
-def stack_size(instructions: Iterable[Any]) -> int:
-    """The deepest that the stack gets, in one pass: what lies behind a label is first reached from
-    above. (The library's own way follows every path through a graph of blocks.)"""
-    depth = deepest = 0
-    depths: dict[int, int] = {}  # at labels
-    for item in instructions:
-        if isinstance(item, Instr):
-            if isinstance(item.arg, Label):
-                there = depth + item.stack_effect(jump=True)
-                assert depths.setdefault(id(item.arg), there) >= there, "a way from below"
-                deepest = max(deepest, there)
-            depth = 0 if item.is_final() else depth + item.stack_effect(jump=False)
-        elif isinstance(item, TryBegin):
-            depths[id(item.target)] = item.stack_depth + item.push_lasti + 1
-        elif isinstance(item, Label):
-            depth = depths[id(item)] = max(depth, depths.get(id(item), 0))
-        deepest = max(deepest, depth)
-    return deepest
+    return concrete.to_code(stacksize=stack_size, compute_exception_stack_depths=False)
 
 
 def describe(concrete: ConcreteBytecode, like: CodeType, signature: Signature) -> None:

@@ -9,7 +9,7 @@ import traceback
 from types import CellType, FunctionType
 
 import pytest
-from bytecode import BinaryOp, Bytecode
+from bytecode import BinaryOp
 from framejit.frontend.pycode.code_builder import CodeBuilder, dummy_closure
 from framejit.frontend.pycode.decode import decode
 
@@ -345,29 +345,6 @@ def test_stack_size():
         copier = Copier(decode(function.__code__))
         copier.copy_all()
         assert function.__code__.co_stacksize <= copier.builder.finish().co_stacksize + 1
-
-
-@pytest.mark.parametrize(("function", "_"), SAMPLES, ids=IDS)
-def test_the_stack_size_is_that_of_the_library(function, _):
-    copier = Copier(decode(function.__code__))
-    copier.copy_all()
-    made = copier.builder.finish()
-    assert Bytecode.from_code(made).compute_stacksize() == made.co_stacksize
-
-
-def test_the_stack_size_of_a_handler_is_that_at_its_own_depth():
-    b = build()
-    handler = b.label()
-    for _ in range(3):
-        b.load_const(None)
-    with b.protect(handler, 1, True):
-        b.load_const(None)
-        b.return_value()
-    b.mark(handler)
-    for _ in range(4):
-        b.load_const(None)
-    b.return_value()
-    assert b.finish().co_stacksize == 1 + 2 + 4
 
 
 def test_code_that_loads_no_lifted_objects_takes_none():
