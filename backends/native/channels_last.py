@@ -227,7 +227,7 @@ class StrideChange:
         if like is None:
             self.run_again(node)
         else:
-            self.set_result(node, torch.empty_like(like, dtype=fake.dtype))
+            self.set_result(node, torch.empty_like(like, dtype=fake.dtype, device=fake.device))
 
     def run_again(self, node: torch.fx.Node) -> None:
         args, kwargs = torch.fx.node.map_arg(
@@ -282,9 +282,7 @@ class StrideChange:
                 if have_equal_addresses(old, new):
                     layout = [*new.shape], [*new.stride()]
                     made = self.graph.call_function(AS_STRIDED, (node, *layout))
-                    meta = (
-                        {**meta, "memory": node.meta["memory"]} if "memory" in node.meta else meta
-                    )
+                    meta = {**meta, "memory": memories(node)}
                 else:
                     made = self.graph.call_function(CLONE, (node,), memory_format_of(new))
             made.meta = meta
