@@ -33,7 +33,6 @@ from ..graph.random_draws import draws_random_numbers
 from ..graph.random_states import RandomStates, random_states_kept
 from .gradient_layouts import GradientLayouts
 
-ALIAS = torch.ops.aten.alias.default
 NODE = "CompiledFunctionBackward"
 
 
@@ -213,13 +212,8 @@ def gradient_edge(tensor: torch.Tensor) -> GradientEdge:
     """Where autograd puts the gradient of a tensor. (torch's function of this name makes a view of
     it, which not all subclasses have an operator for.)"""
     with torch.enable_grad():
-        made: Any = ALIAS(tensor) if is_plain(tensor) else UserWithoutData.apply(tensor)
-    node, number = made.grad_fn.next_functions[0]
-    return GradientEdge(node, number, made.grad_fn)
-
-
-def is_plain(tensor: torch.Tensor) -> bool:
-    return type(tensor) in (torch.Tensor, torch.nn.Parameter)
+        made: Any = UserWithoutData.apply(tensor)  # its node lives as long as this tensor
+    return GradientEdge(*made.grad_fn.next_functions[0])
 
 
 class UserWithoutData(torch.autograd.Function):

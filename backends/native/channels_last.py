@@ -70,10 +70,10 @@ def train_channels_last(
     `results` are saved: they are the backward graph's inputs from position `saved` on."""
     change = StrideChange(forward, results)
     change.add_all()
-    (outputs,) = forward.output_node().args
+    outputs: Any = forward.output_node().args[0]
     inputs = backward.find_nodes(op="placeholder")
     back = StrideChange(backward)
-    for given, taken in zip(outputs[results:], inputs[saved:], strict=False):  # type: ignore[index,arg-type]
+    for given, taken in zip(outputs[results:], inputs[saved:], strict=False):
         if given in change.before:
             back.before[taken] = dict(taken.meta)
             taken.meta["val"] = given.meta["val"]

@@ -40,8 +40,8 @@ for _op in UNARY:
     _unary(_op)
 
 
-# (tx, operands) -> the result
-QUESTIONS: dict[Any, Callable[..., Value]] = {
+# operators that are methods of values: (tx, operands) -> the result
+BY_METHODS: dict[Any, Callable[..., Value]] = {
     operator.not_: lambda tx, value: Constant(not value.truth(tx)),
     operator.truth: lambda tx, value: Constant(value.truth(tx)),
     operator.is_: lambda tx, left, right: Constant(tx.objects.is_same(left, right)),
@@ -49,7 +49,7 @@ QUESTIONS: dict[Any, Callable[..., Value]] = {
     operator.contains: lambda tx, container, item: Constant(contains(tx, item, container)),
     operator.getitem: lambda tx, container, key: container.item(tx, key),
 }
-for _function, _model in QUESTIONS.items():
+for _function, _model in BY_METHODS.items():
     models(_function)(_model)
 
 
