@@ -50,19 +50,35 @@ def restoring_counters(
     """A function that runs a graph, then sets the counters of the arguments at `uncounted` back,
     except where views of the same memory at `counted` were written, which share the counter."""
 
+    # the arguments of the last call, which are usually the same buffers, and whose counters to set
+    # back
+    known: tuple[tuple[int, ...], list[int]] = (), []
+
     def call(*args: Any) -> Any:
-        shared = {storage_of(args[at]) for at in counted}
-        kept = [
-            args[at]
-            for at in uncounted
-            if not args[at].is_inference() and storage_of(args[at]) not in shared
-        ]
-        before = tuple(tensor._version for tensor in kept)
+        nonlocal known
+        ids, positions = known
+        now = tuple([id(args[at]) for at in (*uncounted, *counted)])
+        if now != ids:
+            positions = with_own_counters(args, uncounted, counted)
+            known = now, positions
+        kept = [args[at] for at in positions]
+        before = [tensor._version for tensor in kept]
         results = run(*args)
-        torch._C._autograd._unsafe_set_version_counter(tuple(kept), before)
+        torch._C._autograd._unsafe_set_version_counter(tuple(kept), tuple(before))
         return results
 
     return record_factory(call, restoring_counters, run, uncounted, counted)
+
+
+def with_own_counters(
+    args: tuple[Any, ...], uncounted: tuple[int, ...], counted: tuple[int, ...]
+) -> list[int]:
+    """Those of the arguments at `uncounted` that have a counter, and share it with none at
+    `counted`."""
+    shared = {storage_of(args[at]) for at in counted}
+    return [
+        at for at in uncounted if not args[at].is_inference() and storage_of(args[at]) not in shared
+    ]
 
 
 def storage_of(tensor: torch.Tensor) -> int:
