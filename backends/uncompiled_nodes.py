@@ -5,6 +5,7 @@ that does not take them."""
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from typing import Any
 
 import torch.fx
@@ -21,6 +22,7 @@ from .autograd.split_graph import (
     written_memories,
 )
 from .autograd.subgraph_sequence import call_in_sequence
+from .control_flow import compile_control_flow
 from .graph.backward_hooks import is_set_up
 from .graph.collectives import (
     CountedCollectives,
@@ -33,7 +35,7 @@ from .graph.eager_fallback import fall_back_to_eager
 from .graph.gradient_history import wants_gradients
 from .graph.higher_order_call import HigherOrderCall
 from .graph.memory import is_strided
-from .graph.mode_switches import switches_modes
+from .graph.mode_switches import ENTER_AUTOCAST, switches_modes
 from .graph.mutations import is_written
 from .graph.node_targets import name_of
 from .graph.number_arguments import takes_varying_length
@@ -182,7 +184,7 @@ def compile_groups(
         for node in subgraph.gm.graph.find_nodes(op="placeholder"):
             node.meta["mutated"] = is_strided(node) and is_written(node)
     calls = [
-        run_as_captured(subgraph.gm)
+        run_alone(subgraph.gm, build)
         if any(map(uncompiled, subgraph.gm.graph.nodes))
         else build(subgraph.gm, subgraph.examples(examples))
         for subgraph in subgraphs
@@ -193,6 +195,17 @@ def compile_groups(
 def is_made_of_numbers(node: torch.fx.Node) -> bool:
     """Whether a node makes a tensor of a varying length from numbers that are known before."""
     return takes_varying_length(node) and not any(map(is_passed_between, node.all_input_nodes))
+
+
+def run_alone(gm: torch.fx.GraphModule, build: Build) -> Callable[..., Any]:
+    """A subgraph of an uncompiled node. Where that is a higher-order operator, the functions which
+    it calls are compiled."""
+    nodes = gm.graph.nodes
+    as_captured = any(is_never_compiled(node) or name_of(node) == ENTER_AUTOCAST for node in nodes)
+    if as_captured or not any(map(is_higher_order, nodes)):
+        return run_as_captured(gm)
+    build_function = partial(compile_between, uncompiled=stays_uncompiled, build=build)
+    return compile_control_flow(gm, build_function)
 
 
 def run_as_captured(gm: torch.fx.GraphModule) -> Callable[..., Any]:

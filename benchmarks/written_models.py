@@ -3,6 +3,9 @@ from __future__ import annotations
 
 import torch
 from torch import nn
+from torch._higher_order_ops.map import map as torch_map
+from torch._higher_order_ops.scan import scan
+from torch._higher_order_ops.while_loop import while_loop
 from torch.nn import functional as F
 
 
@@ -94,3 +97,64 @@ class RadianceField(nn.Module):
         alpha = 1 - torch.exp(-F.softplus(self.density(h)[..., 0]) * steps)
         reaches = torch.cumprod(torch.cat([torch.ones_like(alpha[:, :1]), 1 - alpha + 1e-10], -1), -1)[:, :-1]
         return ((alpha * reaches)[..., None] * torch.sigmoid(self.colour(h))).sum(1)
+
+
+class Branch(nn.Module):
+    """torch.cond: a shallow or a deep network, as the input decides."""
+
+    def __init__(self, width: int) -> None:
+        super().__init__()
+        self.shallow = nn.Linear(width, width)
+        self.deep = nn.Sequential(nn.Linear(width, width), nn.GELU(), nn.Linear(width, width), nn.Tanh())
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return torch.cond(x.sum() > 0, lambda x: self.shallow(x).sigmoid(), self.deep, (x,)) + x
+
+
+class Recurrence(nn.Module):
+    """scan: a recurrent cell over the items of a sequence."""
+
+    def __init__(self, width: int) -> None:
+        super().__init__()
+        self.gates = nn.Linear(2 * width, 2 * width)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        """x: (steps, batch, width)."""
+
+        def step(state: torch.Tensor, item: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+            new, gate = self.gates(torch.cat([state, item], -1)).chunk(2, -1)
+            state = torch.lerp(state, new.tanh(), gate.sigmoid())
+            return state, state * 2
+
+        return scan(step, torch.zeros_like(x[0]), x)[1]
+
+
+class Relaxation(nn.Module):
+    """while_loop: iterates until the values no longer move, 40 times at most."""
+
+    def __init__(self, width: int) -> None:
+        super().__init__()
+        self.mix = nn.Linear(width, width)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        def moves(count: torch.Tensor, state: torch.Tensor, change: torch.Tensor) -> torch.Tensor:
+            return (count < 40) & (change > 1e-4)
+
+        def step(count: torch.Tensor, state: torch.Tensor, change: torch.Tensor) -> tuple[torch.Tensor, ...]:
+            new = (self.mix(state).tanh() + x) / 2
+            return count + 1, new, (new - state).abs().max()
+
+        count = torch.zeros((), dtype=torch.int64, device=x.device)
+        return while_loop(moves, step, (count, self.mix(x), x.new_ones(())))[1].sin()
+
+
+class RowWise(nn.Module):
+    """map: attention of each row's items to each other."""
+
+    def __init__(self, width: int) -> None:
+        super().__init__()
+        self.query = nn.Linear(width, width)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        """x: (rows, items, width)."""
+        return torch_map(lambda row: (self.query(row) @ row.T).softmax(-1) @ row, x)

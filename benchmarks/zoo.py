@@ -199,6 +199,10 @@ SYNTHETIC: dict[str, Callable[[Scale], tuple[nn.Module, Call]]] = {
     "gcn": graph_convolutions,
     "unet": unet,
     "nerf": nerf,
+    "branch": lambda s: (written.Branch(64), ((s.floats(64, 64),), {})),
+    "scan": lambda s: (written.Recurrence(64), ((s.floats(64, 16, 64),), {})),
+    "loop": lambda s: (written.Relaxation(64), ((s.floats(64, 64),), {})),
+    "map": lambda s: (written.RowWise(64), ((s.floats(32, 16, 64),), {})),
 }
 
 

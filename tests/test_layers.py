@@ -99,6 +99,7 @@ BACKENDS = (
     "registry",
     "graph",
     "autograd",
+    "control_flow",
     "uncompiled_nodes",
     "host_numbers",
     "native",

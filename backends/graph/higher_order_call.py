@@ -41,6 +41,16 @@ class HigherOrderCall:
         return self.operator(*pytree.tree_unflatten(leaves, self._structure))
 
     @property
+    def name(self) -> str:
+        return str(self.operator.name())
+
+    @property
+    def arguments(self) -> tuple[Any, ...]:
+        """Those of the operator, as they were given."""
+        made: tuple[Any, ...] = pytree.tree_unflatten(self._leaves, self._structure)
+        return made
+
+    @property
     def subgraphs(self) -> tuple[torch.fx.GraphModule, ...]:
         return tuple(leaf for leaf in self._leaves if isinstance(leaf, torch.fx.GraphModule))
 
