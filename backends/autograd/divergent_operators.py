@@ -103,8 +103,12 @@ def keeps_wider_statistics(node: torch.fx.Node) -> bool:
 def passes_on_sparse_gradient(node: torch.fx.Node) -> bool:
     """Whether a node makes a sparse gradient of anything but one input of the graph, as it came in.
     Traces of what other operators do with such a gradient would read it as a dense one."""
-    history = getattr(fake_of(node), "grad_fn", None)
-    if not any(getattr(history, name, False) for name in ("_saved_sparse", "_saved_sparse_grad")):
+    fake = fake_of(node)
+    if not isinstance(fake, torch.Tensor) or fake._is_view():
+        return False  # reading the history of a view may change it, or raise
+    if not any(
+        getattr(fake.grad_fn, name, False) for name in ("_saved_sparse", "_saved_sparse_grad")
+    ):
         return False
     given = [one for one in node.all_input_nodes if isinstance(fake_of(one), torch.Tensor)]
     tables = [one for one in given if fake_of(one).is_floating_point()]
