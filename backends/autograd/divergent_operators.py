@@ -20,6 +20,7 @@ def diverges_with_gradients(node: torch.fx.Node) -> bool:
         diverges(node)
         or pins_sizes(node)
         or pins_floats(node)
+        or passes_on_sparse_gradient(node)
         or (isinstance(node.target, Checkpointed) and node.target.writes)
     )
 
@@ -97,6 +98,21 @@ def keeps_wider_statistics(node: torch.fx.Node) -> bool:
     return given[0].device.type == "cpu" and any(
         other.dtype != given[0].dtype for other in given[1:]
     )
+
+
+def passes_on_sparse_gradient(node: torch.fx.Node) -> bool:
+    """Whether a node makes a sparse gradient of anything but one input of the graph, as it came in.
+    Traces of what other operators do with such a gradient would read it as a dense one."""
+    fake = fake_of(node)
+    if not isinstance(fake, torch.Tensor) or fake._is_view():
+        return False  # reading the history of a view may change it, or raise
+    if not any(
+        getattr(fake.grad_fn, name, False) for name in ("_saved_sparse", "_saved_sparse_grad")
+    ):
+        return False
+    given = [one for one in node.all_input_nodes if isinstance(fake_of(one), torch.Tensor)]
+    tables = [one for one in given if fake_of(one).is_floating_point()]
+    return len(tables) != 1 or tables[0].op != "placeholder" or bool(tables[0].meta.get("mutated"))
 
 
 # Operators whose backward pass in torch reads sizes as numbers: a trace of it holds for these

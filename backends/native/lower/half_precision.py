@@ -8,7 +8,7 @@ store; between fused operations values keep their precision, but for
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -22,6 +22,7 @@ from .registry import LOWERINGS, SELDOM, Unsupported
 
 aten = torch.ops.aten
 OPERANDS = ("self", "other", "exponent")  # parameters whose numbers are operands
+SUMS = {aten.add, aten.sub, aten.rsub}  # operators for whose `alpha` the same holds
 WHOLE_QUOTIENTS = {aten.floor_divide.default, aten.div.Tensor_mode, aten.div.Scalar_mode}
 # operators that read a second operand of one element in float32, on the CPU
 WIDE = {aten.mul, aten.div, aten.true_divide, aten.floor_divide}
@@ -32,22 +33,24 @@ STEPS = {  # operators whose results are fractions, and jump
 
 
 def as_converted(
-    node: AnyNode, given: Sequence[Any], operands: Sequence[Any], common: torch.dtype
-) -> list[Any]:
+    node: AnyNode, given: Mapping[str, Any], operands: Mapping[str, Any], common: torch.dtype
+) -> dict[str, Any]:
     """The operands of a node, in the precision of the type that torch converts them to. given: the
     arguments that they are made of."""
     if common not in HALF:
-        return list(operands)
-    fake, schema = node.meta["val"], node.target._schema  # type: ignore[union-attr]
+        return dict(operands)
+    fake, numbers = node.meta["val"], {*OPERANDS}
+    if node.target.overloadpacket in SUMS:  # type: ignore[union-attr]
+        numbers.add("alpha")
     also_numbers = fake.device.type == "cpu" or fake.dtype == torch.bool
-    return [
-        round_to(operand, common)
+    return {
+        name: round_to(operand, common)
         if isinstance(operand, Scalar)
-        and (isinstance(arg, View) or also_numbers and parameter.name in OPERANDS)
-        and not is_wide(node, parameter.name, arg)
+        and (isinstance(given[name], View) or (also_numbers and name in numbers))
+        and not is_wide(node, name, given[name])
         else operand
-        for parameter, arg, operand in zip(schema.arguments, given, operands, strict=False)
-    ]
+        for name, operand in operands.items()
+    }
 
 
 def is_wide(node: AnyNode, name: str, arg: Any) -> bool:

@@ -48,13 +48,17 @@ def formula(
                 raise Unsupported("operands that torch refuses")
             refuse_halves(build.node, args, common)
 
+            schema = build.node.target._schema  # type: ignore[union-attr]
+            names = [parameter.name for parameter in schema.arguments]
+            given = dict(zip(names, args, strict=False)) | kwargs
+
             def body(subscripts: Sequence[Index]) -> Scalar:
-                operands = [operand(build, arg, subscripts, dtype) for arg in args]
-                operands = as_converted(build.node, args, operands, common)
-                named = {
-                    name: operand(build, arg, subscripts, dtype) for name, arg in kwargs.items()
+                operands = {
+                    name: operand(build, arg, subscripts, dtype) for name, arg in given.items()
                 }
-                return function(*operands, **named)
+                converted = as_converted(build.node, given, operands, common)
+                named = {name: converted.pop(name) for name in kwargs}
+                return function(*converted.values(), **named)
 
             return build.pointwise(body)
 

@@ -32,6 +32,7 @@ from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
 from ....backends.graph.memory_formats import is_in_format, nearest_format
 from ....backends.graph.node_targets import target_name
 from ..skipped_imports import without_dynamo
+from .elementwise_layouts import is_one
 from .fake_results import cached_results
 from .fake_rules import FakeRules
 from .fakes_by_metadata import fake_from_metadata, follows_from_metadata, is_noted
@@ -64,7 +65,35 @@ FORMAT_OF_FIRST = frozenset(
         ATEN.replication_pad2d.default,
     }
 )  # fmt: skip
-# or that of a sum of the first two:
+
+
+def joins_slices(x: torch.Tensor, shifts: Sequence[int], dims: Sequence[int] = ()) -> bool:
+    """Whether torch.roll() concatenates slices, in their memory format. Otherwise its result is
+    contiguous."""
+    if x.device.type != "cpu" or x.numel() == 0:
+        return False
+    moved = [shift % x.shape[dim] != 0 for shift, dim in zip(shifts, dims, strict=False)]
+    return bool(moved) and all(moved)
+
+
+def is_on_cpu(x: torch.Tensor, *_: Any) -> bool:
+    return x.device.type == "cpu"
+
+
+# or does so if this holds of its arguments:
+FORMAT_OF_FIRST_IF = {
+    ATEN.roll.default: joins_slices,
+    ATEN.native_group_norm.default: is_on_cpu,
+    **{
+        getattr(getattr(ATEN, name), overload): is_on_cpu
+        for name in (
+            "upsample_nearest2d", "_upsample_nearest_exact2d", "upsample_bilinear2d",
+            "_upsample_bilinear2d_aa", "upsample_bicubic2d", "_upsample_bicubic2d_aa",
+        )
+        for overload in ("default", "vec")
+    },
+}  # fmt: skip
+# or has that of a sum of the first two:
 FORMAT_OF_SUM = frozenset(
     {ATEN.copysign.Tensor, ATEN.div.Tensor_mode, ATEN.floor_divide.default, ATEN.xlogy.Tensor}
 )
@@ -151,7 +180,9 @@ class CaptureFakeMode(FakeTensorMode):
             pass  # it ran for real, and a copy would not have its value
         elif asked in CONTIGUOUS:
             result = in_format(result, torch.contiguous_format)
-        elif asked in FORMAT_OF_FIRST or (asked is ATEN.roll.default and joins_slices(*args)):
+        elif asked in FORMAT_OF_FIRST or (
+            asked in FORMAT_OF_FIRST_IF and FORMAT_OF_FIRST_IF[asked](*args)
+        ):
             result = in_format(result, nearest_format(args[0]))
         elif asked in FORMAT_OF_SUM:
             total = self.dispatch(ATEN.add.Tensor, types, args[:2])
@@ -184,18 +215,11 @@ def in_format(result: Any, memory_format: torch.memory_format | None) -> Any:
     """What an operator returned, its first tensor with the strides of a memory format."""
     if isinstance(result, tuple | list):
         return (in_format(result[0], memory_format), *result[1:])
-    if memory_format is None or is_in_format(result, memory_format):
-        return result
+    if memory_format is None or (
+        is_in_format(result, memory_format) and not any(map(is_one, result.shape))
+    ):
+        return result  # the strides of a dimension of one element could still be others
     return torch.empty_like(result, memory_format=memory_format)
-
-
-def joins_slices(x: torch.Tensor, shifts: Sequence[int], dims: Sequence[int] = ()) -> bool:
-    """Whether torch.roll() concatenates slices, in their memory format. Otherwise its result is
-    contiguous."""
-    if x.device.type != "cpu" or x.numel() == 0:
-        return False
-    moved = [shift % x.shape[dim] != 0 for shift, dim in zip(shifts, dims, strict=False)]
-    return bool(moved) and all(moved)
 
 
 @cache

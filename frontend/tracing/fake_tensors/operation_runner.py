@@ -17,7 +17,7 @@ from ..sizes.symbolic_inputs import SymbolicInputs
 from .fake_execution import lacks_dimension
 from .known_numbers import with_known_numbers, with_varying_length
 from .mixed_dtypes import has_mixed_dtypes
-from .refused_dtypes import apply, refuses_dtypes
+from .refused_dtypes import apply, check_dtypes, dtypes_of_trial
 from .refused_writes import gives_integers_history, refuses_operation
 from .size_fixing import dispatcher_for
 from .torch_log import WithoutTorchLog
@@ -72,11 +72,14 @@ class OperationRunner:
             args, kwargs = with_known_numbers(name, args, kwargs, self._symbols.shapes.decide)
         if communicates(target):
             forget_constants(args, kwargs)
-        check_before_run(kind, target, args, kwargs)
+        if gives_integers_history(target, args):
+            raise GraphBreak("unsupported-mutation", "of integers that get a gradient history")
+        tried = dtypes_of_trial(kind, target, args, kwargs)
         try:
             with self._symbols.fake_mode, asking, WITHOUT_LOG:
                 check_fakes(target, args, kwargs)
                 result = (apply_to_symbols if exist else apply)(kind, target, args, kwargs)
+                check_dtypes(name, result, tried)
                 return with_varying_length(result, name, *given) if exist else result
         except (GraphBreak, RecursionError):  # the latter is raised by the interpretation
             raise
@@ -95,17 +98,8 @@ class OperationRunner:
             raise GraphBreak("fake-tensor", f"{name}: {type(error).__name__}: {error}") from error
 
 
-def check_before_run(kind: str, target: Any, args: list[Any], kwargs: dict[str, Any]) -> None:
-    """Breaks at an operation that eager refuses though fake tensors would not, and at one that
-    gives integers a gradient history."""
-    if refuses_dtypes(kind, target, args, kwargs):
-        raise GraphBreak("exception-leaves", f"RuntimeError of {target_name(target)}")
-    if gives_integers_history(target, args):
-        raise GraphBreak("unsupported-mutation", "of integers that get a gradient history")
-
-
 def check_fakes(target: Any, args: list[Any], kwargs: dict[str, Any]) -> None:
-    """Makes the checks of check_before_run that are decided inside the fake mode."""
+    """Breaks at an operation that eager refuses though fake tensors would not."""
     if (
         refuses_operation(target, args, kwargs)
         or has_mixed_dtypes(target, args, kwargs)

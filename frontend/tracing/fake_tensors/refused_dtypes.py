@@ -1,6 +1,7 @@
 """Operators for which torch has no kernel in some dtypes, or whose result cannot be cast to the
 dtype of the tensor they write into. Fake tensors do not check this, so torch itself is asked, with
-small tensors. The capture breaks there, and torch raises its error."""
+small tensors. The capture breaks there, and torch raises its error. It also breaks at an operator
+whose result has another dtype than fake tensors say."""
 
 from __future__ import annotations
 
@@ -14,8 +15,10 @@ from ....backends.graph.node_targets import (
     TORCHS_OPERATORS,
     is_foreign_target,
     namespace_of,
+    target_name,
 )
 from ....backends.graph.random_states import random_states_kept
+from ....errors import GraphBreak
 
 # By every kernel that takes one of them; on other devices than the CPU, but for a few, halves too.
 # (There, a trial of a convolution or of attention may take long.)
@@ -26,19 +29,35 @@ EXAMPLES = {torch.SymInt: 1, torch.SymFloat: 1.0, torch.SymBool: True}  # any nu
 LARGEST = 8  # size, or other integer, in a trial
 
 
-def refuses_dtypes(kind: str, target: Any, args: list[Any], kwargs: dict[str, Any]) -> bool:
-    """Whether one of torch's operators raises because of the dtypes of its tensors."""
+def dtypes_of_trial(
+    kind: str, target: Any, args: list[Any], kwargs: dict[str, Any]
+) -> set[torch.dtype]:
+    """The dtypes of the tensors that one of torch's operators returns; none if it is not tried.
+    Breaks if torch refuses the dtypes of its operands."""
     leaves = pytree.arg_tree_leaves(*args, **kwargs)
     if not _has_uncommon_dtype(leaves) or not _may_be_tried(target):
-        return False
+        return set()
     if any(isinstance(leaf, torch.Generator) for leaf in leaves):  # the program's own
-        return False
+        return set()
     try:
         with torch.no_grad(), random_states_kept(leaves):
-            apply(kind, target, *pytree.tree_map(_shrink, (args, kwargs)))
+            return dtypes_of(apply(kind, target, *pytree.tree_map(_shrink, (args, kwargs))))
     except Exception as error:  # of another kind: of these sizes, not of the dtypes
-        return any(refusal in str(error) for refusal in REFUSALS)
-    return False
+        if any(refusal in str(error) for refusal in REFUSALS):
+            name = target_name(target)
+            raise GraphBreak("exception-leaves", f"RuntimeError of {name}") from error
+    return set()
+
+
+def check_dtypes(name: str, result: Any, tried: set[torch.dtype]) -> None:
+    """Breaks if a fake result has another dtype than that of a trial."""
+    if tried and dtypes_of(result) != tried:
+        raise GraphBreak("fake-tensor", f"{name}: its result has another dtype")
+
+
+def dtypes_of(result: Any) -> set[torch.dtype]:
+    leaves = pytree.tree_leaves(result)
+    return {leaf.dtype for leaf in leaves if isinstance(leaf, torch.Tensor)}
 
 
 def apply(kind: str, target: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:

@@ -1,4 +1,6 @@
-"""Floats that vary, for operators whose backward pass in torch reads them as numbers: a training
+"""Operators whose gradients a trace has otherwise than eager.
+
+Floats that vary, for operators whose backward pass in torch reads them as numbers: a training
 loop compiles twice, however many floats it meets, and has eager's results and gradients."""
 
 import framejit
@@ -50,3 +52,32 @@ def test_floats_that_vary_in_training(name):
         torch.testing.assert_close(found, wanted)
         torch.testing.assert_close(other.grad, one.grad)
     assert compiled.framejit.compiles == 2
+
+
+IDS = torch.tensor([0, 3, 3, 1])
+SPARSE = {
+    "an input": lambda table: F.embedding(IDS, table, sparse=True),
+    "a renormed input": lambda table: F.embedding(IDS, table, sparse=True, max_norm=0.5),
+    "a result": lambda table: F.embedding(IDS, table * 2, sparse=True),
+    "weighted bags": lambda table: F.embedding_bag(
+        IDS[None], table, sparse=True, mode="sum", per_sample_weights=torch.ones(1, 4)
+    ),
+    "gathered from a result": lambda table: (table * 2).gather(0, IDS[:, None], sparse_grad=True),
+}
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("case", SPARSE)
+def test_sparse_gradients(case):
+    def f(table):
+        return SPARSE[case](table).sin() * 2
+
+    grads = []
+    for function in (f, framejit.compile(f, backend="native")):
+        torch.manual_seed(0)
+        table = torch.randn(5, 3).requires_grad_()
+        function(table).sum().backward()
+        grads.append(table.grad)
+    wanted, found = grads
+    assert (wanted.layout, found.layout) == (torch.sparse_coo, torch.sparse_coo)
+    torch.testing.assert_close(found.to_dense(), wanted.to_dense())

@@ -98,3 +98,18 @@ def test_an_operand_of_another_dtype_is_converted_first(dtype):
     }
     for functions in tables.values():
         assert_same(functions, a, torch.arange(250, 310), *single)
+
+
+@pytest.mark.parametrize("dtype", HALVES, ids=str)
+def test_the_factor_of_a_sum_is_converted_first(dtype):
+    torch.manual_seed(0)
+    a, b = torch.randn(2, 512, dtype=dtype)  # a multiple of a vector: torch rounds the rest twice
+    sums = {
+        "add": lambda a, b: torch.add(a, b, alpha=1.7),
+        "sub": lambda a, b: torch.sub(a, b, alpha=1.7),
+        "rsub": lambda a, b: torch.rsub(a, b, alpha=1.7),
+        "in place": lambda a, b: a.clone().sub_(b, alpha=1.7),
+        "of a number": lambda a, b: torch.add(a, 1.1, alpha=1.7),
+        "by position": lambda a, b: torch.ops.aten.sub.Scalar(a, 1.1, 1.7),
+    }
+    assert_same(sums, a, b)

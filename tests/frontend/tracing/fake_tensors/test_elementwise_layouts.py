@@ -9,6 +9,7 @@ from framejit.frontend.tracing.fake_tensors.fake_execution import CaptureFakeMod
 
 BOTH_FORMATS = {
     "one channel": lambda: torch.randn(2, 1, 4, 5).to(memory_format=torch.channels_last),
+    "one channel, last": lambda: torch.empty(2, 1, 4, 5, memory_format=torch.channels_last),
     "one pixel": lambda: torch.randn(2, 3, 1, 1).to(memory_format=torch.channels_last),
     "transposed": lambda: torch.randn(2, 3, 1, 5).transpose(1, 2),
     "odd stride": lambda: torch.randn(1, 3, 4, 5).as_strided((1, 3, 4, 5), (7, 20, 5, 1)),
@@ -43,6 +44,17 @@ OPERATORS = {
     "prelu": lambda x: torch.nn.functional.prelu(x, torch.ones(1)),
     "batch_norm": lambda x: torch.nn.functional.batch_norm(
         x, torch.zeros(x.shape[1]), torch.ones(x.shape[1])
+    ),
+    "group_norm": lambda x: torch.nn.functional.group_norm(x, 1),
+    "roll": lambda x: x.roll(1, 2),
+    **{
+        f"resize, {mode}": lambda x, mode=mode: torch.nn.functional.interpolate(
+            x, scale_factor=2, mode=mode
+        )
+        for mode in ("nearest", "nearest-exact", "bilinear", "bicubic")
+    },
+    "resize, antialiased": lambda x: torch.nn.functional.interpolate(
+        x, size=(3, 5), mode="bilinear", antialias=True
     ),
 }
 

@@ -6,7 +6,7 @@ from __future__ import annotations
 import pytest
 import torch
 import torch.nn.functional as F
-from framejit.frontend.tracing.fake_tensors.refused_dtypes import refuses_dtypes
+from framejit.frontend.tracing.fake_tensors.refused_dtypes import dtypes_of_trial
 
 from ...semantics.harness import strict_compile
 
@@ -58,6 +58,20 @@ def test_taken(function, dtype):
     assert torch.equal(compiled(x), function(x) + 1)
 
 
+@pytest.mark.parametrize("backend", ["eager", "native"])
+@pytest.mark.parametrize("exponent", [True, False, 1])
+def test_a_result_whose_dtype_fakes_get_wrong(backend, exponent):
+    def power(x):
+        y = x**exponent
+        return y, str(y.dtype), y * 2
+
+    x = torch.tensor([True, False])
+    expected, found = power(x), strict_compile(power, backend=backend)(x)
+    assert found[1] == expected[1]
+    for mine, eagers in zip(found[::2], expected[::2], strict=True):
+        torch.testing.assert_close(mine, eagers, rtol=0, atol=0)
+
+
 def test_a_trial_draws_no_numbers_of_the_programs():
     def draw(x, generator):
         return torch.dropout(x, 0.5, True), torch.bernoulli(x, generator=generator)
@@ -78,5 +92,5 @@ def test_functions_of_a_higher_order_operator_are_not_called():
 
     called, x = [], torch.ones(2, dtype=torch.int64)
     args = [lambda *args: not called, branch, (x,), ()]
-    assert not refuses_dtypes("call_function", torch.ops.higher_order.while_loop, args, {})
+    assert not dtypes_of_trial("call_function", torch.ops.higher_order.while_loop, args, {})
     assert called == []
