@@ -23,6 +23,7 @@ from ..graph.node_targets import name_of
 from .compiled_node import with_eager_gradients
 from .data_results import data_results, shows_data_of_inputs, with_own_versions
 from .divergent_graphs import (
+    has_part_of_another_rank,
     is_divergent,
     marks_memory_with_history,
     returns_view_of_wrapper,
@@ -142,6 +143,8 @@ def compile_as_one_node(
     """The graph as one node of autograd's. Raises LeftAsCaptured."""
     if marks_memory_with_history(gm):
         raise LeftAsCaptured("it makes a leaf of what it detaches")
+    if wants_gradients(gm) and has_part_of_another_rank(gm):
+        raise LeftAsCaptured("a distributed tensor has not the dimensions of its part")
     if returns_view_of_wrapper(gm):
         raise LeftAsCaptured("it returns a view of a wrapper subclass")
     examples = before_the_graph(gm, example_inputs)
