@@ -71,6 +71,7 @@ MENDED = (
     ("to", "native+grad+wrapped"), ("fft.hfft", "native+grad+wrapped"), ("allclose", "eager+sharded"), ("uniform", "eager+sharded"),
     ("cumprod", "native+grad+sharded"), ("permute", "native+grad+wrapped"), ("t", "native+grad+wrapped"),
     ("matmul", "native+grad+sharded"), ("quantile", "native+grad+replicated"),
+    ("linalg.inv", "native+sharded"),
 )  # fmt: skip
 # What differs by design (docs/distributed.md): a gradient that arrives in another layout than a
 # distributed result's takes that layout, and so does what is computed of it.
