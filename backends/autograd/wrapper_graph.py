@@ -41,7 +41,9 @@ class WrapperForm:
             raise CannotRebuild
         names, metadata = fake.__tensor_flatten__()
         parts = tuple((name, cls.of(getattr(fake, name))) for name in names)
-        return cls(type(fake), parts, metadata, tuple(fake.shape), fake.stride()).checked()
+        return cls(
+            type(fake), parts, metadata, tuple(fake.shape), fake.stride()
+        ).require_fixed_sizes()
 
     @classmethod
     def described_by(cls, about: Any) -> WrapperForm | None:
@@ -52,9 +54,9 @@ class WrapperForm:
         parts = tuple((name, cls.described_by(part)) for name, part in about.attrs.items())
         kind = about.original_subclass_type or type(about.original_subclass)
         size, stride = tuple(about.outer_size), tuple(about.outer_stride)
-        return cls(kind, parts, about.meta, size, stride).checked()
+        return cls(kind, parts, about.meta, size, stride).require_fixed_sizes()
 
-    def checked(self) -> WrapperForm:
+    def require_fixed_sizes(self) -> WrapperForm:
         """The form itself. Raises CannotRebuild where a size varies (aot_autograd has None for
         it)."""
         sizes = (*self.size, *self.stride)
