@@ -70,7 +70,7 @@ MENDED = (
     ("nn.functional.batch_norm", "eager+wrapped"), ("nn.functional.channel_shuffle", "native+wrapped"),
     ("to", "native+grad+wrapped"), ("fft.hfft", "native+grad+wrapped"), ("allclose", "eager+sharded"), ("uniform", "eager+sharded"),
     ("cumprod", "native+grad+sharded"), ("permute", "native+grad+wrapped"), ("t", "native+grad+wrapped"),
-    ("matmul", "native+grad+sharded"), ("quantile", "native+grad+replicated"),
+    ("matmul", "native+grad+sharded"),
     ("linalg.inv", "native+sharded"),
 )  # fmt: skip
 # What differs by design (docs/distributed.md): a gradient that arrives in another layout than a
