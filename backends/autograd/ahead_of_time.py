@@ -15,14 +15,15 @@ import torch.fx
 from torch._subclasses.fake_tensor import DataDependentOutputException, DynamicOutputShapeException
 
 from ...events import UNREPORTED
-from ..graph.collectives import is_on_distributed_tensors
 from ..graph.fake_values import fake_of
 from ..graph.grad_mode import is_on_at_both_ends, run_with_grad_mode, without_switches_at_the_ends
 from ..graph.gradient_history import gains_its_first_history, wants_gradients
 from ..graph.node_targets import name_of
+from ..graph.wrappers import has_wrappers
 from .compiled_node import with_eager_gradients
 from .data_results import data_results, shows_data_of_inputs, with_own_versions
 from .divergent_graphs import (
+    has_part_of_another_rank,
     is_divergent,
     marks_memory_with_history,
     returns_view_of_wrapper,
@@ -142,6 +143,8 @@ def compile_as_one_node(
     """The graph as one node of autograd's. Raises LeftAsCaptured."""
     if marks_memory_with_history(gm):
         raise LeftAsCaptured("it makes a leaf of what it detaches")
+    if wants_gradients(gm) and has_part_of_another_rank(gm):
+        raise LeftAsCaptured("a distributed tensor has not the dimensions of its part")
     if returns_view_of_wrapper(gm):
         raise LeftAsCaptured("it returns a view of a wrapper subclass")
     examples = before_the_graph(gm, example_inputs)
@@ -152,12 +155,13 @@ def compile_as_one_node(
     except UNTRACEABLE as error:
         raise LeftAsCaptured(first_line(error)) from error
     except Exception as error:
-        if any(said in str(error) for said in REFUSALS) or any(
-            node.target is torch.autograd.grad or is_on_distributed_tensors(node)
-            for node in gm.graph.nodes
+        if (
+            any(said in str(error) for said in REFUSALS)
+            or any(node.target is torch.autograd.grad for node in gm.graph.nodes)
+            or has_wrappers(gm)
         ):
-            # a backward pass may lack what it needs, or that was freed, or a rule for DTensors;
-            # then it raises, later
+            # a backward pass may lack what it needs, or that was freed, or a rule of a wrapper's
+            # class; then it raises, later
             raise LeftAsCaptured(first_line(error)) from error
         raise
     return with_eager_gradients(gm, compiled, random_like_eager)

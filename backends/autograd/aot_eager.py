@@ -32,6 +32,7 @@ from .batched_backward import with_batches
 from .graph_parts import Compile, GraphPart, compile_forward_and_backward
 from .min_cut import compared_values, is_view_or_item
 from .wrapper_graph import wrapper_graph
+from .wrapper_node import InnerGraphs, wrapper_node
 
 TENSORIFY = "TENSORIFY_PYTHON_SCALARS"  # torch's own switch; it is read whenever a graph is traced
 
@@ -45,6 +46,7 @@ def compile_with_aot_autograd(
 ) -> Callable[..., Any]:
     """Compiles with aot_autograd; see compile_forward_and_backward."""
     parts = AotParts(gm, compile_part)
+    before = set(torch.autograd.Function.__subclasses__())
     with (
         tracing_lock,
         whole_upsampling(),
@@ -61,14 +63,20 @@ def compile_with_aot_autograd(
             keep_inference_input_mutations=keep_writes,
             decompositions=dict(decompositions),
         )
-    if has_wrappers(gm) and parts.forward is not None and parts.results is None:
-        return wrapper_graph(gm, parts.part, parts.forward, parts.about) or made
     expected = 0 if parts.results is None else 1
-    if parts.forward is None or len(parts.backwards) != expected or has_wrappers(gm):
-        return made  # which takes wrappers apart
+    if parts.forward is None or len(parts.backwards) != expected:
+        return made
     part, backward = parts.backwards[0] if parts.backwards else (None, None)
-    plan = plan_of(parts.about, len(gm.graph.find_nodes(op="placeholder")), part, keep_writes)
-    return made if plan is None else AotGraph(plan, parts.forward, backward)
+    if not has_wrappers(gm):
+        gradients: Any = None if part is None else part.graph.output_node().args[0]
+        inputs = len(gm.graph.find_nodes(op="placeholder"))
+        plan = plan_of(parts.about, inputs, gradients, keep_writes)
+        return made if plan is None else AotGraph(plan, parts.forward, backward)
+    if part is None:
+        return wrapper_graph(gm, parts.part, parts.forward, parts.about) or made
+    graphs = InnerGraphs(gm, parts.part, part, parts.forward, backward)
+    new = [one for one in torch.autograd.Function.__subclasses__() if one not in before]
+    return wrapper_node(graphs, new, keep_writes) or made
 
 
 class AotParts:

@@ -125,15 +125,16 @@ def tensor_of(item: Any) -> Any:
 @record
 class AotPlan:
     """How to call the two graphs. The forward graph returns the new values of `writes`, `results`
-    results, `bases` further tensors of which results are views, and what it saves, of which the
-    last `numbers` are numbers. views: for each result, the view that it is, or None. separate:
-    positions of results whose views of each other autograd must not see. without_gradient:
-    positions of what has no gradient. tangents: the gradients that the backward graph takes after
-    what was saved. detached: positions of inputs that get no gradient."""
+    results, `bases` further tensors of which results are views, and what it saves: tensors, then
+    `objects` objects of another kind, then `numbers` numbers. views: for each result, the view that
+    it is, or None. separate: positions of results whose views of each other autograd must not see.
+    without_gradient: positions of what has no gradient. tangents: the gradients that the backward
+    graph takes after what was saved. detached: positions of inputs that get no gradient."""
 
     writes: tuple[InputWrite, ...]
     results: int
     bases: int
+    objects: int
     numbers: int
     views: tuple[ResultView | None, ...]
     separate: tuple[int, ...]
@@ -192,11 +193,12 @@ class AotGraph:
         """Runs the forward graph; saves what the backward graph needs, and returns the rest."""
         plan = self.plan
         with torch._C._DisableAutocast():
-            made = list(self.forward(*args))
-        end = len(made) - plan.numbers
-        ctx.numbers = made[end:]
-        save_values(ctx, [without_base(item) for item in made[plan.count_returned : end]])
-        returned = [without_base(item) for item in made[: plan.count_returned]]
+            made, saved = self.call_forward(args)
+        end = len(saved) - plan.numbers
+        tensors = end - plan.objects
+        ctx.numbers, ctx.objects = saved[end:], saved[tensors:end]
+        save_values(ctx, [without_base(item) for item in saved[:tensors]])
+        returned = [without_base(item) for item in made]
         for position in plan.separate:
             returned[position] = separate(returned[position])
         first = len(plan.writes)
@@ -214,15 +216,28 @@ class AotGraph:
                 "torch.func cannot transform the backward pass of a compiled graph; compile the "
                 "whole function instead"
             )
-        assert self.backward is not None
-        given = [*ctx.numbers, *saved_values(ctx)]
+        given = [*ctx.numbers, *saved_values(ctx), *ctx.objects]
         with torch.no_grad(), torch._C._DisableAutocast():
-            given += (
-                tangent.lay_out(gradients[tangent.position]) for tangent in self.plan.tangents
-            )
-            made: Sequence[Any] = self.backward(given) if self.boxed else self.backward(*given)
+            made = self.call_backward(given, gradients)
         if torch.is_grad_enabled():
             return OnceDifferentiable.apply(torch.empty(0, requires_grad=True), *made)
+        return made
+
+    def call_forward(self, args: Sequence[Any]) -> tuple[list[Any], list[Any]]:
+        """What the forward graph returns, and what it saves."""
+        made = list(self.forward(*args))
+        return made[: self.plan.count_returned], made[self.plan.count_returned :]
+
+    def call_backward(
+        self, given: list[Any], gradients: Sequence[torch.Tensor | None]
+    ) -> Sequence[Any]:
+        """The gradients of the inputs. given: what the forward graph saved."""
+        given += (tangent.lay_out(gradients[tangent.position]) for tangent in self.plan.tangents)
+        return self.run_backward_graph(given)
+
+    def run_backward_graph(self, given: list[Any]) -> Sequence[Any]:
+        assert self.backward is not None
+        made: Sequence[Any] = self.backward(given) if self.boxed else self.backward(*given)
         return made
 
 

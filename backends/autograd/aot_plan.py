@@ -1,15 +1,15 @@
 """The AotPlan of a graph that aot_autograd has traced, made of aot_autograd's metadata.
 
-Some graphs need more around them (random states as arguments, written metadata, tensor subclasses).
-These have no plan; the function that aot_autograd makes runs them.
+Some graphs need more around them (random states as arguments, written metadata). These have no
+plan; the function that aot_autograd makes runs them.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import torch
-import torch.fx
 
 from .aot_graph import AotPlan, InputWrite, ResultView, Tangent
 
@@ -21,19 +21,21 @@ UNALIASED = ("non_alias", SEPARATE, "custom_function_view")
 
 
 def plan_of(
-    about: Any, inputs: int, backward: torch.fx.GraphModule | None, keeps_writes: bool
+    about: Any, inputs: int, gradients: Sequence[Any] | None, keeps_writes: bool
 ) -> AotPlan | None:
-    """The plan for a captured graph of so many inputs; None where there is none. about:
-    aot_autograd's metadata. keeps_writes: the graphs contain the writes into inputs."""
+    """The plan for a captured graph of so many inputs; None where there is none. Wrappers among
+    inputs and results count as one each (wrapper_node.py). about: aot_autograd's metadata.
+    gradients: the nodes of the backward graph that are the inputs' gradients; None without such a
+    graph. keeps_writes: the graphs contain the writes into inputs."""
     try:
-        hides_writes = keeps_writes and backward is not None
+        hides_writes = keeps_writes and gradients is not None
         simple = about is not None and is_simple(about, inputs, hides_writes)
-        return make_plan(about, backward) if simple else None
+        return make_plan(about, gradients) if simple else None
     except AttributeError:  # another version of torch describes it otherwise
         return None
 
 
-def make_plan(about: Any, backward: torch.fx.GraphModule | None) -> AotPlan:
+def make_plan(about: Any, gradients: Sequence[Any] | None) -> AotPlan:
     """The plan, as far as an AotPlan can express the metadata."""
     written = [about.input_info[position] for position in about.mutated_inp_runtime_indices]
     writes = [
@@ -47,6 +49,7 @@ def make_plan(about: Any, backward: torch.fx.GraphModule | None) -> AotPlan:
         writes=tuple(writes),
         results=len(about.output_info),
         bases=about.num_intermediate_bases,
+        objects=about.num_opaque_objects_saved_for_bw or 0,
         numbers=about.num_symints_saved_for_bw or 0,
         views=views,
         separate=tuple(
@@ -57,8 +60,8 @@ def make_plan(about: Any, backward: torch.fx.GraphModule | None) -> AotPlan:
         without_gradient=tuple(
             position for position, info in enumerate(seen) if not info.requires_grad
         ),
-        tangents=tangents_of(about) if backward is not None else (),
-        detached=detached_inputs(about, backward) if backward is not None else (),
+        tangents=tangents_of(about) if gradients is not None else (),
+        detached=detached_inputs(about, gradients) if gradients is not None else (),
     )
 
 
@@ -74,18 +77,10 @@ def is_simple(about: Any, inputs: int, hides_writes: bool) -> bool:
         and not about.indices_of_inputs_that_requires_grad_with_mutations_in_bw
         and not (about.tokens or about.num_backward_tokens)
         and not (about.is_rng_op_functionalized or about.num_graphsafe_rng_states)
-        and not (about.num_opaque_objects_saved_for_bw or about.num_tensors_saved_with_no_vc_check)
+        and not about.num_tensors_saved_with_no_vc_check
         and not any(about.mutated_inp_stream_indices or ())
         and about.grad_enabled_mutation is None
         and not about.dynamic_outputs
-        and all(
-            type(item).__name__ == "PlainTensorMeta"
-            for item in (
-                *about.subclass_inp_meta,
-                *about.subclass_fw_graph_out_meta,
-                *about.subclass_tangent_meta,
-            )
-        )
     )
 
 
@@ -139,10 +134,9 @@ def tangents_of(about: Any) -> tuple[Tangent, ...]:
     )
 
 
-def detached_inputs(about: Any, backward: torch.fx.GraphModule) -> tuple[int, ...]:
+def detached_inputs(about: Any, gradients: Sequence[Any]) -> tuple[int, ...]:
     """Positions of inputs that require a gradient and get none, although another tensor was made
     of them: their history must not be kept alive."""
-    gradients: Any = backward.graph.output_node().args[0]
     return tuple(
         position
         for position, (gradient, info) in enumerate(zip(gradients, about.input_info, strict=True))

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import cast
+from collections.abc import Iterator
+from typing import Any, cast
 
 import torch
 import torch.fx
@@ -54,6 +55,16 @@ def returns_view_of_wrapper(gm: torch.fx.GraphModule) -> bool:
     results = gm.graph.output_node().all_input_nodes
     made = (node for node in results if node.op != "placeholder")
     return any(not taken.isdisjoint(memories_of_wrapper(node)) for node in made)
+
+
+def has_part_of_another_rank(gm: torch.fx.GraphModule) -> bool:
+    """Whether a distributed tensor has another number of dimensions than its part, by a fault of
+    torch (quantile of a scalar, vector @ matrix). Eager goes on with its wrong sizes, a traced
+    backward pass with those of the part."""
+    fakes: Iterator[Any] = map(fake_of, gm.graph.nodes)
+    return any(
+        is_distributed(type(fake)) and fake.dim() != fake._local_tensor.dim() for fake in fakes
+    )
 
 
 def memories_of_wrapper(node: torch.fx.Node) -> set[int]:

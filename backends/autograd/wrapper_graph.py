@@ -37,12 +37,40 @@ class WrapperForm:
         """The form of a wrapper; None for another value. Raises CannotRebuild."""
         if not is_wrapper(type(fake)):
             return None
-        names, metadata = fake.__tensor_flatten__()
-        varying = (*fake.shape, *fake.stride(), *tree_leaves(metadata))
-        if fake.is_nested or any(isinstance(one, torch.SymInt | torch.Tensor) for one in varying):
+        if fake.is_nested:
             raise CannotRebuild
+        names, metadata = fake.__tensor_flatten__()
         parts = tuple((name, cls.of(getattr(fake, name))) for name in names)
-        return cls(type(fake), parts, metadata, tuple(fake.shape), fake.stride())
+        return cls(
+            type(fake), parts, metadata, tuple(fake.shape), fake.stride()
+        ).require_fixed_sizes()
+
+    @classmethod
+    def described_by(cls, about: Any) -> WrapperForm | None:
+        """The form of a wrapper that aot_autograd's metadata describes; None for another value.
+        Raises CannotRebuild."""
+        if not hasattr(about, "attrs"):
+            return None
+        parts = tuple((name, cls.described_by(part)) for name, part in about.attrs.items())
+        kind = about.original_subclass_type or type(about.original_subclass)
+        size, stride = tuple(about.outer_size), tuple(about.outer_stride)
+        return cls(kind, parts, about.meta, size, stride).require_fixed_sizes()
+
+    def require_fixed_sizes(self) -> WrapperForm:
+        """The form itself. Raises CannotRebuild where a size varies (aot_autograd has None for
+        it)."""
+        sizes = (*self.size, *self.stride)
+        varies = any(
+            isinstance(leaf, torch.SymInt | torch.Tensor) for leaf in tree_leaves(self.metadata)
+        )
+        if varies or not all(type(size) is int for size in sizes):
+            raise CannotRebuild
+        return self
+
+    @property
+    def count(self) -> int:
+        """How many parts there are that are no wrappers."""
+        return len(self.paths())
 
     def paths(self) -> list[str]:
         """The attributes that lead to the parts that are no wrappers."""
@@ -75,22 +103,43 @@ class WrapperGraph:
         forward: Callable[..., Any],
     ) -> None:
         self.inputs, self.results, self.forward = inputs, results, forward
-        self.readers = [None if form is None else reader_of(form.paths()) for form in inputs]
+        self.readers = readers_of(inputs)
         self.makes_wrappers = any(results)
 
     def __reduce__(self) -> Any:
         return WrapperGraph, (self.inputs, self.results, self.forward)
 
     def __call__(self, *args: Any) -> Any:
-        given: list[Any] = []
-        for arg, read in zip(args, self.readers, strict=True):
-            given += (arg,) if read is None else read(arg)
         with torch.no_grad(), torch._C._DisableAutocast():
-            made = self.forward(*given)
-            if not self.makes_wrappers:
-                return made
-            parts = iter(made)
-            return [next(parts) if form is None else form.make(parts) for form in self.results]
+            made = self.forward(*take_apart(args, self.readers))
+            return put_together(self.results, made) if self.makes_wrappers else made
+
+
+Forms = Sequence[WrapperForm | None]
+# by value, what reads its parts; None where it is no wrapper
+Readers = Sequence[Callable[[Any], tuple[Any, ...]] | None]
+
+
+def readers_of(forms: Forms) -> Readers:
+    return [None if form is None else reader_of(form.paths()) for form in forms]
+
+
+def take_apart(values: Sequence[Any], readers: Readers) -> list[Any]:
+    """The values, with the parts of wrappers instead of these."""
+    given: list[Any] = []
+    for value, read in zip(values, readers, strict=True):
+        given += (value,) if read is None else read(value)
+    return given
+
+
+def put_together(forms: Forms, values: Sequence[Any]) -> list[Any]:
+    """The values, with wrappers instead of their parts."""
+    parts = iter(values)
+    return [next(parts) if form is None else form.make(parts) for form in forms]
+
+
+def count_parts(forms: Forms) -> int:
+    return sum(1 if form is None else form.count for form in forms)
 
 
 def wrapper_graph(
@@ -108,7 +157,7 @@ def wrapper_graph(
         or any(node.meta.get("mutated") for node in inputs)
         or len(set(memories)) < len(memories)
         or any(info.output_type.name != "non_alias" for info in about.output_info)
-        or not group_names(part.graph) <= guarded_group_names(gm)
+        or not group_names(part) <= guarded_group_names(gm)
     ):
         return None
     try:
@@ -117,19 +166,21 @@ def wrapper_graph(
         )
     except CannotRebuild:
         return None
-    counts = [
-        sum(1 if form is None else len(form.paths()) for form in forms) for forms in (taken, made)
-    ]
-    if counts != [len(about.input_info), len(about.output_info)]:
-        return None
-    return WrapperGraph(taken, made, forward)
+    return WrapperGraph(taken, made, forward) if takes_parts(part, taken, made) else None
 
 
-def group_names(graph: Any) -> set[str]:
+def takes_parts(part: torch.fx.GraphModule, taken: Forms, made: Forms) -> bool:
+    """Whether a graph takes and returns the parts of values of these forms, and no more (such as
+    the tokens that keep operators with side effects in order)."""
+    results: Any = part.graph.output_node().args[0]
+    counts = count_parts(taken), count_parts(made)
+    return counts == (len(part.graph.find_nodes(op="placeholder")), len(results))
+
+
+def group_names(part: torch.fx.GraphModule) -> set[str]:
     """The names of the process groups in a graph of inner tensors, and what else is text there."""
-    return {
-        arg for node in graph.nodes if is_collective(node) for arg in node.args if type(arg) is str
-    }
+    started = filter(is_collective, part.graph.nodes)
+    return {arg for node in started for arg in node.args if type(arg) is str}
 
 
 def guarded_group_names(gm: torch.fx.GraphModule) -> frozenset[str]:

@@ -16,6 +16,7 @@ from ...overlap import has_memory, may_overlap, window_of
 from ..values.tensor.dynamic_marks import Mark, marks_of
 from ..values.tensor.tensor import TensorValue
 from ..values.tensor.wrapper_subclass import is_captured_wrapper
+from .fake_tensors.distributed_layout import sizes_follow
 from .fake_tensors.fake_wrappers import is_fake, wrap_fakes
 from .fake_tensors.fakes_by_metadata import forget_memory, is_noted
 from .sizes.symbolic_inputs import SymbolicInputs
@@ -119,7 +120,8 @@ class InputFakes:
                     self._ragged |= ragged_dims(real, source)
                 names, metadata = real.__tensor_flatten__()
                 inner = {name: getattr(real, name) for name in names}
-                of = self._of_static if is_distributed(type(real)) else self.of
+                fixed = is_distributed(type(real)) and not sizes_follow(real)
+                of = self._of_static if fixed else self.of
                 for name in names_of_tensors(real):
                     inner[name] = self._of_part(inner[name], AttrSource(source, name), of)
                 with self._fake_mode:
@@ -135,8 +137,8 @@ class InputFakes:
         return fake
 
     def _of_static(self, real: torch.Tensor, source: Source) -> torch.Tensor:
-        """The fake of a part of a distributed tensor. Its sizes are constants: how they make those
-        of the whole is not known where they vary."""
+        """The fake of a part of a distributed tensor of which the sizes of the whole do not
+        follow. Its sizes are constants."""
         return self._fake_mode.from_tensor(real, static_shapes=True)
 
     def _of_part(

@@ -14,11 +14,18 @@ from typing import Any
 import torch
 from torch._library.custom_ops import OPDEFS, CustomOpDef
 
+from ....backends.graph.wrappers import is_wrapper
 from ....guards.source import FrameView, PathEnds, Source
 from ....records import record
 from .._hook import Handle
 from .content import VERSIONED, content_of, is_enumerated_in_c, is_from_pybind, root_of
-from .operators import Unknown, digest_of_operator, is_users_operator, name_of_operator
+from .operators import (
+    Unknown,
+    digest_of_operator,
+    digest_of_wrapper_class,
+    is_users_operator,
+    name_of_operator,
+)
 from .process_groups import text_of_distributed
 
 
@@ -144,8 +151,19 @@ class AtSource(Description):
         return found
 
 
+def compared_content(obj: Any) -> str:
+    """The content of an object; of a wrapper subclass also what its code names. Raises
+    NotStorable."""
+    if not (isinstance(obj, type) and is_wrapper(obj)) or root_of(obj.__module__) in VERSIONED:
+        return content_of(obj)
+    try:
+        return digest_of_wrapper_class(obj)
+    except Unknown as error:
+        raise NotStorable(f"class {obj.__qualname__}: {error}") from error
+
+
 def check_content(found: Any, content: str, name: str) -> None:
-    if content_of(found) != content:
+    if compared_content(found) != content:
         raise NotFound(f"{name} is {describe_kind(found)} with other content")
 
 
@@ -189,15 +207,16 @@ def describe(obj: Any, source: Source | None) -> Description:
         return OperatorNamespace(obj.name)
     if isinstance(obj, types.ModuleType):
         return describe_module(obj)
+    content = compared_content(obj)
     has_name = isinstance(obj, NAMED) or type(obj).__module__ == "numpy"  # NumPy's functions
     for owner, name in possible_names(obj) if has_name else ():
         try:
             if lookup(owner, name) is obj:
-                return AttributeOf(describe(owner, None), name, content_of(obj))
+                return AttributeOf(describe(owner, None), name, content)
         except (NotFound, NotStorable):
             continue
     if source is not None and is_known_by_content(obj):
-        return AtSource(source, content_of(obj))
+        return AtSource(source, content)
     raise NotStorable(f"{describe_kind(obj)} ({safe_name(obj)}) that another process cannot find")
 
 

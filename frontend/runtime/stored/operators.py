@@ -1,7 +1,9 @@
-"""Operators that the program has registered with torch: their content as a digest.
+"""Operators that the program has registered with torch, and wrapper subclasses: their content as a
+digest.
 
-What a graph relies on are an operator's rules for sizes and gradients, which tracing has run. The
-digest covers these functions and all that they name. The operator itself runs as it is then.
+What a graph relies on are an operator's rules for sizes and gradients, and a class's own code,
+which tracing has run. The digest covers these functions and all that they name. The operator itself
+runs as it is then.
 """
 
 from __future__ import annotations
@@ -22,6 +24,7 @@ from .content import (
     digest_of,
     digest_of_class,
     digest_of_code,
+    functions_in,
     name_of_class,
     root_of,
     text_of_constant,
@@ -78,6 +81,28 @@ def parts_of_definition(definition: Any) -> Iterator[str]:
             yield from parts_of_object(function, seen)
 
 
+def digest_of_wrapper_class(cls: type) -> str:
+    """The digest of a wrapper subclass, whose code tracing has run: its functions and attributes,
+    and all that they name. Raises Unknown."""
+
+    def parts() -> Iterator[str]:
+        seen: dict[int, int] = {}
+        yield digest_of_class(cls)
+        for base in cls.__mro__:
+            own = {} if is_versioned(base) else vars(base)
+            for name, value in sorted(own.items()):
+                functions = list(functions_in(value))
+                if functions or not (name.startswith("__") or is_made_in_c(value)):
+                    yield name
+                    yield from parts_of_object(functions or value, seen)
+
+    return digest_of(parts())
+
+
+def is_made_in_c(value: Any) -> bool:
+    return isinstance(value, types.GetSetDescriptorType | types.MemberDescriptorType)
+
+
 def parts_of_object(obj: Any, seen: dict[int, int]) -> Iterator[str]:
     """Texts that are equal for objects with equal content: of a function also what it names. seen:
     objects so far, by their ids."""
@@ -89,6 +114,10 @@ def parts_of_object(obj: Any, seen: dict[int, int]) -> Iterator[str]:
         yield type(obj).__name__
         for item in obj:
             yield from parts_of_object(item, seen)
+    elif isinstance(obj, dict):
+        yield "dict"
+        for pair in obj.items():
+            yield from parts_of_object(pair, seen)
     elif is_versioned(obj):
         yield f"{getattr(obj, '__module__', '')} {getattr(obj, '__qualname__', obj)}"
     elif isinstance(obj, types.FunctionType):

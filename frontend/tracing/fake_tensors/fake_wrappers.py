@@ -13,12 +13,12 @@ import torch
 from torch._C._functorch import is_functorch_wrapped_tensor
 from torch._subclasses.fake_tensor import FakeTensor
 
-from ....backends.graph.wrappers import inner_tensors
+from ....backends.graph.wrappers import inner_tensors, is_distributed
 from ...values.tensor.wrapper_subclass import is_captured_wrapper
+from .distributed_layout import Numbers, layout_of_whole
 from .fakes_by_metadata import contiguous_strides
 
 OUTSIDE = "what made an input of a graph lies outside of the graph"
-Numbers = tuple[int | torch.SymInt, ...]
 
 
 def wrap_fakes(real: Any, metadata: Any, inner: Mapping[str, Any]) -> torch.Tensor:
@@ -39,6 +39,8 @@ def layout_of(real: Any, inner: Mapping[str, torch.Tensor]) -> tuple[Numbers, Nu
     """The sizes and strides of a wrapper, by those of its inner tensors."""
     if real.is_nested:
         return ragged_layout(real, inner)
+    if is_distributed(type(real)):
+        return layout_of_whole(real, inner["_local_tensor"])
     for name, fake in inner.items():
         part = getattr(real, name)
         if part.shape == real.shape and part.stride() == real.stride():

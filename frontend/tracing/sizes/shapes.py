@@ -149,6 +149,10 @@ class Shapes:
             self._note_number(TensorProperty(source, "size", dim), size)
         self._note_strides(fake, source)
 
+    def note_size(self, number: torch.SymInt, source: Source) -> None:
+        """Notes that a size is found at another path, too. Each call compares them."""
+        self.relied_on.facts.append(SizeFact(source, number))
+
     def _note_strides(self, fake: torch.Tensor, source: Source) -> None:
         for dim, stride in enumerate(fake.stride()):
             self._note_number(TensorProperty(source, "stride", dim), stride)

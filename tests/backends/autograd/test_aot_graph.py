@@ -178,7 +178,7 @@ def test_a_backward_pass_twice(made):
     assert made
 
 
-PLAN = AotPlan((), 1, 0, 0, (None,), (), (), (Tangent(0, (2,), (1,), None),), ())
+PLAN = AotPlan((), 1, 0, 0, 0, (None,), (), (), (Tangent(0, (2,), (1,), None),), ())
 
 
 def test_gradients_that_cannot_be_differentiated_again_say_so():

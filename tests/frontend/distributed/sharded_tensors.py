@@ -244,3 +244,31 @@ def train(rank, plan, backends, lengths):
     if not backend:
         return difference, 1, 0
     return difference, run.framejit.compiles, len(run.framejit.explain().breaks)
+
+
+def mixed_with_weight(d, w):
+    return (torch.nn.functional.linear(d, w).relu() + d).redistribute(placements=[Replicate()])
+
+
+def batches_of_sizes(rank, backend, sizes):
+    """By placement: what differs from eager, and compiles. sizes: those of the batches."""
+    found = []
+    for placement in (Shard(0), Replicate()):
+        handle, wrong = framejit.compile(mixed_with_weight, backend=backend), 0
+        weights = [distribute_tensor(torch.ones(8, 8).tril(), mesh(), [Shard(1)]) for _ in range(2)]
+        weights = [weight.requires_grad_() for weight in weights]
+        for size in sizes:
+            whole = torch.arange(size * 8.0).view(size, 8).cos()
+            made = []
+            for function, weight in zip((mixed_with_weight, handle), weights, strict=True):
+                result = function(distribute_tensor(whole, mesh(), [placement]), weight)
+                result.square().sum().backward()
+                made.append([*described(result), *described(weight.grad)])
+            for one, other in zip(*made, strict=True):
+                wrong += not (
+                    torch.allclose(one, other, 1e-4, 1e-4)
+                    if isinstance(one, torch.Tensor)
+                    else one == other
+                )
+        found.append((wrong, handle.framejit.compiles))
+    return found

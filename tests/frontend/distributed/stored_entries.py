@@ -71,14 +71,27 @@ def run(rank, together, backend):
     return found
 
 
-def run_sharded(rank, together, backend, grad):
+def run_sharded(rank, together, backend):
     """The same, of functions with distributed tensors."""
     make_groups(rank, together)
-    with torch.set_grad_enabled(grad):
-        return {
-            "sharded": outcome(rank, sharded, sharded, backend),
-            "parallel": outcome(rank, parallel_model(), parallel_model(), backend),
-        }
+    found = {"sharded": outcome(rank, sharded, sharded, backend)}
+    for grad in (False, True):
+        with torch.set_grad_enabled(grad):
+            made = outcome(rank, parallel_model(), parallel_model(), backend)
+            found[f"parallel, {grad=}"] = made
+    return found
+
+
+def equal_gradients(made, wanted, function, eager):
+    """Whether all parameters get the same gradients, distributed alike."""
+    made.square().sum().backward()
+    wanted.square().sum().backward()
+    pairs = zip(function.parameters(), eager.parameters(), strict=True)
+    return all(
+        torch.equal(one.grad.to_local(), two.grad.to_local())
+        and one.grad.placements == two.grad.placements
+        for one, two in pairs
+    )
 
 
 def outcome(rank, function, eager, backend):
@@ -86,7 +99,10 @@ def outcome(rank, function, eager, backend):
     framejit.config.sinks = (seen.append,)
     handle = framejit.compile(function, backend=backend, options={"store": True})
     x = torch.arange(4.0) + rank
-    equal = torch.allclose(handle(x), eager(x))
+    made, wanted = handle(x), eager(x)
+    equal = torch.allclose(made, wanted)
+    if made.requires_grad:
+        equal = equal and equal_gradients(made, wanted, function, eager)
     entry_writer.write(Path("last"), lambda: None)
     entry_writer.wait_for(Path("last"))  # the process may be killed now
     return [

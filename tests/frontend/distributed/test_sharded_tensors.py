@@ -73,3 +73,12 @@ def test_lengths_vary(ranks, backend):
     for difference, compiles, breaks in found:
         assert difference < SMALL
         assert compiles <= 2 and breaks == 0
+
+
+@pytest.mark.parametrize("backend", ["eager", "native"])
+def test_sizes_of_distributed_batches_vary(ranks, backend):
+    """Divided evenly they are symbols; a batch that is not is compiled for itself."""
+    sizes = [8, 10, 4, 6, 12, 7, 14]
+    for divided, replicated in ranks.run("sharded_tensors.batches_of_sizes", backend, sizes):
+        assert divided == [0, 3]
+        assert replicated == [0, 2]

@@ -18,9 +18,9 @@ def test_processes_that_start_again(restarted, backend):
             assert found["by_name"] == ANEW  # a name may be another group's
 
 
-@pytest.mark.parametrize(("backend", "grad"), [("eager", True), ("native", False)])
-def test_distributed_tensors(restarted, backend, grad):
+@pytest.mark.parametrize("backend", ["eager", "native"])
+def test_distributed_tensors(restarted, backend):
     together, alone = True, False
     for groups, wanted in ((together, ANEW), (together, KNOWN), (alone, ANEW), (alone, KNOWN)):
-        for found in restarted("stored_entries.run_sharded", groups, backend, grad):
-            assert found == {"sharded": wanted, "parallel": wanted}
+        for found in restarted("stored_entries.run_sharded", groups, backend):
+            assert len(found) == 3 and all(outcome == wanted for outcome in found.values()), found

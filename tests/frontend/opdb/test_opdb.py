@@ -70,13 +70,12 @@ MENDED = (
     ("nn.functional.batch_norm", "eager+wrapped"), ("nn.functional.channel_shuffle", "native+wrapped"),
     ("to", "native+grad+wrapped"), ("fft.hfft", "native+grad+wrapped"), ("allclose", "eager+sharded"), ("uniform", "eager+sharded"),
     ("cumprod", "native+grad+sharded"), ("permute", "native+grad+wrapped"), ("t", "native+grad+wrapped"),
+    ("matmul", "native+grad+sharded"),
+    ("linalg.inv", "native+sharded"),
 )  # fmt: skip
 # What differs by design (docs/distributed.md): a gradient that arrives in another layout than a
-# distributed result's takes that layout, and so does what is computed of it; the product of a
-# distributed vector and a matrix has its right shape, which torch's own has not.
-NOT_AS_EAGER = {
-    (name, f"native+grad+{word}") for name in ("to", "matmul") for word in ("sharded", "replicated")
-}
+# distributed result's takes that layout, and so does what is computed of it.
+NOT_AS_EAGER = {("to", f"native+grad+{word}") for word in ("sharded", "replicated")}
 WRAPPED = [
     pair
     for name in list(sweep.operators())[7::EVERY]

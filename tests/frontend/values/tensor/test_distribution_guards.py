@@ -8,7 +8,7 @@ from framejit.guards.guard import Kind
 from framejit.guards.native import layout
 from torch import nn
 from torch.distributed.device_mesh import init_device_mesh
-from torch.distributed.tensor import Replicate, Shard, distribute_tensor
+from torch.distributed.tensor import DTensor, Replicate, Shard, distribute_tensor
 
 from ...semantics.harness import strict_compile
 
@@ -83,6 +83,36 @@ def captures_with(change):
     change(holder)
     assert torch.equal(handle(x), holder.forward(x))
     return len(handle.framejit.explain().captures)
+
+
+@pytest.mark.parametrize("place", [Replicate(), Shard(0), Shard(1)], ids=str)
+def test_sizes_that_vary_are_those_of_the_spec(place):
+    handle = strict_compile(torch.sin)
+
+    def compiles(size, told):
+        mesh = init_device_mesh("cpu", (1,))
+        tensor = distribute_tensor(torch.ones(size, 4), mesh, [place])
+        tensor._spec.tensor_meta = tensor._spec.tensor_meta._replace(**told)
+        handle(tensor)
+        return handle.framejit.compiles
+
+    same = [compiles(size, {}) for size in (4, 6, 8, 10)]
+    assert same == [1, 2, 2, 2]
+    assert compiles(8, {"shape": torch.Size((9, 4))}) == 3
+    assert compiles(8, {"stride": (5, 1)}) == 4
+    assert compiles(8, {"dtype": torch.float64}) == 5
+    assert compiles(14, {}) == 5
+
+
+@pytest.mark.parametrize("size", [(2, 0, 3), (1, 3)], ids=str)
+def test_strides_that_do_not_follow_from_sizes(size):
+    mesh = init_device_mesh("cpu", (1,))
+    part = torch.ones(size)
+    part = part if 0 in size else part.as_strided(size, (7, 1))
+    tensor = DTensor.from_local(part, mesh, [Replicate()])
+    made = strict_compile(torch.sin, dynamic=True)(tensor)
+    assert torch.equal(made.to_local(), tensor.sin().to_local())
+    assert made.stride() == tensor.sin().stride()
 
 
 def test_no_python_runs():

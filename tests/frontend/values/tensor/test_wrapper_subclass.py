@@ -489,6 +489,27 @@ def test_other_sizes_than_those_of_the_inner_tensors():
     assert handle.framejit.compiles == 2
 
 
+class Forward(Tagged):
+    """Has no derivative of a sine."""
+
+    @classmethod
+    def __torch_dispatch__(cls, func, types, args, kwargs=None):
+        if func is torch.ops.aten.cos.default:
+            raise NotADirectoryError("no cosine")
+        return super().__torch_dispatch__(func, types, args, kwargs)
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_a_class_that_fails_in_the_backward_pass(backend):
+    x = Forward(vec(4, 4), 3).requires_grad_()
+    handle = compiled(lambda x: x.sin() * 2, backend)
+    made = handle(x)
+    assert_same((x.sin() * 2).detach().inner, made.detach().inner)
+    assert len(handle.framejit.explain().graphs) == 1
+    with pytest.raises(NotADirectoryError):
+        made.backward(x.detach())
+
+
 # modes around the call
 
 
