@@ -8,6 +8,7 @@ from typing import Any
 
 import torch
 
+from .elementwise_layouts import is_dense
 from .elementwise_strides import result_layout
 from .fake_rules import FakeRules, broadcasts_to, rule
 from .size_products import as_product, have_same_sizes, is_same_size
@@ -348,17 +349,19 @@ def flash_attention(
     numbers = (*query.shape, *query.stride())
     if not fakes.is_strided(query) or query.dtype not in FULL or query.dim() != 4:
         return None
-    if not all(type(number) is int for number in numbers) or 1 in query.shape or 0 in numbers:
-        return None
-    if len(set(query.stride())) != 4:
+    if not all(type(number) is int for number in numbers) or 0 in numbers:
         return None
     heads, rows = query.shape[1:3]
+    dtype, device = query.dtype, query.fake_device
+    sums = fakes.make_strided(query.shape[:3], (rows * heads, 1, heads), dtype, device)
+    if is_dense(query):
+        return fakes.make_like(query), sums
+    if 1 in query.shape or len(set(query.stride())) != 4:
+        return None
     strides, step = [0] * 4, 1
     for dim in sorted(range(4), key=query.stride):
         strides[dim] = step
         step *= query.shape[dim]
-    dtype, device = query.dtype, query.fake_device
-    sums = fakes.make_strided(query.shape[:3], (rows * heads, 1, heads), dtype, device)
     return fakes.make_strided(query.shape, strides, dtype, device), sums
 
 
