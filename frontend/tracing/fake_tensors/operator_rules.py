@@ -178,7 +178,7 @@ def cat(fakes: FakeRules, tensors: Any, dim: Any = 0) -> Any:
     if not tensors or not are_images(fakes, tensors):
         return None
     first, count = tensors[0], tensors[0].dim()
-    if count < 2 or type(dim) is not int or not -count <= dim < count:
+    if not count or type(dim) is not int or not -count <= dim < count:
         return None
     at = dim % count
     others = [[*tensor.shape[:at], *tensor.shape[at + 1 :]] for tensor in tensors]
