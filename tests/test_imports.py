@@ -70,6 +70,28 @@ with torch.no_grad():
     handle(torch.ones(2, 5, 8), torch.ones(5, 4), torch.ones(5, 4))
 assert handle.framejit.compiles == 1
 """
+OPERATORS = """
+import framejit
+F, x, image = torch.nn.functional, torch.ones(4, 4), torch.ones(2, 3, 8, 8)
+rows, words = torch.tensor([[1], [0], [2], [0]]), torch.tensor([1, 0, 2, 0])
+for f in (
+    lambda x: (x.clamp(0, 1), x.clamp(min=0), 2 ** x, x.isnan(), x * (x > 0), x // 2, x % 2),
+    lambda x: (x + torch.arange(4), x.masked_fill(x > 0, 0.0), x.lerp(x, 0.5), x.to(torch.float64)),
+    lambda x: (x.var(-1), x.std(), x.norm(), x.prod(), x.logsumexp(-1), F.normalize(x)),
+    lambda x: (x.argmax(-1), x.amax(-1), (x > 0).any(), (x > 0).all(), x.sort()[0], x.topk(2)[0]),
+    lambda x: (x.tril(), x.triu(1), x.flip(0), x.roll(1, 0), x.repeat(2, 1), torch.stack([x, x])),
+    lambda x: (F.pad(x, (1, 1)), F.dropout(x), F.glu(x), torch.baddbmm(x[None], x[None], x[None])),
+    lambda x, at=rows: (x.gather(1, at), x.scatter(1, at, 1.0), x.scatter_add(1, at, x)),
+    lambda x, at=words: (x[at], x.index_add(0, at, x), F.cross_entropy(x, at), F.one_hot(at, 3)),
+    lambda x: (F.mse_loss(x, x + 1), F.smooth_l1_loss(x, x + 1), torch.randn_like(x)),
+    lambda x: (F.binary_cross_entropy_with_logits(x, x), torch.cat([x[0], x[1]])),
+    lambda x, image=image: (F.max_pool2d(image, 2), F.avg_pool2d(image, 2)),
+    lambda x, image=image: (F.adaptive_avg_pool2d(image, 1), F.interpolate(image, scale_factor=2)),
+):
+    handle = framejit.compile(f, backend="eager")
+    handle(x)
+    assert handle.framejit.compiles == 1
+"""
 # modules that torch's fake tensors load are not ours to decide
 REPORTS = "rich jinja2 framejit.frontend.explain.gather framejit.frontend.explain.text_report"
 SELDOM = f"{REPORTS} framejit.frontend.self_check framejit.cli framejit.backends.autotune.minify"
@@ -85,6 +107,7 @@ CASES = {
     "varying sizes": (VARYING.format("eager"), None, f"{SELDOM} {BACKENDS} torch.export._trace"),
     "varying, native": (VARYING.format("native"), None, f"{SELDOM} {BACKENDS} torch.export._trace"),
     "layers": (LAYERS, None, f"{SELDOM} {BACKENDS} sympy torch._dynamo"),
+    "operators": (OPERATORS, None, f"{SELDOM} {BACKENDS} sympy torch._dynamo"),
     "attention": (WRITTEN_OUT, None, f"{SELDOM} {BACKENDS} sympy torch._dynamo"),
     "training": (TRAINING, None, f"{SELDOM} torch._inductor.compile_fx torch._functorch.aot_autograd"),
 }  # fmt: skip

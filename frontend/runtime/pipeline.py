@@ -210,8 +210,9 @@ class Compilation:
         trace = capture.trace
         with self.clock.phase("guards"), no_collections():
             report_specialised(self.unit, capture, self.options, self.observer)
+            unrolled = self.unit.iterations.in_loop and not self.unit.in_python_loop
             self.unit.variation.note_capture(
-                trace.graph.fakes.sizes, trace.symbols.numbers, self.unit.iterations.in_loop
+                trace.graph.fakes.sizes, trace.symbols.numbers, unrolled
             )
             found, changed = trace.symbols.numbers, trace.effects.changed
             expect_stored_numbers(self.unit.variation, changed, found)

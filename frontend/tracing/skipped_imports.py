@@ -69,12 +69,14 @@ TORCH = ModuleView(
         ),
     ),
 )
+SYMPY = ModuleView(partial(importlib.import_module, "sympy"))
 
 
 def without_dynamo(function: Any) -> Any:
     """A copy of a Python function that reads TorchDynamo's settings without importing them, and
-    imports functions for symbols at their first call."""
-    return with_views(function, {"torch": TORCH, SYMBOLS: UnimportedFunctions(SYMBOLS)}, SETTINGS)
+    imports functions for symbols, and SymPy, at their first use."""
+    views = {"torch": TORCH, SYMBOLS: UnimportedFunctions(SYMBOLS), "sympy": SYMPY}
+    return with_views(function, views, SETTINGS)
 
 
 def with_views(function: Any, views: Mapping[str, Any], skipped: str) -> Any:
@@ -86,7 +88,7 @@ def with_views(function: Any, views: Mapping[str, Any], skipped: str) -> Any:
     ) -> Any:
         if name == skipped:
             return views[name if fromlist else name.partition(".")[0]]
-        if fromlist and type(views.get(name)) is UnimportedFunctions:
+        if type(views.get(name)) is (UnimportedFunctions if fromlist else ModuleView):
             return views[name]
         module = builtins.__import__(name, globals, locals, fromlist, level)
         return views.get(module.__name__, module)

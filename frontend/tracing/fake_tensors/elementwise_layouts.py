@@ -16,6 +16,7 @@ import torch
 import torch.utils._pytree as pytree
 from torch._subclasses.fake_tensor import FakeTensor
 
+from . import elementwise_strides
 from .elementwise_strides import result_layout
 from .fake_rules import FakeRules, strides_of
 from .size_products import have_same_sizes, is_same_size
@@ -72,7 +73,7 @@ def real_strides(
     if not is_elementwise(func) or any(one.layout is not torch.strided for one in tensors):
         return None
     shapes = [one.shape for one in tensors]
-    if any(not isinstance(args[at], torch.Tensor) for at in operands(func) if at < len(args)):
+    if any(not isinstance(args[at], torch.Tensor) for at in number_operands(func, args)):
         shapes.append(torch.Size())
     same = all(is_same_shape(shape, result.shape) for shape in shapes)
     if same and all(is_contiguous(one.shape, one.stride(), skips_ones=True) for one in tensors):
@@ -89,9 +90,11 @@ def has_known_layout(tensor: torch.Tensor) -> bool:
 
 def is_dense(tensor: torch.Tensor) -> bool:
     """Whether sizes are known, and elements fill their memory without gaps or overlaps."""
-    return has_known_layout(tensor) and bool(
-        torch._prims_common.is_non_overlapping_and_dense_or_false(tensor)
-    )
+    if not has_known_layout(tensor):
+        return False
+    sizes, strides = tuple(tensor.shape), tensor.stride()
+    order = tuple(sorted(range(len(sizes)), key=lambda dim: (strides[dim], sizes[dim])))
+    return 0 in sizes or elementwise_strides.is_dense(sizes, strides, order)
 
 
 def is_same_shape(shape: Sequence[Any], other: Sequence[Any]) -> bool:
@@ -123,6 +126,11 @@ def keeps_strides(func: Any) -> bool:
 @cache
 def is_elementwise(func: Any) -> bool:
     return torch.Tag.pointwise in func.tags and not func._schema.is_mutable
+
+
+def number_operands(func: Any, args: Sequence[Any]) -> list[int]:
+    """The positions, of these arguments, of operands that may be numbers."""
+    return [at for at in operands(func) if at < len(args)]
 
 
 @cache

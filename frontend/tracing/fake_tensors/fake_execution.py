@@ -118,6 +118,7 @@ class CaptureFakeMode(FakeTensorMode):
         CONSTRUCT(self, allow_fallback_kernels=False)
         # writing access raises: torch sets that for each tensor
         self._allow_unsafe_data_ptr_access = False
+        self.cache_enabled = False  # fake_results.py has one, and torch's keys import SymPy
 
     @cached_property
     def avoid_device_init(self) -> bool:

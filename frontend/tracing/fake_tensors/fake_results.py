@@ -27,6 +27,7 @@ from ....records import record
 from . import (  # noqa: F401 - they register
     convolution_rules,
     factory_rules,
+    indexing_rules,
     operator_rules,
     view_rules,
 )
@@ -34,6 +35,7 @@ from .constant_results import constant_results
 from .elementwise_layouts import as_laid_out
 from .fake_creation import make_fake
 from .fake_rules import FakeRules
+from .results_by_example import results_by_example
 
 aten = torch.ops.aten
 MOST_RESULTS = 20_000
@@ -149,6 +151,8 @@ def cached_results(
     key = key_of(mode, func, args, kwargs) if is_cacheable(func) else None
     if key is None:
         results = constant_results(mode, func, args, kwargs)
+        if results is None and func is aten.index.Tensor:
+            results = FakeRules(mode).results(func, args, kwargs)
         return as_laid_out(func, args, kwargs, run() if results is None else results)
     if (found := _results.get(key)) is not None:
         return found.make(mode, args)
@@ -157,6 +161,8 @@ def cached_results(
         results = FakeRules(mode).results(func, args, kwargs)
     if results is None and func in FACTORIES:
         results = factory_results(mode, func, args, kwargs)
+    if results is None:
+        results = results_by_example(FakeRules(mode), func, args, kwargs)
     if results is None and has_kernel(func):
         results = kernel_results(mode, func, args, kwargs)
     if results is None:

@@ -8,6 +8,7 @@ from typing import Any
 
 import torch
 
+from .elementwise_layouts import is_dense
 from .elementwise_strides import result_layout
 from .fake_rules import FakeRules, broadcasts_to, rule
 from .size_products import as_product, have_same_sizes, is_same_size
@@ -177,7 +178,7 @@ def cat(fakes: FakeRules, tensors: Any, dim: Any = 0) -> Any:
     if not tensors or not are_images(fakes, tensors):
         return None
     first, count = tensors[0], tensors[0].dim()
-    if count < 2 or type(dim) is not int or not -count <= dim < count:
+    if not count or type(dim) is not int or not -count <= dim < count:
         return None
     at = dim % count
     others = [[*tensor.shape[:at], *tensor.shape[at + 1 :]] for tensor in tensors]
@@ -348,17 +349,19 @@ def flash_attention(
     numbers = (*query.shape, *query.stride())
     if not fakes.is_strided(query) or query.dtype not in FULL or query.dim() != 4:
         return None
-    if not all(type(number) is int for number in numbers) or 1 in query.shape or 0 in numbers:
-        return None
-    if len(set(query.stride())) != 4:
+    if not all(type(number) is int for number in numbers) or 0 in numbers:
         return None
     heads, rows = query.shape[1:3]
+    dtype, device = query.dtype, query.fake_device
+    sums = fakes.make_strided(query.shape[:3], (rows * heads, 1, heads), dtype, device)
+    if is_dense(query):
+        return fakes.make_like(query), sums
+    if 1 in query.shape or len(set(query.stride())) != 4:
+        return None
     strides, step = [0] * 4, 1
     for dim in sorted(range(4), key=query.stride):
         strides[dim] = step
         step *= query.shape[dim]
-    dtype, device = query.dtype, query.fake_device
-    sums = fakes.make_strided(query.shape[:3], (rows * heads, 1, heads), dtype, device)
     return fakes.make_strided(query.shape, strides, dtype, device), sums
 
 

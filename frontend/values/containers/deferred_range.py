@@ -7,6 +7,7 @@ from typing import Any
 
 import torch
 
+from ....errors import GraphBreak
 from ....guards.guard import Kind
 from ....guards.source import AttrSource, Source
 from ..base import Value
@@ -14,7 +15,13 @@ from ..constant import Constant
 from ..context import TraceContext
 from ..deferred_literal import DeferredLiteral
 from ..emitter import Emitter
-from ..iterators.iterator import Iterator, ListedIterator, RangeIterator
+from ..iterators.iterator import (
+    UNROLLED_LENGTHS,
+    VARYING_LIST,
+    Iterator,
+    ListedIterator,
+    RangeIterator,
+)
 from ..registry import wraps
 from ..tensor.symbolic_number import calculate
 from .range import RangeValue
@@ -47,6 +54,12 @@ class DeferredRange(DeferredLiteral):
         if len(offsets) > tx.options.unroll_iterations:
             return None
         return [tx.objects.operate("+", start, Constant(offset)) for offset in offsets]
+
+    def list_items(self, tx: TraceContext) -> list[Value]:
+        many = tx.symbols.variation.captures >= UNROLLED_LENGTHS
+        if many and not tx.options.fullgraph and self.varies_in_length(tx):
+            raise GraphBreak("unsupported-value", VARYING_LIST)
+        return super().list_items(tx)
 
     def as_constant(self) -> RangeValue:
         return RangeValue(self.constant())

@@ -80,9 +80,9 @@ class ListValue(Sequence):
             return False
         if not all(type(item) in LITERALS for item in self.existing):
             return self.grows(tx)
-        path = CalculatedNumber(self.known_source, len)
+        path, known = CalculatedNumber(self.known_source, len), tx.symbols.variation
         varies = tx.symbols.is_symbolic(path, len(self.existing))
-        return varies and tx.symbols.variation.captures >= UNROLLED_LENGTHS
+        return varies and (known.takes_many(path) or known.captures >= UNROLLED_LENGTHS)
 
     def grows(self, tx: TraceContext) -> bool:
         """Whether calls have had several lengths of an existing list to which the program adds, so

@@ -91,6 +91,27 @@ def called(x, n):
     return plain(x, n) * 2
 
 
+def listed(x, n):
+    for i in list(range(n)):
+        x = x * 0.5 + i
+    return x
+
+
+def stacked(x, n):
+    found = [x]
+    for i in list(range(n)):
+        found.append(x * i)
+    return torch.stack(found).sum(0)
+
+
+@pytest.mark.parametrize(("f", "most"), [(listed, 8), (stacked, 14)], ids=["listed", "stacked"])
+def test_lists_of_ranges_are_left_to_python_as_ranges_are(f, most):
+    handle = framejit.compile(f, backend="eager")
+    for n in (*range(1, 25), 0, 31, 40):
+        assert torch.equal(handle(X, n), f(X, n))
+    assert handle.framejit.compiles <= most
+
+
 @pytest.mark.parametrize("backend", ["eager", "native"])
 @pytest.mark.parametrize(
     "f",
