@@ -67,7 +67,10 @@ def call(tx: TraceContext, operator: Value, *args: Value, **kwargs: Value) -> Va
     real: Any = operator.real if isinstance(operator, UserObject) else None
     name = real._name if isinstance(real, HigherOrderOperator) else ""
     handler = OPERATORS.get(name)
-    if handler is None or kwargs:
+    # torch 2.15 says, as a text, which arguments the functions write
+    given = {key: value for key, value in kwargs.items() if key != "mutated_arg_indices"}
+    written = kwargs.get("mutated_arg_indices", Constant(""))
+    if handler is None or given or written.literal(tx) != "":
         raise GraphBreak("unknown-call", f"the higher-order operator {name or operator.describe()}")
     if handler is not associative_scan and is_under_a_derivative():
         raise GraphBreak("unknown-call", f"{name} inside torch.func.grad, vjp or jvp")
