@@ -175,14 +175,22 @@ def moments(
     found = reduce_over(build, x, over, "sum", lambda value: cast(value, work), kept)
     average = build.pointwise(lambda at: build.read(found, at) / count, kept)
 
-    def body(outer: Sequence[Index], inside: Sequence[Index]) -> Scalar:
+    def distance(outer: Sequence[Index], inside: Sequence[Index]) -> Scalar:
         place = list(outer)
         for dim, subscript in zip(over, inside, strict=True):
             place[dim] = subscript
-        distance = cast(build.read(x, place), work) - build.read(average, outer)
-        return distance * distance
+        return cast(build.read(x, place), work) - build.read(average, outer)
 
-    return average, build.reduction([x.size[dim] for dim in over], body, "sum", kept), count
+    def square(outer: Sequence[Index], inside: Sequence[Index]) -> Scalar:
+        return distance(outer, inside) * distance(outer, inside)
+
+    sizes = [x.size[dim] for dim in over]
+    # a long sum is rounded: without this, a norm of equal numbers would not be zero
+    error = build.reduction(sizes, distance, "sum", kept)
+    corrected = build.pointwise(
+        lambda at: build.read(average, at) + build.read(error, at) / count, kept
+    )
+    return corrected, build.reduction(sizes, square, "sum", kept), count
 
 
 def build_shape(

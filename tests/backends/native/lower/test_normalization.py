@@ -1,4 +1,4 @@
-"""Results of normalizations that are empty."""
+"""Normalizations: results that are empty, and inputs of equal numbers."""
 
 from __future__ import annotations
 
@@ -23,3 +23,19 @@ def test_statistics_that_inference_does_not_save():
         framejit.compile(normalize, backend="native")(*given), normalize(*given), strict=True
     ):
         torch.testing.assert_close(mine.to_local(), other.to_local())
+
+
+NORMS = {
+    "layer": lambda x: torch.nn.functional.layer_norm(x, x.shape[2:]),
+    "group": lambda x: torch.nn.functional.group_norm(x, 2),
+    "instance": torch.nn.functional.instance_norm,
+    "batch": lambda x: torch.nn.functional.batch_norm(x, None, None, training=True),
+}
+
+
+@pytest.mark.parametrize("norm", NORMS)
+def test_equal_numbers_are_their_own_mean(norm):
+    """Distances to a mean that is rounded would be multiplied by 1 / sqrt(eps)."""
+    x = torch.full((2, 4, 32, 32), 0.7)
+    result = framejit.compile(NORMS[norm], backend="native")(x)
+    torch.testing.assert_close(result, torch.zeros_like(x), rtol=0, atol=1e-5)
