@@ -1,11 +1,10 @@
 """Nodes that run as captured, between the subgraphs that a backend compiles: those that set
 hooks up, collectives, calls of opaque functions, and calls of higher-order operators for a backend
-that does not take them."""
+that does not take them, of which the functions are compiled."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from functools import partial
 from typing import Any
 
 import torch.fx
@@ -33,9 +32,10 @@ from .graph.collectives import (
 from .graph.data_dependent_sizes import CheckedGraph, has_data_dependent_sizes
 from .graph.eager_fallback import fall_back_to_eager
 from .graph.gradient_history import wants_gradients
+from .graph.graph_structure import share_with_equal_subgraphs
 from .graph.higher_order_call import HigherOrderCall
 from .graph.memory import is_strided
-from .graph.mode_switches import ENTER_AUTOCAST, switches_modes
+from .graph.mode_switches import ENTER_AUTOCAST, leaves_vmap_open, switches_modes
 from .graph.mutations import is_written
 from .graph.node_targets import name_of
 from .graph.number_arguments import takes_varying_length
@@ -45,6 +45,7 @@ from .graph.random_generators import DrawFrom
 from .graph.size_checks import SizeChecks
 from .graph.tensor_hooks import RegisterHook, RetainGrad
 from .registry import Backend
+from .written_attention import calls_attention, write_out_attention
 
 Build = Callable[[torch.fx.GraphModule, list[Any]], Callable[..., Any]]
 Choice = Callable[[torch.fx.Node], bool]
@@ -152,9 +153,11 @@ def compile_between(
     if not any(map(uncompiled, gm.graph.nodes)):
         return build(gm, examples)
     try:
-        nodes, modes = separate_modes(calls_of(gm))
+        nodes, modes = separate_modes(calls_of(gm), keeps_vmap=True)
         nodes.sort(key=lambda node: not is_made_of_numbers(node))  # so that fewer subgraphs remain
         groups = list(runs(nodes, uncompiled))
+        if any(map(leaves_vmap_open, groups)):
+            raise CannotSplit
         varies = has_data_dependent_sizes(gm) or any(map(takes_varying_length, nodes))
         depends = varies and wants_gradients(gm)
         if depends and write_each_others_memory(groups):
@@ -184,7 +187,7 @@ def compile_groups(
         for node in subgraph.gm.graph.find_nodes(op="placeholder"):
             node.meta["mutated"] = is_strided(node) and is_written(node)
     calls = [
-        run_alone(subgraph.gm, build)
+        run_alone(gm, subgraph.gm, subgraph.examples(examples), build)
         if any(map(uncompiled, subgraph.gm.graph.nodes))
         else build(subgraph.gm, subgraph.examples(examples))
         for subgraph in subgraphs
@@ -197,14 +200,23 @@ def is_made_of_numbers(node: torch.fx.Node) -> bool:
     return takes_varying_length(node) and not any(map(is_passed_between, node.all_input_nodes))
 
 
-def run_alone(gm: torch.fx.GraphModule, build: Build) -> Callable[..., Any]:
+def run_alone(
+    whole: torch.fx.GraphModule, gm: torch.fx.GraphModule, examples: list[Any], build: Build
+) -> Callable[..., Any]:
     """A subgraph of an uncompiled node. Where that is a higher-order operator, the functions which
-    it calls are compiled."""
+    it calls are compiled, equal ones of the whole graph once, or the operator is written out."""
     nodes = gm.graph.nodes
     as_captured = any(is_never_compiled(node) or name_of(node) == ENTER_AUTOCAST for node in nodes)
     if as_captured or not any(map(is_higher_order, nodes)):
         return run_as_captured(gm)
-    build_function = partial(compile_between, uncompiled=stays_uncompiled, build=build)
+    if any(map(calls_attention, nodes)):
+        written = write_out_attention(gm)
+        return run_as_captured(gm) if written is None else build(written, examples)
+
+    def build_function(function: torch.fx.GraphModule, examples: list[Any]) -> Callable[..., Any]:
+        share_with_equal_subgraphs(whole, function, id(function))
+        return compile_between(function, examples, stays_uncompiled, build)
+
     return compile_control_flow(gm, build_function)
 
 

@@ -100,6 +100,7 @@ BACKENDS = (
     "graph",
     "autograd",
     "control_flow",
+    "written_attention",
     "uncompiled_nodes",
     "host_numbers",
     "native",

@@ -25,7 +25,13 @@ from ..graph.data_dependent_sizes import is_number_from_values
 from ..graph.fake_values import element_count, fake_of, fake_tensors_of
 from ..graph.graph_structure import share_with_equal_subgraphs
 from ..graph.memory import memory_at, memory_of
-from ..graph.mode_switches import ENTER_AUTOCAST, EXIT_AUTOCAST, GRAD_MODE, switches_modes
+from ..graph.mode_switches import (
+    ENTER_AUTOCAST,
+    ENTER_VMAP,
+    EXIT_AUTOCAST,
+    GRAD_MODE,
+    switches_modes,
+)
 from ..graph.mutations import is_norm, may_write, written_by
 from ..graph.node_targets import is_foreign, is_users, name_of
 from ..graph.random_draws import may_draw
@@ -134,9 +140,11 @@ class Modes:
 MODES_AT_ENDS = Modes()  # a graph with gradients begins and ends in these modes
 
 
-def separate_modes(nodes: Iterable[Node]) -> tuple[list[Node], dict[Node, Modes]]:
-    """The nodes except those that switch modes, and the modes of each. Raises CannotSplit where
-    modes are not nested."""
+def separate_modes(
+    nodes: Iterable[Node], keeps_vmap: bool = False
+) -> tuple[list[Node], dict[Node, Modes]]:
+    """The nodes except those that switch modes, and the modes of each. keeps_vmap: the nodes of
+    torch.func.vmap are not split from each other. Raises CannotSplit where modes are not nested."""
     others, modes, now = [], {}, MODES_AT_ENDS
     for node in nodes:
         name = name_of(node)
@@ -146,7 +154,9 @@ def separate_modes(nodes: Iterable[Node]) -> tuple[list[Node], dict[Node, Modes]
             now = Modes(now.grad, (*now.autocasts, node))
         elif name == EXIT_AUTOCAST and now.autocasts[-1:] == node.args:
             now = Modes(now.grad, now.autocasts[:-1])
-        elif name == EXIT_AUTOCAST or switches_modes(node):
+        elif name == EXIT_AUTOCAST or (
+            switches_modes(node) and not (keeps_vmap and name == ENTER_VMAP)
+        ):
             raise CannotSplit
         else:
             modes[node] = now

@@ -6,6 +6,7 @@ In: the operator and its arguments. Out: a callable on a node's arguments, that 
 from __future__ import annotations
 
 import itertools
+from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -35,10 +36,15 @@ class HigherOrderCall:
         self._leaves, self._structure = pytree.tree_flatten(arguments)
 
     def __call__(self, *operands: Any) -> Any:
+        return self.operator(*self.arguments_for(operands))
+
+    def arguments_for(self, operands: Sequence[Any]) -> tuple[Any, ...]:
+        """The operator's arguments, with these of the node."""
         leaves = [
             operands[leaf.position] if isinstance(leaf, Operand) else leaf for leaf in self._leaves
         ]
-        return self.operator(*pytree.tree_unflatten(leaves, self._structure))
+        made: tuple[Any, ...] = pytree.tree_unflatten(leaves, self._structure)
+        return made
 
     @property
     def name(self) -> str:

@@ -1,4 +1,5 @@
-"""Calls of higher-order operators: which parts of such a graph backends get."""
+"""Calls of higher-order operators: which parts of such a graph, and of the functions that they
+call, backends get."""
 
 from __future__ import annotations
 
@@ -37,9 +38,9 @@ def counts(gm):
     return sum(isinstance(node.target, HigherOrderCall) for node in gm.graph.nodes)
 
 
-def test_a_backend_gets_the_graphs_between():
+def test_a_backend_gets_the_graphs_between_and_those_of_the_functions():
     graphs = captured(between, torch.ones(3))
-    assert len(graphs) == 2 and not any(map(counts, graphs))
+    assert len(graphs) == 4 and not any(map(counts, graphs))
 
 
 @pytest.mark.parametrize("fails", [False, True])
@@ -53,7 +54,7 @@ def test_a_backend_that_takes_them_gets_the_whole_graph_first(fails):
         return gm.forward
 
     run_graph(build)
-    assert seen == ([1, 0, 0] if fails else [1])
+    assert seen == ([1, 0, 0, 0, 0] if fails else [1])
 
 
 def test_what_the_user_requires_is_not_worked_round():
@@ -121,5 +122,6 @@ def test_equal_blocks_between_are_compiled_once(trains, monkeypatch):
                 result.square().sum().backward()
             for one, other in zip(eager.parameters(), compiled.parameters(), strict=True):
                 torch.testing.assert_close(one.grad, other.grad)
-    kinds = 2 if trains else 1  # the first block's input is a leaf
-    assert len(lowered) == kinds * (2 if trains else 1)
+    blocks = 2 if trains else 1  # the first block's input is a leaf
+    branches = 2
+    assert len(lowered) == (blocks + branches) * (2 if trains else 1)

@@ -594,3 +594,42 @@ def test_functions_are_compiled(fn, grad, monkeypatch):
     torch.testing.assert_close(step(x), expected, rtol=0, atol=0)
     torch.testing.assert_close(expected, fn(x))
     assert step.framejit.compiles == 1
+
+
+def with_mask(x):
+    mask = create_block_mask(lambda b, h, i, j: i >= j, None, None, 6, 6, device="cpu")
+    return flex_attention(x, x, x, lambda score, b, h, i, j: score * 2 + (i - j), mask) * 2
+
+
+def without_mask(x):
+    return flex_attention(x, x, x, lambda score, b, h, i, j: score.tanh() * 3).sin()
+
+
+@pytest.mark.parametrize("fn", [with_mask, without_mask])
+def test_attention_is_written_out(fn, monkeypatch):
+    """Its steps are compiled; between its calls, so are those of torch.func.vmap."""
+    step, x = strict_compile(fn, backend="native"), vec(2, 3, 6, 4)
+    expected = step(x)
+    monkeypatch.setattr(HigherOrderCall, "__call__", lambda *args: pytest.fail("is called"))
+    torch.testing.assert_close(step(x), expected, rtol=0, atol=0)
+    torch.testing.assert_close(expected, fn(x))
+    assert step.framejit.compiles == 1
+    made = [
+        kernel
+        for graph in step.framejit.explain().graphs
+        for part in graph.kernels
+        for kernel in part.kernels
+    ]
+    assert any("softmax" in " ".join(kernel.ops) for kernel in made)
+
+
+def test_attention_raises_in_training_as_in_eager():
+    with pytest.raises(NotImplementedError, match="backward on CPU"):
+        strict_compile(without_mask, backend="native")(vec(2, 3, 6, 4, grad=True))
+
+
+def test_attention_over_lengths_that_vary():
+    step = strict_compile(without_mask, backend="native", dynamic=True)
+    for length in (6, 9, 12):
+        x = vec(2, 3, length, 4)
+        torch.testing.assert_close(step(x), without_mask(x))
