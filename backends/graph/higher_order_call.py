@@ -46,6 +46,14 @@ class HigherOrderCall:
         made: tuple[Any, ...] = pytree.tree_unflatten(leaves, self._structure)
         return made
 
+    def __reduce__(self) -> Any:
+        """In another process, its functions are no graphs."""
+        leaves = [
+            leaf.forward if isinstance(leaf, torch.fx.GraphModule) else leaf
+            for leaf in self._leaves
+        ]
+        return type(self), (self.operator, pytree.tree_unflatten(leaves, self._structure))
+
     @property
     def name(self) -> str:
         return str(self.operator.name())

@@ -13,6 +13,7 @@ from typing import Any
 
 import torch
 from torch._library.custom_ops import OPDEFS, CustomOpDef
+from torch._ops import HigherOrderOperator
 
 from ....backends.graph.wrappers import is_wrapper
 from ....guards.source import FrameView, PathEnds, Source
@@ -76,6 +77,19 @@ class OperatorNamespace(Description):
 
     def find(self, frame: FrameView) -> Any:
         return getattr(torch.ops, self.name)
+
+
+@record
+class HigherOrder(Description):
+    """One of torch's higher-order operators, such as cond."""
+
+    name: str
+
+    def find(self, frame: FrameView) -> Any:
+        found = getattr(torch.ops.higher_order, self.name, None)
+        if found is None:
+            raise NotFound(f"operator {self.name} is not registered")
+        return found
 
 
 @record
@@ -205,6 +219,8 @@ def describe(obj: Any, source: Source | None) -> Description:
         return describe_operator(obj)
     if isinstance(obj, torch._ops._OpNamespace):
         return OperatorNamespace(obj.name)
+    if isinstance(obj, HigherOrderOperator) and root_of(type(obj).__module__) == "torch":
+        return HigherOrder(obj.name())
     if isinstance(obj, types.ModuleType):
         return describe_module(obj)
     content = compared_content(obj)

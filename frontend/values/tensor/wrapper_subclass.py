@@ -179,8 +179,9 @@ def wrap_wrapper(tx: TraceContext, real: torch.Tensor, source: Source) -> Value:
     tx.guards.add(source, Kind.TYPE, cls)
     for name in HOOKS:
         tx.guards.add(ClassAttribute(TypeOf(source), name), Kind.IS, lookup(cls, name)[1])
+    guard_parts(tx, real, source)
     value = tx.graph.input(tx, real, source)
-    guard_parts(tx, real, value.fake, source)
+    guard_distributions(tx, real, value.fake, source)
     return value
 
 
@@ -195,16 +196,27 @@ def guard_flat_form(tx: TraceContext, real: torch.Tensor, source: Source) -> Non
     tx.guards.add(source, Kind.PYTHON, ("has the same inner tensors and metadata", form.matches))
 
 
-def guard_parts(tx: TraceContext, real: torch.Tensor, fake: torch.Tensor, source: Source) -> None:
+def guard_parts(tx: TraceContext, real: torch.Tensor, source: Source) -> None:
     """Guards the inner tensors of a wrapper, recursively, and its metadata."""
-    if is_distributed(type(real)):
-        guard_distribution(tx, real, fake, source)
-    else:
+    if not is_distributed(type(real)):
         guard_flat_form(tx, real, source)
     for name in names_of_tensors(real):
         inner = getattr(real, name)
         if is_captured_wrapper(type(inner)):
-            guard_parts(tx, inner, getattr(fake, name), AttrSource(source, name))
+            guard_parts(tx, inner, AttrSource(source, name))
         elif why_opaque(inner) is not None:
             raise GraphBreak("subclass", f"{type(real).__name__} of a {type(inner).__name__}")
         tx.guards.add(AttrSource(source, name), Kind.TENSOR, TensorSpec.of(inner))
+
+
+def guard_distributions(
+    tx: TraceContext, real: torch.Tensor, fake: torch.Tensor, source: Source
+) -> None:
+    """Guards how a wrapper and its inner tensors are distributed, recursively. fake: it tells which
+    sizes may vary."""
+    if is_distributed(type(real)):
+        guard_distribution(tx, real, fake, source)
+    for name in names_of_tensors(real):
+        inner = getattr(real, name)
+        if is_captured_wrapper(type(inner)):
+            guard_distributions(tx, inner, getattr(fake, name), AttrSource(source, name))

@@ -95,6 +95,36 @@ def test_the_second_process_captures_nothing(run, what):
     assert not set(COMPILERS).intersection(second["imported"])
 
 
+CONTROL_FLOW = """
+import torch
+from torch import nn
+from torch._higher_order_ops.scan import scan
+from torch.nn.attention.flex_attention import flex_attention
+
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.cell = nn.Linear(4, 4)
+
+    def forward(self, x):
+        x = torch.cond(x.sum() > 0, self.cell, torch.sin, (x,))
+        (last, made) = scan(lambda kept, row: (kept + row, kept * row), torch.zeros(4), x)
+        if torch.is_grad_enabled():
+            return made + last
+        heads = made.view(1, 1, 3, 4)
+        return flex_attention(heads, heads, heads, lambda s, b, h, i, j: s + i) + last
+"""
+
+
+@pytest.mark.parametrize("what", ["inference", "training"])
+def test_functions_of_higher_order_operators(run, tmp_path, what):
+    (tmp_path / "program.py").write_text(CONTROL_FLOW)
+    first, second = run(what=what), run(what=what)
+    assert first["values"] == second["values"]
+    assert (first["captured"], second["captured"]) == (1, 0), first["told"]
+    assert second["taken"] == 1
+
+
 TRAINING = """
 import json, sys
 import framejit, torch
