@@ -30,6 +30,8 @@ TURNED, FLAT, SCALAR, WIDE = (
 
 IMAGE, KERNEL, C12 = torch.ones(5, 12, 7, 6), torch.ones(4, 12, 3, 3), torch.ones(4)
 LAST = IMAGE.to(memory_format=torch.channels_last)
+# of which torch's fake result has another stride of the channel than eager's
+ONE_CHANNEL = "group norm of one channel, channels last"
 # one image, made of a sequence of pixels: the stride between images means nothing
 SEQUENCE = torch.ones(1, 42, 12)
 
@@ -322,7 +324,7 @@ CALLS = {
         LAST,
         torch.ones(12),
     ),
-    "group norm of one channel, channels last": (lambda x: F.group_norm(x[:, :1], 1), LAST),
+    ONE_CHANNEL: (lambda x: F.group_norm(x[:, :1], 1), LAST),
     "cat of images": (
         lambda x, y: (
             torch.cat([x, y], 1),
@@ -462,7 +464,7 @@ def run(call, by_rule, numbers):
     return [None if result is None else facts(result) for result in results]
 
 
-@pytest.mark.parametrize("name", CALLS)
+@pytest.mark.parametrize("name", [name for name in CALLS if name != ONE_CHANNEL])
 def test_a_result_by_rule_is_torchs(name):
     for numbers in ({5: 50, 6: 60, 7: 70}, {6: 9}):
         assert run(CALLS[name], True, numbers) == run(CALLS[name], False, numbers)
@@ -499,6 +501,12 @@ def test_a_result_by_rule_is_laid_out_like_a_real_one(name):
     ]
     by_rule = [found for found in run(CALLS[name], True, {5: 5, 6: 6, 7: 7}) if found is not None]
     assert [(one[0], significant(one[0], one[1]), one[3]) for one in by_rule] == real
+
+
+def test_strides_of_one_channel():
+    function, x = CALLS[ONE_CHANNEL]
+    (found,) = run(CALLS[ONE_CHANNEL], True, {})
+    assert found[:2] == ([*x[:, :1].shape], [*function(x).stride()])
 
 
 def significant(sizes, strides):
