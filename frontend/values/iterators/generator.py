@@ -155,6 +155,8 @@ class GeneratorValue(Iterator):
                     return returned[0]
             else:
                 raise tx.exceptions.new(RuntimeError, "generator ignored GeneratorExit")
+        elif not self.finished:
+            tx.effects.change(self)
         self.finished = True
         return Constant(None)
 

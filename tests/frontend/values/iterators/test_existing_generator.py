@@ -53,6 +53,12 @@ def close_it(x, items):
     return x
 
 
+def close_before_the_start(x, items):
+    items.close()
+    framejit.graph_break()
+    return add_all(x, items)
+
+
 def add_what_a_handler_sees(x, items):
     try:
         return add_all(x, items)
@@ -123,7 +129,7 @@ def outcome(function: Any, make: Any) -> tuple[str, ...]:
 @pytest.mark.parametrize(
     "function",
     [add_all, add_two, add_pairs, stop_at_the_second, keep_it, break_between, close_it,
-     add_what_a_handler_sees],
+     close_before_the_start, add_what_a_handler_sees],
     ids=lambda function: function.__name__,
 )  # fmt: skip
 def test_the_same_happens_and_is_left_as_in_eager(function, make):
