@@ -14,6 +14,7 @@ from typing import Any
 
 import torch
 import torch.fx
+from torch._subclasses.fake_tensor import FakeTensor
 
 from .graph.fake_values import fake_of
 from .graph.gradient_history import needs_gradient
@@ -58,17 +59,17 @@ def differentiable(tensor: torch.Tensor) -> bool:
 
 
 class ControlFlow:
-    """A node's target. trained: whether gradients flow through the node. unreached: the positions
-    of operands that need a gradient, which the results may not depend on."""
+    """A node's target. trained: whether gradients flow through the node."""
 
-    def __init__(self, call: HigherOrderCall, trained: bool, unreached: Sequence[int]) -> None:
+    def __init__(self, node: torch.fx.Node, call: HigherOrderCall) -> None:
         self.__name__ = call.__name__
-        self.trained, self.unreached = trained, tuple(unreached)
+        self.trained = any(map(needs_gradient, node.users))  # the items of its result
 
     def join(
         self, results: Sequence[torch.Tensor], operands: Sequence[Any], unreached: Sequence[int]
     ) -> tuple[torch.Tensor, ...]:
-        """The results, with the gradients of torch's operator."""
+        """The results, with the gradients of torch's operator. unreached: the positions of operands
+        that need a gradient, which the results may not depend on."""
         if not (self.trained and torch.is_grad_enabled()):
             return tuple(results)
         others = [operands[position] for position in unreached]
@@ -80,24 +81,28 @@ class Cond(ControlFlow):
     """cond: the operands are the predicate and those of the branches."""
 
     def __init__(self, node: torch.fx.Node, call: HigherOrderCall, build: Build) -> None:
+        super().__init__(node, call)
         _, *branches, _ = call.arguments
-        super().__init__(call, is_trained(node), ())
         self.branches = [compile_function(branch, build) for branch in branches]
-        self.unreached_by = [unreached_inputs(branch) for branch in branches]
+        self.unreached = [unreached_inputs(branch) for branch in branches]
 
     def __call__(self, predicate: torch.Tensor, *operands: Any) -> Any:
         taken = 0 if predicate else 1
         results = self.branches[taken](*operands)
-        return self.join(results, operands, self.unreached_by[taken])
+        return self.join(results, operands, self.unreached[taken])
 
 
 class Loop(ControlFlow):
-    """Calls a function again and again with what it returned, which it carries. `count`: the number
-    of carried tensors, which are the first operands. gaining: the positions of those that need a
-    gradient from the second step on."""
+    """Calls `step` again and again with what it returned. count: the number of tensors that it
+    carries, which are the first operands. gaining: the positions of those that need a gradient from
+    the second step on."""
 
-    count: int
-    gaining: Sequence[int]
+    def __init__(
+        self, node: torch.fx.Node, call: HigherOrderCall, step: torch.fx.GraphModule, count: int
+    ) -> None:
+        super().__init__(node, call)
+        self.count, self.gaining = count, give_gradients(step, count)
+        self.unreached = unreached_after_steps(step, count)
 
     def first(self, operands: Sequence[Any]) -> Sequence[Any]:
         """The carried tensors of the first step, as those of later steps: compiled functions rely
@@ -114,11 +119,11 @@ class WhileLoop(Loop):
     """while_loop: the operands are those that are carried, and others."""
 
     def __init__(self, node: torch.fx.Node, call: HigherOrderCall, build: Build) -> None:
-        test, body, carried, _ = call.arguments
-        self.count = len(carried)
-        self.gaining = give_gradients(body, self.count)
-        super().__init__(call, is_trained(node), unreached_after_steps(body, self.count))
-        self.test, self.body = compile_function(test, build), compile_function(body, build)
+        test, step, carried, _ = call.arguments
+        super().__init__(node, call, step, len(carried))
+        for one, fake in fakes_with_gradients(test, self.gaining).items():
+            one.meta["example_value"] = fake
+        self.test, self.step = compile_function(test, build), compile_function(step, build)
         self.all_trained = [
             position for position, one in enumerate(node.args) if needs_gradient(one)
         ]
@@ -126,11 +131,11 @@ class WhileLoop(Loop):
     def __call__(self, *operands: Any) -> Any:
         carried, others = self.first(operands), operands[self.count :]
         unreached: Sequence[int] = self.all_trained
-        (goes_on,) = self.test(*operands)
+        (goes_on,) = self.test(*carried, *others)
         if not goes_on:
-            carried = tuple(tensor.clone() for tensor in carried)
+            carried = [tensor.clone() for tensor in operands[: self.count]]
         while goes_on:
-            carried, unreached = self.body(*carried, *others), self.unreached
+            carried, unreached = self.step(*carried, *others), self.unreached
             (goes_on,) = self.test(*carried, *others)
         return self.join(carried, operands, unreached)
 
@@ -142,9 +147,8 @@ class Scan(Loop):
 
     def __init__(self, node: torch.fx.Node, call: HigherOrderCall, build: Build) -> None:
         step, *carried, scanned, _ = call.arguments
-        self.count, self.scanned = sum(map(len, carried)), len(scanned)
-        self.gaining = give_gradients(step, self.count)
-        super().__init__(call, is_trained(node), unreached_after_steps(step, self.count))
+        super().__init__(node, call, step, sum(map(len, carried)))
+        self.scanned = len(scanned)
         self.step = compile_function(step, build)
 
     def __call__(self, *operands: Any) -> Any:
@@ -166,11 +170,6 @@ def compile_function(function: torch.fx.GraphModule, build: Build) -> Function:
         fake = fake_of(node)
         node.meta = {"example_value": fake, "grad_fn": getattr(fake, "grad_fn", None)}
     return build(function, list(map(fake_of, inputs)))
-
-
-def is_trained(node: torch.fx.Node) -> bool:
-    """Whether gradients flow through a node, of whose results other nodes are the items."""
-    return any(map(needs_gradient, node.users))
 
 
 def unreached_inputs(function: torch.fx.GraphModule) -> list[int]:
@@ -210,14 +209,23 @@ def give_gradients(function: torch.fx.GraphModule, carried: int) -> list[int]:
         if not gaining:
             return found
         found += gaining
-        mode = fake_of(inputs[gaining[0]]).fake_mode
-        with mode, torch.no_grad():
-            fakes = {
-                inputs[position]: torch.empty_like(fake_of(inputs[position])).requires_grad_()
-                for position in gaining
-            }
+        fakes = fakes_with_gradients(function, gaining)
+        mode = next(fake.fake_mode for fake in fakes.values())
         for node, fake in propagate_fakes(function, fakes, mode).items():
             node.meta["example_value"] = fake
+
+
+def fakes_with_gradients(
+    function: torch.fx.GraphModule, positions: Sequence[int]
+) -> dict[torch.fx.Node, FakeTensor]:
+    """New fakes, which need a gradient, for the inputs at these positions."""
+    inputs = function.graph.find_nodes(op="placeholder")
+    made: dict[torch.fx.Node, Any] = {}
+    for position in positions:
+        fake = fake_of(inputs[position])
+        with fake.fake_mode, torch.no_grad():
+            made[inputs[position]] = torch.empty_like(fake).requires_grad_()
+    return made
 
 
 CONTROL_FLOW: dict[str, Callable[[torch.fx.Node, HigherOrderCall, Build], ControlFlow]] = {

@@ -23,7 +23,7 @@ from ..graph.wrappers import has_wrappers
 from .compiled_node import with_eager_gradients
 from .data_results import data_results, shows_data_of_inputs, with_own_versions
 from .divergent_graphs import (
-    has_part_of_another_rank,
+    has_part_of_other_dimensions,
     is_divergent,
     marks_memory_with_history,
     returns_view_of_wrapper,
@@ -143,7 +143,7 @@ def compile_as_one_node(
     """The graph as one node of autograd's. Raises LeftAsCaptured."""
     if marks_memory_with_history(gm):
         raise LeftAsCaptured("it makes a leaf of what it detaches")
-    if wants_gradients(gm) and has_part_of_another_rank(gm):
+    if wants_gradients(gm) and has_part_of_other_dimensions(gm):
         raise LeftAsCaptured("a distributed tensor has not the dimensions of its part")
     if returns_view_of_wrapper(gm):
         raise LeftAsCaptured("it returns a view of a wrapper subclass")

@@ -57,7 +57,7 @@ def returns_view_of_wrapper(gm: torch.fx.GraphModule) -> bool:
     return any(not taken.isdisjoint(memories_of_wrapper(node)) for node in made)
 
 
-def has_part_of_another_rank(gm: torch.fx.GraphModule) -> bool:
+def has_part_of_other_dimensions(gm: torch.fx.GraphModule) -> bool:
     """Whether a distributed tensor has another number of dimensions than its part, by a fault of
     torch (quantile of a scalar, vector @ matrix). Eager goes on with its wrong sizes, a traced
     backward pass with those of the part."""

@@ -33,7 +33,8 @@ from .wrapper_graph import (
 @record
 class TangentForm:
     """What the backward graph expects of a gradient, or of a part of one. cls: its class. metadata,
-    parts: those of a wrapper. memory_format: None for a part that is no tensor."""
+    parts: those of a wrapper. layout: sizes and strides; None for a part that is no
+    tensor."""
 
     cls: type
     metadata: Any

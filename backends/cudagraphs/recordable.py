@@ -12,6 +12,7 @@ import torch.fx
 from ...errors import RequirementError
 from ...events import Reporter
 from ..graph.extracted_calls import Checkpointed, CustomFunction, inner_nodes
+from ..graph.mode_switches import ENTER_LEVEL
 from ..graph.node_targets import name_of
 from ..graph.overlapping_writes import as_strided_of_inputs
 from ..graph.supported import is_opaque, line_of
@@ -29,7 +30,6 @@ CHANGES_OBJECTS = (
     "unsqueeze_", "as_strided_", "detach_", "requires_grad_", "rename_", "set_data",
     "share_memory_", "_enter_inference_mode",
 )  # fmt: skip
-TRANSFORMS = ("_vmap_increment_nesting", "_grad_increment_nesting", "_jvp_increment_nesting")
 
 
 def check_recordable(gm: torch.fx.GraphModule, report: Reporter, require: bool) -> bool:
@@ -96,7 +96,7 @@ def call_reason(node: torch.fx.Node) -> str:
     name = name_of(node).partition(".")[0]
     if name in WAITS:
         return f"{name} makes the host wait for the device{line_of(node)}"
-    if name in CHANGES_OBJECTS or name in TRANSFORMS:
+    if name in CHANGES_OBJECTS or name in ENTER_LEVEL:
         return f"{name} does more than work on numbers{line_of(node)}"
     if (
         isinstance(node.target, torch._ops.OpOverload)

@@ -12,10 +12,8 @@ GRAD_MODE = "_set_grad_enabled"
 ENTER_AUTOCAST, EXIT_AUTOCAST = "_enter_autocast", "_exit_autocast"
 ENTER_INFERENCE_MODE = "_enter_inference_mode"
 ENTER_VMAP, EXIT_VMAP = "_vmap_increment_nesting", "_leave_vmap"  # the latter is ours
-MODES = (
-    GRAD_MODE, ENTER_AUTOCAST, ENTER_INFERENCE_MODE, ENTER_VMAP, "_grad_increment_nesting",
-    "_jvp_increment_nesting",
-)  # fmt: skip
+ENTER_LEVEL = (ENTER_VMAP, "_grad_increment_nesting", "_jvp_increment_nesting")  # of torch.func
+MODES = (GRAD_MODE, ENTER_AUTOCAST, ENTER_INFERENCE_MODE, *ENTER_LEVEL)
 
 
 def switches_modes(node: torch.fx.Node) -> bool:

@@ -19,6 +19,7 @@ from torch._subclasses.fake_tensor import FakeTensor
 
 from ..fake_values import fake_of
 from ..memory import memory_at
+from ..mode_switches import ENTER_LEVEL
 from ..mutations import is_data
 from ..node_targets import name_of
 from ..number_arguments import takes_varying_number
@@ -39,9 +40,6 @@ AUTOGRAD = ("grad", "backward")
 OVERLAPPING = ("refers to a single memory location", "has internal overlap")
 # operators for which functionalize() in C++ has no functional form
 IN_PLACE_ONLY = ("fill_diagonal_",)
-
-# Functorch's levels do not nest in functionalize's.
-TRANSFORMS = ("_vmap_increment_nesting", "_grad_increment_nesting", "_jvp_increment_nesting")
 
 
 def functional(
@@ -212,7 +210,7 @@ def fakes(gm: torch.fx.GraphModule) -> list[Any]:
 def needs_wrappers(gm: torch.fx.GraphModule) -> bool:
     """Whether aliasing or changes of shape need aot_autograd's run-time wrappers."""
     if any(
-        name_of(node) in RESHAPES_IN_PLACE + TRANSFORMS + IN_PLACE_ONLY for node in gm.graph.nodes
+        name_of(node) in RESHAPES_IN_PLACE + ENTER_LEVEL + IN_PLACE_ONLY for node in gm.graph.nodes
     ):
         return True
     written = {

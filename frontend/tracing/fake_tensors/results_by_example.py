@@ -16,6 +16,7 @@ import torch
 from torch._ops import OpOverload
 from torch._subclasses.fake_tensor import FakeTensor
 
+from ....records import record
 from .elementwise_layouts import CONTIGUOUS, KEEP_STRIDES, name_of, number_operands
 from .elementwise_strides import broadcast, result_layout
 from .fake_rules import FakeRules, strides_of
@@ -43,6 +44,17 @@ LARGEST_IMAGE = 1 << 16  # pixels of an example
 MOST_DIMS = 6  # of an example
 
 
+@record
+class ExampleCall:
+    """A call of an operator. tensors: those among its arguments."""
+
+    fakes: FakeRules
+    func: OpOverload
+    args: Sequence[Any]
+    kwargs: dict[str, Any]
+    tensors: Sequence[FakeTensor]
+
+
 def results_by_example(
     fakes: FakeRules, func: OpOverload, args: Sequence[Any], kwargs: dict[str, Any]
 ) -> Any:
@@ -65,7 +77,7 @@ def results_by_example(
         return None
     if any(one.is_conj() or one.is_neg() or one.dim() > MOST_DIMS for one in tensors):
         return None
-    return make(fakes, func, args, kwargs, tensors)
+    return make(ExampleCall(fakes, func, args, kwargs, tensors))
 
 
 @cache
@@ -81,18 +93,13 @@ def is_elementwise(func: OpOverload) -> bool:
     )
 
 
-def elementwise_result(
-    fakes: FakeRules,
-    func: OpOverload,
-    args: Sequence[Any],
-    kwargs: dict[str, Any],
-    tensors: Sequence[FakeTensor],
-) -> Any:
-    if kwargs.get("memory_format") not in (None, torch.preserve_format):
+def elementwise_result(call: ExampleCall) -> Any:
+    fakes, func, args, tensors = call.fakes, call.func, call.args, call.tensors
+    if call.kwargs.get("memory_format") not in (None, torch.preserve_format):
         return None
     shapes = [tuple(one.shape) for one in tensors]
     sizes = broadcast(shapes)
-    example = example_of(func, [as_example(arg, [1] * dims_of(arg)) for arg in args], kwargs)
+    example = example_of(func, [as_example(arg, [1] * dims_of(arg)) for arg in args], call.kwargs)
     if sizes is None or example is None or example.dim() != len(sizes):
         return None
     if func._schema.is_mutable:
@@ -107,17 +114,12 @@ def elementwise_result(
     return layout and fakes.make_strided(*layout, dtype, device)
 
 
-def reduction_results(
-    fakes: FakeRules,
-    func: OpOverload,
-    args: Sequence[Any],
-    kwargs: dict[str, Any],
-    tensors: Sequence[FakeTensor],
-) -> Any:
+def reduction_results(call: ExampleCall) -> Any:
     """The results of a reduction of a contiguous tensor, or to one number."""
-    (x, *rest), others = args, tensors[1:]
+    fakes, func, kwargs = call.fakes, call.func, call.kwargs
+    (x, *rest), others = call.args, call.tensors[1:]
     names = [argument.name for argument in func._schema.arguments]
-    given = {**dict(zip(names, args, strict=False)), **kwargs}
+    given = {**dict(zip(names, call.args, strict=False)), **kwargs}
     dims, keeps = given.get("dim"), bool(given.get("keepdim", False))
     listed = [*range(x.dim())] if dims is None else [dims] if type(dims) is int else dims
     if others or not all(type(dim) is int and -x.dim() <= dim < x.dim() for dim in listed):
@@ -136,22 +138,19 @@ def reduction_results(
     return tuple(made) if isinstance(found, tuple) else made[0]
 
 
-def image_results(
-    fakes: FakeRules,
-    func: OpOverload,
-    args: Sequence[Any],
-    kwargs: dict[str, Any],
-    tensors: Sequence[FakeTensor],
-) -> Any:
+def image_results(call: ExampleCall) -> Any:
     """The results of an operator on images of one channel each, of which the first is tried."""
-    x, *rest = args
-    if len(tensors) != 1 or x.dim() != 4 or math.prod(x.shape[2:]) > LARGEST_IMAGE:
+    fakes, func = call.fakes, call.func
+    x, *rest = call.args
+    if len(call.tensors) != 1 or x.dim() != 4 or math.prod(x.shape[2:]) > LARGEST_IMAGE:
         return None
     if func is aten.constant_pad_nd.default and len(rest[0]) > 4:
         return None
     if not (fakes.is_contiguous(x) or (fakes.is_channels_last(x) and 1 not in x.shape)):
         return None
-    found = example_of(func, [as_example(x, [1, 1, *x.shape[2:]]), *rest], kwargs, several=True)
+    found = example_of(
+        func, [as_example(x, [1, 1, *x.shape[2:]]), *rest], call.kwargs, several=True
+    )
     if found is None or any(one.dim() != 4 or not one.numel() for one in as_tuple(found)):
         return None
     made = []

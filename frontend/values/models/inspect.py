@@ -27,7 +27,9 @@ def signature(tx: TraceContext, obj: Value) -> Value:
 @models(inspect.getfullargspec)
 def getfullargspec(tx: TraceContext, func: Value) -> Value:
     found = inspect.getfullargspec(real_function(tx, func, "getfullargspec"))
-    return tx.wrap(inspect.FullArgSpec, None).call(tx, [field(tx, one) for one in found], {})
+    return tx.wrap(inspect.FullArgSpec, None).call(
+        tx, [value_of_field(tx, one) for one in found], {}
+    )
 
 
 def real_function(tx: TraceContext, obj: Value, asked: str) -> FunctionType:
@@ -43,7 +45,7 @@ def real_function(tx: TraceContext, obj: Value, asked: str) -> FunctionType:
     return function.real
 
 
-def field(tx: TraceContext, found: Any) -> Value:
+def value_of_field(tx: TraceContext, found: Any) -> Value:
     """A field of a FullArgSpec: a new list, tuple or dictionary, a name, or None."""
     if isinstance(found, list):
         return tx.make.list_of([item_of(tx, one) for one in found])

@@ -306,8 +306,10 @@ def test_gradients_of_what_a_loop_carries(backend):
     """It gets a gradient in the first step; eager's is that of the last step alone."""
 
     def power(x, w):
-        zero = torch.tensor(0)
-        return while_loop(lambda n, y: n < 3, lambda n, y: (n + 1, y * w), (zero, x))[1] * 1
+        def goes_on(count, y):
+            return (count < 3) & ((y @ y) < 1e9)
+
+        return while_loop(goes_on, lambda n, y: (n + 1, y * w), (torch.tensor(0), x))[1] * 1
 
     x, w = vec(3), vec(3, grad=True)
     strict_compile(power, backend=backend)(x, w).sum().backward()
