@@ -49,6 +49,7 @@ setup(
     package_data={
         "": ["*.pyi", "py.typed"],
         "framejit.frontend.explain": ["templates/*.j2", "*.json"],
+        "framejit.backends.native.attention": ["templates/*.j2"],
     },
     options={"build": {"build_base": "build/sanitized"}} if sanitize else {},
     ext_modules=[

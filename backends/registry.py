@@ -43,6 +43,7 @@ class Backend:
     that write into memory which two of their tensors, or two elements of one, share; they run as
     they were captured where not. higher_order: whether its graphs may call torch's higher-order
     operators (cond, flex_attention); these calls run as captured, between its graphs, where not.
+    attention_kernels: whether, instead, flex_attention runs as Triton kernels on a GPU.
     """
 
     name: str
@@ -55,6 +56,7 @@ class Backend:
     origin: str = ""
     overlaps: bool = False
     higher_order: bool = False
+    attention_kernels: bool = False
 
     @property
     def description(self) -> str:
@@ -81,6 +83,7 @@ def register_backend(
     missing: Callable[[], str] = str,
     overlaps: bool = False,
     higher_order: bool = False,
+    attention_kernels: bool = False,
 ) -> Any:
     """Registers a backend; also a decorator, with and without arguments.
 
@@ -99,6 +102,8 @@ def register_backend(
             that write into memory which two inputs, or two elements of one, share.
         higher_order: whether it compiles calls of torch's higher-order operators (cond,
             flex_attention). If not, these run as captured, between its graphs.
+        attention_kernels: whether, instead, calls of flex_attention on a GPU run as framejit's
+            Triton kernels.
 
     Raises:
         ValueError: the name belongs to another function.
@@ -109,7 +114,7 @@ def register_backend(
     def register(function: Function) -> Function:
         title = str(chosen or getattr(function, "__name__", "backend"))
         types = None if devices is None else tuple(devices)
-        rest = (options, missing, "", overlaps, higher_order)
+        rest = (options, missing, "", overlaps, higher_order, attention_kernels)
         _register(Backend(title, function, types, training, wants, *rest))
         return function
 

@@ -5,6 +5,7 @@ that does not take them, of which the functions are compiled."""
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from typing import Any
 
 import torch.fx
@@ -45,10 +46,11 @@ from .graph.random_generators import DrawFrom
 from .graph.size_checks import SizeChecks
 from .graph.tensor_hooks import RegisterHook, RetainGrad
 from .registry import Backend
-from .written_attention import calls_attention, write_out_attention
+from .written_attention import calls_attention, run_as_kernels, write_out_attention
 
 Build = Callable[[torch.fx.GraphModule, list[Any]], Callable[..., Any]]
 Choice = Callable[[torch.fx.Node], bool]
+Attention = Callable[[torch.fx.GraphModule], bool]
 
 
 def compile_around(
@@ -71,7 +73,8 @@ def compile_around(
             if not any(map(is_higher_order, gm.graph.nodes)):
                 raise
             report(f"higher-order operators run as captured: {type(error).__name__}")
-    return compile_between(gm, examples, stays_uncompiled, build)
+    attention = partial(run_as_kernels, report=report) if backend.attention_kernels else None
+    return compile_between(gm, examples, stays_uncompiled, build, attention)
 
 
 def fall_back_to_captured(build: Build, report: Reporter) -> Build:
@@ -146,10 +149,15 @@ def is_higher_order(node: torch.fx.Node) -> bool:
 
 
 def compile_between(
-    gm: torch.fx.GraphModule, examples: list[Any], uncompiled: Choice, build: Build
+    gm: torch.fx.GraphModule,
+    examples: list[Any],
+    uncompiled: Choice,
+    build: Build,
+    attention: Attention | None = None,
 ) -> Callable[..., Any]:
     """Compiles with `build` the subgraphs around the uncompiled nodes. Returns the captured graph
-    where it cannot be split."""
+    where it cannot be split. attention: makes a graph's calls of flex_attention calls of kernels,
+    if it can."""
     if not any(map(uncompiled, gm.graph.nodes)):
         return build(gm, examples)
     try:
@@ -162,7 +170,7 @@ def compile_between(
         depends = varies and wants_gradients(gm)
         if depends and write_each_others_memory(groups):
             raise CannotSplit  # a history that begins in one subgraph would be used in another
-        return compile_groups(gm, examples, groups, modes, uncompiled, build)
+        return compile_groups(gm, examples, groups, modes, uncompiled, build, attention)
     except CannotSplit:
         return run_as_captured(gm)
 
@@ -178,6 +186,7 @@ def compile_groups(
     modes: dict[torch.fx.Node, Modes],
     uncompiled: Choice,
     build: Build,
+    attention: Attention | None = None,
 ) -> Callable[..., Any]:
     """Compiles with `build` a subgraph for each group of nodes, but for those with uncompiled
     nodes, and calls them in turn. Raises CannotSplit."""
@@ -187,7 +196,7 @@ def compile_groups(
         for node in subgraph.gm.graph.find_nodes(op="placeholder"):
             node.meta["mutated"] = is_strided(node) and is_written(node)
     calls = [
-        run_alone(gm, subgraph.gm, subgraph.examples(examples), build)
+        run_alone(gm, subgraph.gm, subgraph.examples(examples), build, attention)
         if any(map(uncompiled, subgraph.gm.graph.nodes))
         else build(subgraph.gm, subgraph.examples(examples))
         for subgraph in subgraphs
@@ -201,21 +210,28 @@ def is_made_of_numbers(node: torch.fx.Node) -> bool:
 
 
 def run_alone(
-    whole: torch.fx.GraphModule, gm: torch.fx.GraphModule, examples: list[Any], build: Build
+    whole: torch.fx.GraphModule,
+    gm: torch.fx.GraphModule,
+    examples: list[Any],
+    build: Build,
+    attention: Attention | None,
 ) -> Callable[..., Any]:
     """A subgraph of an uncompiled node. Where that is a higher-order operator, the functions which
-    it calls are compiled, equal ones of the whole graph once, or the operator is written out."""
+    it calls are compiled, equal ones of the whole graph once, or the operator runs as kernels or is
+    written out."""
     nodes = gm.graph.nodes
     as_captured = any(is_never_compiled(node) or name_of(node) == ENTER_AUTOCAST for node in nodes)
     if as_captured or not any(map(is_higher_order, nodes)):
         return run_as_captured(gm)
     if any(map(calls_attention, nodes)):
+        if attention is not None and attention(gm):
+            return gm.forward
         written = write_out_attention(gm)
         return run_as_captured(gm) if written is None else build(written, examples)
 
     def build_function(function: torch.fx.GraphModule, examples: list[Any]) -> Callable[..., Any]:
         share_with_equal_subgraphs(whole, function, id(function))
-        return compile_between(function, examples, stays_uncompiled, build)
+        return compile_between(function, examples, stays_uncompiled, build, attention)
 
     return compile_control_flow(gm, build_function)
 

@@ -1,8 +1,9 @@
-"""flex_attention as a graph of torch's operators, for backends that do not know it: the matrix of
-scores, what the program's functions make of it, and a softmax. A compiler joins these steps.
+"""flex_attention for backends that do not know it: as Triton kernels on a GPU, or as a graph of
+torch's operators: the matrix of scores, what the program's functions make of it, and a softmax. A
+compiler joins these steps.
 
-In: a captured graph that calls flex_attention. Out: the same as ATen operators, or None. Formulas
-are those of torch's own operator (`sdpa_dense`), which is run on fake tensors.
+In: a captured graph that calls flex_attention. Out: the same as kernels or as ATen operators, or
+neither. Formulas are those of torch's own operator (`sdpa_dense`), which is run on fake tensors.
 """
 
 from __future__ import annotations
@@ -12,9 +13,12 @@ from typing import Any
 
 import torch.fx
 
+from ..events import Reporter
+from .graph.fake_values import fake_of
 from .graph.gradient_history import needs_gradient
 from .graph.higher_order_call import HigherOrderCall
 from .graph.passes.functional import functional
+from .registry import import_shipped
 
 NAME = "flex_attention"
 
@@ -33,6 +37,30 @@ class WrittenAttention:
 
 def calls_attention(node: torch.fx.Node) -> bool:
     return isinstance(node.target, HigherOrderCall) and node.target.name == NAME
+
+
+def run_as_kernels(gm: torch.fx.GraphModule, report: Reporter) -> bool:
+    """Makes calls of flex_attention on a GPU calls of kernels. Where that cannot be done for all,
+    the graph stays as it is."""
+    calls = list(filter(calls_attention, gm.graph.nodes))
+    native = import_shipped("native", "native.backend")
+    if native is None or not {*map(device_type, calls)} <= {"cuda"} & native.usable_devices():
+        return False
+    module = importlib.import_module(".native.attention.flex_call", __package__)
+    try:
+        targets = list(map(module.flex_call, calls))
+    except Exception as error:  # of torch's tracer, or of a function that depends on values
+        report(f"flex_attention runs without kernels: {type(error).__name__}: {error}")
+        return False
+    for call, target in zip(calls, targets, strict=True):
+        call.target = target
+    gm.recompile()
+    return True
+
+
+def device_type(call: torch.fx.Node) -> str:
+    fake = fake_of(call.args[0])
+    return fake.device.type if isinstance(fake, torch.Tensor) else ""
 
 
 def write_out_attention(gm: torch.fx.GraphModule) -> torch.fx.GraphModule | None:

@@ -35,7 +35,7 @@ NO_DEVICE = "nothing of the graph is on a CUDA device"
 MOST_SCALES = 4  # classes of sizes that one graph is tuned for
 
 
-@register_backend("autotune", options=option_names)
+@register_backend("autotune", options=option_names, attention_kernels=True)
 def autotune(
     gm: torch.fx.GraphModule, example_inputs: list[Any], *, mode: str = "default",
     options: dict[str, Any] | None = None,

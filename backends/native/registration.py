@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from .backend import Around
 
 
-@register_backend("native")
+@register_backend("native", attention_kernels=True)
 def native(
     gm: torch.fx.GraphModule,
     example_inputs: list[Any],

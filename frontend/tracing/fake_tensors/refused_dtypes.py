@@ -90,10 +90,13 @@ def _may_be_tried(target: Any) -> bool:
 
 
 def _shrink(value: Any) -> Any:
-    """A small tensor or number of the same type. Integers may be sizes, so they shrink alike."""
+    """A small tensor or number of the same type. Integers may be sizes, so they shrink alike. Those
+    in a tensor may be positions: 0 is one in a dimension of any size, where others would make a GPU
+    unusable for the process."""
     if isinstance(value, torch.Tensor):
         shape = [min(size, LARGEST) if type(size) is int else LARGEST for size in value.shape]
-        return torch.ones(shape, dtype=value.dtype, device=value.device)
+        fill = int(value.dtype is torch.bool or value.is_floating_point() or value.is_complex())
+        return torch.full(shape, fill, dtype=value.dtype, device=value.device)
     if type(value) is slice:
         return slice(*map(_shrink, (value.start, value.stop, value.step)))
     return min(value, LARGEST) if type(value) is int else EXAMPLES.get(type(value), value)

@@ -1,0 +1,151 @@
+"""Launches the kernels of attention. They are compiled when they are first needed, for the
+properties of the tensors (Layout) that occur.
+
+In: the tensors of a call. Out: results, and gradients.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import torch
+
+from ..printers.products import precision
+from ..toolchain.load_triton import Job, KernelLoader
+from .kernels import TENSORS, Layout, print_job, tables_of, tensors_of
+from .sides import (
+    BACKWARD_KEYS,
+    BACKWARD_QUERIES,
+    FORWARD,
+    Attention,
+    TileSides,
+    choose_sides,
+)
+
+UNITS = (16, 8, 1)
+
+Tensors = Mapping[str, torch.Tensor]
+Launch = Callable[..., None]  # programs, stream, arguments
+Load = Callable[[Sequence[Job], torch.device], Sequence[Launch]]
+
+
+def load_kernels(jobs: Sequence[Job], device: torch.device) -> list[Launch]:
+    """The jobs' kernels, compiled in parallel."""
+    kernels = KernelLoader(jobs, device.index or 0).kernels()
+    return [kernels[job] for job in jobs]
+
+
+class AttentionKernels:
+    """Launches the kernels of a call of flex_attention. load: compiles them."""
+
+    def __init__(self, attention: Attention, load: Load = load_kernels) -> None:
+        self.attention, self.load = attention, load
+        self.loaded: dict[tuple[Layout, tuple[str, ...]], Sequence[Launch]] = {}
+
+    def __reduce__(self) -> Any:
+        """In another process, kernels are loaded anew."""
+        return type(self), (self.attention,)
+
+    def forward(self, given: Tensors) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+        """The result, the logarithms of the sums of each row's exponentials, and its largest score,
+        both as powers of two, in float32."""
+        query = given["query"]
+        result = empty_like(query, (*query.shape[:3], self.attention.depth))
+        sums, tops = (query.new_empty(query.shape[:3], dtype=torch.float32) for _ in range(2))
+        self.run((FORWARD,), {**given, "result": result, "sums": sums, "tops": tops})
+        return result, sums, tops
+
+    def backward(
+        self,
+        given: Tensors,
+        gradient: torch.Tensor,
+        sums_gradient: torch.Tensor,
+    ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+        """The gradients of query, key and value. given: with `result` and `sums`, of which these
+        are the gradients."""
+        query, key, value = (
+            empty_like(given[name], given[name].shape) for name in ("query", "key", "value")
+        )
+        tensors = {
+            **given,
+            "gradient": gradient if gradient.stride(-1) == 1 else gradient.contiguous(),
+            "sums_gradient": sums_gradient.contiguous(),
+            "commons": torch.empty_like(given["sums"]),
+            "query_gradient": query,
+            "key_gradient": key,
+            "value_gradient": value,
+        }
+        self.run((BACKWARD_QUERIES, BACKWARD_KEYS), tensors)
+        return query, key, value
+
+    def run(self, kernels: Sequence[str], tensors: Tensors) -> None:
+        """Launches kernels one after the other."""
+        device = tensors["query"].device
+        layout = self.layout_of(kernels, tensors)
+        sides = [choose_sides(kernel, self.attention) for kernel in kernels]
+        key = layout, tuple(kernels)
+        if key not in self.loaded:
+            jobs = [
+                print_job(kernel, self.attention, layout, one)
+                for kernel, one in zip(kernels, sides, strict=True)
+            ]
+            self.loaded[key] = self.load(jobs, device)
+        stream = torch._C._cuda_getCurrentRawStream(device.index) if device.type == "cuda" else 0
+        for kernel, one, launch in zip(kernels, sides, self.loaded[key], strict=True):
+            strides = strides_of([tensors[name] for name in TENSORS[kernel]])
+            arguments = [tensors[name] for name in tensors_of(kernel, self.attention)]
+            count, sizes = self.sizes_of(kernel, tensors, one)
+            launch(
+                count, stream, *arguments, *sizes, *(stride // layout.unit for stride in strides)
+            )
+
+    def layout_of(self, kernels: Sequence[str], tensors: Tensors) -> Layout:
+        attention = self.attention
+        sides = [choose_sides(kernel, attention) for kernel in kernels]
+        queries, keys = tensors["query"].shape[2], tensors["key"].shape[2]
+        names = {name for kernel in kernels for name in TENSORS[kernel]}
+        strides = strides_of([tensors[name] for name in names])
+        return Layout(
+            next(unit for unit in UNITS if all(stride % unit == 0 for stride in strides)),
+            all(fills(queries, attention.query_side, one.rows) for one in sides),
+            all(fills(keys, attention.key_side, one.columns) for one in sides),
+            precision(attention.dtype),
+        )
+
+    def sizes_of(
+        self, kernel: str, tensors: Tensors, sides: TileSides
+    ) -> tuple[int, tuple[int, ...]]:
+        """How many programs a kernel takes, and its arguments SIZES."""
+        _, blocks, *_ = tables_of(kernel, self.attention)
+        images, heads, queries, _ = tensors["query"].shape
+        key_heads, keys = tensors["key"].shape[1:3]
+        if kernel == BACKWARD_KEYS:
+            count = images * key_heads * math.ceil(keys / sides.columns)
+            steps = math.ceil(min(self.attention.query_side, queries) / sides.rows)
+        else:
+            count = images * heads * math.ceil(queries / sides.rows)
+            steps = math.ceil(min(self.attention.key_side, keys) / sides.columns)
+        return count, (heads, key_heads, queries, keys, steps, *tensors[blocks].shape)
+
+
+def strides_of(tensors: Sequence[torch.Tensor]) -> list[int]:
+    """The strides of images, heads and rows."""
+    return [stride for tensor in tensors for stride in tensor.stride()[:3]]
+
+
+def fills(length: int, side: int, tile: int) -> bool:
+    """Whether tiles in blocks of this side end where the tensor ends."""
+    return length % tile == 0 and (side >= length or length % side == 0)
+
+
+def empty_like(tensor: torch.Tensor, shape: Sequence[int]) -> torch.Tensor:
+    """A tensor with the order of another one's dimensions, but for the last one, which is
+    contiguous, as torch's operator returns it."""
+    old, last = tensor.stride(), len(shape) - 1
+    inner_first = sorted(range(last), key=lambda dim: (old[dim], -dim))
+    strides, step = [1] * len(shape), shape[last]
+    for dim in inner_first:
+        strides[dim], step = step, step * shape[dim]
+    return tensor.new_empty_strided(shape, strides)
