@@ -111,6 +111,7 @@ class AttentionKernels:
             next(unit for unit in UNITS if all(stride % unit == 0 for stride in strides)),
             all(fills(queries, attention.query_side, one.rows) for one in sides),
             all(fills(keys, attention.key_side, one.columns) for one in sides),
+            attention.query_side >= queries and attention.key_side >= keys,
             precision(attention.dtype),
         )
 
@@ -121,12 +122,11 @@ class AttentionKernels:
         _, blocks, *_ = tables_of(kernel, self.attention)
         images, heads, queries, _ = tensors["query"].shape
         key_heads, keys = tensors["key"].shape[1:3]
+        rows, columns = math.ceil(queries / sides.rows), math.ceil(keys / sides.columns)
         if kernel == BACKWARD_KEYS:
-            count = images * key_heads * math.ceil(keys / sides.columns)
-            steps = math.ceil(min(self.attention.query_side, queries) / sides.rows)
+            count, steps = images * key_heads * columns, rows
         else:
-            count = images * heads * math.ceil(queries / sides.rows)
-            steps = math.ceil(min(self.attention.key_side, keys) / sides.columns)
+            count, steps = images * heads * rows, columns
         return count, (heads, key_heads, queries, keys, steps, *tensors[blocks].shape)
 
 

@@ -43,11 +43,13 @@ STRIDES = "image", "head", "row"
 @record
 class Layout:
     """Properties of the tensors of a call for which kernels are compiled. unit: a divisor of all
-    strides. whole_rows, whole_columns: whether tiles cover the queries and the keys exactly."""
+    strides. whole_rows, whole_columns: whether tiles cover the queries and the keys exactly.
+    one_block: whether one block of the BlockMask has all of them."""
 
     unit: int
     whole_rows: bool
     whole_columns: bool
+    one_block: bool
     precision: str
 
 
@@ -88,12 +90,13 @@ def print_job(kernel: str, attention: Attention, layout: Layout, sides: TileSide
         .render(
             KernelText(kernel, attention, layout, sides).names(),
             arguments=", ".join((*tensors, *numbers)),
+            numbers=numbers,
         )
     )
     kinds = {name: POINTERS[attention.dtype] for name in TENSORS[kernel]}
     kinds |= {name: "*fp32" for name in NUMBERS[kernel]}
     kinds |= {name: POINTERS[dtype] for name, dtype in attention.captured.items()}
-    signature = (*(kinds.get(name, "*i32") for name in tensors), *("i32" for _ in numbers))
+    signature = (*(kinds.get(name, "*i32") for name in tensors), *("i64" for _ in numbers))
     aligned = tuple(range(len(tensors)))
     everything = PREAMBLE + text
     return Job(everything, (*tensors, *numbers), signature, (), aligned, sides.warps, sides.stages)
@@ -105,6 +108,11 @@ class KernelText:
     def __init__(self, kernel: str, attention: Attention, layout: Layout, sides: TileSides) -> None:
         self.attention, self.layout = attention, layout
         self.tables = tables_of(kernel, attention)
+        self.side, self.tile = (
+            (attention.query_side, sides.rows)
+            if kernel == BACKWARD_KEYS
+            else (attention.key_side, sides.columns)
+        )
         self.bounds = {
             "row": "" if layout.whole_rows else "queries",
             "column": "" if layout.whole_columns else "keys",
@@ -126,7 +134,11 @@ class KernelText:
             "padded_depth": padded(attention.depth),
             "group": attention.group,
             "scale": repr(attention.scale),
+            "scaled": "" if self.scales_exponent else f" * {attention.scale!r}",
             "log2e": repr(LOG2E),
+            "exponent": repr(LOG2E * attention.scale if self.scales_exponent else LOG2E),
+            "steps": "steps" if self.layout.one_block else str(self.side // self.tile),
+            "tile_start": self.tile_start,
             "precision": self.layout.precision,
             "query_side": attention.query_side,
             "key_side": attention.key_side,
@@ -139,6 +151,22 @@ class KernelText:
             "score_lines": self.score_lines,
             "slope_lines": self.slope_lines,
         }
+
+    @property
+    def scales_exponent(self) -> bool:
+        """Whether a score is the product times the scale: then one factor makes an exponent of the
+        product. (A negative one would turn the order around.)"""
+        slope = self.attention.slope
+        identity = self.attention.score.is_identity and (slope is None or slope.is_identity)
+        return identity and self.attention.scale > 0
+
+    def tile_start(self, blocks: str) -> str:
+        """The first key, or query, of the tile of a step through the blocks."""
+        if self.layout.one_block:
+            return f"step * {self.tile}"
+        steps = self.side // self.tile
+        block = f"tl.load({blocks} + table * table_columns + step // {steps}) * {self.side}"
+        return f"{block} + step % {steps} * {self.tile}" if steps > 1 else block
 
     def start(self, tensor: str, head: str) -> str:
         """Where a head begins; 64-bit."""

@@ -54,18 +54,20 @@ class TileSides:
     stages: int
 
 
-# by kernel: for tiles of at most 64, 128 and 256 elements a query, in half precision and in float32
+# By kernel: for at most 64, 128 and 256 elements a query, in half precision and in float32. Those for
+# half precision are the fastest of a dozen on an H200, for 4096 queries with and without a causal
+# mask.
 SIDES = {
     FORWARD: (
-        (TileSides(128, 128, 8, 3), TileSides(128, 64, 8, 3), TileSides(64, 32, 4, 2)),
+        (TileSides(64, 64, 4, 3), TileSides(64, 64, 4, 3), TileSides(64, 32, 4, 2)),
         (TileSides(64, 32, 4, 3), TileSides(32, 32, 4, 2), TileSides(16, 16, 4, 1)),
     ),
     BACKWARD_QUERIES: (
-        (TileSides(128, 64, 8, 3), TileSides(64, 64, 4, 2), TileSides(32, 32, 4, 1)),
+        (TileSides(64, 64, 4, 3), TileSides(64, 64, 4, 2), TileSides(32, 32, 4, 1)),
         (TileSides(32, 32, 4, 2), TileSides(16, 32, 4, 1), TileSides(16, 16, 4, 1)),
     ),
     BACKWARD_KEYS: (
-        (TileSides(64, 128, 8, 3), TileSides(64, 64, 4, 2), TileSides(32, 32, 4, 1)),
+        (TileSides(64, 64, 4, 3), TileSides(64, 64, 4, 2), TileSides(32, 32, 4, 1)),
         (TileSides(32, 32, 4, 2), TileSides(32, 16, 4, 1), TileSides(16, 16, 4, 1)),
     ),
 }
