@@ -19,6 +19,7 @@ from framejit.frontend.runtime.shared_handles import shared_handles
 from framejit.options import config, strict
 
 from . import sweep_slice
+from .fork_server import ForkServer
 
 # The files that take longest. A worker that begins one of them last would end alone.
 LONGEST_FIRST = Path(__file__).with_name("longest_first.txt").read_text().split()
@@ -140,6 +141,13 @@ def _settings_of_torch_end_with_a_test():
             part.fp32_precision = precision
     if torch.get_num_threads() != threads:
         torch.set_num_threads(threads)
+
+
+@pytest.fixture(scope="session")
+def torch_server():
+    """Runs programs in processes of their own, in which torch is imported and framejit is not."""
+    with ForkServer("torch") as server:
+        yield server
 
 
 @pytest.fixture
