@@ -60,6 +60,16 @@ def pytest_configure():
     os.environ.setdefault("FRAMEJIT_STORE", "0")
 
 
+@pytest.hookimpl(wrapper=True)
+def pytest_collection():
+    """Without garbage collections, which would look at all modules again and again."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.enable()
+
+
 def pytest_unconfigure():
     """What `_collections_look_at_what_tests_made` kept from collections is collected at the end, as
     always."""
