@@ -137,6 +137,7 @@ class Calls:
         return receiver.method(self._tx, name, args, kwargs)
 
     def _method_of_object(self, receiver: UserObject, name: str, args: list[Value]) -> Value:
+        """Calls a method of `object` that a class does not override."""
         tx = self._tx
         if name == "__setattr__":
             receiver.generic_set_attribute(tx, args[0].constant(), args[1])

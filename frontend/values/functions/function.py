@@ -325,6 +325,8 @@ AROUND = {
 
 @wraps(types.FunctionType)
 def wrap_function(tx: TraceContext, obj: types.FunctionType, source: Source | None) -> Value:
+    """A function that exists, guarded by identity or, if it may be made anew by each call of its
+    maker, by its code."""
     if source is not None:
         # Where no definition stands for it, it may be made anew by each call of its maker: its code
         # and what it closes over count.
