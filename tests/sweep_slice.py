@@ -7,6 +7,7 @@ the last lines of a run.
 from __future__ import annotations
 
 import os
+import random
 import subprocess
 import sys
 from collections import defaultdict
@@ -41,11 +42,13 @@ NUMBER = slice_number()
 
 
 def one_of(step: int, cases: Iterable[Any]) -> list[Any]:
-    """One of `step` cases in the order of the table; at least one."""
+    """One of `step` cases in the order of the table; at least one. They are counted out in a mixed
+    order: in a product of two and three ways, each third case is of the same way."""
     cases = list(cases)
     if WHOLE or not cases:
         return cases
-    return cases[NUMBER % min(step, len(cases)) :: step]
+    mixed = random.Random(0).sample(range(len(cases)), len(cases))
+    return [cases[at] for at in sorted(mixed[NUMBER % min(step, len(cases)) :: step])]
 
 
 def few_or_all(few: int, many: int) -> int:

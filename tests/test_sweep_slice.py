@@ -36,6 +36,14 @@ def test_each_case_is_in_some_slice_and_none_is_empty(step, size, slice_of):
     assert seen == set(range(size))
 
 
+@pytest.mark.parametrize("number", range(6))
+def test_a_slice_of_a_product_has_several_values_of_each_parameter(number, slice_of):
+    slice_of(number)
+    product = [(other, way) for other in range(30) for way in "abc"]
+    for values in zip(*sweep_slice.one_of(3, product), strict=True):
+        assert len(set(values)) > 1
+
+
 @pytest.mark.parametrize("number", [0, 1, 7, 5039])
 def test_each_value_of_the_parameters_named_has_a_case(number, slice_of):
     slice_of(number)

@@ -86,7 +86,7 @@ WRAPPED = [
 
 
 @pytest.mark.usefixtures("process_group")
-@pytest.mark.sweep(12, each=("setting",))
+@pytest.mark.sweep(11, each=("setting",))
 @pytest.mark.parametrize(("name", "setting"), WRAPPED, ids=str)
 def test_wrapper_subclasses(name, setting):
     op = sweep.operators()[name]
