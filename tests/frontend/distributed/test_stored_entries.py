@@ -9,6 +9,7 @@ KNOWN, ANEW = [True, 0, 1], [True, 1, 0]  # equal to eager, captured, taken from
 
 
 @pytest.mark.parametrize("backend", ["eager", "native"])
+@pytest.mark.sweep(2)
 def test_processes_that_start_again(restarted, backend):
     together, alone = True, False
     for groups, wanted in ((together, ANEW), (together, KNOWN), (alone, ANEW), (alone, KNOWN)):

@@ -119,6 +119,7 @@ class Net(nn.Module):
 
 
 @pytest.mark.parametrize("what", ["inference", "training"])
+@pytest.mark.sweep(2)
 def test_functions_of_higher_order_operators(run, tmp_path, what):
     (tmp_path / "program.py").write_text(CONTROL_FLOW)
     first, second = run(what=what), run(what=what)
