@@ -189,6 +189,7 @@ def run_checks(compile_function: Compile, record: CheckResultFile) -> dict[str, 
         switch_off(feature, why)
 
     def run() -> None:
+        """Runs the checks in their order; what fails is switched off."""
         for check in CHECKS:
             if check.feature in failed:
                 continue

@@ -6,9 +6,11 @@ from __future__ import annotations
 import importlib
 import json
 import os
+import runpy
 import subprocess
 import sys
 from pathlib import Path
+from types import ModuleType
 
 # framejit is not imported here: a program may want to change something before.
 
@@ -32,10 +34,13 @@ class ForkServer:
         self.process.communicate()
 
     def run(
-        self, program: str, folder: Path, **environment: str
+        self, program: str | Path, folder: Path, *arguments: str, **environment: str
     ) -> subprocess.CompletedProcess[str]:
-        """Runs Python code as `__main__`; its outputs are files in the folder."""
-        print(json.dumps([program, str(folder), environment]), file=self.process.stdin, flush=True)
+        """Runs Python code or a file of it as `__main__` in the folder, where its outputs become
+        files."""
+        kind = "file" if isinstance(program, Path) else "code"
+        asked = [kind, str(program), str(folder), arguments, environment]
+        print(json.dumps(asked), file=self.process.stdin, flush=True)
         returned = self.process.stdout.readline()
         assert returned, "the server has ended"
         told = [(folder / name).read_text() for name in ("stdout", "stderr")]
@@ -48,15 +53,27 @@ def serve(imports: list[str]) -> None:
     for name in imports:
         importlib.import_module(name)
     while asked := sys.stdin.readline():
-        program, folder, environment = json.loads(asked)
+        kind, program, folder, arguments, environment = json.loads(asked)
         child = os.fork()
         if child == 0:
             for number, name in ((1, "stdout"), (2, "stderr")):
                 os.dup2(os.open(Path(folder, name), os.O_WRONLY | os.O_CREAT | os.O_TRUNC), number)
             os.environ.update(environment)
-            exec(compile(program, "<program>", "exec"), {"__name__": "__main__"})
+            os.chdir(folder)
+            run_as_main(kind, program, arguments)
             return
         print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), flush=True)
+
+
+def run_as_main(kind: str, program: str, arguments: list[str]) -> None:
+    """As Python runs code behind -c, or a file."""
+    sys.argv = [program if kind == "file" else "-c", *arguments]
+    if kind == "file":
+        sys.path.insert(0, str(Path(program).parent))
+        runpy.run_path(program, run_name="__main__")
+    else:
+        main = sys.modules["__main__"] = ModuleType("__main__")
+        exec(compile(program, "<string>", "exec"), vars(main))
 
 
 if __name__ == "__main__":

@@ -7,6 +7,7 @@ the last lines of a run.
 from __future__ import annotations
 
 import os
+import random
 import subprocess
 import sys
 from collections import defaultdict
@@ -18,7 +19,7 @@ import pytest
 
 WHOLE = os.environ.get("FRAMEJIT_SWEEP") == "all"
 # Parameters that run one program in several ways. Where a test crosses one of these with others, a
-# slice of the product runs without a mark, too: each value of each parameter, one case of three.
+# slice of the product runs without a mark, too: each value of each parameter, one case of five.
 WAYS = {"backend", "dynamic", "grad", "layout", "training"}
 PRODUCT = 8  # cases; smaller products run whole
 SLICES = 5040  # slices are told apart by a number below this; every step up to 10 divides it
@@ -41,16 +42,26 @@ NUMBER = slice_number()
 
 
 def one_of(step: int, cases: Iterable[Any]) -> list[Any]:
-    """One of `step` cases in the order of the table; at least one."""
+    """One of `step` cases in the order of the table; at least one. They are counted out in a mixed
+    order: in a product of two and three ways, each third case is of the same way."""
     cases = list(cases)
     if WHOLE or not cases:
         return cases
-    return cases[NUMBER % min(step, len(cases)) :: step]
+    mixed = random.Random(0).sample(range(len(cases)), len(cases))
+    return [cases[at] for at in sorted(mixed[NUMBER % min(step, len(cases)) :: step])]
 
 
 def few_or_all(few: int, many: int) -> int:
     """How many random cases run: a few, or the many of a whole run."""
     return many if WHOLE else few
+
+
+def few_of(few: int, many: int) -> range:
+    """Which of `many` random cases run: a few behind each other, or all."""
+    if WHOLE:
+        return range(many)
+    start = NUMBER % (many // few) * few
+    return range(start, start + few)
 
 
 def covering(step: int, each: tuple[str, ...], items: list[Any]) -> list[Any]:
@@ -81,14 +92,19 @@ def left_out(items: list[pytest.Item], named: Iterable[str]) -> set[pytest.Item]
     if WHOLE or any("::" in name for name in named):
         return set()
     tests: dict[Any, list[Any]] = defaultdict(list)
+    single: dict[Path, list[pytest.Item]] = defaultdict(list)
     for item in items:
         if hasattr(item, "callspec"):
             tests[item.nodeid.partition("[")[0]].append(item)
+        elif item.get_closest_marker("sweep"):
+            single[item.path].append(item)
     out: set[pytest.Item] = set()
+    for cases in single.values():
+        out |= set(cases) - set(one_of(cases[0].get_closest_marker("sweep").args[0], cases))
     for cases in tests.values():
         mark, crossed = cases[0].get_closest_marker("sweep"), tuple(cases[0].callspec.params)
         if mark:
             out |= set(cases) - set(covering(mark.args[0], mark.kwargs.get("each", ()), cases))
         elif len(cases) >= PRODUCT and len(crossed) > 1 and WAYS & set(crossed):
-            out |= set(cases) - set(covering(3, crossed, cases))
+            out |= set(cases) - set(covering(5, crossed, cases))
     return out

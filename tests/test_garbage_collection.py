@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gc
-import subprocess
 import sys
 import threading
 import time
@@ -308,15 +307,11 @@ print(len(new), gc.get_freeze_count())
 @pytest.mark.parametrize(
     ("backend", "gradient", "loads"), [("eager", False, 15_000), ("native", True, 40_000)]
 )
-def test_what_a_first_compile_loads_is_permanent(backend, gradient, loads):
+def test_what_a_first_compile_loads_is_permanent(backend, gradient, loads, torch_server, tmp_path):
     """Each full collection of the program would visit it: 18,000 objects where a graph is captured
     only, more than 100,000 where it is compiled."""
-    run = subprocess.run(
-        [sys.executable, "-c", PERMANENT.format(backend=backend, gradient=gradient)],
-        capture_output=True,
-        text=True,
-        check=True,
-    )
+    run = torch_server.run(PERMANENT.format(backend=backend, gradient=gradient), tmp_path)
+    assert run.returncode == 0, run.stderr
     visited, permanent = map(int, run.stdout.split())
     assert visited < 10_000
     assert permanent > loads

@@ -4,9 +4,6 @@ each collection of the program's garbage visits all objects of the loaded module
 from __future__ import annotations
 
 import json
-import os
-import subprocess
-import sys
 
 import pytest
 
@@ -113,16 +110,20 @@ CASES = {
 }  # fmt: skip
 
 
-def loaded_by(code, **environment):
-    run = subprocess.run(
-        [sys.executable, "-W", "ignore", "-c", LOADED.format(code)],
-        capture_output=True, text=True, check=True, timeout=300, env={**os.environ, **environment},
-    )  # fmt: skip
-    return json.loads(run.stdout.splitlines()[-1])
+@pytest.fixture
+def loaded_by(torch_server, tmp_path):
+    """The modules that a program loads."""
+
+    def run(code, **environment):
+        done = torch_server.run(LOADED.format(code), tmp_path, **environment)
+        assert done.returncode == 0, done.stderr
+        return json.loads(done.stdout.splitlines()[-1])
+
+    return run
 
 
 @pytest.mark.parametrize(("code", "most", "forbidden"), CASES.values(), ids=CASES)
-def test_modules_that_are_loaded(code, most, forbidden):
+def test_modules_that_are_loaded(code, most, forbidden, loaded_by):
     loaded = loaded_by(code)
     assert sorted(set(forbidden.split()) & set(loaded)) == []
     assert most is None or len(loaded) <= most
@@ -142,7 +143,7 @@ assert handle.framejit.compiles == {}
 
 
 @pytest.mark.parametrize("backend", ["eager", "native"])
-def test_entries_from_the_disk_need_no_compiler(backend, tmp_path):
+def test_entries_from_the_disk_need_no_compiler(backend, tmp_path, loaded_by):
     environment = {"FRAMEJIT_STORE": "1", "FRAMEJIT_CACHE_DIR": str(tmp_path)}
     first = loaded_by(STORED.format(backend, 1), **environment)
     loaded = loaded_by(STORED.format(backend, 0), **environment)
@@ -166,7 +167,7 @@ assert handle.framejit.compiles == 1
 """
 
 
-def test_the_compiler_is_loaded_by_a_deep_call():
+def test_the_compiler_is_loaded_by_a_deep_call(loaded_by):
     assert "framejit.frontend.tracing.trace" in loaded_by(DEEP)
 
 
@@ -181,16 +182,16 @@ assert handle(torch.ones(3)).equal(torch.ones(3).sin() + 1)
 """
 
 
-def test_the_compiler_is_loaded_under_modes():
+def test_the_compiler_is_loaded_under_modes(loaded_by):
     assert "framejit.frontend.tracing.trace" in loaded_by(UNDER_MODES)
 
 
-def test_the_package_lists_its_functions_before_they_are_loaded():
+def test_the_package_lists_its_functions_before_they_are_loaded(loaded_by):
     code = "import framejit\nnames = dir(framejit)\nassert set(framejit.__all__) <= set(names)"
     assert "framejit.frontend.api" not in loaded_by(code)
 
 
-def test_all_names_are_there_from_the_first_use_on():
+def test_all_names_are_there_from_the_first_use_on(loaded_by):
     """A capture that meets `framejit.mark_dynamic` finds it in the module's dictionary."""
     code = (
         "import framejit\nframejit.compile\nassert set(framejit.__all__) <= vars(framejit).keys()"
@@ -198,6 +199,6 @@ def test_all_names_are_there_from_the_first_use_on():
     assert "framejit.frontend.api" in loaded_by(code)
 
 
-def test_an_unknown_name():
+def test_an_unknown_name(loaded_by):
     code = "import framejit\ntry:\n framejit.nothing\nexcept AttributeError as error:\n assert 'framejit' in str(error)"
     assert "framejit.frontend.api" not in loaded_by(code)

@@ -21,10 +21,6 @@ LAYERS = (  # lowest first; folders of frontend by their own name
 )  # fmt: skip
 PLACES = ("*.py", "frontend/**/*.py", "guards/**/*.py", "backends/**/*.py", "cli/*.py")
 FILES = [path for place in PLACES for path in ROOT.glob(place) if path.name != "setup.py"]
-PARSED = {
-    path.relative_to(ROOT).with_suffix("").parts: ast.parse(path.read_text()) for path in FILES
-}
-MODULES = {parts[:-1] if parts[-1] == "__init__" else parts for parts in PARSED}
 VERSION_TESTS = {"version_info", "hexversion", "python_version", "python_version_tuple"}
 ADAPTERS = {
     "aot_eager",
@@ -32,6 +28,18 @@ ADAPTERS = {
     "inductor",
     "torchscript",
 }  # files of backends that may know torch's compilers
+
+
+@functools.cache
+def parsed() -> dict[tuple[str, ...], ast.Module]:
+    return {
+        path.relative_to(ROOT).with_suffix("").parts: ast.parse(path.read_text()) for path in FILES
+    }
+
+
+@functools.cache
+def modules() -> set[tuple[str, ...]]:
+    return {parts[:-1] if parts[-1] == "__init__" else parts for parts in parsed()}
 
 
 def imports(parts: tuple[str, ...], nodes: Iterable[ast.AST]) -> set[tuple[str, ...]]:
@@ -43,7 +51,7 @@ def imports(parts: tuple[str, ...], nodes: Iterable[ast.AST]) -> set[tuple[str, 
                 node.module.split(".") if node.module else ()
             )
             found |= {
-                base + (name.name,) if base + (name.name,) in MODULES else base
+                base + (name.name,) if base + (name.name,) in modules() else base
                 for name in node.names
             }
     return found
@@ -59,7 +67,7 @@ def runtime_nodes(tree: ast.AST) -> list[ast.AST]:
 def import_graph(nodes_of: Callable[[ast.AST], Iterable[ast.AST]]) -> networkx.DiGraph:
     return networkx.DiGraph(
         (parts[:-1] if parts[-1] == "__init__" else parts, target)
-        for parts, tree in PARSED.items()
+        for parts, tree in parsed().items()
         for target in imports(parts, nodes_of(tree))
     )
 
@@ -144,12 +152,14 @@ def test_imports_for_types_have_few_cycles():
 def test_files_keep_the_rules():
     """No import inside a function, no torch._dynamo outside backend adapters, no version test
     outside pycode/."""
-    assert [f"{'/'.join(parts)}: {rule}" for parts in PARSED for rule in broken_rules(parts)] == []
+    assert [
+        f"{'/'.join(parts)}: {rule}" for parts in parsed() for rule in broken_rules(parts)
+    ] == []
 
 
 def broken_rules(parts: tuple[str, ...]) -> list[str]:
     broken = []
-    for node in ast.walk(PARSED[parts]):
+    for node in ast.walk(parsed()[parts]):
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda):
             inside = [
                 inner for inner in ast.walk(node) if isinstance(inner, ast.Import | ast.ImportFrom)
@@ -175,8 +185,8 @@ def test_the_environment_is_read_in_one_place():
     """options.py alone asks for variables; others ask options.py."""
     asked = [
         f"{'/'.join(parts)}, line {node.lineno}"
-        for parts in sorted(PARSED.keys() - SWITCHES - {("options",)})
-        for node in ast.walk(PARSED[parts])
+        for parts in sorted(parsed().keys() - SWITCHES - {("options",)})
+        for node in ast.walk(parsed()[parts])
         if isinstance(node, ast.Attribute) and node.attr in ("environ", "getenv")
     ]
     assert asked == []
@@ -306,7 +316,7 @@ def changed_names(node: ast.AST) -> list[str]:
 def test_process_state_is_in_the_runtime():
     found = {
         "/".join(parts) + ".py": module_state(tree)
-        for parts, tree in PARSED.items()
+        for parts, tree in parsed().items()
         if parts[:2] != ("frontend", "runtime")
     }
     assert {path: names for path, names in found.items() if names} == {
@@ -325,14 +335,14 @@ def test_module_state_is_found():
 def test_broad_handlers_say_why():
     """`except Exception` raises, hands the exception on, or has a comment that says whose exception
     is dropped."""
-    product = [parts for parts in PARSED if parts[0] in ("frontend", "guards", "backends")]
+    product = [parts for parts in parsed() if parts[0] in ("frontend", "guards", "backends")]
     assert [line for parts in product for line in handlers_without_a_reason(parts)] == []
 
 
 def handlers_without_a_reason(parts: tuple[str, ...]) -> list[str]:
     found = []
     lines = (ROOT / "/".join(parts)).with_suffix(".py").read_text().splitlines()
-    for node in ast.walk(PARSED[parts]):
+    for node in ast.walk(parsed()[parts]):
         if isinstance(node, ast.ExceptHandler) and (
             node.type is None or ast.unparse(node.type) in ("Exception", "BaseException")
         ):

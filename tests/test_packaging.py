@@ -91,7 +91,7 @@ def test_lists_of_tests_name_files_and_folders(name):
     paths = (ROOT / "tests" / name).read_text().splitlines()
     assert len(paths) == len(set(paths))
     assert [path for path in paths if not (ROOT / path).exists()] == []
-    assert any(name in (ROOT / user).read_text() for user in ("tox.ini", "tests/conftest.py"))
+    assert any(name in (ROOT / user).read_text() for user in ("tox.ini", "tests/fixtures.py"))
 
 
 def test_tests_that_a_python_skips_run_on_another():

@@ -36,6 +36,14 @@ def test_each_case_is_in_some_slice_and_none_is_empty(step, size, slice_of):
     assert seen == set(range(size))
 
 
+@pytest.mark.parametrize("number", range(6))
+def test_a_slice_of_a_product_has_several_values_of_each_parameter(number, slice_of):
+    slice_of(number)
+    product = [(other, way) for other in range(30) for way in "abc"]
+    for values in zip(*sweep_slice.one_of(3, product), strict=True):
+        assert len(set(values)) > 1
+
+
 @pytest.mark.parametrize("number", [0, 1, 7, 5039])
 def test_each_value_of_the_parameters_named_has_a_case(number, slice_of):
     slice_of(number)
@@ -57,6 +65,37 @@ def test_a_whole_run_takes_all(monkeypatch):
     monkeypatch.setattr(sweep_slice, "WHOLE", True)
     assert sweep_slice.one_of(3, range(5)) == [0, 1, 2, 3, 4]
     assert sweep_slice.few_or_all(2, 9) == 9
+    assert sweep_slice.few_of(2, 9) == range(9)
+
+
+class Single:
+    """A test without parameters."""
+
+    def __init__(self, path):
+        self.path = path
+
+    def get_closest_marker(self, name):
+        return pytest.mark.sweep(2).mark
+
+
+def test_marked_tests_of_a_file_run_in_turns(slice_of):
+    items = [Single("one"), Single("other"), Single("one"), Single("one")]
+    seen = []
+    for number in range(2):
+        slice_of(number)
+        left = sweep_slice.left_out(items, ())
+        assert {item.path for item in items if item not in left} == {"one", "other"}
+        seen += [item for item in items if item not in left]
+    assert set(seen) == set(items)
+
+
+def test_a_few_random_cases_are_others_in_the_next_slice(monkeypatch):
+    monkeypatch.setattr(sweep_slice, "WHOLE", False)
+    found = []
+    for number in range(4):
+        monkeypatch.setattr(sweep_slice, "NUMBER", number)
+        found += sweep_slice.few_of(2, 9)
+    assert found == [0, 1, 2, 3, 4, 5, 6, 7]
 
 
 def test_the_number_can_be_given(monkeypatch):

@@ -74,6 +74,8 @@ def compile_forward_and_backward(
     captured."""
 
     def build(gm: torch.fx.GraphModule, example_inputs: list[Any]) -> Callable[..., Any]:
+        """The compiled graph: divided by the partitioner here where it can be, otherwise by
+        aot_autograd."""
         known = shared_results(gm) if settings is not None else {}
         key = settings, frozenset(decompositions or ())
         if key in known:

@@ -137,6 +137,7 @@ def to_row(decision: Decision) -> tuple[str | float, ...]:
 
 
 def from_row(row: tuple[object, ...]) -> Decision:
+    """The decision in a row of the table, which has pairs as JSON."""
     key, graph, shapes, device, versions, mode, chosen, timings, struck, seconds, made = map(
         str, row
     )

@@ -262,6 +262,7 @@ class Minifier:
             layouts_file = Path(folder) / "layouts.json"
 
             def work() -> str:
+                """Runs the script and writes the layouts of its values to the file."""
                 found: dict[str, Any] = {}
                 exec(best.head, found)
                 for name, made in best.inputs:

@@ -65,6 +65,8 @@ def with_recording(inner: Backend) -> Backend:
         report: Reporter = UNREPORTED,
         **asked: Any,
     ) -> Callable[..., Any]:
+        """Compiles a graph with the inner backend and records it, or each of its parts if it needs
+        gradients."""
         require = cudagraphs == "require"
         if "report" in parameters:
             asked["report"] = report

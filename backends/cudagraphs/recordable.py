@@ -93,6 +93,7 @@ def input_reason(node: torch.fx.Node) -> str:
 
 
 def call_reason(node: torch.fx.Node) -> str:
+    """Why a call cannot be recorded; "" if it can."""
     name = name_of(node).partition(".")[0]
     if name in WAITS:
         return f"{name} makes the host wait for the device{line_of(node)}"

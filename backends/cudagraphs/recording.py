@@ -107,6 +107,8 @@ class Recording:
             return self._replay(args)
 
     def _replay(self, args: Sequence[Any]) -> list[Any]:
+        """Copies inputs in, replays, copies what was written back to the inputs. The pool's lock is
+        held."""
         grad = torch.is_grad_enabled()
         if grad:
             torch._C._set_grad_enabled(False)

@@ -296,6 +296,7 @@ def compile_with_gradients(
     waits = PendingKernels(report.clock, together=True)
 
     def compile_part(part: GraphPart) -> Callable[..., Any]:
+        """Compiles one part into kernels; a backward part that has none runs torch's operators."""
         compile_report = CompileReport(report.clock)
         direction = "backward" if part.backward else "forward"
         boxed = part.backward and around is None

@@ -149,6 +149,8 @@ class StrideChange:
             self.add(node)
 
     def add(self, node: torch.fx.Node) -> None:
+        """Rewrites a node that reads an image in channels-last layout: it computes in that layout,
+        or reads the image in the layout that it had before."""
         if node.target in READ_CHANNELS_LAST and over_images(node):
             self.convolve(node)
         elif not any(other in self.before for other in node.all_input_nodes):

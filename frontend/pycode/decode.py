@@ -51,6 +51,7 @@ def decode(code: CodeType) -> DecodedCode:
 
 
 def _decode(code: CodeType) -> DecodedCode:
+    """Decodes without a look at the cache."""
     decoder = Decoder(code, current())
     decoder.run()
     instrs, handlers = decoder.finish()

@@ -78,6 +78,8 @@ class PythonWriter:
         return f'goto("L{target}")'
 
     def write(self) -> str:
+        """The whole as text: labels before jump targets, `on_error` where the handler changes, a
+        statement for each effect."""
         region = None
         targets = {instr.target for instr in self.decoded.instrs} | {
             one.target for one in self.decoded.handlers if one is not None

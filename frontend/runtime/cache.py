@@ -271,6 +271,8 @@ class Cache:
         self.send(Skipped(unit.name, unit.where, reason))
 
     def _run_compilation(self, call: UnservedCall, observer: Observer) -> Entry:
+        """Compiles a unit for a call, stores the entry on disk, and notes for the unit whether it
+        had tensor work."""
         site, unit = call.site, call.unit
         self.compiles += 1
         if self.handle.comparison is None:

@@ -231,6 +231,9 @@ class Compilation:
         graph: Callable[..., Any] | None,
         program: GuardProgram,
     ) -> EntryParts:
+        """What the entry consists of: without tensor work the original or the generated code,
+        otherwise the code with the compiled graph, and the graph alone where the hook may call it
+        directly."""
         frames, bound = self.unit.frames, capture.trace.guards.process_bound
         if not isinstance(capture.exit, BreakExit) and not capture.trace.graph.nodes and not frames:
             # the original code is as good

@@ -215,6 +215,7 @@ class SegmentMarks:
         return self.probe.thread.in_progress
 
     def _begin(self, now: float) -> None:
+        """Begins a run: of a new call, or of one that went on after a break."""
         calls = self._calls
         call = calls[-1] if calls else None
         if not self.continues or call is None or call.left is None:

@@ -78,7 +78,7 @@ def text_of(tx: TraceContext, function: Callable[[Any], str], number: Value) -> 
     return fold(tx, function, [number], {})
 
 
-def join_parts(tx: TraceContext, parts: list[Value]) -> Value:
+def join_parts(parts: list[Value]) -> Value:
     """The parts of an f-string as one text."""
     if any(map(is_dynamic, parts)):
         return DeferredLiteral(concatenate, tuple(parts), str)

@@ -53,6 +53,7 @@ def run(server, tmp_path):
     return bench
 
 
+@pytest.mark.sweep(2)
 def test_a_model_under_two_systems(run, tmp_path):
     command = "models --models syn:mlp-tiny,syn:breaks --systems eager-again,framejit-eager --seconds 0.05"
     done, rows = run(*command.split(), "--out", str(tmp_path))
@@ -104,6 +105,7 @@ def test_an_interrupted_run_prints_what_it_measured(tmp_path, monkeypatch, capsy
     )
 
 
+@pytest.mark.sweep(2)
 def test_programs_in_whole(run):
     """One program, since each system takes a process that imports all of them."""
     system, name = "framejit (eager)", "mixture of experts, routed by value"
@@ -176,6 +178,7 @@ def test_calls_are_counted_until_they_are_steady(calls, wanted):
     assert measure.until_settled(calls) == wanted
 
 
+@pytest.mark.sweep(2)
 def test_torchscript_and_lazy_tensors(run):
     done, rows = run(
         *"models --models syn:mlp-tiny --systems torchscript,lazy --seconds 0.05".split()
@@ -198,6 +201,7 @@ def test_parts_of_one_process(measure_one, render, words):
     assert all(word in text for word in words), text
 
 
+@pytest.mark.sweep(2)
 def test_memory_in_a_process_of_its_own(server, tmp_path):
     code = (
         "from framejit.benchmarks import measure, memory, tables\n"
@@ -255,6 +259,7 @@ def test_nested_tensors(monkeypatch):
     assert "| small | 1.00, error 5.0e-01 | Error: a / b |" in table
 
 
+@pytest.mark.sweep(2)
 def test_distributed_training():
     name = "gpt2, fsdp"
     assert name in distributed.cases(2) and "llama, fsdp+tp" in distributed.cases(4)
@@ -268,6 +273,7 @@ def test_distributed_training():
     assert distributed.difference(found["framejit-native"], found["eager"]) < 1e-5
 
 
+@pytest.mark.sweep(2)
 def test_training(run):
     done, rows = run(
         *"models --models syn:mlp-tiny --systems framejit-aot --train --seconds 0.05".split()
@@ -276,6 +282,7 @@ def test_training(run):
     assert rows[-1][:2] == ["framejit-aot", "1 of 1"]
 
 
+@pytest.mark.sweep(2)
 def test_what_guards_cost(run):
     done, rows = run(
         "guards",
@@ -311,6 +318,7 @@ def test_a_model_that_cannot_be_built_is_a_failed_row(run):
     assert done.returncode == 1 and "KeyError" in rows[2][1]
 
 
+@pytest.mark.sweep(2)
 def test_the_cost_of_capture(run):
     done, rows = run(*"trace --models syn:mlp-tiny".split())
     assert done.returncode == 0, done.stderr

@@ -1,27 +1,18 @@
 """`framejit tune`: what another process has decided, and what it deletes."""
 
-import os
-import subprocess
-import sys
-
 import framejit
 import pytest
 import torch
 from framejit.__main__ import main
 
 
-def test_decisions_are_shown_and_forgotten(cache_dir, register, capsys):
+def test_decisions_are_shown_and_forgotten(cache_dir, register, capsys, torch_server, tmp_path):
     register("tune_shown", lambda gm, inputs: gm.forward)
     framejit.compile(
         lambda x: (x @ x).sin().sum(0), backend="autotune", options={"candidates": ["tune_shown"]}
     )(torch.randn(32, 32))
-    shown = subprocess.run(
-        [sys.executable, "-m", "framejit", "tune", "--show"],
-        capture_output=True,
-        text=True,
-        env=os.environ | {"FRAMEJIT_CACHE_DIR": str(cache_dir)},
-        timeout=120,
-    )
+    show = "import sys; from framejit.__main__ import main; sys.exit(main(['tune', '--show']))"
+    shown = torch_server.run(show, tmp_path, FRAMEJIT_CACHE_DIR=str(cache_dir))
     assert (
         shown.returncode == 0
         and "tune_shown" in shown.stdout

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 import subprocess
 import sys
-import textwrap
 from pathlib import Path
 
 import pytest
@@ -48,22 +46,17 @@ assert not info.usable and "more than one plugin" in info.reason and "broken 1.0
 """
 
 
-def run(site, code, tmp_path):
-    environment = os.environ | {
-        "PYTHONPATH": os.pathsep.join([str(site), os.environ.get("PYTHONPATH", "")]),
-        "FRAMEJIT_STRICT": "0",
-    }
-    script = tmp_path / "use.py"
-    script.write_text(code)
-    done = subprocess.run(
-        [sys.executable, str(script)],
-        env=environment,
-        capture_output=True,
-        text=True,
-        timeout=120,
-        cwd=tmp_path,
-    )
-    assert done.returncode == 0, done.stderr
+@pytest.fixture
+def run(torch_server, tmp_path):
+    """Runs a program that finds what is installed in a folder."""
+
+    def run(site, code):
+        script = tmp_path / "use.py"
+        script.write_text(f"import sys\nsys.path.insert(0, {str(site)!r})\n{code}")
+        done = torch_server.run(script, tmp_path, FRAMEJIT_STRICT="0")
+        assert done.returncode == 0, done.stderr
+
+    return run
 
 
 def fake_install(site, name, version, entry):
@@ -73,7 +66,7 @@ def fake_install(site, name, version, entry):
     (folder / "entry_points.txt").write_text(f"[framejit.backends]\n{entry}\n")
 
 
-def test_an_installed_plugin_is_found(tmp_path):
+def test_an_installed_plugin_is_found(tmp_path, run):
     source, site = tmp_path / "source", tmp_path / "site"
     shutil.copytree(ROOT / "examples" / "plugin_backend", source)
     options = [
@@ -92,14 +85,14 @@ def test_an_installed_plugin_is_found(tmp_path):
         timeout=120,
     )
     assert made.returncode == 0, made.stderr
-    run(site, USE, tmp_path)
+    run(site, USE)
 
 
 @pytest.mark.parametrize("code", [BROKEN, CLASH], ids=["import fails", "two of a name"])
-def test_broken_plugins_are_named(code, tmp_path):
+def test_broken_plugins_are_named(code, tmp_path, run):
     site = tmp_path / "site"
     fake_install(site, "broken", "1.0", "broken = broken_plugin:backend")
     (site / "broken_plugin.py").write_text("raise ImportError('no such module')\n")
     if code is CLASH:
         fake_install(site, "other", "2.0", "broken = other_plugin:backend")
-    run(site, textwrap.dedent(code), tmp_path)
+    run(site, code)

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
 import warnings
 
 import framejit
@@ -198,15 +195,9 @@ def test_a_stance_holds_for_both():
 
 
 @pytest.mark.parametrize("value, expected", [("1", "True"), ("0", "False")])
-def test_the_environment_installs(value, expected):
+def test_the_environment_installs(value, expected, torch_server, tmp_path):
     code = (
         "import framejit, torch; f = torch.compile(lambda x: x + 1); print(hasattr(f, 'framejit'))"
     )
-    done = subprocess.run(
-        [sys.executable, "-c", code],
-        env={**os.environ, "FRAMEJIT_REPLACE_TORCH_COMPILE": value},
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    assert done.stdout.strip() == expected
+    done = torch_server.run(code, tmp_path, FRAMEJIT_REPLACE_TORCH_COMPILE=value)
+    assert done.stdout.strip() == expected, done.stderr

@@ -14,8 +14,6 @@ import pytest
 import torch
 from framejit.frontend import api, eager_only, framejit_attribute, support
 
-from ..fork_server import ForkServer
-
 
 @pytest.fixture
 def old_torch(monkeypatch):
@@ -178,15 +176,9 @@ print("used all of", len(framejit.__all__))
 """
 
 
-@pytest.fixture(scope="module")
-def server():
-    with ForkServer("torch") as server:
-        yield server
-
-
 @pytest.mark.parametrize("pretended", PRETENDED)
-def test_programs_run_where_nothing_is_supported(pretended, server, tmp_path):
-    done = server.run(PRETENDED[pretended] + USED, tmp_path)
+def test_programs_run_where_nothing_is_supported(pretended, torch_server, tmp_path):
+    done = torch_server.run(PRETENDED[pretended] + USED, tmp_path)
     assert done.returncode == 0, done.stderr
     assert (
         done.stdout.startswith("used all of")
@@ -206,13 +198,13 @@ EXAMPLES = (
 
 @pytest.mark.parametrize("example", EXAMPLES)
 @pytest.mark.sweep(3)
-def test_our_own_examples_run_where_nothing_is_supported(example, server, tmp_path):
+def test_our_own_examples_run_where_nothing_is_supported(example, torch_server, tmp_path):
     path = Path(__file__).parents[2] / "examples" / f"{example}.py"
     program = (
         PRETENDED["old torch"].replace("2.4.1", "2.10.0")
-        + f"import sys, runpy; del sys.argv[1:]; runpy.run_path({str(path)!r}, run_name='__main__')"
+        + f"import runpy; runpy.run_path({str(path)!r}, run_name='__main__')"
     )
-    done = server.run(program, tmp_path)
+    done = torch_server.run(program, tmp_path)
     assert done.returncode == 0, done.stderr
 
 

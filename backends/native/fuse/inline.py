@@ -98,6 +98,8 @@ def mask_loads(value: Scalar, mask: Scalar) -> Scalar:
 def worth_repeating(
     producer: Kernel, consumer: Kernel, passed: Sequence[Scalar], needed: bool
 ) -> bool:
+    """Whether a consumer should compute a producer's values again instead of reading them. passed:
+    the consumer's loads of these values. needed: whether they are stored in any case."""
     accesses = {node.attr for node in passed}
     price = cost(producer.roots())
     read = {node.attr for node in loads(producer.roots())}

@@ -207,6 +207,7 @@ class Index:
         return index(other) + -self
 
     def __mul__(self, other: Index | int) -> Index:
+        """The product, multiplied out into a sum of monomials."""
         other = index(other)
         number = other.value
         if number is not None:

@@ -190,6 +190,8 @@ class Builder:
         return argument
 
     def call(self, node: AnyNode) -> Any:
+        """Translates a node that calls something. The first that fits: a part of an earlier result,
+        a copy of a node, a write into an input, a number, a view, an operator."""
         if node.target is operator.getitem:
             return self.values[first(node)][original(node).args[1]]  # type: ignore[index]
         if node in self.applied:

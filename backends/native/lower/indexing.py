@@ -37,6 +37,7 @@ def is_within(value: Scalar, low: Index | int, high: Index | int) -> Scalar:
 
 @lowers(aten.cat.default)
 def cat(build: Builder, parts: Sequence[View], dim: int = 0) -> View:
+    """Each element is read from the part within whose bounds its position is."""
     like = build.fake
     parts = [part for part in parts if len(part.size) == len(like.shape) and part.size[dim] != 0]
     if len(parts) > MOST_PARTS or not parts or any(part.dtype != like.dtype for part in parts):
@@ -62,6 +63,8 @@ def cat(build: Builder, parts: Sequence[View], dim: int = 0) -> View:
 
 @lowers(aten.constant_pad_nd.default)
 def constant_pad(build: Builder, x: View, pads: Sequence[Any], value: float = 0) -> View:
+    """x within its bounds, the value elsewhere. pads: before and after each dimension, the last
+    dimension first."""
     rank = len(x.size)
     before = [
         build.sizes(pads[2 * (rank - 1 - dim)]) if 2 * (rank - 1 - dim) < len(pads) else ZERO
@@ -161,6 +164,7 @@ def slice_scatter(
     end: Any = None,
     step: Any = 1,
 ) -> View:
+    """x, with the elements of a slice replaced by those of source."""
     dim = dim % len(x.size)
     size, length = x.size[dim], source.size[dim]
     if not isinstance(step, int):
@@ -240,6 +244,7 @@ def embedding(
     scale: bool = False,
     sparse: bool = False,
 ) -> View:
+    """The rows of a table at some positions."""
     refuse_unread(build, weight)
     rank = len(positions.size)
     positions = build.check_positions(

@@ -31,6 +31,8 @@ def layer_norm(
     bias: View | None,
     eps: float,
 ) -> tuple[View, View, View]:
+    """Normalizes over the last dimensions. Returns also the mean and 1 / the standard deviation,
+    which the gradient needs."""
     like, mean_like, rstd_like = build.fake
     rank = len(x.size)
     over, work = list(range(rank - len(shape), rank)), computation_of(x.dtype)
@@ -76,6 +78,7 @@ def group_norm(
     groups: int,
     eps: float,
 ) -> tuple[View, View, View]:
+    """Normalizes over groups of channels, as `layer_norm` does over dimensions."""
     like, mean_like, rstd_like = build.fake
     if x.size[1].value is None or x.size[1].value % groups:
         raise Unsupported("channels of a size only known at run time")
@@ -120,6 +123,7 @@ def batch_norm_inference(
     momentum: float,
     eps: float,
 ) -> tuple[Any, ...]:
+    """Normalizes each channel with a mean and a variance that are given."""
     like, *others = build.fake
     work = computation_of(x.dtype)
 
@@ -137,10 +141,12 @@ def batch_norm_inference(
     return result, *(build.pointwise(lambda at: build.read(mean, at), other) for other in others)
 
 
-@lowers(*([aten._fused_rms_norm.default] if hasattr(aten, "_fused_rms_norm") else []))
+@lowers(aten._fused_rms_norm.default)
 def rms_norm(
     build: Builder, x: View, shape: Sequence[Any], weight: View | None, eps: float | None
 ) -> tuple[View, View]:
+    """Divides by the root of the mean square over the last dimensions. Returns also 1 / that root,
+    which the gradient needs."""
     like, rstd_like = build.fake
     rank, work = len(x.size), computation_of(x.dtype)
     over = list(range(rank - len(shape), rank))

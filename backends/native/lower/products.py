@@ -42,6 +42,8 @@ def mm(build: Builder, left: View, right: View) -> View:
 def addmm(
     build: Builder, added: View, left: View, right: View, *, beta: Any = 1, alpha: Any = 1
 ) -> View:
+    """left @ right + added: on a device padded to multiples that it is fast with, in float32 where
+    half precision is emulated, otherwise as a kernel if it is small."""
     if build.fake.device.type in padded_products.DEVICES:
         try:
             return padded_products.padded_product(

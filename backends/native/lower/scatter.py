@@ -92,6 +92,7 @@ def along(build: Builder, x: View, dim: int, row: Callable[[Point], Scalar]) -> 
 def index_add(
     build: Builder, x: View, dim: int, positions: View, source: View, *, alpha: Any = 1
 ) -> View:
+    """x, with the rows of source added to its rows at some positions."""
     if not x.size or not source.size or not isinstance(alpha, (int, float)):
         raise Unsupported("no dimension")
     dim, like = dim % len(x.size), build.fake
@@ -167,6 +168,8 @@ def index_put(
     values: View,
     accumulate: bool = False,
 ) -> View:
+    """x, with values added to its elements at some positions. (Without accumulate the operator is
+    called.)"""
     if not accumulate or not x.size:
         raise Unsupported("which of several values stays is torch's to decide")
     chosen_by = positions_by_dimension(build, x, positions)
@@ -203,6 +206,7 @@ def broadcast_sizes(every: Any) -> list[Index]:
 def embedding_gradient(
     build: Builder, grad: View, positions: View, count: Any, padding: Any, scale_by_frequency: bool
 ) -> View:
+    """The gradient of a table of rows: each row's gradients are added up."""
     if scale_by_frequency or positions.dtype not in (torch.int64, torch.int32):
         raise Unsupported("gradients divided by how often a row is read")
     like, rank = build.fake, len(positions.size)

@@ -47,6 +47,8 @@ class Sizes:
         return self._known[expression]
 
     def _convert(self, expression: sympy.Expr) -> Index:
+        """The expression as an Index: a polynomial of sizes, with divisions where `_can_divide`
+        allows them. Other expressions get a name, and the host computes them."""
         if isinstance(expression, sympy.Integer):
             return index(int(expression))
         if isinstance(expression, sympy.Add):

@@ -284,6 +284,8 @@ class KernelEmitter:
         return found
 
     def compute(self, node: Scalar, scope: Scope) -> None:
+        """Prints the assignment of a node to a new variable, in the outermost scope that knows all
+        it depends on."""
         if node.op == CONST:
             scope.chain()[0].names[id(node)] = self.constant(node)
             return

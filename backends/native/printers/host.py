@@ -112,6 +112,8 @@ class Host:
         }
 
     def text(self) -> str:
+        """The source of the host function: checks, sizes, one or more lines for each step, writes
+        to inputs, results. Buffers are dropped after their last use."""
         inputs = self.program.inputs
         given = "args" if self.boxed else ", ".join(inputs)
         # what the caller's autocast would cast is cast in the graph already
@@ -186,6 +188,7 @@ class Host:
     # --- steps ---
 
     def kernel(self, step: AnyKernel, launch: Launch | None) -> None:
+        """Prints the allocation of what a kernel stores, and its launch."""
         operands = reads(step) | self.inputs
         for name in writes(step):
             if name not in operands and name not in self.scratch.places:
@@ -221,6 +224,7 @@ class Host:
         )
 
     def call(self, step: Call) -> None:
+        """Prints a call of an operator. Results with other strides than expected are copied."""
         linear = self.linear(step)
         function, args = (
             (function_to_call(step), step.args) if linear is None else (F.linear, linear)
@@ -289,6 +293,8 @@ class Host:
         return self.window(view)
 
     def window(self, view: View) -> str:
+        """The expression of a view: a method of torch's where one gives it, otherwise sizes,
+        strides and offset."""
         buffer = self.program.buffers[view.buffer]
         if (
             view.offset == 0

@@ -94,6 +94,7 @@ class ProductFunction(TritonFunction):
         return Parameters(tuple(loaded), found.stored, found.sizes)
 
     def print_kernel(self) -> PrintedKernel:
+        """The whole kernel of a product: the loop over the depth, then the epilogue on the sum."""
         blocks = (
             ("MBLOCK", self.sides.rows),
             ("NBLOCK", self.sides.columns),

@@ -175,6 +175,8 @@ def tiles_to_try(plan: Plan) -> list[Tiles]:
 
 
 def _reductions_to_try(kernel: Kernel, first: Tiles) -> list[Tiles]:
+    """Tiles for a reduction near those of the heuristic: larger and smaller sides, more and fewer
+    warps, with and without a loop over the columns."""
     columns = kernel.columns.value
     rows = power_of_two(kernel.rows.value or 1 << 20)
     if first.persistent:

@@ -177,6 +177,8 @@ class EntryPickler(pickle.Pickler):
         return True
 
     def reducer_override(self, obj: Any) -> Any:
+        """How an object of an entry is pickled: sites, kernels and methods by themselves, others by
+        the reducer of their class."""
         if isinstance(obj, Site):
             if obj.data.forbidden is not None:
                 raise NotStorable("a break that fullgraph forbids")
@@ -267,6 +269,8 @@ def join_function(code: types.CodeType, globals_: dict[str, Any]) -> types.Funct
 
 
 def reduce_method(method: types.MethodType) -> Any:
+    """Pickles a graph's `forward` as its text, its constants, and the operators of the program that
+    it calls."""
     graph_module = method.__self__
     if not isinstance(graph_module, torch.fx.GraphModule):
         return NotImplemented

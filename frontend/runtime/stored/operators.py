@@ -159,6 +159,8 @@ def is_versioned(obj: Any) -> bool:
 
 
 def parts_of_function(function: types.FunctionType, seen: dict[int, int]) -> Iterator[str]:
+    """What a function's behaviour depends on: its code, defaults, closure, and the globals that it
+    names."""
     yield digest_of_code(function.__code__)
     yield from parts_of_object(function.__defaults__, seen)
     for name, value in sorted((function.__kwdefaults__ or {}).items()):

@@ -93,6 +93,7 @@ def contiguous_strides(sizes: Sequence[Any]) -> tuple[Any, ...]:
 def make_and_note(
     mode: FakeTensorMode, real: torch.Tensor, sizes: Sequence[Any], strides: Sequence[Any]
 ) -> FakeTensor:
+    """A fake of these sizes and strides, noted in the mode's memo as that of the real tensor."""
     with torch._C._DisableTorchDispatch(), torch._C.DisableTorchFunction():
         meta = torch.empty_strided(sizes, strides, dtype=real.dtype, device="meta")
         fake = make_fake(mode, meta, real.device)

@@ -23,7 +23,7 @@ FILLS = frozenset({"fill_", "zero_", "masked_fill_", "index_fill_"})
 FILLS_OF_NUMBERS = frozenset({"setitem", "fill_", "masked_fill_", "index_fill_"})
 
 
-def refuses_operation(target: Any, args: list[Any], kwargs: dict[str, Any]) -> bool:
+def refuses_operation(target: Any, args: list[Any]) -> bool:
     """Whether torch raises because a written tensor overlaps itself, or a part of an operand."""
     if target is operator.setitem:
         return refuses_item_assignment(*args)

@@ -94,6 +94,8 @@ def is_elementwise(func: OpOverload) -> bool:
 
 
 def elementwise_result(call: ExampleCall) -> Any:
+    """The fake result of an elementwise operator: broadcast sizes, and the dtype of an example with
+    one element; None where its layout is not known."""
     fakes, func, args, tensors = call.fakes, call.func, call.args, call.tensors
     if call.kwargs.get("memory_format") not in (None, torch.preserve_format):
         return None

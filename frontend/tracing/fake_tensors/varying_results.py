@@ -66,6 +66,7 @@ class OperandKey:
         return all(map(self.add_one, operands))
 
     def add_one(self, operand: Any) -> bool:
+        """Adds the part of a key that describes an operand; False if it cannot be described."""
         cls = type(operand)
         if cls is FakeTensor:
             if not is_describable(self.mode, operand):

@@ -19,6 +19,7 @@ LONGEST = 2**63 - 1
 
 @rule(aten.view.default, aten._unsafe_view.default)
 def view(fakes: FakeRules, x: Any, sizes: Any) -> Any:
+    """A view with other sizes on the same elements; None where strides for it are not certain."""
     if not fakes.is_strided(x) or not x.dim():
         return None
     sizes = list(sizes)
@@ -132,6 +133,7 @@ def is_within(bound: Any, most: Size) -> bool:
 
 @rule(aten.expand.default)
 def expand(fakes: FakeRules, x: Any, sizes: Any, *, implicit: bool = False) -> Any:
+    """A view that repeats dimensions of size 1."""
     new = len(sizes) - x.dim()
     if (
         not fakes.is_strided(x)

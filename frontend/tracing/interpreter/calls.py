@@ -83,13 +83,13 @@ class Calls:
 
     def class_method(self, receiver: Value, cls: type, name: str) -> Value:
         """The function `name` of a class, bound to a receiver."""
-        raw, source = raw_attribute(self._tx, cls, name, type_path(self._tx, receiver))
+        raw, source = raw_attribute(self._tx, cls, name, type_path(receiver))
         return MethodValue(receiver, self._tx.wrap(raw, source))
 
     def class_attribute(self, receiver: Value, cls: type, name: str) -> Value:
         """An attribute that only the class of a named tuple has, bound to the tuple."""
         tx = self._tx
-        path = type_path(tx, receiver)
+        path = type_path(receiver)
         stored = stored_in_class(tx, cls, name, path)
         if stored is not MISSING:
             return stored
@@ -137,6 +137,7 @@ class Calls:
         return receiver.method(self._tx, name, args, kwargs)
 
     def _method_of_object(self, receiver: UserObject, name: str, args: list[Value]) -> Value:
+        """Calls a method of `object` that a class does not override."""
         tx = self._tx
         if name == "__setattr__":
             receiver.generic_set_attribute(tx, args[0].constant(), args[1])

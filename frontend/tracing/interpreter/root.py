@@ -45,6 +45,7 @@ class RootInterpreter(Interpreter):
         self.resumable = True
 
     def capture(self) -> ReturnExit | BreakExit:
+        """Interprets the frame up to its return, a break or an exception that leaves it."""
         tx = self.tx
         tx.frames.append(self)
         tx.frames.root_arguments = list(self.slots)

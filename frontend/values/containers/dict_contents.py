@@ -208,6 +208,8 @@ class DictContents(BuiltinContainer):
         return Constant(len(self.entries))
 
     def contains(self, tx: TraceContext, item: Value) -> Value:
+        """Whether a key is in the dictionary. An existing dictionary is not read where its stores,
+        or a guard on the one key, tell."""
         if self.stored_at_varying_key(item) is not None:
             return Constant(True)
         lookup = self.varying_lookup(item)

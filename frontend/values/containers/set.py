@@ -310,6 +310,8 @@ NAMED = (type, enum.Enum, types.FunctionType)  # compared by identity, and guard
 
 @wraps(set, frozenset)
 def wrap_set(tx: TraceContext, obj: set[Any], source: Source | None) -> Value:
+    """A set that exists. Its members are read, and guarded, at the first use that needs them."""
+
     def find_members(value: SetValue) -> None:
         if not all(is_literal_or_tuple(item) or isinstance(item, NAMED) for item in obj):
             raise GraphBreak("unsupported-value", "a set of objects")

@@ -142,6 +142,7 @@ class BuiltinValue(Value):
     torch._ops.OpOverload, torch._ops.OpOverloadPacket, torch._ops.TorchBindOpOverload,
 )  # fmt: skip
 def wrap_builtin(tx: TraceContext, obj: Any, source: Source | None) -> Value:
+    """A function written in C. A method bound to an object is a method of that object's value."""
     if source is not None:
         receiver = getattr(obj, "__self__", None)
         if (

@@ -71,6 +71,8 @@ class CachedFunction(Value):
         return super().method(tx, name, args, kwargs)
 
     def call(self, tx: TraceContext, args: Args, kwargs: Kwargs) -> Value:
+        """Calls an `lru_cache` function with known arguments for real where the program cannot
+        tell; otherwise its body is interpreted."""
         args = [look_at_items(tx, arg) for arg in args]
         kwargs = {name: look_at_items(tx, arg) for name, arg in kwargs.items()}
         if any(

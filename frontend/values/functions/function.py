@@ -153,7 +153,7 @@ class FunctionValue(Mutable):
                 return tx.graph.function(self.real, *args, **kwargs)
         return tx.calls.inline(self, args, kwargs)
 
-    def is_inlined(self, tx: TraceContext) -> bool:
+    def is_inlined(self) -> bool:
         """Whether a call interprets its code."""
         if self.code in LEFT_TO_PYTHON:
             return False
@@ -288,18 +288,12 @@ def existing_function(
         path = None if source is None else SequenceItem(AttrSource(source, "__closure__"), index)
         value.closure.append(existing_cell(tx, cell, path))
     for index, obj in enumerate(real.__defaults__ or ()):
-        value.defaults.append(
-            _default(tx, obj, source and SequenceItem(AttrSource(source, "__defaults__"), index))
-        )
+        item: Source | None = source and SequenceItem(AttrSource(source, "__defaults__"), index)
+        value.defaults.append(LazyValue(obj, item))
     for name, obj in (real.__kwdefaults__ or {}).items():
-        value.kwdefaults[name] = _default(
-            tx, obj, source and AttrSource(source, "__kwdefaults__"), name
-        )
+        item = source and DictItem(AttrSource(source, "__kwdefaults__"), name)
+        value.kwdefaults[name] = LazyValue(obj, item)
     return value
-
-
-def _default(tx: TraceContext, obj: Any, source: Source | None, name: str | None = None) -> Value:
-    return LazyValue(obj, source if name is None or source is None else DictItem(source, name))
 
 
 def unwrap_wrappers(function: types.FunctionType) -> types.FunctionType:
@@ -325,6 +319,8 @@ AROUND = {
 
 @wraps(types.FunctionType)
 def wrap_function(tx: TraceContext, obj: types.FunctionType, source: Source | None) -> Value:
+    """A function that exists, guarded by identity or, if it may be made anew by each call of its
+    maker, by its code."""
     if source is not None:
         # Where no definition stands for it, it may be made anew by each call of its maker: its code
         # and what it closes over count.

@@ -76,6 +76,8 @@ def footprint(tx: TraceContext) -> tuple[int, ...]:
 
 @wraps(types.GeneratorType)
 def wrap_generator(tx: TraceContext, obj: Any, source: Source | None) -> Value:
+    """A generator that has not started, as a call of its function with the arguments that it holds;
+    others as objects."""
     code = obj.gi_code
     if source is None or not is_unstarted(obj) or code.co_freevars or code.co_flags & PACKED:
         return wrap_object(tx, obj, source)

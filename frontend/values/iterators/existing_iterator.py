@@ -124,6 +124,7 @@ def wrap_iterator(tx: TraceContext, obj: Any, source: Source | None) -> Value:
 
 @wraps(*MADE_OF_PARTS)
 def wrap_made_of_parts(tx: TraceContext, obj: Any, source: Source | None) -> Value:
+    """An existing enumerate, filter, map or zip, as a new one over what it holds."""
     source = require_path(obj, source)
     tx.guards.add(source, Kind.TYPE, type(obj))
     held = parts(obj)

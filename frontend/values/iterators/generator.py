@@ -139,6 +139,7 @@ class GeneratorValue(Iterator):
         return super().attribute(tx, name)
 
     def _close(self, tx: TraceContext) -> Value:
+        """Throws GeneratorExit into a generator that has started, as close() does."""
         self._refuse_running(tx)
         if self.started and not self.finished:
             try:

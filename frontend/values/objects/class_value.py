@@ -366,7 +366,7 @@ class ClassValue(Value):
         of_metaclass = self.of_metaclass(tx, "__call__")
         if of_metaclass is not None and not is_plain_metaclass(type(self.cls)):
             return of_metaclass.call(tx, args, kwargs)
-        if not self.is_constructed(tx):
+        if not self.is_constructed():
             raise GraphBreak(
                 "unknown-call", f"{self.describe()} (its metaclass has a __call__ of its own)"
             )
@@ -381,7 +381,7 @@ class ClassValue(Value):
         found = None if is_plain_metaclass(type(self.cls)) else self.of_metaclass(tx, "__call__")
         return None if found is None else PendingCall(found, args, kwargs)
 
-    def is_constructed(self, tx: TraceContext) -> bool:
+    def is_constructed(self) -> bool:
         """Whether a call runs __new__, then __init__."""
         if makes_named_tuples(self.cls) or isinstance(self.cls, enum.EnumMeta):
             return False
@@ -432,7 +432,7 @@ def python_object(tx: TraceContext, value: Value) -> Any:
     return value.constant()
 
 
-def type_path(tx: TraceContext, value: Value) -> Source | None:
+def type_path(value: Value) -> Source | None:
     """A path to type(value)."""
     return None if value.source is None else TypeOf(value.source)
 

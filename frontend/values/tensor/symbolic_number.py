@@ -283,7 +283,7 @@ def power_can_be_symbolic(tx: TraceContext, base: Value, exponent: Value) -> boo
     unit = (isinstance(base, Constant) and 0 < base.object <= 1) or (
         isinstance(exponent, Constant) and 0 <= exponent.object <= 1
     )
-    return unit and has_sign(tx, operator.ge, base) and has_sign(tx, operator.ge, exponent)
+    return unit and is_not_negative(base) and is_not_negative(exponent)
 
 
 def is_at_least_1(value: Value) -> bool:
@@ -291,12 +291,12 @@ def is_at_least_1(value: Value) -> bool:
     return isinstance(value, SymbolicNumber) and value.owner.decide(number >= 1)
 
 
-def has_sign(tx: TraceContext, relation: Callable[[Any, Any], Any], value: Value) -> bool:
-    """Whether a number has this relation to zero."""
+def is_not_negative(value: Value) -> bool:
     if isinstance(value, SymbolicNumber):
-        value.owner.rely_on_sign(value.sym)
-        return value.owner.decide(relation(value.sym, 0))
-    return bool(relation(value.constant(), 0))
+        number: Any = value.sym
+        value.owner.rely_on_sign(number)
+        return value.owner.decide(number >= 0)
+    return bool(value.constant() >= 0)
 
 
 def within(low: float, high: float) -> Callable[..., bool]:

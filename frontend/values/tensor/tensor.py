@@ -129,14 +129,14 @@ class TensorValue(Value):
         before, after = self.current_data().fake, value.fake
         if is_same_window(before, after):  # `p.data -= x` stores what it has written into
             return
-        if not self._takes_data(tx, value):
+        if not self._takes_data(value):
             raise GraphBreak("unsupported-mutation", f"of attribute 'data' of {self.describe()}")
         if self.data is None:
             self.data = Data(self)
         tx.effects.change(self.data)
         self.data.stored = value
 
-    def _takes_data(self, tx: TraceContext, value: TensorValue) -> bool:
+    def _takes_data(self, value: TensorValue) -> bool:
         """Whether a tensor can be the data of this existing one, with nothing of it known by now
         that would change."""
         mine, its = self.fake, value.fake

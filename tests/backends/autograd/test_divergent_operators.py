@@ -35,6 +35,7 @@ def in_place_power(x, s):
 
 
 @pytest.mark.parametrize("name", OPERATORS)
+@pytest.mark.sweep(2)
 def test_floats_that_vary_in_training(name):
     operator = OPERATORS[name]
 

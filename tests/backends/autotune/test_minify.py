@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
 import sys
 
 import framejit
@@ -77,15 +75,19 @@ def planted(tmp_path, monkeypatch, cache_dir):
         framejit.backends.registry._backends.pop(name, None)
 
 
-def alone(script, folder):
+@pytest.fixture
+def alone(torch_server, tmp_path):
     """Runs a script as a user would."""
-    environment = os.environ | {"PYTHONPATH": os.pathsep.join([str(folder), *sys.path])}
-    return subprocess.run(
-        [sys.executable, script], capture_output=True, text=True, env=environment, timeout=120
-    )
+
+    def run(script):
+        found = f"import runpy, sys; sys.path.insert(0, {str(tmp_path)!r})"
+        program = f"{found}; runpy.run_path({str(script)!r}, run_name='__main__')"
+        return torch_server.run(program, tmp_path)
+
+    return run
 
 
-def test_a_wrong_result(planted, tmp_path, capsys):
+def test_a_wrong_result(planted, alone, tmp_path, capsys):
     script = planted("planted_wrong")
     assert main(["minify", str(script.parent), "--out", str(tmp_path / "small")]) == 0
     (small,) = (tmp_path / "small").iterdir()
@@ -96,11 +98,11 @@ def test_a_wrong_result(planted, tmp_path, capsys):
         and len(repro.inputs) == len(repro.outputs) == 1
     )
     assert "it is wrong: result 0" in capsys.readouterr().out
-    done = alone(small, tmp_path)
+    done = alone(small)
     assert done.returncode == 1 and done.stderr.startswith("is wrong: result 0"), done.stderr
 
 
-def test_a_crash(planted, tmp_path, capsys):
+def test_a_crash(planted, alone, tmp_path, capsys):
     script = planted("planted_crash")
     assert main(["minify"]) == 0
     small = script.with_name(script.stem + ".min.py")
@@ -109,7 +111,7 @@ def test_a_crash(planted, tmp_path, capsys):
         any(word in line for line in repro.lines) for word in ("cumsum", "*")
     )
     assert "it crashed: SIGSEGV" in capsys.readouterr().out
-    assert alone(small, tmp_path).returncode == -11
+    assert alone(small).returncode == -11
 
 
 RIGHT = (

@@ -3,8 +3,6 @@ all the same."""
 
 from __future__ import annotations
 
-import subprocess
-import sys
 import warnings
 
 import framejit
@@ -316,26 +314,22 @@ def planted(gm, example_inputs):
 @pytest.mark.parametrize("name", ["'planted_in_program'", "planted"])
 @pytest.mark.sweep(2)
 def test_the_script_of_a_backend_in_the_users_program_runs_alone_and_shrinks(
-    name, tmp_path, cache_dir, capsys
+    name, tmp_path, cache_dir, capsys, torch_server
 ):
     program = tmp_path / "train.py"
     program.write_text(PROGRAM.format(backend=REGISTERED, name=name))
     environment = {
         "FRAMEJIT_VERIFY": "2",
         "FRAMEJIT_CACHE_DIR": str(cache_dir),
-        "PATH": "/usr/bin:/bin",
-        "PYTHONPATH": ":".join(sys.path),
+        "FRAMEJIT_STORE": "1",
+        "FRAMEJIT_STRICT": "0",
     }
-    ran = subprocess.run(
-        [sys.executable, program], capture_output=True, text=True, env=environment, timeout=120
-    )
+    ran = torch_server.run(program, tmp_path, **environment)
     assert ran.returncode == 0, ran.stderr
     assert ran.stderr.count("computes a graph of step wrongly") == 1
     (script,) = (cache_dir / "struck_out").iterdir()
     assert str(script) in ran.stderr
-    alone = subprocess.run(
-        [sys.executable, script], capture_output=True, text=True, env=environment, timeout=120
-    )
+    alone = torch_server.run(script, tmp_path, **environment)
     assert (
         alone.returncode == 1
         and "is wrong: " in alone.stderr

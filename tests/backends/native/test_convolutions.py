@@ -86,6 +86,7 @@ def train(model, x):
     ids=["channels last", "biases", "sizes that vary"],
 )
 @pytest.mark.parametrize("make", [Residual, Levels])
+@pytest.mark.sweep(3, each=("make",))
 def test_equals_eager(make, optimized, dynamic, as_on_a_gpu):
     torch.manual_seed(0)
     model, options = make(), {"layout_optimization": optimized}

@@ -33,6 +33,7 @@ def train(model, x):
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16])
 @pytest.mark.parametrize("setting", SETTINGS)
 @pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.sweep(5, each=("shape", "setting", "dtype"))
 def test_equals_eager(shape, setting, dtype):
     torch.manual_seed(0)
     size = SHAPES[shape]

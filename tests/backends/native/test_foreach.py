@@ -35,6 +35,7 @@ OPERATORS = {str(operator): operator for operator in foreach.decompositions_of_l
 
 
 @pytest.mark.parametrize("name", OPERATORS)
+@pytest.mark.sweep(2)
 def test_an_overload(name):
     operator = OPERATORS[name]
     given = arguments(operator)

@@ -9,26 +9,28 @@ import pytest
 import torch
 
 
-@pytest.fixture(scope="module")
-def ranks():
-    made = new_ranks()
-    yield made
-    made.stop()
-
-
-def new_ranks(**environment):
-    """Two processes, with these variables of their environment."""
+@pytest.fixture(scope="session")
+def new_ranks():
+    """Makes two processes, with some variables of their environment."""
     if not torch.distributed.is_available() or not torch.distributed.is_gloo_available():
         pytest.skip("needs torch.distributed with gloo")
     file = Path(__file__).with_name("ranks.py")
     spec = importlib.util.spec_from_file_location("two_ranks", file)
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
-    return module.Ranks(environment)
+    with module.RankServer() as server:
+        yield lambda **environment: module.Ranks(server, environment)
+
+
+@pytest.fixture(scope="module")
+def ranks(new_ranks):
+    made = new_ranks()
+    yield made
+    made.stop()
 
 
 @pytest.fixture
-def restarted(tmp_path):
+def restarted(new_ranks, tmp_path):
     """Runs a job in two new processes, which store entries in a folder of this test."""
 
     def run(job, *args):

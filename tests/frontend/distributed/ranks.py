@@ -1,7 +1,7 @@
 """Two processes of one gloo group, which run jobs of programs.py when the tests ask for them.
 
-As a script, this is one of the processes: a line of input names a job (of programs.py, or with the
-module), a line of output is its result as JSON."""
+As a script, this imports torch and forks both processes for each line of input. To them a line of
+input names a job (of programs.py, or with the module), a line of output is its result as JSON."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import datetime
 import importlib
 import json
 import os
+import signal
 import subprocess
 import sys
 import tempfile
@@ -22,30 +23,62 @@ LIMIT_S = 60  # for a job; a hang fails the test
 MARK = "RESULT "
 
 
+class RankServer:
+    """A process that has imported torch, and forks the two. It ends with the `with` statement."""
+
+    def __init__(self):
+        self.process = subprocess.Popen(
+            [sys.executable, "-W", "ignore", __file__],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+            env={**os.environ, "FRAMEJIT_STRICT": "1", "OMP_NUM_THREADS": "1"},
+        )
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *exc_info):
+        self.process.communicate()
+
+    def start(self, environment):
+        """New processes, with these variables of their environment."""
+        folder = tempfile.mkdtemp()
+        for rank in range(RANKS):
+            os.mkfifo(f"{folder}/in{rank}")
+            os.mkfifo(f"{folder}/out{rank}")
+        print(json.dumps([folder, environment]), file=self.process.stdin, flush=True)
+        pids = json.loads(self.process.stdout.readline())
+        return [Rank(folder, rank, pid) for rank, pid in enumerate(pids)]
+
+
+class Rank:
+    """One of the processes."""
+
+    def __init__(self, folder, rank, pid):
+        self.pid = pid
+        self.stdin = open(f"{folder}/in{rank}", "w")
+        self.stdout = open(f"{folder}/out{rank}")
+
+    def kill(self):
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(self.pid, signal.SIGKILL)
+
+    def wait(self):
+        """Until the process has ended."""
+        self.stdout.read()
+        self.stdout.close()
+        with contextlib.suppress(BrokenPipeError):
+            self.stdin.close()
+
+
 class Ranks:
     """The processes. `run` gives each the same job; after a failure new ones are started."""
 
-    def __init__(self, environment):
+    def __init__(self, server, environment):
+        self.server = server
         self.environment = environment
         self.processes = []
-
-    def start(self):
-        folder = tempfile.mkdtemp()
-        self.processes = [
-            subprocess.Popen(
-                [sys.executable, "-W", "ignore", __file__, str(rank), f"{folder}/store"],
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                text=True,
-                env={
-                    **os.environ,
-                    "FRAMEJIT_STRICT": "1",
-                    "OMP_NUM_THREADS": "1",
-                    **self.environment,
-                },
-            )
-            for rank in range(RANKS)
-        ]
 
     def stop(self):
         for process in self.processes:
@@ -56,7 +89,7 @@ class Ranks:
     def run(self, job, *args):
         """The results of a job, one a rank. Fails where a rank fails, or hangs."""
         if not self.processes:
-            self.start()
+            self.processes = self.server.start(self.environment)
         for process in self.processes:
             process.stdin.write(json.dumps([job, *args]) + "\n")
             process.stdin.flush()
@@ -107,6 +140,26 @@ def serve(rank, store):
         print(MARK + json.dumps(answer), flush=True)
 
 
+def fork_ranks():
+    """Starts both processes for each line that comes in."""
+    importlib.import_module("torch.distributed.tensor.parallel")
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # nobody waits for them
+    while asked := sys.stdin.readline():
+        folder, environment = json.loads(asked)
+        pids = []
+        for rank in range(RANKS):
+            pid = os.fork()
+            if pid == 0:
+                signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+                os.dup2(2, 1)
+                os.environ.update(environment)
+                sys.stdin, sys.stdout = open(f"{folder}/in{rank}"), open(f"{folder}/out{rank}", "w")
+                serve(rank, f"{folder}/store")
+                return
+            pids.append(pid)
+        print(json.dumps(pids), flush=True)
+
+
 if __name__ == "__main__":
     sys.path.insert(0, str(Path(__file__).parent))
-    serve(int(sys.argv[1]), sys.argv[2])
+    fork_ranks()

@@ -66,15 +66,8 @@ def run(rank, together, backend):
     taken from disk. together: whether both ranks are in one group."""
     make_groups(rank, together)
     found = {}
-    for function in (in_place, functional, over_a_mesh, by_name):
+    for function in (in_place, functional, over_a_mesh, by_name, sharded):
         found[function.__name__] = outcome(rank, function, function, backend)
-    return found
-
-
-def run_sharded(rank, together, backend):
-    """The same, of functions with distributed tensors."""
-    make_groups(rank, together)
-    found = {"sharded": outcome(rank, sharded, sharded, backend)}
     for grad in (False, True):
         with torch.set_grad_enabled(grad):
             made = outcome(rank, parallel_model(), parallel_model(), backend)

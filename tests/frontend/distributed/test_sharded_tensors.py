@@ -59,6 +59,7 @@ def test_parallelized_modules(ranks, plan, backend):
 
 @pytest.mark.parametrize("plan", ["tensor", "sequence"])
 @pytest.mark.parametrize("backends", [("native", ""), ("eager", "native"), ("autotune", "native")])
+@pytest.mark.sweep(3, each=("plan",))
 def test_ranks_that_run_different_code(ranks, plan, backends):
     """They start the same collectives in the same order."""
     lengths = [4, 6, 8, 4, 6, 10]

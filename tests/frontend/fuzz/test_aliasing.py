@@ -3,7 +3,6 @@ long run."""
 
 from __future__ import annotations
 
-import os
 import sys
 import warnings
 from random import Random
@@ -15,7 +14,7 @@ import torch
 from ... import sweep_slice
 from . import aliasing
 
-PROGRAMS = int(os.environ.get("FRAMEJIT_ALIASING_PROGRAMS") or sweep_slice.few_or_all(50, 150))
+PROGRAMS = sweep_slice.few_of(30, 150)
 BACKENDS = {
     "eager": 1.0,
     "aot_eager": 0.5,
@@ -31,7 +30,8 @@ def test_programs_over_shared_memory_do_compiled_what_they_do_in_eager(backend):
     overlapping = 0
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        for seed in range(OTHERS, OTHERS + int(PROGRAMS * BACKENDS[backend])):
+        for number in PROGRAMS[: int(len(PROGRAMS) * BACKENDS[backend])]:
+            seed = OTHERS + number
             program, found = aliasing.one(seed, backend)
             assert found is None, f"seed {seed}: {found}\n{program}"
             overlapping += any(

@@ -27,6 +27,7 @@ def test_function(name, dtype):
 
 
 @pytest.mark.parametrize("name", ["sin", "add", "sum", "matmul", "concatenate", "linalg.inv", "array.reshape", "array floordiv"])  # fmt: skip
+@pytest.mark.sweep(2)
 def test_native(name):
     count = sweep.Count()
     sweep.measure(name, EVERYTHING[name], "float64", 8, count, strict_compile, "native")

@@ -44,6 +44,7 @@ def test_operator(name, setting):
         "nn.functional.layer_norm",
     ),
 )
+@pytest.mark.sweep(2)
 def test_layout_of_gradients(name, setting):
     assert sweep.measure(name, sweep.operators()[name], setting).difference is None
 
@@ -86,7 +87,7 @@ WRAPPED = [
 
 
 @pytest.mark.usefixtures("process_group")
-@pytest.mark.sweep(6, each=("setting",))
+@pytest.mark.sweep(11, each=("setting",))
 @pytest.mark.parametrize(("name", "setting"), WRAPPED, ids=str)
 def test_wrapper_subclasses(name, setting):
     op = sweep.operators()[name]
@@ -100,6 +101,7 @@ def test_wrapper_subclasses(name, setting):
 
 @pytest.mark.usefixtures("process_group")
 @pytest.mark.parametrize(("name", "setting"), MENDED, ids=str)
+@pytest.mark.sweep(2)
 def test_wrapper_subclasses_are_like_eager(name, setting):
     row = sweep.measure(name, sweep.operators()[name], setting)
     assert row.difference is None and (row.captured or name == "allclose"), row.reason

@@ -85,6 +85,7 @@ def known_elsewhere() -> set[str]:
 
 
 @pytest.mark.parametrize("part", range(8))
+@pytest.mark.sweep(2)
 def test_standard_library(part):
     count = 0
     for path in modules()[part::8]:

@@ -115,6 +115,7 @@ def search(x, length):
         ({"options": {"patience": 0}}, True),
     ],
 )
+@pytest.mark.sweep(2)
 def test_a_loop_of_many_graphs(how, all_at_once):
     handle = framejit.compile(search, **({"backend": "autotune"} | how))
     compiles = []

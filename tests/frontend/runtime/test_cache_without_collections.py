@@ -6,7 +6,6 @@ from __future__ import annotations
 import contextlib
 import gc
 import itertools
-import subprocess
 import sys
 import weakref
 
@@ -186,12 +185,12 @@ def test_a_backend_that_fails(no_collector):
     assert [reference() for reference in found] == [None, None]
 
 
-def test_the_first_call_of_a_process():
+def test_the_first_call_of_a_process(torch_server, tmp_path):
     program = (
         "import gc; gc.disable(); import torch, framejit, weakref\n"
         "handle = framejit.compile(lambda x: x.sin() + x.shape[0], backend='eager', dynamic=True)\n"
         "def call():\n    x = torch.randn(4, 3)\n    handle(x)\n    return weakref.ref(x)\n"
         "print(call()())"
     )
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, cwd="/")
+    done = torch_server.run(program, tmp_path)
     assert done.stdout.strip() == "None", done.stdout + done.stderr

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 import textwrap
 import threading
 from concurrent.futures import ThreadPoolExecutor
@@ -55,7 +53,7 @@ def test_nobody_waits_for_ever(site, monkeypatch):
     assert not lock.acquire(site)
 
 
-def test_collections_at_any_moment_of_a_compile():
+def test_collections_at_any_moment_of_a_compile(torch_server, tmp_path):
     """They may free locals of threads, for which CPython takes the lock that it holds while it looks at all threads."""
     program = textwrap.dedent("""
         import gc, threading, framejit, torch
@@ -75,7 +73,5 @@ def test_collections_at_any_moment_of_a_compile():
             handle.framejit.cache.lock.release(site)
         print("fine")
     """)
-    done = subprocess.run(
-        [sys.executable, "-c", program], capture_output=True, text=True, timeout=120
-    )
+    done = torch_server.run(program, tmp_path)
     assert done.returncode == 0 and "fine" in done.stdout, done.stderr

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 import textwrap
 import threading
 import time
@@ -127,7 +125,7 @@ def test_helpers_of_a_backend_may_call_the_handle(pooled, monkeypatch):
     assert handle.framejit.compiles == 1
 
 
-def test_compiles_in_threads_that_end():
+def test_compiles_in_threads_that_end(torch_server, tmp_path):
     """Each in a thread of its own, one after the other, in a process that compiles nothing in its
     main thread."""
     program = textwrap.dedent("""
@@ -140,9 +138,7 @@ def test_compiles_in_threads_that_end():
             thread.join()
         print("fine")
     """)
-    done = subprocess.run(
-        [sys.executable, "-c", program], capture_output=True, text=True, timeout=120
-    )
+    done = torch_server.run(program, tmp_path)
     assert done.returncode == 0 and "fine" in done.stdout, done.stderr
 
 

@@ -131,6 +131,7 @@ def test_beyond_the_limit_callees_are_not_compiled_either(backend):
     assert count_compiles(by_text, [(X, f"a{k}") for k in range(60)], backend) == most
 
 
+@pytest.mark.sweep(3)
 def test_iterations_that_never_repeat(backend):
     def memoised(xs):
         memo = {}
@@ -212,6 +213,7 @@ def test_an_epoch_with_a_progress_bar(backend):
     assert compiles[4] == compiles[-1] <= 40
 
 
+@pytest.mark.sweep(3)
 def test_convolution_and_a_recurrent_layer_over_varying_lengths(backend):
     torch.manual_seed(0)
     conv, gru = nn.Conv1d(4, 8, 3, padding=1), nn.GRU(8, 8, bidirectional=True, batch_first=True)
@@ -227,6 +229,7 @@ def test_convolution_and_a_recurrent_layer_over_varying_lengths(backend):
     )
 
 
+@pytest.mark.sweep(3)
 def test_a_whole_training_step(backend):
     torch.manual_seed(0)
     mine = nn.Sequential(nn.Linear(8, 16), nn.GELU(), nn.LayerNorm(16), nn.Linear(16, 4))
@@ -258,6 +261,7 @@ def test_a_whole_training_step(backend):
         assert_same(one, other)
 
 
+@pytest.mark.sweep(3)
 def test_generation_with_a_growing_cache(backend):
     transformers = importlib.import_module("transformers")
     config = transformers.LlamaConfig(

@@ -270,7 +270,7 @@ TOLERANCES = {
 ON_NATIVE = [(list(WAYS)[number % len(WAYS)], name) for number, name in enumerate(BODIES)]
 
 
-@pytest.mark.sweep(4)
+@pytest.mark.sweep(8)
 @pytest.mark.parametrize(("way", "body"), ON_NATIVE)
 def test_modules_on_the_native_compiler(way, body):
     compare(lambda: WAYS[way](BODIES[body]), True, "native", TOLERANCES.get(body, 1e-5))
@@ -283,7 +283,7 @@ def test_modules_with_ways_of_their_own(name):
         compare(MODULES[name], training, "eager")
 
 
-@pytest.mark.sweep(4)
+@pytest.mark.sweep(8)
 @pytest.mark.parametrize("name", MODULES)
 def test_modules_with_ways_of_their_own_on_the_native_compiler(name):
     compare(MODULES[name], True, "native", 1e-5)
@@ -294,7 +294,7 @@ OTHER_STRIDES = {
 }  # slogdet's gradient, by a column-major weight, has other strides on fake tensors than on real ones
 
 
-@pytest.mark.sweep(3)
+@pytest.mark.sweep(5)
 @pytest.mark.parametrize("name", ARCHITECTURES)
 def test_architectures(name):
     for training in (True, False):

@@ -4,8 +4,6 @@ is eager's."""
 import copy
 import logging
 import math
-import subprocess
-import sys
 import warnings
 
 import framejit
@@ -789,10 +787,11 @@ assert "framejit.frontend.tracing.sizes.shapes" not in sys.modules
 """
 
 
-def test_a_capture_without_a_symbol_does_not_load_symbolic_shapes():
+def test_a_capture_without_a_symbol_does_not_load_symbolic_shapes(torch_server, tmp_path):
     """They take half a second to import, and fakes of their environment have symbols in places of
     their own."""
-    subprocess.run([sys.executable, "-c", WITHOUT_A_SYMBOL], check=True)
+    done = torch_server.run(WITHOUT_A_SYMBOL, tmp_path)
+    assert done.returncode == 0, done.stderr
 
 
 def copied_deeply(x):

@@ -82,7 +82,7 @@ def same_metadata(one, other):
     return metadata(one) == metadata(other)
 
 
-@pytest.mark.sweep(6)
+@pytest.mark.sweep(10)
 @pytest.mark.parametrize("form", FORMS)
 def test_forms(form):
     names = {**NAMES, **modules()}

@@ -21,6 +21,8 @@ class ColumnsFunction(CFunction):
         return self.kernel.outer[:-1]
 
     def body(self, outside: Scope) -> None:
+        """Prints the loop over blocks of rows, and inside each the stages, one loop of SIMD lanes
+        after the other."""
         variable = self.kernel.outer[-1]
         size = self.index(variable.size)
         block = Scope(outside.variables, outside)

@@ -32,6 +32,8 @@ class RowsFunction(CFunction):
         return self.kernel.outer
 
     def body(self, outside: Scope) -> None:
+        """Prints a row of the result: a loop for each stage of reductions, then what is stored once
+        a row."""
         scope = Scope(outside.variables, outside)
         kept = self.kept_along_rows()
         for number, node in enumerate(kept.values()):

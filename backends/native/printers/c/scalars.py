@@ -91,6 +91,7 @@ def is_below_maximum(node: Scalar) -> bool:
 
 
 def literal(node: Scalar) -> str:
+    """A constant as C text: in bfloat16 its bits, otherwise a number of its type."""
     value, dtype = node.attr, node.dtype
     if dtype == torch.bool:
         return "1" if value else "0"

@@ -78,6 +78,7 @@ class TiledFunction(CFunction):
         self.turned = TransposedTile(second, self.last)
 
     def nest(self, top: Scope) -> None:
+        """Prints a loop over all tiles, which threads divide, and inside it the transposed tile."""
         others = [
             variable for variable in self.kernel.outer if variable not in (self.second, self.last)
         ]

@@ -79,6 +79,8 @@ class TritonFunction(KernelEmitter):
     # --- the whole ---
 
     def text(self) -> str:
+        """The source of the kernel, as one of three kinds: without a reduction, with a whole row at
+        once, with a loop over the columns."""
         top = Scope(frozenset(self.kernel.outer))
         top.lines += self.numbers()
         if not self.kernel.inner:
@@ -152,6 +154,8 @@ class TritonFunction(KernelEmitter):
         top.lines += scope.lines
 
     def print_loop(self, top: Scope) -> None:
+        """Prints a loop over the columns for each stage. A sum of exponentials is accumulated
+        beside the maximum that it subtracts."""
         beside = self.sums_of_exponentials()
         for stage in range(self.plan.stages + 1):
             reductions = [
@@ -227,6 +231,7 @@ class TritonFunction(KernelEmitter):
         return f"tl.broadcast_to({value}, [XBLOCK, RBLOCK])"
 
     def print_accumulation(self, node: Scalar, name: str, value: str) -> list[str]:
+        """Prints how a block of values is joined to an accumulator, where the masks allow."""
         mask = "xmask & rmask"
         if node.attr.startswith("arg"):
             function = "place_of_largest" if node.attr == "argmax" else "place_of_smallest"

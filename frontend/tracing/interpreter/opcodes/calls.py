@@ -99,7 +99,7 @@ def interpret_call(
         steps += 1
         if steps > sys.getrecursionlimit():  # what calls itself has no end
             raise GraphBreak("too-deep", " (Python's recursion limit)")
-    if isinstance(callee, FunctionValue) and callee.is_inlined(tx):
+    if isinstance(callee, FunctionValue) and callee.is_inlined():
         leave_comprehension_to_python(tx, callee, args)
         return tx.calls.inline(callee, args, kwargs, through, completion)
     args, kwargs = look_at_all(tx, args, kwargs)
@@ -107,7 +107,7 @@ def interpret_call(
         isinstance(callee, ClassValue)
         and completion is AS_IS
         and not through
-        and callee.is_constructed(tx)
+        and callee.is_constructed()
     ):
         return construct_instance(frame, callee, args, kwargs)
     return callee.call(tx, args, kwargs)

@@ -116,4 +116,4 @@ CONVERSIONS = {
 
 @handles(Op.BUILD_STRING)
 def build_string(frame: Interpreter, instr: Instr) -> None:
-    frame.push(join_parts(frame.tx, [frame.tx.look(part) for part in frame.popn(instr.arg)]))
+    frame.push(join_parts([frame.tx.look(part) for part in frame.popn(instr.arg)]))

@@ -81,6 +81,7 @@ CASES = {  # function, inputs
 
 @pytest.mark.parametrize("dtype", HALVES, ids=str)
 @pytest.mark.parametrize("name", CASES)
+@pytest.mark.sweep(3)
 def test_equals_eager(name, dtype, reports):
     function, inputs = CASES[name]
     inputs = [tensor.to(dtype) for tensor in inputs]

@@ -61,24 +61,26 @@ COMPILERS = ("sympy", "torch._inductor", "torch._functorch.aot_autograd", "trito
 
 
 @pytest.fixture
-def run(tmp_path):
-    """Runs the program in a process of its own, and returns what it tells."""
-    (tmp_path / "main.py").write_text(PROGRAM)
+def run(tmp_path, torch_server):
+    """Runs the program in a process of its own, and returns what it tells. With a seed of hashes
+    the process is not forked."""
+    main = tmp_path / "main.py"
+    main.write_text(PROGRAM)
     (tmp_path / "program.py").write_text(NET)
 
-    def run(backend="native", what="inference", seed="0", **more):
-        done = subprocess.run(
-            [sys.executable, "-W", "ignore", "main.py", backend, what],
-            cwd=tmp_path,
-            env=inherited_environment(
-                FRAMEJIT_CACHE_DIR=str(tmp_path / "cache"),
-                PYTHONHASHSEED=seed,
-                **{"FRAMEJIT_STORE": "1"} | more,
-            ),
-            capture_output=True,
-            text=True,
-            check=False,
-        )
+    def run(backend="native", what="inference", seed=None, store="1"):
+        asked = {"FRAMEJIT_CACHE_DIR": str(tmp_path / "cache"), "FRAMEJIT_STORE": store}
+        if seed is None:
+            done = torch_server.run(main, tmp_path, backend, what, **asked)
+        else:
+            done = subprocess.run(
+                [sys.executable, "-W", "ignore", main, backend, what],
+                cwd=tmp_path,
+                env=inherited_environment(PYTHONHASHSEED=seed, **asked),
+                capture_output=True,
+                text=True,
+                check=False,
+            )
         assert done.returncode == 0, done.stderr
         return json.loads(done.stdout)
 
@@ -117,6 +119,7 @@ class Net(nn.Module):
 
 
 @pytest.mark.parametrize("what", ["inference", "training"])
+@pytest.mark.sweep(2)
 def test_functions_of_higher_order_operators(run, tmp_path, what):
     (tmp_path / "program.py").write_text(CONTROL_FLOW)
     first, second = run(what=what), run(what=what)
@@ -214,7 +217,7 @@ def test_an_edit_is_seen(run, tmp_path, old, new):
     run(backend="eager")
     (tmp_path / "program.py").write_text(NET.replace(old, new))
     edited = run(backend="eager")
-    fresh = run(backend="eager", FRAMEJIT_STORE="0")
+    fresh = run(backend="eager", store="0")
     assert edited["values"] == fresh["values"]
     assert fresh["taken"] == 0
 
@@ -301,5 +304,5 @@ def test_programs_without_a_file(how, second, tmp_path):
 
 
 def test_it_can_be_switched_off(run, tmp_path):
-    run(FRAMEJIT_STORE="0")
+    run(store="0")
     assert not (tmp_path / "cache" / "entries").exists()

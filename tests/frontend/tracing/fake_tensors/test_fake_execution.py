@@ -8,8 +8,6 @@ stay. The programs run in a process of their own: what goes wrong here ends it.
 from __future__ import annotations
 
 import importlib
-import subprocess
-import sys
 
 import framejit
 import pytest
@@ -135,11 +133,9 @@ def run_all(backend):
 
 @pytest.mark.parametrize("backend", ["eager", "native"])
 @pytest.mark.sweep(2)
-def test_numbers_taken_from_tensors(backend, tmp_path):
+def test_numbers_taken_from_tensors(backend, torch_server, tmp_path):
     program = f"import runpy; runpy.run_path({__file__!r})['run_all']({backend!r})"
-    done = subprocess.run(
-        [sys.executable, "-c", program], capture_output=True, text=True, cwd=tmp_path
-    )
+    done = torch_server.run(program, tmp_path)
     said = done.stdout.splitlines()
     assert done.returncode == 0, f"{said[-1:]} {done.stderr[-2000:]}"
     assert len(said) == 2 * len(LENGTHS) * (len(RNNS) + len(PROGRAMS))

@@ -465,6 +465,7 @@ def run(call, by_rule, numbers):
 
 
 @pytest.mark.parametrize("name", [name for name in CALLS if name != ONE_CHANNEL])
+@pytest.mark.sweep(2)
 def test_a_result_by_rule_is_torchs(name):
     for numbers in ({5: 50, 6: 60, 7: 70}, {6: 9}):
         assert run(CALLS[name], True, numbers) == run(CALLS[name], False, numbers)

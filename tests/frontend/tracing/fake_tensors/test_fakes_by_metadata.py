@@ -1,8 +1,5 @@
 """Fakes that are made from metadata, beside those that torch makes."""
 
-import subprocess
-import sys
-
 import framejit
 import pytest
 import torch
@@ -174,8 +171,10 @@ def test_blocks_of_equal_parameters(backend):
 
 
 PROGRAM = """
-import sys
+import sys, warnings
 import framejit, torch
+
+warnings.simplefilter("error", UserWarning)
 
 model = framejit.compile(torch.nn.Sequential(torch.nn.Linear(4, 4), torch.nn.ReLU()))
 model(torch.ones(2, 4)).sum().backward()
@@ -187,6 +186,7 @@ assert not {"torch._dynamo", "torch._inductor", "torch._functorch.aot_autograd"}
 """
 
 
-def test_capturing_imports_no_other_compiler():
+def test_capturing_imports_no_other_compiler(torch_server, tmp_path):
     """Importing TorchDynamo takes a second of each process."""
-    subprocess.run([sys.executable, "-W", "error::UserWarning", "-c", PROGRAM], check=True)
+    done = torch_server.run(PROGRAM, tmp_path)
+    assert done.returncode == 0, done.stderr

@@ -59,6 +59,7 @@ def batch_norm_in_autocast(x, w, b):
 
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16], ids=str)
 @pytest.mark.parametrize("name", WIDE)
+@pytest.mark.sweep(2)
 def test_gradients_of_norms_whose_parameters_are_wider_than_their_input(name, dtype):
     norm = WIDE[name]
     parameters = [

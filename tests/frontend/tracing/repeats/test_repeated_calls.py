@@ -279,6 +279,7 @@ EDITS = {
 
 
 @pytest.mark.parametrize("name", EDITS)
+@pytest.mark.sweep(2)
 def test_what_differs_before_the_first_call(name):
     torch.manual_seed(2)
     net = Net()
@@ -287,6 +288,7 @@ def test_what_differs_before_the_first_call(name):
 
 
 @pytest.mark.parametrize("name", EDITS)
+@pytest.mark.sweep(2)
 def test_what_differs_later(name):
     torch.manual_seed(2)
     net = Net().eval()
@@ -299,6 +301,7 @@ def test_what_differs_later(name):
 
 
 @pytest.mark.parametrize("name", EDITS)
+@pytest.mark.sweep(2)
 def test_what_differs_in_all_but_the_first(name):
     """The blocks behind the edited one are equal to it, or to the first."""
     torch.manual_seed(2)
