@@ -38,7 +38,8 @@ class Account:
         self._start: float | None = None  # of the first compile
         self._charged_s = 0.0
         self._graphs, self._graphs_s = 0, 0.0
-        self._early_s = self._late_s = 0.0  # of graphs beyond the first ones, beyond the free ones
+        # of graphs beyond the first ones that the first call did not need; beyond the free ones
+        self._early_s = self._late_s = 0.0
         self.seconds = self.again_s = 0.0
         self.again = 0
         self.has_warned = False  # whether the user was warned
@@ -80,11 +81,11 @@ class Account:
     def _seconds_since_start(self) -> float:
         return 0.0 if self._start is None else time.monotonic() - self._start
 
-    def charge_graph(self, seconds: float) -> None:
-        """Records the seconds of a compile that found tensor work."""
+    def charge_graph(self, calls: int, seconds: float) -> None:
+        """Records the seconds of a compile that found tensor work, at this call of the handle."""
         self._graphs += 1
         self._graphs_s += seconds
-        self._early_s += seconds if self._graphs > FIRST_GRAPHS else 0.0
+        self._early_s += seconds if self._graphs > FIRST_GRAPHS and calls > 1 else 0.0
         self._late_s += seconds if self._graphs > FREE_GRAPHS else 0.0
 
     def charge(self, versions: int, calls: int, seconds: float) -> None:

@@ -301,7 +301,7 @@ class Cache:
             self.store.save(call, parts, observer.records)
         if compilation.has_tensor_work:
             if not unit.tier.hot:
-                self.policy.account.charge_graph(time.monotonic() - started)
+                self.policy.account.charge_graph(self.calls, time.monotonic() - started)
             unit.idle.found_work()
             unit.idle_end.found_work()
             self._sites.idle_after(unit.decoded.code).found_work()
