@@ -12,7 +12,10 @@ import time
 FIRST_CALLS = 2  # calls of a function whose compiles are not charged
 USUAL_VERSIONS = 2  # versions of a site: with static sizes, and with dynamic ones
 FREE_VERSIONS = 12  # further versions of a handle that are not charged
-FREE_GRAPHS = 12  # of a handle with default settings, before each further one is charged
+# graphs of a handle with default settings: the first ones are free; so is, up to FREE_GRAPHS, new
+# code that its first call comes to; other early graphs may take EARLY_SHARE of the program's time
+FIRST_GRAPHS, FREE_GRAPHS = 5, 12
+EARLY_SHARE = 0.2
 # compiled versions, beyond the first of each site, after which the user is warned
 WARN_AFTER_VERSIONS = 100
 WARN_AFTER_S = 30.0  # seconds of compiling them, after which the user is warned
@@ -31,10 +34,12 @@ class Account:
     ) -> None:
         self._share, self._budget_s = share, budget_s
         self._economical = economical and budget_s is None
-        self._free, self._free_graphs = FREE_VERSIONS, FREE_GRAPHS
-        self._start = time.monotonic()
-        self._charged_s = self._charged_graphs_s = 0.0
+        self._free = FREE_VERSIONS
+        self._start: float | None = None  # of the first compile
+        self._charged_s = 0.0
         self._graphs, self._graphs_s = 0, 0.0
+        # of graphs beyond the first ones that the first call did not need; beyond the free ones
+        self._early_s = self._late_s = 0.0
         self.seconds = self.again_s = 0.0
         self.again = 0
         self.has_warned = False  # whether the user was warned
@@ -54,28 +59,40 @@ class Account:
             return self._charged_s < self._budget_s
         if calls <= FIRST_CALLS or self._free > 0:
             return True
-        return self._charged_s <= self._share * (time.monotonic() - self._start - self._charged_s)
+        return self._charged_s <= self._share * (self._seconds_since_start() - self._charged_s)
+
+    def may_begin(self, versions: int, calls: int) -> bool:
+        """Whether a site with this many versions may compile now, at this call of the handle,
+        whatever the call needs."""
+        if not self._economical or self._graphs < FIRST_GRAPHS:
+            return True
+        if self._graphs < FREE_GRAPHS and not versions and calls <= 1:
+            return True
+        next_s = self._graphs_s / self._graphs
+        running_s = self._seconds_since_start() - self.seconds
+        spent_s = self._early_s if self._graphs < FREE_GRAPHS else self._late_s
+        return spent_s + next_s <= self._graph_share * running_s
 
     @property
-    def may_begin(self) -> bool:
-        """Whether any site may compile now."""
-        if not self._economical or self._free_graphs > 0:
-            return True
-        running_s = time.monotonic() - self._start - self.seconds
-        next_s = self._graphs_s / self._graphs
-        return self._charged_graphs_s + next_s <= self._share * running_s
+    def _graph_share(self) -> float:
+        """The fraction of the program's time that the next graph may take."""
+        return max(EARLY_SHARE, self._share) if self._graphs < FREE_GRAPHS else self._share
 
-    def charge_graph(self, seconds: float) -> None:
-        """Records the seconds of a compile that found tensor work."""
+    def _seconds_since_start(self) -> float:
+        return 0.0 if self._start is None else time.monotonic() - self._start
+
+    def charge_graph(self, calls: int, seconds: float) -> None:
+        """Records the seconds of a compile that found tensor work, at this call of the handle."""
         self._graphs += 1
         self._graphs_s += seconds
-        if self._economical:
-            self._free_graphs -= 1
-            self._charged_graphs_s += seconds if self._free_graphs < 0 else 0.0
+        self._early_s += seconds if self._graphs > FIRST_GRAPHS and calls > 1 else 0.0
+        self._late_s += seconds if self._graphs > FREE_GRAPHS else 0.0
 
     def charge(self, versions: int, calls: int, seconds: float) -> None:
         """Records the seconds of a compile at a site that had this many versions before."""
         self.seconds += seconds
+        if self._start is None:
+            self._start = time.monotonic() - seconds
         if versions:
             self.again += 1
             self.again_s += seconds
@@ -103,18 +120,21 @@ class Account:
         return not self._economical or self.again_s >= WARN_OF_LIMITS_AFTER_S
 
     @property
+    def refusal_of_graphs(self) -> str:
+        """Why nothing is compiled now, and how to allow it."""
+        return (
+            f"{self._graphs} graphs are compiled; further ones may take {self._graph_share:.0%} of "
+            "the program's time, and run in eager until then. "
+            "options={'compile_budget': float('inf')} compiles all at once"
+        )
+
+    @property
     def refusal(self) -> str:
         """Why a site gets no further version now, and how to allow it."""
         if self._budget_s is not None:
             return (
                 f"the {self._budget_s:g} s of compile_budget for compiling code again are spent; "
                 "a larger one brings it back"
-            )
-        if not self.may_begin:
-            return (
-                f"{FREE_GRAPHS} graphs are compiled; further ones may take {self._share:.0%} of "
-                "the program's time, and run in eager until then. "
-                "options={'compile_budget': float('inf')} compiles all at once"
             )
         return (
             f"compiling code again has taken {self._charged_s:.2f} s, more than {self._share:.0%} "

@@ -144,7 +144,7 @@ class Cache:
             return Entry(None, None, None, not watcher.below, None)
         if stays_in_python(unit.decoded.code):
             return Entry(None, None, unit.decoded.code, False, None)  # itself, with the hook off
-        if self.probe is None and self.policy.must_wait(site, unit):
+        if self.probe is None and self.policy.must_wait(site, unit, self.calls):
             return Entry(once=True)
         if not self.lock.acquire(site):
             # in eager with the hook off: what this call calls is part of what is being compiled
@@ -303,7 +303,7 @@ class Cache:
             self.store.save(call, parts, observer.records)
         if compilation.has_tensor_work:
             if not unit.tier.hot:
-                self.policy.account.charge_graph(time.monotonic() - started)
+                self.policy.account.charge_graph(self.calls, time.monotonic() - started)
             unit.idle.found_work()
             unit.idle_end.found_work()
             self._sites.idle_after(unit.decoded.code).found_work()

@@ -48,14 +48,14 @@ class RecompilePolicy:
         holds_back = options.is_economical and options.compile_budget is None
         self._unused = UnusedEntries() if holds_back else None
 
-    def must_wait(self, site: Site, unit: CompileUnit) -> bool:
+    def must_wait(self, site: Site, unit: CompileUnit, calls: int) -> bool:
         """Whether nothing may be compiled now, whatever the call needs; reports it to the user.
         Code whose graph has run for long enough is compiled in any case, and under the stance
         "fail_on_recompile" the call goes on, to raise the error."""
         if unit.tier.hot or stance() == "fail_on_recompile":
             return False
-        if not self.account.may_begin:
-            self._postpone(site, unit, self.account.refusal)
+        if not self.account.may_begin(len(site.entries), calls):
+            self._postpone(site, unit, self.account.refusal_of_graphs)
             return True
         return self._unused is not None and self._unused.must_wait(site)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import operator
+import re
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
@@ -52,6 +53,7 @@ from .interpreter.work_budget import WorkBudget
 from .sizes.symbolic_inputs import SymbolicInputs
 from .sizes.value_origins import ValueOrigin
 
+WORDS = re.compile(r"[^\W_]+")
 READS = ("item", "tolist")  # methods that give Python's numbers
 MOST_BYTES_SAVED = 1 << 15  # of written inputs, in each call of a graph that may start over
 
@@ -124,12 +126,7 @@ class GraphBuilder:
 
     def _identifier(self, name: str) -> str:
         """A short name for an input, of its own."""
-        short = (
-            "_".join("".join(c if c.isalnum() else " " for c in name).split())[-80:].lstrip(
-                "_0123456789"
-            )
-            or "input"
-        )
+        short = "_".join(WORDS.findall(name))[-80:].lstrip("_0123456789") or "input"
         unique, n = short, 0
         while unique in self._names:
             n += 1

@@ -10,7 +10,14 @@ import torch
 from framejit.errors import FramejitWarning, RecompileError
 from framejit.events import Chosen, Skipped
 from framejit.frontend.runtime import account
-from framejit.frontend.runtime.account import FIRST_CALLS, FREE_GRAPHS, FREE_VERSIONS, Account
+from framejit.frontend.runtime.account import (
+    EARLY_SHARE,
+    FIRST_CALLS,
+    FIRST_GRAPHS,
+    FREE_GRAPHS,
+    FREE_VERSIONS,
+    Account,
+)
 
 X = torch.ones(3)
 LATER = FIRST_CALLS + 1  # a call whose compiles count
@@ -62,28 +69,52 @@ def test_a_budget_counts_from_the_first_call(clock, budget, versions):
     assert made == versions
 
 
+def compile_graph(spender, clock, versions=0, calls=1):
+    clock.now += 1.0
+    spender.charge_graph(calls, 1.0)
+    spender.charge(versions, calls, 1.0)
+
+
+def test_with_default_settings_early_graphs_take_a_larger_share_of_the_time(clock):
+    spender = Account(0.05, economical=True)
+    clock.now += 100.0  # nothing is compiled yet: this buys nothing
+    for _ in range(FIRST_GRAPHS):
+        assert spender.may_begin(1, LATER)
+        compile_graph(spender, clock, 1)
+    assert not spender.may_begin(0, LATER) and not spender.may_begin(1, 1)
+    assert "5 graphs are compiled" in spender.refusal_of_graphs
+    assert "20% of the program's time" in spender.refusal_of_graphs
+    assert spender.may_begin(0, 1)  # what the first call needs, which is not charged
+    compile_graph(spender, clock)
+    clock.now += 1 / EARLY_SHARE - 0.1
+    assert not spender.may_begin(1, LATER)
+    clock.now += 0.2
+    assert spender.may_begin(1, LATER)
+    compile_graph(spender, clock, 1, LATER)
+    assert not spender.may_begin(1, LATER)
+
+
 def test_with_default_settings_further_graphs_take_a_share_of_the_time(clock):
     spender = Account(0.05, economical=True)
     for _ in range(FREE_GRAPHS):
-        assert spender.may_begin
-        spender.charge_graph(1.0)
-        spender.charge(0, 1, 1.0)
-    assert not spender.may_begin and "12 graphs are compiled" in spender.refusal
-    clock.now += FREE_GRAPHS + 19.0
-    assert not spender.may_begin
+        assert spender.may_begin(0, 1)
+        compile_graph(spender, clock)
+    assert not spender.may_begin(0, 1) and "12 graphs are compiled" in spender.refusal_of_graphs
+    assert "5% of the program's time" in spender.refusal_of_graphs
+    clock.now += 19.0
+    assert not spender.may_begin(0, 1)
     clock.now += 2.0
-    assert spender.may_begin
-    spender.charge_graph(1.0)
-    spender.charge(0, 1, 1.0)
-    assert not spender.may_begin
+    assert spender.may_begin(0, 1)
+    compile_graph(spender, clock)
+    assert not spender.may_begin(0, 1)
 
 
 @pytest.mark.parametrize("how", [{"economical": False}, {"economical": True, "budget_s": 0.0}])
 def test_other_settings_do_not_limit_graphs(clock, how):
     spender = Account(0.05, **how)
     for _ in range(2 * FREE_GRAPHS):
-        spender.charge_graph(1.0)
-    assert spender.may_begin
+        spender.charge_graph(1, 1.0)
+    assert spender.may_begin(1, LATER)
 
 
 def test_with_default_settings_a_limit_is_warned_of_if_its_versions_took_long():
@@ -128,6 +159,36 @@ def test_a_loop_of_many_graphs(how, all_at_once):
     else:
         assert compiles[-1] <= FREE_GRAPHS + 4
         assert "further ones may take" in str(handle.framejit.explain().details())
+
+
+def test_versions_that_do_not_pay_back_are_given_up_early(clock):
+    """The clock stands still: no call takes long enough to be worth another graph."""
+
+    def double_and_add(x):
+        y = x * 2
+        print(end="")
+        return y + x
+
+    handle = framejit.compile(double_and_add, backend="autotune")
+    for dtype in (torch.float32, torch.float64, torch.int32, torch.int64, torch.int16):
+        for _ in range(3):
+            assert torch.equal(handle(X.to(dtype)), double_and_add(X.to(dtype)))
+    assert handle.framejit.compiles == FIRST_GRAPHS
+
+
+def test_other_versions_for_iterations_of_a_loop_are_given_up_early(clock):
+    def double_all(xs):
+        found = []
+        for x in xs:
+            print(end="")
+            found.append(x * 2 + 1)
+        return found
+
+    handle = framejit.compile(double_all, backend="autotune")
+    xs = [torch.ones([1] * dim) for dim in range(12)]
+    for one, other in zip(handle(xs), double_all(xs), strict=True):
+        assert torch.equal(one, other)
+    assert handle.framejit.compiles <= FIRST_GRAPHS + 1
 
 
 @pytest.mark.parametrize("asked", ["error_on_recompile", "stance"])
