@@ -37,8 +37,6 @@ from .content import (
 OF_TORCH = frozenset({*TORCHS_OPERATORS, *COLLECTIVES, "profiler"})
 Operator = torch._ops.OpOverload | torch._ops.OpOverloadPacket | CustomOpDef
 KINDS = (torch._ops.OpOverload, torch._ops.OpOverloadPacket, CustomOpDef)
-OF_VERSIONS = (torch._ops.OpOverload, torch._ops.OpOverloadPacket, torch._ops._OpNamespace,
-               torch._ops._Ops)  # fmt: skip
 # what a definition consists of, each a function or a dictionary of functions
 FUNCTIONS = ("_init_fn", "_abstract_fn", "_setup_context_fn", "_backward_fn", "_vmap_fn",
              "_backend_fns", "_torch_dispatch_fns")  # fmt: skip
@@ -223,7 +221,9 @@ def is_versioned(obj: Any) -> bool:
         return root_of(obj.__globals__.get("__name__")) in VERSIONED
     if is_users_operator(obj):
         return False
-    return isinstance(obj, OF_VERSIONS) or (
+    of_torch = (torch._ops.OpOverload, torch._ops.OpOverloadPacket, torch._ops._OpNamespace,
+                torch._ops._Ops)  # fmt: skip
+    return isinstance(obj, of_torch) or (
         isinstance(obj, types.BuiltinFunctionType | type)
         and root_of(getattr(obj, "__module__", None)) in VERSIONED
     )
