@@ -35,6 +35,7 @@ def diverges(node: torch.fx.Node) -> bool:
         or keeps_wider_statistics(node)
         or depends_on_layout(node)
         or writes_a_list_with_gradients(node)
+        or interpolates_bytes(node)
     )
 
 
@@ -46,6 +47,16 @@ def writes_a_list_with_gradients(node: torch.fx.Node) -> bool:
     if node.op != "call_function" or not name_of(node).startswith("_foreach_"):
         return False
     return any(needs_gradient(one) and not fake_of(one).is_leaf for one in written_by(node))
+
+
+def interpolates_bytes(node: torch.fx.Node) -> bool:
+    """Whether a node makes an image of bytes of another size, and a size varies. torch's operators
+    round in fixed point; the decompositions, to which `whole_upsampling` leaves these, do not."""
+    if "upsample" not in name_of(node) and name_of(node) != "interpolate":
+        return False
+    images = [fake_of(node), *map(fake_of, node.all_input_nodes)]
+    sizes = [size for image in images for size in getattr(image, "shape", ())]
+    return images[0].dtype == torch.uint8 and any(isinstance(size, torch.SymInt) for size in sizes)
 
 
 # Operators of whose backward pass torch has a second formula for fake tensors, the gradients of

@@ -7,6 +7,12 @@ from torch._prims_common import suggest_memory_format
 
 from .passes.symbolic_sizes import has_known_hints, hint
 
+# by the number of dimensions, those that tensors without gaps may have
+FORMATS = {
+    4: (torch.contiguous_format, torch.channels_last),
+    5: (torch.contiguous_format, torch.channels_last_3d),
+}
+
 
 def layout_of_call(fake: torch.Tensor) -> torch.Tensor:
     """A tensor on the device `meta` with the sizes and strides that a fake tensor has in the call
@@ -19,6 +25,15 @@ def layout_of_call(fake: torch.Tensor) -> torch.Tensor:
 def nearest_format(fake: torch.Tensor) -> torch.memory_format | None:
     """The format that is nearest to a tensor's strides; None where they depend on values."""
     return suggest_memory_format(layout_of_call(fake)) if has_known_hints(fake) else None
+
+
+def format_of_norm(fake: torch.Tensor) -> torch.memory_format | None:
+    """The format in which torch's batch norm lays out its result; None where it depends on values.
+    A tensor without gaps may be in a format that `nearest_format` does not tell from strides."""
+    if not has_known_hints(fake):
+        return None
+    fitting = (form for form in FORMATS.get(fake.dim(), ()) if is_in_format(fake, form))
+    return next(fitting, None) or nearest_format(fake)
 
 
 def is_in_format(fake: torch.Tensor, memory_format: torch.memory_format) -> bool:

@@ -114,7 +114,11 @@ def normalize_channels(
     over = [dim for dim in range(x.dim()) if dim != 1]
     along = [-1 if dim == 1 else 1 for dim in range(x.dim())]
     work = x.float() if x.dtype in HALVES else x
-    var, mean = torch.var_mean(work, over, correction=0, keepdim=True)
+    rounded = work.mean(over, keepdim=True)
+    distance = work - rounded
+    # as var_mean does, but for infinite means, which are nan there and infinite in torch's norms
+    mean = torch.where(rounded.isinf(), rounded, rounded + distance.mean(over, keepdim=True))
+    var = distance.square().mean(over, keepdim=True)
     inverse = (var + eps).rsqrt()
     result = (work - mean) * inverse
     if weight is not None:

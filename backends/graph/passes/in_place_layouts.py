@@ -18,7 +18,7 @@ import torch.fx
 
 from ..fake_values import fake_of
 from ..memory import is_strided
-from ..memory_formats import is_in_format, nearest_format
+from ..memory_formats import format_of_norm, is_in_format
 from ..node_targets import name_of, run_node
 from ..wrappers import fake_mode_of
 
@@ -98,7 +98,7 @@ def is_norm_of_other_form(node: torch.fx.Node) -> bool:
     ):
         return False
     fake: Any = fake_of(node.args[0])
-    form = nearest_format(fake) if is_strided(node.args[0]) else None
+    form = format_of_norm(fake) if is_strided(node.args[0]) else None
     return form is not None and not is_in_format(fake, form)
 
 
@@ -106,7 +106,7 @@ def normalise_copy(graph: torch.fx.Graph, node: torch.fx.Node) -> None:
     """`batch_norm(x)` becomes `batch_norm(x.contiguous())`, in the memory format of the result."""
     given: Any = node.args[0]
     fake = given.meta["example_value"]
-    form = nearest_format(fake)
+    form = format_of_norm(fake)
     assert form is not None, "is_norm_of_other_form has found it"
     with graph.inserting_before(node):
         copied = graph.call_method("contiguous", (given,), {"memory_format": form})

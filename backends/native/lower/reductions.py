@@ -8,7 +8,7 @@ from typing import Any
 import torch
 import torch.fx
 
-from ..ir.index import Index, index, product
+from ..ir.index import ONE, Index, index, product
 from ..ir.program import View
 from ..ir.scalar import Scalar, cast, position
 from ..ir.scalar import scalar as s
@@ -268,6 +268,8 @@ def vector_norm(
 ) -> View:
     if order not in NORMS:
         raise Unsupported("a norm of this order")
+    if all(x.size[dim] == ONE for dim in dimensions(x, dims)):
+        order = 1  # torch does not square a single number, which may be tiny or huge
     kind, before, behind = NORMS[order]
     return reduce_and_finish(build, x, dims, kind, build.fake, before, behind)
 

@@ -19,9 +19,10 @@ from .artifact_cache import ArtifactCache, key_of
 
 # No contraction: a*b - a*b must be 0. No errno and no floating-point traps: nobody reads them, and
 # they prevent SIMD. gcc would join sin(x) and cos(x) to a function that has no SIMD version.
+# Integers wrap around, as in torch: otherwise x + 1 > x would be true for the largest integer.
 FLAGS: tuple[str, ...] = (
     "-O3", "-march=native", "-std=gnu11", "-ffp-contract=off", "-fno-math-errno",
-    "-fno-trapping-math", "-fopenmp", "-fPIC", "-shared", "-w",
+    "-fno-trapping-math", "-fwrapv", "-fopenmp", "-fPIC", "-shared", "-w",
     *(f"-fno-builtin-{name}" for name in ("sin", "cos", "sinf", "cosf")),
 )  # fmt: skip
 # By default gcc uses half of the vector register on Intel's processors, which doubles the time of

@@ -37,6 +37,7 @@ WRAPPED = {
     staticmethod: ("__func__",),
     classmethod: ("__func__",),
     property: ("fget", "fset", "fdel"),
+    functools.cached_property: ("func",),
 }
 
 # whose repr describes them completely

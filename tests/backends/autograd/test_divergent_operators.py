@@ -82,3 +82,15 @@ def test_sparse_gradients(case):
     wanted, found = grads
     assert (wanted.layout, found.layout) == (torch.sparse_coo, torch.sparse_coo)
     torch.testing.assert_close(found.to_dense(), wanted.to_dense())
+
+
+@pytest.mark.parametrize("mode", ["bilinear", "bicubic"])
+def test_images_of_bytes_and_of_varying_sizes(mode):
+    def enlarge(image, height):
+        return F.interpolate(image + 1, size=(height, 9), mode=mode) * 2
+
+    compiled = framejit.compile(enlarge, backend="native", dynamic=True)
+    for number in range(4):
+        torch.manual_seed(number)
+        image = torch.randint(0, 255, (1, 5, 5 + number, 7), dtype=torch.uint8)
+        assert compiled(image, 6 + number).equal(enlarge(image, 6 + number))

@@ -64,3 +64,12 @@ def test_one_kernel_normalizes_and_keeps_the_statistics(reports):
     model = nn.Sequential(nn.BatchNorm2d(6), nn.ReLU())
     framejit.compile(model, backend="native")(torch.randn(4, 6, 5, 3, requires_grad=True))
     assert not reports[0].called and ".copy_(" not in reports[0].host, reports[0].host
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_infinite_images_have_an_infinite_mean(dtype):
+    norm, x = nn.BatchNorm2d(3).to(dtype), torch.randn(4, 3, 5, 3).to(dtype)
+    x[0, 0, 0, 0], x[1, 1, 0, 0], x[2, 2, 0, :2] = torch.inf, -torch.inf, -x.new_tensor(torch.nan)
+    compiled = framejit.compile(copy.deepcopy(norm), backend="native")
+    torch.testing.assert_close(compiled(x), norm(x), equal_nan=True)
+    torch.testing.assert_close([*compiled.buffers()], [*norm.buffers()], equal_nan=True)

@@ -145,8 +145,9 @@ def convert_expression(text: str, source: torch.dtype, target: torch.dtype) -> s
         return f"{text} != 0"
     if target == torch.bfloat16:
         return f"to_bf16((float){text})"
-    if source.is_floating_point and target == torch.uint8:
-        return f"(uint8_t)(int64_t){text}"
+    if source.is_floating_point and not target.is_floating_point:
+        helper = "int64_" if target in (torch.int64, torch.uint8) else "int32_"
+        return f"({TYPES[target]}){helper}{SUFFIXES.get(source, 'f')}({text})"
     return f"({TYPES[target]}){text}"
 
 
@@ -175,6 +176,8 @@ def preamble(vector: bool) -> str:
 # exp_below is exp for x <= 0, and 0 where that is at most 2e-38 (float): there libmvec computes one
 # number after the other, which took ten times as long for the masked elements of an attention.
 # The mask is one of bits, since gcc would call exp for the original x in a conditional expression.
+# int32_ and int64_ give what the processor does for numbers beyond the integers: C leaves it open,
+# and gcc has other rules for the numbers that it knows.
 _FLOAT_HELPERS = """\
 static inline KIND exp_below_SUFFIX(KIND x) {
     BITS kept = -(BITS)!(x < LEAST), bits;
@@ -190,6 +193,17 @@ static inline KIND exp_below_SUFFIX(KIND x) {
 static inline KIND rsqrt_SUFFIX(KIND x) { return 1 / sqrtLETTER(x); }
 static inline int isinf_SUFFIX(KIND x) { return fabsLETTER(x) == (KIND)__builtin_inf(); }
 static inline int signbit_SUFFIX(KIND x) { return copysignLETTER(1, x) < 0; }
+#ifdef __x86_64__
+static inline int32_t int32_SUFFIX(KIND x) {
+    return x > (KIND)-0x80000001p0 && x < (KIND)0x1p31 ? (int32_t)x : INT32_MIN;
+}
+static inline int64_t int64_SUFFIX(KIND x) {
+    return x >= (KIND)-0x1p63 && x < (KIND)0x1p63 ? (int64_t)x : INT64_MIN;
+}
+#else
+static inline int32_t int32_SUFFIX(KIND x) { return (int32_t)x; }
+static inline int64_t int64_SUFFIX(KIND x) { return (int64_t)x; }
+#endif
 static inline KIND remainder_SUFFIX(KIND a, KIND b) {
     KIND m = fmodLETTER(a, b);
     return m != 0 && (m < 0) != (b < 0) ? m + b : m;
@@ -243,7 +257,7 @@ static inline float from_bf16(bf16 x) {
 }
 static inline bf16 to_bf16(float x) {
     union { float f; uint32_t i; } u; u.f = x;
-    return x != x ? 0x7fc0 : (bf16)((u.i + 0x7fff + ((u.i >> 16) & 1)) >> 16);
+    return x != x ? (u.i >> 16 | 0x40) : (bf16)((u.i + 0x7fff + ((u.i >> 16) & 1)) >> 16);
 }"""
 
 # The numbers below 8 are subnormal: multiples of 2^-9. A number of the other type is the upper half

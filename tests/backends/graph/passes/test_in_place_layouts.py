@@ -89,3 +89,18 @@ def test_bits_of_a_transposed_tensor_that_was_set_to_zero(backend):
         results = fn(torch.arange(12.0).view(3, 4).t())
         found.append([(item.stride(), item.tolist()) for item in results])
     assert found[0] == found[1]
+
+
+@pytest.mark.parametrize("backend", ["aot_eager", "native"])
+@pytest.mark.parametrize("shape", [(1, 6, 1, 4), (2, 1, 5, 4), (1, 1, 1, 6, 4), (1, 6, 1, 2, 4)])
+def test_batch_norms_of_flat_images_are_laid_out_channels_last(shape, backend):
+    """Several formats fit strides of dimensions of size 1."""
+
+    def normalize(x):
+        return torch.nn.functional.batch_norm(x, None, None, training=True)
+
+    x = torch.randn(shape).transpose(1, -1)
+    got, want = framejit.compile(normalize, backend=backend)(x), normalize(x)
+    long = [number for number, size in enumerate(want.shape) if size > 1]
+    assert [got.stride(number) for number in long] == [want.stride(number) for number in long]
+    torch.testing.assert_close(got, want)

@@ -141,3 +141,37 @@ def test_functions_of_short_rows_end_in_a_full_vector(columns, in_place):
         kernel = on_buffers(kernel, {"in0": "out", "in1": "in1", "out": "out"})
     text, _ = print_c(kernel, kernels.waves(columns).buffers, 1)
     assert ("_next" in text) == (OVERLAPPED[columns] and not in_place), text
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.float16, torch.bfloat16])
+def test_floats_beyond_the_integers_become_what_torch_makes_of_them(dtype):
+    """Also where gcc knows the number, for which it has rules of its own."""
+
+    def convert(x):
+        known = torch.where(x == 300, 40000.0, torch.where(x == 1, torch.nan, torch.inf)).to(dtype)
+        kinds = torch.int8, torch.uint8, torch.int16, torch.int32, torch.int64
+        return [value.to(kind) for kind in kinds for value in (x, known, known * 1.5)]
+
+    x = torch.tensor([300.0, -70.5, 1.0, 1e30, -torch.inf, torch.nan]).repeat(7).to(dtype)
+    for got, want in zip(framejit.compile(convert, backend="native")(x), convert(x), strict=True):
+        assert got.equal(want), (got.dtype, got[:6], want[:6])
+
+
+@pytest.mark.parametrize("dtype", [torch.int8, torch.int16, torch.int32, torch.int64])
+def test_integers_wrap_around(dtype):
+    def overflow(x):
+        return x + 1 > x, x - 1 < x, (x * 2) // 2, (x << 1) >> 1, x * 3 // 3, (x + 5) > (x + 3)
+
+    limits = torch.iinfo(dtype)
+    x = torch.tensor([limits.max, limits.min, limits.max - 1, 0, -1], dtype=dtype).repeat(5)
+    for got, want in zip(framejit.compile(overflow, backend="native")(x), overflow(x), strict=True):
+        assert got.equal(want), (got[:5], want[:5])
+
+
+def test_a_nan_of_bfloat16_keeps_its_sign():
+    def signs(x):
+        return torch.signbit(x), torch.signbit(x.abs()), torch.copysign(torch.ones_like(x), x)
+
+    x = torch.tensor([-1, 0x7FC0, -16384, 16256], dtype=torch.int16).view(torch.bfloat16)
+    for got, want in zip(framejit.compile(signs, backend="native")(x), signs(x), strict=True):
+        assert got.equal(want), (got, want)

@@ -7,6 +7,7 @@ import gc
 import io
 import logging
 import sys
+import threading
 import warnings
 
 import framejit
@@ -87,7 +88,7 @@ doubled.register_fake(lambda x: torch.empty_like(x))
 library = torch.library.Library("test_store", "FRAGMENT")
 library.define("tripled(Tensor x) -> Tensor")
 library.impl("tripled", lambda x: x * 3, "CompositeExplicitAutograd")
-last = [object()]
+last = [threading.Lock()]
 unknown = torch.library.custom_op("test_store::like_the_last", lambda x: x * 1, mutates_args=(),
                                   schema="(Tensor x) -> Tensor")  # fmt: skip
 unknown.register_fake(lambda x: last and torch.empty_like(x))

@@ -128,6 +128,93 @@ def test_functions_of_higher_order_operators(run, tmp_path, what):
     assert second["taken"] == 1
 
 
+QUANTIZED = """
+import dataclasses, enum, functools, logging
+import torch
+from torch import nn
+from torch.nn import functional as F
+
+logger = logging.getLogger(__name__)
+aten = torch.ops.aten
+clamp = functools.partial(torch.clamp, min=-127, max=127)
+
+class Mapping(enum.Enum):
+    SYMMETRIC = enum.auto()
+
+@dataclasses.dataclass(frozen=True)
+class Layout:
+    tiles: int = 8
+
+class Quantized(torch.Tensor):
+    OPS = {}
+
+    @staticmethod
+    def __new__(cls, data, scale, layout, mapping):
+        return torch.Tensor._make_wrapper_subclass(cls, data.shape, dtype=scale.dtype)
+
+    def __init__(self, data, scale, layout, mapping):
+        self.data_, self.scale, self.layout_, self.mapping = data, scale, layout, mapping
+
+    def __tensor_flatten__(self):
+        return ["data_", "scale"], (self.layout_, self.mapping)
+
+    @classmethod
+    def __tensor_unflatten__(cls, inner, rest, size, stride):
+        return cls(inner["data_"], inner["scale"], *rest)
+
+    @classmethod
+    def __torch_function__(cls, func, types, args=(), kwargs=None):
+        if func in cls.OPS:
+            return cls.OPS[func](*args, **kwargs or {})
+        with torch._C.DisableTorchFunctionSubclass():
+            return func(*args, **kwargs or {})
+
+    @classmethod
+    def __torch_dispatch__(cls, func, types, args, kwargs=None):
+        return cls.OPS[func](*args, **kwargs or {})
+
+def implements(*operators):
+    def decorate(function):
+        for operator in operators:
+            Quantized.OPS[operator] = function
+        return function
+    return decorate
+
+@implements(F.linear, aten.linear.default)
+def linear(x, w, bias=None):
+    if w.mapping is not Mapping.SYMMETRIC or isinstance(w.layout_, int):
+        logger.warning("slow")
+    return F.linear(x, w.data_.to(x.dtype) * w.scale, bias)
+
+@implements(aten.detach.default)
+def detach(w):
+    return Quantized(w.data_.detach(), w.scale.detach(), w.layout_, w.mapping)
+
+def quantize(w):
+    scale = w.detach().abs().max() / 127
+    data = clamp(torch.round(w.detach() / scale)).to(torch.int8)
+    return nn.Parameter(Quantized(data, scale, Layout(), Mapping.SYMMETRIC), requires_grad=False)
+
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layer = nn.Linear(4, 8, bias=False)
+        self.layer.weight = quantize(self.layer.weight)
+
+    def forward(self, x):
+        return self.layer(x)
+"""
+
+
+def test_quantized_weights_with_a_registry(run, tmp_path):
+    (tmp_path / "program.py").write_text(QUANTIZED)
+    first, second = run(seed="1"), run(seed="2")
+    assert second["values"] == first["values"]
+    assert first["captured"] > 0 and second["captured"] == 0, (first["told"], second["told"])
+    (tmp_path / "program.py").write_text(QUANTIZED.replace("* w.scale", "* w.scale * 2"))
+    assert run()["values"] == pytest.approx([2 * value for value in first["values"]])
+
+
 TRAINING = """
 import json, sys
 import framejit, torch
