@@ -66,7 +66,9 @@ def views_to_make_outside(
 ) -> ViewsAfterGraph | None:
     """The results of a graph with these nodes that have to be created after it; None where there
     are none."""
-    forbidden = dict.fromkeys(node for node in outputs if is_forbidden(node))
+    forbidden = dict.fromkeys(
+        node for node in outputs if is_forbidden(node) and has_base_in_graph(node)
+    )
     made = dict.fromkeys(step for node in forbidden for step in path_from_base(node))
     if made and is_written_behind(
         nodes[next(place for place, node in enumerate(nodes) if node in made) :], made
@@ -146,6 +148,13 @@ def path_from_input(view: torch.fx.Node) -> list[torch.fx.Node]:
 
 def is_forbidden(node: torch.fx.Node) -> bool:
     return node.op != "placeholder" and is_one_of_several_views(node)
+
+
+def has_base_in_graph(view: torch.fx.Node) -> bool:
+    """Whether the graph has the tensor of which this is a view. Otherwise what made the view
+    computed it, too, as flex_attention does."""
+    base = view.meta["example_value"]._base
+    return any(node.meta.get("example_value") is base for node in view.graph.nodes)
 
 
 def path_from_base(view: torch.fx.Node) -> list[torch.fx.Node]:

@@ -54,9 +54,9 @@ class TileSides:
     stages: int
 
 
-# By kernel: for at most 64, 128 and 256 elements a query, in half precision and in float32. Those for
-# half precision are the fastest of a dozen on an H200, for 4096 queries with and without a causal
-# mask.
+# By kernel: for at most 64, 128 and 256 elements a query, in half precision and in float32. Those
+# for half precision are the fastest of a dozen on an H200, for 4096 queries with and without a
+# causal mask.
 SIDES = {
     FORWARD: (
         (TileSides(64, 64, 4, 3), TileSides(64, 64, 4, 3), TileSides(64, 32, 4, 2)),

@@ -6,8 +6,10 @@ from __future__ import annotations
 
 import importlib.util
 import os
+import re
 import sys
 import tempfile
+from functools import partial
 from pathlib import Path
 
 os.environ["TRITON_INTERPRET"] = "1"
@@ -18,15 +20,11 @@ from framejit.backends.native.attention.flex_call import attention_of, tensors_o
 from torch._dynamo._trace_wrapped_higher_order_op import TransformGetItemToIndex
 from torch._higher_order_ops.flex_attention import (
     create_fw_bw_graph,
-    sdpa_dense_backward,
     math_attention,
+    sdpa_dense_backward,
 )
 from torch._subclasses.fake_tensor import FakeTensorMode
-from torch.nn.attention.flex_attention import (
-    _create_empty_block_mask,
-    create_block_mask,
-    flex_attention,
-)
+from torch.nn.attention.flex_attention import _create_empty_block_mask, create_block_mask
 
 sys.path.insert(0, str(Path(__file__).parent.parent))
 from interpreted import LibDevice
@@ -67,6 +65,10 @@ def capped(score, b, h, i, j):
     return torch.tanh(score / 2) * 2
 
 
+def twice(score, b, h, i, j):
+    return score + score * (i % 3) * (b + 1)
+
+
 def relative(score, b, h, i, j, bias):
     return score * 2 + bias[b, j - i + 63]
 
@@ -87,8 +89,14 @@ CASES = {
     "alibi": (alibi, (SLOPES,), causal, (), (1, 4, 2, 96, 96, 16, 16), 32),
     "capped": (capped, (), everything, (), (1, 2, 2, 64, 64, 16, 16), None),
     "relative": (relative, (BIAS,), window, (), (2, 2, 2, 64, 97, 16, 16), 32),
+    "scaled twice": (twice, (), causal, (), (1, 2, 2, 64, 64, 16, 16), 32),
     "documents": (plain, (), same_document, (documents(160),), (1, 2, 2, 160, 160, 16, 16), 32),
 }
+
+
+def number(value):
+    """Of a tensor of the interpreter."""
+    return int(value.handle.data.reshape(-1)[0]) if hasattr(value, "handle") else value
 
 
 def interpreter(folder):
@@ -96,12 +104,15 @@ def interpreter(folder):
         kernels = []
         for job in jobs:
             path = Path(folder) / f"kernel_{len(os.listdir(folder))}.py"
-            path.write_text(job.text)
+            # the interpreter's range() takes Python's numbers only
+            path.write_text(re.sub(r"tl\.range\(0, (.*)\):", r"range(0, number(\1)):", job.text))
             spec = importlib.util.spec_from_file_location(path.stem, path)
             module = importlib.util.module_from_spec(spec)
             spec.loader.exec_module(module)
-            module.libdevice = LibDevice()
-            kernels.append(lambda count, stream, *given, run=module.kernel: run[(count, 1, 1)](*given))
+            module.libdevice, module.number = LibDevice(), number
+            kernels.append(
+                lambda count, stream, *given, run=module.kernel: run[(count, 1, 1)](*given)
+            )
         return kernels
 
     return load
@@ -110,6 +121,7 @@ def interpreter(folder):
 def block_mask_of(mask_mod, captured, sizes, side, query, key):
     if side is None:
         return _create_empty_block_mask(query, key).as_tuple()
+
     def closed(b, h, i, j):
         return mask_mod(b, h, i, j, *captured)
 
@@ -154,7 +166,9 @@ def run_case(folder, case):
     found = kernels.backward({**given, "result": got[0], "sums": got[1]}, gradient, sums_gradient)
     names = ("result", "sums", "tops", "query's", "key's", "value's")
     for name, one, other in zip(names, (*got, *found), (*want, *wanted[:3]), strict=True):
-        torch.testing.assert_close(one, other, rtol=1e-4, atol=1e-4, msg=lambda text: f"{name}: {text}")
+        torch.testing.assert_close(
+            one, other, rtol=1e-4, atol=1e-4, msg=partial("{}: {}".format, name)
+        )
 
 
 def main():
@@ -164,10 +178,9 @@ def main():
             try:
                 run_case(folder, case)
             except Exception as error:
-                import traceback; traceback.print_exc()
                 told.append(f"{name}: {type(error).__name__}: {error}")
     print("\n".join(told))
-    print(f"{len(CASES)} kernels ran, {len(told)} differ")
+    print(f"{len(CASES)} cases ran, {len(told)} differ")
     return 1 if told else 0
 
 

@@ -94,3 +94,12 @@ def test_functions_of_a_higher_order_operator_are_not_called():
     args = [lambda *args: not called, branch, (x,), ()]
     assert not dtypes_of_trial("call_function", torch.ops.higher_order.while_loop, args, {})
     assert called == []
+
+
+def test_positions_in_a_trial_exist():
+    """Others would make a GPU unusable for the process."""
+    x, positions = torch.ones(1, 5), torch.full((20,), 3)
+    args = [x, [None, positions]]
+    assert dtypes_of_trial("call_function", torch.ops.aten.index.Tensor, args, {}) == {x.dtype}
+    args = [x, [positions, None]]
+    assert dtypes_of_trial("call_function", torch.ops.aten.index.Tensor, args, {}) == {x.dtype}
