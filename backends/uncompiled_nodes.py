@@ -50,7 +50,7 @@ from .written_attention import calls_attention, run_as_kernels, write_out_attent
 
 Build = Callable[[torch.fx.GraphModule, list[Any]], Callable[..., Any]]
 Choice = Callable[[torch.fx.Node], bool]
-Attention = Callable[[torch.fx.GraphModule], bool]
+UseKernels = Callable[[torch.fx.GraphModule], bool]
 
 
 def compile_around(
@@ -153,7 +153,7 @@ def compile_between(
     examples: list[Any],
     uncompiled: Choice,
     build: Build,
-    attention: Attention | None = None,
+    attention: UseKernels | None = None,
 ) -> Callable[..., Any]:
     """Compiles with `build` the subgraphs around the uncompiled nodes. Returns the captured graph
     where it cannot be split. attention: makes a graph's calls of flex_attention calls of kernels,
@@ -186,7 +186,7 @@ def compile_groups(
     modes: dict[torch.fx.Node, Modes],
     uncompiled: Choice,
     build: Build,
-    attention: Attention | None = None,
+    attention: UseKernels | None = None,
 ) -> Callable[..., Any]:
     """Compiles with `build` a subgraph for each group of nodes, but for those with uncompiled
     nodes, and calls them in turn. Raises CannotSplit."""
@@ -214,7 +214,7 @@ def run_alone(
     gm: torch.fx.GraphModule,
     examples: list[Any],
     build: Build,
-    attention: Attention | None,
+    attention: UseKernels | None,
 ) -> Callable[..., Any]:
     """A subgraph of an uncompiled node. Where that is a higher-order operator, the functions which
     it calls are compiled, equal ones of the whole graph once, or the operator runs as kernels or is

@@ -1,5 +1,5 @@
 """Launches the kernels of attention. They are compiled when they are first needed, for the
-properties of the tensors (Layout) that occur.
+properties of the tensors (TensorLayout) that occur.
 
 In: the tensors of a call. Out: results, and gradients.
 """
@@ -14,12 +14,12 @@ import torch
 
 from ..printers.products import precision
 from ..toolchain.load_triton import Job, KernelLoader
-from .kernels import TENSORS, Layout, print_job, tables_of, tensors_of
+from .kernels import TENSORS, TensorLayout, print_job, tables_of, tensors_of
 from .sides import (
     BACKWARD_KEYS,
     BACKWARD_QUERIES,
     FORWARD,
-    Attention,
+    AttentionCall,
     TileSides,
     choose_sides,
 )
@@ -40,9 +40,9 @@ def load_kernels(jobs: Sequence[Job], device: torch.device) -> list[Launch]:
 class AttentionKernels:
     """Launches the kernels of a call of flex_attention. load: compiles them."""
 
-    def __init__(self, attention: Attention, load: Load = load_kernels) -> None:
+    def __init__(self, attention: AttentionCall, load: Load = load_kernels) -> None:
         self.attention, self.load = attention, load
-        self.loaded: dict[tuple[Layout, tuple[str, ...]], Sequence[Launch]] = {}
+        self.loaded: dict[tuple[TensorLayout, tuple[str, ...]], Sequence[Launch]] = {}
 
     def __reduce__(self) -> Any:
         """In another process, kernels are loaded anew."""
@@ -101,13 +101,13 @@ class AttentionKernels:
                 count, stream, *arguments, *sizes, *(stride // layout.unit for stride in strides)
             )
 
-    def layout_of(self, kernels: Sequence[str], tensors: Tensors) -> Layout:
+    def layout_of(self, kernels: Sequence[str], tensors: Tensors) -> TensorLayout:
         attention = self.attention
         sides = [choose_sides(kernel, attention) for kernel in kernels]
         queries, keys = tensors["query"].shape[2], tensors["key"].shape[2]
         names = {name for kernel in kernels for name in TENSORS[kernel]}
         strides = strides_of([tensors[name] for name in names])
-        return Layout(
+        return TensorLayout(
             next(unit for unit in UNITS if all(stride % unit == 0 for stride in strides)),
             all(fills(queries, attention.query_side, one.rows) for one in sides),
             all(fills(keys, attention.key_side, one.columns) for one in sides),

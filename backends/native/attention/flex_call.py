@@ -19,7 +19,7 @@ from ...graph.higher_order_call import HigherOrderCall
 from .attend import AttentionKernels, Load, load_kernels
 from .kernels import BY_KEYS, BY_QUERIES
 from .modification import POSITIONS, SCORE, SLOPE, Untranslatable, translate
-from .sides import Attention
+from .sides import AttentionCall
 
 DTYPES = (torch.float32, torch.bfloat16, torch.float16)
 WIDEST = 256
@@ -77,7 +77,7 @@ class FlexAttention(torch.autograd.Function):
         return None, None, *gradients, *(None for _ in range(others))
 
 
-def tensors_of_call(arguments: Sequence[Any], attention: Attention) -> dict[str, torch.Tensor]:
+def tensors_of_call(arguments: Sequence[Any], attention: AttentionCall) -> dict[str, torch.Tensor]:
     """The tensors that kernels get, by their names. arguments: the operator's."""
     query, key, value, _, block_mask, _, _, score_buffers, mask_buffers = arguments
     found = dict(zip(LEARNED, (query, key, value), strict=True))
@@ -134,7 +134,7 @@ def is_tileable(side: Any) -> bool:
     return isinstance(side, int) and side >= SHORTEST_SIDE and side & (side - 1) == 0
 
 
-def attention_of(arguments: Sequence[Any], trained: bool) -> Attention:
+def attention_of(arguments: Sequence[Any], trained: bool) -> AttentionCall:
     """What is known of a call. Raises Untranslatable."""
     check(arguments, trained)
     query, key, value, score_mod, block_mask, scale, _, score_buffers, mask_buffers = arguments
@@ -149,7 +149,7 @@ def attention_of(arguments: Sequence[Any], trained: bool) -> Attention:
         derivative = derivative_of(score_mod)
         slope = translate(derivative, (*given, SLOPE), score_buffers, sizes, query, "score_")
     query_side, key_side = block_mask[SIDES]
-    return Attention(
+    return AttentionCall(
         score,
         mask,
         slope,

@@ -15,7 +15,7 @@ from ..printers.triton.scalars import POINTERS, PREAMBLE
 from ..toolchain.load_triton import Job
 from .modification import SCORE, SLOPE
 from .modification_printer import ModificationPrinter
-from .sides import BACKWARD_KEYS, BACKWARD_QUERIES, FORWARD, Attention, TileSides, padded
+from .sides import BACKWARD_KEYS, BACKWARD_QUERIES, FORWARD, AttentionCall, TileSides, pad_width
 
 LOG2E = 1 / math.log(2)
 TENSORS = {  # by kernel: the tensors with heads, of which it gets strides
@@ -41,7 +41,7 @@ STRIDES = "image", "head", "row"
 
 
 @record
-class Layout:
+class TensorLayout:
     """Properties of the tensors of a call for which kernels are compiled. unit: a divisor of all
     strides. whole_rows, whole_columns: whether tiles cover the queries and the keys exactly.
     one_block: whether one block of the BlockMask has all of them."""
@@ -63,13 +63,13 @@ def templates() -> jinja2.Environment:
     )
 
 
-def tensors_of(kernel: str, attention: Attention) -> tuple[str, ...]:
+def tensors_of(kernel: str, attention: AttentionCall) -> tuple[str, ...]:
     """The names of the tensors that a kernel is called with, in order."""
     tables = tables_of(kernel, attention)
-    return (*TENSORS[kernel], *NUMBERS[kernel], *tables, *attention.captured)
+    return (*TENSORS[kernel], *NUMBERS[kernel], *tables, *attention.captured_dtypes)
 
 
-def tables_of(kernel: str, attention: Attention) -> tuple[str, ...]:
+def tables_of(kernel: str, attention: AttentionCall) -> tuple[str, ...]:
     """The names of the tables of blocks that a kernel goes through: how many, and which; those to
     be masked, then full ones."""
     names = BY_KEYS if kernel == BACKWARD_KEYS else BY_QUERIES
@@ -81,7 +81,7 @@ def numbers_of(kernel: str) -> tuple[str, ...]:
     return (*SIZES, *(f"{tensor}_{name}" for tensor in TENSORS[kernel] for name in STRIDES))
 
 
-def print_job(kernel: str, attention: Attention, layout: Layout, sides: TileSides) -> Job:
+def print_job(kernel: str, attention: AttentionCall, layout: TensorLayout, sides: TileSides) -> Job:
     """A kernel as a job of Triton's compiler."""
     tensors, numbers = tensors_of(kernel, attention), numbers_of(kernel)
     text = (
@@ -95,7 +95,7 @@ def print_job(kernel: str, attention: Attention, layout: Layout, sides: TileSide
     )
     kinds = {name: POINTERS[attention.dtype] for name in TENSORS[kernel]}
     kinds |= {name: "*fp32" for name in NUMBERS[kernel]}
-    kinds |= {name: POINTERS[dtype] for name, dtype in attention.captured.items()}
+    kinds |= {name: POINTERS[dtype] for name, dtype in attention.captured_dtypes.items()}
     signature = (*(kinds.get(name, "*i32") for name in tensors), *("i64" for _ in numbers))
     aligned = tuple(range(len(tensors)))
     everything = PREAMBLE + text
@@ -105,7 +105,9 @@ def print_job(kernel: str, attention: Attention, layout: Layout, sides: TileSide
 class KernelText:
     """What the templates insert."""
 
-    def __init__(self, kernel: str, attention: Attention, layout: Layout, sides: TileSides) -> None:
+    def __init__(
+        self, kernel: str, attention: AttentionCall, layout: TensorLayout, sides: TileSides
+    ) -> None:
         self.attention, self.layout = attention, layout
         self.tables = tables_of(kernel, attention)
         self.side, self.tile = (
@@ -116,8 +118,8 @@ class KernelText:
         self.bounds = {
             "row": "" if layout.whole_rows else "queries",
             "column": "" if layout.whole_columns else "keys",
-            "across": str(attention.width) * (attention.width != padded(attention.width)),
-            "deep": str(attention.depth) * (attention.depth != padded(attention.depth)),
+            "across": str(attention.width) * (attention.width != pad_width(attention.width)),
+            "deep": str(attention.depth) * (attention.depth != pad_width(attention.depth)),
         }
         self.sides = sides
 
@@ -130,8 +132,8 @@ class KernelText:
         return {
             "rows": self.sides.rows,
             "columns": self.sides.columns,
-            "padded_width": padded(attention.width),
-            "padded_depth": padded(attention.depth),
+            "padded_width": pad_width(attention.width),
+            "padded_depth": pad_width(attention.depth),
             "group": attention.group,
             "scale": repr(attention.scale),
             "scaled": "" if self.scales_exponent else f" * {attention.scale!r}",
@@ -213,7 +215,7 @@ class KernelText:
         if allowed:
             lines.append(f"allowed = {' & '.join(allowed)}")
             lines.append('score = tl.where(allowed, score, float("-inf"))')
-        return indented(lines)
+        return indent_lines(lines)
 
     def slope_lines(self, masked: bool, inside: str = "") -> str:
         """From the gradient `slope` of the score to that of the product."""
@@ -225,7 +227,7 @@ class KernelText:
             lines.append(f"slope = {name} + tl.zeros_like(raw)")
         if self.needs_bound(inside) or self.needs_mask(masked):
             lines.append("slope = tl.where(allowed, slope, 0.0)")
-        return indented(lines)
+        return indent_lines(lines)
 
     def needs_bound(self, inside: str) -> bool:
         return bool(inside and self.bounds["column"])
@@ -234,5 +236,5 @@ class KernelText:
         return masked and not self.attention.mask.is_true
 
 
-def indented(lines: Sequence[str]) -> str:
+def indent_lines(lines: Sequence[str]) -> str:
     return "\n".join(f"        {line}" for line in lines)

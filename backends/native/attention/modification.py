@@ -11,7 +11,6 @@ from dataclasses import replace
 from typing import Any
 
 import torch
-from torch._dynamo._trace_wrapped_higher_order_op import TransformGetItemToIndex
 from torch._subclasses.fake_tensor import FakeTensor
 from torch.fx.experimental.proxy_tensor import make_fx
 
@@ -150,7 +149,7 @@ def scalar_program(
     like: FakeTensor,
 ) -> Program:
     """The function's program on tensors without dimensions. Raises Untranslatable."""
-    with like.fake_mode, torch.no_grad(), TransformGetItemToIndex():
+    with like.fake_mode, torch.no_grad():
         numbers = [
             torch.zeros((), dtype=torch.float32 if name in (SCORE, SLOPE) else torch.int64)
             for name in given

@@ -13,7 +13,7 @@ FORWARD, BACKWARD_QUERIES, BACKWARD_KEYS = "forward", "backward_queries", "backw
 
 
 @record
-class Attention:
+class AttentionCall:
     """What is known of a call of flex_attention when it is compiled.
 
     width, depth: elements of a query, and of a value. group: heads of queries for each head of
@@ -34,7 +34,7 @@ class Attention:
     has_full_blocks: bool
 
     @property
-    def captured(self) -> dict[str, torch.dtype]:
+    def captured_dtypes(self) -> dict[str, torch.dtype]:
         """Dtypes of the captured tensors' buffers that are read, by name."""
         found: dict[str, torch.dtype] = {}
         for one in (self.score, self.mask, self.slope):
@@ -73,9 +73,9 @@ SIDES = {
 }
 
 
-def choose_sides(kernel: str, attention: Attention) -> TileSides:
+def choose_sides(kernel: str, attention: AttentionCall) -> TileSides:
     """The tiles of a kernel: none is longer than a block, whose sides are powers of two."""
-    width = padded(max(attention.width, attention.depth))
+    width = pad_width(max(attention.width, attention.depth))
     column = 0 if width <= 64 else 1 if width == 128 else 2
     found = SIDES[kernel][attention.dtype == torch.float32][column]
     rows, columns = (
@@ -85,6 +85,6 @@ def choose_sides(kernel: str, attention: Attention) -> TileSides:
     return TileSides(rows, columns, found.warps, found.stages)
 
 
-def padded(width: int) -> int:
+def pad_width(width: int) -> int:
     """The side of a tile that holds so many elements."""
     return max(16, power_of_two(width))
