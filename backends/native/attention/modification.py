@@ -13,6 +13,7 @@ from typing import Any
 import torch
 from torch._subclasses.fake_tensor import FakeTensor
 from torch.fx.experimental.proxy_tensor import make_fx
+from torch.overrides import TorchFunctionMode
 
 from ....records import record
 from ..decompositions import decompositions
@@ -35,6 +36,22 @@ COMBINED: Mapping[str, Callable[[Index, Index], Index]] = {
 }
 SAME_NUMBER = torch.ops.aten.alias.default, torch.ops.aten.detach.default
 DIVISIONS = "floordiv", "remainder"
+
+
+class IndexByTensors(TorchFunctionMode):
+    """Elements that tensors choose are read by an operator; elsewhere a tensor without dimensions
+    is taken for a number."""
+
+    def __torch_function__(
+        self, func: Any, types: Any, args: Any = (), kwargs: Any = None
+    ) -> torch.Tensor:
+        if func is torch.Tensor.__getitem__:
+            tensor, chosen = args
+            positions = list(chosen) if isinstance(chosen, tuple) else [chosen]
+            if all(isinstance(one, torch.Tensor) for one in positions):
+                func, args = torch.ops.aten.index.Tensor, (tensor, positions)
+        found: torch.Tensor = func(*args, **(kwargs or {}))
+        return found
 
 
 class Untranslatable(Exception):
@@ -149,7 +166,7 @@ def scalar_program(
     like: FakeTensor,
 ) -> Program:
     """The function's program on tensors without dimensions. Raises Untranslatable."""
-    with like.fake_mode, torch.no_grad():
+    with like.fake_mode, torch.no_grad(), IndexByTensors():
         numbers = [
             torch.zeros((), dtype=torch.float32 if name in (SCORE, SLOPE) else torch.int64)
             for name in given

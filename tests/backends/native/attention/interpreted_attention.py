@@ -149,8 +149,7 @@ def run_case(folder, case):
     value = torch.randn(images, key_heads, keys, depth)
     block_mask = (*block_mask_of(mask_mod, mask_buffers, sizes, side, query, key)[:-1], mask_mod)
     arguments = (query, key, value, score_mod, block_mask, 0.3, {}, score_buffers, mask_buffers)
-    with TransformGetItemToIndex():
-        attention = attention_of(as_fakes(FakeTensorMode(), arguments), True)
+    attention = attention_of(as_fakes(FakeTensorMode(), arguments), True)
     kernels = AttentionKernels(attention, interpreter(folder))
     given = tensors_of_call(arguments, attention)
     want = math_attention(*arguments)
