@@ -18,7 +18,8 @@ FILES = {
     for path in ROOT.glob(f"{folder}/**/*.py")
     if re.search(r"import_(module|permanently)\(", path.read_text())
 }
-NEED_A_GPU = {".gpu", "..backends.native.gpu"}  # Triton may not be installed
+# Triton may not be installed
+NEED_A_GPU = {".gpu", "..backends.native.gpu", ".native.attention.flex_call"}
 
 
 def loaded_module(node: ast.AST | None) -> str | None:

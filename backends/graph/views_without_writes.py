@@ -20,6 +20,7 @@ from ...records import record
 from .extracted_calls import ExtractedGraph, extract_subgraph
 from .fake_values import fake_of
 from .gradient_history import is_one_of_several_views
+from .higher_order_call import HigherOrderCall
 from .memory import memory_at
 from .mutations import may_write
 
@@ -67,7 +68,7 @@ def views_to_make_outside(
     """The results of a graph with these nodes that have to be created after it; None where there
     are none."""
     forbidden = dict.fromkeys(
-        node for node in outputs if is_forbidden(node) and has_base_in_graph(node)
+        node for node in outputs if is_forbidden(node) and is_only_a_view(node)
     )
     made = dict.fromkeys(step for node in forbidden for step in path_from_base(node))
     if made and is_written_behind(
@@ -150,11 +151,10 @@ def is_forbidden(node: torch.fx.Node) -> bool:
     return node.op != "placeholder" and is_one_of_several_views(node)
 
 
-def has_base_in_graph(view: torch.fx.Node) -> bool:
-    """Whether the graph has the tensor of which this is a view. Otherwise what made the view
-    computed it, too, as flex_attention does."""
-    base = view.meta["example_value"]._base
-    return any(node.meta.get("example_value") is base for node in view.graph.nodes)
+def is_only_a_view(view: torch.fx.Node) -> bool:
+    """Whether what makes the view does nothing else, unlike flex_attention, of which the result is
+    a view to autograd."""
+    return not any(isinstance(step.target, HigherOrderCall) for step in path_from_base(view))
 
 
 def path_from_base(view: torch.fx.Node) -> list[torch.fx.Node]:

@@ -8,7 +8,11 @@ import pytest
 from framejit.backends.native import backend as native
 from framejit.backends.native.lower import half_products
 
-needs_triton = ["printers/test_triton.py", "test_gpu_precision.py"]
+needs_triton = [
+    "printers/test_triton.py",
+    "test_gpu_precision.py",
+    "attention/test_kernels.py",
+]
 collect_ignore = [] if importlib.util.find_spec("triton") else needs_triton
 
 
