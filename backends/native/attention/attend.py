@@ -12,29 +12,35 @@ from typing import Any
 
 import torch
 
+from ....records import record
 from ..printers.products import precision
 from ..toolchain.load_triton import Job, KernelLoader
+from .attention_call import AttentionCall
 from .kernels import TENSORS, TensorLayout, print_job, tables_of, tensors_of
-from .sides import (
-    BACKWARD_KEYS,
-    BACKWARD_QUERIES,
-    FORWARD,
-    AttentionCall,
-    TileSides,
-    choose_sides,
-)
+from .sides import BACKWARD_KEYS, BACKWARD_QUERIES, FORWARD, TileSides, choose_sides
 
 UNITS = (16, 8, 1)
+MOST = 1 << 31  # of 32-bit numbers
 
 Tensors = Mapping[str, torch.Tensor]
-Launch = Callable[..., None]  # programs, stream, arguments
-Load = Callable[[Sequence[Job], torch.device], Sequence[Launch]]
+CompiledKernel = Callable[..., None]  # programs, stream, arguments
+Load = Callable[[Sequence[Job], torch.device], Sequence[CompiledKernel]]
 
 
-def load_kernels(jobs: Sequence[Job], device: torch.device) -> list[Launch]:
+def load_kernels(jobs: Sequence[Job], device: torch.device) -> list[CompiledKernel]:
     """The jobs' kernels, compiled in parallel."""
     kernels = KernelLoader(jobs, device.index or 0).kernels()
     return [kernels[job] for job in jobs]
+
+
+@record
+class Launch:
+    """A kernel, of how many programs, the names of the tensors that it gets, and its numbers."""
+
+    kernel: CompiledKernel
+    programs: int
+    tensors: tuple[str, ...]
+    numbers: tuple[int, ...]
 
 
 class AttentionKernels:
@@ -42,7 +48,7 @@ class AttentionKernels:
 
     def __init__(self, attention: AttentionCall, load: Load = load_kernels) -> None:
         self.attention, self.load = attention, load
-        self.loaded: dict[tuple[TensorLayout, tuple[str, ...]], Sequence[Launch]] = {}
+        self.launches: dict[Any, list[Launch]] = {}  # by kernels, and sizes and strides of tensors
 
     def __reduce__(self) -> Any:
         """In another process, kernels are loaded anew."""
@@ -70,7 +76,7 @@ class AttentionKernels:
         )
         tensors = {
             **given,
-            "gradient": gradient if gradient.stride(-1) == 1 else gradient.contiguous(),
+            "gradient": gradient if is_in_reach(gradient) else gradient.contiguous(),
             "sums_gradient": sums_gradient.contiguous(),
             "commons": torch.empty_like(given["sums"]),
             "query_gradient": query,
@@ -80,26 +86,35 @@ class AttentionKernels:
         self.run((BACKWARD_QUERIES, BACKWARD_KEYS), tensors)
         return query, key, value
 
-    def run(self, kernels: Sequence[str], tensors: Tensors) -> None:
+    def run(self, kernels: tuple[str, ...], tensors: Tensors) -> None:
         """Launches kernels one after the other."""
+        strided = [tensors[name] for kernel in kernels for name in TENSORS[kernel]]
+        described = [(tensor.shape, tensor.stride()) for tensor in strided]
+        key = kernels, precision(self.attention.dtype), *described
+        if key not in self.launches:
+            self.launches[key] = self.prepare(kernels, tensors)
         device = tensors["query"].device
+        stream = torch._C._cuda_getCurrentRawStream(device.index) if device.type == "cuda" else 0
+        for one in self.launches[key]:
+            arguments = [tensors[name] for name in one.tensors]
+            one.kernel(one.programs, stream, *arguments, *one.numbers)
+
+    def prepare(self, kernels: Sequence[str], tensors: Tensors) -> list[Launch]:
+        """The kernels, compiled for tensors of these sizes and strides."""
         layout = self.layout_of(kernels, tensors)
         sides = [choose_sides(kernel, self.attention) for kernel in kernels]
-        key = layout, tuple(kernels)
-        if key not in self.loaded:
-            jobs = [
-                print_job(kernel, self.attention, layout, one)
-                for kernel, one in zip(kernels, sides, strict=True)
-            ]
-            self.loaded[key] = self.load(jobs, device)
-        stream = torch._C._cuda_getCurrentRawStream(device.index) if device.type == "cuda" else 0
-        for kernel, one, launch in zip(kernels, sides, self.loaded[key], strict=True):
+        jobs = [
+            print_job(kernel, self.attention, layout, one)
+            for kernel, one in zip(kernels, sides, strict=True)
+        ]
+        launches = []
+        loaded = self.load(jobs, tensors["query"].device)
+        for kernel, one, compiled in zip(kernels, sides, loaded, strict=True):
             strides = strides_of([tensors[name] for name in TENSORS[kernel]])
-            arguments = [tensors[name] for name in tensors_of(kernel, self.attention)]
             count, sizes = self.sizes_of(kernel, tensors, one)
-            launch(
-                count, stream, *arguments, *sizes, *(stride // layout.unit for stride in strides)
-            )
+            numbers = (*sizes, *(stride // layout.unit for stride in strides))
+            launches.append(Launch(compiled, count, tensors_of(kernel, self.attention), numbers))
+        return launches
 
     def layout_of(self, kernels: Sequence[str], tensors: Tensors) -> TensorLayout:
         attention = self.attention
@@ -111,7 +126,8 @@ class AttentionKernels:
             next(unit for unit in UNITS if all(stride % unit == 0 for stride in strides)),
             all(fills(queries, attention.query_side, one.rows) for one in sides),
             all(fills(keys, attention.key_side, one.columns) for one in sides),
-            attention.query_side >= queries and attention.key_side >= keys,
+            attention.query_side >= queries,
+            attention.key_side >= keys,
             precision(attention.dtype),
         )
 
@@ -128,6 +144,14 @@ class AttentionKernels:
         else:
             count, steps = images * heads * rows, columns
         return count, (heads, key_heads, queries, keys, steps, *tensors[blocks].shape)
+
+
+def is_in_reach(tensor: torch.Tensor) -> bool:
+    """Whether kernels can read a tensor: the elements of a row lie next to each other, 32 bits
+    count those of a head, and there are some."""
+    *_, row, last = tensor.stride()
+    within = tensor.shape[2] * row < MOST and max(tensor.stride()) < MOST
+    return last == 1 and tensor.numel() > 0 and within
 
 
 def strides_of(tensors: Sequence[torch.Tensor]) -> list[int]:

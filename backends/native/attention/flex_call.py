@@ -5,7 +5,7 @@ In: a node of a captured graph. Out: a callable on its arguments.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
@@ -16,38 +16,48 @@ from torch.autograd.function import once_differentiable
 from ...graph.fake_values import fake_of
 from ...graph.gradient_history import needs_gradient
 from ...graph.higher_order_call import HigherOrderCall
-from .attend import AttentionKernels, Load, load_kernels
+from .attend import AttentionKernels, Load, is_in_reach, load_kernels
+from .attention_call import AttentionCall
 from .kernels import BY_KEYS, BY_QUERIES
 from .modification import POSITIONS, SCORE, SLOPE, Untranslatable, translate
-from .sides import AttentionCall
 
 DTYPES = (torch.float32, torch.bfloat16, torch.float16)
 WIDEST = 256
 SHORTEST_SIDE = 16  # of a block
-MOST = 1 << 31  # of 32-bit numbers
 # A BlockMask as the operator gets it: behind the lengths of queries and keys, four tables for
 # blocks of queries and four for blocks of keys; at the end, a block's sides and mask_mod.
 TABLES, SIDES, MASK = slice(2, 10), slice(-3, -1), -1
+TABLES_OF_BLOCKS = (*BY_QUERIES, *BY_KEYS)
 LEARNED = "query", "key", "value"
 
 
 class FlexCall:
-    """A node's target."""
+    """A node's target. `positions`: of the tensors that kernels get, by name, among the node's
+    arguments."""
 
     def __init__(self, call: HigherOrderCall, kernels: AttentionKernels) -> None:
         self.__name__, self.call, self.kernels = call.__name__, call, kernels
+        named = arguments_by_name(call.arguments, kernels.attention)
+        self.positions = {name: operand.position for name, operand in named.items()}
 
     def __call__(self, *operands: Any) -> Any:
-        attention = self.kernels.attention
-        given = tensors_of_call(self.call.arguments_for(operands), attention)
-        if torch._C._is_any_autocast_enabled() or not are_in_reach(given):
-            return self.call(*operands)
+        given = {name: operands[position] for name, position in self.positions.items()}
         learned = [given[name] for name in LEARNED]
+        if is_cast(given["query"]) or not all(map(is_in_reach, learned)):
+            return self.call(*operands)
+        given |= {name: given[name].contiguous() for name in TABLES_OF_BLOCKS if name in given}
         if not (torch.is_grad_enabled() and any(one.requires_grad for one in learned)):
             return self.kernels.forward(given)
-        if attention.slope is None or BY_KEYS[0] not in given:
+        if self.kernels.attention.slope is None or BY_KEYS[0] not in given:
             return self.call(*operands)  # which raises, if there are no tables
         return FlexAttention.apply(self.kernels, tuple(given), *given.values())
+
+
+def is_cast(query: torch.Tensor) -> bool:
+    """Whether autocast may cast the inputs of a call."""
+    if not torch.is_autocast_enabled(query.device.type):
+        return False
+    return query.dtype != torch.get_autocast_dtype(query.device.type)
 
 
 class FlexAttention(torch.autograd.Function):
@@ -77,30 +87,20 @@ class FlexAttention(torch.autograd.Function):
         return None, None, *gradients, *(None for _ in range(others))
 
 
-def tensors_of_call(arguments: Sequence[Any], attention: AttentionCall) -> dict[str, torch.Tensor]:
-    """The tensors that kernels get, by their names. arguments: the operator's."""
+def arguments_by_name(arguments: Sequence[Any], attention: AttentionCall) -> dict[str, Any]:
+    """The arguments of the operator that kernels get, the ones of LEARNED first."""
     query, key, value, _, block_mask, _, _, score_buffers, mask_buffers = arguments
     found = dict(zip(LEARNED, (query, key, value), strict=True))
-    names = (*BY_QUERIES, *BY_KEYS)
-    tables = zip(names, block_mask[TABLES], strict=True)
-    found |= {name: table.contiguous() for name, table in tables if table is not None}
-    for one, buffers in ((attention.score, score_buffers), (attention.mask, mask_buffers)):
-        found |= {one.captured[number]: buffers[number] for number in one.read}
-    if attention.slope is not None:
-        found |= {attention.slope.captured[n]: score_buffers[n] for n in attention.slope.read}
+    tables = zip(TABLES_OF_BLOCKS, block_mask[TABLES], strict=True)
+    found |= {name: table for name, table in tables if table is not None}
+    for one, buffers in (
+        (attention.score, score_buffers),
+        (attention.mask, mask_buffers),
+        (attention.slope, score_buffers),
+    ):
+        if one is not None:
+            found |= {one.captured[number]: buffers[number] for number in one.read}
     return found
-
-
-def are_in_reach(given: Mapping[str, torch.Tensor]) -> bool:
-    """Whether kernels can read the tensors of a call: elements of a query lie next to each other,
-    32 bits count those of a head, and there are some."""
-    return all(
-        given[name].stride(-1) == 1
-        and given[name].numel() > 0
-        and given[name].shape[2] * given[name].stride(2) < MOST
-        and max(given[name].stride()) < MOST
-        for name in LEARNED
-    )
 
 
 def flex_call(node: torch.fx.Node, load: Load = load_kernels) -> FlexCall:
@@ -112,7 +112,7 @@ def flex_call(node: torch.fx.Node, load: Load = load_kernels) -> FlexCall:
     return FlexCall(call, AttentionKernels(attention_of(arguments, trained), load))
 
 
-def check(arguments: Sequence[Any], trained: bool) -> None:
+def check_supported(arguments: Sequence[Any], trained: bool) -> None:
     """Raises Untranslatable for what there are no kernels for."""
     query, key, value, _, block_mask, scale, _, *buffers = arguments
     captured = [one for tensors in buffers for one in tensors]
@@ -136,7 +136,7 @@ def is_tileable(side: Any) -> bool:
 
 def attention_of(arguments: Sequence[Any], trained: bool) -> AttentionCall:
     """What is known of a call. Raises Untranslatable."""
-    check(arguments, trained)
+    check_supported(arguments, trained)
     query, key, value, score_mod, block_mask, scale, _, score_buffers, mask_buffers = arguments
     sizes = (*query.shape[:3], key.shape[2])
     given = SCORE, *POSITIONS

@@ -13,9 +13,10 @@ import jinja2
 from ....records import record
 from ..printers.triton.scalars import POINTERS, PREAMBLE
 from ..toolchain.load_triton import Job
+from .attention_call import AttentionCall
 from .modification import SCORE, SLOPE
 from .modification_printer import ModificationPrinter
-from .sides import BACKWARD_KEYS, BACKWARD_QUERIES, FORWARD, AttentionCall, TileSides, pad_width
+from .sides import BACKWARD_KEYS, BACKWARD_QUERIES, FORWARD, TileSides, pad_width
 
 LOG2E = 1 / math.log(2)
 TENSORS = {  # by kernel: the tensors with heads, of which it gets strides
@@ -44,12 +45,14 @@ STRIDES = "image", "head", "row"
 class TensorLayout:
     """Properties of the tensors of a call for which kernels are compiled. unit: a divisor of all
     strides. whole_rows, whole_columns: whether tiles cover the queries and the keys exactly.
-    one_block: whether one block of the BlockMask has all of them."""
+    one_row_block, one_column_block: whether a block of the BlockMask has all of them. precision:
+    that of float32 products."""
 
     unit: int
     whole_rows: bool
     whole_columns: bool
-    one_block: bool
+    one_row_block: bool
+    one_column_block: bool
     precision: str
 
 
@@ -98,8 +101,9 @@ def print_job(kernel: str, attention: AttentionCall, layout: TensorLayout, sides
     kinds |= {name: POINTERS[dtype] for name, dtype in attention.captured_dtypes.items()}
     signature = (*(kinds.get(name, "*i32") for name in tensors), *("i64" for _ in numbers))
     aligned = tuple(range(len(tensors)))
-    everything = PREAMBLE + text
-    return Job(everything, (*tensors, *numbers), signature, (), aligned, sides.warps, sides.stages)
+    return Job(
+        PREAMBLE + text, (*tensors, *numbers), signature, (), aligned, sides.warps, sides.stages
+    )
 
 
 class KernelText:
@@ -110,10 +114,12 @@ class KernelText:
     ) -> None:
         self.attention, self.layout = attention, layout
         self.tables = tables_of(kernel, attention)
-        self.side, self.tile = (
-            (attention.query_side, sides.rows)
+        # of what the kernel loops over: the side of a block and of a tile, and whether there is
+        # one block only
+        self.side, self.tile, self.one_block = (
+            (attention.query_side, sides.rows, layout.one_row_block)
             if kernel == BACKWARD_KEYS
-            else (attention.key_side, sides.columns)
+            else (attention.key_side, sides.columns, layout.one_column_block)
         )
         self.bounds = {
             "row": "" if layout.whole_rows else "queries",
@@ -139,7 +145,7 @@ class KernelText:
             "scaled": "" if self.scales_exponent else f" * {attention.scale!r}",
             "log2e": repr(LOG2E),
             "exponent": repr(LOG2E * attention.scale if self.scales_exponent else LOG2E),
-            "steps": "steps" if self.layout.one_block else str(self.side // self.tile),
+            "steps": "steps" if self.one_block else str(self.side // self.tile),
             "tile_start": self.tile_start,
             "precision": self.layout.precision,
             "query_side": attention.query_side,
@@ -164,7 +170,7 @@ class KernelText:
 
     def tile_start(self, blocks: str) -> str:
         """The first key, or query, of the tile of a step through the blocks."""
-        if self.layout.one_block:
+        if self.one_block:
             return f"step * {self.tile}"
         steps = self.side // self.tile
         block = f"tl.load({blocks} + table * table_columns + step // {steps}) * {self.side}"

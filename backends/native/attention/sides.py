@@ -1,47 +1,16 @@
-"""A call of attention as far as it is known when it is compiled, and the tiles in which its scores
-are computed."""
+"""The kernels of attention, and the tiles in which each computes the matrix of scores."""
 
 from __future__ import annotations
+
+from dataclasses import replace
 
 import torch
 
 from ....records import record
 from ..printers.tiles import power_of_two
-from .modification import Modification
+from .attention_call import AttentionCall
 
 FORWARD, BACKWARD_QUERIES, BACKWARD_KEYS = "forward", "backward_queries", "backward_keys"
-
-
-@record
-class AttentionCall:
-    """What is known of a call of flex_attention when it is compiled.
-
-    width, depth: elements of a query, and of a value. group: heads of queries for each head of
-    keys. query_side, key_side: of the blocks of its BlockMask. has_full_blocks: whether that tells
-    which blocks need no mask. slope: the derivative of `score`; None without gradients.
-    """
-
-    score: Modification
-    mask: Modification
-    slope: Modification | None
-    dtype: torch.dtype
-    width: int
-    depth: int
-    group: int
-    scale: float
-    query_side: int
-    key_side: int
-    has_full_blocks: bool
-
-    @property
-    def captured_dtypes(self) -> dict[str, torch.dtype]:
-        """Dtypes of the captured tensors' buffers that are read, by name."""
-        found: dict[str, torch.dtype] = {}
-        for one in (self.score, self.mask, self.slope):
-            if one is not None:
-                names = [one.captured[number] for number in one.read]
-                found |= {name: one.buffers[name].dtype for name in names}
-        return found
 
 
 @record
@@ -78,11 +47,8 @@ def choose_sides(kernel: str, attention: AttentionCall) -> TileSides:
     width = pad_width(max(attention.width, attention.depth))
     column = 0 if width <= 64 else 1 if width == 128 else 2
     found = SIDES[kernel][attention.dtype == torch.float32][column]
-    rows, columns = (
-        min(found.rows, attention.query_side),
-        min(found.columns, attention.key_side),
-    )
-    return TileSides(rows, columns, found.warps, found.stages)
+    rows = min(found.rows, attention.query_side)
+    return replace(found, rows=rows, columns=min(found.columns, attention.key_side))
 
 
 def pad_width(width: int) -> int:

@@ -117,6 +117,12 @@ def main():
     works += [
         (name, partial(run_product, name=name, case=case)) for name, case in products.JOINED.items()
     ]
+    return run_works(works)
+
+
+def run_works(works):
+    """Runs (name, function of a folder that returns what differs); prints what differs or fails.
+    Returns 1 if anything does."""
     told, ran = [], 0
     with tempfile.TemporaryDirectory() as folder:
         for name, work in works:
