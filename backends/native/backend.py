@@ -49,6 +49,7 @@ from .fuse.fuse import fuse
 from .fuse.horizontal import fuse_horizontally
 from .fuse.in_place import reuse_memory
 from .fuse.input_writes import store_into_inputs
+from .fuse.padded_rows import pad_rows_in_place
 from .fuse.split import split_long_rows
 from .ir.patterns import Patterns
 from .ir.program import AnyKernel, Bound, Call, Program, with_buffers, writes
@@ -386,6 +387,7 @@ def plan_program(
     """The steps of a graph, fused, with as little memory as they need, and measured tiles for the
     GPU by the positions of their kernels."""
     program, report.apart = fuse(lower(gm, usable_devices()))
+    pad_rows_in_place(program)
     report.called = [
         step.origin
         for step in program.steps

@@ -429,6 +429,13 @@ def split_terms(numerator: Index, divisor: Index) -> tuple[Index, Index]:
     return Index(exact), Index(rest)
 
 
+def with_longer_rows(place: Index, length: int, longer: Index) -> Index | None:
+    """The position of an element of a matrix once its rows, of `length` elements, are longer; None
+    where the position does not tell the row."""
+    row, column = split_terms(place, index(length))
+    return row * longer + column if _within(column, index(length)) else None
+
+
 def _within(rest: Index, divisor: Index) -> bool:
     """Whether 0 <= rest < divisor, whatever the variables are."""
     if not rest.terms:

@@ -16,7 +16,7 @@ import torch
 
 from ....records import record
 from ..ir.index import Index, claim_bounds
-from ..ir.program import Call, View
+from ..ir.program import PADDED, Call, Kernel, View
 from ..ir.scalar import Scalar, position, scalar
 from ..printers.products import precision
 from .build import Builder
@@ -36,7 +36,7 @@ WORTH = 256
 @record
 class Padding:
     """The padded sizes of a product: rows of left, terms of the sum, columns of the result. The
-    rows are padded in memory only; they may be a symbol where they are not padded."""
+    rows may be a symbol where they are not padded."""
 
     rows: Size
     depth: int
@@ -53,22 +53,22 @@ def padded_product(
     """left @ right, plus `added`, a number for each column. Raises Unsupported where padding does
     not pay."""
     padding = padding_of(build, left, right, added)
-    rows, columns = left.size[0], right.size[1]
-    wide_left = pad_matrix(build, left, padding.rows, padding.depth)
-    wide_right = pad_matrix(build, right, padding.depth, padding.columns)
-    operands = [replace(wide_left, size=(rows, wide_left.size[1])), wide_right]
+    operands = [
+        pad_matrix(build, left, padding.rows, padding.depth),
+        pad_matrix(build, right, padding.depth, padding.columns),
+    ]
     if added is not None:
         operands.insert(0, pad_vector(build, added, padding.columns))
-    result_like = build.fake.new_empty((build.fake.shape[0], padding.columns))
+    result_like = build.fake.new_empty((padding.rows, padding.columns))
     buffer = build.new_buffer(build.node.name, result_like)
     target: Any = build.node.target
     build.program.steps.append(
         Call(target, tuple(operands), numbers or {}, (buffer.name,), True, str(target))
     )
-    result = build.window(buffer)
-    if columns == padding.columns:
+    result, size = build.window(buffer), (left.size[0], right.size[1])
+    if result.size == size:
         return result
-    cut = replace(result, size=(rows, columns))
+    cut = replace(result, size=size)
     return build.pointwise(lambda at: build.read(cut, at))
 
 
@@ -125,7 +125,7 @@ def bytes_copied(build: Builder, left: View, right: View, padding: Padding) -> i
         elements += wide * padding.depth
     if (padding.depth, padding.columns) != (depth, columns):
         elements += padding.depth * padding.columns
-    if padding.columns != columns:
+    if (wide, padding.columns) != (rows, columns):
         elements += rows * columns
     return int(2 * elements * like.dtype.itemsize)
 
@@ -165,7 +165,11 @@ def copy_padded(build: Builder, source: View, sizes: Sequence[Size]) -> View:
         ]
         return scalar("where", here, read_masked(source, place, here), 0)
 
-    return build.pointwise(body, build.fake.new_empty(sizes, dtype=source.dtype))
+    copy = build.pointwise(body, build.fake.new_empty(sizes, dtype=source.dtype))
+    kernel = build.program.steps[-1]
+    assert isinstance(kernel, Kernel)
+    build.program.steps[-1] = replace(kernel, origins=(PADDED,))
+    return copy
 
 
 def transpose(matrix: View) -> View:

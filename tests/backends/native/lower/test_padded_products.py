@@ -27,14 +27,33 @@ def gradients_of_layer(d, w, x):
     return d @ w, d.t() @ x
 
 
+def below_largest(d):
+    return d - d.amax(-1, keepdim=True)
+
+
+def gradients_behind_largest(d, w, x):
+    d = below_largest(d)
+    return d @ w, d.t() @ x
+
+
+def read_by_others(d, w):
+    d = below_largest(d)
+    return d @ w, d.sum(0), d[:, 2:9].cos()
+
+
+def product_and_operand(d, w):
+    d = below_largest(d)
+    return d @ w, d
+
+
 CASES = {  # function, inputs, kernels: copies that pad, and the one that cuts
     "columns": (torch.mm, (whole(16, 8), whole(8, 13, seed=1)), 2),
     "terms": (torch.mm, (whole(16, 13), whole(13, 8, seed=1)), 2),
     "terms and columns": (torch.mm, (whole(16, 11), whole(11, 13, seed=1)), 3),
     "a layer": (F.linear, (whole(16, 8), whole(13, 8, seed=1)), 2),
     "a layer with a bias": (F.linear, (whole(16, 8), whole(13, 8), whole(13, seed=2)), 3),
-    "rows of a transposed operand": (lambda d, h: d.t() @ h, (whole(16, 13), whole(16, 8)), 1),
-    "transposed operands": (lambda d, h: d.t() @ h.t(), (whole(16, 13), whole(8, 16)), 1),
+    "rows of a transposed operand": (lambda d, h: d.t() @ h, (whole(16, 13), whole(16, 8)), 2),
+    "transposed operands": (lambda d, h: d.t() @ h.t(), (whole(16, 13), whole(8, 16)), 2),
     "rows and columns": (lambda d, h: d.t() @ h, (whole(16, 13), whole(16, 11)), 3),
     "a part of a matrix": (lambda x, w: x[:, 1:14] @ w, (whole(16, 16), whole(13, 8)), 2),
     "half precision": (torch.mm, (whole(16, 8).half(), whole(8, 13).half()), 2),
@@ -45,7 +64,27 @@ CASES = {  # function, inputs, kernels: copies that pad, and the one that cuts
     "two products of one operand": (
         gradients_of_layer,
         (whole(16, 13), whole(13, 8), whole(16, 8)),
+        3,
+    ),
+    "rows that a kernel reduces": (
+        gradients_behind_largest,
+        (whole(16, 13), whole(13, 8), whole(16, 8)),
+        3,  # one pads the weight, one cuts its gradient
+    ),
+    "a layer behind rows that a kernel reduces": (
+        lambda x, w, b: F.linear(x - x.amax(-1, keepdim=True), w, b),
+        (whole(16, 13), whole(8, 13), whole(8)),
         2,
+    ),
+    "an operand that other kernels read": (
+        read_by_others,
+        (whole(16, 13), whole(13, 8)),
+        4,  # one pads the weight, one adds up columns, one takes a part
+    ),
+    "an operand that is a result": (
+        product_and_operand,
+        (whole(16, 13), whole(13, 8)),
+        3,  # each operand is padded by a copy
     ),
 }
 
@@ -59,6 +98,17 @@ def test_equals_eager(name, reports):
     )
     (report,) = reports
     assert len(report.kernels) == kernels, report.kernels
+
+
+def test_space_behind_rows_holds_zeros_for_products():
+    """The memory of a matrix may be that of one that held NaN."""
+    inputs = whole(64, 13), whole(13, 8), whole(64, 8)
+    compiled = framejit.compile(gradients_behind_largest, backend="native")
+    for _ in range(4):
+        for stale in [torch.full((64, 16), torch.nan, dtype=torch.bfloat16) for _ in range(50)]:
+            del stale
+        for own, eager in zip(compiled(*inputs), gradients_behind_largest(*inputs), strict=True):
+            torch.testing.assert_close(own, eager, rtol=0, atol=0)
 
 
 def test_a_number_of_rows_that_varies(reports):
