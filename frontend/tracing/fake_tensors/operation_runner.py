@@ -74,13 +74,14 @@ class OperationRunner:
             forget_constants(args, kwargs)
         if gives_integers_history(target, args):
             raise GraphBreak("unsupported-mutation", "of integers that get a gradient history")
-        tried = dtypes_of_trial(kind, target, args, kwargs)
         try:
             with self._symbols.fake_mode, asking, WITHOUT_LOG:
                 check_fakes(target, args, kwargs)
                 result = (apply_to_symbols if exist else apply)(kind, target, args, kwargs)
-                check_dtypes(name, result, tried)
-                return with_varying_length(result, name, *given) if exist else result
+                if exist:
+                    result = with_varying_length(result, name, *given)
+            check_dtypes(name, result, dtypes_of_trial(kind, target, args, kwargs))
+            return result
         except (GraphBreak, RecursionError):  # the latter is raised by the interpretation
             raise
         except SHAPE_DEPENDS as error:

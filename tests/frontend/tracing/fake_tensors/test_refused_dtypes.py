@@ -3,6 +3,9 @@ each backend."""
 
 from __future__ import annotations
 
+import subprocess
+import sys
+
 import pytest
 import torch
 import torch.nn.functional as F
@@ -103,3 +106,23 @@ def test_positions_in_a_trial_exist():
     assert dtypes_of_trial("call_function", torch.ops.aten.index.Tensor, args, {}) == {x.dtype}
     args = [x, [positions, None]]
     assert dtypes_of_trial("call_function", torch.ops.aten.index.Tensor, args, {}) == {x.dtype}
+
+
+SOBOL = """
+import torch, framejit
+
+def points(n):
+    engine = torch.quasirandom.SobolEngine(3, scramble=True, seed=5)
+    return engine.draw(n) * 2, engine.draw(n, dtype=torch.float64)
+
+compiled = framejit.compile(points, backend="eager")
+for n in (4, 5):
+    for mine, eagers in zip(compiled(n), points(n), strict=True):
+        torch.testing.assert_close(mine, eagers, rtol=0, atol=0)
+"""
+
+
+def test_what_trusts_the_sizes_of_its_operands_is_not_tried_on_others():
+    """It would write to memory that is not its operands'."""
+    done = subprocess.run([sys.executable, "-c", SOBOL], capture_output=True, text=True)
+    assert (done.returncode, done.stderr) == (0, "")
