@@ -89,6 +89,18 @@ for f in (
     handle(x)
     assert handle.framejit.compiles == 1
 """
+COMPILED = """
+import framejit
+from torch.nn import *
+words = Sequential(Linear(6, 8), LayerNorm(8), GELU(), Linear(8, 4), Softmax(-1))
+images = Sequential(Conv2d(3, 4, 3), BatchNorm2d(4), ReLU(), MaxPool2d(2), Flatten(), Linear(36, 2))
+words, images = words.eval(), images.eval()
+for f, given in (words, (4, 6)), (images, (2, 3, 8, 8)), (lambda x: x.split(3, -1)[1] + 1, (4, 6)):
+    handle = framejit.compile(f, backend="native")
+    with torch.no_grad():
+        handle(torch.ones(given))
+    assert handle.framejit.compiles == 1
+"""
 # modules that torch's fake tensors load are not ours to decide
 REPORTS = "rich jinja2 framejit.frontend.explain.gather framejit.frontend.explain.text_report"
 SELDOM = f"{REPORTS} framejit.frontend.self_check framejit.cli framejit.backends.autotune.minify"
@@ -105,8 +117,9 @@ CASES = {
     "varying, native": (VARYING.format("native"), None, f"{SELDOM} {BACKENDS} torch.export._trace"),
     "layers": (LAYERS, None, f"{SELDOM} {BACKENDS} sympy torch._dynamo"),
     "operators": (OPERATORS, None, f"{SELDOM} {BACKENDS} sympy torch._dynamo"),
+    "native": (COMPILED, None, f"{SELDOM} {BACKENDS} sympy torch._dynamo torch.distributed.tensor"),
     "attention": (WRITTEN_OUT, None, f"{SELDOM} {BACKENDS} sympy torch._dynamo"),
-    "training": (TRAINING, None, f"{SELDOM} torch._inductor.compile_fx torch._functorch.aot_autograd"),
+    "training": (TRAINING, None, f"{SELDOM} torch._dynamo torch._functorch.aot_autograd"),
 }  # fmt: skip
 
 

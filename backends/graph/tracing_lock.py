@@ -16,6 +16,7 @@ from torch.fx.experimental import proxy_tensor
 from torch.fx.experimental.proxy_tensor import make_fx
 
 from ...garbage_collection import permanent_objects
+from .operator_recorder import CannotRecord, record_operators
 from .whole_upsampling import whole_upsampling
 
 DESCRIBE = "_extract_tensor_metadata"
@@ -31,9 +32,13 @@ def trace_operators(
     decompositions: Mapping[Any, Callable[..., Any]],
 ) -> torch.fx.GraphModule:
     """The operators that function(*inputs) calls, decomposed, as a graph."""
-    load_for_tracing()
-    with tracing_lock, without_memory_formats(), whole_upsampling():
-        return make_fx(function, decomposition_table=dict(decompositions))(*inputs)
+    with tracing_lock, whole_upsampling():
+        try:
+            return record_operators(function, inputs, decompositions)
+        except CannotRecord:
+            load_for_tracing()
+            with without_memory_formats():
+                return make_fx(function, decomposition_table=dict(decompositions))(*inputs)
 
 
 @cache

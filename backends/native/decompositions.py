@@ -5,13 +5,14 @@ to torch."""
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import lru_cache
+from functools import cache, lru_cache
 from typing import Any
 
 import torch
 import torch.nn.functional as F
 from torch._decomp import _core_aten_decompositions_post_autograd, decomposition_table
 
+from ...skipped_imports import for_numbers
 from . import one_row_attention
 from .foreach import decompositions_of_lists
 from .lower.lowerings import LOWERINGS
@@ -24,6 +25,13 @@ BATCH_NORM = aten._native_batch_norm_legit_functional.default
 BATCH_NORM_ALONE = aten._native_batch_norm_legit.no_stats
 LARGE = 1 << 20  # elements; of fewer, what is stored for every element stays in the cache
 MEAN = 1  # the number that torch's operators have for reduction="mean"
+
+
+@cache
+def of_numbers(operator: Any) -> Callable[..., Any]:
+    """torch's decomposition of an operator, which loads SymPy only for sizes that vary."""
+    return for_numbers(decomposition_table[operator])
+
 
 # Layer and group norms on the CPU with half-precision input and float32 parameters, as under
 # autocast. torch's kernels compute their statistics in float32, but FakeTensor gives them the
@@ -59,7 +67,7 @@ def layer_norm_backward(gradient: torch.Tensor, x: torch.Tensor, *more: Any) -> 
     count = x.numel()
     if x.device.type == "cpu" and isinstance(count, int) and count >= LARGE:
         return NotImplemented
-    return decomposition_table[LAYER_NORM_BACKWARD](gradient, x, *more)
+    return of_numbers(LAYER_NORM_BACKWARD)(gradient, x, *more)
 
 
 # Batch norms in training. Decomposed, one kernel computes the statistics, updates the running ones,
@@ -141,7 +149,7 @@ def split(x: torch.Tensor, size: int, dim: int = 0) -> Any:
     """The views of x, [..., n, ...] along `dim`, of at most `size` each."""
     if x.shape[dim] == 0:
         return [torch.ops.aten.alias.default(x)]
-    return decomposition_table[SPLIT](x, size, dim)
+    return of_numbers(SPLIT)(x, size, dim)
 
 
 # The parts of a cross entropy, decomposed so that training stores nothing of the logits' size. The

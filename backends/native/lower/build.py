@@ -3,18 +3,17 @@ buffer, or a call."""
 
 from __future__ import annotations
 
+import importlib
 import operator
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
 from functools import lru_cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import sympy
 import torch
 import torch.fx
 from torch._library.fake_class_registry import FakeScriptObject
 from torch._subclasses.fake_tensor import FakeTensor
-from torch.utils._sympy.printers import PythonPrinter
 
 from ...graph.collectives import communicates, is_collective, is_wait
 from ...graph.copies import AnyNode, Copies, Copy
@@ -42,6 +41,9 @@ from .half_precision import needed_as_rounded
 from .lowering_cache import LoweringCache
 from .registry import LOWERINGS, SELDOM, Unsupported
 from .sizes import Sizes
+
+if TYPE_CHECKING:
+    import sympy
 
 SYMBOLIC = (torch.SymInt, torch.SymFloat, torch.SymBool)
 COPY = torch.ops.aten.copy_.default
@@ -116,6 +118,8 @@ class Builder:
     def bind_sizes(self) -> None:
         """Defines how a call computes each symbol. Raises NotImplementedError for a symbol that is
         no input's size."""
+        if not self.sizes.hidden:
+            return
         known: dict[sympy.Expr, str] = {}
         for node in self.gm.graph.find_nodes(op="placeholder"):
             fake = node.meta["val"]
@@ -138,9 +142,9 @@ class Builder:
         if missing:
             raise NotImplementedError(f"no input has the size {', '.join(missing)}")
         self.program.sizes |= {str(symbol): known[symbol] for symbol in sorted(symbols, key=str)}
-        printer = PythonPrinter()
+        printer = importlib.import_module("torch.utils._sympy.printers").PythonPrinter()
         for name, expression in self.sizes.hidden.items():
-            if not isinstance(expression, sympy.Symbol):
+            if not expression.is_Symbol:
                 self.program.sizes[name] = printer.doprint(expression)
         if self.program.imports().intersection(self.program.inputs):
             raise NotImplementedError("an input with the name of a module that computes a size")

@@ -3,9 +3,9 @@ elements are stored."""
 
 from __future__ import annotations
 
+import importlib
 from typing import Any
 
-import sympy
 import torch
 from torch._subclasses.fake_tensor import FakeTensor
 
@@ -64,7 +64,8 @@ def number_now(number: Any) -> int:
     known: int | None = number.node.hint
     if known is None:
         expr = number.node.expr
-        known = int(expr.xreplace(dict.fromkeys(expr.free_symbols, sympy.Integer(MADE_UP))))
+        made_up = importlib.import_module("sympy").Integer(MADE_UP)
+        known = int(expr.xreplace(dict.fromkeys(expr.free_symbols, made_up)))
     return known
 
 

@@ -13,8 +13,9 @@ from typing import Any
 import torch
 import torch.fx
 from torch._prims_common import ELEMENTWISE_TYPE_PROMOTION_KIND as KIND
-from torch._prims_common import elementwise_dtypes
+from torch._prims_common import elementwise_dtypes as torchs_elementwise_dtypes
 
+from ....skipped_imports import for_numbers
 from ...graph.copies import AnyNode
 from ..ir.index import Index
 from ..ir.program import View
@@ -26,6 +27,7 @@ from .registry import Unsupported, lowers
 
 aten = torch.ops.aten
 Formula = Callable[..., Scalar]
+elementwise_dtypes = for_numbers(torchs_elementwise_dtypes)
 POINTWISE: set[Any] = set()  # operators whose results have the layout of their arguments
 
 

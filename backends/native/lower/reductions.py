@@ -201,9 +201,10 @@ def build_shape(
     like = build.fake[0] if isinstance(build.fake, (tuple, list)) else build.fake
     reduced: Any = build.node.args[0]
     whole = reduced.meta["val"].shape if shape is None else shape
-    made: torch.Tensor = like.new_empty(
-        [1 if number in over else size for number, size in enumerate(whole)], dtype=work
-    )
+    with like.fake_mode:  # without one, torch loads its classes of distributed tensors to compare
+        made: torch.Tensor = like.new_empty(
+            [1 if number in over else size for number, size in enumerate(whole)], dtype=work
+        )
     return made
 
 

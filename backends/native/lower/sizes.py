@@ -3,20 +3,26 @@ Python computes at each call."""
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import sympy
 import torch
-from torch.utils._sympy.functions import FloorDiv, Mod, PythonMod
 
 from ..ir.index import ONE, Index, Sym, atom, index, product
 
-ROUNDED = (FloorDiv, Mod, PythonMod)
+if TYPE_CHECKING:  # a process without varying sizes needs no sympy
+    import sympy
+
+ROUNDED = ("FloorDiv", "Mod", "PythonMod")  # classes of torch's expressions
 
 
 def is_known(fact: bool | torch.SymBool) -> bool:
     """Whether a fact about sizes holds for all that the guards let through. Adds no guard."""
     return fact if isinstance(fact, bool) else fact.node.statically_known_true("", 0)
+
+
+def is_rounded(expression: sympy.Expr) -> bool:
+    """Whether it is a quotient or a remainder of integers."""
+    return type(expression).__name__ in ROUNDED
 
 
 class Sizes:
@@ -49,21 +55,18 @@ class Sizes:
     def _convert(self, expression: sympy.Expr) -> Index:
         """The expression as an Index: a polynomial of sizes, with divisions where `_can_divide`
         allows them. Other expressions get a name, and the host computes them."""
-        if isinstance(expression, sympy.Integer):
+        if expression.is_Integer:
             return index(int(expression))
-        if isinstance(expression, sympy.Add):
+        if expression.is_Add:
             return self._sum(expression)
-        if isinstance(expression, sympy.Mul):
+        if expression.is_Mul:
             return product(map(self.expression, expression.args))
-        if (
-            isinstance(expression, sympy.Pow)
-            and isinstance(expression.exp, sympy.Integer)
-            and expression.exp > 0
-        ):
+        if expression.is_Pow and expression.exp.is_Integer and expression.exp > 0:
             return product([self.expression(expression.base)] * int(expression.exp))
-        if isinstance(expression, ROUNDED) and self._can_divide(*expression.args):
+        if is_rounded(expression) and self._can_divide(*expression.args):
             dividend, divisor = map(self.expression, expression.args)
-            return dividend // divisor if isinstance(expression, FloorDiv) else dividend % divisor
+            is_quotient = type(expression).__name__ == "FloorDiv"
+            return dividend // divisor if is_quotient else dividend % divisor
         return self._hide(expression)
 
     def _sum(self, expression: sympy.Add) -> Index:
@@ -72,7 +75,7 @@ class Sizes:
         content, rest = expression.primitive()
         if content > 1:
             return self.expression(rest) * int(content)
-        if expression.has(*ROUNDED) and self._is_nonnegative(expression):
+        if expression.find(is_rounded) and self._is_nonnegative(expression):
             return self._hide(expression)
         total = index(0)
         for part in expression.args:
@@ -84,7 +87,7 @@ class Sizes:
         return bool(divisor.is_positive) and self._is_nonnegative(dividend)
 
     def _hide(self, expression: sympy.Expr) -> Index:
-        name = str(expression) if isinstance(expression, sympy.Symbol) else f"z{len(self.hidden)}"
+        name = str(expression) if expression.is_Symbol else f"z{len(self.hidden)}"
         self.hidden[name] = expression
         return atom(Sym(name))
 

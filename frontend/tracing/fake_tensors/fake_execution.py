@@ -31,7 +31,7 @@ from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
 
 from ....backends.graph.memory_formats import is_in_format, nearest_format
 from ....backends.graph.node_targets import target_name
-from ..skipped_imports import without_dynamo
+from ....skipped_imports import without_dynamo
 from .elementwise_layouts import is_one
 from .fake_results import cached_results
 from .fake_rules import FakeRules

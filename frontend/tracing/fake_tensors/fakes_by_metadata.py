@@ -110,7 +110,7 @@ def make_and_note(
     converter.tensor_memo[describer.get_tensor_id(real)] = fake
     if real.is_leaf and real.grad is not None:  # which may be on the same memory
         gradient = mode.from_tensor(real.grad, static_shapes=True)
-        with torch._C._DisableTorchDispatch(), torch._C.DisableTorchFunction():
+        with mode:  # without one, torch loads its classes of distributed tensors to compare
             fake.grad = gradient
     return fake
 

@@ -16,7 +16,7 @@ from torch.fx.experimental import _config
 from torch.fx.experimental.symbolic_shapes import ShapeEnv
 from torch.utils._sympy.printers import PythonPrinter
 
-from ..skipped_imports import ModuleView, with_views
+from ....skipped_imports import ModuleView, with_views
 
 
 class GuardPrinter(PythonPrinter):

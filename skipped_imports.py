@@ -43,17 +43,23 @@ class UnimportedModule:
 
 
 class UnimportedFunctions:
-    """A module of functions that is imported by the first call of one."""
+    """A module of functions that is imported by the first call of one; but not by a call on plain
+    numbers of one that returns them as they are."""
 
     def __init__(self, module: str) -> None:
         self._module = module
 
     def __getattr__(self, name: str) -> Callable[..., Any]:
-        return lambda *args, **named: getattr(importlib.import_module(self._module), name)(
-            *args, **named
-        )
+        def call(*args: Any, **named: Any) -> Any:
+            if name in SAME_NUMBER and len(args) == 1 and type(args[0]) in (bool, int):
+                return args[0]
+            return getattr(importlib.import_module(self._module), name)(*args, **named)
+
+        return call
 
 
+# what torch does to a condition or a size that may have symbols
+SAME_NUMBER = ("expect_true", "guard_int", "statically_known_true")
 SYMBOLS = "torch.fx.experimental.symbolic_shapes"
 DYNAMO = "torch._dynamo"
 SETTINGS = f"{DYNAMO}.config"
@@ -76,6 +82,17 @@ def without_dynamo(function: Any) -> Any:
     """A copy of a Python function that reads TorchDynamo's settings without importing them, and
     imports functions for symbols, and SymPy, at their first use."""
     views = {"torch": TORCH, SYMBOLS: UnimportedFunctions(SYMBOLS), "sympy": SYMPY}
+    return with_views(function, views, SETTINGS)
+
+
+def for_numbers(function: Any) -> Any:
+    """The same of a function that checks its arguments, and is called with numbers, tensors and
+    torch's symbols, but not with expressions of SymPy."""
+    views = {
+        "torch": ModuleView(lambda: torch, _check=CHECK),
+        SYMBOLS: UnimportedFunctions(SYMBOLS),
+        "sympy": ModuleView(SYMPY._load, Basic=()),
+    }
     return with_views(function, views, SETTINGS)
 
 
@@ -103,3 +120,6 @@ def with_views(function: Any, views: Mapping[str, Any], skipped: str) -> Any:
     )
     copy.__kwdefaults__ = function.__kwdefaults__
     return copy
+
+
+CHECK = with_views(torch._check, {"_check_with": without_dynamo(torch._check_with)}, SETTINGS)

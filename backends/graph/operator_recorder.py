@@ -1,0 +1,164 @@
+"""Records the operators that a function calls on fake tensors, as a graph.
+
+It does what torch's make_fx does, for sizes that are numbers, and without loading TorchDynamo and
+SymPy: that takes a second, and a compiler that sees no varying size needs neither.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+import torch.fx
+from torch._ops import OpOverload
+from torch._subclasses.fake_tensor import FakeTensor
+from torch.fx.experimental.proxy_tensor import extract_val
+from torch.utils import _pytree as pytree
+from torch.utils._python_dispatch import TorchDispatchMode, autograd_would_have_decomposed
+
+from .copies import module
+
+ATEN = torch.ops.aten
+# what torch asks tensors themselves, and never takes apart
+LAYOUT = (ATEN.size.default, ATEN.stride.default, ATEN.storage_offset.default)
+DEVICE = torch.ops.prim.device.default
+# tensors that a program creates of numbers are new in each call
+NEW_COPY = {ATEN.lift_fresh.default: ATEN.lift_fresh_copy.default}
+RECORDED = (FakeTensor, torch.Tensor, torch.nn.Parameter)
+WRITTEN = (
+    bool, int, float, complex, str, torch.dtype, torch.device, torch.layout, torch.memory_format,
+)  # fmt: skip
+
+
+class CannotRecord(Exception):
+    """The function uses something that only make_fx traces: a size that varies, an operator of
+    higher order, or a subclass of tensors."""
+
+
+def record_operators(
+    function: Callable[..., Any],
+    inputs: Sequence[Any],
+    decompositions: Mapping[Any, Callable[..., Any]],
+) -> torch.fx.GraphModule:
+    """The operators that function(*inputs) calls, decomposed, as a graph."""
+    recorder = OperatorRecorder(decompositions)
+    for value in inputs:
+        recorder.add_input(value)
+    with without_autocast_cache(), recorder:
+        results = function(*inputs)
+    if not all(map(is_recordable, pytree.tree_leaves(results))):
+        raise CannotRecord
+    recorder.graph.output(pytree.tree_map(recorder.argument, results))
+    return module(recorder.constants, recorder.graph, "Recorded")
+
+
+@contextmanager
+def without_autocast_cache() -> Iterator[None]:
+    """Converts parameters for each of their uses: a converted one that autocast cached earlier
+    would be a tensor that the graph does not know."""
+    enabled = torch.is_autocast_cache_enabled()
+    torch.set_autocast_cache_enabled(False)
+    try:
+        yield
+    finally:
+        torch.set_autocast_cache_enabled(enabled)
+
+
+class OperatorRecorder(TorchDispatchMode):
+    """`nodes`: by the id of a tensor, the node whose result it is. The tensors are kept, so that no
+    other one gets the same id."""
+
+    supports_higher_order_operators = True  # they call __torch_dispatch__
+
+    def __init__(self, decompositions: Mapping[Any, Callable[..., Any]]) -> None:
+        super().__init__()
+        self.graph = torch.fx.Graph()
+        self.decompositions = decompositions
+        self.nodes: dict[int, torch.fx.Node] = {}
+        self.kept: list[torch.Tensor] = []
+        self.constants: dict[str, torch.Tensor] = {}
+
+    @classmethod
+    def _should_skip_dynamo(cls) -> bool:
+        """Whether torch wraps __torch_dispatch__ to keep TorchDynamo out of it, which loads it."""
+        return False
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        named = kwargs or {}
+        if func is DEVICE:
+            return func(*args, **named)
+        flat, form = pytree.tree_flatten((args, named))
+        if not isinstance(func, OpOverload) or not all(map(is_recordable, flat)):
+            raise CannotRecord
+        taken_apart = self.take_apart(func, flat, args, named)
+        if taken_apart is not NotImplemented:
+            return taken_apart
+        func = NEW_COPY.get(func, func)
+        call_args, call_kwargs = pytree.tree_unflatten(map(self.argument, flat), form)
+        result = func(*args, **named)
+        if not all(map(is_recordable, pytree.tree_leaves(result))):
+            raise CannotRecord
+        self.name_results(self.call(func, call_args, call_kwargs), result)
+        return result
+
+    def take_apart(self, func: OpOverload, flat: Sequence[Any], args: Any, kwargs: Any) -> Any:
+        """The result of an operator as the operators that it is made of, if they are wanted."""
+        with self:
+            if func in self.decompositions:
+                found = self.decompositions[func](*args, **kwargs)
+                if found is not NotImplemented:
+                    return found
+            if func not in LAYOUT and autograd_would_have_decomposed(func, flat):
+                return func.decompose(*args, **kwargs)
+        return NotImplemented
+
+    def call(self, target: Any, args: Any, kwargs: Any) -> torch.fx.Node:
+        name = self.graph._target_to_str(target.overloadpacket.__name__)
+        return self.graph.create_node("call_function", target, args, kwargs, name)
+
+    def add_input(self, value: Any) -> None:
+        if not is_recordable(value):
+            raise CannotRecord
+        self.name_results(self.graph.placeholder(f"arg{len(self.graph.nodes)}_1"), value)
+
+    def name_results(self, node: torch.fx.Node, result: Any) -> Any:
+        """Makes a node stand for what it computes, and items of it for each of several tensors.
+        Returns its results as they are now: later the program may change them."""
+        now = result
+        if isinstance(result, torch.Tensor):
+            now = extract_val(result)
+            self.nodes[id(result)] = node
+            self.kept.append(result)
+        elif isinstance(result, (tuple, list)):
+            now = type(result)(
+                [
+                    self.name_results(
+                        self.graph.call_function(operator.getitem, (node, number)), item
+                    )
+                    if isinstance(item, (torch.Tensor, tuple, list))
+                    else item
+                    for number, item in enumerate(result)
+                ]
+            )
+        node.meta["val"] = now
+        return now
+
+    def argument(self, value: Any) -> Any:
+        """A tensor as its node, which for one from outside is a constant; anything else as it
+        is."""
+        if not isinstance(value, torch.Tensor):
+            return value
+        if id(value) not in self.nodes:
+            self.constants[name := f"_tensor_constant{len(self.constants)}"] = value
+            self.name_results(self.graph.create_node("get_attr", name), value)
+        return self.nodes[id(value)]
+
+
+def is_recordable(value: Any) -> bool:
+    """Whether it is a plain tensor with sizes that are numbers, or may be written as it is."""
+    if isinstance(value, torch.Tensor):
+        return type(value) in RECORDED and not value._has_symbolic_sizes_strides
+    return value is None or type(value) in WRITTEN
