@@ -108,20 +108,20 @@ class EffectLog:
         return bool(self.globals) or any(map(was_there, self.changed))
 
     @contextmanager
-    def allow_new_objects_only(self, stop: GraphBreak) -> Generator[None]:
+    def allow_new_objects_only(self, stop: GraphBreak, output: bool = False) -> Generator[None]:
         """Raises this break at the end of the context if the program has changed anything but
-        objects that it made itself, or has written output."""
+        objects that it made itself, or has written output where that is not allowed."""
         self.epoch += 1
         saved = len(self._saved)
         globals_ = {where: id(value) for where, (_, value) in self.globals.items()}
-        marks = len(self.outputs), len(self.expected)
+        marks = not output and len(self.outputs), len(self.expected)
         yield
         changed = any(
             item.value in self.changed and (item.epoch > 0 or was_there(item.value))
             for item in self._saved[saved:]
         )
         set_ = globals_ != {where: id(value) for where, (_, value) in self.globals.items()}
-        if changed or set_ or marks != (len(self.outputs), len(self.expected)):
+        if changed or set_ or marks != (not output and len(self.outputs), len(self.expected)):
             raise stop
 
     def set_global(self, where: Namespace, name: str, value: Value) -> None:
@@ -142,6 +142,12 @@ class EffectLog:
         """Records output of the program (see ProgramOutput)."""
         self.version += 1
         self.outputs.append(ProgramOutput(function, args, position, listed))
+
+    def take_outputs(self, since: int) -> bool:
+        """Removes the output that is recorded behind the first `since`; whether there is any."""
+        taken = len(self.outputs) > since
+        del self.outputs[since:]
+        return taken
 
     def expect(
         self,

@@ -11,6 +11,7 @@ import logging
 import sys
 import types
 import warnings
+from collections.abc import Callable
 from typing import Any
 
 # warnings
@@ -71,6 +72,11 @@ def write_record(
     logger.handle(
         logger.makeRecord(logger.name, level, filename, line, message, args, None, function)
     )
+
+
+def write_by_cached(function: Callable[..., None], *args: Any) -> None:
+    """A call of a function under functools.lru_cache that writes the same output once."""
+    function(*args)
 
 
 # modules whose handlers do nothing but write, and keep records for a test

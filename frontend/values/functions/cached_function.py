@@ -23,6 +23,7 @@ from ..identity_key import IdentityKey
 from ..objects.attribute_storage import instance_dict
 from ..objects.mro import lookup
 from ..objects.user_object import UserObject
+from ..program_output import write_by_cached
 from ..registry import wraps
 from ..tensor.tensor import TensorValue
 from .builtin_function import wrap_builtin
@@ -89,7 +90,11 @@ class CachedFunction(Value):
         if (tx.effects.may_be_seen() or tx.modes.open) and not holds(
             self.real, path.args, path.kwargs
         ):
-            interpreted, now = self._interpret(tx, args, kwargs), self._without(path)
+            written = len(tx.effects.outputs)
+            interpreted = self._interpret(tx, args, kwargs)
+            if len(tx.effects.outputs) > written:
+                return interpreted
+            now = self._without(path)
             if not is_alike(tx, interpreted, now):
                 raise self._leave_to_python("which sees what the frame has changed")
         try:
@@ -126,17 +131,25 @@ class CachedFunction(Value):
         )
 
     def _interpret(self, tx: TraceContext, args: Args, kwargs: Kwargs) -> Value:
-        """Interprets the function. Breaks if it has side effects."""
+        """Interprets the function. Breaks if it has side effects other than output."""
         if not all(is_known(tx, arg) or varies(arg) for arg in (*args, *kwargs.values())):
             raise self._leave_to_python("whose arguments the cache would keep")
-        calls = tx.graph.mark()
+        stop = self._leave_to_python("which has side effects")
+        calls, written = tx.graph.mark(), len(tx.effects.outputs)
         try:
-            with tx.effects.allow_new_objects_only(self._leave_to_python("which has side effects")):
+            with tx.effects.allow_new_objects_only(stop, output=True):
                 result = look_at_items(tx, self.inner.call(tx, args, kwargs))
         except ObservedException as error:
             raise self._leave_to_python("which raises") from error
         if tx.graph.mark() > calls:
             raise self._leave_to_python("whose new result the cache would keep")
+        if tx.effects.take_outputs(written):
+            # a warning with the same message, which is written once: the function is called after
+            # the graph has run, and its cache decides
+            if kwargs or not result.is_none() or self.source is None:
+                raise stop
+            tx.effects.output(write_by_cached, (self, *args), tx.frames.break_position())
+            return result
         if not any(map(varies, (*args, *kwargs.values()))):
             return result
         kept = readable_result(tx, result)

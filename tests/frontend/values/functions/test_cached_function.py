@@ -1,6 +1,8 @@
-"""Functions under functools.lru_cache whose arguments vary, as einops keeps its recipes."""
+"""Functions under functools.lru_cache whose arguments vary, as einops keeps its recipes, and those
+that write a message once."""
 
 import functools
+import logging
 
 import pytest
 import torch
@@ -63,3 +65,33 @@ def test_what_a_cached_result_shares_with_its_argument_is_one_object(use):
         return found, recipe.order, [applied(recipe, (n, 3))[0] is recipe.order for n in (2, 3, 4)]
 
     assert outcomes(strict_compile(f, backend="eager")) == outcomes(f)
+
+
+@functools.lru_cache
+def warn_once(logger, message):
+    logger.warning(message)
+
+
+def test_a_message_that_a_cache_lets_through_once_is_written_in_order_without_a_break(caplog):
+    """As transformers' logger.warning_once, in a frame that has changed an object before."""
+    logger = logging.getLogger("framejit.tests.cached")
+
+    def f(x, calls):
+        calls.append("called")
+        logger.warning("before")
+        warn_once(logger, "once")
+        logger.warning("behind")
+        return x + 1
+
+    def messages(run):
+        warn_once.cache_clear(), caplog.clear()
+        calls, found = [], []
+        for _ in range(3):
+            torch.testing.assert_close(run(torch.ones(2), calls), torch.full((2,), 2.0))
+            texts = [r.getMessage() for r in caplog.records if r.name == logger.name]
+            found.append((list(calls), texts))
+        return found
+
+    handle = strict_compile(f, backend="eager")
+    assert messages(handle) == messages(f)
+    assert not handle.framejit.explain().breaks and handle.framejit.compiles == 1
