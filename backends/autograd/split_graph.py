@@ -10,6 +10,7 @@ computed from.
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import takewhile
@@ -35,6 +36,7 @@ from ..graph.mode_switches import (
 from ..graph.mutations import is_norm, may_write, written_by
 from ..graph.node_targets import is_foreign, is_users, name_of
 from ..graph.random_draws import may_draw
+from .joined_groups import join_groups
 
 Node = torch.fx.Node
 # The results whose backward pass goes through a node; empty for a node without a gradient.
@@ -113,7 +115,8 @@ def split_graph(gm: torch.fx.GraphModule) -> tuple[list[Subgraph], list[int]] | 
     memories = {node: memories_of(node, *node.all_input_nodes) for node in nodes}
     before = predecessors(nodes, memories)
     together = inseparable_groups(nodes, memories, before)
-    groups = group_nodes(nodes, results_by_node(nodes, ends, together), before)
+    results_of = results_by_node(nodes, ends, together)
+    groups = join_groups(group_nodes(nodes, results_of, before), results_of, before)
     fixed = {node for group in together for node in group}.union(results)
     groups = move_views_to_users(groups, before, fixed)
     if len(groups) == 1:
@@ -224,11 +227,22 @@ def inseparable_groups(
         [node for node in nodes if memory in memories[node]]
         for memory in sorted(written_memories(nodes))
     ]
-    tuples = (node for node in nodes if isinstance(fake_of(node), (tuple, list)))
-    groups += [[node, *(user for user in node.users if user.op != "output")] for node in tuples]
+    groups += [
+        [node, *(user for user in node.users if user.op != "output")]
+        for node in nodes
+        if returns_several(node)
+    ]
     return groups + [
         autograd_grad_region(node, nodes, before) for node in nodes if name_of(node) in AUTOGRAD
     ]
+
+
+def returns_several(node: Node) -> bool:
+    """Whether a node's value is a tuple or a list. Captured graphs describe only its items."""
+    fake = fake_of(node)
+    if fake is None:
+        return any(user.target is operator.getitem for user in node.users)
+    return isinstance(fake, (tuple, list))
 
 
 def autograd_grad_region(

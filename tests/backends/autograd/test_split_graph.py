@@ -642,3 +642,64 @@ def test_part_of_a_parameter_is_written_without_gradients(backend):
         sum(compiled(found, torch.ones(3, 4))).backward()
     sum(step(expected, torch.ones(3, 4))).backward()
     assert torch.equal(found, expected) and torch.equal(found.grad, expected.grad)
+
+
+class Layer(nn.Module):
+    """Returns its keys and values next to its result, as a transformer does for its cache."""
+
+    def __init__(self, packed):
+        super().__init__()
+        self.packed = packed
+        if packed:
+            self.project = nn.Linear(4, 12)
+        else:
+            self.queries, self.keys, self.values = (nn.Linear(4, 4) for _ in range(3))
+
+    def forward(self, x):
+        x = F.layer_norm(x, (4,))
+        if self.packed:
+            q, k, v = self.project(x).split(4, dim=-1)
+        else:
+            q, k, v = self.queries(x), self.keys(x), self.values(x)
+        keys, values = k.transpose(0, 1).contiguous(), v.transpose(0, 1).contiguous()
+        return (q @ keys).softmax(-1) @ values.transpose(0, 1), keys, values
+
+
+def cached_transformer(layers, x):
+    kept = []
+    for layer in layers:
+        x, *both = layer(x)
+        kept += both
+    return x.exp().sum(), *kept
+
+
+@pytest.mark.parametrize("packed", [True, False], ids=["packed", "apart"])
+@pytest.mark.parametrize("of", ["loss", "keys", "values", "gradient of keys", "hook", "all"])
+def test_keys_and_values_are_results_of_the_subgraph_before(backend, packed, of):
+    def use(f, layers, x):
+        loss, keys, values, *others = results = f(layers, x)
+        seen = []
+        if of == "gradient of keys":
+            return torch.autograd.grad(loss, [keys, *others])
+        if of == "hook":
+            values.register_hook(lambda gradient: seen.append(gradient) or gradient * 2)
+        chosen = {"keys": [keys], "values": [others[-1]], "all": results}.get(of, [loss])
+        sum(one.sin().sum() for one in chosen).backward()
+        return *results, x.grad, seen, [parameter.grad for parameter in layers.parameters()]
+
+    layers = nn.ModuleList(Layer(packed) for _ in range(3))
+    check(cached_transformer, use, layers, leaf(5, 4), backend=backend, count=4)
+
+
+def test_two_losses_do_not_share_what_only_one_needs(backend):
+    def fn(x, w):
+        h = (x * w).exp()
+        return h, (h * w).sin().sum(), (h * x).cos().sum()
+
+    def use(f, x, w):
+        h, one, other = f(x, w)
+        one.backward(retain_graph=True)
+        other.backward()
+        return h, one, other, x.grad, w.grad
+
+    check(fn, use, leaf(), leaf(), backend=backend, count=3)
