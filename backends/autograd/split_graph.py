@@ -11,7 +11,7 @@ computed from.
 from __future__ import annotations
 
 import operator
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from itertools import takewhile
 from typing import Any
@@ -78,7 +78,11 @@ class Subgraph:
     def is_small(self) -> bool:
         """Whether calling its operations one by one costs less than one node for all of them: they
         are few, and take little time."""
-        calls = [node for node in self.gm.graph.nodes if node.op.startswith("call_")]
+        calls = [
+            node
+            for node in self.gm.graph.nodes
+            if node.op.startswith("call_") and node.target is not operator.getitem
+        ]
         return len(calls) <= SMALL and not any(map(computes_much, calls))
 
 
@@ -118,14 +122,17 @@ def split_graph(gm: torch.fx.GraphModule) -> tuple[list[Subgraph], list[int]] | 
     results_of = results_by_node(nodes, ends, together)
     groups = join_groups(group_nodes(nodes, results_of, before), results_of, before)
     fixed = {node for group in together for node in group}.union(results)
-    groups = move_views_to_users(groups, before, fixed)
+    # As results or inputs of subgraphs they would share memory with other ones, and such graphs
+    # cannot be differentiated operator by operator (joint_graph.py): each subgraph takes its own.
+    views = {node for node in nodes if node not in fixed and is_view_without_gradient(node)}
+    groups = [others for group in groups if (others := [n for n in group if n not in views])]
     if len(groups) == 1:
         return None
     if len(groups) > MAX_SUBGRAPHS:
         raise TooManySubgraphs
     if is_separated(groups, together):
         raise CannotSplit
-    return make_subgraphs(gm, groups, results, modes)
+    return make_subgraphs(gm, groups, results, modes, views)
 
 
 # modes
@@ -374,26 +381,6 @@ def can_run(
     return found
 
 
-def move_views_to_users(
-    groups: Sequence[Sequence[Node]], before: dict[Node, set[Node]], fixed: set[Node]
-) -> list[list[Node]]:
-    """The groups, with each view that has no gradient in the first group that uses it. As a result
-    of a subgraph it would share memory with an input, and such a graph cannot be differentiated
-    operator by operator (joint_graph.py). fixed: nodes that stay where they are."""
-    places = {node: place for place, group in enumerate(groups) for node in group}
-    first_later = dict.fromkeys(places, len(groups))  # the first group with a node that comes after
-    for node in reversed(places):
-        if node not in fixed and first_later[node] < len(groups) and is_view_without_gradient(node):
-            places[node] = first_later[node]
-        for other in before[node]:
-            if other in places:
-                first_later[other] = min(first_later[other], places[node])
-    moved: list[list[Node]] = [[] for _ in groups]
-    for node in before:  # in the order of the graph
-        moved[places[node]].append(node)
-    return [group for group in moved if group]
-
-
 def is_view_without_gradient(node: Node) -> bool:
     """Whether a node is a view of a tensor, and neither has a gradient: the subgraph that takes
     h.detach() instead of h has to stay without one."""
@@ -412,8 +399,9 @@ def make_subgraphs(
     groups: Sequence[Sequence[Node]],
     results: Sequence[Node],
     modes: dict[Node, Modes],
+    views: Collection[Node],
 ) -> tuple[list[Subgraph], list[int]]:
-    """A graph for each group."""
+    """A graph for each group. views: what each of them takes for itself."""
     numbers = {node: number for number, node in enumerate(gm.graph.find_nodes(op="placeholder"))}
     subgraphs = []
     for position, group in enumerate(groups):
@@ -421,9 +409,10 @@ def make_subgraphs(
         outputs = [
             node
             for node in group
-            if node in results or (is_passed_between(node) and not later.isdisjoint(node.users))
+            if node in results
+            or (is_passed_between(node) and not later.isdisjoint(users_of(node, views)))
         ]
-        writer = SubgraphWriter(modes)
+        writer = SubgraphWriter(modes, views)
         for node in group:
             writer.write(node)
         numbers |= {node: number for number, node in enumerate(outputs, len(numbers))}
@@ -443,12 +432,18 @@ def is_passed_between(node: Node) -> bool:
     return isinstance(fake_of(node), torch.Tensor) or is_number_from_values(node)
 
 
+def users_of(node: Node, views: Collection[Node]) -> set[Node]:
+    """The nodes that use a node, or a view of it."""
+    found = set(node.users)
+    return found.union(*(users_of(user, views) for user in found if user in views))
+
+
 class SubgraphWriter:
     """Writes one subgraph. `inputs`: the nodes that it takes. `order`: the nodes that it runs;
-    numbers from outside are computed again before their first use."""
+    numbers from outside are computed again before their first use, and `views` are taken again."""
 
-    def __init__(self, modes: dict[Node, Modes]) -> None:
-        self.modes = modes
+    def __init__(self, modes: dict[Node, Modes], views: Collection[Node]) -> None:
+        self.modes, self.views = modes, views
         self.inputs: list[Node] = []
         self.order: list[Node] = []
         self.available: set[Node] = set()
@@ -461,8 +456,10 @@ class SubgraphWriter:
         self.order.append(node)
 
     def bring_in(self, node: Node) -> None:
-        """Makes a value from outside available: as an input, or by computing the number again."""
-        if node.op == "placeholder" or is_passed_between(node):
+        """Makes a value from outside available: as an input, or by computing it again."""
+        if node in self.views:
+            self.write(node)
+        elif node.op == "placeholder" or is_passed_between(node):
             self.available.add(node)
             self.inputs.append(node)
         elif (

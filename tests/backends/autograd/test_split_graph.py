@@ -703,3 +703,37 @@ def test_two_losses_do_not_share_what_only_one_needs(backend):
         return h, one, other, x.grad, w.grad
 
     check(fn, use, leaf(), leaf(), backend=backend, count=3)
+
+
+def test_a_view_that_several_subgraphs_use_is_taken_in_each(backend, monkeypatch):
+    """As the angles of rotary positions, in every layer of a transformer."""
+    passed = []
+    real = splitting.make_subgraphs
+
+    def make_subgraphs(*given):
+        subgraphs, results = real(*given)
+        passed.extend(
+            node.name
+            for one in subgraphs
+            for node in (
+                *one.gm.graph.find_nodes(op="placeholder"),
+                *one.gm.graph.output_node().args[0],
+            )
+        )
+        return subgraphs, results
+
+    monkeypatch.setattr(splitting, "make_subgraphs", make_subgraphs)
+
+    def fn(x, w, positions):
+        angles = (positions * 2).cos().unsqueeze(-1)
+        h = (x * angles).sin() * w
+        return h, ((h * angles).exp() * w).sum()
+
+    def use(f, x, w):
+        h, loss = f(x, w, torch.arange(3.0))
+        h.retain_grad()
+        loss.backward()
+        return h, loss, h.grad, x.grad, w.grad
+
+    check(fn, use, leaf(3, 4), leaf(3, 4), backend=backend, count=2)
+    assert passed and not any(name.startswith("unsqueeze") for name in passed)
