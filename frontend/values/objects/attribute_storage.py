@@ -9,10 +9,11 @@ import threading
 import types
 from typing import Any
 
+from ....guards.source import AttrSource, InstanceDict, Source
 from ....guards.source.objects import dictionary_of
 from .mro import MISSING, lookup
 
-OWN_LOOKUP = frozenset({threading.local, types.GenericAlias})
+OWN_LOOKUP = frozenset({types.GenericAlias})
 OF_DICTIONARIES = (types.GetSetDescriptorType, types.MemberDescriptorType)
 GENERIC_LOOKUP = sys.stdlib_module_names | {"torch", "numpy"}
 
@@ -29,12 +30,31 @@ def instance_dict(obj: Any) -> dict[str, Any] | None:
     none."""
     if obj is None:
         return None
+    if issubclass(type(obj), threading.local):
+        return obj.__dict__ if is_thread_local(type(obj)) else None
     if defines_dict(type(obj)):
         return dictionary_of(obj)
     try:
         return object.__getattribute__(obj, "__dict__")
     except AttributeError:
         return None
+
+
+def dictionary_path(cls: type, source: Source | None) -> Source | None:
+    """The path to the instance dictionary of the object at `source`."""
+    if source is None:
+        return None
+    return AttrSource(source, "__dict__") if is_thread_local(cls) else InstanceDict(source)
+
+
+def is_thread_local(cls: type) -> bool:
+    """Whether instances have a dictionary for each thread, which no code of the program fills."""
+    return issubclass(cls, threading.local) and lookup(cls, "__init__")[0] is object
+
+
+def storage_class(cls: type) -> type:
+    """The builtin class whose methods store the attributes of instances."""
+    return threading.local if issubclass(cls, threading.local) else object
 
 
 def defines_dict(cls: type) -> bool:
@@ -48,6 +68,8 @@ def has_own_lookup(cls: type) -> bool:
     """Whether a class written in C finds attributes differently from object. Of the standard
     library's, of torch's and of builtin containers it is known which ones do."""
     owner, getter = lookup(cls, "__getattribute__")
+    if owner is threading.local:
+        return not is_thread_local(cls)
     if owner is object or type(getter) is types.FunctionType:
         return False
     module = str(getattr(owner, "__module__", "")).partition(".")[0]

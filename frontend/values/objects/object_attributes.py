@@ -9,7 +9,7 @@ from typing import Any, ClassVar, TypeGuard
 
 from ....errors import GraphBreak
 from ....guards.guard import Kind
-from ....guards.source import AttrSource, DictItem, InstanceDict, Source, TypeOf, attribute_path
+from ....guards.source import AttrSource, DictItem, Source, TypeOf, attribute_path
 from ..base import ObservedException, PendingCall, Value
 from ..constant import Constant
 from ..containers.builtin_container import BoundBuiltin, BuiltinContainer
@@ -17,7 +17,15 @@ from ..containers.dict_contents import DictContents
 from ..containers.sequence import FIELD
 from ..context import TraceContext
 from ..mutable import Mutable
-from .attribute_storage import defines_dict, has_own_lookup, instance_dict, slot_is_bound, slot_of
+from .attribute_storage import (
+    defines_dict,
+    dictionary_path,
+    has_own_lookup,
+    instance_dict,
+    is_thread_local,
+    slot_is_bound,
+    slot_of,
+)
 from .class_value import (
     ClassValue,
     bind,
@@ -76,12 +84,16 @@ class ObjectAttributes(Mutable):
             return None
         if not self.seen and not has_plain_names(own):
             raise self.unsupported_use("its dictionary has keys that are no names")
-        path = self.source and InstanceDict(self.source)
+        path = self.dictionary_path
         if name not in own:
             tx.guards.add(path, Kind.ABSENT, name)
             return None
         value = self.seen[name] = tx.wrap(own[name], path and DictItem(path, name))
         return value
+
+    @property
+    def dictionary_path(self) -> Source | None:
+        return dictionary_path(self.cls, self.source)
 
     @property
     def class_path(self) -> Source | None:
@@ -273,7 +285,8 @@ class ObjectAttributes(Mutable):
             isinstance(raw, types.MemberDescriptorType) and self._of_base(raw)
         ):
             raise GraphBreak("unsupported-mutation", f"of attribute '{name}' of {self.describe()}")
-        if self.cls.__dictoffset__ == 0 and not isinstance(raw, types.MemberDescriptorType):
+        kept = isinstance(raw, types.MemberDescriptorType) or is_thread_local(self.cls)
+        if self.cls.__dictoffset__ == 0 and not kept:
             raise GraphBreak(
                 "exception-leaves", f"AttributeError: {self.describe()} has no slot for '{name}'"
             )
@@ -298,9 +311,9 @@ class ObjectAttributes(Mutable):
         )
 
     def stored_items(self) -> list[tuple[Source, Value]]:
-        if self.source is None:
+        own = self.dictionary_path
+        if own is None:
             return []
-        own = InstanceDict(self.source)
         return [(DictItem(own, name), value) for name, value in self.attrs.items() if value]
 
     def store(self, tx: TraceContext, name: str, value: Value) -> None:
@@ -347,7 +360,7 @@ class ObjectAttributes(Mutable):
             return False
         if name not in self.seen:
             tx.guards.add(
-                self.source and InstanceDict(self.source),
+                self.dictionary_path,
                 Kind.PRESENT if name in own else Kind.ABSENT,
                 name,
             )
@@ -395,7 +408,7 @@ class ObjectAttributes(Mutable):
             return [key.constant() for key, _ in self.assigned.unpack_pairs(tx)]
         own = instance_dict(self.real) or {}
         if instance_dict(self.real) is not None:
-            tx.guards.add(self.source and InstanceDict(self.source), Kind.KEYS, tuple(own))
+            tx.guards.add(self.dictionary_path, Kind.KEYS, tuple(own))
         kept = [
             name
             for name in own
