@@ -9,12 +9,19 @@ import threading
 import types
 from typing import Any
 
+import torch
+
 from ....guards.source import AttrSource, InstanceDict, Source
 from ....guards.source.objects import dictionary_of
 from .mro import MISSING, lookup
 
 OWN_LOOKUP = frozenset({types.GenericAlias})
 OF_DICTIONARIES = (types.GetSetDescriptorType, types.MemberDescriptorType)
+# what forward of an autograd.Function stores in its context, which torch reads later
+KEPT_BY_AUTOGRAD = frozenset(
+    vars(torch._C._FunctionBase)[name]
+    for name in ("to_save", "saved_for_forward", "non_differentiable", "dirty_tensors")
+)
 GENERIC_LOOKUP = sys.stdlib_module_names | {"torch", "numpy"}
 
 
@@ -74,6 +81,13 @@ def has_own_lookup(cls: type) -> bool:
         return False
     module = str(getattr(owner, "__module__", "")).partition(".")[0]
     return owner in OWN_LOOKUP or module not in GENERIC_LOOKUP
+
+
+def is_slot(raw: Any) -> bool:
+    """Whether a class's attribute is a slot of its instances: a store there does nothing else."""
+    return isinstance(raw, types.MemberDescriptorType) or (
+        type(raw) is types.GetSetDescriptorType and raw in KEPT_BY_AUTOGRAD
+    )
 
 
 def slot_is_bound(slot: types.MemberDescriptorType, bound: bool, obj: Any) -> bool:

@@ -22,6 +22,7 @@ from .attribute_storage import (
     dictionary_path,
     has_own_lookup,
     instance_dict,
+    is_slot,
     is_thread_local,
     slot_is_bound,
     slot_of,
@@ -200,7 +201,7 @@ class ObjectAttributes(Mutable):
             return self.dictionary(tx)
         if name == "__class__" and raw is CLASS_OF_OBJECT:
             return ClassValue(self.cls, self.class_path)
-        if isinstance(raw, types.MemberDescriptorType):
+        if is_slot(raw):
             base = self.base if self._of_base(raw) else None
             return self._slot(tx, name) if base is None else base.attribute(tx, name)
         if hasattr(type(raw), "__set__") and hasattr(type(raw), "__get__"):
@@ -270,22 +271,16 @@ class ObjectAttributes(Mutable):
             tx.effects.change(self)
             self.assigned = value
             return
-        if (
-            raw is not MISSING
-            and hasattr(type(raw), "__set__")
-            and not isinstance(raw, types.MemberDescriptorType)
-        ):
+        if raw is not MISSING and hasattr(type(raw), "__set__") and not is_slot(raw):
             if type(lookup(type(raw), "__set__")[1]) is not types.FunctionType:
                 raise GraphBreak(
                     "unsupported-mutation", f"of attribute '{name}' of {self.describe()}"
                 )
             tx.wrap(raw, source).method(tx, "__set__", [self, value], {})
             return
-        if name in ("__class__", "__dict__") or (
-            isinstance(raw, types.MemberDescriptorType) and self._of_base(raw)
-        ):
+        if name in ("__class__", "__dict__") or (is_slot(raw) and self._of_base(raw)):
             raise GraphBreak("unsupported-mutation", f"of attribute '{name}' of {self.describe()}")
-        kept = isinstance(raw, types.MemberDescriptorType) or is_thread_local(self.cls)
+        kept = is_slot(raw) or is_thread_local(self.cls)
         if self.cls.__dictoffset__ == 0 and not kept:
             raise GraphBreak(
                 "exception-leaves", f"AttributeError: {self.describe()} has no slot for '{name}'"
@@ -344,7 +339,7 @@ class ObjectAttributes(Mutable):
         if self.assigned is not None:
             return self.assigned.get(tx, Constant(name)) is not None
         slot = lookup(self.cls, name)[1]
-        if isinstance(slot, types.MemberDescriptorType):
+        if is_slot(slot):
             bound, said = slot_of(self.real, slot) is not MISSING, f"the slot '{name}' holds"
             tx.guards.add(
                 self.source,
@@ -415,11 +410,7 @@ class ObjectAttributes(Mutable):
             if self.attrs.get(name, MISSING) is not None and name not in self.renewed
         ]
         set_ = [name for name, value in self.attrs.items() if value is not None]
-        stored = [
-            name
-            for name in set_
-            if not isinstance(lookup(self.cls, name)[1], types.MemberDescriptorType)
-        ]
+        stored = [name for name in set_ if not is_slot(lookup(self.cls, name)[1])]
         return kept + [name for name in stored if name not in kept]
 
     def dictionary(self, tx: TraceContext) -> Value:
