@@ -16,6 +16,7 @@ FREE_VERSIONS = 12  # further versions of a handle that are not charged
 # code that its first call comes to, if a compile has found LARGE_GRAPH operations on average; other
 # early graphs may take EARLY_SHARE of the program's time
 FIRST_GRAPHS, FREE_GRAPHS = 5, 12
+FIRST_COMPILES = 8  # the first graphs are not free behind so many compiles that have found less
 # Of the programs with many breaks that this was measured on, those with fewer operations between
 # two breaks were as fast in eager: passing a break takes as long as a graph of that size saves.
 LARGE_GRAPH = 32
@@ -69,19 +70,17 @@ class Account:
     def may_begin(self, versions: int, calls: int) -> bool:
         """Whether a site with this many versions may compile now, at this call of the handle,
         whatever the call needs."""
-        if not self._economical or self._graphs < FIRST_GRAPHS:
+        if not self._economical:
             return True
-        if self._graphs < FREE_GRAPHS and not versions and calls <= 1 and self._finds_large_graphs:
+        large = self._operations >= LARGE_GRAPH * self._compiles
+        if self._graphs < FIRST_GRAPHS and (large or self._compiles < FIRST_COMPILES):
             return True
-        next_s = self._graphs_s / self._graphs
+        if self._graphs < FREE_GRAPHS and not versions and calls <= 1 and large:
+            return True
+        next_s = self._graphs_s / self._graphs if self._graphs else self.seconds / self._compiles
         running_s = self._seconds_since_start() - self.seconds
         spent_s = self._early_s if self._graphs < FREE_GRAPHS else self._late_s
         return spent_s + next_s <= self._graph_share * running_s
-
-    @property
-    def _finds_large_graphs(self) -> bool:
-        """Whether the compiles so far, those without a graph among them, have found much."""
-        return self._operations >= LARGE_GRAPH * self._compiles
 
     @property
     def _graph_share(self) -> float:

@@ -13,6 +13,7 @@ from framejit.frontend.runtime import account
 from framejit.frontend.runtime.account import (
     EARLY_SHARE,
     FIRST_CALLS,
+    FIRST_COMPILES,
     FIRST_GRAPHS,
     FREE_GRAPHS,
     FREE_VERSIONS,
@@ -123,6 +124,30 @@ def test_graphs_that_are_small_take_a_share_of_the_time_in_the_first_call_too(cl
     assert not spender.may_begin(0, 1)
     clock.now += 0.2
     assert spender.may_begin(0, 1)
+
+
+def test_compiles_that_find_no_tensor_work_are_given_up_early(clock):
+    """The clock stands still. What the first compiles find decides."""
+    spender = Account(0.05, economical=True)
+    for _ in range(FIRST_COMPILES):
+        assert spender.may_begin(0, 1)
+        clock.now += 1.0
+        spender.charge(0, 1, 1.0)
+    assert not spender.may_begin(0, 1)
+    clock.now += 1 / EARLY_SHARE + 0.1
+    assert spender.may_begin(0, 1)
+    compile_graph(spender, clock, operations=LARGE_GRAPH * (FIRST_COMPILES + 1))
+    assert spender.may_begin(0, 1)
+
+
+def test_a_function_of_many_breaks_without_tensor_work_is_given_up_early(clock):
+    part = "    kept.append(0)\n    print(end='')\n"
+    namespace = {"kept": []}
+    exec("def log(x):\n" + part * 20 + "    return x + 1", namespace)
+    handle = framejit.compile(namespace["log"], backend="autotune")
+    for _ in range(3):
+        assert torch.equal(handle(X), X + 1)
+    assert handle.framejit.compiles == FIRST_COMPILES and len(namespace["kept"]) == 60
 
 
 @pytest.mark.parametrize(("operations", "compiled"), [(2, FIRST_GRAPHS), (2 * LARGE_GRAPH, 9)])
