@@ -303,7 +303,8 @@ class Cache:
             self.store.save(call, parts, observer.records)
         if compilation.has_tensor_work:
             if not unit.tier.hot:
-                self.policy.account.charge_graph(self.calls, time.monotonic() - started)
+                seconds = time.monotonic() - started
+                self.policy.account.charge_graph(self.calls, seconds, compilation.operations)
             unit.idle.found_work()
             unit.idle_end.found_work()
             self._sites.idle_after(unit.decoded.code).found_work()

@@ -75,6 +75,7 @@ class Compilation:
         self.marks: SegmentMarks | None = None
         # known once it has run
         self.has_tensor_work = self.has_ended = False
+        self.operations = 0  # of the graph
 
     def run(self) -> EntryParts:
         """Raises SkipFrame where the frame has to run in Python."""
@@ -239,6 +240,7 @@ class Compilation:
             # the original code is as good
             return EntryParts(program, None, False, process_bound=bound)
         self.has_tensor_work = graph is not None
+        self.operations = len(capture.trace.graph.nodes)
         self.has_ended = not isinstance(capture.exit, BreakExit)
         if graph is None:
             return EntryParts(program, generated.code, runs_python(capture), process_bound=bound)

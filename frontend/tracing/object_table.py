@@ -77,7 +77,7 @@ class ObjectTable:
             return value
         owner = self._owners.get(id(obj))
         if owner is not None and source is not None:
-            self._tx.guards.add(source, Kind.SAME, InstanceDict(owner.known_source))
+            self._tx.guards.add(source, Kind.SAME, owner.dictionary_path)
             return owner.dictionary(self._tx)
         return wrap(self._tx, obj, source)
 
@@ -88,9 +88,8 @@ class ObjectTable:
         if found is None:
             self._owners[id(own)] = owner
             return None
-        path = found.known_source
-        known = InstanceDict(path) if isinstance(found, UserObject) else path
-        self._tx.guards.add(InstanceDict(owner.known_source), Kind.SAME, known)
+        known = found.dictionary_path if isinstance(found, UserObject) else found.known_source
+        self._tx.guards.add(owner.dictionary_path, Kind.SAME, known)
         shared = found.dictionary(self._tx) if isinstance(found, UserObject) else found
         assert isinstance(shared, DictValue)
         return shared

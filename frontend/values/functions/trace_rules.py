@@ -122,7 +122,7 @@ def rule_or_package(module: str, name: str, filename: str) -> TraceRule | str:
             return rule
     if filename.startswith(GENERATED):
         return TraceRule.INLINE
-    package = package_of(filename)
+    package = package_of(filename) or package_installed_elsewhere(module, filename)
     if not package:
         library = filename.startswith(STANDARD_LIBRARY)
         return TraceRule.BREAK_AT_CALL if library else TraceRule.COMPILE
@@ -154,6 +154,29 @@ def package_of(filename: str) -> str:
         if installed:
             return inside.split(os.sep)[0].removesuffix(".py")
     return ""
+
+
+def package_installed_elsewhere(module: str, filename: str) -> str:
+    """The package that a module is of, if it was installed into another folder, as by pip's
+    --target; "" for other modules."""
+    package = module.partition(".")[0]
+    origin = getattr(sys.modules.get(package), "__file__", None)
+    if package == "__main__" or not isinstance(origin, str):
+        return ""
+    folder = os.path.dirname(origin)
+    if os.path.basename(origin).startswith("__init__."):
+        folder = os.path.dirname(folder)
+    is_of_folder = filename.startswith(folder + os.sep)
+    return package if is_of_folder and has_installed_packages(folder) else ""
+
+
+@lru_cache(256)
+def has_installed_packages(folder: str) -> bool:
+    """Whether an installer has left a description of a package in a folder."""
+    try:
+        return any(name.endswith(".dist-info") for name in os.listdir(folder))
+    except OSError:
+        return False
 
 
 def may_work_on_tensors(package: str) -> bool:

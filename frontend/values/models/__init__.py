@@ -10,9 +10,9 @@ from .. import registry
 
 # Of Python's language and library: framejit is wrong without them, whatever torch has.
 NEEDED = (
-    "builtins", "class_checks", "collections", "construction", "contextlib", "copy", "dataclasses",
-    "frame_calls", "functools", "inspect", "itertools", "math", "operator", "os_path", "packages",
-    "pickle", "sys", "tensor_numbers", "text", "torch",
+    "bisect", "builtins", "class_checks", "collections", "construction", "contextlib", "copy",
+    "dataclasses", "frame_calls", "functools", "inspect", "itertools", "math", "operator",
+    "os_path", "packages", "pickle", "sys", "tensor_numbers", "text", "torch",
 )  # fmt: skip
 OF_TORCH = (
     "autograd", "backward", "checkpoint", "correlation", "distributed", "distributions", "foreach",

@@ -7,11 +7,15 @@ from typing import Any
 
 from ....errors import GraphBreak
 from ..base import Value
+from ..constant import Constant
 from ..context import InterpretedFrame, TraceContext
 from ..functions.builtin_function import BuiltinValue
 from ..functions.cell import CellValue
-from ..objects.class_value import ClassValue
+from ..objects.attribute_storage import defines_dict
+from ..objects.class_value import ClassValue, has_plain_names
+from ..objects.mro import lookup
 from ..objects.super_value import SuperValue
+from ..objects.user_object import UserObject
 from ..registry import models
 
 
@@ -56,9 +60,28 @@ def _frame_reader(frame: InterpretedFrame, args: list[Value]) -> Value:
     raise GraphBreak("unknown-call", "a function that reads the calling frame")
 
 
+def _dir(frame: InterpretedFrame, args: list[Value]) -> Value:
+    """dir() of a class or an object, sorted as Python does. A class may be changed by the frame."""
+    tx = frame.tx
+    if len(args) != 1 or tx.effects.globals:
+        return _frame_reader(frame, args)
+    obj = tx.look(args[0])
+    lister = lookup(obj.python_type(), "__dir__")[0]
+    if isinstance(obj, ClassValue) and lister is type:
+        names = obj.names(tx)
+    elif isinstance(obj, UserObject) and lister is object and not defines_dict(obj.cls):
+        names = {*obj.names(tx), *ClassValue(obj.cls, obj.class_path).names(tx)}
+    else:
+        return _frame_reader(frame, args)
+    if not has_plain_names(names):
+        return _frame_reader(frame, args)
+    return tx.make.list_of([Constant(name) for name in sorted(names)])
+
+
 FRAME_CALLS: dict[Any, Callable[[InterpretedFrame, list[Value]], Value]] = {
     super: _zero_argument_super,
-    **dict.fromkeys((locals, globals, dir, eval, exec), _frame_reader),
+    dir: _dir,
+    **dict.fromkeys((locals, globals, eval, exec), _frame_reader),
 }
 
 

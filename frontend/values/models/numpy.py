@@ -49,10 +49,12 @@ def _array_function(name: str) -> None:
         return call_function(tx, function, given, {k: tx.look(v) for k, v in kwargs.items()})
 
 
-def _array(name: str) -> None:
+def _array(name: str, called: str = "") -> None:
+    """numpy's function of this name. `called`: another function that does the same for arrays that
+    are of no subclass."""
     function = getattr(NUMPY, name)
 
-    @models(function)
+    @models(getattr(NUMPY, called or name))
     def make(tx: TraceContext, data: Value, *args: Value, **kwargs: Value) -> Value:
         data = tx.look(data)
         if isinstance(data, TensorValue):
@@ -142,3 +144,4 @@ if NUMPY is not None:
         _function_of_literals(_name)
     for _name in "array asarray ascontiguousarray".split():
         _array(_name)
+    _array("asarray", "asanyarray")

@@ -1,8 +1,9 @@
-"""torch.tensor() and torch.as_tensor() of NumPy's arrays and scalars, and of numbers that vary:
-scalar_tensor() takes symbols where they would need the numbers themselves."""
+"""torch.tensor() and torch.as_tensor() of NumPy's arrays and scalars, of numbers in tensors, and of
+numbers that vary: scalar_tensor() takes symbols where they would need the numbers themselves."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -19,7 +20,9 @@ from ..numpy.expected_result import is_scalar
 from ..numpy.new_array import alias
 from ..numpy.numpy_number import VaryingScalar
 from ..registry import models
+from ..tensor.read_number import can_be_node
 from ..tensor.symbolic_number import SymbolicNumber
+from ..tensor.tensor import TensorValue
 
 MOST = 64  # numbers: each becomes an operation
 KEYWORDS = frozenset({"dtype", "device"})
@@ -34,7 +37,7 @@ def _function(function: object) -> None:
         if isinstance(data, ArrayValue) and not data.is_scalar:
             return of_array(tx, function, data, [*args[1:]], kwargs)
         if len(args) == 1 and kwargs.keys() <= KEYWORDS:
-            found = of_numbers(tx, tx.look(args[0]), kwargs)
+            found = of_numbers(tx, tx.look(args[0]), kwargs) or of_tensors(tx, args[0], kwargs)
             if found is not None:
                 return found
         return tx.graph.function(function, *args, **kwargs)
@@ -85,11 +88,36 @@ def of_numbers(tx: TraceContext, data: Value, how: dict[str, Value]) -> Value | 
     if len(items) > MOST or dtype is None:
         return None
     how = {**how, "dtype": Constant(dtype)}
-    numbers = [number_as_tensor(tx, item, how) for item in items]
+    return stack_nested(tx, shape, [number_as_tensor(tx, item, how) for item in items])
+
+
+def stack_nested(tx: TraceContext, shape: list[int], items: list[Value]) -> Value:
+    """A tensor of these sizes of tensors without dimensions."""
     for size in reversed(shape):
-        rows = [numbers[start : start + size] for start in range(0, len(numbers), size)]
-        numbers = [tx.graph.function(torch.stack, tx.make.list_of(row)) for row in rows]
-    return numbers[0]
+        rows = [items[start : start + size] for start in range(0, len(items), size)]
+        items = [tx.graph.function(torch.stack, tx.make.list_of(row)) for row in rows]
+    return items[0]
+
+
+def of_tensors(tx: TraceContext, data: Value, how: dict[str, Value]) -> Value | None:
+    """A tensor of the numbers in tensors without dimensions, in lists; None for other data, and
+    where the numbers are converted in another way than a tensor is."""
+    found = numbers_in(tx, data, is_tensor_of_number)
+    if found is None or not found[0] or len(found[1]) > MOST:
+        return None
+    shape, items = found
+    dtypes = {item.fake.dtype for item in items if isinstance(item, TensorValue)}
+    wanted = tx.look(how.get("dtype", Constant(None)))
+    on_cpu = torch.get_default_device().type == "cpu" and "device" not in how
+    read = all(can_be_node(tx, item) for item in items)
+    if len(dtypes) > 1 or not on_cpu or not read:
+        return None
+    stacked = stack_nested(tx, shape, items)
+    if wanted.is_none() or wanted.constant() in dtypes:
+        return stacked
+    if not all(dtype.is_floating_point for dtype in (*dtypes, wanted.constant())):
+        return None
+    return tx.graph.call("call_method", "to", [stacked, wanted], {})
 
 
 def of_literals(
@@ -148,12 +176,32 @@ def number_as_tensor(tx: TraceContext, number: Value, how: dict[str, Value]) -> 
     return tx.graph.function(torch.scalar_tensor, number, **how)
 
 
-def numbers_in(tx: TraceContext, data: Value) -> tuple[list[int], list[Value]] | None:
-    """The sizes and the numbers of nested lists of equal lengths; None for other data."""
+def is_number(item: Value) -> bool:
+    if isinstance(item, Constant):
+        return type(item.object) in (int, float) or is_scalar(item.object)
+    if isinstance(item, ArrayValue):
+        return item.is_scalar and item.fake.dtype is not torch.bool
+    return isinstance(item, VaryingScalar) or (
+        isinstance(item, SymbolicNumber) and item.python_type() in (int, float)
+    )
+
+
+def is_tensor_of_number(item: Value) -> bool:
+    """Whether an item is a tensor on the CPU that torch reads as a number, without a warning that
+    its gradient is lost."""
+    if not isinstance(item, TensorValue) or item.fake.device.type != "cpu":
+        return False
+    return item.fake.dim() == 0 and not item.fake.requires_grad
+
+
+def numbers_in(
+    tx: TraceContext, data: Value, is_item: Callable[[Value], bool] = is_number
+) -> tuple[list[int], list[Value]] | None:
+    """The sizes and the items of nested lists of equal lengths; None for other data."""
     data = tx.look(data)
     if not isinstance(data, Sequence):
-        return ([], [data]) if is_number(data) else None
-    parts = [numbers_in(tx, item) for item in data.items]
+        return ([], [data]) if is_item(data) else None
+    parts = [numbers_in(tx, item, is_item) for item in data.items]
     first = parts[0] if parts else None
     if first is None:
         return None
@@ -168,13 +216,3 @@ def numbers_in(tx: TraceContext, data: Value) -> tuple[list[int], list[Value]] |
 def is_wide(dtype: torch.dtype) -> bool:
     """Whether both functions store any number of the symbols' in a dtype in the same way."""
     return dtype in (torch.int64, torch.float32, torch.float64)
-
-
-def is_number(item: Value) -> bool:
-    if isinstance(item, Constant):
-        return type(item.object) in (int, float) or is_scalar(item.object)
-    if isinstance(item, ArrayValue):
-        return item.is_scalar and item.fake.dtype is not torch.bool
-    return isinstance(item, VaryingScalar) or (
-        isinstance(item, SymbolicNumber) and item.python_type() in (int, float)
-    )

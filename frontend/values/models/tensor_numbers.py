@@ -47,6 +47,8 @@ def tolist(tx: TraceContext, self: TensorValue) -> Value:
             raise reads(".tolist()", self)
         count *= size
     numbers = can_be_node(tx, self) and self.fake.dtype is not torch.bool
+    if numbers and count == 0 and len(sizes) == 1:
+        return tx.make.list_of([])
     if not numbers or not 0 < count <= LONGEST or len(sizes) > 1:
         raise reads(".tolist()", self)
     return tx.graph.call("call_method", "tolist", [self], {})

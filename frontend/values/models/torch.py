@@ -117,10 +117,19 @@ for _function in (
     torch.is_inference_mode_enabled, torch.is_autocast_enabled,
     torch.get_autocast_dtype, torch.get_default_dtype, torch.are_deterministic_algorithms_enabled,
     torch.cuda.is_available, torch.accelerator.is_available, torch.accelerator.current_accelerator,
-    torch.finfo, torch.iinfo, torch.device, torch._C._nn._parse_to,
+    torch.finfo, torch.iinfo, torch.device,
     torch._C._are_functorch_transforms_active,
 ):  # fmt: skip
     _call_now(_function)
+
+
+@models(torch._C._nn._parse_to)
+def parse_to(tx: TraceContext, *args: Value, **kwargs: Value) -> Value:
+    """The arguments of to(), which may be a tensor whose device and dtype are meant."""
+    like = tx.look(args[0]) if args else None
+    if isinstance(like, TensorValue):
+        args = (Constant(like.fake.device), Constant(like.fake.dtype), *args[1:])
+    return fold(tx, torch._C._nn._parse_to, list(args), kwargs)
 
 
 @models(torch.Size)

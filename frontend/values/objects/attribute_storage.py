@@ -9,11 +9,19 @@ import threading
 import types
 from typing import Any
 
+import torch
+
+from ....guards.source import AttrSource, InstanceDict, Source
 from ....guards.source.objects import dictionary_of
 from .mro import MISSING, lookup
 
-OWN_LOOKUP = frozenset({threading.local, types.GenericAlias})
+OWN_LOOKUP = frozenset({types.GenericAlias})
 OF_DICTIONARIES = (types.GetSetDescriptorType, types.MemberDescriptorType)
+# what forward of an autograd.Function stores in its context, which torch reads later
+KEPT_BY_AUTOGRAD = frozenset(
+    vars(torch._C._FunctionBase)[name]
+    for name in ("to_save", "saved_for_forward", "non_differentiable", "dirty_tensors")
+)
 GENERIC_LOOKUP = sys.stdlib_module_names | {"torch", "numpy"}
 
 
@@ -29,12 +37,31 @@ def instance_dict(obj: Any) -> dict[str, Any] | None:
     none."""
     if obj is None:
         return None
+    if issubclass(type(obj), threading.local):
+        return obj.__dict__ if is_thread_local(type(obj)) else None
     if defines_dict(type(obj)):
         return dictionary_of(obj)
     try:
         return object.__getattribute__(obj, "__dict__")
     except AttributeError:
         return None
+
+
+def dictionary_path(cls: type, source: Source | None) -> Source | None:
+    """The path to the instance dictionary of the object at `source`."""
+    if source is None:
+        return None
+    return AttrSource(source, "__dict__") if is_thread_local(cls) else InstanceDict(source)
+
+
+def is_thread_local(cls: type) -> bool:
+    """Whether instances have a dictionary for each thread, which no code of the program fills."""
+    return issubclass(cls, threading.local) and lookup(cls, "__init__")[0] is object
+
+
+def storage_class(cls: type) -> type:
+    """The builtin class whose methods store the attributes of instances."""
+    return threading.local if issubclass(cls, threading.local) else object
 
 
 def defines_dict(cls: type) -> bool:
@@ -48,10 +75,19 @@ def has_own_lookup(cls: type) -> bool:
     """Whether a class written in C finds attributes differently from object. Of the standard
     library's, of torch's and of builtin containers it is known which ones do."""
     owner, getter = lookup(cls, "__getattribute__")
+    if owner is threading.local:
+        return not is_thread_local(cls)
     if owner is object or type(getter) is types.FunctionType:
         return False
     module = str(getattr(owner, "__module__", "")).partition(".")[0]
     return owner in OWN_LOOKUP or module not in GENERIC_LOOKUP
+
+
+def is_slot(raw: Any) -> bool:
+    """Whether a class's attribute is a slot of its instances: a store there does nothing else."""
+    return isinstance(raw, types.MemberDescriptorType) or (
+        type(raw) is types.GetSetDescriptorType and raw in KEPT_BY_AUTOGRAD
+    )
 
 
 def slot_is_bound(slot: types.MemberDescriptorType, bound: bool, obj: Any) -> bool:

@@ -25,8 +25,8 @@ from ....guards.source import (
     TypeOf,
     attribute_path,
 )
-from ..base import Args, Kwargs, PendingCall, Value
-from ..constant import can_fold, fold
+from ..base import Args, Kwargs, PendingCall, Value, check_result_type
+from ..constant import Constant, can_fold, fold
 from ..containers.sequence import Sequence, TupleValue, is_namedtuple_class
 from ..context import TraceContext
 from ..emitter import Emitter
@@ -231,7 +231,11 @@ class ClassValue(Value):
         return self.cls
 
     def truth(self, tx: TraceContext) -> bool:
-        return True
+        as_bool = self.of_metaclass(tx, "__bool__")
+        if as_bool is not None:
+            return check_result_type(as_bool.call(tx, [], {}), bool, "__bool__").truth(tx)
+        as_length = self.of_metaclass(tx, "__len__")
+        return True if as_length is None else self.length(tx).truth(tx)
 
     def is_same(self, other: Value) -> bool:
         return isinstance(other, ClassValue) and self.cls is other.cls
@@ -334,22 +338,41 @@ class ClassValue(Value):
             generic: Any = self.cls
             # an annotation: list[int], Callable[[int], int]
             return tx.wrap(generic[python_object(tx, key)], None)
-        return super().item(tx, key)
+        found = self.of_metaclass(tx, "__getitem__")
+        return super().item(tx, key) if found is None else found.call(tx, [key], {})
 
     def iterator(self, tx: TraceContext) -> Value:
         if isinstance(self.cls, enum.EnumMeta):
             return tx.wrap(list(self.cls), None).iterator(tx)
-        return super().iterator(tx)
+        found = self.of_metaclass(tx, "__iter__")
+        return super().iterator(tx) if found is None else found.call(tx, [], {})
 
     def length(self, tx: TraceContext) -> Value:
         if isinstance(self.cls, enum.EnumMeta):
             return tx.wrap(len(self.cls), None)
-        return super().length(tx)
+        found = self.of_metaclass(tx, "__len__")
+        if found is None:
+            return super().length(tx)
+        return check_result_type(found.call(tx, [], {}), int, "__len__")
 
     def contains(self, tx: TraceContext, item: Value) -> Value:
         if isinstance(self.cls, enum.EnumMeta) and item.is_constant():
             return fold(tx, lambda cls, other: other in cls, [self, item], {})
-        return super().contains(tx, item)
+        found = self.of_metaclass(tx, "__contains__")
+        if found is None:
+            return super().contains(tx, item)
+        return Constant(found.call(tx, [item], {}).truth(tx))
+
+    def names(self, tx: TraceContext) -> set[str]:
+        """The names that type.__dir__ lists."""
+        path = class_path(tx, self.cls, self.path(tx))
+        found: set[str] = set()
+        for position, owner in enumerate(self.cls.__mro__):
+            names = tuple(vars(owner))
+            found.update(names)
+            if owner.__flags__ & HEAP_TYPE:
+                tx.guards.add(path and ClassDict(MroItem(path, position)), Kind.KEYS, names)
+        return found
 
     def call(self, tx: TraceContext, args: Args, kwargs: Kwargs) -> Value:
         model = model_of(self.cls)

@@ -9,7 +9,7 @@ from typing import Any, ClassVar, TypeGuard
 
 from ....errors import GraphBreak
 from ....guards.guard import Kind
-from ....guards.source import AttrSource, DictItem, InstanceDict, Source, TypeOf, attribute_path
+from ....guards.source import AttrSource, DictItem, Source, TypeOf, attribute_path
 from ..base import ObservedException, PendingCall, Value
 from ..constant import Constant
 from ..containers.builtin_container import BoundBuiltin, BuiltinContainer
@@ -17,7 +17,16 @@ from ..containers.dict_contents import DictContents
 from ..containers.sequence import FIELD
 from ..context import TraceContext
 from ..mutable import Mutable
-from .attribute_storage import defines_dict, has_own_lookup, instance_dict, slot_is_bound, slot_of
+from .attribute_storage import (
+    defines_dict,
+    dictionary_path,
+    has_own_lookup,
+    instance_dict,
+    is_slot,
+    is_thread_local,
+    slot_is_bound,
+    slot_of,
+)
 from .class_value import (
     ClassValue,
     bind,
@@ -76,12 +85,16 @@ class ObjectAttributes(Mutable):
             return None
         if not self.seen and not has_plain_names(own):
             raise self.unsupported_use("its dictionary has keys that are no names")
-        path = self.source and InstanceDict(self.source)
+        path = self.dictionary_path
         if name not in own:
             tx.guards.add(path, Kind.ABSENT, name)
             return None
         value = self.seen[name] = tx.wrap(own[name], path and DictItem(path, name))
         return value
+
+    @property
+    def dictionary_path(self) -> Source | None:
+        return dictionary_path(self.cls, self.source)
 
     @property
     def class_path(self) -> Source | None:
@@ -188,7 +201,7 @@ class ObjectAttributes(Mutable):
             return self.dictionary(tx)
         if name == "__class__" and raw is CLASS_OF_OBJECT:
             return ClassValue(self.cls, self.class_path)
-        if isinstance(raw, types.MemberDescriptorType):
+        if is_slot(raw):
             base = self.base if self._of_base(raw) else None
             return self._slot(tx, name) if base is None else base.attribute(tx, name)
         if hasattr(type(raw), "__set__") and hasattr(type(raw), "__get__"):
@@ -258,22 +271,17 @@ class ObjectAttributes(Mutable):
             tx.effects.change(self)
             self.assigned = value
             return
-        if (
-            raw is not MISSING
-            and hasattr(type(raw), "__set__")
-            and not isinstance(raw, types.MemberDescriptorType)
-        ):
+        if raw is not MISSING and hasattr(type(raw), "__set__") and not is_slot(raw):
             if type(lookup(type(raw), "__set__")[1]) is not types.FunctionType:
                 raise GraphBreak(
                     "unsupported-mutation", f"of attribute '{name}' of {self.describe()}"
                 )
             tx.wrap(raw, source).method(tx, "__set__", [self, value], {})
             return
-        if name in ("__class__", "__dict__") or (
-            isinstance(raw, types.MemberDescriptorType) and self._of_base(raw)
-        ):
+        if name in ("__class__", "__dict__") or (is_slot(raw) and self._of_base(raw)):
             raise GraphBreak("unsupported-mutation", f"of attribute '{name}' of {self.describe()}")
-        if self.cls.__dictoffset__ == 0 and not isinstance(raw, types.MemberDescriptorType):
+        kept = is_slot(raw) or is_thread_local(self.cls)
+        if self.cls.__dictoffset__ == 0 and not kept:
             raise GraphBreak(
                 "exception-leaves", f"AttributeError: {self.describe()} has no slot for '{name}'"
             )
@@ -298,9 +306,9 @@ class ObjectAttributes(Mutable):
         )
 
     def stored_items(self) -> list[tuple[Source, Value]]:
-        if self.source is None:
+        own = self.dictionary_path
+        if own is None:
             return []
-        own = InstanceDict(self.source)
         return [(DictItem(own, name), value) for name, value in self.attrs.items() if value]
 
     def store(self, tx: TraceContext, name: str, value: Value) -> None:
@@ -331,7 +339,7 @@ class ObjectAttributes(Mutable):
         if self.assigned is not None:
             return self.assigned.get(tx, Constant(name)) is not None
         slot = lookup(self.cls, name)[1]
-        if isinstance(slot, types.MemberDescriptorType):
+        if is_slot(slot):
             bound, said = slot_of(self.real, slot) is not MISSING, f"the slot '{name}' holds"
             tx.guards.add(
                 self.source,
@@ -347,7 +355,7 @@ class ObjectAttributes(Mutable):
             return False
         if name not in self.seen:
             tx.guards.add(
-                self.source and InstanceDict(self.source),
+                self.dictionary_path,
                 Kind.PRESENT if name in own else Kind.ABSENT,
                 name,
             )
@@ -395,18 +403,14 @@ class ObjectAttributes(Mutable):
             return [key.constant() for key, _ in self.assigned.unpack_pairs(tx)]
         own = instance_dict(self.real) or {}
         if instance_dict(self.real) is not None:
-            tx.guards.add(self.source and InstanceDict(self.source), Kind.KEYS, tuple(own))
+            tx.guards.add(self.dictionary_path, Kind.KEYS, tuple(own))
         kept = [
             name
             for name in own
             if self.attrs.get(name, MISSING) is not None and name not in self.renewed
         ]
         set_ = [name for name, value in self.attrs.items() if value is not None]
-        stored = [
-            name
-            for name in set_
-            if not isinstance(lookup(self.cls, name)[1], types.MemberDescriptorType)
-        ]
+        stored = [name for name in set_ if not is_slot(lookup(self.cls, name)[1])]
         return kept + [name for name in stored if name not in kept]
 
     def dictionary(self, tx: TraceContext) -> Value:

@@ -29,7 +29,7 @@ from ..emitter import Emitter
 from ..iterators.iterator import ItemIterator, ReversedItems
 from ..numpy.numpy_object import wrap_numpys
 from ..operation import UnaryOperation
-from .attribute_storage import instance_dict, store_in_dictionary
+from .attribute_storage import instance_dict, is_slot, storage_class, store_in_dictionary
 from .class_value import ClassValue, bind
 from .mro import MISSING, lookup
 from .object_attributes import ObjectAttributes
@@ -193,7 +193,7 @@ class UserObject(ObjectAttributes):
     def emit_changes(self, emit: Emitter) -> None:
         for name, item in self.attrs.items():
             if name in self.renewed or item is None:
-                emit.run(object.__delattr__, [self, emit.const(name)])
+                emit.run(storage_class(self.cls).__delattr__, [self, emit.const(name)])
             if item is not None:
                 self.emit_store(emit, name, item)
 
@@ -201,10 +201,8 @@ class UserObject(ObjectAttributes):
         """Emits the store of an attribute past the class's own __setattr__. Behind a descriptor
         that takes stores for itself it goes into the object's dictionary."""
         in_class = lookup(self.cls, name)[1]
-        hidden = not isinstance(in_class, types.MemberDescriptorType) and hasattr(
-            type(in_class), "__set__"
-        )
-        setter = store_in_dictionary if hidden else object.__setattr__
+        hidden = not is_slot(in_class) and hasattr(type(in_class), "__set__")
+        setter = store_in_dictionary if hidden else storage_class(self.cls).__setattr__
         emit.run(setter, [self, emit.const(name), item])
 
     def iterates_in_python(self) -> bool:

@@ -13,9 +13,11 @@ from framejit.frontend.runtime import account
 from framejit.frontend.runtime.account import (
     EARLY_SHARE,
     FIRST_CALLS,
+    FIRST_COMPILES,
     FIRST_GRAPHS,
     FREE_GRAPHS,
     FREE_VERSIONS,
+    LARGE_GRAPH,
     Account,
 )
 
@@ -69,9 +71,9 @@ def test_a_budget_counts_from_the_first_call(clock, budget, versions):
     assert made == versions
 
 
-def compile_graph(spender, clock, versions=0, calls=1):
+def compile_graph(spender, clock, versions=0, calls=1, operations=LARGE_GRAPH):
     clock.now += 1.0
-    spender.charge_graph(calls, 1.0)
+    spender.charge_graph(calls, 1.0, operations)
     spender.charge(versions, calls, 1.0)
 
 
@@ -109,11 +111,62 @@ def test_with_default_settings_further_graphs_take_a_share_of_the_time(clock):
     assert not spender.may_begin(0, 1)
 
 
+def test_graphs_that_are_small_take_a_share_of_the_time_in_the_first_call_too(clock):
+    spender = Account(0.05, economical=True)
+    for operations in (2 * LARGE_GRAPH,) * (FIRST_GRAPHS - 1) + (0,):
+        assert spender.may_begin(0, 1)
+        compile_graph(spender, clock, operations=operations)
+    assert spender.may_begin(0, 1)  # they are large on average
+    for _ in range(FIRST_GRAPHS):  # compiles that find no tensor work
+        spender.charge(0, 1, 0.0)
+    assert not spender.may_begin(0, 1)
+    clock.now += 1 / EARLY_SHARE - 0.1
+    assert not spender.may_begin(0, 1)
+    clock.now += 0.2
+    assert spender.may_begin(0, 1)
+
+
+def test_compiles_that_find_no_tensor_work_are_given_up_early(clock):
+    """The clock stands still. What the first compiles find decides."""
+    spender = Account(0.05, economical=True)
+    for _ in range(FIRST_COMPILES):
+        assert spender.may_begin(0, 1)
+        clock.now += 1.0
+        spender.charge(0, 1, 1.0)
+    assert not spender.may_begin(0, 1)
+    clock.now += 1 / EARLY_SHARE + 0.1
+    assert spender.may_begin(0, 1)
+    compile_graph(spender, clock, operations=LARGE_GRAPH * (FIRST_COMPILES + 1))
+    assert spender.may_begin(0, 1)
+
+
+def test_a_function_of_many_breaks_without_tensor_work_is_given_up_early(clock):
+    part = "    kept.append(0)\n    print(end='')\n"
+    namespace = {"kept": []}
+    exec("def log(x):\n" + part * 20 + "    return x + 1", namespace)
+    handle = framejit.compile(namespace["log"], backend="autotune")
+    for _ in range(3):
+        assert torch.equal(handle(X), X + 1)
+    assert handle.framejit.compiles == FIRST_COMPILES and len(namespace["kept"]) == 60
+
+
+@pytest.mark.parametrize(("operations", "compiled"), [(2, FIRST_GRAPHS), (2 * LARGE_GRAPH, 9)])
+def test_a_first_call_with_small_graphs_is_given_up_early(clock, operations, compiled):
+    """The clock stands still: only what the first call needs is free."""
+    part = f"    for _ in range({operations // 2}): x = x * 0.5 + 1\n    print(end='')\n"
+    namespace = {}
+    exec("def solve(x):\n" + part * 8 + "    return x + 1", namespace)
+    solve = namespace["solve"]
+    handle = framejit.compile(solve, backend="autotune")
+    assert torch.equal(handle(X), solve(X))
+    assert handle.framejit.compiles == compiled
+
+
 @pytest.mark.parametrize("how", [{"economical": False}, {"economical": True, "budget_s": 0.0}])
 def test_other_settings_do_not_limit_graphs(clock, how):
     spender = Account(0.05, **how)
     for _ in range(2 * FREE_GRAPHS):
-        spender.charge_graph(1, 1.0)
+        spender.charge_graph(1, 1.0, LARGE_GRAPH)
     assert spender.may_begin(1, LATER)
 
 

@@ -97,6 +97,35 @@ def test_a_function_that_such_a_library_calls_is_compiled(logger):
     assert any(name.endswith("inner") for name in captured) or hasattr(logger, "Tensor")
 
 
+@pytest.mark.parametrize("installed", [True, False])
+@pytest.mark.parametrize("shape", ["module", "package"])
+def test_a_package_installed_into_another_folder(shape, installed, tmp_path, monkeypatch):
+    """As by pip install --target. A folder of the program's own modules has no descriptions of
+    packages."""
+    name = f"logger_elsewhere_{shape}_{installed}"
+    if installed:
+        (tmp_path / f"{name}-1.0.dist-info").mkdir()
+    if shape == "package":
+        (tmp_path / name).mkdir()
+    path = tmp_path / (f"{name}.py" if shape == "module" else f"{name}/__init__.py")
+    path.write_text(LOGGER)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    monkeypatch.setitem(sys.modules, name, importlib.import_module(name))
+    log = sys.modules[name].Logger()
+
+    def step(x):
+        y = x.sin()
+        log.info("mean {:.2f}", 0.5)
+        return y * 2
+
+    compiled = framejit.compile(step, backend="eager")
+    x = torch.ones(3)
+    for _ in range(3):
+        torch.testing.assert_close(compiled(x), x.sin() * 2)
+    assert [line.split(" ", 1)[1] for line in log.lines] == ["mean 0.50"] * 3
+    assert (compiled.framejit.compiles == 2) == installed
+
+
 def test_package_of():
     assert package_of("/a/lib/python3.11/site-packages/loguru/_logger.py") == "loguru"
     assert package_of("/a/site-packages/six.py") == "six"

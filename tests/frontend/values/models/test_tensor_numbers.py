@@ -149,3 +149,13 @@ def test_one_hot_of_a_transposed_tensor_is_contiguous(classes, backend):
         got, expected = compiled(x), f(x)
         assert torch.equal(got[0], expected[0])
         assert got[0].stride() == got[1] == expected[1]
+
+
+@pytest.mark.parametrize("shape", [(0,), (0, 2), (2, 0)])
+def test_the_list_of_an_empty_tensor(shape):
+    compiled = framejit.compile(lambda x: (x + 1, x.tolist()), backend="eager")
+    for dtype in (torch.float32, torch.int64):
+        x = torch.empty(shape, dtype=dtype)
+        assert compiled(x)[1] == x.tolist()
+    assert bool(compiled.framejit.explain().breaks) is (len(shape) > 1)
+    assert compiled(torch.ones(3))[1] == [1.0, 1.0, 1.0]

@@ -69,3 +69,18 @@ def test_sequences_that_do_not_fit_raise_as_in_eager():
     with pytest.raises(RuntimeError) as got:
         handle(wrong)
     assert str(got.value) == str(expected.value)
+
+
+def test_a_module_is_moved_to_where_a_tensor_is():
+    layer = torch.nn.Linear(2, 2)
+
+    def function(x, like):
+        return layer.to(like)(x), torch._C._nn._parse_to(like, True)
+
+    compiled = framejit.compile(function, backend="eager", fullgraph=True)
+    x = torch.ones(2, 2)
+    assert str(compiled(x, x)) == str(function(x, x))
+    with pytest.raises(TypeError, match="only accepts floating point"):
+        framejit.compile(function, backend="eager")(x, x.int())
+    parsed = framejit.compile(torch._C._nn._parse_to, backend="eager")
+    assert parsed(x.double(), non_blocking=True) == (x.device, torch.float64, True, None)

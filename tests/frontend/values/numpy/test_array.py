@@ -7,6 +7,7 @@ import gc
 import importlib
 import warnings
 
+import framejit
 import numpy as np
 import pytest
 import torch
@@ -610,3 +611,13 @@ def test_other_packages_break_at_their_line(package, line):
 )
 def test_integers_are_divided_as_float64(program, dtype):
     check(program, (np.arange(12).reshape(3, 4) % 5 + 1).astype(dtype))
+
+
+def test_asanyarray_of_arrays_numbers_and_tensors():
+    def program(a, x):
+        made = np.asanyarray([1, 2, 3], dtype="int32"), np.asanyarray(3.5), np.asanyarray(x)
+        return np.asanyarray(a) is a, np.asanyarray(a * 2, np.float32), *made
+
+    compiled = framejit.compile(program, backend="eager", fullgraph=True)
+    for rows in (2, 3):
+        same(program(matrix(rows), vec(rows)), compiled(matrix(rows), vec(rows)))

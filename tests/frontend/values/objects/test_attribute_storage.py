@@ -1,5 +1,7 @@
 """Where objects keep their attributes."""
 
+import threading
+
 import framejit
 import torch
 
@@ -30,3 +32,64 @@ def test_a_dict_attribute_of_the_classs_own():
     assert str(compiled(x)) == str(function(x))
     config["scale"] = 3.0
     assert str(compiled(x)) == str(function(x))
+
+
+class PerThread(threading.local):
+    shift = 1.0
+
+
+class StartsInEachThread(threading.local):
+    def __init__(self):
+        self.starts = threading.get_ident()
+
+
+def test_attributes_of_each_thread():
+    plain, derived = threading.local(), PerThread()
+    plain.scale = 2.0
+
+    def function(x):
+        y = x * plain.__dict__.get("scale", 3.0) + derived.shift
+        plain.calls = getattr(plain, "calls", 0) + 1
+        if hasattr(derived, "gone"):
+            del derived.gone
+        return y, sorted(vars(plain)), plain.calls, vars(derived) is derived.__dict__
+
+    compiled = framejit.compile(function, backend="eager", fullgraph=True)
+    results = []
+
+    def run():
+        for setting in ({}, {"shift": 5.0, "gone": 1}):
+            vars(derived).update(setting)
+            state = dict(vars(plain))
+            got = str(compiled(torch.ones(2)))
+            left = dict(vars(plain)), dict(vars(derived))
+            vars(plain).clear()
+            vars(plain).update(state)
+            vars(derived).update(setting)
+            results.append((got, left))
+            results.append((str(function(torch.ones(2))), (dict(vars(plain)), dict(vars(derived)))))
+
+    run()
+    thread = threading.Thread(target=run)
+    thread.start()
+    thread.join()
+    assert len(results) == 8
+    assert results[::2] == results[1::2]
+    assert "scale" in results[0][0] and "scale" not in results[4][0]
+
+
+def test_a_thread_local_object_that_python_fills_is_read_by_python():
+    filled = StartsInEachThread()
+
+    def function(x):
+        return x + 1, filled.starts
+
+    compiled = framejit.compile(function, backend="eager")
+    found = []
+    thread = threading.Thread(target=lambda: found.append(compiled(torch.ones(2))[1]))
+    thread.start()
+    identity = thread.ident
+    thread.join()
+    assert found == [identity]
+    assert compiled(torch.ones(2))[1] == threading.get_ident()
+    assert compiled.framejit.explain().breaks

@@ -575,3 +575,38 @@ def test_second_derivatives_by_the_mode_of_the_backward_pass(factor, backend):
         (first,) = torch.autograd.grad((run(x) ** 2).sum(), x, create_graph=True)
         found.append((first.detach(), torch.autograd.grad(first.sum(), x)[0]))
     torch.testing.assert_close(*found)
+
+
+class SavesAfterBreaks(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x, w, times):
+        print(end="")  # a frame of its own
+        y = x * w
+        ctx.save_for_backward(x, w, y)
+        ctx.times = times
+        positive = (x > 0).sum()
+        ctx.mark_non_differentiable(positive)
+        return y * y * times, positive
+
+    @staticmethod
+    def backward(ctx, g, _):
+        x, w, y = ctx.saved_tensors
+        return 2 * y * w * g * ctx.times, 2 * y * x * g * ctx.times, None
+
+
+def test_a_context_that_python_made_keeps_what_forward_saves():
+    def f(x, w, times):
+        results = SavesAfterBreaks.apply(x, w, times)
+        results[0].sum().backward()
+        return *results, results[1].requires_grad, x.grad, w.grad
+
+    compiled = framejit.compile(f, backend="eager")
+    for times in (2, 3):
+        x, w = torch.arange(-1.0, 3.0), torch.ones(4)
+        expected, got = (
+            call(x.clone().requires_grad_(), w.clone().requires_grad_(), times)
+            for call in (f, compiled)
+        )
+        assert str(got) == str(expected)
+    own = [one for one in compiled.framejit.explain().breaks if one.function.endswith(".forward")]
+    assert [one.id for one in own] == ["output"]
