@@ -15,14 +15,11 @@ from typing import Any
 
 import torch.fx
 from torch.nn.parallel import DistributedDataParallel
-from torch.utils._pytree import tree_leaves
 
-from .autograd.split_graph import CannotSplit, Modes, memories_of, separate_modes
+from .autograd.split_graph import CannotSplit, Modes, separate_modes
 from .graph.fake_values import bytes_of, fake_of
 from .graph.gradient_history import lost_its_history, needs_gradient, wants_gradients
-from .graph.mutations import is_norm, may_write, written_nodes
-from .graph.node_targets import is_foreign
-from .uncompiled_nodes import Build, calls_of, compile_groups, inputs_of
+from .uncompiled_nodes import Build, calls_of, compile_groups, write_memory_from_outside
 
 Node = torch.fx.Node
 MOST_SUBGRAPHS = 5  # each costs a call, and values that pass from one to the next
@@ -53,33 +50,6 @@ def in_buckets(build: Build, size: int) -> Build:
             return build(gm, examples)
 
     return build_in_buckets
-
-
-def write_memory_from_outside(groups: Sequence[Sequence[Node]]) -> bool:
-    """Whether a group writes into memory that it gets from outside, and that another group uses.
-    (What a group writes into what it has made is done before another group reads that.)"""
-    used = [memories_of(*group, *inputs_of(group)) for group in groups]
-    for place, group in enumerate(groups):
-        inside = set(group)
-        passed = [node for node in inputs_of(group) if node not in inside]
-        if any(map(lost_its_history, passed)):  # a view whose memory was written since
-            return True
-        outside = memories_of(*passed)
-        others = set().union(*used[:place], *used[place + 1 :])
-        writers = [node for node in group if may_write(node) and not is_norm(node)]
-        written = memories_of(*(target for node in writers for target in targets_of(node)))
-        if written & outside & others:
-            return True
-    return False
-
-
-def targets_of(writer: Node) -> list[Node]:
-    """The nodes into which a node writes, as far as its name and its arguments tell; all that it is
-    given where it calls an unknown function."""
-    if is_foreign(writer):
-        return writer.all_input_nodes
-    out = [node for node in tree_leaves(writer.kwargs.get("out")) if isinstance(node, Node)]
-    return [*written_nodes(writer), *out]
 
 
 def bucket_groups(

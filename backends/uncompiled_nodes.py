@@ -9,12 +9,14 @@ from functools import partial
 from typing import Any
 
 import torch.fx
+from torch.utils._pytree import tree_leaves
 
 from ..errors import RequirementError
 from ..events import Reporter
 from .autograd.split_graph import (
     CannotSplit,
     Modes,
+    has_gradient,
     is_passed_between,
     make_subgraphs,
     memories_of,
@@ -32,13 +34,13 @@ from .graph.collectives import (
 )
 from .graph.data_dependent_sizes import CheckedGraph, has_data_dependent_sizes
 from .graph.eager_fallback import fall_back_to_eager
-from .graph.gradient_history import wants_gradients
+from .graph.gradient_history import lost_its_history, wants_gradients
 from .graph.graph_structure import share_with_equal_subgraphs
 from .graph.higher_order_call import HigherOrderCall
 from .graph.memory import is_strided
 from .graph.mode_switches import ENTER_AUTOCAST, leaves_vmap_open, switches_modes
-from .graph.mutations import is_written
-from .graph.node_targets import name_of
+from .graph.mutations import is_norm, is_written, may_write, written_nodes
+from .graph.node_targets import is_foreign, name_of
 from .graph.number_arguments import takes_varying_length
 from .graph.opaque_call import OpaqueNode
 from .graph.random_draws import draws_random_numbers
@@ -130,6 +132,44 @@ def write_each_others_memory(subgraphs: Sequence[Sequence[torch.fx.Node]]) -> bo
     )
 
 
+def write_memory_from_outside(
+    groups: Sequence[Sequence[torch.fx.Node]], uncompiled: Choice | None = None
+) -> bool:
+    """Whether a group writes into memory that it gets from outside, and that another group uses.
+    (What a group writes into what it has made is done before another group reads that.) uncompiled:
+    given, only memory of tensors with gradients counts, and only groups without such nodes."""
+    used = [memories_of(*group, *inputs_of(group)) for group in groups]
+    for place, group in enumerate(groups):
+        if uncompiled is not None and any(map(uncompiled, group)):
+            continue
+        inside = set(group)
+        passed = [
+            node
+            for node in inputs_of(group)
+            if node not in inside and (uncompiled is None or has_gradient(node))
+        ]
+        if any(map(lost_its_history, passed)):  # a view whose memory was written since
+            return True
+        outside = memories_of(*passed)
+        others = set().union(*used[:place], *used[place + 1 :])
+        writers = [node for node in group if may_write(node) and not is_norm(node)]
+        written = memories_of(*(target for node in writers for target in written_arguments(node)))
+        if written & outside & others:
+            return True
+    return False
+
+
+def written_arguments(writer: torch.fx.Node) -> list[torch.fx.Node]:
+    """The nodes into which a node writes, as far as its name and its arguments tell; all that it is
+    given where it calls an unknown function."""
+    if is_foreign(writer):
+        return writer.all_input_nodes
+    out = [
+        node for node in tree_leaves(writer.kwargs.get("out")) if isinstance(node, torch.fx.Node)
+    ]
+    return [*written_nodes(writer), *out]
+
+
 def inputs_of(nodes: Sequence[torch.fx.Node]) -> list[torch.fx.Node]:
     return [other for node in nodes for other in node.all_input_nodes]
 
@@ -167,8 +207,11 @@ def compile_between(
         if any(map(leaves_vmap_open, groups)):
             raise CannotSplit
         varies = has_data_dependent_sizes(gm) or any(map(takes_varying_length, nodes))
-        depends = varies and wants_gradients(gm)
-        if depends and write_each_others_memory(groups):
+        if wants_gradients(gm) and (
+            write_memory_from_outside(groups, uncompiled)
+            or varies
+            and write_each_others_memory(groups)
+        ):
             raise CannotSplit  # a history that begins in one subgraph would be used in another
         return compile_groups(gm, examples, groups, modes, uncompiled, build, attention)
     except CannotSplit:
@@ -195,13 +238,24 @@ def compile_groups(
     for subgraph in subgraphs:
         for node in subgraph.gm.graph.find_nodes(op="placeholder"):
             node.meta["mutated"] = is_strided(node) and is_written(node)
-    calls = [
-        run_alone(gm, subgraph.gm, subgraph.examples(examples), build, attention)
-        if any(map(uncompiled, subgraph.gm.graph.nodes))
-        else build(subgraph.gm, subgraph.examples(examples))
-        for subgraph in subgraphs
-    ]
+    calls = []
+    for group, subgraph in zip(groups, subgraphs, strict=True):
+        of, own = subgraph.gm, subgraph.examples(examples)
+        if not any(map(uncompiled, of.graph.nodes)):
+            calls.append(build(of, own))
+        elif is_trained_and_written(group):
+            calls.append(run_as_captured(of))
+        else:
+            calls.append(run_alone(gm, of, own, build, attention))
     return call_in_sequence(subgraphs, calls, numbers)
+
+
+def is_trained_and_written(group: Sequence[torch.fx.Node]) -> bool:
+    """Whether a graph takes gradients through nodes, and writes what they are given or return:
+    torch's own operators say which of these writes are errors."""
+    return any(map(has_gradient, group)) and any(
+        is_strided(node) and is_written(node, for_sure=True) for node in (*group, *inputs_of(group))
+    )
 
 
 def is_made_of_numbers(node: torch.fx.Node) -> bool:

@@ -21,6 +21,7 @@ from torch._guards import TracingContext
 from torch.utils.checkpoint import CheckpointPolicy
 
 from ..graph.gradient_history import gains_history, values_that_eager_frees
+from ..graph.passes.result_layouts import lay_out_results
 from ..graph.tracing_lock import tracing_lock
 from ..graph.whole_upsampling import whole_upsampling
 from ..graph.wrappers import has_wrappers
@@ -113,6 +114,9 @@ class AotParts:
 
     def compile_forward(self, part: torch.fx.GraphModule, examples: Sequence[Any]) -> Any:
         self.about = leave_results_unmarked()
+        if self.about is not None and not has_wrappers(self._gm):
+            written = len(self.about.mutated_inp_runtime_indices)  # these results come first
+            lay_out_results(self._gm, part, written)
         count = self.results
         compiled = self._compile_part(GraphPart(self._gm, part, examples, False, count))
         self.forward, self.part = compiled, part

@@ -15,6 +15,7 @@ from ...records import record
 from ..graph.copies import Copies, with_code
 from ..graph.graph_structure import shared_results
 from ..graph.passes.functional import prepare_for_tracing
+from ..graph.passes.result_layouts import lay_out_results
 from ..graph.random_draws import draws_unread
 from .ahead_of_time import ahead_of_time
 from .autograd_function import ForwardAndBackward
@@ -83,6 +84,7 @@ def compile_forward_and_backward(
         gm = prepare_for_tracing(gm)
         partition = partition_once(gm, decompositions or {})
         if partition is not None:
+            lay_out_results(gm, partition.forward)
             known[key] = compile_partition(gm, rewrite(partition), compile_part)
             return known[key]
         if draws_unread(gm.graph):

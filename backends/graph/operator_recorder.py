@@ -33,9 +33,13 @@ WRITTEN = (
 )  # fmt: skip
 
 
+# of a result's number or size
+VALUES = {torch.Tag.data_dependent_output, torch.Tag.dynamic_output_shape}
+
+
 class CannotRecord(Exception):
-    """The function uses something that only make_fx traces: a size that varies, an operator of
-    higher order, or a subclass of tensors."""
+    """The function uses something that only make_fx traces: a size that varies, a number that
+    depends on values, an operator of higher order, or a subclass of tensors."""
 
 
 def record_operators(
@@ -47,7 +51,7 @@ def record_operators(
     recorder = OperatorRecorder(decompositions)
     for value in inputs:
         recorder.add_input(value)
-    with without_autocast_cache(), recorder:
+    with without_autocast_cache(), without_new_symbols(inputs), recorder:
         results = function(*inputs)
     if not all(map(is_recordable, pytree.tree_leaves(results))):
         raise CannotRecord
@@ -65,6 +69,21 @@ def without_autocast_cache() -> Iterator[None]:
         yield
     finally:
         torch.set_autocast_cache_enabled(enabled)
+
+
+@contextmanager
+def without_new_symbols(inputs: Sequence[Any]) -> Iterator[None]:
+    """Forgets the symbols of sizes that depend on values where they cannot be recorded: make_fx
+    runs the function again, and looks for all symbols that nobody has taken."""
+    modes = [value.fake_mode for value in inputs if isinstance(value, FakeTensor)]
+    env = modes[0].shape_env if modes else None
+    pending = [] if env is None else env.pending_fresh_unbacked_symbols
+    count = len(pending)
+    try:
+        yield
+    except CannotRecord:
+        del pending[count:]
+        raise
 
 
 class OperatorRecorder(TorchDispatchMode):
@@ -96,6 +115,8 @@ class OperatorRecorder(TorchDispatchMode):
         taken_apart = self.take_apart(func, flat, args, named)
         if taken_apart is not NotImplemented:
             return taken_apart
+        if depends_on_values(func, flat):
+            raise CannotRecord
         func = NEW_COPY.get(func, func)
         call_args, call_kwargs = pytree.tree_unflatten(map(self.argument, flat), form)
         result = func(*args, **named)
@@ -155,6 +176,17 @@ class OperatorRecorder(TorchDispatchMode):
             self.constants[name := f"_tensor_constant{len(self.constants)}"] = value
             self.name_results(self.graph.create_node("get_attr", name), value)
         return self.nodes[id(value)]
+
+
+def depends_on_values(func: OpOverload, flat: Sequence[Any]) -> bool:
+    """Whether a number or a size that an operator returns depends on values. Its symbol would stay
+    with its tensor, and the function's second run would find it there."""
+    if VALUES.isdisjoint(func.tags):
+        return False
+    masks = (torch.bool, torch.uint8)
+    return func is not ATEN.index.Tensor or any(
+        isinstance(value, torch.Tensor) and value.dtype in masks for value in flat[1:]
+    )
 
 
 def is_recordable(value: Any) -> bool:

@@ -14,6 +14,7 @@ from framejit.backends.registry import Backend
 from framejit.backends.uncompiled_nodes import compile_around
 from framejit.errors import RequirementError
 from framejit.events import UNREPORTED
+from torch._higher_order_ops.scan import scan
 
 
 def captured(fn, *args):
@@ -125,3 +126,56 @@ def test_equal_blocks_between_are_compiled_once(trains, monkeypatch):
     blocks = 2 if trains else 1  # the first block's input is a leaf
     branches = 2
     assert len(lowered) == (blocks + branches) * (2 if trains else 1)
+
+
+def writes_the_result(x, b):
+    y, z = torch.cond(x.sum() > 0, lambda a: (a.sin(), a * b), lambda a: (a.cos(), a - b), (x,))
+    y.mul_(2)
+    return y + z
+
+
+def writes_the_result_through_a_view(x, b):
+    y = torch.cond(x.sum() > 0, lambda a: a * b, lambda a: a - b, (x,))
+    y[1:].mul_(x[1:])
+    return y
+
+
+def writes_an_operand(x, b):
+    y = torch.cond(x.sum() > 0, lambda a: a + b, lambda a: a - b, (x,))
+    b.add_(1)  # cond saves all operands, and so refuses a backward pass
+    return y
+
+
+def writes_an_operand_of_scan(x, b):
+    last, every = scan(lambda c, a: (c + a * b[0], c * 2), x[0] * 0, x)
+    b.add_(1)  # scan has copied what it saves
+    return last + every
+
+
+def step(call):
+    """The result and the gradient, or the error."""
+    x, b = torch.tensor([1.0, 2.0, 3.0], requires_grad=True), torch.full((3,), 2.0)
+    result = call(x, b)
+    try:
+        result.sum().backward()
+    except RuntimeError as error:
+        return str(error).partition(":")[0]
+    return result.tolist(), x.grad.tolist(), b.tolist()
+
+
+@pytest.mark.parametrize("backend", ["native", "aot_eager"])
+@pytest.mark.parametrize(
+    "program",
+    [
+        writes_the_result,
+        writes_the_result_through_a_view,
+        writes_an_operand,
+        writes_an_operand_of_scan,
+    ],
+)
+def test_writes_around_control_flow_have_eagers_gradients(program, backend):
+    mine, wanted = step(framejit.compile(program, backend=backend)), step(program)
+    if isinstance(wanted, str):
+        assert mine == wanted
+    else:
+        torch.testing.assert_close(mine, wanted)

@@ -17,7 +17,6 @@ import torch.utils._pytree as pytree
 from torch._dispatch.python import enable_python_dispatcher
 from torch._subclasses.fake_tensor import FakeTensor
 
-from ..fake_values import fake_of
 from ..memory import memory_at
 from ..mode_switches import ENTER_LEVEL
 from ..mutations import is_data
@@ -28,6 +27,7 @@ from ..supported import line_of
 from ..tracing_lock import trace_operators
 from .by_operator import by_operator
 from .in_place_layouts import keep_layouts
+from .result_layouts import lay_out_results
 
 RESHAPES_IN_PLACE = (
     "t_", "transpose_", "squeeze_", "unsqueeze_", "resize_", "resize_as_", "swapaxes_", "swapdims_",
@@ -68,7 +68,9 @@ def functional(
         with torch.no_grad(), mode, enable_python_dispatcher():
             # An interpreter, so that a guard on a size can be reported with the node that adds it.
             traced = by_operator(gm, trace) or trace(torch.fx.Interpreter(gm).run, examples)
-            return lay_out_results(gm, separate_equal_views(gm, traced))
+            traced = separate_equal_views(gm, traced)
+            lay_out_results(gm, traced)
+            return traced
     except RuntimeError as error:
         if not any(said in str(error) for said in OVERLAPPING):
             raise
@@ -122,52 +124,6 @@ def separate_equal_views(
         traced.graph.output_node().args = (type(theirs)(apart),)
         traced.recompile()
     return traced
-
-
-def lay_out_results(gm: torch.fx.GraphModule, traced: torch.fx.GraphModule) -> torch.fx.GraphModule:
-    """Gives dimensions of one element the strides that they have in results of the captured graph:
-    decompositions may give them others."""
-    (ours,), (theirs,) = gm.graph.output_node().args, traced.graph.output_node().args
-    if not isinstance(ours, tuple | list) or not isinstance(theirs, tuple | list):
-        return traced
-    given = list(theirs)
-    for position, (mine, other) in enumerate(zip(ours, theirs, strict=True)):
-        if isinstance(mine, torch.fx.Node) and isinstance(other, torch.fx.Node):
-            strides = strides_to_give(fake_of(mine), other.meta.get("val"))
-            if strides is not None:
-                given[position] = with_strides(traced.graph, other, strides)
-    if given != list(theirs):
-        traced.graph.output_node().args = (type(theirs)(given),)
-        traced.recompile()
-    return traced
-
-
-def strides_to_give(wanted: Any, found: Any) -> Sequence[int] | None:
-    """The strides of a captured result, if those of the traced one differ, but only for dimensions
-    of one element."""
-    if (
-        type(wanted) is not FakeTensor
-        or type(found) is not FakeTensor
-        or wanted.layout != found.layout
-    ):
-        return None
-    every = [*wanted.shape, *wanted.stride(), *found.stride()]
-    if not all(type(number) is int for number in every) or wanted.stride() == found.stride():
-        return None
-    pairs = zip(wanted.shape, wanted.stride(), found.stride(), strict=True)
-    return wanted.stride() if all(size == 1 or a == b for size, a, b in pairs) else None
-
-
-def with_strides(
-    graph: torch.fx.Graph, node: torch.fx.Node, strides: Sequence[int]
-) -> torch.fx.Node:
-    """A view of a node's result with other strides."""
-    fake = node.meta["val"]
-    arguments = [*fake.shape], [*strides], fake.storage_offset()
-    with graph.inserting_before(graph.output_node()):
-        made = graph.call_function(torch.ops.aten.as_strided.default, (node, *arguments))
-    made.meta.update(node.meta, val=fake.as_strided(*arguments))
-    return made
 
 
 def without_writes(function: Callable[..., Any]) -> Callable[..., Any]:

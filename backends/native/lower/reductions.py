@@ -208,30 +208,39 @@ def build_shape(
     return made
 
 
-@lowers(aten.var.correction)
-def var(build: Builder, x: View, dims: Any = None, *, correction: Any = None, **_: Any) -> View:
-    return spread(build, x, dims, correction, build.fake)[0]
+def root(variance: Scalar) -> Scalar:
+    return s("sqrt", variance)
 
 
-@lowers(aten.std.correction)
-def std(build: Builder, x: View, dims: Any = None, *, correction: Any = None, **_: Any) -> View:
-    return spread(build, x, dims, correction, build.fake, lambda value: s("sqrt", value))[0]
+def _variances(alone: Any, with_mean: Any, last: Formula) -> None:
+    """Lowers the operators for the variance passed through `last`, and for it and the mean."""
+
+    @lowers(alone)
+    def lower(
+        build: Builder, x: View, dims: Any = None, *, correction: Any = None, **_: Any
+    ) -> View:
+        return spread(build, x, dims, correction, build.fake, last)[0]
+
+    @lowers(with_mean)
+    def lower_both(
+        build: Builder, x: View, dims: Any = None, *, correction: Any = None, **_: Any
+    ) -> tuple[View, View]:
+        like, average = build.fake
+        first, found = spread(build, x, dims, correction, like, last)
+        return first, squeeze_over(build, average, found, dimensions(x, dims))
 
 
-@lowers(aten.var_mean.correction)
-def var_mean(
-    build: Builder, x: View, dims: Any = None, *, correction: Any = None, **_: Any
-) -> tuple[View, View]:
-    variance, average = build.fake
-    first, found = spread(build, x, dims, correction, variance)
-    return first, squeeze_over(build, average, found, dimensions(x, dims))
+_variances(aten.var.correction, aten.var_mean.correction, same)
+_variances(aten.std.correction, aten.std_mean.correction, root)
 
 
 def spread(
-    build: Builder, x: View, dims: Any, correction: Any, like: torch.Tensor, last: Formula = same
+    build: Builder, x: View, dims: Any, correction: Any, like: torch.Tensor, last: Formula
 ) -> tuple[View, View]:
-    """The variance passed through `last`, and the mean with the dimensions kept."""
-    over, work = dimensions(x, dims), computation_of(like.dtype)
+    """The variance passed through `last`, and the mean with the dimensions kept. On the CPU torch
+    computes them in float64, where squares of float32 are neither too large nor too small."""
+    over = dimensions(x, dims)
+    work = torch.float64 if x.device.type == "cpu" else computation_of(like.dtype)
     average, squares, count = moments(build, x, over, work)
     freedom = s("maximum", count - (1 if correction is None else correction), 0)
     return squeeze_over(build, like, squares, over, lambda v: last(v / freedom)), average

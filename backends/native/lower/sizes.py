@@ -12,7 +12,7 @@ from ..ir.index import ONE, Index, Sym, atom, index, product
 if TYPE_CHECKING:  # a process without varying sizes needs no sympy
     import sympy
 
-ROUNDED = ("FloorDiv", "Mod", "PythonMod")  # classes of torch's expressions
+QUOTIENTS, REMAINDERS = ("FloorDiv", "CleanDiv"), ("Mod", "PythonMod")  # torch's expressions
 
 
 def is_known(fact: bool | torch.SymBool) -> bool:
@@ -22,7 +22,7 @@ def is_known(fact: bool | torch.SymBool) -> bool:
 
 def is_rounded(expression: sympy.Expr) -> bool:
     """Whether it is a quotient or a remainder of integers."""
-    return type(expression).__name__ in ROUNDED
+    return type(expression).__name__ in (*QUOTIENTS, *REMAINDERS)
 
 
 class Sizes:
@@ -65,7 +65,7 @@ class Sizes:
             return product([self.expression(expression.base)] * int(expression.exp))
         if is_rounded(expression) and self._can_divide(*expression.args):
             dividend, divisor = map(self.expression, expression.args)
-            is_quotient = type(expression).__name__ == "FloorDiv"
+            is_quotient = type(expression).__name__ in QUOTIENTS
             return dividend // divisor if is_quotient else dividend % divisor
         return self._hide(expression)
 

@@ -14,12 +14,12 @@ from .scalars import TYPES, extreme, gathered_as
 
 LONGEST_KEPT = 4096  # elements of a row of which a value is kept
 EXPENSIVE = 10  # cost from which on a value is rather kept
-LONG_SUM = 1 << 14  # longer sums of float are added up in double
+LONG_SUM = 1 << 10  # longer sums of float are the sums, in double, of parts of so many elements
 
 
 class RowsFunction(CFunction):
     """`kept`: by id of a value, the array in which a row's are kept; `stored`: ids of those that
-    are there already."""
+    are there already. `parts`: by name of a part of a long sum, that of the sum."""
 
     def __init__(
         self, plan: Plan, buffers: Mapping[str, Buffer], threads: int, whole: Parameters | None
@@ -27,6 +27,7 @@ class RowsFunction(CFunction):
         super().__init__(plan, buffers, threads, whole)
         self.kept: dict[int, str] = {}
         self.stored: set[int] = set()
+        self.parts: dict[str, str] = {}
 
     def outer_loops(self) -> Sequence[Var]:
         return self.kernel.outer
@@ -128,13 +129,31 @@ class RowsFunction(CFunction):
         """The loops along a row, the last one with SIMD where all that it accumulates is of a kind
         that has it."""
         simd = not any(node.attr.startswith("arg") for node in reductions)
+        pragma = [" ".join([SIMD, *filter(None, clauses)])] if simd else []
         *before, last = self.kernel.inner
         lines = [self.loop(last), *indent(inside.lines), "}"]
-        if simd:
-            lines.insert(0, " ".join([SIMD, *filter(None, clauses)]))
+        lines = self.in_parts(last, inside.lines, pragma) if self.parts else [*pragma, *lines]
         for variable in reversed(before):
             lines = [self.loop(variable), *indent(lines), "}"]
         scope.lines += lines
+        self.parts = {}
+
+    def in_parts(self, variable: Var, body: Sequence[str], pragma: Sequence[str]) -> list[str]:
+        """A loop that adds up floats in parts, and these in double. (In double each element would
+        cost twice as much.)"""
+        size, name = self.index(variable.size), variable.name
+        block, end = self.new_name("block"), self.new_name("end")
+        inside = [
+            f"const int64_t {end} = {block} + {LONG_SUM} < {size} ? {block} + {LONG_SUM} : {size};",
+            *(f"float {part} = 0;" for part in self.parts),
+            *pragma,
+            f"for (int64_t {name} = {block}; {name} < {end}; {name}++) {{",
+            *indent(body),
+            "}",
+            *(f"{total} += {part};" for part, total in self.parts.items()),
+        ]
+        blocks = f"for (int64_t {block} = 0; {block} < {size}; {block} += {LONG_SUM}) {{"
+        return [blocks, *indent(inside), "}"]
 
     def accumulate(self, node: Scalar, scope: Scope, inside: Scope) -> tuple[str, str]:
         """Declares what a reduction gathers in `scope` and gathers in `inside`; returns its clause
@@ -145,8 +164,13 @@ class RowsFunction(CFunction):
         if node.attr in ("sum", "prod"):
             sign = "+" if node.attr == "sum" else "*"
             scope.lines.append(f"{kind} {name} = {0 if node.attr == 'sum' else 1};")
-            inside.lines.append(f"{name} {sign}= {value};")
-            return f"reduction({sign}:{name})", name
+            if kind == TYPES[node.dtype]:
+                inside.lines.append(f"{name} {sign}= {value};")
+                return f"reduction({sign}:{name})", name
+            part = self.new_name("part")
+            self.parts[part] = name
+            inside.lines.append(f"{part} += {value};")
+            return f"reduction(+:{part})", f"(float){name}"  # what is computed of it is float
         if node.attr == "any":
             scope.lines.append(f"{kind} {name} = 0;")
             inside.lines.append(f"{name} |= {value};")

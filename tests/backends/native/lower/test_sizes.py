@@ -3,9 +3,12 @@
 import warnings
 
 import framejit
+import sympy
 import torch
+from framejit.backends.native.lower.sizes import Sizes
 from framejit.errors import FramejitWarning
 from torch.nn.functional import interpolate, scaled_dot_product_attention
+from torch.utils._sympy.functions import CleanDiv, FloorDiv, Mod, PythonMod
 
 
 def test_a_quotient_of_sizes_that_is_1_is_broadcast():
@@ -36,3 +39,11 @@ def test_a_size_that_is_a_rounded_fraction_of_a_size():
                 image = torch.randn(2, 3, width, width + 2)
                 torch.testing.assert_close(compiled(image), f(image))
         assert not caught and compiled.framejit.compiles == 2
+
+
+def test_quotients_and_remainders_of_sizes_are_computed_in_kernels():
+    size, by = sympy.Symbol("s0", integer=True, positive=True), sympy.Integer(4)
+    for rounded in (FloorDiv, CleanDiv, PythonMod, Mod):
+        sizes = Sizes()
+        sizes.expression(rounded(size, by))
+        assert list(sizes.hidden) == ["s0"], rounded

@@ -175,3 +175,25 @@ def test_a_nan_of_bfloat16_keeps_its_sign():
     x = torch.tensor([-1, 0x7FC0, -16384, 16256], dtype=torch.int16).view(torch.bfloat16)
     for got, want in zip(framejit.compile(signs, backend="native")(x), signs(x), strict=True):
         assert got.equal(want), (got, want)
+
+
+@pytest.mark.parametrize("size", [5000, 16384])
+@pytest.mark.parametrize(
+    "add_up",
+    [
+        lambda x: x.sum(),
+        lambda x: (x * x.relu()).mean(),
+        lambda x: x.view(4, -1).sum(1),
+        lambda x: x.view(2, -1, 2).transpose(0, 1).sum((0, 2)),
+    ],
+    ids=["sum", "of products", "rows", "two loops"],
+)
+def test_long_sums_are_as_exact_as_eagers(add_up, size):
+    compiled = framejit.compile(add_up, backend="native", dynamic=False)
+    errors = {compiled: 0.0, add_up: 0.0}
+    for seed in range(60):
+        x = torch.randn(size, generator=torch.Generator().manual_seed(seed)) + 1
+        exact = add_up(x.double())
+        for call in errors:
+            errors[call] += ((call(x) - exact).abs() / exact.abs()).mean().item()
+    assert errors[compiled] < 1.5 * errors[add_up] + 60 * 2**-25
