@@ -93,7 +93,7 @@ def saves(node: Node) -> bool:
     is saved on the way to it counts, too."""
     inputs = {fake.grad_fn for other in node.all_input_nodes for fake in fake_tensors_of(other)}
     seen: set[Any] = {None, *inputs}
-    todo = [fake.grad_fn for fake in fake_tensors_of(node)]
+    todo: list[Any] = [fake.grad_fn for fake in fake_tensors_of(node)]
     while todo:
         history = todo.pop()
         if history in seen:

@@ -399,7 +399,7 @@ def make_subgraphs(
     groups: Sequence[Sequence[Node]],
     results: Sequence[Node],
     modes: dict[Node, Modes],
-    views: Collection[Node],
+    views: Collection[Node] = (),
 ) -> tuple[list[Subgraph], list[int]]:
     """A graph for each group. views: what each of them takes for itself."""
     numbers = {node: number for number, node in enumerate(gm.graph.find_nodes(op="placeholder"))}
