@@ -101,6 +101,9 @@ for f, given in (words, (4, 6)), (images, (2, 3, 8, 8)), (lambda x: x.split(3, -
         handle(torch.ones(given))
     assert handle.framejit.compiles == 1
 """
+TRIALS = f"""{COMPILED.replace('backend="native"', 'options={"patience": 0}')}
+assert "framejit.backends.native.lower.build" in sys.modules
+"""
 # modules that torch's fake tensors load are not ours to decide
 REPORTS = "rich jinja2 framejit.frontend.explain.gather framejit.frontend.explain.text_report"
 SELDOM = f"{REPORTS} framejit.frontend.self_check framejit.cli framejit.backends.autotune.minify"
@@ -118,6 +121,7 @@ CASES = {
     "layers": (LAYERS, None, f"{SELDOM} {BACKENDS} sympy torch._dynamo"),
     "operators": (OPERATORS, None, f"{SELDOM} {BACKENDS} sympy torch._dynamo"),
     "native": (COMPILED, None, f"{SELDOM} {BACKENDS} sympy torch._dynamo torch.distributed.tensor"),
+    "trials": (TRIALS, None, f"{SELDOM} {BACKENDS} sympy torch._dynamo"),
     "attention": (WRITTEN_OUT, None, f"{SELDOM} {BACKENDS} sympy torch._dynamo"),
     "training": (TRAINING, None, f"{SELDOM} torch._dynamo torch._functorch.aot_autograd"),
 }  # fmt: skip

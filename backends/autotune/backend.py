@@ -19,7 +19,6 @@ from ...tier import Tier
 from ..graph.collectives import is_on_distributed_tensors
 from ..graph.fake_values import fake_of
 from ..graph.supported import reason_not_to_try
-from ..graph.tracing_lock import load_for_tracing
 from ..graph.wrappers import has_wrappers
 from ..host_numbers import compile_by_device
 from ..registry import import_shipped, lookup, register_backend
@@ -90,7 +89,6 @@ def reason_for_eager(gm: torch.fx.GraphModule, plan: TuningPlan) -> str:
 def load_for_trials() -> None:
     """Imports framejit's compiler while no thread of a trial runs: see permanent_objects."""
     import_shipped("native", "native.backend")
-    load_for_tracing()
 
 
 def compile_by_rule(
