@@ -39,7 +39,7 @@ def join_groups(
     for group in groups:
         earlier = [places[other] for node in group for other in before[node] if other in places]
         place = max(earlier, default=-1)
-        if place < 0 or not may_join(joined[place], group, results_of):
+        if place < 0 or not may_join(set(joined[place]), group, results_of):
             place = len(joined)
             joined.append([])
         joined[place] += group
@@ -49,12 +49,12 @@ def join_groups(
 
 
 def may_join(
-    first: Sequence[Node], second: Sequence[Node], results_of: Mapping[Node, frozenset[Node]]
+    first: set[Node], second: Sequence[Node], results_of: Mapping[Node, frozenset[Node]]
 ) -> bool:
     """Whether autograd cannot tell the two groups from one, of which the second follows the
     first."""
     trained = [node for node in second if results_of[node]]
-    inside = {*first, *second}
+    inside = first.union(second)
     results = frozenset[Node]().union(*(results_of[node] for node in trained))
     entered = {
         other
