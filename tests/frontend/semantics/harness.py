@@ -555,10 +555,11 @@ def check(
     _rests.clear()
     try:
         eager, twice = run(fn, world, 1, backward), run(fn, world, 2, False)
+        chosen = counter if backend == "eager" else backend
+        # by default, what is compiled early depends on the time that the program has taken
+        options = {"compile_budget": float("inf")} if backend == "autotune" else {}
         with framejit.config.patch(strict=True):
-            handle = framejit.compile(
-                fn, backend=counter if backend == "eager" else backend, fullgraph=fullgraph
-            )
+            handle = framejit.compile(fn, backend=chosen, fullgraph=fullgraph, options=options)
         recorder = events.Recorder()
         handle.framejit.cache.sinks.append(recorder)
         compare(eager, run(handle, world, 1, backward), "first call", lines, exact)
