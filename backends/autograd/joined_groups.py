@@ -1,16 +1,17 @@
-"""Joins groups of a split graph (split_graph.py) where autograd cannot tell.
+"""Joins groups of a split graph (split_graph.py) where autograd cannot tell the difference.
 
 Transformers return the keys and the values of each layer, for their cache. In eager, a backward
-pass from the values does not run the projection of the keys, so both would be subgraphs of their
-own, three in each layer. Joined to what they are computed from, they get zeros as gradients in such
-a pass, and autograd sees the same as before:
+pass from the values does not run the projection of the keys, so keys and values would be subgraphs
+of their own, three in each layer. Joined to the group that they are computed from, they get zeros
+as gradients in such a pass. Autograd sees the same as before:
 
-- No result lies between the two groups, so no gradient that a hook sees or autograd.grad returns
-  is inside the joint one.
-- A pass that runs the first group only begins at a result that others are computed from, as such
-  keys are, which is rare: what it computes for nothing does not count.
-- A pass through either group runs all of the first one. If that frees what it has saved, a second
-  pass raises, whatever is left in the second group.
+- No result lies between the two groups, so the joined one hides no gradient that a hook sees or
+  that torch.autograd.grad returns.
+- A backward pass through either group runs all of the first one. Where that frees what it has
+  saved, a second pass raises in both cases.
+
+Only a pass from a result that other results are computed from, as from such values, runs the first
+group without the second. Such passes are rare, so the zeros cost less than one more subgraph.
 """
 
 from __future__ import annotations

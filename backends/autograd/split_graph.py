@@ -122,8 +122,8 @@ def split_graph(gm: torch.fx.GraphModule) -> tuple[list[Subgraph], list[int]] | 
     results_of = results_by_node(nodes, ends, together)
     groups = join_groups(group_nodes(nodes, results_of, before), results_of, before)
     fixed = {node for group in together for node in group}.union(results)
-    # As results or inputs of subgraphs they would share memory with other ones, and such graphs
-    # cannot be differentiated operator by operator (joint_graph.py): each subgraph takes its own.
+    # Each subgraph takes such views for itself. Passed from one to another, they would share memory
+    # with other results or inputs, and joint_graph.py leaves such graphs to aot_autograd.
     views = {node for node in nodes if node not in fixed and is_view_without_gradient(node)}
     groups = [others for group in groups if (others := [n for n in group if n not in views])]
     if len(groups) == 1:
@@ -401,7 +401,8 @@ def make_subgraphs(
     modes: dict[Node, Modes],
     views: Collection[Node] = (),
 ) -> tuple[list[Subgraph], list[int]]:
-    """A graph for each group. views: what each of them takes for itself."""
+    """A graph for each group. views: nodes outside of the groups, which each graph computes for
+    itself where it needs them."""
     numbers = {node: number for number, node in enumerate(gm.graph.find_nodes(op="placeholder"))}
     subgraphs = []
     for position, group in enumerate(groups):

@@ -317,7 +317,7 @@ def compile_with_gradients(
         return compiled if around is None else around(part, compiled)
 
     with report.phase("imports"), permanent_objects():
-        # loading torch's tracing takes time; torch.autograd.grad, traced, loads its symbols
+        # Both take long to load. torch.autograd.grad imports the first when it is traced.
         importlib.import_module("torch.fx.experimental.symbolic_shapes")
         parts = importlib.import_module("..autograd.graph_parts", __package__)
     try:

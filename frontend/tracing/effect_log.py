@@ -114,14 +114,15 @@ class EffectLog:
         self.epoch += 1
         saved = len(self._saved)
         globals_ = {where: id(value) for where, (_, value) in self.globals.items()}
-        marks = not output and len(self.outputs), len(self.expected)
+        outputs, expected = len(self.outputs), len(self.expected)
         yield
         changed = any(
             item.value in self.changed and (item.epoch > 0 or was_there(item.value))
             for item in self._saved[saved:]
         )
         set_ = globals_ != {where: id(value) for where, (_, value) in self.globals.items()}
-        if changed or set_ or marks != (not output and len(self.outputs), len(self.expected)):
+        written = len(self.outputs) > outputs and not output
+        if changed or set_ or written or len(self.expected) > expected:
             raise stop
 
     def set_global(self, where: Namespace, name: str, value: Value) -> None:

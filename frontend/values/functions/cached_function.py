@@ -3,7 +3,9 @@ is inlined if it has no side effects."""
 
 from __future__ import annotations
 
+import builtins
 import functools
+import logging
 import types
 from typing import Any
 
@@ -144,9 +146,10 @@ class CachedFunction(Value):
         if tx.graph.mark() > calls:
             raise self._leave_to_python("whose new result the cache would keep")
         if tx.effects.take_outputs(written):
-            # a warning with the same message, which is written once: the function is called after
-            # the graph has run, and its cache decides
-            if kwargs or not result.is_none() or self.source is None:
+            # A message that is written once. The function is called after the graph has run, when
+            # its cache decides whether it writes.
+            alone = sees_only_arguments(tx, self.real.__wrapped__, args)
+            if kwargs or not result.is_none() or self.source is None or not alone:
                 raise stop
             tx.effects.output(write_by_cached, (self, *args), tx.frames.break_position())
             return result
@@ -220,6 +223,22 @@ def real(tx: TraceContext, arg: Value) -> Any:
     found = tx.objects.real_object(arg)
     tx.guards.add(arg.source, Kind.IS, found)
     return found
+
+
+def sees_only_arguments(tx: TraceContext, function: types.FunctionType, args: Args) -> bool:
+    """Whether a function that writes a message would write the same one later, when the frame has
+    changed more: it reads no names from outside, and is given literals and loggers."""
+    code = function.__code__
+    outside = function.__globals__.keys() | vars(builtins).keys()
+    return (
+        outside.isdisjoint(code.co_names)
+        and not code.co_freevars
+        and not any(isinstance(constant, types.CodeType) for constant in code.co_consts)
+        and all(
+            arg.is_constant() or isinstance(tx.objects.real_object(arg), logging.Logger)
+            for arg in args
+        )
+    )
 
 
 def varies(value: Value) -> bool:

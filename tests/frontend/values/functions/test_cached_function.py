@@ -95,3 +95,44 @@ def test_a_message_that_a_cache_lets_through_once_is_written_in_order_without_a_
     handle = strict_compile(f, backend="eager")
     assert messages(handle) == messages(f)
     assert not handle.framejit.explain().breaks and handle.framejit.compiles == 1
+
+
+class Counter:
+    value = 0
+
+
+@functools.lru_cache
+def warn_of_global(logger):
+    logger.warning("%d", COUNTED.value)
+
+
+@functools.lru_cache
+def warn_of_argument(logger, counter):
+    logger.warning("%d", counter.value)
+
+
+COUNTED = Counter()
+
+
+@pytest.mark.parametrize(
+    "warn",
+    [warn_of_global, lambda logger: warn_of_argument(logger, COUNTED)],
+    ids=["global", "argument"],
+)
+def test_a_message_of_what_the_frame_changes_has_the_values_of_its_place(warn, caplog):
+    logger = logging.getLogger("framejit.tests.cached")
+
+    def f(x):
+        COUNTED.value += 1
+        warn(logger)
+        COUNTED.value += 1
+        return x + 1
+
+    def messages(run):
+        warn_of_global.cache_clear(), warn_of_argument.cache_clear(), caplog.clear()
+        COUNTED.value = 0
+        for _ in range(2):
+            run(torch.ones(2))
+        return [record.getMessage() for record in caplog.records if record.name == logger.name]
+
+    assert messages(strict_compile(f, backend="eager")) == messages(f) == ["1"]
