@@ -14,6 +14,7 @@ from ...events import UNREPORTED
 from ...records import record
 from ..graph.copies import Copies, with_code
 from ..graph.graph_structure import shared_results
+from ..graph.passed_values import NOTHING, PassedValues, passed_values
 from ..graph.passes.functional import prepare_for_tracing
 from ..graph.passes.result_layouts import lay_out_results
 from ..graph.random_draws import draws_unread
@@ -28,13 +29,15 @@ from .shared_partition import partition_once
 class GraphPart:
     """The forward or backward ATen graph of a captured graph. `results`: how many outputs of a
     forward graph are the program's; the outputs after them are saved for the backward graph. None
-    without a backward graph."""
+    without a backward graph. `passed`: which inputs other parts made, and which outputs they read;
+    of a backward graph, these are gradients."""
 
     captured: torch.fx.GraphModule
     graph: torch.fx.GraphModule | Copies
     examples: Sequence[Any]
     backward: bool
     results: int | None = None
+    passed: PassedValues = NOTHING
 
     @cached_property
     def gm(self) -> torch.fx.GraphModule:
@@ -102,15 +105,36 @@ def compile_forward_and_backward(
 def compile_partition(
     gm: torch.fx.GraphModule, partition: Partition, compile_part: Compile
 ) -> Callable[..., Any]:
-    forward = compile_part(
-        GraphPart(gm, partition.forward, examples(partition.forward), False, partition.results)
+    passed = passed_values(gm)
+    forward = GraphPart(
+        gm, partition.forward, examples(partition.forward), False, partition.results, passed
+    )
+    backward = GraphPart(
+        gm,
+        partition.backward,
+        examples(partition.backward),
+        True,
+        passed=passed_gradients(partition, passed),
     )
     return ForwardAndBackward(
-        partition,
-        forward,
-        with_batches(
-            compile_part, GraphPart(gm, partition.backward, examples(partition.backward), True)
-        ),
+        partition, compile_part(forward), with_batches(compile_part, backward)
+    )
+
+
+def passed_gradients(partition: Partition, passed: PassedValues) -> PassedValues:
+    """What the backward graph gets from other parts, and passes to them: values that it shares with
+    the forward graph, and gradients. Autograd passes gradients on; no caller gets them."""
+    count = len(partition.backward.graph.find_nodes(op="placeholder"))
+    tangents = enumerate(partition.tangents, count - len(partition.tangents))
+    saved = enumerate(partition.saved_inputs, partition.sizes)
+    gradients = frozenset(
+        place for place, position in enumerate(partition.wanted) if position in passed.inputs
+    )
+    return PassedValues(
+        frozenset(place for place, position in saved if position in passed.inputs)
+        | frozenset(place for place, position in tangents if position in passed.results),
+        gradients,
+        gradients,
     )
 
 

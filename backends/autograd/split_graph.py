@@ -35,6 +35,7 @@ from ..graph.mode_switches import (
 )
 from ..graph.mutations import is_norm, may_write, written_by
 from ..graph.node_targets import is_foreign, is_users, name_of
+from ..graph.passed_values import PassedValues, note_passed_values
 from ..graph.random_draws import may_draw
 from .joined_groups import join_groups
 
@@ -404,15 +405,17 @@ def make_subgraphs(
     """A graph for each group. views: nodes outside of the groups, which each graph computes for
     itself where it needs them."""
     numbers = {node: number for number, node in enumerate(gm.graph.find_nodes(op="placeholder"))}
+    shown = {memory_at(node) for node in results} | {None}
     subgraphs = []
     for position, group in enumerate(groups):
         later = {node for other in groups[position + 1 :] for node in other}
-        outputs = [
+        passed = {
             node
             for node in group
-            if node in results
-            or (is_passed_between(node) and not later.isdisjoint(users_of(node, views)))
-        ]
+            if is_passed_between(node) and not later.isdisjoint(users_of(node, views))
+        }
+        hidden = {node for node in passed if memory_at(node) not in shown}
+        outputs = [node for node in group if node in results or node in passed]
         writer = SubgraphWriter(modes, views)
         for node in group:
             writer.write(node)
@@ -422,9 +425,21 @@ def make_subgraphs(
             [numbers[node] for node in writer.inputs],
             [numbers[node] for node in outputs],
         )
+        note_passed_values(
+            subgraph.gm,
+            PassedValues(
+                positions_where(node.op != "placeholder" for node in writer.inputs),
+                positions_where(node in passed for node in outputs),
+                positions_where(node in hidden for node in outputs),
+            ),
+        )
         share_with_equal_subgraphs(gm, subgraph.gm, position)
         subgraphs.append(subgraph)
     return subgraphs, [numbers[node] for node in results]
+
+
+def positions_where(answers: Iterable[bool]) -> frozenset[int]:
+    return frozenset(position for position, holds in enumerate(answers) if holds)
 
 
 def is_passed_between(node: Node) -> bool:

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import collections
 import threading
-from collections.abc import Callable, Iterator, Sequence
+import weakref
+from collections.abc import Callable, Collection, Iterator, Sequence
 from typing import Any
 
 import torch
@@ -17,8 +18,10 @@ import torch
 from ...errors import RequirementError
 from ...events import Reporter
 from ...records import record
+from ..graph.passed_values import NOTHING, PassedValues
 from . import pool
-from .recording import ADDRESS, Recording, Unrecordable
+from .recording import Recording
+from .result_copies import ADDRESS, Original, Unrecordable
 
 # Where sizes vary, a size is recorded once it has recurred: a recording takes about as long as two
 # calls.
@@ -41,7 +44,9 @@ class WarmUp:
 class RecordingRequest:
     """What to record. written: positions of inputs that it writes. saved: positions of results that
     only its backward graph uses. varying: positions of inputs whose sizes differ between calls.
-    forward: for a backward graph, the forward graph whose saved results are among its inputs."""
+    forward: for a backward graph, the forward graph whose saved results are among its inputs.
+    passed: what it gets from other subgraphs of its graph, and passes to them. graph: all of those,
+    it among them."""
 
     run: Callable[..., Any]
     device: int
@@ -49,6 +54,8 @@ class RecordingRequest:
     saved: frozenset[int] = frozenset()
     varying: tuple[int, ...] = ()
     forward: GraphedCallable | None = None
+    passed: PassedValues = NOTHING
+    graph: Collection[GraphedCallable] = ()
 
 
 class GraphedCallable:
@@ -59,6 +66,7 @@ class GraphedCallable:
         self.work, self.report, self.require = work, report, require
         self.run = work.run
         self.copied: set[int] = set()
+        self.backward: Callable[[], GraphedCallable | None] = no_backward
         self.states: dict[Any, WarmUp | Recording] = {}
         self.seen: collections.Counter[Any] = collections.Counter()  # calls of keys without a state
         self.pools: dict[Any, pool.Pool] = {}  # this graph's own, if a backward graph needs results
@@ -71,7 +79,7 @@ class GraphedCallable:
         key = self.key(args)
         with self.lock:
             state = self.states.get(key)
-            if type(state) is Recording and state.fits(args) and not state.out.saved_in_use():
+            if type(state) is Recording and state.fits(args) and not self.in_use(state):
                 return state.replay(args)
             if not self.off and not torch.cuda.is_current_stream_capturing():
                 return self.call_unrecorded(key, state, args)
@@ -99,7 +107,7 @@ class GraphedCallable:
         if state is None:
             return self.warm_up(key, args) if self.is_due(key) else self.run(*args)
         if isinstance(state, Recording):
-            if state.out.saved_in_use() or not self.may_record_again(key, state, args):
+            if self.in_use(state) or not self.may_record_again(key, state, args):
                 return self.run(*args)
         elif self.work.forward is not None and not self.saved_inputs(args):
             # if the forward pass ran unrecorded, so does its backward pass
@@ -118,7 +126,8 @@ class GraphedCallable:
                 for index, at in enumerate(map(address, args))
                 if at != state.addresses[index] and may_move(args[index])
             }
-            self.copied |= moved - self.saved_inputs(args)
+            fed, originals = self.find_fed_inputs(args)
+            self.copied |= moved - self.saved_inputs(args) - fed - set(originals)
         return self.record(key, args)
 
     def is_due(self, key: Any) -> bool:
@@ -169,16 +178,50 @@ class GraphedCallable:
     def recordings_of(self, args: Sequence[Any]) -> Iterator[tuple[Recording, set[int]]]:
         """The recordings whose saved results are among a backward pass's arguments, and their
         positions."""
-        for state in self.states.values():
-            if isinstance(state, Recording) and state.out.saved_in_use():
-                mine = {ADDRESS(state.out.template[index]) for index in state.out.saved}
+        for made in self.recordings():
+            if made.out.in_use():
+                mine = {ADDRESS(made.out.template[index]) for index in made.out.saved}
                 found = {
                     index
                     for index, arg in enumerate(args)
                     if isinstance(arg, torch.Tensor) and ADDRESS(arg) in mine
                 }
                 if found:
-                    yield state, found
+                    yield made, found
+
+    def in_use(self, state: Recording) -> bool:
+        """Whether the program still uses results in the recorded memory. A forward graph's replay
+        may overwrite the gradients that its backward graph has returned, too."""
+        if state.out.in_use():
+            return True
+        backward = self.backward()
+        if backward is None or not backward.work.passed.hidden:
+            return False
+        return any(made.out.in_use() for made in backward.recordings())
+
+    def note_backward(self, backward: GraphedCallable) -> None:
+        """Tells a forward graph of its backward graph, which keeps it alive."""
+        self.backward = weakref.ref(backward)
+
+    def recordings(self) -> list[Recording]:
+        return [state for state in list(self.states.values()) if isinstance(state, Recording)]
+
+    def find_fed_inputs(self, args: Sequence[Any]) -> tuple[set[int], dict[int, Original]]:
+        """The inputs that lie in the memory of this graph's other recordings, and those that are
+        copies of what lies there."""
+        fed, originals = set[int](), dict[int, Original]()
+        outs = [made.out for other in list(self.work.graph) for made in other.recordings()]
+        hidden = {ADDRESS(out.template[index]) for out in outs for index in out.hidden}
+        for position in self.work.passed.inputs:
+            arg = args[position]
+            if not isinstance(arg, torch.Tensor) or not arg.numel():
+                continue
+            if ADDRESS(arg) in hidden:
+                fed.add(position)
+            elif position not in self.work.written:
+                for original in (found for out in outs for found in out.originals_of(arg)):
+                    originals[position] = original
+        return fed, originals
 
     def may_record_again(self, key: Any, state: Recording, args: Sequence[Any]) -> bool:
         """Drops a recording whose static inputs have moved; returns whether the call may record
@@ -189,7 +232,10 @@ class GraphedCallable:
         ):
             return False
         moved = state.moved_inputs(args) - saved
-        self.copied |= {index for index in moved if may_move(args[index])}
+        fed, originals = self.find_fed_inputs(args)
+        if not moved.isdisjoint(state.fed - fed - set(originals)):
+            return False  # what makes them ran unrecorded
+        self.copied |= {index for index in moved if may_move(args[index])} - fed - set(originals)
         self.remade += 1
         if self.remade > MOST_REMADE:
             self.give_up("its inputs keep moving in memory")
@@ -202,15 +248,25 @@ class GraphedCallable:
         runs."""
         work = self.work
         memory = self.pool_for(key, args)
+        fed, originals = self.find_fed_inputs(args)
         try:
             with torch.cuda.device(work.device):
                 made = Recording(
-                    self.run, args, self.copied, work.written, work.saved, memory, work.device
+                    self.run,
+                    args,
+                    self.copied - fed - set(originals),
+                    work.written,
+                    work.saved,
+                    memory,
+                    work.device,
+                    work.passed,
+                    originals,
                 )
         except Unrecordable as error:
             memory.usable = False
             self.give_up(str(error))
             return self.run(*args)
+        made.fed = frozenset(fed.union(originals))
         self.states[key] = made
         if not self.remade:
             self.report.send_recorded(
@@ -227,10 +283,11 @@ class GraphedCallable:
             recording, _ = next(self.work.forward.recordings_of(args))
             if recording.pool.usable:
                 return recording.pool
-        if not self.work.saved:
+        if not self.work.saved and not self.work.passed.results:
             return pool.shared_pool(self.work.device, self.stream())
         own = self.pools.get(key)
-        if own is None or not own.usable:
+        # A second recording in the pool could pass on memory that the backward graph overwrites.
+        if own is None or not own.usable or self.work.passed.hidden:
             own = self.pools[key] = pool.Pool(self.work.device, self.stream(), shared=False)
         return own
 
@@ -247,6 +304,10 @@ class GraphedCallable:
     def stream(self) -> int:
         """The current stream, as torch's raw handle."""
         return int(torch._C._cuda_getCurrentRawStream(self.work.device))
+
+
+def no_backward() -> None:
+    """What stands for the backward graph where there is none, or none yet."""
 
 
 OWN_THREADS = "framejit"  # prefix of the names of framejit's own threads

@@ -6,6 +6,7 @@ forward passes run unrecorded while a backward pass may still use them.
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Callable
 from typing import Any
 
@@ -52,6 +53,7 @@ class GraphRecorder:
     def __init__(self, report: Reporter, require: bool) -> None:
         self.report, self.require = report, require
         self.forward: dict[torch.fx.GraphModule, GraphedCallable] = {}
+        self.graph: weakref.WeakSet[GraphedCallable] = weakref.WeakSet()
 
     def __call__(self, part: GraphPart, run: Callable[..., Any]) -> Callable[..., Any]:
         gm, forward = part.gm, self.forward.get(part.captured)
@@ -70,10 +72,15 @@ class GraphRecorder:
             saved,
             varying_inputs(gm),
             forward if part.backward else None,
+            part.passed,
+            self.graph,
         )
         made = GraphedCallable(work, self.report, self.require)
-        if not part.backward:
+        self.graph.add(made)
+        if forward is None:
             self.forward[part.captured] = made
+        else:
+            forward.note_backward(made)
         return made
 
 

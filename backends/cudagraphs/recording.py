@@ -2,7 +2,8 @@
 other inputs.
 
 Inputs are static (the recorded kernels read the caller's memory, whose address is checked at each
-call) or copied in. Results are copied out, so that those of earlier calls stay valid.
+call) or copied in. Results are copied out, so that those of earlier calls stay valid, unless only
+another recording reads them.
 
 In a shared pool, no tensor of a recording keeps its memory: it is free between replays, and other
 recordings use it. So the pool is as large as the largest recording needs, not as all together.
@@ -11,26 +12,30 @@ recordings use it. So the pool is as large as the largest recording needs, not a
 from __future__ import annotations
 
 import gc
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any
 
 import torch
 
-from .pool import Pool, trivial_recording, without_ownership
+from ..graph.passed_values import NOTHING, PassedValues
+from .pool import Pool, trivial_recording
+from .result_copies import ADDRESS, Original, ResultCopies, Unrecordable
 from .static_input import StaticInput
 
-ADDRESS = torch.Tensor.data_ptr
-
-
-class Unrecordable(Exception):
-    """The work cannot be recorded; the message says why."""
+NO_ORIGINALS: Mapping[int, Original] = MappingProxyType({})
 
 
 class Recording:
     """Created by running `run` once on `args` while the stream records. Raises Unrecordable.
     copied: positions of inputs that are copied in; the others are static. written: positions of
     inputs that are written. saved: positions of results that are returned as the recorded memory
-    itself; the caller promises not to use them after the next replay."""
+    itself. passed: what this work gets from other recordings, and passes to them. originals: by
+    position of an input that is a copy of another recording's result, that result, which is read in
+    its place. `fed`: positions of inputs that lie in other recordings' memory, or are such
+    copies."""
+
+    fed: frozenset[int] = frozenset()
 
     def __init__(
         self,
@@ -41,16 +46,21 @@ class Recording:
         saved: Collection[int],
         pool: Pool,
         device: int,
+        passed: PassedValues = NOTHING,
+        originals: Mapping[int, Original] = NO_ORIGINALS,
     ) -> None:
         self.pool, self.bytes = pool, 0
+        self.originals = dict(originals)
         tensors = [index for index, arg in enumerate(args) if isinstance(arg, torch.Tensor)]
         self.static = tuple(index for index in tensors if index not in copied)
         self.copied = tuple(index for index in tensors if index in copied)
-        self.addresses = [ADDRESS(args[index]) for index in self.static]
+        self.addresses = self.static_addresses(args)
         self.written = tuple(
             index for index in self.static if index in written and not args[index].is_inference()
         )
         inputs = list(args)  # what the recorded work reads and writes
+        for index, original in self.originals.items():
+            inputs[index] = original.memory
 
         def run_on_static_inputs() -> list[Any]:
             self.places = self._make_static_inputs(inputs, written)
@@ -60,12 +70,13 @@ class Recording:
         self.graph, results = record(run_on_static_inputs, pool, device)
         self.bytes = torch.cuda.memory_reserved(device) - before
         pool.bytes += self.bytes
-        self.out = ResultCopies(results, inputs, saved)
+        self.out = ResultCopies(results, inputs, saved, passed)
         del results
         if pool.shared:
             self.out.release_memory()
             for _, static_input in self.places:
                 static_input.release_memory()
+        self.out.watch_results()
         self.static_inputs = [static_input.once for _, static_input in self.places]
         self.back = tuple((index, one.tensor) for index, one in self.places if index in written)
 
@@ -85,17 +96,26 @@ class Recording:
     def __del__(self) -> None:
         self.pool.bytes -= self.bytes
 
+    def static_addresses(self, args: Sequence[Any]) -> list[int]:
+        """The addresses that static inputs are read from."""
+        if not self.originals:
+            return [ADDRESS(args[index]) for index in self.static]
+        originals = self.originals
+        return [
+            originals[index].address_for(args[index])
+            if index in originals
+            else ADDRESS(args[index])
+            for index in self.static
+        ]
+
     def fits(self, args: Sequence[Any]) -> bool:
         """Whether the static inputs have the recorded addresses."""
-        return [ADDRESS(args[index]) for index in self.static] == self.addresses
+        return self.static_addresses(args) == self.addresses
 
     def moved_inputs(self, args: Sequence[Any]) -> set[int]:
         """Positions of static inputs with another address now."""
-        return {
-            index
-            for index, address in zip(self.static, self.addresses, strict=True)
-            if ADDRESS(args[index]) != address
-        }
+        addresses = zip(self.static, self.addresses, self.static_addresses(args), strict=True)
+        return {index for index, recorded, now in addresses if recorded != now}
 
     def elements(self, args: Sequence[Any]) -> list[torch.Tensor]:
         """Views of the copied inputs in which each element occurs once."""
@@ -174,151 +194,3 @@ def clear_up(graph: torch.cuda.CUDAGraph, pool: Pool, device: int) -> None:
         except RuntimeError:
             pass  # this repeats that the recording failed, or that it has ended
     trivial_recording(device, pool.stream, None)
-
-
-class ResultCopies:
-    """Creates a call's results from the recorded memory. A result that is an input, or a view of
-    one, refers to the input of the call; a view without its history, as graphs with gradients are
-    recorded below autograd. `saved` results are returned without a copy; the first of them as a
-    separate tensor object, whose lifetime shows (`saved_in_use`) whether they are still in use."""
-
-    def __init__(
-        self, results: Sequence[Any], inputs: Sequence[Any], saved: Collection[int]
-    ) -> None:
-        self.template: list[Any] = [
-            None if isinstance(item, torch.Tensor) else item for item in results
-        ]
-        self.inputs: list[tuple[int, int]] = []  # the input itself
-        # shape, stride, elements from the input's start
-        self.views: list[tuple[int, int, tuple[int, ...], tuple[int, ...], int]] = []
-        self.saved: list[int] = []
-        together = self._sort_results(results, inputs, saved)
-        self.alone = tuple(  # positions of those copied one by one
-            indices[0]
-            for indices in together.values()
-            if len(indices) == 1 and is_dense(results[indices[0]])
-        )
-        # in one memory, or with gaps in it
-        self.groups: list[tuple[torch.Tensor, list[tuple[int, torch.Tensor]]]] = [
-            (base_of([results[index] for index in indices]), [(i, results[i]) for i in indices])
-            for indices in together.values()
-            if indices[0] not in self.alone
-        ]
-        self.sources = [results[index].detach() for index in self.alone]
-        self.specs = [(item.shape, item.stride(), item.dtype, item.device) for item in self.sources]
-        self.first_saved: Any = None  # of the last call, weakly
-
-    def _sort_results(
-        self, results: Sequence[Any], inputs: Sequence[Any], saved: Collection[int]
-    ) -> dict[int, list[int]]:
-        """Notes results that are inputs, views of inputs, or saved. Returns the positions of the
-        others, which are copied, by the address of their storage (empty ones apart)."""
-        homes = {
-            item.untyped_storage().data_ptr(): index
-            for index, item in enumerate(inputs)
-            if isinstance(item, torch.Tensor)
-        }
-        together: dict[int, list[int]] = {}
-        for index, item in enumerate(results):
-            if not isinstance(item, torch.Tensor):
-                continue
-            home = item.untyped_storage().data_ptr()
-            owner = next((position for position, one in enumerate(inputs) if one is item), None)
-            if owner is not None:
-                self.inputs.append((index, owner))
-            elif item.numel() and home in homes:
-                self.views.append((index, homes[home], *view_of(item, inputs[homes[home]])))
-            elif index in saved:
-                self.template[index] = item
-                self.saved.append(index)
-            else:
-                together.setdefault(home if item.numel() else -1 - index, []).append(index)
-        return together
-
-    def release_memory(self) -> None:
-        """Leaves the memory that results are copied from to the pool."""
-        self.sources = [without_ownership(source) for source in self.sources]
-        self.groups = [
-            (
-                without_ownership(base),
-                [(index, without_ownership(item)) for index, item in members],
-            )
-            for base, members in self.groups
-        ]
-
-    def saved_in_use(self) -> bool:
-        """Whether saved results are still in use."""
-        return self.first_saved is not None and not self.first_saved.expired()
-
-    def __call__(self, args: Sequence[Any]) -> list[Any]:
-        results = self.template.copy()
-        if len(self.alone) == 1:
-            results[self.alone[0]] = self.sources[0].clone()
-        elif self.alone:
-            fresh = [
-                torch.empty_strided(shape, stride, dtype=dtype, device=device)
-                for shape, stride, dtype, device in self.specs
-            ]
-            torch._foreach_copy_(fresh, self.sources)
-            for index, item in zip(self.alone, fresh, strict=True):
-                results[index] = item
-        for index, owner in self.inputs:
-            results[index] = args[owner]
-        for index, owner, shape, stride, offset in self.views:
-            whole = args[owner].detach() if args[owner].requires_grad else args[owner]
-            results[index] = whole.as_strided(shape, stride, whole.storage_offset() + offset)
-        for base, members in self.groups:
-            storage, low = base.clone().untyped_storage(), base.storage_offset()
-            for index, item in members:
-                offset = (item.storage_offset() * item.element_size() - low) // item.element_size()
-                made = torch.empty(0, dtype=item.dtype, device=item.device)
-                results[index] = made.set_(storage, offset, item.shape, item.stride())
-        if self.saved:
-            first = self.saved[0]
-            results[first] = results[first].detach()
-            self.first_saved = torch._C._WeakTensorRef(results[first])  # type: ignore[attr-defined]
-        return results
-
-
-def view_of(
-    item: torch.Tensor, owner: torch.Tensor
-) -> tuple[tuple[int, ...], tuple[int, ...], int]:
-    """Shape, stride and offset of a result in an input's memory. Raises Unrecordable for one of
-    another dtype."""
-    distance = ADDRESS(item) - ADDRESS(owner)
-    if (
-        item.dtype != owner.dtype
-        or distance % item.element_size()
-        or item.is_conj() != owner.is_conj()
-        or item.is_neg() != owner.is_neg()
-    ):
-        raise Unrecordable("a result is an input's memory read as another dtype")
-    return tuple(item.shape), tuple(item.stride()), distance // item.element_size()
-
-
-def is_dense(item: torch.Tensor) -> bool:
-    """Whether a tensor fills its memory without gaps, in any order."""
-    return not item.numel() or torch._debug_has_internal_overlap(item) == 0
-
-
-ALIGNED = 16  # bytes
-
-
-def base_of(items: Sequence[torch.Tensor]) -> torch.Tensor:
-    """The bytes that tensors of one storage span."""
-    low = min(item.storage_offset() * item.element_size() for item in items) // ALIGNED * ALIGNED
-    high = max(
-        (
-            item.storage_offset()
-            + sum(
-                (size - 1) * stride for size, stride in zip(item.shape, item.stride(), strict=True)
-            )
-            + 1
-        )
-        * item.element_size()
-        for item in items
-    )
-    first = items[0]
-    return torch.empty(0, dtype=torch.uint8, device=first.device).set_(
-        first.untyped_storage(), low, (high - low,), (1,)
-    )

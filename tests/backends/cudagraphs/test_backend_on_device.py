@@ -331,6 +331,52 @@ def test_training_is_eagers(backend):
     assert sum("recorded," in text for text in said) == 2  # forward and backward
 
 
+class Shown(nn.Module):
+    """Returns what is between its layers, so that each is a subgraph of its own."""
+
+    def __init__(self):
+        super().__init__()
+        self.layers = nn.ModuleList(nn.Linear(32, 32) for _ in range(4))
+
+    def forward(self, x):
+        shown = []
+        for layer in self.layers:
+            hidden = torch.tanh(layer(x)) * 2
+            keys = hidden.sin()
+            shown.append(keys)
+            x = torch.softmax(keys, -1) * hidden.exp() + hidden
+        return x.square().mean(), shown
+
+
+@pytest.mark.parametrize("backend", ["cudagraphs", "native+cudagraphs"])
+def test_subgraphs_that_read_each_others_results_in_place(backend):
+    torch.manual_seed(0)
+    ours, theirs = Shown().cuda(), Shown().cuda()
+    theirs.load_state_dict(ours.state_dict())
+    compiled = framejit.compile(ours, backend=backend)
+    kept = {True: [], False: []}
+    for step in range(16):
+        x, y = rand(64, 32), rand(64, 32)
+        for one, call in ((ours, compiled), (theirs, theirs)):
+            one.zero_grad()
+            loss, shown = call(x)
+            if step % 3 == 1:  # hooks, whose gradients are kept
+                shown[1].register_hook(kept[one is ours].append)
+            if step % 4 == 3:  # another forward pass before the backward pass
+                loss = loss + call(y)[0]
+            loss = loss + shown[0].mean()
+            loss.backward(retain_graph=step % 5 == 4)
+            if step % 5 == 4:
+                loss.backward()
+            kept[one is ours] += [shown[2].detach(), loss.detach()]
+        for got, wanted in zip(ours.parameters(), theirs.parameters(), strict=True):
+            torch.testing.assert_close(got.grad, wanted.grad, rtol=1e-4, atol=1e-5)
+    torch.testing.assert_close(kept[True], kept[False], rtol=1e-4, atol=1e-5)
+    (control,) = ours.framejit._controls
+    said = [event.text for event in control.history.events if isinstance(event, Recorded)]
+    assert sum("recorded," in text for text in said) >= 8, said
+
+
 def test_two_forward_passes_before_a_backward_one():
     weight = nn.Parameter(rand(8, 8))
     compiled = record(lambda x: (x @ weight).sin().exp())

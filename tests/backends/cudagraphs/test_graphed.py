@@ -11,7 +11,8 @@ import pytest
 import torch
 from framejit.backends.cudagraphs import graphed as module
 from framejit.backends.cudagraphs.graphed import GraphedCallable, RecordingRequest
-from framejit.backends.cudagraphs.recording import Recording, Unrecordable
+from framejit.backends.cudagraphs.recording import Recording
+from framejit.backends.cudagraphs.result_copies import Unrecordable
 from framejit.events import Reporter
 from torch import nn
 
@@ -27,16 +28,16 @@ class Recorded(Recording):
     made: list[Recorded] = []
     refuse = ""
 
-    def __init__(self, run, args, copied, written, saved, pool, device):
+    def __init__(self, run, args, copied, written, saved, pool, device, passed, originals):
         self.pool, self.bytes = pool, 0
         if Recorded.refuse:
             raise Unrecordable(Recorded.refuse)
-        self.run = run
+        self.run, self.originals = run, originals
         self.static = tuple(index for index in range(len(args)) if index not in copied)
         self.copied = tuple(sorted(copied))
-        self.addresses = [args[index].data_ptr() for index in self.static]
+        self.addresses = self.static_addresses(args)
         self.replays, self.in_use = 0, False
-        self.out = SimpleNamespace(saved_in_use=lambda: self.in_use, saved=[], template=[])
+        self.out = SimpleNamespace(in_use=lambda: self.in_use, saved=[], hidden=[], template=[])
         Recorded.made.append(self)
 
     def replay(self, args):
