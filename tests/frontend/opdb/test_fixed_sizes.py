@@ -28,6 +28,8 @@ FUNCTIONS = {
     "stft": lambda x: torch.stft(x, 8, window=torch.ones(8), return_complex=True).abs(),
     "local_response_norm": lambda x: F.local_response_norm(x[None], 2),
     "polar": lambda x: torch.polar(x, x).real,
+    "batched product": lambda x: x[:, :3, None].expand(-1, -1, 2) @ x[:, None].expand(-1, 2, -1),
+    "torch.matmul": lambda x: torch.matmul(x[None].mT, x[None]),
 }
 
 
