@@ -29,6 +29,7 @@ FUNCTIONS = {
     "local_response_norm": lambda x: F.local_response_norm(x[None], 2),
     "polar": lambda x: torch.polar(x, x).real,
     "batched product": lambda x: x[:, :3, None].expand(-1, -1, 2) @ x[:, None].expand(-1, 2, -1),
+    "linear without bias": lambda x: F.linear(x.mT[None], torch.ones(3, 4)),
     "torch.matmul": lambda x: torch.matmul(x[None].mT, x[None]),
 }
 
