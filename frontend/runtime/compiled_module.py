@@ -72,7 +72,10 @@ class CompiledCall(ModuleCall):
         return handle
 
     def call_generally(self, module: Any, *args: Any, **kwargs: Any) -> Any:
-        """Makes a call of which C could not decide that it only runs forward."""
+        """Makes a call of which C could not decide that it only runs forward. torch.jit.trace
+        records the sizes of parameters that making a handle would read."""
+        if torch._C._get_tracing_state():
+            return module._call_impl(*args, **kwargs)
         if self.forward is not None and only_calls_forward(module, self.function):
             return self.forward(module, *args, **kwargs)
         return self._whole_call(module)(module, *args, **kwargs)
@@ -112,7 +115,6 @@ def only_calls_forward(module: Any, forward: Any) -> bool:
         or hooks._global_backward_pre_hooks
         or "forward" in own
         or class_attribute(type(module), "forward") is not forward
-        or torch._C._get_tracing_state()
     )
 
 

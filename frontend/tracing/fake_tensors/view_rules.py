@@ -156,11 +156,12 @@ def expand(fakes: FakeRules, x: Any, sizes: Any, *, implicit: bool = False) -> A
 
 @rule(
     aten.squeeze_.default, aten.squeeze_.dim, aten.squeeze_.dims, aten.unsqueeze_.default,
-    aten.transpose_.default, aten.t_.default,
+    aten.transpose_.default, aten.t_.default, aten.as_strided_.default,
 )  # fmt: skip
 def in_place_view(fakes: FakeRules, x: Any, *dims: Any) -> None:
     """Gives the storage the size that `make` has left open: torch's operator, which runs then,
-    compares it with what the tensor's sizes need. vmap squeezes what a linear layer returns."""
+    compares it with what the tensor's sizes need. vmap squeezes what a linear layer returns, and
+    pooling of a channels-last image to one pixel sets the strides of a mean."""
     if not fakes.is_strided(x):
         return
     held = x.untyped_storage().nbytes()

@@ -41,7 +41,7 @@ class MovedGuards:
                 self.guards.append(guard)
             elif any(source in self.below or source in above for source in named_by(guard)):
                 raise CannotMove(guard.source.name)  # another path leads there, or compares with it
-            elif any(source in self.below for source in operands(guard.source)):
+            elif self.below.leads_on_to(guard.source):
                 self._require_class(guard.source, log)
         self.inputs = [
             item

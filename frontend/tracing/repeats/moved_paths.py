@@ -36,12 +36,23 @@ class PathsBelow:
     def __init__(self, root: Source) -> None:
         self.root = root
         self._known: dict[Source, bool] = {root: True}
+        self._led_to: dict[Source, bool] = {}
 
     def __contains__(self, source: Source) -> bool:
         known = self._known.get(source)
         if known is None:
             below = any([operand in self for operand in source.operands])
             known = self._known[source] = below and not isinstance(source, TypeOf)
+        return known
+
+    def leads_on_to(self, source: Source) -> bool:
+        """Whether a path extends one below the module. Guards of a capture share the beginnings of
+        their paths, so that each is looked at once."""
+        known = self._led_to.get(source)
+        if known is None:
+            known = self._led_to[source] = any(
+                [operand in self or self.leads_on_to(operand) for operand in source.operands]
+            )
         return known
 
 

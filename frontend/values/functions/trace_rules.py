@@ -122,7 +122,7 @@ def rule_or_package(module: str, name: str, filename: str) -> TraceRule | str:
             return rule
     if filename.startswith(GENERATED):
         return TraceRule.INLINE
-    package = package_of(filename) or package_installed_elsewhere(module, filename)
+    package = package_with(module, filename)
     if not package:
         library = filename.startswith(STANDARD_LIBRARY)
         return TraceRule.BREAK_AT_CALL if library else TraceRule.COMPILE
@@ -132,6 +132,14 @@ def rule_or_package(module: str, name: str, filename: str) -> TraceRule | str:
 def rule_of_function(function: types.FunctionType) -> TraceRule:
     return trace_rule(
         function.__globals__.get("__name__"), function.__qualname__, function.__code__.co_filename
+    )
+
+
+def is_of_library(function: types.FunctionType) -> bool:
+    """Whether a function is of the standard library or of an installed package."""
+    filename = function.__code__.co_filename
+    return filename.startswith(STANDARD_LIBRARY) or bool(
+        package_with(function.__module__ or "", filename)
     )
 
 
@@ -145,6 +153,11 @@ def names_from_longest(module: str) -> Iterator[str]:
     while module:
         yield module
         module = module.rpartition(".")[0]
+
+
+def package_with(module: str, filename: str) -> str:
+    """The installed package that a module is of; "" for other modules."""
+    return package_of(filename) or package_installed_elsewhere(module, filename)
 
 
 def package_of(filename: str) -> str:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import abc
-import sys
 import types
 from typing import Any
 
@@ -15,6 +14,7 @@ from ..base import Value
 from ..constant import Constant, call_now
 from ..containers.sequence import TupleValue
 from ..context import TraceContext
+from ..functions.trace_rules import is_of_library
 from ..objects.class_value import ClassValue
 from ..objects.mro import lookup
 from ..objects.object_attributes import PLAIN_CLASS
@@ -82,21 +82,16 @@ ASK_AS_C_DOES = frozenset(
 )
 
 
-KNOWN_HOOKS = ASK_AS_C_DOES | sys.stdlib_module_names
-
-
 def _refuse_hooks(classes: Any, name: str) -> None:
     """Breaks where a class calls a function of the program to find its instances or subclasses: the
-    call would happen now, and its answer be kept."""
+    call would happen now, and its answer be kept. An abstract class keeps the answers of its hook
+    itself, so a library's hook may be asked now: frozendict gives MutableMapping one."""
     for cls in _flat(classes):
         if asks_in_python(cls, name):
             raise GraphBreak("unknown-call", f"{name}() of {cls.__qualname__}")
         if isinstance(cls, type) and isinstance(cls, abc.ABCMeta):
             hook = getattr(lookup(cls, "__subclasshook__")[1], "__func__", None)
-            by_program = (
-                type(hook) is types.FunctionType
-                and hook.__module__.split(".")[0] not in KNOWN_HOOKS
-            )
+            by_program = type(hook) is types.FunctionType and not is_of_library(hook)
             if by_program or lookup(cls, "__subclasses__")[0] is not None:
                 raise GraphBreak(
                     "unknown-call",

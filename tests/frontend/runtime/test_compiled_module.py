@@ -27,3 +27,13 @@ def test_a_copy_by_the_dictionary_has_its_own_parameters(backend):
     torch.testing.assert_close(module(x), expected)
     del module
     torch.testing.assert_close(copied(x), expected * 10)
+
+
+@pytest.mark.filterwarnings("ignore:`torch.jit")
+def test_torch_jit_trace_records_an_equal_graph_each_time():
+    """It compares the graphs of two calls; operators that no result needs change the names."""
+    module = torch.nn.Sequential(torch.nn.Linear(2, 2), torch.nn.Linear(2, 2))
+    handle = framejit.compile(module, backend="eager")
+    x = torch.ones(1, 2)
+    traced = torch.jit.trace(handle, x)
+    assert torch.equal(traced(x), handle(x))

@@ -1146,6 +1146,21 @@ def test_the_hooks_of_abstract_classes_are_asked_by_python_and_once():
         assert torch.equal(answers[0], vec(2) + 1)
 
 
+def test_the_hook_that_a_library_gives_a_class_is_asked_in_a_capture():
+    """As frozendict does to MutableMapping."""
+    hook = "def hook(cls, other): return hasattr(other, 'shared') or NotImplemented"
+    namespace = {"__name__": "library"}
+    exec(compile(hook, "/a/site-packages/library.py", "exec"), namespace)
+    asked = types.new_class("GivenAHook", (abc.ABC,))
+    asked.__subclasshook__ = classmethod(namespace["hook"])
+
+    def f(x, obj):
+        return x + isinstance(obj, asked), issubclass(asked, asked), isinstance(obj, (asked, int))
+
+    check(f, vec(2), Point(1))
+    check(f, vec(2), Level.LOW)
+
+
 def test_what_asking_an_abstract_class_raises():
     class Hooked(abc.ABC):
         @classmethod

@@ -325,6 +325,10 @@ CALLS = {
         torch.ones(12),
     ),
     ONE_CHANNEL: (lambda x: F.group_norm(x[:, :1], 1), LAST),
+    "pooling to one pixel, channels last": (
+        lambda x: F.adaptive_avg_pool2d(F.relu(x), 1),
+        LAST,
+    ),
     "cat of images": (
         lambda x, y: (
             torch.cat([x, y], 1),

@@ -4,6 +4,7 @@ the function is compiled, is seen."""
 from __future__ import annotations
 
 import copy
+import functools
 import gc
 import types
 import weakref
@@ -12,6 +13,7 @@ import framejit
 import pytest
 import torch
 import torch.nn.functional as F
+from framejit.frontend.tracing.repeats.moved_paths import PathsBelow
 from framejit.frontend.tracing.repeats.repetition import Repetition
 from torch import nn
 
@@ -679,3 +681,32 @@ def test_data_replaced_before_the_calls():
     with torch.no_grad():
         for _ in range(2):
             torch.testing.assert_close(compiled(x), net(x), rtol=0, atol=0)
+
+
+def test_the_guards_of_other_objects_are_looked_at_once(monkeypatch):
+    """Each path is an extension of others, which many guards share."""
+    looked_up = []
+    contains = PathsBelow.__contains__
+
+    def counted(paths, source):
+        looked_up.append(source)
+        return contains(paths, source)
+
+    monkeypatch.setattr(PathsBelow, "__contains__", counted)
+    settings = functools.reduce(
+        lambda inner, _: types.SimpleNamespace(inner=inner),
+        range(12),
+        types.SimpleNamespace(**{f"weight{i}": float(i) for i in range(40)}),
+    )
+
+    layers = nn.Sequential(Mlp(), Mlp(), Mlp())
+
+    def f(x, settings):
+        for _ in range(12):
+            settings = settings.inner
+        return layers(x * sum([getattr(settings, f"weight{i}") for i in range(40)]))
+
+    handle = framejit.compile(f, backend="eager")
+    handle(torch.ones(1, DIM), settings)
+    (capture,) = handle.framejit.explain().captures
+    assert 0 < len(looked_up) < 4 * len(capture.guards)
