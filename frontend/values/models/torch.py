@@ -456,5 +456,6 @@ def tensor_type(
 
 
 @method(torch.Tensor, "__class_getitem__", "__deepcopy__", "__reduce_ex__", "__torch_function__")
+@method(torch.Tensor, "new")
 def tensor_protocol(tx: TraceContext, self: TensorValue, *args: Value, **kwargs: Value) -> Value:
-    raise self.unsupported_use("a protocol method")
+    raise self.unsupported_use("new() or a protocol method")

@@ -919,7 +919,7 @@ def blocks(table: str) -> dict[str, str]:
 BLOCKS = blocks(TABLE)
 # Rows with a use that Python runs at a break.
 BROKEN = frozenset(
-    "counter_ op_getters it_combinations it_starmap it_zip_longest f_sdm f_sd for_everything iter_sentinel exc_groups exc_group_plain exc_notes dataclass_ str_of_obj metaclass protocol del_global copy_ copy_obj".split()
+    "counter_ op_getters it_combinations it_starmap it_zip_longest f_sdm f_sd for_everything iter_sentinel exc_groups exc_group_plain exc_notes dataclass_ str_of_obj metaclass protocol del_global copy_ copy_obj match_all".split()
 )
 PYTHONS = blocks(LEFT_TO_PYTHON)
 
