@@ -40,7 +40,6 @@ from ..registry import models
 from ..tensor.read_number import is_one_bool, read_as
 from ..tensor.symbolic_number import SymbolicNumber, calculate
 from ..tensor.tensor import TensorValue
-from .optimizers import extreme, is_in_step_with_numbers
 from .tensor_numbers import number_of
 
 # questions about objects
@@ -253,9 +252,7 @@ def _extreme(
     best_key = best if key is None or by_value else key.call(tx, [best], {})
     for item in items[1:]:
         item_key = item if key is None or by_value else key.call(tx, [item], {})
-        if isinstance(item, TensorValue) and is_in_step_with_numbers(tx):
-            best = extreme(tx, op, best, item)
-        elif by_value and (number := extreme_of_values(tx, op, best, item)) is not None:
+        if by_value and (number := extreme_of_values(tx, op, best, item)) is not None:
             best = best_key = number
         elif compare(tx, op, item_key, best_key).truth(tx):
             best, best_key = item, item_key
