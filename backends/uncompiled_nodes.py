@@ -25,7 +25,6 @@ from .autograd.split_graph import (
 )
 from .autograd.subgraph_sequence import call_in_sequence
 from .control_flow import compile_control_flow
-from .graph.backward_hooks import is_set_up
 from .graph.collectives import (
     CountedCollectives,
     has_collectives,
@@ -181,7 +180,7 @@ def stays_uncompiled(node: torch.fx.Node) -> bool:
 def is_never_compiled(node: torch.fx.Node) -> bool:
     """Whether no backend can compile a node."""
     kinds = OpaqueNode | RegisterHook | RetainGrad | DrawFrom | SizeChecks
-    return is_set_up(node) or isinstance(node.target, kinds) or may_communicate(node)
+    return isinstance(node.target, kinds) or may_communicate(node)
 
 
 def is_higher_order(node: torch.fx.Node) -> bool:

@@ -8,10 +8,7 @@ from collections.abc import Callable, Sequence
 from functools import cache
 
 import torch.fx
-from torch.utils.hooks import RemovableHandle
 
-from ...backends.graph.backward_hooks import HookEntry, HookExit
-from ...backends.graph.extracted_calls import TransformedFunction
 from ...backends.graph.fake_values import fake_of
 from ...backends.graph.freed_results import CALLED_AT, first_backward, is_freed
 from ...backends.graph.gradient_history import needs_gradient
@@ -30,7 +27,6 @@ from ..values.context import CallRules
 from ..values.models import ensure_models
 from ..values.modes.mode_manager import TorchModes
 from ..values.random_state import RandomState
-from ..values.tensor.backward_hook import break_here
 from .effect_log import EffectLog
 from .fake_tensors.cuda_guard import ensure_cuda_guard
 from .fake_tensors.fake_execution import CaptureFakeMode, load_torch
@@ -132,10 +128,8 @@ class Trace:
         if there is none.
 
         That is before the first output that may be appended to a list which the program uses, so
-        that its time matters; before the first expectation, where the graph writes to its inputs
-        or calls collectives, and could not start over; before a transform with an
-        autograd.Function, whose backward pass may read what the program changes later; and before
-        backward hooks are set up, which counts handles, where the program counts some too.
+        that its time matters; and before the first expectation, where the graph writes to its
+        inputs or calls collectives, and could not start over.
         """
         uses_lists = any(
             isinstance(value, ListValue) and value.source is not None
@@ -152,15 +146,6 @@ class Trace:
             what = "calls collectives" if self.graph.has_collectives else "writes into its inputs"
             stop = GraphBreak("data-dependent-branch", f", in code that {what}")
             return Restart(first.position, first.stop or stop)
-        if self.effects.may_be_seen():
-            for node in self.graph.nodes:
-                if isinstance(node.target, TransformedFunction):
-                    what = "an autograd.Function inside a torch.func transform, before a mutation"
-                    return Restart(node.target.called_at, GraphBreak("unknown-call", what))
-        if (id(RemovableHandle), "next_id") in self.effects.globals:
-            for node in self.graph.nodes:
-                if isinstance(node.target, HookEntry | HookExit):
-                    return Restart(node.target.hooks.created_at, break_here())
         return None
 
     def misplaced_backward(self, outputs: Sequence[torch.fx.Node]) -> Restart | None:

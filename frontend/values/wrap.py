@@ -45,7 +45,6 @@ from .objects import (  # noqa: F401
     exception,
     nn_module,
     python_module,
-    regular_expression,
     super_value,
     weak_reference,
 )

@@ -8,9 +8,9 @@ Where a result comes from, the first that has one:
     static sizes                                      sizes that vary
     1. the cache of the process  fake_results.py      1. a rule             fake_rules.py
     2. a view, by torch's C++    fake_results.py      2. a static twin      static_twins.py
-    3. a rule                    fake_rules.py        3. the capture's own  varying_results.py
-    4. an example                results_by_            cache
-                                 example.py          4. torch's fake operator
+    3. a rule                    fake_rules.py        3. torch's fake operator
+    4. an example                results_by_
+                                 example.py
     5. a meta kernel             fake_results.py
     6. torch's fake operator     fake_execution.py
 

@@ -12,7 +12,8 @@ Handler = Callable[[Any, Instr], Any]  # of an Interpreter and its current instr
 
 
 def unsupported_op(frame: Any, instr: Instr) -> None:
-    raise GraphBreak("unsupported-bytecode", str(instr.arg or instr.op.name))
+    named = isinstance(instr.arg, str)
+    raise GraphBreak("unsupported-bytecode", instr.arg if named else instr.op.name)
 
 
 HANDLERS: list[Handler] = [unsupported_op] * (max(Op) + 1)

@@ -16,7 +16,7 @@ NEEDED = (
 )  # fmt: skip
 OF_TORCH = (
     "autograd", "backward", "checkpoint", "correlation", "distributed", "distributions", "foreach",
-    "framejit", "functorch", "higher_order", "indexing_mode", "legacy_constructors", "logging",
+    "framejit", "functorch", "higher_order", "indexing_mode", "logging",
     "masked", "numpy", "optimizers", "overrides", "pooling", "profiler", "random",
     "scalar_tensor_arguments", "take_along_dim", "tensor_data", "warnings",
 )  # fmt: skip

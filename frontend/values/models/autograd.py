@@ -7,7 +7,6 @@ import torch.fx
 from torch.nn.modules._functions import BackwardHookFunction
 from torch.utils.hooks import BackwardHook
 
-from ....backends.graph.backward_hooks import is_set_up
 from ....backends.graph.gradient_history import needs_gradient
 from ....backends.graph.tensor_hooks import RegisterHook, RetainGrad
 from ....errors import GraphBreak
@@ -18,7 +17,7 @@ from ..containers.sequence import Sequence
 from ..context import TraceContext
 from ..objects.class_value import ClassValue
 from ..registry import models
-from ..tensor import autograd_function, backward_hook
+from ..tensor import autograd_function
 from ..tensor.tensor import TensorValue
 
 
@@ -31,18 +30,13 @@ def apply(tx: TraceContext, cls: Value, *args: Value, **kwargs: Value) -> Value:
             "unknown-call", f"torch.autograd.Function.apply(): {SWITCHED_OFF[AUTOGRAD_FUNCTION]}"
         )
     if cls.cls is BackwardHookFunction:  # torch.utils.hooks looks for its node by name
-        raise backward_hook.break_here()
+        return set_up_hooks(tx)
     return autograd_function.apply(tx, cls, list(args))
 
 
-@models(BackwardHook.setup_input_hook)
-def setup_input_hook(tx: TraceContext, self: Value, args: Value) -> Value:
-    return backward_hook.enter(tx, self, tx.look(args))
-
-
-@models(BackwardHook.setup_output_hook)
-def setup_output_hook(tx: TraceContext, self: Value, args: Value) -> Value:
-    return backward_hook.leave(tx, self, tx.look(args))
+@models(BackwardHook.setup_input_hook, BackwardHook.setup_output_hook)
+def set_up_hooks(tx: TraceContext, *args: Value) -> Value:
+    raise GraphBreak("unknown-call", "a backward hook being set up")
 
 
 @models(torch.autograd.grad)
@@ -59,7 +53,7 @@ def grad(tx: TraceContext, *args: Value, **kwargs: Value) -> Value:
 
 def is_hook(node: torch.fx.Node) -> bool:
     """Whether a node makes a backward pass do more than calculate gradients."""
-    return is_set_up(node) or isinstance(node.target, RegisterHook | RetainGrad)
+    return isinstance(node.target, RegisterHook | RetainGrad)
 
 
 def may_pass_through_the_past(tx: TraceContext, asked: Value) -> bool:

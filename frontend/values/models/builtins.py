@@ -31,7 +31,7 @@ from ..iterators.iterator import (
     Map,
     Zip,
 )
-from ..numpy.array import ARRAYS, ArrayValue, call_numpy
+from ..numpy.array import ArrayValue, call_numpy
 from ..numpy.numpy_number import VaryingScalar
 from ..objects.mro import lookup
 from ..objects.user_object import UserObject
@@ -40,7 +40,6 @@ from ..registry import models
 from ..tensor.read_number import is_one_bool, read_as
 from ..tensor.symbolic_number import SymbolicNumber, calculate
 from ..tensor.tensor import TensorValue
-from .optimizers import extreme, is_in_step_with_numbers
 from .tensor_numbers import number_of
 
 # questions about objects
@@ -253,9 +252,7 @@ def _extreme(
     best_key = best if key is None or by_value else key.call(tx, [best], {})
     for item in items[1:]:
         item_key = item if key is None or by_value else key.call(tx, [item], {})
-        if isinstance(item, TensorValue) and is_in_step_with_numbers(tx):
-            best = extreme(tx, op, best, item)
-        elif by_value and (number := extreme_of_values(tx, op, best, item)) is not None:
+        if by_value and (number := extreme_of_values(tx, op, best, item)) is not None:
             best = best_key = number
         elif compare(tx, op, item_key, best_key).truth(tx):
             best, best_key = item, item_key
@@ -332,7 +329,7 @@ def builtin_bool(tx: TraceContext, obj: Value | None = None) -> Value:
 def builtin_abs(tx: TraceContext, obj: Value) -> Value:
     if isinstance(obj, TensorValue):
         return tx.graph.function(abs, obj)
-    if isinstance(obj, ARRAYS):
+    if isinstance(obj, ArrayValue):
         return call_numpy(tx, "absolute", abs, [obj], {})
     if isinstance(obj, UserObject):
         found = obj.special_method(tx, "__abs__")

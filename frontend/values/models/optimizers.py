@@ -27,7 +27,7 @@ from ..containers.list import ListValue
 from ..context import TraceContext
 from ..functions.function import FunctionValue
 from ..objects.attribute_storage import instance_dict
-from ..registry import method, models
+from ..registry import models
 from ..tensor.tensor import TensorValue
 
 
@@ -158,43 +158,6 @@ def contents_of(cell: CellType) -> object | None:
         return None
 
 
-STEP_WITH_NUMBERS = _adafactor._single_tensor_adafactor
-
-
-@models(STEP_WITH_NUMBERS)
-def step_with_numbers(tx: TraceContext, *columns: Value, lr: Value, **settings: Value) -> Value:
-    """Inlines a step that reads numbers from tensors: here they are tensors of float64, as long as
-    that gives Python's results."""
-    tensors = [
-        tensor
-        for column in columns[:6]
-        for tensor in map(tx.look, column.unpack(tx))
-        if isinstance(tensor, TensorValue)
-    ]
-    if isinstance(lr, TensorValue) or any(
-        tensor.fake.dtype not in (torch.float32, torch.float64) for tensor in tensors
-    ):
-        raise GraphBreak("data-dependent-value", "a step of Adafactor")
-    inner = tx.wrap(STEP_WITH_NUMBERS, None)
-    assert isinstance(inner, FunctionValue)
-    return tx.calls.inline(inner, list(columns), {"lr": lr, **settings})
-
-
-def is_in_step_with_numbers(tx: TraceContext) -> bool:
-    """Whether the code being interpreted is such a step, which never continues in Python."""
-    return tx.frames.line()[1] is STEP_WITH_NUMBERS.__code__
-
-
-def extreme(tx: TraceContext, op: str, first: Value, second: Value) -> Value:
-    """max() or min() of two numbers, at least one from a tensor: the second where it is beyond the
-    first."""
-    beyond = tx.graph.function(torch.gt if op == ">" else torch.lt, second, first)
-    return tx.graph.function(torch.where, beyond, second, first)
-
-
-@method(torch.Tensor, "lerp_")
-def lerp(tx: TraceContext, self: TensorValue, end: Value, weight: Value) -> Value:
-    if is_in_step_with_numbers(tx) and isinstance(weight, TensorValue):
-        to = {"device": tx.wrap(self.fake.device, None), "dtype": Constant(self.fake.dtype)}
-        weight = tx.graph.call("call_method", "to", [weight], to)
-    return tx.graph.call("call_method", "lerp_", [self, end, weight], {})
+@models(_adafactor._single_tensor_adafactor)
+def step_with_numbers(tx: TraceContext, *columns: Value, **settings: Value) -> Value:
+    raise GraphBreak("data-dependent-value", "a step of Adafactor")

@@ -16,7 +16,6 @@ from ..registry import method, models
 from ..tensor.read_number import INTEGERS, can_be_node, whether_all
 from ..tensor.symbolic_number import SymbolicNumber, calculate
 from ..tensor.tensor import TensorValue
-from .optimizers import is_in_step_with_numbers
 
 if TYPE_CHECKING:
     from ..context import TraceContext
@@ -31,8 +30,6 @@ def reads(text: str, tensor: TensorValue) -> GraphBreak:
 
 @method(torch.Tensor, "item")
 def item(tx: TraceContext, self: TensorValue) -> Value:
-    if is_in_step_with_numbers(tx):
-        return self.method(tx, "double", [], {})
     if not can_be_node(tx, self):
         raise reads(".item()", self)
     return tx.graph.call("call_method", "item", [self], {})

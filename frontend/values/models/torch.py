@@ -455,6 +455,17 @@ def tensor_type(
     return tx.graph.call("call_method", "type", [self, dtype], kwargs)
 
 
+@method(torch.Tensor, "new")
+def tensor_new(tx: TraceContext, self: TensorValue, *args: Value) -> Value:
+    """Tensor.new(*sizes); of data it is left to Python."""
+    given = [tx.look(arg) for arg in args]
+    if len(given) == 1 and given[0].python_type() is torch.Size:
+        return self.method(tx, "new_empty", given, {})
+    if not all(issubclass(one.python_type(), int) for one in given):
+        raise self.unsupported_use("Tensor.new")
+    return self.method(tx, "new_empty", [TupleValue(given or [Constant(0)])], {})
+
+
 @method(torch.Tensor, "__class_getitem__", "__deepcopy__", "__reduce_ex__", "__torch_function__")
 def tensor_protocol(tx: TraceContext, self: TensorValue, *args: Value, **kwargs: Value) -> Value:
     raise self.unsupported_use("a protocol method")

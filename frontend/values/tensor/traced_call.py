@@ -113,7 +113,4 @@ def containers(values: list[Value]) -> Iterator[Value]:
 
 def tensors_of(values: list[Value]) -> list[TensorValue]:
     """The tensors among values, whose nodes are used."""
-    found = [value for value in values if isinstance(value, TensorValue)]
-    for tensor in found:
-        tensor.require_own_data()
-    return found
+    return [value for value in values if isinstance(value, TensorValue)]

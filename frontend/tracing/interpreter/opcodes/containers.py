@@ -4,20 +4,17 @@ from __future__ import annotations
 
 from .....errors import GraphBreak
 from ....pycode.instr import Instr, Op
-from ....values.base import ObservedException, Value, take
+from ....values.base import Value, take
 from ....values.constant import Constant
 from ....values.containers.list import ListValue
 from ....values.containers.mapping import DictValue
-from ....values.containers.mapping_proxy import MappingProxyValue
 from ....values.containers.sequence import Sequence, TupleValue
 from ....values.containers.set import SetValue
 from ....values.containers.slice import SliceValue
-from ....values.context import TraceContext
-from ....values.models.class_checks import builtin_isinstance
-from ....values.objects.class_value import ClassValue
-from ....values.objects.mro import lookup
 from ..handlers import handles
 from ..interpreter import Interpreter
+
+SEQUENCE, MAPPING = 1 << 5, 1 << 6  # Py_TPFLAGS: what patterns take for one
 
 
 @handles(Op.BUILD_TUPLE)
@@ -158,71 +155,3 @@ def match_mapping(frame: Interpreter, instr: Instr) -> None:
 @handles(Op.MATCH_SEQUENCE)
 def match_sequence(frame: Interpreter, instr: Instr) -> None:
     frame.push(Constant(bool(frame.peek().python_type().__flags__ & SEQUENCE)))
-
-
-# Py_TPFLAGS: what patterns take for one; for int(x), the subject is x
-SEQUENCE, MAPPING, MATCHES_ITSELF = 1 << 5, 1 << 6, 1 << 22
-
-
-@handles(Op.MATCH_KEYS)
-def match_keys(frame: Interpreter, instr: Instr) -> None:
-    tx, subject = frame.tx, frame.peek(2)
-    if isinstance(subject, MappingProxyValue):
-        subject = subject.mapping
-    keys = frame.peek().unpack(tx)
-    if len({key.key(tx) for key in keys}) < len(keys):
-        raise GraphBreak("exception-leaves", "ValueError: mapping pattern checks duplicate key")
-    if not isinstance(subject, DictValue):
-        raise subject.unsupported_use("match of a mapping")
-    found = [subject.get(tx, key) for key in keys]
-    frame.push(
-        Constant(None)
-        if None in found
-        else TupleValue([item for item in found if item is not None])
-    )
-
-
-@handles(Op.MATCH_CLASS)
-def match_class(frame: Interpreter, instr: Instr) -> None:
-    tx = frame.tx
-    subject, cls, keywords = map(tx.look, frame.popn(3))
-    if not isinstance(cls, ClassValue):
-        raise GraphBreak("exception-leaves", "TypeError: called match pattern must be a class")
-    if not builtin_isinstance(tx, subject, cls).truth(tx):
-        frame.push(Constant(None))
-        return
-    names = [name.constant() for name in keywords.unpack(tx)]
-    found: list[Value | None] = []
-    if instr.arg:
-        positional = positional_names(tx, cls, instr.arg)
-        if positional is None:
-            found = [subject]
-        else:
-            names = positional + names
-    if len(set(names)) < len(names):
-        raise GraphBreak("exception-leaves", "TypeError: two patterns for one attribute")
-    found += [attribute_or_none(tx, subject, name) for name in names]
-    items = [item for item in found if item is not None]
-    frame.push(TupleValue(items) if len(items) == len(found) else Constant(None))
-
-
-def positional_names(tx: TraceContext, cls: ClassValue, count: int) -> list[str] | None:
-    """The attributes that so many positional patterns stand for; None where one stands for the
-    object itself."""
-    declared = lookup(cls.cls, "__match_args__")[0] is not None
-    if not declared and cls.cls.__flags__ & MATCHES_ITSELF and count == 1:
-        return None
-    expected = cls.attribute(tx, "__match_args__").unpack(tx) if declared else []
-    if count > len(expected):
-        raise GraphBreak("exception-leaves", "TypeError: too many positional patterns")
-    return [name.constant() for name in expected[:count]]
-
-
-def attribute_or_none(tx: TraceContext, obj: Value, name: str) -> Value | None:
-    """An attribute; None where there is none."""
-    try:
-        return obj.attribute(tx, name)
-    except ObservedException as error:
-        if not issubclass(error.cls, AttributeError):
-            raise
-        return None

@@ -1,4 +1,5 @@
-"""Class patterns: positional, by keyword, of builtin classes, and what does not match."""
+"""Class patterns: positional, by keyword, of builtin classes, and what does not
+match: left to Python."""
 
 from __future__ import annotations
 
@@ -78,10 +79,9 @@ OBJECTS = {
 
 @pytest.mark.parametrize("name", OBJECTS)
 def test_class_patterns(name):
-    handle = framejit.compile(which, backend="eager", fullgraph=True)
+    handle = framejit.compile(which, backend="eager")
     for _ in range(2):
         assert torch.equal(handle(OBJECTS[name], T), which(OBJECTS[name], T))
-    assert handle.framejit.compiles == 1
 
 
 def too_many(obj, t):

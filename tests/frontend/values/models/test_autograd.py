@@ -1,5 +1,5 @@
-"""Full backward hooks of modules: captured in the one graph, called with what eager calls them
-with, edited between calls, broken around where the module itself breaks."""
+"""Full backward hooks of modules: Python sets them up, between graphs, and they are called with
+what eager calls them with."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from torch.utils._pytree import tree_flatten, tree_leaves
 from torch.utils.checkpoint import checkpoint
 from torch.utils.hooks import RemovableHandle
 
-from ...semantics.harness import capture_events, strict_compile
+from ...semantics.harness import strict_compile
 
 BACKENDS = ["eager", "aot_eager", "native"]
 Pair = namedtuple("Pair", "first second")
@@ -210,7 +210,7 @@ def returning(how: Callable[[torch.Tensor], Any]) -> Callable[[Compile], Any]:
     return run
 
 
-CAPTURED: dict[str, Callable[[Compile], Any]] = {
+OF_ONE_STEP: dict[str, Callable[[Compile], Any]] = {
     "on one": on_one, "on all": on_all, "that change": that_change, "of a first layer": of_a_first_layer,
     "with forward hooks": with_forward_hooks, "for everything": for_everything, "three times": of_a_module_called_three_times,
     "arguments": with_arguments_of_all_kinds, "no_grad": behind_no_grad, "writes": around_writes, "random": with_random_numbers,
@@ -218,23 +218,6 @@ CAPTURED: dict[str, Callable[[Compile], Any]] = {
     "a named tuple": returning(lambda y: Pair(y, y * 2)), "a tensor and others": returning(lambda y: (y, None, 3)),
     "a detached one": returning(lambda y: (y.detach(), y)), "only a detached one": returning(lambda y: y.detach()),
 }  # fmt: skip
-
-
-@pytest.mark.parametrize("backend", BACKENDS)
-@pytest.mark.parametrize("name", CAPTURED)
-def test_hooks_are_captured(name, backend):
-    expected = CAPTURED[name](lambda f: f)
-    found = CAPTURED[name](lambda f: strict_compile(f, backend=backend, fullgraph=True))
-    assert_alike(found, expected)
-
-
-def test_a_graph_with_hooks_is_one():
-    module, log = layers(), []
-    module[0].register_full_backward_hook(noting(log))
-    handle = strict_compile(lambda x: module(x * 2), backend="eager")
-    recorder = capture_events(handle)
-    handle(torch.ones(2, 4, requires_grad=True)).sum().backward()
-    assert [type(event).__name__ for event in recorder].count("Captured") == 1 and len(log) == 1
 
 
 # with a break
@@ -348,13 +331,14 @@ WITH_BREAKS: dict[str, Callable[[Compile], Any]] = {
     "grad inside": differentiated_inside, "backward inside": run_backward_inside, "checkpoint": checkpointed, "a dictionary": a_dictionary,
     "caught": an_error_that_is_caught, "a wrong count": a_wrong_count,
 }  # fmt: skip
+PROGRAMS = OF_ONE_STEP | WITH_BREAKS
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
-@pytest.mark.parametrize("name", WITH_BREAKS)
+@pytest.mark.parametrize("name", PROGRAMS)
 def test_hooks_are_called_as_in_eager(name, backend):
-    expected = WITH_BREAKS[name](lambda f: f)
-    found = WITH_BREAKS[name](lambda f: strict_compile(f, backend=backend))
+    expected = PROGRAMS[name](lambda f: f)
+    found = PROGRAMS[name](lambda f: strict_compile(f, backend=backend))
     assert_alike(found, expected)
 
 
