@@ -33,6 +33,7 @@ from ..values.numpy.array import ArrayValue
 from ..values.numpy.numpy_number import TYPED_BY_DATA, VaryingScalar
 from ..values.objects.class_value import ClassValue
 from ..values.tensor.symbolic_number import SymbolicNumber
+from ..values.tensor.tensor import STANDS_FOR_ANOTHER
 from ..values.tensor.wrapper_subclass import is_captured_wrapper
 from .graph_inputs import GraphInput
 from .interpreter.outcome import Restart
@@ -249,7 +250,15 @@ class CallChecks:
                 if target.op == "placeholder" or fake._is_view():  # which torch refuses
                     raise GraphBreak("subclass", f"{name_of(node)} on a jagged view")
 
-    _OF_NODES = (_check_order_of_errors, _check_writes_past_wrappers)
+    def _check_writes_past_data(self, node: torch.fx.Node) -> None:
+        """Breaks at a write into a tensor whose data the program has replaced: the operator would
+        return another one."""
+        if may_write(node) and any(
+            target.meta.get(STANDS_FOR_ANOTHER) for target in written_nodes(node)
+        ):
+            raise GraphBreak("unsupported-mutation", "of a tensor after its .data was replaced")
+
+    _OF_NODES = (_check_order_of_errors, _check_writes_past_wrappers, _check_writes_past_data)
 
     def rollback(self, removed: list[torch.fx.Node], kept: list[torch.fx.Node]) -> None:
         """Forgets nodes that leave the graph."""

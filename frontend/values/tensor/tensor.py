@@ -32,14 +32,16 @@ CONSTANT_ATTRIBUTES = frozenset(
     "itemsize names is_sparse_csr is_mtia is_ipu is_xla is_maia is_vulkan".split()
 )
 GRAPH_ATTRIBUTES = frozenset("T mT H mH real imag data".split())
+# in the meta of a node that operators take in place of a tensor with other data
+STANDS_FOR_ANOTHER = "stands_for_another"
 PLAIN_CLASSES = (torch.Tensor, torch.nn.Parameter)
 
 
 class TensorValue(Value):
     """A tensor. `cls` is the class that Python code sees (Parameter, Tensor, ...). `gradient` is
-    the stored .grad, if the program stored one."""
+    the stored .grad, `data` the stored .data, if the program stored one."""
 
-    __slots__ = ("node", "fake", "cls", "real", "gradient")
+    __slots__ = ("node", "fake", "cls", "real", "gradient", "data")
 
     def __init__(
         self,
@@ -52,9 +54,21 @@ class TensorValue(Value):
         super().__init__(source)
         self.node, self.fake, self.cls, self.real = node, fake, cls, real
         self.gradient: Gradient | None = None
+        self.data: Data | None = None
 
     def graph_argument(self, tx: TraceContext) -> tuple[Any, Any]:
+        if self.data is not None and self.data.stored is not None:
+            return self.data.graph_argument(tx)
         return self.node, self.fake
+
+    def require_own_data(self) -> None:
+        """Breaks where the program has replaced its data, for uses of its node."""
+        if self.current_data() is not self:
+            raise self.unsupported_use("after its .data was replaced")
+
+    def current_data(self) -> TensorValue:
+        """The tensor on whose memory it is: itself, or what the program has stored as its data."""
+        return self if self.data is None or self.data.stored is None else self.data.stored
 
     def describe(self) -> str:
         where = f" '{self.source.name}'" if self.source is not None else ""
@@ -76,6 +90,8 @@ class TensorValue(Value):
             return handler(tx, self)
         if name in CONSTANT_ATTRIBUTES and hasattr(self.fake, name):
             return tx.wrap(getattr(self.fake, name), None)
+        if name == "data":
+            return tx.graph.function(getattr, self.current_data(), Constant(name))
         if name in GRAPH_ATTRIBUTES:
             return tx.graph.function(getattr, self, Constant(name))
         if not hasattr(self.cls, name):
@@ -99,14 +115,45 @@ class TensorValue(Value):
             self.method(tx, "requires_grad_", [value], {})
             return
         if name == "data" and isinstance(value, TensorValue):
-            if is_same_window(self.fake, value.fake):  # `p.data -= x` stores what it has written
-                return
+            self._set_data(tx, value)
+            return
         if name != "grad" or not self._takes_gradient(tx, value):
             raise GraphBreak("unsupported-mutation", f"of attribute '{name}' of {self.describe()}")
         if self.gradient is None:
             self.gradient = Gradient(self)
         tx.effects.change(self.gradient)
         self.gradient.stored = value
+
+    def _set_data(self, tx: TraceContext, value: TensorValue) -> None:
+        """self.data = value, which is done after the graph has run."""
+        before, after = self.current_data().fake, value.fake
+        if is_same_window(before, after):  # `p.data -= x` stores what it has written into
+            return
+        if not self._takes_data(value):
+            raise GraphBreak("unsupported-mutation", f"of attribute 'data' of {self.describe()}")
+        if self.data is None:
+            self.data = Data(self)
+        tx.effects.change(self.data)
+        self.data.stored = value
+
+    def _takes_data(self, value: TensorValue) -> bool:
+        """Whether a tensor can be the data of this existing one, with nothing of it known by now
+        that would change."""
+        mine, its = self.fake, value.fake
+        return (
+            self.source is not None
+            and self.cls in PLAIN_CLASSES
+            and value.current_data() is value
+            and type(mine) is type(its)
+            and mine.layout is its.layout is torch.strided
+            and all(type(size) is int for size in (*mine.shape, *its.shape))
+            and (mine.dtype, mine.device, mine.shape) == (its.dtype, its.device, its.shape)
+            and mine.stride() == its.stride()
+            and mine.storage_offset() == its.storage_offset()
+            and not (mine.is_inference() or its.is_inference())
+            and not (its.is_conj() or its.is_neg() or mine.is_conj() or mine.is_neg())
+            and torch._C._functorch.maybe_current_level() is None
+        )
 
     def del_attribute(self, tx: TraceContext, name: str) -> None:
         if name != "grad":
@@ -237,12 +284,13 @@ class TensorValue(Value):
         return tx.graph.function(op.function, self)
 
 
-class Gradient(Mutable):
-    """The .grad of a tensor that existed before the frame. `stored` is the new one, None while it
-    is unchanged."""
+class StoredAttribute(Mutable):
+    """An attribute of a tensor that existed before the frame. `stored` is the new one, None while
+    it is unchanged."""
 
     __slots__ = ("of", "stored")
     state = ("stored",)
+    name: str
     stored: Any  # a Value or None
 
     def __init__(self, of: TensorValue) -> None:
@@ -255,7 +303,33 @@ class Gradient(Mutable):
     def emit_changes(self, emit: Emitter) -> None:
         emit.push(self.stored)
         emit.push(self.of)
-        emit.builder.store_attr("grad")
+        emit.builder.store_attr(self.name)
+
+
+class Gradient(StoredAttribute):
+    """The .grad of a tensor."""
+
+    __slots__ = ()
+    name = "grad"
+
+
+class Data(StoredAttribute):
+    """The .data of a tensor: `stored` is the tensor whose memory it shares since."""
+
+    __slots__ = ()
+    name = "data"
+
+    def graph_argument(self, tx: TraceContext) -> tuple[Any, Any]:
+        """What operators take for the tensor: a tensor on its new memory. With gradients it would
+        have to be the leaf, which has other data while the graph runs."""
+        if self.of.fake.requires_grad and torch.is_grad_enabled():
+            raise self.of.unsupported_use("with gradients, after its .data was replaced")
+        taken: Value = self.stored
+        if self.stored.fake.requires_grad:
+            taken = tx.graph.function(getattr, self.stored, Constant("data"))
+        node, fake = tx.graph.argument(taken)
+        node.meta[STANDS_FOR_ANOTHER] = True
+        return node, fake
 
 
 def is_same_window(one: torch.Tensor, other: torch.Tensor) -> bool:

@@ -47,6 +47,7 @@ class TensorTree:
     def _take_apart(self, tx: TraceContext, value: Value) -> Container | None:
         value = tx.look(value)
         if isinstance(value, TensorValue):
+            value.require_own_data()
             self.leaves.append(value)
             return None
         items, keys = items_of(tx, value)

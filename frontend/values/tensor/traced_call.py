@@ -113,4 +113,7 @@ def containers(values: list[Value]) -> Iterator[Value]:
 
 def tensors_of(values: list[Value]) -> list[TensorValue]:
     """The tensors among values, whose nodes are used."""
-    return [value for value in values if isinstance(value, TensorValue)]
+    found = [value for value in values if isinstance(value, TensorValue)]
+    for tensor in found:
+        tensor.require_own_data()
+    return found
