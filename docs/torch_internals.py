@@ -84,6 +84,7 @@ WHY = {
     "torch._C._sparse": "torch's operators as functions in C",
     "torch._C._special": "torch's operators as functions in C",
     "torch._C._WeakTensorRef": "knows whether a tensor still lives",
+    "torch._C._storage_Use_Count": "whether something else refers to the memory of a result",
     "torch._C._autograd.CreationMeta": (
         "how a view was made, which decides whether it may be written into"
     ),

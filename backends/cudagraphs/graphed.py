@@ -21,7 +21,7 @@ from ...records import record
 from ..graph.passed_values import NOTHING, PassedValues
 from . import pool
 from .recording import Recording
-from .result_copies import ADDRESS, Original, Unrecordable
+from .result_copies import ADDRESS, CopiedResult, Unrecordable
 
 # Where sizes vary, a size is recorded once it has recurred: a recording takes about as long as two
 # calls.
@@ -206,10 +206,10 @@ class GraphedCallable:
     def recordings(self) -> list[Recording]:
         return [state for state in list(self.states.values()) if isinstance(state, Recording)]
 
-    def find_fed_inputs(self, args: Sequence[Any]) -> tuple[set[int], dict[int, Original]]:
+    def find_fed_inputs(self, args: Sequence[Any]) -> tuple[set[int], dict[int, CopiedResult]]:
         """The inputs that lie in the memory of this graph's other recordings, and those that are
         copies of what lies there."""
-        fed, originals = set[int](), dict[int, Original]()
+        fed, originals = set[int](), dict[int, CopiedResult]()
         outs = [made.out for other in list(self.work.graph) for made in other.recordings()]
         hidden = {ADDRESS(out.template[index]) for out in outs for index in out.hidden}
         for position in self.work.passed.inputs:

@@ -20,10 +20,10 @@ import torch
 
 from ..graph.passed_values import NOTHING, PassedValues
 from .pool import Pool, trivial_recording
-from .result_copies import ADDRESS, Original, ResultCopies, Unrecordable
+from .result_copies import ADDRESS, CopiedResult, ResultCopies, Unrecordable
 from .static_input import StaticInput
 
-NO_ORIGINALS: Mapping[int, Original] = MappingProxyType({})
+NO_ORIGINALS: Mapping[int, CopiedResult] = MappingProxyType({})
 
 
 class Recording:
@@ -47,7 +47,7 @@ class Recording:
         pool: Pool,
         device: int,
         passed: PassedValues = NOTHING,
-        originals: Mapping[int, Original] = NO_ORIGINALS,
+        originals: Mapping[int, CopiedResult] = NO_ORIGINALS,
     ) -> None:
         self.pool, self.bytes = pool, 0
         self.originals = dict(originals)

@@ -38,7 +38,7 @@ class HandedOut:
 
 
 @record
-class Original:
+class CopiedResult:
     """A recorded result of which calls return copies. A recording that gets such a copy may read
     the result instead."""
 
@@ -153,9 +153,9 @@ class ResultCopies:
             for base, members in self.groups
         ]
 
-    def originals_of(self, arg: torch.Tensor) -> list[Original]:
+    def originals_of(self, arg: torch.Tensor) -> list[CopiedResult]:
         """The result that an argument is the last copy of, if any."""
-        found = (Original(self, index) for index in self.originals)
+        found = (CopiedResult(self, index) for index in self.originals)
         return [one for one in found if one.stands_for(arg) and is_laid_out_like(one.memory, arg)]
 
     def watch_results(self) -> None:
