@@ -8,13 +8,14 @@ from typing import Any
 
 from ....errors import GraphBreak
 from ..base import Args, Kwargs, ObservedException, Value
-from ..constant import LITERAL_TYPES, fold
+from ..constant import LITERAL_TYPES, Constant, fold
 from ..containers.sequence import Sequence
 from ..context import TraceContext
 from ..deferred_literal import is_dynamic
 from ..functions.builtin_function import BuiltinValue
 from ..models.torch_policy import refuse_disallowed
-from .array import arrays_in, call_numpy
+from ..tensor.read_number import whether_all
+from .array import ArrayValue, arrays_in, call_numpy
 from .expected_result import is_scalar, numpy
 from .numpy_number import calculate_scalar, product_of
 from .replacements import REPLACEMENTS
@@ -24,6 +25,7 @@ from .torch_numpy import implementations
 FUNCTIONS = """abs all amax amin any around ceil clip cumsum dot floor isclose isscalar max mean
     median min ndim prod round size sqrt std
     sum var""".split()
+ANSWERS = {"allclose": "isclose", "array_equal": "equal"}
 NEW_ARRAYS = frozenset({"linspace"})  # that go into the graph without an array, too
 
 
@@ -91,11 +93,27 @@ class NotFolded(Exception):  # noqa: N818 - it steers
     """Raised for a result that is no number, or a call that warned."""
 
 
+def answer(tx: TraceContext, name: str, args: Args, kwargs: Kwargs) -> Value:
+    """numpy.allclose and array_equal: a comparison of elements, and one bool that is read."""
+    if name == "array_equal":
+        shapes = [array.fake.shape for array in args if isinstance(array, ArrayValue)]
+        if len(args) > 2 or kwargs or len(shapes) != 2:
+            raise GraphBreak("unknown-call", "numpy.array_equal of these arguments")
+        if shapes[0] != shapes[1]:
+            return Constant(False)
+    compared = call_function(tx, getattr(numpy(), ANSWERS[name]), args, kwargs)
+    if not isinstance(compared, ArrayValue):
+        raise GraphBreak("unknown-call", f"numpy.{name}")
+    return whether_all(tx, f"`numpy.{name}()`", compared.tensor)
+
+
 def call_function(tx: TraceContext, function: Any, args: Args, kwargs: Kwargs) -> Value:
     """A call of a function of NumPy's for which torch._numpy has another."""
     implementation = implementations().get(id(function))
     name = function.__name__
     named = getattr(numpy(), name, None) is function
+    if named and name in ANSWERS and len(args) >= 2:
+        return answer(tx, name, args, kwargs)
     replacement = REPLACEMENTS.get(name) if named else None
     if implementation is None and replacement is None:
         raise GraphBreak("unknown-call", f"numpy.{name}")

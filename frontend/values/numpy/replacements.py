@@ -15,7 +15,32 @@ from .expected_result import numpy
 from .operation_recorder import OperationRecorder
 from .torch_numpy import torch_numpy
 
-METHODS = frozenset({"nonzero"})  # which arrays have, too
+STABLE = ("stable", "mergesort")
+METHODS = frozenset({"argsort", "nonzero"})  # which arrays have, too
+
+
+def argsort(
+    recorder: OperationRecorder,
+    a: Any,
+    axis: int | None = -1,
+    kind: str | None = None,
+    order: None = None,
+    *,
+    stable: bool | None = None,
+) -> Any:
+    """Sorts stably. How NumPy orders equal numbers otherwise is not defined, so there must be
+    none."""
+    tensor = a.tensor.flatten() if axis is None else a.tensor
+    dim = -1 if axis is None else axis
+    if order is not None or tensor.is_complex() or not tensor.dim():
+        raise TypeError("not of these arguments")
+    ordered, indices = torch.sort(tensor, dim=dim, stable=True)
+    if not stable and kind not in STABLE:
+        size = tensor.shape[dim]
+        following = torch.narrow(ordered, dim, 1, size - 1)
+        preceding = torch.narrow(ordered, dim, 0, size - 1)
+        recorder.expect(torch.gt(following, preceding).all(), "of equal numbers")
+    return torch_numpy().ndarray(indices)
 
 
 def nonzero(recorder: OperationRecorder, a: Any) -> Any:
@@ -112,11 +137,40 @@ def reshape(
     return a.reshape(newshape if shape is None else shape)
 
 
+def diag(recorder: OperationRecorder, v: Any, k: int = 0) -> Any:
+    """The diagonal of a matrix is a view."""
+    if v.tensor.dim() == 2:
+        return torch_numpy().ndarray(v.tensor.diagonal(k))
+    return torch_numpy().diag(v, k)
+
+
+def identity(recorder: OperationRecorder, n: int, dtype: Any = None) -> Any:
+    wanted = torch.float64 if dtype is None else dtype_named(dtype)
+    return torch_numpy().ndarray(torch.eye(n, dtype=wanted, device="cpu"))
+
+
+def scalar_of_one(name: str) -> Callable[..., Any]:
+    """A statistic of torch._numpy, which gives an array of one number for a scalar."""
+
+    def statistic(recorder: OperationRecorder, *args: Any, **kwargs: Any) -> Any:
+        result = getattr(torch_numpy(), name)(*args, **kwargs)
+        whole = kwargs.get("axis") is None and not kwargs.get("keepdims")
+        if whole and result.tensor.shape == (1,):
+            return torch_numpy().ndarray(result.tensor.reshape(()))
+        return result
+
+    return statistic
+
+
 REPLACEMENTS: dict[str, Callable[..., Any]] = {
+    "argsort": argsort,
     "nonzero": nonzero,
     "where": where,
     "linspace": linspace,
     "reshape": reshape,
+    "diag": diag,
+    "identity": identity,
     "divide": divide,
     "true_divide": divide,
+    **{name: scalar_of_one(name) for name in ("median", "percentile", "quantile")},
 }
