@@ -31,7 +31,7 @@ from ..iterators.iterator import (
     Map,
     Zip,
 )
-from ..numpy.array import ArrayValue, call_numpy
+from ..numpy.array import ARRAYS, ArrayValue, call_numpy
 from ..numpy.numpy_number import VaryingScalar
 from ..objects.mro import lookup
 from ..objects.user_object import UserObject
@@ -329,7 +329,7 @@ def builtin_bool(tx: TraceContext, obj: Value | None = None) -> Value:
 def builtin_abs(tx: TraceContext, obj: Value) -> Value:
     if isinstance(obj, TensorValue):
         return tx.graph.function(abs, obj)
-    if isinstance(obj, ArrayValue):
+    if isinstance(obj, ARRAYS):
         return call_numpy(tx, "absolute", abs, [obj], {})
     if isinstance(obj, UserObject):
         found = obj.special_method(tx, "__abs__")

@@ -13,7 +13,7 @@ from ..constant import Constant, fold
 from ..containers.sequence import Sequence, nested_items
 from ..context import TraceContext
 from ..deferred_literal import is_dynamic
-from ..numpy.array import ArrayValue, arrays_in
+from ..numpy.array import ARRAYS, ArrayValue, arrays_in
 from ..numpy.expected_result import is_array, run_on_stand_ins
 from ..numpy.new_array import alias, array_over, literal_array
 from ..numpy.numpy_function import call_function
@@ -61,7 +61,7 @@ def _array(name: str, called: str = "") -> None:
             data = array_over(tx, data, f"numpy.{name}()")
         elif isinstance(data, Sequence) and (arrays_in([data]) or has_few_varying(tx, data)):
             data = stack_lists(tx, data)
-        elif not isinstance(data, ArrayValue):
+        elif not isinstance(data, ARRAYS):
             data = literal_array(tx, NUMPY.array(data.literal(tx)))
         given = [tx.look(arg) for arg in args]
         return call_function(
@@ -83,7 +83,7 @@ def stack_lists(tx: TraceContext, data: Value) -> Value:
     if isinstance(data, Sequence):
         rows = [stack_lists(tx, item) for item in data.items]
         return call_function(tx, NUMPY.stack, [tx.make.list_of(rows)], {})
-    if isinstance(data, ArrayValue):
+    if isinstance(data, ARRAYS):
         return call_function(tx, NUMPY.asarray, [data], {})
     if isinstance(data, VaryingScalar):
         dtype: Any = getattr(torch, data.cls.__name__, None)

@@ -9,6 +9,7 @@ from typing import Any
 
 import torch
 
+from ....backends.graph.mutations import is_written
 from ....errors import GraphBreak
 from ....guards.source import Source
 from ....guards.source.tensors import ARRAY_DTYPES
@@ -43,6 +44,7 @@ from .operation_recorder import OperationRecorder
 from .replacements import METHODS as REPLACED_METHODS
 from .replacements import REPLACEMENTS
 from .result_layout import has_unknown_sizes, is_same_view, lay_out_result
+from .reversed_array import ReversedArray, reverse, runs_backwards, view_backwards
 from .torch_numpy import QUIET, REFUSED, numpy_defaults, torch_numpy
 
 POWERS = frozenset({"pow", "power"})
@@ -55,9 +57,10 @@ METADATA = frozenset({"shape", "ndim", "size", "itemsize", "nbytes", "dtype", "s
 
 class ArrayValue(Value):
     """An ndarray, or a scalar that NumPy has calculated: `cls` says which. `tensor` has its
-    values; an array shares its memory. `read_only`: it is a view that NumPy does not write."""
+    values; an array shares its memory. `read_only`: it is a view that NumPy does not write.
+    `backwards`: dimensions of which the tensor is a copy in the other order (reversed_array.py)."""
 
-    __slots__ = ("tensor", "cls", "read_only")
+    __slots__ = ("tensor", "cls", "read_only", "backwards")
 
     def __init__(
         self,
@@ -65,9 +68,11 @@ class ArrayValue(Value):
         cls: type,
         source: Source | None = None,
         read_only: bool = False,
+        backwards: tuple[int, ...] = (),
     ) -> None:
         super().__init__(source)
         self.tensor, self.cls, self.read_only = tensor, cls, read_only
+        self.backwards = backwards
 
     @property
     def fake(self) -> torch.Tensor:
@@ -138,7 +143,7 @@ class ArrayValue(Value):
         return call_numpy(tx, name, function, args, {})
 
     def as_index(self, tx: TraceContext) -> Value:
-        if not self.fake.dim() or self.fake.dtype not in INDICES:
+        if not self.fake.dim() or self.backwards or self.fake.dtype not in INDICES:
             return self
         is_long = self.fake.dtype in (torch.bool, torch.int64)
         return self.tensor if is_long else self.tensor.method(tx, "long", [], {})
@@ -159,6 +164,9 @@ class ArrayValue(Value):
             size = tx.wrap(self.fake.shape[0], None).constant()
             sentence = f"index {key.constant()} is out of bounds for axis 0 with size {size}"
             raise tx.exceptions.new(IndexError, sentence)
+        backwards = view_backwards(tx, self, (), key) if runs_backwards(key) else None
+        if backwards is not None:
+            return backwards
         view = self.view_by_varying_index(tx, key)
         if view is not None:
             return scalar_copy(tx, view) if not view.fake.dim() else view
@@ -173,7 +181,7 @@ class ArrayValue(Value):
         return ArrayValue(view, self.cls, None, self.read_only)
 
     def set_item(self, tx: TraceContext, key: Value, value: Value) -> None:
-        if isinstance(value, ArrayValue) and not numpy().can_cast(
+        if isinstance(value, ARRAYS) and not numpy().can_cast(
             dtype_of(value.fake.dtype), dtype_of(self.fake.dtype)
         ):
             raise GraphBreak("unsupported-mutation", f"of {self.describe()} by another dtype")
@@ -197,6 +205,9 @@ class ArrayValue(Value):
             emit.call(scalar_of, [self.tensor])
         else:
             emit.call(read_only_array if self.read_only else torch.Tensor.numpy, [self.tensor])
+
+
+ARRAYS = (ArrayValue, ReversedArray)
 
 
 def scalar_copy(tx: TraceContext, element: ArrayValue) -> ArrayValue:
@@ -250,10 +261,18 @@ def refuse_modes() -> None:
         raise GraphBreak("unsupported-value", "NumPy in a torch.func transform")
 
 
-def arrays_in(values: Sequence[Value]) -> list[ArrayValue]:
-    found: list[ArrayValue] = []
+def in_memory_order(tx: TraceContext, array: ReversedArray) -> ArrayValue:
+    """A copy of the elements of an array, in its order."""
+    dims = tx.make.tuple_of([Constant(dim) for dim in array.dims])
+    made = tx.graph.function(torch.flip, array.array.tensor, dims)
+    assert isinstance(made, TensorValue)
+    return ArrayValue(made, array.cls, None, array.array.read_only, array.dims)
+
+
+def arrays_in(values: Sequence[Value]) -> list[ArrayValue | ReversedArray]:
+    found: list[ArrayValue | ReversedArray] = []
     for value in values:
-        if isinstance(value, ArrayValue):
+        if isinstance(value, ARRAYS):
             found.append(value)
         elif isinstance(value, sequence.Sequence):
             found += arrays_in(value.items)
@@ -263,7 +282,9 @@ def arrays_in(values: Sequence[Value]) -> list[ArrayValue]:
 def is_plain_key(key: Value) -> bool:
     """Whether an index gives a view or a scalar."""
     items = key.items if isinstance(key, sequence.TupleValue) else [key]
-    return not any(isinstance(item, ArrayValue | sequence.Sequence) for item in items)
+    return not any(
+        isinstance(item, ArrayValue | ReversedArray | sequence.Sequence) for item in items
+    )
 
 
 class ArrayCall:
@@ -273,10 +294,20 @@ class ArrayCall:
         self,
         tx: TraceContext,
         name: str,
-        arrays: Sequence[ArrayValue],
+        arrays: Sequence[ArrayValue | ReversedArray],
         outline: bool,
     ) -> None:
-        self.tx, self.name, self.arrays = tx, name, arrays
+        self.tx, self.name = tx, name
+        # by id of the value: the elements of a reversed array
+        self.in_order = {
+            id(array): in_memory_order(tx, array)
+            for array in arrays
+            if isinstance(array, ReversedArray)
+        }
+        self.arrays = [
+            self.in_order[id(array)] if isinstance(array, ReversedArray) else array
+            for array in arrays
+        ]
         fakes = [array.fake for array in self.arrays]
         self.stand_ins = StandIns(fakes, outline, ones=name in FIND_ELEMENTS)
         self.recorder = OperationRecorder(tx, [array.tensor for array in self.arrays])
@@ -311,6 +342,7 @@ class ArrayCall:
                 "unknown-call", f"numpy.{self.name} ({type(error).__name__}: {error})"
             ) from error
         self.refuse_other_values(args, expected)
+        self.refuse_reversed_memory(expected)
         for fact, otherwise in self.recorder.expected:
             self.tx.graph.expect(fact, GraphBreak("unknown-call", f"numpy.{self.name} {otherwise}"))
         return self.result(expected, found)  # outside: errors in it are framejit's own
@@ -324,6 +356,16 @@ class ArrayCall:
         if negative or rounded or masked:
             raise GraphBreak("unknown-call", f"numpy.{self.name} of these dtypes")
 
+    def refuse_reversed_memory(self, expected: Any) -> None:
+        """Breaks where a call writes into a reversed array, or returns a part of it."""
+        results = expected if type(expected) in (tuple, list) else [expected]
+        for array in self.in_order.values():
+            stand_in = self.made[id(array)]
+            if is_written(array.tensor.node, for_sure=True) or any(
+                is_array(one) and numpy().may_share_memory(one, stand_in) for one in results
+            ):
+                raise GraphBreak("unsupported-value", f"numpy.{self.name} of a reversed array")
+
     def operand(self, value: Value) -> tuple[Any, Any]:
         """An operand for NumPy, and for torch._numpy."""
         return self.known_operand(self.tx.look(value))
@@ -335,6 +377,10 @@ class ArrayCall:
     @known_operand.register
     def _(self, value: ArrayValue) -> tuple[Any, Any]:
         return self.array(value)
+
+    @known_operand.register
+    def _(self, value: ReversedArray) -> tuple[Any, Any]:
+        return self.array(self.in_order[id(value)])
 
     @known_operand.register
     def _(self, value: VaryingScalar) -> tuple[Any, Any]:
@@ -379,6 +425,8 @@ class ArrayCall:
             # one number fits any elements that are written
             written = self.name == "setitem" and value is self.arrays[-1] is not self.arrays[0]
             array = self.stand_ins.make(value.fake, 1 if written else EXAMPLE_SIZE)
+            if value.backwards:
+                array = reverse(array, value.backwards)
             if value.read_only:
                 array.flags.writeable = False
             self.made[id(value)] = array[()] if value.is_scalar else array

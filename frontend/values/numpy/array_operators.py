@@ -13,7 +13,7 @@ from ..context import TraceContext
 from ..operation import Operation
 from ..tensor.symbolic_number import SymbolicNumber
 from ..tensor.tensor import TensorValue
-from .array import ArrayValue, call_numpy
+from .array import ARRAYS, ArrayValue, call_numpy
 from .expected_result import is_scalar, numpy
 from .numpy_number import VaryingScalar
 from .numpy_warnings import INTEGERS, expect_in_range
@@ -26,7 +26,7 @@ WARNING = frozenset({"**", "//", "%", "<<"})  # of others, too
 
 def call_on_arrays(tx: TraceContext, op: Operation, left: Value, right: Value) -> Value | None:
     """An operator of which an operand is an array; None for others, and for those of torch."""
-    if not (isinstance(left, ArrayValue) or isinstance(right, ArrayValue)):
+    if not (isinstance(left, ARRAYS) or isinstance(right, ARRAYS)):
         return None
     if is_scalar_of_tensor(left, right) or is_scalar_of_tensor(right, left):
         return None
@@ -68,7 +68,7 @@ def is_scalar_of_tensor(value: Value, other: Value) -> bool:
 
 
 def is_number_or_array(value: Value) -> bool:
-    if isinstance(value, ArrayValue | VaryingScalar | SymbolicNumber):
+    if isinstance(value, (*ARRAYS, VaryingScalar, SymbolicNumber)):
         return True
     return isinstance(value, Constant) and (
         type(value.object) in (bool, int, float, complex) or is_scalar(value.object)

@@ -6,6 +6,8 @@ import functools
 import warnings
 from typing import Any
 
+import torch
+
 from ....errors import GraphBreak
 from ..base import Args, Kwargs, ObservedException, Value
 from ..constant import LITERAL_TYPES, Constant, fold
@@ -15,16 +17,18 @@ from ..deferred_literal import is_dynamic
 from ..functions.builtin_function import BuiltinValue
 from ..models.torch_policy import refuse_disallowed
 from ..tensor.read_number import whether_all
-from .array import ArrayValue, arrays_in, call_numpy
+from .array import ARRAYS, ArrayValue, arrays_in, call_numpy
 from .expected_result import is_scalar, numpy
 from .numpy_number import calculate_scalar, product_of
 from .replacements import REPLACEMENTS
+from .reversed_array import flip_key, value_of
 from .torch_numpy import implementations
 
 # Functions that do nothing but give a result; numpy.ufuncs are as harmless.
 FUNCTIONS = """abs all amax amin any around ceil clip cumsum dot floor isclose isscalar max mean
     median min ndim prod round size sqrt std
     sum var""".split()
+FLIPS = frozenset({"flip", "fliplr", "flipud"})
 ANSWERS = {"allclose": "isclose", "array_equal": "equal"}
 NEW_ARRAYS = frozenset({"linspace"})  # that go into the graph without an array, too
 
@@ -93,10 +97,19 @@ class NotFolded(Exception):  # noqa: N818 - it steers
     """Raised for a result that is no number, or a call that warned."""
 
 
+def flip(tx: TraceContext, name: str, m: Value, axis: Value | None = None) -> Value:
+    """numpy.flip and the like: an index with slices that run backwards."""
+    fake: torch.Tensor = m.fake  # type: ignore[attr-defined]
+    key = flip_key(name, fake.dim(), None if axis is None else axis.literal(tx))
+    if key is None:
+        raise GraphBreak("exception-leaves", f"an error of numpy.{name}")
+    return m.item(tx, tx.make.tuple_of([value_of(part) for part in key]))
+
+
 def answer(tx: TraceContext, name: str, args: Args, kwargs: Kwargs) -> Value:
     """numpy.allclose and array_equal: a comparison of elements, and one bool that is read."""
     if name == "array_equal":
-        shapes = [array.fake.shape for array in args if isinstance(array, ArrayValue)]
+        shapes = [array.fake.shape for array in args if isinstance(array, ARRAYS)]
         if len(args) > 2 or kwargs or len(shapes) != 2:
             raise GraphBreak("unknown-call", "numpy.array_equal of these arguments")
         if shapes[0] != shapes[1]:
@@ -112,6 +125,8 @@ def call_function(tx: TraceContext, function: Any, args: Args, kwargs: Kwargs) -
     implementation = implementations().get(id(function))
     name = function.__name__
     named = getattr(numpy(), name, None) is function
+    if named and name in FLIPS and args and isinstance(args[0], ARRAYS):
+        return flip(tx, name, *args, **kwargs)
     if named and name in ANSWERS and len(args) >= 2:
         return answer(tx, name, args, kwargs)
     replacement = REPLACEMENTS.get(name) if named else None

@@ -11,12 +11,13 @@ from typing import Any
 
 import torch
 
+from .array_statistics import STATISTICS
 from .expected_result import numpy
 from .operation_recorder import OperationRecorder
 from .torch_numpy import torch_numpy
 
 STABLE = ("stable", "mergesort")
-METHODS = frozenset({"argsort", "nonzero"})  # which arrays have, too
+METHODS = frozenset({"argsort", "nonzero", "searchsorted"})  # which arrays have, too
 
 
 def argsort(
@@ -172,5 +173,6 @@ REPLACEMENTS: dict[str, Callable[..., Any]] = {
     "identity": identity,
     "divide": divide,
     "true_divide": divide,
+    **STATISTICS,
     **{name: scalar_of_one(name) for name in ("median", "percentile", "quantile")},
 }

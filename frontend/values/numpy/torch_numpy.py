@@ -19,7 +19,6 @@ NAMESPACES = ("", "linalg", "fft")
 REFUSED = frozenset("""
     can_cast result_type promote_types iscomplexobj isrealobj issubdtype broadcast_shapes shape ndim
     size modf fix angle geomspace logspace eig eigh svd qr
-    cov corrcoef histogram searchsorted
 """.split())  # fmt: skip
 # Functions that never warn of values.
 QUIET = frozenset("""

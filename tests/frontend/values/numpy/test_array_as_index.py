@@ -27,6 +27,7 @@ READ = {
     "an array beside a tensor": lambda x: x[0][ROWS, torch.tensor([0, 1, 2])],
     "shorter ints": lambda x: x[:, ROWS.astype(np.int32)] + x[:, ROWS.astype(np.int8)],
     "an array made inside": lambda x: x[0][np.arange(3), np.arange(2, -1, -1)],
+    "a reversed array": lambda x: x[0][ROWS[::-1]],
     "bytes": lambda x: x[0][MASK.astype(np.uint8)],
     "an array that is not written": lambda x: x[:, FIXED],
     "a scalar array": lambda x: x[:, np.array(1)],
