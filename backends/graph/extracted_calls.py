@@ -117,6 +117,31 @@ class ContextMarks:
     materialize: bool
 
 
+class _TransformedApply(torch.autograd.Function):
+    """The form that torch.func's transforms take. Only inputs and results are saved."""
+
+    generate_vmap_rule = True
+
+    @staticmethod
+    def forward(function: Any, *inputs: Any) -> Any:
+        return tuple(function.forward(*inputs))
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: Any, output: Any) -> None:
+        function, *given = inputs
+        everything = (*given, *output)
+        ctx.function, ctx.count = function, len(given)
+        save_values(ctx, [everything[position] for position in function.backward_pass.saved])
+        ctx.mark_non_differentiable(*(output[position] for position in function.marks.fixed))
+        ctx.set_materialize_grads(function.marks.materialize)
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Any) -> Any:
+        """Gradients keep their layouts, which are eager's: vmap could not copy into another."""
+        made = ctx.function.backward_pass.run(*grads, *saved_values(ctx))
+        return None, *made, *(None,) * (ctx.count - len(made))
+
+
 def save_values(ctx: Any, values: Sequence[Any]) -> None:
     """Saves tensors and numbers for the backward pass."""
     ctx.save_for_backward(*(item if isinstance(item, torch.Tensor) else None for item in values))
@@ -170,6 +195,18 @@ class CustomFunction:
             returned_input(result) if any(result is one for one in same) else result
             for result in results
         )
+
+
+class TransformedFunction(CustomFunction):
+    """A torch.autograd.Function inside a torch.func transform: torch calls it once for each level.
+    It has a backward pass, and saves no intermediates. called_at: the position before the
+    outermost transform; a break is made there where the program changes later what the backward
+    pass, which was traced at once, may read."""
+
+    called_at = -1
+
+    def __call__(self, *inputs: Any) -> Any:
+        return _TransformedApply.apply(self, *inputs)
 
 
 def returned_input(tensor: torch.Tensor) -> torch.Tensor:

@@ -9,6 +9,7 @@ from functools import cache
 
 import torch.fx
 
+from ...backends.graph.extracted_calls import TransformedFunction
 from ...backends.graph.fake_values import fake_of
 from ...backends.graph.freed_results import CALLED_AT, first_backward, is_freed
 from ...backends.graph.gradient_history import needs_gradient
@@ -128,8 +129,9 @@ class Trace:
         if there is none.
 
         That is before the first output that may be appended to a list which the program uses, so
-        that its time matters; and before the first expectation, where the graph writes to its
-        inputs or calls collectives, and could not start over.
+        that its time matters; before the first expectation, where the graph writes to its inputs
+        or calls collectives, and could not start over; and before a transform with an
+        autograd.Function, whose backward pass may read what the program changes later.
         """
         uses_lists = any(
             isinstance(value, ListValue) and value.source is not None
@@ -146,6 +148,11 @@ class Trace:
             what = "calls collectives" if self.graph.has_collectives else "writes into its inputs"
             stop = GraphBreak("data-dependent-branch", f", in code that {what}")
             return Restart(first.position, first.stop or stop)
+        if self.effects.may_be_seen():
+            for node in self.graph.nodes:
+                if isinstance(node.target, TransformedFunction):
+                    what = "an autograd.Function inside a torch.func transform, before a mutation"
+                    return Restart(node.target.called_at, GraphBreak("unknown-call", what))
         return None
 
     def misplaced_backward(self, outputs: Sequence[torch.fx.Node]) -> Restart | None:

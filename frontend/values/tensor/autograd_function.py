@@ -9,6 +9,7 @@ from typing import Any
 
 import torch
 import torch.fx
+from torch._C._functorch import TransformType
 from torch.autograd.function import Function, FunctionCtx, _SingleLevelFunction, once_differentiable
 
 from ....backends.graph.extracted_calls import (
@@ -16,6 +17,7 @@ from ....backends.graph.extracted_calls import (
     CustomBackward,
     CustomFunction,
     ExtractedGraph,
+    TransformedFunction,
     extract_subgraph,
 )
 from ....errors import GraphBreak
@@ -38,13 +40,13 @@ class ContextValue(UserObject):
     __slots__ = ("needs", "saved")
     has_plain_dictionary = False
 
-    def __init__(self, needs: Sequence[bool]) -> None:
+    def __init__(self, needs: Sequence[bool] | None) -> None:
         super().__init__(FunctionCtx)
-        self.needs = tuple(needs)
+        self.needs = None if needs is None else tuple(needs)
         self.saved: list[Value] | None = None  # known when backward is interpreted
 
     def generic_attribute(self, tx: TraceContext, name: str) -> Value:
-        if name == "needs_input_grad":
+        if name == "needs_input_grad" and self.needs is not None:
             return tx.wrap(self.needs, None)
         if name == "saved_tensors" and self.saved is not None:
             return TupleValue(self.saved)
@@ -78,13 +80,18 @@ def apply(tx: TraceContext, cls: ClassValue, args: list[Value]) -> Value:
     if has_setup_context(function):
         args = with_defaults(cls.attribute(tx, "forward"), args)
     args = [tx.look(arg) for arg in args]
-    refuse_unusual_call(tx, cls, args)
+    transformed = torch._C._functorch.maybe_current_level() is not None
+    refuse_unusual_call(tx, cls, args, transformed)
+    # which inputs want gradients differs from level to level
     needs = [isinstance(arg, TensorValue) and arg.fake.requires_grad for arg in args]
-    ctx = ContextValue(needs)
-    differentiable = torch.is_grad_enabled() and any(needs)
+    ctx = ContextValue(None if transformed else needs)
+    differentiable = transformed or (torch.is_grad_enabled() and any(needs))
     call, forward = trace_forward(tx, cls, ctx, args)
     backward = trace_backward(tx, cls, ctx, args, forward.results) if differentiable else None
-    return call.wrap(forward.results, call_node(tx, function, ctx, forward, backward))
+    if transformed and ctx.declared_tensors(tx, "dirty_tensors", []):
+        raise undeclared_write(function)
+    kind = TransformedFunction if transformed else CustomFunction
+    return call.wrap(forward.results, call_node(tx, function, ctx, forward, backward, kind))
 
 
 def has_setup_context(function: Any) -> bool:
@@ -96,9 +103,11 @@ def is_once_differentiable(function: Any) -> bool:
     return getattr(function.backward, "__code__", None) is ONCE
 
 
-def refuse_unusual_call(tx: TraceContext, cls: ClassValue, args: list[Value]) -> None:
+def refuse_unusual_call(
+    tx: TraceContext, cls: ClassValue, args: list[Value], transformed: bool
+) -> None:
     """Breaks where torch would not call backward as written: for a class with another protocol,
-    without tensors, or inside a transform, which calls it for each level."""
+    without tensors, or inside a transform (`transformed`) that does not take the class."""
     function: Any = cls.cls
     stop = ""
     for name in OTHER_BACKWARDS:
@@ -106,7 +115,8 @@ def refuse_unusual_call(tx: TraceContext, cls: ClassValue, args: list[Value]) ->
             stop = f"with {name}"
     if not any(isinstance(arg, TensorValue) for arg in args):
         stop = "without tensors"
-    if torch._C._functorch.maybe_current_level() is not None:
+    plain = all(isinstance(arg, TensorValue) or arg.is_constant() for arg in args)
+    if transformed and not (plain and is_transformable(function)):
         stop = "inside a torch.func transform"
     if stop:
         raise GraphBreak("unknown-call", f"{function.__qualname__}.apply() {stop}")
@@ -114,6 +124,20 @@ def refuse_unusual_call(tx: TraceContext, cls: ClassValue, args: list[Value]) ->
 
 def undeclared_write(function: Any) -> GraphBreak:
     return GraphBreak("unsupported-mutation", f"of an input by {function.__qualname__}.forward")
+
+
+def is_transformable(function: Any) -> bool:
+    """Whether torch.func's transforms take a function, at the levels that are open now, and derive
+    all that they need from its forward and backward."""
+    kinds = {level.key() for level in torch._C._functorch.get_interpreter_stack() or ()}
+    own_rule = function.vmap is not Function.vmap
+    by_batches = function.generate_vmap_rule and not own_rule
+    return (
+        has_setup_context(function)
+        and kinds <= {TransformType.Grad, TransformType.Vmap}
+        and (by_batches or TransformType.Vmap not in kinds)
+        and not is_once_differentiable(function)
+    )
 
 
 def with_defaults(forward: Value, args: list[Value]) -> list[Value]:
@@ -282,17 +306,31 @@ def call_node(
     ctx: ContextValue,
     forward: ForwardTrace,
     backward: BackwardTrace | None,
+    kind: type[CustomFunction],
 ) -> list[Value]:
     """Replaces the nodes of both passes by one node; returns its outputs."""
     front, behind = extract_passes(forward, backward, is_once_differentiable(function))
-    marks = context_marks(tx, ctx, forward)
-    target = CustomFunction(function.__name__, front.run, len(forward.outputs), marks, behind)
+    results = len(forward.outputs)
+    target = kind(function.__name__, front.run, results, context_marks(tx, ctx, forward), behind)
+    if isinstance(target, TransformedFunction):
+        target.called_at = tx.modes.position_outside_levels() or 0
+    if kind is TransformedFunction and not (
+        len(front.inputs) == len(forward.tensors) and len(output_of(front)) == results
+    ):
+        what = "which uses more than its arguments and results, inside a torch.func transform"
+        raise GraphBreak("unknown-call", f"{function.__qualname__}.apply(), {what}")
     arguments: list[Value] = [
         *forward.tensors,
         *(tx.graph.value_of(node) for node in front.inputs[len(forward.tensors) :]),
     ]
     tx.graph.rollback(forward.start)
     return tx.graph.function(target, *arguments).unpack(tx)
+
+
+def output_of(graph: ExtractedGraph) -> Sequence[Any]:
+    """What a graph returns."""
+    (node,) = graph.module.graph.find_nodes(op="output")
+    return node.args[0]
 
 
 def extract_passes(

@@ -239,7 +239,6 @@ def of_an_output_without_gradient(x):
 CALLED_IN_TRANSFORMS = [
     of_grad, of_vmap, of_vmap_over_columns, of_grad_in_vmap, of_vmap_in_grad, of_two_grads, of_vjp, of_jacobian, of_a_rule,
     of_a_rule_for_one_argument, of_a_rule_that_is_not_asked, of_a_rule_in_grad, of_a_rule_around_grad,
-    of_two_results, of_an_output_without_gradient,
 ]  # fmt: skip
 
 
@@ -254,6 +253,19 @@ def test_calls_in_transforms(fn, backend):
     check(
         f, vec(3, grad=True), graphs=None, breaks=None, backend=backend, backward=True, again=again
     )
+
+
+CAPTURED = [
+    of_grad, of_vmap, of_vmap_over_columns, of_grad_in_vmap, of_vmap_in_grad, of_two_grads, of_jacobian, of_two_results,
+    of_an_output_without_gradient,
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("backend", ["eager", "aot_eager", "native"])
+@pytest.mark.parametrize("fn", CAPTURED, ids=lambda fn: fn.__name__)
+def test_calls_in_transforms_are_one_graph(fn, backend):
+    check(fn, vec(3), graphs=1, backend=backend)
+    check(fn, vec(3, grad=True), graphs=1, backend=backend, backward=True)
 
 
 def test_a_list_that_changes_breaks_at_the_transform():
