@@ -18,7 +18,7 @@ NAMES = frozenset(
     _upsample_bilinear2d_aa unfold
     local_response_norm stft complex polar unsafe_chunk expand_copy permute_copy unbind_copy
     unfold_copy
-    scaled_dot_product_attention linear matmul __matmul__ __rmatmul__""".split()
+    scaled_dot_product_attention linear matmul __matmul__ __rmatmul__ svd_lowrank pca_lowrank""".split()
 )
 PREFIX = "fft_"
 RESIZING = ("interpolate", "upsample")
