@@ -34,7 +34,7 @@ class Tape(TorchDispatchMode):
         out = function(*args, **(kwargs or {}))
         with _disable_current_modes():
             args, kwargs = tree_map_only(torch.Tensor, self.without_inputs, (args, kwargs or {}))
-        self.made |= {item.data_ptr() for item in tree_leaves(out)}
+        self.made |= {item.data_ptr() for item in tensors_in(out)}
         if "empty" not in function.name():  # an allocation leaves the memory as it is
             self.calls.append((function, args, kwargs, out))
         return out
@@ -44,11 +44,14 @@ class Tape(TorchDispatchMode):
 
     def replay(self):
         for function, args, kwargs, out in self.calls:
-            for old, new in zip(
-                tree_leaves(out), tree_leaves(function(*args, **kwargs)), strict=True
-            ):
+            now = function(*args, **kwargs)
+            for old, new in zip(tensors_in(out), tensors_in(now), strict=True):
                 if old.data_ptr() != new.data_ptr():
                     old.copy_(new)
+
+
+def tensors_in(results):
+    return [leaf for leaf in tree_leaves(results) if isinstance(leaf, torch.Tensor)]
 
 
 class CountedCopies(ResultCopies):
