@@ -69,7 +69,8 @@ class GraphedCallable:
         self.backward: Callable[[], GraphedCallable | None] = no_backward
         self.states: dict[Any, WarmUp | Recording] = {}
         self.seen: collections.Counter[Any] = collections.Counter()  # calls of keys without a state
-        self.pools: dict[Any, pool.Pool] = {}  # this graph's own, if a backward graph needs results
+        # this graph's own, if its backward graph or another subgraph reads results
+        self.pools: dict[Any, pool.Pool] = {}
         self.lock = threading.RLock()
         self.remade = 0
         self.off = ""  # the reason, once nothing is recorded any more

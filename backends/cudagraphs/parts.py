@@ -1,7 +1,8 @@
 """Records a graph with gradients: its forward and its backward graph, each separately.
 
 Tensors that the forward graph saves for the backward graph stay in the recorded memory, and other
-forward passes run unrecorded while a backward pass may still use them.
+forward passes run unrecorded while a backward pass may still use them. So do tensors that one
+subgraph of a graph passes to another, and the gradients that come back.
 """
 
 from __future__ import annotations

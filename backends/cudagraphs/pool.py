@@ -3,9 +3,9 @@
 Graphs of one pool run one after the other on one stream. While one runs, it overwrites whatever was
 free in the pool when it was recorded. So they share a pool of the device and stream as long as
 nothing in it is needed between two replays: inputs are copied in before, and results are copied out
-at once. What a forward graph
-saves for its backward graph is needed longer, and another graph, recorded earlier, may run
-meanwhile: such a forward graph has a pool of its own, together with its backward graph.
+at once. What a forward graph saves for its backward graph, or passes to another subgraph, is needed
+longer, and another graph, recorded earlier, may run meanwhile: such a forward graph has a pool of
+its own, together with its backward graph.
 
 A pool lives as long as a recording in it.
 """
