@@ -1,6 +1,6 @@
 """Operators whose implementation in C++ reads sizes as numbers, which fixes a size that varies.
 torch's Python implementations of them, which its Python dispatcher chooses, do not; they are slower
-to run on fake tensors."""
+to run on fake tensors. (matmul and linear: with torch 2.11.)"""
 
 from __future__ import annotations
 
@@ -18,7 +18,8 @@ NAMES = frozenset(
     _upsample_bilinear2d_aa unfold
     local_response_norm stft complex polar unsafe_chunk expand_copy permute_copy unbind_copy
     unfold_copy
-    scaled_dot_product_attention linear matmul __matmul__ __rmatmul__ svd_lowrank pca_lowrank""".split()
+    scaled_dot_product_attention
+    linear matmul __matmul__ __rmatmul__ svd_lowrank pca_lowrank""".split()
 )
 PREFIX = "fft_"
 RESIZING = ("interpolate", "upsample")
