@@ -15,13 +15,8 @@ import torch.fx
 from torch._subclasses.fake_tensor import FakeTensor
 from torch.utils._pytree import tree_leaves
 
-from .autograd.split_graph import (
-    MODES_AT_ENDS,
-    CannotSplit,
-    memories_of,
-    separate_modes,
-    written_memories,
-)
+from .autograd.node_modes import MODES_AT_ENDS, CannotSplit, separate_modes
+from .autograd.split_graph import memories_of, written_memories
 from .graph.fake_values import fake_of, fake_tensors_of
 from .graph.gradient_history import wants_gradients
 from .graph.mutations import written_by

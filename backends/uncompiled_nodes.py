@@ -13,16 +13,9 @@ from torch.utils._pytree import tree_leaves
 
 from ..errors import RequirementError
 from ..events import Reporter
-from .autograd.split_graph import (
-    CannotSplit,
-    Modes,
-    has_gradient,
-    is_passed_between,
-    make_subgraphs,
-    memories_of,
-    separate_modes,
-    written_memories,
-)
+from .autograd.node_modes import CannotSplit, Modes, separate_modes
+from .autograd.split_graph import has_gradient, memories_of, written_memories
+from .autograd.subgraph import is_passed_between, make_subgraphs
 from .autograd.subgraph_sequence import call_in_sequence
 from .control_flow import compile_control_flow
 from .graph.collectives import (

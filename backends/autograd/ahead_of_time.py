@@ -28,7 +28,9 @@ from .divergent_graphs import (
     marks_memory_with_history,
     returns_view_of_wrapper,
 )
-from .split_graph import AUTOGRAD, CannotSplit, Subgraph, TooManySubgraphs, split_graph
+from .node_modes import CannotSplit
+from .split_graph import AUTOGRAD, TooManySubgraphs, split_graph
+from .subgraph import Subgraph
 from .subgraph_sequence import call_in_sequence
 
 # compiles a graph, as one node of autograd's

@@ -11,89 +11,32 @@ computed from.
 from __future__ import annotations
 
 import operator
-from collections.abc import Collection, Iterable, Sequence
-from dataclasses import dataclass
-from itertools import takewhile
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import torch
 import torch.fx
 import torch.utils._pytree as pytree
-from torch.amp import autocast_mode
 
-from ...records import record
-from ..graph.data_dependent_sizes import is_number_from_values
-from ..graph.fake_values import element_count, fake_of, fake_tensors_of
-from ..graph.graph_structure import share_with_equal_subgraphs
+from ..graph.fake_values import fake_of, fake_tensors_of
 from ..graph.memory import memory_at, memory_of
-from ..graph.mode_switches import (
-    ENTER_AUTOCAST,
-    ENTER_VMAP,
-    EXIT_AUTOCAST,
-    GRAD_MODE,
-    switches_modes,
-)
 from ..graph.mutations import is_norm, may_write, written_by
 from ..graph.node_targets import is_foreign, is_users, name_of
-from ..graph.passed_values import PassedValues, note_passed_values
 from ..graph.random_draws import may_draw
 from .joined_groups import join_groups
+from .node_modes import CannotSplit, separate_modes
+from .subgraph import Subgraph, make_subgraphs
 
 Node = torch.fx.Node
 # The results whose backward pass goes through a node; empty for a node without a gradient.
 ResultSet = frozenset[Node]
 MAX_SUBGRAPHS = 1024
-# A subgraph of at most SMALL operations on tensors of less than LARGE elements is not compiled.
-SMALL, LARGE = 3, 1 << 20
 # Calls of autograd inside the graph; they depend on the nodes around them.
 AUTOGRAD = ("grad", "backward", "retain_grad")
 
 
-class CannotSplit(Exception):
-    """The graph cannot be split without changing what autograd does; it runs as captured."""
-
-
 class TooManySubgraphs(CannotSplit):
     """The graph could be split, into more subgraphs than are worth their compile."""
-
-
-@dataclass
-class Subgraph:
-    """A part of a captured graph. Values are numbered, the graph's inputs first: `input_ids` and
-    `output_ids` are the numbers of what `gm` takes and returns."""
-
-    gm: torch.fx.GraphModule
-    input_ids: list[int]
-    output_ids: list[int]
-
-    def examples(self, inputs: Sequence[Any]) -> list[Any]:
-        """Example inputs: real ones for the graph's inputs, fake tensors for the outputs of other
-        subgraphs."""
-        placeholders = self.gm.graph.find_nodes(op="placeholder")
-        return [
-            inputs[number] if number < len(inputs) else fake_of(node)
-            for number, node in zip(self.input_ids, placeholders, strict=True)
-        ]
-
-    @property
-    def is_small(self) -> bool:
-        """Whether calling its operations one by one costs less than one node for all of them: they
-        are few, and take little time."""
-        calls = [
-            node
-            for node in self.gm.graph.nodes
-            if node.op.startswith("call_") and node.target is not operator.getitem
-        ]
-        return len(calls) <= SMALL and not any(map(computes_much, calls))
-
-
-def computes_much(node: Node) -> bool:
-    """Whether an operation reads or writes a large tensor. A view does neither."""
-    shared = {memory_at(other) for other in node.all_input_nodes} - {None}
-    if memory_at(node) in shared and not may_write(node):
-        return False
-    tensors = [fake for one in (node, *node.all_input_nodes) for fake in fake_tensors_of(one)]
-    return any(element_count(fake) >= LARGE for fake in tensors)
 
 
 def split_graph(gm: torch.fx.GraphModule) -> tuple[list[Subgraph], list[int]] | None:
@@ -134,66 +77,6 @@ def split_graph(gm: torch.fx.GraphModule) -> tuple[list[Subgraph], list[int]] | 
     if is_separated(groups, together):
         raise CannotSplit
     return make_subgraphs(gm, groups, results, modes, views)
-
-
-# modes
-
-
-@record
-class Modes:
-    """The grad and autocast modes in which a node runs. autocasts: the nodes that entered the open
-    autocast contexts, outermost first."""
-
-    grad: bool = True
-    autocasts: tuple[Node, ...] = ()
-
-
-MODES_AT_ENDS = Modes()  # a graph with gradients begins and ends in these modes
-
-
-def separate_modes(
-    nodes: Iterable[Node], keeps_vmap: bool = False
-) -> tuple[list[Node], dict[Node, Modes]]:
-    """The nodes except those that switch modes, and the modes of each. keeps_vmap: the nodes of
-    torch.func.vmap are not split from each other. Raises CannotSplit where modes are not nested."""
-    others, modes, now = [], {}, MODES_AT_ENDS
-    for node in nodes:
-        name = name_of(node)
-        if name == GRAD_MODE:
-            now = Modes(bool(node.args[0]), now.autocasts)
-        elif name == ENTER_AUTOCAST:
-            now = Modes(now.grad, (*now.autocasts, node))
-        elif name == EXIT_AUTOCAST and now.autocasts[-1:] == node.args:
-            now = Modes(now.grad, now.autocasts[:-1])
-        elif name == EXIT_AUTOCAST or (
-            switches_modes(node) and not (keeps_vmap and name == ENTER_VMAP)
-        ):
-            raise CannotSplit
-        else:
-            modes[node] = now
-            others.append(node)
-    if now != MODES_AT_ENDS:
-        raise CannotSplit
-    return others, modes
-
-
-class ModeSwitcher:
-    """Adds to a graph the nodes that switch from one node's modes to the next one's."""
-
-    def __init__(self, graph: torch.fx.Graph) -> None:
-        self.graph, self.now, self.entered = graph, MODES_AT_ENDS, list[Node]()
-
-    def to(self, wanted: Modes) -> None:
-        if self.now == wanted:
-            return
-        pairs = zip(self.now.autocasts, wanted.autocasts, strict=False)
-        stay = sum(1 for _ in takewhile(lambda pair: pair[0] is pair[1], pairs))
-        while len(self.entered) > stay:
-            self.graph.call_function(autocast_mode._exit_autocast, (self.entered.pop(),))
-        self.entered += [self.graph.node_copy(node) for node in wanted.autocasts[stay:]]
-        if self.now.grad != wanted.grad:
-            self.graph.call_function(torch._C._set_grad_enabled, (wanted.grad,))
-        self.now = wanted
 
 
 def has_gradient(node: Node) -> bool:
@@ -390,122 +273,3 @@ def is_view_without_gradient(node: Node) -> bool:
         and not may_write(node)
         and memory_at(node) in {memory_at(other) for other in node.all_input_nodes} - {None}
     )
-
-
-# subgraphs
-
-
-def make_subgraphs(
-    gm: torch.fx.GraphModule,
-    groups: Sequence[Sequence[Node]],
-    results: Sequence[Node],
-    modes: dict[Node, Modes],
-    views: Collection[Node] = (),
-) -> tuple[list[Subgraph], list[int]]:
-    """A graph for each group. views: nodes outside of the groups, which each graph computes for
-    itself where it needs them."""
-    numbers = {node: number for number, node in enumerate(gm.graph.find_nodes(op="placeholder"))}
-    shown = {memory_at(node) for node in results} | {None}
-    subgraphs = []
-    for position, group in enumerate(groups):
-        later = {node for other in groups[position + 1 :] for node in other}
-        passed = {
-            node
-            for node in group
-            if is_passed_between(node) and not later.isdisjoint(users_of(node, views))
-        }
-        hidden = {node for node in passed if memory_at(node) not in shown}
-        outputs = [node for node in group if node in results or node in passed]
-        writer = SubgraphWriter(modes, views)
-        for node in group:
-            writer.write(node)
-        numbers |= {node: number for number, node in enumerate(outputs, len(numbers))}
-        subgraph = Subgraph(
-            writer.to_graph_module(outputs),
-            [numbers[node] for node in writer.inputs],
-            [numbers[node] for node in outputs],
-        )
-        note_passed_values(
-            subgraph.gm,
-            PassedValues(
-                positions_where(node.op != "placeholder" for node in writer.inputs),
-                positions_where(node in passed for node in outputs),
-                positions_where(node in hidden for node in outputs),
-            ),
-        )
-        share_with_equal_subgraphs(gm, subgraph.gm, position)
-        subgraphs.append(subgraph)
-    return subgraphs, [numbers[node] for node in results]
-
-
-def positions_where(answers: Iterable[bool]) -> frozenset[int]:
-    return frozenset(position for position, holds in enumerate(answers) if holds)
-
-
-def is_passed_between(node: Node) -> bool:
-    """Whether other subgraphs get a node's value as an input. Tensors are passed, and numbers read
-    from them; other numbers are computed again in each subgraph."""
-    return isinstance(fake_of(node), torch.Tensor) or is_number_from_values(node)
-
-
-def users_of(node: Node, views: Collection[Node]) -> set[Node]:
-    """The nodes that use a node, or a view of it."""
-    found = set(node.users)
-    return found.union(*(users_of(user, views) for user in found if user in views))
-
-
-class SubgraphWriter:
-    """Writes one subgraph. `inputs`: the nodes that it takes. `order`: the nodes that it runs;
-    numbers from outside are computed again before their first use, and `views` are taken again."""
-
-    def __init__(self, modes: dict[Node, Modes], views: Collection[Node]) -> None:
-        self.modes, self.views = modes, views
-        self.inputs: list[Node] = []
-        self.order: list[Node] = []
-        self.available: set[Node] = set()
-
-    def write(self, node: Node) -> None:
-        for other in node.all_input_nodes:
-            if other not in self.available:
-                self.bring_in(other)
-        self.available.add(node)
-        self.order.append(node)
-
-    def bring_in(self, node: Node) -> None:
-        """Makes a value from outside available: as an input, or by computing it again."""
-        if node in self.views:
-            self.write(node)
-        elif node.op == "placeholder" or is_passed_between(node):
-            self.available.add(node)
-            self.inputs.append(node)
-        elif (
-            fake_tensors_of(node)
-            or may_draw(node)
-            or not isinstance(fake_of(node), (int, float, torch.SymInt, torch.SymFloat))
-        ):
-            raise CannotSplit
-        else:
-            self.write(node)
-
-    def to_graph_module(self, outputs: Sequence[Node]) -> torch.fx.GraphModule:
-        """The subgraph as a captured graph, with switches of torch's modes where they differ."""
-        graph = torch.fx.Graph()
-        made = {}
-        for node in self.inputs:
-            made[node] = graph.placeholder(node.name)
-            ours = node.op == "placeholder"
-            made[node].meta = (
-                dict(node.meta)
-                if ours
-                else {
-                    "example_value": fake_of(node),
-                    "grad_fn": getattr(fake_of(node), "grad_fn", None),
-                }
-            )
-        switcher = ModeSwitcher(graph)
-        for node in self.order:
-            switcher.to(self.modes[node])
-            made[node] = graph.node_copy(node, made.__getitem__)
-        switcher.to(MODES_AT_ENDS)
-        graph.output(tuple(made[node] for node in outputs))
-        return torch.fx.GraphModule({}, graph, class_name="CapturedGraph")

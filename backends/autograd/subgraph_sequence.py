@@ -9,7 +9,7 @@ from typing import Any
 from ...factory_call import record_factory
 from ...generated_source import file_name, keep_source
 from ..graph.data_dependent_sizes import CheckedGraph
-from .split_graph import Subgraph
+from .subgraph import Subgraph
 
 
 def call_in_sequence(

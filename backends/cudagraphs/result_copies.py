@@ -107,9 +107,10 @@ class ResultCopies:
             if index in passed.results
         }
         self.handed_out: dict[int, HandedOut] = {}
-        # What saved results are needed for needs all of them: the first stands for them.
+        # Saved results are freed together, so the first stands for all of them.
         self.watched = [*self.saved[:1], *self.hidden]
-        self.users: list[tuple[int, int]] = []  # storages, and how many refer to them by themselves
+        # storages, with their counts of references while the program has none
+        self.users: list[tuple[int, int]] = []
 
     def _sort_results(
         self,
@@ -159,12 +160,14 @@ class ResultCopies:
         return [one for one in found if one.stands_for(arg) and is_laid_out_like(one.memory, arg)]
 
     def watch_results(self) -> None:
-        """Notes who refers to the results that are returned without a copy, before any is."""
+        """Counts the references to results that are returned without a copy. Called before the
+        first of them is returned, when only the recording refers to them."""
         storages = [self.template[index].untyped_storage()._cdata for index in self.watched]
         self.users = [(storage, USERS(storage)) for storage in storages]
 
     def in_use(self) -> bool:
-        """Whether something refers to a result that was returned without a copy."""
+        """Whether the program, or autograd for it, still refers to a result that was returned
+        without a copy, or to a view of one."""
         for storage, count in self.users:
             if USERS(storage) > count:
                 return True

@@ -72,8 +72,8 @@ class CompiledCall(ModuleCall):
         return handle
 
     def call_generally(self, module: Any, *args: Any, **kwargs: Any) -> Any:
-        """Makes a call of which C could not decide that it only runs forward. torch.jit.trace
-        records the sizes of parameters that making a handle would read."""
+        """Makes a call of which C could not decide that it only runs forward. While torch.jit.trace
+        records, no handle is made: that reads sizes of parameters, which would be recorded."""
         if torch._C._get_tracing_state():
             return module._call_impl(*args, **kwargs)
         if self.forward is not None and only_calls_forward(module, self.function):

@@ -46,8 +46,8 @@ class PathsBelow:
         return known
 
     def leads_on_to(self, source: Source) -> bool:
-        """Whether a path extends one below the module. Guards of a capture share the beginnings of
-        their paths, so that each is looked at once."""
+        """Whether a path extends one below the module. The answer is remembered for each path, as
+        the guards of a capture share the beginnings of theirs."""
         known = self._led_to.get(source)
         if known is None:
             known = self._led_to[source] = any(

@@ -11,6 +11,7 @@ import torch
 import torch.nn.functional as F
 from framejit.backends.autograd import shared_partition
 from framejit.backends.autograd import split_graph as splitting
+from framejit.backends.autograd import subgraph as writing
 from torch import nn
 
 BACKENDS = ("aot_eager", "native")
@@ -18,7 +19,7 @@ BACKENDS = ("aot_eager", "native")
 
 @pytest.fixture(params=BACKENDS)
 def backend(request, monkeypatch):
-    monkeypatch.setattr(splitting, "SMALL", 0)  # the smallest subgraph is compiled, too
+    monkeypatch.setattr(writing, "SMALL", 0)  # the smallest subgraph is compiled, too
     return request.param
 
 

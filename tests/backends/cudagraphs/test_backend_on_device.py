@@ -15,6 +15,8 @@ from framejit.backends.cudagraphs import pool
 from framejit.events import Note, Recorded, Reporter
 from torch import nn
 
+from .shown_layers import ShownLayers
+
 pytestmark = pytest.mark.gpu
 
 
@@ -331,27 +333,10 @@ def test_training_is_eagers(backend):
     assert sum("recorded," in text for text in said) == 2  # forward and backward
 
 
-class Shown(nn.Module):
-    """Returns what is between its layers, so that each is a subgraph of its own."""
-
-    def __init__(self):
-        super().__init__()
-        self.layers = nn.ModuleList(nn.Linear(32, 32) for _ in range(4))
-
-    def forward(self, x):
-        shown = []
-        for layer in self.layers:
-            hidden = torch.tanh(layer(x)) * 2
-            keys = hidden.sin()
-            shown.append(keys)
-            x = torch.softmax(keys, -1) * hidden.exp() + hidden
-        return x.square().mean(), shown
-
-
 @pytest.mark.parametrize("backend", ["cudagraphs", "native+cudagraphs"])
 def test_subgraphs_that_read_each_others_results_in_place(backend):
     torch.manual_seed(0)
-    ours, theirs = Shown().cuda(), Shown().cuda()
+    ours, theirs = ShownLayers(4, 32).cuda(), ShownLayers(4, 32).cuda()
     theirs.load_state_dict(ours.state_dict())
     compiled = framejit.compile(ours, backend=backend)
     kept = {True: [], False: []}

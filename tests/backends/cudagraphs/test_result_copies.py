@@ -18,9 +18,10 @@ from framejit.backends.cudagraphs.recording import Recording
 from framejit.backends.cudagraphs.result_copies import ResultCopies
 from framejit.backends.graph.passed_values import PassedValues
 from framejit.events import UNREPORTED
-from torch import nn
 from torch.utils._python_dispatch import TorchDispatchMode, _disable_current_modes
 from torch.utils._pytree import tree_leaves, tree_map_only
+
+from .shown_layers import ShownLayers
 
 
 class Tape(TorchDispatchMode):
@@ -110,26 +111,9 @@ def recorded(gm, example_inputs):
     )
 
 
-class Layers(nn.Module):
-    """Returns what is between its layers, so that each is a subgraph; `hidden` is not returned."""
-
-    def __init__(self):
-        super().__init__()
-        self.layers = nn.ModuleList(nn.Linear(4, 4) for _ in range(3))
-
-    def forward(self, x):
-        shown = []
-        for layer in self.layers:
-            hidden = torch.tanh(layer(x)) * 2
-            keys = hidden.sin()
-            shown.append(keys)
-            x = torch.softmax(keys, -1) * hidden.exp() + hidden
-        return x.square().sum(), shown
-
-
-def copies_of(model):
+def compiled_and_eager():
     torch.manual_seed(0)
-    ours, theirs = model(), model()
+    ours, theirs = ShownLayers(3, 4), ShownLayers(3, 4)
     theirs.load_state_dict(ours.state_dict())
     return framejit.compile(ours, backend=recorded), ours, theirs
 
@@ -140,7 +124,7 @@ def check_gradients(ours, theirs):
 
 
 def test_training_is_eagers_and_copies_little():
-    compiled, ours, theirs = copies_of(Layers)
+    compiled, ours, theirs = compiled_and_eager()
     for _ in range(6):
         x = torch.randn(2, 4)
         for one in (ours, theirs):
@@ -158,7 +142,7 @@ def test_training_is_eagers_and_copies_little():
 
 
 def test_gradients_that_the_program_keeps_stay():
-    compiled, ours, theirs = copies_of(Layers)
+    compiled, ours, theirs = compiled_and_eager()
     kept = []
     for step in range(6):
         x = torch.randn(2, 4)
@@ -178,7 +162,7 @@ def test_gradients_that_the_program_keeps_stay():
 
 
 def test_two_forward_passes_before_their_backward_passes():
-    compiled, ours, theirs = copies_of(Layers)
+    compiled, ours, theirs = compiled_and_eager()
     for step in range(8):
         x, y = torch.randn(2, 4), torch.randn(2, 4)
         for one, call in ((ours, compiled), (theirs, theirs)):
@@ -226,7 +210,7 @@ def test_hidden_results_are_in_use_as_long_as_a_view_of_them_lives():
 
 
 def test_what_reads_a_hidden_result_runs_unrecorded_where_its_maker_did():
-    compiled, ours, theirs = copies_of(Layers)
+    compiled, ours, theirs = compiled_and_eager()
     made = []
     real = Recording.__init__
 
