@@ -34,3 +34,18 @@ def test_one_graph_equal_to_eager(name):
     report = compiled.framejit.explain()
     (capture,) = [capture for capture in report.captures if capture.ops]
     assert not report.breaks and capture.ops >= operators
+
+
+def test_an_encoder_with_a_decoder_in_training():
+    """Its decoder copies the configuration, by copy.deepcopy."""
+    sizes = dict(vocab_size=64, d_model=16, d_kv=8, d_ff=32, num_layers=1, num_heads=2)
+    config = transformers.T5Config(**sizes, dropout_rate=0.0, decoder_start_token_id=0)
+    torch.manual_seed(0)
+    plain = transformers.T5ForConditionalGeneration(config)
+    ids = torch.randint(1, 64, (2, 6))
+    want = plain(input_ids=ids, labels=ids)
+    compiled = framejit.compile(plain, backend="eager")
+    got = compiled(input_ids=ids, labels=ids)
+    torch.testing.assert_close((got.loss, got.logits), (want.loss, want.logits))
+    report = compiled.framejit.explain()
+    assert not report.breaks and len(report.captures) == 1
