@@ -13,16 +13,14 @@ import torch.nn.functional as F
 from torch._decomp import _core_aten_decompositions_post_autograd, decomposition_table
 
 from ...skipped_imports import for_numbers
-from . import one_row_attention
+from . import batch_norms, one_row_attention
+from .batch_norms import HALVES
 from .foreach import decompositions_of_lists
 from .lower.lowerings import LOWERINGS
 
 aten = torch.ops.aten
-HALVES = (torch.bfloat16, torch.float16)
 SPLIT = aten.split.Tensor
 LAYER_NORM_BACKWARD = aten.native_layer_norm_backward.default
-BATCH_NORM = aten._native_batch_norm_legit_functional.default
-BATCH_NORM_ALONE = aten._native_batch_norm_legit.no_stats
 LARGE = 1 << 20  # elements; of fewer, what is stored for every element stays in the cache
 MEAN = 1  # the number that torch's operators have for reduction="mean"
 
@@ -68,77 +66,6 @@ def layer_norm_backward(gradient: torch.Tensor, x: torch.Tensor, *more: Any) -> 
     if x.device.type == "cpu" and isinstance(count, int) and count >= LARGE:
         return NotImplemented
     return of_numbers(LAYER_NORM_BACKWARD)(gradient, x, *more)
-
-
-# Batch norms in training. Decomposed, one kernel computes the statistics, updates the running ones,
-# and is fused with what follows, such as a ReLU. torch's operator reads the images more often.
-
-
-def batch_norm(
-    x: torch.Tensor,
-    weight: torch.Tensor | None,
-    bias: torch.Tensor | None,
-    running_mean: torch.Tensor,
-    running_var: torch.Tensor,
-    training: bool,
-    momentum: float,
-    eps: float,
-) -> Any:
-    """x: [batch, channels, ...]. Returns the normalized x, the mean and the inverse deviation of
-    each channel, and the new running statistics."""
-    if not training:
-        return decomposition_table[BATCH_NORM](
-            x, weight, bias, running_mean, running_var, training, momentum, eps
-        )
-    result, mean, var, inverse = normalize_channels(x, weight, bias, eps)
-    count = x.numel() / x.shape[1]
-    new_mean = momentum * mean + (1 - momentum) * running_mean
-    new_var = momentum * (var * (count / (count - 1))) + (1 - momentum) * running_var
-    return (
-        result,
-        *as_saved(x, mean, inverse),
-        new_mean.to(running_mean.dtype),
-        new_var.to(running_var.dtype),
-    )
-
-
-def batch_norm_alone(
-    x: torch.Tensor,
-    weight: torch.Tensor | None,
-    bias: torch.Tensor | None,
-    training: bool,
-    momentum: float,
-    eps: float,
-) -> tuple[torch.Tensor, ...]:
-    """batch_norm without running statistics, which is also how torch computes instance norms."""
-    result, mean, _, inverse = normalize_channels(x, weight, bias, eps)
-    return result, *as_saved(x, mean, inverse)
-
-
-def normalize_channels(
-    x: torch.Tensor, weight: torch.Tensor | None, bias: torch.Tensor | None, eps: float
-) -> tuple[torch.Tensor, ...]:
-    """The normalized x; the mean, the variance and the inverse deviation of each channel."""
-    over = [dim for dim in range(x.dim()) if dim != 1]
-    along = [-1 if dim == 1 else 1 for dim in range(x.dim())]
-    work = x.float() if x.dtype in HALVES else x
-    rounded = work.mean(over, keepdim=True)
-    distance = work - rounded
-    # as var_mean does, but for infinite means, which are nan there and infinite in torch's norms
-    mean = torch.where(rounded.isinf(), rounded, rounded + distance.mean(over, keepdim=True))
-    var = distance.square().mean(over, keepdim=True)
-    inverse = (var + eps).rsqrt()
-    result = (work - mean) * inverse
-    if weight is not None:
-        result = result * weight.view(along)
-    if bias is not None:
-        result = result + bias.view(along)
-    return result.to(x.dtype), mean.squeeze(over), var.squeeze(over), inverse.squeeze(over)
-
-
-def as_saved(x: torch.Tensor, *statistics: torch.Tensor) -> list[torch.Tensor]:
-    """Statistics in the dtype in which torch saves them for the backward pass."""
-    return [item.to(x.dtype) if x.device.type == "cpu" else item for item in statistics]
 
 
 # `split` along a dimension of size 0: one empty part. torch's decomposition fails there before
@@ -245,8 +172,8 @@ OURS: dict[Any, Callable[..., Any]] = {
     aten.native_layer_norm.default: layer_norm,
     aten.native_group_norm.default: group_norm,
     LAYER_NORM_BACKWARD: layer_norm_backward,
-    BATCH_NORM: batch_norm,
-    BATCH_NORM_ALONE: batch_norm_alone,
+    batch_norms.WITH_RUNNING: batch_norms.with_running_statistics,
+    batch_norms.ALONE: batch_norms.alone,
     SPLIT: split,
     aten._log_softmax.default: log_softmax,
     aten.nll_loss_backward.default: nll_loss_backward,

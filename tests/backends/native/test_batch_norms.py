@@ -7,6 +7,8 @@ import copy
 import framejit
 import pytest
 import torch
+import torch.nn.functional as F
+from framejit.backends.native import batch_norms
 from torch import nn
 
 SHAPES = {
@@ -73,3 +75,42 @@ def test_infinite_images_have_an_infinite_mean(dtype):
     compiled = framejit.compile(copy.deepcopy(norm), backend="native")
     torch.testing.assert_close(compiled(x), norm(x), equal_nan=True)
     torch.testing.assert_close([*compiled.buffers()], [*norm.buffers()], equal_nan=True)
+
+
+@pytest.mark.parametrize("shape", [(6, 6, 180, 180), (200000, 6), (1, 6, 40, 70, 70)])
+def test_statistics_of_many_elements(shape):
+    """Channels far from zero, of equal numbers, with an outlier in the sample, and ordinary ones:
+    as near to float64 as rounding allows."""
+    x = torch.randn(shape, generator=torch.Generator().manual_seed(0))
+    over = [dim for dim in range(x.dim()) if dim != 1]
+    x[:, 0] += 1000
+    x[:, 1] = 0.1
+    each = round(batch_norms.SAMPLE ** (1 / len(over)))
+    place = [-(-size // each) // 2 for size in shape]
+    place[1] = 2
+    x[tuple(place)] = 1e4
+    estimate = batch_norms.estimated_mean(x, over)
+    mean, var = batch_norms.moments_near(estimate, x, over)
+    exact_var, exact = torch.var_mean(x.double(), over, correction=0, keepdim=True)
+    assert x.numel() > batch_norms.MANY and not torch.equal(estimate, mean)
+    assert ((mean - exact).abs() <= 1e-7 * (exact.abs() + exact_var.sqrt())).all()
+    assert ((var - exact_var).abs() <= 5e-7 * exact_var).all() and var[:, 1].item() == 0
+
+
+def test_infinite_elements_among_many(reports):
+    x = torch.randn(8, 3, 210, 210)
+    x[1, 0, 26, 26], x[1, 1, 0, 0] = torch.inf, -torch.inf  # in the sample, and outside
+    assert batch_norms.estimated_mean(x, [0, 2, 3])[0, 0].item() == torch.inf
+    norm = nn.BatchNorm2d(3)
+    compiled = framejit.compile(copy.deepcopy(norm), backend="native")
+    torch.testing.assert_close(compiled(x), norm(x), equal_nan=True)
+    torch.testing.assert_close([*compiled.buffers()], [*norm.buffers()], equal_nan=True)
+    assert not reports[0].called
+
+
+def test_many_elements_are_read_twice(reports):
+    """Once for the statistics, once to normalize them."""
+    x = torch.randn(8, 64, 60, 60)
+    framejit.compile(lambda x: F.batch_norm(x, None, None, training=True), backend="native")(x)
+    sample, norm = reports[0].kernels
+    assert "amax" in str(sample.ops) and norm.text.count("= in0[") == 2, norm.text
