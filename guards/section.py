@@ -29,14 +29,15 @@ class Section(enum.IntEnum):
     LAST = 3
 
 
-QUIET_LOADS = (
+PURE_LOADS = (
     s.SequenceItem, s.DictItem, s.TypeOf, s.ClassDict, s.ClassAttribute, s.MroItem,
     s.CellContents,
 )  # fmt: skip
 FUNCTION_FIELDS = ("__code__", "__defaults__", "__kwdefaults__", "__closure__", "__globals__")
 PROPERTY_FIELDS = ("fget", "fset", "fdel")  # nobody can change them
 CONTAINER_KINDS = (Kind.LENGTH, Kind.KEYS, Kind.ABSENT, Kind.PRESENT)
-NUMBERS = (int, float)  # an input of these types that only its type is known of is expected to vary
+# An input of which a guard checks only that it has one of these types is expected to vary.
+NUMBERS = (int, float)
 
 
 class Sections:
@@ -100,7 +101,7 @@ class Sections:
             return Section.STABLE
         if source.base is None:
             return Section.FIRST
-        if not self.is_quiet(source):
+        if not self.is_pure(source):
             return Section.LAST
         section = self._section_below(holder(source.base))
         return Section.LAST if section is Section.STABLE and source in self._restless else section
@@ -114,12 +115,12 @@ class Sections:
             return Section.STABLE
         return section
 
-    def is_quiet(self, source: Source) -> bool:
+    def is_pure(self, source: Source) -> bool:
         """Whether loading it, given its base, runs no Python and makes no object."""
         if isinstance(source, s.DictItem) and isinstance(source.of, s.InstanceDict):
             return type(source.key) is str
         return (
-            isinstance(source, QUIET_LOADS)
+            isinstance(source, PURE_LOADS)
             or self.is_function_field(source)
             or self.is_property_field(source)
         )

@@ -33,11 +33,9 @@ class PassthroughFrame:
 
 def make_passthrough(through: PassthroughFrame, inner: FunctionType) -> FunctionType:
     """A function with the names and lines of `through` that calls `inner` with its one argument."""
-    b = CodeBuilder(decode(through.function.__code__), "state")
+    b = CodeBuilder(decode(through.function.__code__), takes_state=True)
     b.at(through.call)
-    b.push_null_before_callee()
-    b.load_const(inner)
-    b.push_null_after_callee()
+    b.load_callee(inner)
     assert b.state_slot is not None
     b.load_slot(b.state_slot)
     b.call(1)

@@ -30,19 +30,20 @@ typedef struct {
     PyObject *data;
     PyObject
         *graph; /* where the code does nothing but call a graph of one result: that, else NULL */
-    PyObject *passed_on; /* exceptions of the graph that leave; for others the code is run, which
-                            knows what to do */
-    int *places; /* the graph's arguments: slots, or from -1 downwards items of the lifted tuple */
-    Py_ssize_t nplaces;
+    PyObject *passed_on; /* exceptions of the graph that leave; after others the code is run, which
+                            handles them */
+    int *argument_locations; /* of the graph: slots, or from -1 downwards items of the lifted tuple
+                              */
+    Py_ssize_t nlocations;
     unsigned long long hits;
     char needs_hook, once;
 } Entry;
 
-/* An entry in its site's list, and the one that was hit after it the last time: NULL for itself.
- * That one is borrowed, as it is in the list too. */
+/* An item of a site's list: an entry, and the one that was hit after it the last time, borrowed, as
+ * it is in the list too. NULL: the entry itself was hit again. */
 typedef struct {
     Entry *entry, *next;
-} Place;
+} ListedEntry;
 
 typedef struct {
     PyObject_HEAD
@@ -51,7 +52,7 @@ typedef struct {
     PyObject *data;
     PyObject *dict;
     PyObject *weakrefs;
-    Place *entries; /* most recently hit first */
+    ListedEntry *entries; /* most recently hit first */
     Py_ssize_t count, capacity;
     Py_ssize_t nslots;
     unsigned long long misses, rejected, passed;
@@ -132,10 +133,10 @@ LOCAL PyObject *eval_hook(PyThreadState *tstate, Frame *frame, int throwflag);
 
 /* The process's side of it, under the GIL. */
 typedef struct {
-    _PyFrameEvalFunction *place;
+    _PyFrameEvalFunction *slot; /* where the interpreter has its frame evaluator */
     _PyFrameEvalFunction below; /* the evaluator before ours; NULL: the default */
     int threads_on;
-    int installed; /* ours is at the place, or under an evaluator that came over it */
+    int installed; /* ours is in the slot, or under an evaluator that came over it */
 } Installation;
 
 extern LOCAL Installation installation;
@@ -153,7 +154,7 @@ is_foreign(_PyFrameEvalFunction evaluator)
 static inline void
 hook_uninstall(void)
 {
-    *installation.place = installation.below;
+    *installation.slot = installation.below;
     installation.installed = 0;
 }
 
@@ -164,7 +165,7 @@ static inline void
 hook_count(int change)
 {
     installation.threads_on += change;
-    _PyFrameEvalFunction top = *installation.place;
+    _PyFrameEvalFunction top = *installation.slot;
     if (top == eval_hook) {
         if (installation.threads_on == 0) {
             hook_uninstall();
@@ -180,7 +181,7 @@ hook_count(int change)
     if (installation.threads_on > 0 && !installation.installed) {
         installation.below = top;
         installation.installed = 1;
-        *installation.place = eval_hook;
+        *installation.slot = eval_hook;
     }
 }
 
@@ -321,7 +322,7 @@ LOCAL int module_call_init(void);
 LOCAL PyObject *run_continuations(PyThreadState *tstate, Handle *handle, PyObject *result);
 
 static inline PyObject *
-finish_pieces(PyThreadState *tstate, Handle *handle, PyObject *result)
+finish_continuations(PyThreadState *tstate, Handle *handle, PyObject *result)
 {
     if (result != NULL && Py_IS_TYPE(result, &Continuation_Type)) {
         return run_continuations(tstate, handle, result);

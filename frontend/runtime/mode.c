@@ -26,8 +26,8 @@ after_fork(void)
 void
 mode_init(void)
 {
-    if (installation.place == NULL) {
-        installation.place = evaluator_place(PyInterpreterState_Main());
+    if (installation.slot == NULL) {
+        installation.slot = evaluator_slot(PyInterpreterState_Main());
         pthread_atfork(NULL, NULL, after_fork);
     }
 }

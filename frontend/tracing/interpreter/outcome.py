@@ -56,7 +56,7 @@ class BrokenFrame:
 
 # Breaks at which torch takes a number or a truth value from a tensor, and nothing of the user's
 # runs.
-QUIET = frozenset({"data-dependent-value", "data-dependent-branch"})
+RUN_NO_FRAME = frozenset({"data-dependent-value", "data-dependent-branch"})
 
 
 @record
@@ -72,7 +72,7 @@ class BreakExit:
     def runs_no_frame(self) -> bool:
         """Whether no frame that could be captured, or could look at this one, can run at the
         break."""
-        return self.reason.reason.id in QUIET
+        return self.reason.reason.id in RUN_NO_FRAME
 
 
 @record

@@ -202,7 +202,7 @@ def capture_call(
         cell = slots[slot]
         assert isinstance(cell, CellValue)
         cell.slot = slot
-    return finish(tx, frame, "args")
+    return finish(tx, frame, is_continuation=False)
 
 
 def capture_rest(
@@ -230,7 +230,7 @@ def capture_rest(
         frame.resumable = True
         frame.through, frame.completion = suspended.through, suspended.completion
         used = restore(frame, suspended.point, state, path)
-    return finish(tx, outermost, "state")
+    return finish(tx, outermost, is_continuation=True)
 
 
 def restore(frame: Interpreter, point: ResumePoint, state: tuple[Any, ...], root: Source) -> int:
@@ -261,7 +261,7 @@ def restore(frame: Interpreter, point: ResumePoint, state: tuple[Any, ...], root
     return at
 
 
-def finish(tx: Trace, frame: RootInterpreter, entry: str) -> Capture:
+def finish(tx: Trace, frame: RootInterpreter, is_continuation: bool) -> Capture:
     try:
         exit_ = frame.capture()
     except BaseException:
@@ -270,7 +270,7 @@ def finish(tx: Trace, frame: RootInterpreter, entry: str) -> Capture:
         raise
     tx.modes.close(tx)
     tx.graph.drop_idle()
-    return Capture(frame.decoded, tx, exit_, entry)
+    return Capture(frame.decoded, tx, exit_, is_continuation)
 
 
 def _cell(tx: Trace, real: Any, path: Source) -> Value:

@@ -112,9 +112,7 @@ def cut_copy(
 
 
 def call(b: CodeBuilder, function: Callable[[], Any]) -> None:
-    b.push_null_before_callee()
-    b.load_const(function)
-    b.push_null_after_callee()
+    b.load_callee(function)
     b.call(0)
 
 

@@ -71,8 +71,8 @@ def test_positions_are_kept():
     assert shown[0] == shown[1] and ("^" in shown[0] or "~" in shown[0])
 
 
-def build(function=lambda a, b: None, entry="args", lifted=False):
-    b = CodeBuilder(decode(function.__code__), entry)
+def build(function=lambda a, b: None, takes_state=False, lifted=False):
+    b = CodeBuilder(decode(function.__code__), takes_state)
     if lifted:
         b.load_lifted()
         b.pop_top()
@@ -118,9 +118,7 @@ def test_calls():
 
     b = build()
     for names in ((), ("x",), ("x", "y")):
-        b.push_null_before_callee()
-        b.load_const(callee)
-        b.push_null_after_callee()
+        b.load_callee(callee)
         for slot in (0, 1, 0):
             b.load_slot(slot)
         b.call(3, names)
@@ -252,7 +250,7 @@ def test_make_function():
     "function", [plain, closures, lambda: None, lambda a: None, Derived.cell_self]
 )
 def test_state_entry(function, lifted):
-    b = build(function, "state", lifted=lifted)
+    b = build(function, takes_state=True, lifted=lifted)
     n = len(b.decoded.slots)
     b.load_slot(b.state_slot)
     b.unpack_sequence(n)
@@ -275,7 +273,7 @@ def test_state_entry(function, lifted):
 
 @pytest.mark.parametrize("lifted", [False, True])
 def test_state_entry_leaves_slots_unbound(lifted):
-    b = build(plain, "state", lifted=lifted)
+    b = build(plain, takes_state=True, lifted=lifted)
     b.load_slot(0)
     b.return_value()
     with pytest.raises(UnboundLocalError):
@@ -286,7 +284,7 @@ def test_state_entry_leaves_slots_unbound(lifted):
 def test_super_and_locals_in_state_entered_code(lifted):
     """super() finds slot 0 and the cell of __class__; locals() takes cells for what they hold."""
     function = Derived.cell_self
-    b = build(function, "state", lifted=lifted)
+    b = build(function, takes_state=True, lifted=lifted)
     n = len(b.decoded.slots)
     b.load_slot(b.state_slot)
     b.unpack_sequence(n)
@@ -296,9 +294,7 @@ def test_super_and_locals_in_state_entered_code(lifted):
         if slot is not None:
             b.delete_slot(slot)
     for called in (super, locals):
-        b.push_null_before_callee()
-        b.load_const(called)
-        b.push_null_after_callee()
+        b.load_callee(called)
         b.call(0)
     b.build_tuple(2)
     b.return_value()
@@ -348,7 +344,7 @@ def test_stack_size():
 
 
 def test_code_that_loads_no_lifted_objects_takes_none():
-    b = build(plain, "state")
+    b = build(plain, takes_state=True)
     b.load_state()
     b.return_value()
     assert b.finish().co_argcount == 1
