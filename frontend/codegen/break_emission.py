@@ -421,7 +421,9 @@ class BreakEmission:
 
     def _load_maker(self, point: ResumePoint) -> None:
         frame = self.frame
-        here = SuspendedFrame(self.decoded, frame.globals, point, frame.through, frame.completion)
+        here = SuspendedFrame(
+            self.decoded, frame.globals, point, frame.passthroughs, frame.completion
+        )
         self.builder.load_const(self.shared.makers((*self.outer, here)))
 
     def _emit_handler_exit(self, instr: Instr, handler: Handler) -> None:

@@ -70,7 +70,7 @@ def make_stub(
     stub = FunctionType(code, frame.globals, code.co_name, None, dummy_closure(code))
     # not a frame of the user's: the hook skips it
     stub._framejit_skip = True  # type: ignore[attr-defined]
-    for between in reversed(frame.through):
+    for between in reversed(frame.passthroughs):
         stub = make_passthrough(between, stub)
     return InnerStub(stub, TupleValue(inputs.values))
 
@@ -103,7 +103,7 @@ def awaiting_frame(frame: BrokenFrame, open_: frozenset[int]) -> SuspendedFrame:
         frozenset(bound_slots(frame, frame.index)),
         True,
     )
-    return SuspendedFrame(frame.decoded, frame.globals, point, frame.through, frame.completion)
+    return SuspendedFrame(frame.decoded, frame.globals, point, frame.passthroughs, frame.completion)
 
 
 def open_handlers(exit_: BreakExit) -> list[frozenset[int]]:

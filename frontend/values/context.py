@@ -267,7 +267,7 @@ class CallRules(Protocol):
         function: Value,
         args: list[Value],
         kwargs: dict[str, Value],
-        through: tuple[PassthroughFrame, ...] | None = None,
+        passthroughs: tuple[PassthroughFrame, ...] | None = None,
         completion: CallCompletion = AS_IS,
     ) -> Value: ...
     def of_module(

@@ -53,7 +53,7 @@ class FrameStack(list[FrameState]):
                 frame.position,
                 tuple(frame.stack),
                 tuple(frame.slots),
-                frame.through,
+                frame.passthroughs,
                 frame.completion,
             )
             for frame in self

@@ -47,7 +47,7 @@ class BrokenFrame:
     position: int
     stack: tuple[Value, ...]
     slots: tuple[Value | None, ...]
-    through: tuple[PassthroughFrame, ...]  # the C functions between its caller and it
+    passthroughs: tuple[PassthroughFrame, ...]  # between its caller and it
     completion: CallCompletion = AS_IS  # what the caller's instruction makes of its return
 
     def where(self) -> str:

@@ -228,7 +228,7 @@ def capture_rest(
         )
         frame = frame.awaited
         frame.resumable = True
-        frame.through, frame.completion = suspended.through, suspended.completion
+        frame.passthroughs, frame.completion = suspended.passthroughs, suspended.completion
         used = restore(frame, suspended.point, state, path)
     return finish(tx, outermost, is_continuation=True)
 
