@@ -411,6 +411,8 @@ def foreach_addcdiv(
     *scalars: Value,
     **named: Value,
 ) -> Value:
+    """_foreach_addcdiv_ whose factors are tensors: one addcdiv_ for each tensor (see
+    tensor_addcdiv)."""
     factors = (
         scalars[0].unpack(tx) if scalars and isinstance(scalars[0], Sequence | TensorValue) else []
     )

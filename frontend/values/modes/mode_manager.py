@@ -146,6 +146,8 @@ class TorchModes:
     def enter(
         self, tx: TraceContext, cls: type, arguments: list[Any], keywords: dict[str, Any]
     ) -> Any:
+        """Enters a mode of torch, here and in the graph. Returns what leave() takes: the grad mode
+        before, or the node that entered the mode."""
         if cls in GRAD_MODES:
             before = torch.is_grad_enabled()
             self.set_grad(tx, GRAD_MODES[cls](arguments, keywords))
