@@ -132,13 +132,14 @@ class Cache:
         left = self._entry_left_to_python(unit)
         if left is not None:
             return left
-        if self.probe is None and self.policy.must_wait(site, unit, self.calls):
+        call = UnservedCall(site, function, slots, self.calls)
+        if self.probe is None and self.policy.must_wait(call):
             return eager_once()
         if not self.lock.acquire(site):
             return eager_once()  # what this call calls is part of what is being compiled
         try:
             with nullcontext() if self.probe is None else self.probe.pause_clock():
-                return self._serve(UnservedCall(site, function, slots), self.probe)
+                return self._serve(call, self.probe)
         except RecursionError:
             raise
         except BaseException as error:
@@ -175,7 +176,7 @@ class Cache:
 
     def _serve(self, call: UnservedCall, probe: Probe | None) -> Entry | None:
         """An entry for a call that none serves, in the site's list; None runs it in eager."""
-        site, unit, policy, calls = call.site, call.unit, self.policy, self.calls
+        site, unit, policy = call.site, call.unit, self.policy
         observer = Observer(
             unit.name, unit.start, weak_method(self, "send"), probe, bool(unit.frames)
         )
@@ -187,8 +188,8 @@ class Cache:
             entry = self._find_stored(call)
             if entry is not None:
                 return entry
-            misses = policy.report_misses(site, unit, call.frame, calls)
-            decision = policy.decide(site, unit, misses, call.frame, calls)
+            misses = policy.report_misses(call)
+            decision = policy.decide(call, misses)
             if decision is RecompileDecision.LATER:
                 return eager_once()
             if decision is not RecompileDecision.COMPILE:
@@ -207,7 +208,7 @@ class Cache:
             return eager_once()
         finally:
             observer.send_times()
-            policy.account.charge(misses.entries, calls, time.monotonic() - started)
+            policy.account.charge(misses.entries, call.calls, time.monotonic() - started)
             policy.warn_of_compiling(self.handle.function.__qualname__, self.balance)
         if entry is not None:
             site.add(entry)  # before another thread may look whether there is one
