@@ -141,11 +141,11 @@ class BreakEmission:
         if self.effect.next >= 0:
             self._emit_exit(self.effect.next, self.effect.left)
         if self.effect.target >= 0:
-            b.mark(jumped)
+            b.place_label(jumped)
             self._emit_exit(self.effect.target, self.effect.jumped)
         for instr, failed in failures:
             assert handler is not None
-            b.mark(failed)
+            b.place_label(failed)
             self._emit_handler_exit(instr, handler)
 
     def _protected_parts(self, handler: Handler | None) -> list[tuple[int, ...]]:

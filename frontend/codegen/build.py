@@ -178,10 +178,10 @@ class Emission:
         b.unpack_into(self.emit.results)
         after = b.label()
         b.jump(after)
-        b.mark(failed)
+        b.place_label(failed)
         only_once = any(item.is_mutated for item in used) or has_collectives(graph.nodes)
         self._rerun(self.continuations.rerun(), Rerun if only_once else Exception)
-        b.mark(after)
+        b.place_label(after)
         return tuple(item.node for item in used)
 
     def _rerun(self, maker: Any, caught: type[Exception]) -> None:
@@ -205,7 +205,7 @@ class Emission:
             self._arguments(decoded)
         b.call(1)
         b.return_value()
-        b.mark(other)
+        b.place_label(other)
         b.swap(2)
         b.pop_except()
         b.reraise()

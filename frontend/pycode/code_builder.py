@@ -98,7 +98,7 @@ class CodeBuilder:
             self.jump(behind)
             for slot in sorted(self.decoded.cells):
                 self.make_cell(slot)
-            self.mark(behind)
+            self.place_label(behind)
         # 2: no check for signals, which the original's handlers could not see here
         self.emit("RESUME", 2)
         arrived = zip(range(self._code.co_nlocals), (state_slot, self.lifted_slot), strict=False)
@@ -171,7 +171,7 @@ class CodeBuilder:
         """A new label, not placed yet."""
         return Label()
 
-    def mark(self, label: Label) -> None:
+    def place_label(self, label: Label) -> None:
         """Place `label` here."""
         self._raw.append(label)
 
@@ -471,7 +471,7 @@ class CodeBuilder:
             elif back or exits:
                 self._position = instr.location
                 instr.arg = self.label()
-                self.mark(instr.arg)
+                self.place_label(instr.arg)
                 for op in exits:
                     self.emit(op)
                 self.emit("JUMP_BACKWARD_NO_INTERRUPT", target)
