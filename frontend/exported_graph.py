@@ -31,8 +31,8 @@ from .tracing.graph_inputs import GraphInput
 from .tracing.input_memory import input_memory
 from .tracing.interpreter.outcome import Restart, ReturnExit
 from .tracing.interpreter.root import CaptureRequest, capture_call
-from .tracing.interpreter.work_budget import Loops
 from .tracing.sizes.variation import Variation
+from .tracing.uncaptured_code import UncapturedCode
 from .values.base import Value
 from .values.containers.sequence import is_namedtuple_class
 from .values.context import TraceContext
@@ -107,7 +107,7 @@ def export_graph(fn_or_module: Any, args: tuple[Any, ...], kwargs: dict[str, Any
     frame = frame_of_call(function, bound, args, kwargs)
     name = title_of(fn_or_module)
     try:
-        request = CaptureRequest(options, function, Variation(), Loops(), None, Clock())
+        request = CaptureRequest(options, function, Variation(), UncapturedCode(), None, Clock())
         capture = capture_call(request, decode(function.__code__), frame.slots)
     except (GraphBreak, Restart, SkipFrame) as stop:
         reason = stop.reason if isinstance(stop, Restart) else stop

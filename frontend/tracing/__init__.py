@@ -9,4 +9,5 @@ effects, and the state in which it ended. Emits no code.
     the graph               graph_builder, call_checks, fake_tensors
     its inputs              graph_inputs, input_fakes, input_memory
     what varies             sizes
+    left to Python          uncaptured_code
 """

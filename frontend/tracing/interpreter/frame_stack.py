@@ -76,10 +76,10 @@ class FrameStack(list[FrameState]):
         return frame.current.line or frame.decoded.code.co_firstlineno, frame.decoded.code
 
     def instruction(self) -> CodePlace:
-        """The place of the instruction being interpreted, as what is left to Python names it
-        (work_budget.py)."""
+        """The place of the instruction being interpreted, as UncapturedCode names it: by the index
+        behind it."""
         frame = self[-1]
-        return CodePlace(frame.decoded.code, -frame.pc)
+        return CodePlace(frame.decoded.code, frame.pc)
 
     def innermost_globals(self) -> dict[str, Any]:
         return self[-1].globals

@@ -22,12 +22,12 @@ from ...values.objects.current_exception import HandledException, LastInstructio
 from ..capture import Capture
 from ..sizes.variation import Variation
 from ..trace import Trace
+from ..uncaptured_code import FirstRun, UncapturedCode
 from . import opcodes  # noqa: F401 - its handlers register
 from .calls import Calls
 from .interpreter import Interpreter
 from .opcodes.exceptions import handle_instead
 from .outcome import BreakExit, BreakReached, BrokenFrame, Restart, Returned, ReturnExit
-from .work_budget import BEFORE, VARYING, Loops
 
 
 class RootInterpreter(Interpreter):
@@ -153,20 +153,26 @@ class RootInterpreter(Interpreter):
 
 @dataclass(frozen=True)
 class CaptureRequest:
-    """What a capture needs besides the frame. `loops`: those left to Python, added to. `stop`:
+    """What a capture needs besides the frame. `uncaptured`: added to. `stop`:
     the break that ends it, where one is known beforehand."""
 
     options: Options
     function: types.FunctionType  # the root frame's
     variation: Variation
-    loops: Loops
+    uncaptured: UncapturedCode
     stop: Restart | None
     clock: Clock
 
     def trace(self) -> Trace:
         position = -1 if self.stop is None else self.stop.position
         return Trace(
-            self.options, self.function, self.variation, self.loops, self.clock, Calls, position
+            self.options,
+            self.function,
+            self.variation,
+            self.uncaptured,
+            self.clock,
+            Calls,
+            position,
         )
 
 
@@ -183,7 +189,7 @@ def capture_call(
     optimizer = optimizer_without_state(function, given)
     if optimizer is not None:
         source, obj = optimizer
-        tx.work.leave_first_run_to_python(obj, FIRST_STEP, without_state(source), BEFORE)
+        tx.work.leave_first_run_to_python(obj, FIRST_STEP, without_state(source), FirstRun.LIKELY)
     slots: list[Value | None] = [None] * len(decoded.slots)
     for index, (slot_source, obj) in enumerate(given.items()):
         slots[index] = LazyValue(obj, slot_source)
@@ -195,7 +201,8 @@ def capture_call(
     if is_comprehension(decoded.code) and not request.options.fullgraph:
         iterator = slots[0]
         assert iterator is not None
-        if (id(decoded.code), VARYING) in request.loops or tx.look(iterator).varies_in_length(tx):
+        varying = request.uncaptured.has_varying_comprehension(decoded.code)
+        if varying or tx.look(iterator).varies_in_length(tx):
             raise SkipFrame("it loops over a list whose length varies")
     frame.bind_cells(closure)
     for slot in decoded.cells:
