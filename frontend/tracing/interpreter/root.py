@@ -27,7 +27,7 @@ from . import opcodes  # noqa: F401 - its handlers register
 from .calls import Calls
 from .interpreter import Interpreter
 from .opcodes.exceptions import handle_instead
-from .outcome import BreakExit, BreakReached, BrokenFrame, Restart, Returned, ReturnExit
+from .outcome import BreakExit, BreakReached, BrokenFrame, Restart, Returned, ReturnExit, RootMark
 
 
 class RootInterpreter(Interpreter):
@@ -64,8 +64,8 @@ class RootInterpreter(Interpreter):
         except ObservedException as error:
             position = self.position if error.position is None else error.position
             position = tx.exceptions.raised_at.get(error.value, position)
-            if tx.frames.told_of_compiling is not None:  # in eager it may not raise
-                position = min(position, tx.frames.told_of_compiling)
+            if tx.frames.is_compiling_at is not None:  # in eager it may not raise
+                position = min(position, tx.frames.is_compiling_at)
             raise Restart(
                 position,
                 GraphBreak("exception-leaves", error.cls.__name__),
@@ -81,7 +81,7 @@ class RootInterpreter(Interpreter):
         tx = self.tx
         super().start_group(index)
         tx.effects.next_epoch()
-        self._mark_state = (
+        self._root_mark = RootMark(
             list(self.stack),
             list(self.slots),
             tx.graph.mark(),
@@ -101,14 +101,13 @@ class RootInterpreter(Interpreter):
             raise Restart(outside, reason)
         if outside is None and reason.position is not None:
             return self._break_in_call(reason, reason.position)
-        self.stack, self.slots, graph, modes, guards, tx.exceptions.handled, generators = (
-            self._mark_state
-        )
+        mark = self._root_mark
+        self.stack, self.slots, tx.exceptions.handled = mark.stack, mark.slots, mark.handled
         tx.effects.rollback()
-        tx.graph.rollback(graph)
-        tx.modes.rollback(modes)
-        tx.generators.rollback(generators)
-        tx.guards.truncate(guards)
+        tx.graph.rollback(mark.nodes)
+        tx.modes.rollback(mark.modes)
+        tx.generators.rollback(mark.generators)
+        tx.guards.truncate(mark.guards)
         return self._break(reason, tx.frames.broken_frames())
 
     def _break_in_call(self, reason: GraphBreak, position: int) -> BreakExit:
