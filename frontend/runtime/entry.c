@@ -49,24 +49,24 @@ entry_fits_frame(Entry *entry, PyFunctionObject *function, Py_ssize_t nslots)
 
 /* `code` with every argument slot positional, as that is how slots are handed over. */
 static PyCodeObject *
-flatten(PyCodeObject *code)
+make_positional(PyCodeObject *code)
 {
     if (argument_slots(code) == code->co_argcount) {
         return (PyCodeObject *)Py_NewRef(code);
     }
-    PyObject *flat = NULL;
+    PyObject *made = NULL;
     PyObject *replace = PyObject_GetAttrString((PyObject *)code, "replace");
     PyObject *none = PyTuple_New(0);
     PyObject *changes = Py_BuildValue("{sisisisi}", "co_argcount", argument_slots(code),
                                       "co_posonlyargcount", 0, "co_kwonlyargcount", 0, "co_flags",
                                       code->co_flags & ~(CO_VARARGS | CO_VARKEYWORDS));
     if (replace != NULL && none != NULL && changes != NULL) {
-        flat = PyObject_Call(replace, none, changes);
+        made = PyObject_Call(replace, none, changes);
     }
     Py_XDECREF(replace);
     Py_XDECREF(none);
     Py_XDECREF(changes);
-    return (PyCodeObject *)flat;
+    return (PyCodeObject *)made;
 }
 
 /* A function of the entry's code with the closure, globals and builtins of `like`. */
@@ -85,11 +85,11 @@ make_function(Entry *entry, PyObject *like)
                         "framejit: generated code has other free variables than its function");
         return NULL;
     }
-    if (entry->flat == NULL && (entry->flat = flatten(entry->code)) == NULL) {
+    if (entry->positional == NULL && (entry->positional = make_positional(entry->code)) == NULL) {
         return NULL;
     }
     PyFunctionObject *made =
-        (PyFunctionObject *)PyFunction_New((PyObject *)entry->flat, model->func_globals);
+        (PyFunctionObject *)PyFunction_New((PyObject *)entry->positional, model->func_globals);
     if (made == NULL) {
         return NULL;
     }
@@ -313,7 +313,7 @@ entry_traverse(Entry *self, visitproc visit, void *arg)
     Py_VISIT(self->program);
     Py_VISIT(self->function);
     Py_VISIT(self->code);
-    Py_VISIT(self->flat);
+    Py_VISIT(self->positional);
     Py_VISIT(self->data);
     Py_VISIT(self->graph);
     Py_VISIT(self->passed_on);
@@ -327,7 +327,7 @@ entry_clear(Entry *self)
      * own. */
     Py_CLEAR(self->function);
     Py_CLEAR(self->code);
-    Py_CLEAR(self->flat);
+    Py_CLEAR(self->positional);
     Py_CLEAR(self->data);
     Py_CLEAR(self->graph);
     Py_CLEAR(self->passed_on);

@@ -143,7 +143,7 @@ disable_call(PyObject *Py_UNUSED(module), PyObject *args)
                           &PyDict_Type, &keywords)) {
         return NULL;
     }
-    Mode *mode = &thread_mode;
+    ThreadMode *mode = &thread_mode;
     Handle *outer = mode->current;
     mode_set_current(mode, NULL);
     PyObject *result = PyObject_Call(function, positional, keywords);

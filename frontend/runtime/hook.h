@@ -23,10 +23,10 @@ typedef struct Link Link;
 
 typedef struct {
     PyObject_HEAD
-    PyObject *program;  /* of the guard capsule's program_type, or NULL: always hits */
-    PyObject *function; /* takes the slots (and the lifted tuple) by position, or NULL */
-    PyCodeObject *code; /* the same for a frame's own closure, or NULL */
-    PyCodeObject *flat; /* `code` with positional arguments only, made when first needed */
+    PyObject *program;        /* of the guard capsule's program_type, or NULL: always hits */
+    PyObject *function;       /* takes the slots (and the lifted tuple) by position, or NULL */
+    PyCodeObject *code;       /* the same for a frame's own closure, or NULL */
+    PyCodeObject *positional; /* `code` with positional arguments only, made when first needed */
     PyObject *data;
     PyObject
         *graph; /* where the code does nothing but call a graph of one result: that, else NULL */
@@ -107,19 +107,19 @@ typedef struct {
     Handle *current; /* borrowed: its call is below us on the C stack */
     int quiet;       /* depth of graphs, compiles and callbacks */
     Stance stance;   /* STANCE_INHERITED: the process's */
-    PyCodeObject
-        *pass; /* the next frame of this code is one we start ourselves: let it through once */
-    PyObject **release, **release_lifted; /* ... and then these references of the caller's are not
-                                             needed any more */
+    /* Code that we are about to start: its next frame is let through, once. Then two references of
+     * the caller's are not needed any more. */
+    PyCodeObject *pass_once;
+    PyObject **release, **release_lifted;
     Frame *delegating; /* handed to the evaluator under ours, which may hand it back */
     /* Below `low`, C levels get scarce and frames run with the hook off; under `end` there is
      * nothing left. */
     uintptr_t stack_low, stack_end;
-} Mode;
+} ThreadMode;
 
 /* Initial-exec: a load off the thread pointer instead of a call, which would cost as much as a
  * guard. */
-extern LOCAL _Thread_local Mode thread_mode __attribute__((tls_model("initial-exec")));
+extern LOCAL _Thread_local ThreadMode thread_mode __attribute__((tls_model("initial-exec")));
 
 static inline Stance
 stance_now(void)
@@ -186,7 +186,7 @@ hook_count(int change)
 }
 
 static inline void
-mode_set_current(Mode *mode, Handle *handle)
+mode_set_current(ThreadMode *mode, Handle *handle)
 {
     int change = (handle != NULL) - (mode->current != NULL);
     mode->current = handle;
@@ -196,7 +196,7 @@ mode_set_current(Mode *mode, Handle *handle)
 }
 
 static inline void
-mode_enter_quiet(Mode *mode)
+mode_enter_quiet(ThreadMode *mode)
 {
     if (mode->quiet++ == 0 && mode->current != NULL) {
         hook_count(-1);
@@ -204,39 +204,39 @@ mode_enter_quiet(Mode *mode)
 }
 
 static inline void
-mode_leave_quiet(Mode *mode)
+mode_leave_quiet(ThreadMode *mode)
 {
     if (--mode->quiet == 0 && mode->current != NULL) {
         hook_count(+1);
     }
 }
 
-/* What entering the evaluator from C did to the budget of C levels, and whether the stack runs low.
- */
+/* What entering the evaluator from C takes of the budget of C levels, and whether the stack runs
+ * low. */
 typedef struct {
     int levels;
     int low;
-} Native;
+} StackUse;
 
-LOCAL int native_enter_low(PyThreadState *tstate, Native *native, uintptr_t here);
+LOCAL int stack_enter_low(PyThreadState *tstate, StackUse *use, uintptr_t here);
 
 /* -1, with RecursionError, when there is no stack for it. */
 static inline int
-native_enter(PyThreadState *tstate, Native *native)
+stack_enter(PyThreadState *tstate, StackUse *use)
 {
     uintptr_t here = (uintptr_t)__builtin_frame_address(0);
-    *native = (Native){EVALUATOR_C_LEVELS, 0};
-    if (here <= thread_mode.stack_low && native_enter_low(tstate, native, here) < 0) {
+    *use = (StackUse){EVALUATOR_C_LEVELS, 0};
+    if (here <= thread_mode.stack_low && stack_enter_low(tstate, use, here) < 0) {
         return -1;
     }
-    c_levels_add(tstate, native->levels);
+    c_levels_add(tstate, use->levels);
     return 0;
 }
 
 static inline void
-native_leave(PyThreadState *tstate, const Native *native)
+stack_leave(PyThreadState *tstate, const StackUse *use)
 {
-    c_levels_add(tstate, -native->levels);
+    c_levels_add(tstate, -use->levels);
 }
 
 static inline PyObject *
@@ -257,14 +257,14 @@ static inline PyObject *
 call_in_mode(PyThreadState *tstate, Handle *handle, PyObject *function, PyObject *const *args,
              size_t nargsf, PyObject *kwnames)
 {
-    Native native;
-    if (native_enter(tstate, &native) < 0) {
+    StackUse stack;
+    if (stack_enter(tstate, &stack) < 0) {
         return NULL;
     }
     PyObject *result = handle == NULL && thread_mode.current == NULL
                            ? call_vector(function, args, nargsf, kwnames)
                            : call_switching(handle, function, args, nargsf, kwnames);
-    native_leave(tstate, &native);
+    stack_leave(tstate, &stack);
     return result;
 }
 

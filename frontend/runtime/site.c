@@ -120,7 +120,7 @@ static int
 entry_holds_quietly(Entry *entry, PyObject *const *slots, Py_ssize_t nslots, PyObject *function,
                     PyObject **lifted)
 {
-    Mode *mode = &thread_mode;
+    ThreadMode *mode = &thread_mode;
     if (mode->current == NULL || mode->quiet != 0) {
         return entry_holds(entry, slots, nslots, function, lifted);
     }
