@@ -47,16 +47,16 @@ class Sections:
         self.anchors: dict[Source, None] = {}
         self._by_source: dict[Source, list[Guard]] = defaultdict(list)
         self._known: dict[Source, Section] = {}
-        self._restless: set[Source] = set()
+        self._varying: set[Source] = set()
         self._keys: dict[Source, tuple[Any, ...]] = {}
         for guard in guards:
             self._by_source[guard.source].append(guard)
             if guard.kind is Kind.KEYS:
                 self._keys[guard.source] = guard.expected
             if guard.kind is Kind.TYPE and guard.expected in NUMBERS:
-                self._restless.add(guard.source)
+                self._varying.add(guard.source)
             if guard.kind is Kind.SHAPE:
-                self._restless.update(kind_of(guard).subjects(guard))
+                self._varying.update(kind_of(guard).subjects(guard))
         for source in paths_of(guards, lifted):
             self.of(source)
         for guard in guards:
@@ -104,7 +104,7 @@ class Sections:
         if not self.is_pure(source):
             return Section.LAST
         section = self._section_below(holder(source.base))
-        return Section.LAST if section is Section.STABLE and source in self._restless else section
+        return Section.LAST if section is Section.STABLE and source in self._varying else section
 
     def _section_below(self, base: Source) -> Section:
         """The section of what is read from the object at the end of `base`; the object then becomes

@@ -16,8 +16,8 @@ ROOT = Path(__file__).parent.parent
 LAYERS = (  # lowest first; folders of frontend by their own name
     {"records"}, {"errors", "options", "clock", "generated_source", "garbage_collection", "overlap", "factory_call", "tier", "torch_compat", "skipped_imports"},
     {"events"},
-    {"pycode", "guards", "backends"}, {"values"}, {"tracing"}, {"codegen"}, {"runtime", "explain"}, {"framejit_attribute", "support"},
-    {"self_check"}, {"api", "eager_only"}, {"exported_graph"}, {"artifact", "export", "replace_torch_compile"}, {"public"}, {"__init__"}, {"benchmarks"}, {"cli"}, {"__main__"},
+    {"pycode", "guards", "backends"}, {"values"}, {"tracing"}, {"codegen"}, {"runtime", "explain"}, {"framejit_attribute", "support", "control"},
+    {"self_check", "observation"}, {"api", "eager_only"}, {"exported_graph"}, {"artifact", "export", "replace_torch_compile"}, {"public"}, {"__init__"}, {"benchmarks"}, {"cli"}, {"__main__"},
 )  # fmt: skip
 PLACES = ("*.py", "frontend/**/*.py", "guards/**/*.py", "backends/**/*.py", "cli/*.py")
 FILES = [path for place in PLACES for path in ROOT.glob(place) if path.name != "setup.py"]
