@@ -21,6 +21,7 @@ from ..guards.source import FrameView, Source
 from ..options import Options
 from ..records import record
 from . import api
+from .control import condition
 from .framejit_attribute import title_of
 from .pycode.decode import decode
 from .runtime._hook import Site
@@ -85,7 +86,7 @@ class ExportedGraph:
 
     @property
     def conditions(self) -> tuple[str, ...]:
-        return tuple(dict.fromkeys(map(api.condition, self._guards)))
+        return tuple(dict.fromkeys(map(condition, self._guards)))
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Raises ValueError where a condition does not hold."""
