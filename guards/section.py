@@ -47,7 +47,7 @@ class Sections:
         self.anchors: dict[Source, None] = {}
         self._by_source: dict[Source, list[Guard]] = defaultdict(list)
         self._known: dict[Source, Section] = {}
-        self._varying: set[Source] = set()
+        self._varying: set[Source] = set()  # numbers that are expected to differ between calls
         self._keys: dict[Source, tuple[Any, ...]] = {}
         for guard in guards:
             self._by_source[guard.source].append(guard)
@@ -65,6 +65,7 @@ class Sections:
         self.early = paths_to(self.anchors)  # to be loaded in the first section, whoever asks
 
     def of_guard(self, guard: Guard, runs_python: bool) -> Section:
+        """The section in which a guard is checked: the common one of the paths that it reads."""
         if guard.kind is Kind.TORCH_STATE:
             return Section.FIRST
         # tensors that stay get other memory: `weight.data = other`
@@ -91,6 +92,7 @@ class Sections:
         return None
 
     def of(self, source: Source) -> Section:
+        """The section in which the object at the end of a path is loaded."""
         section = self._known.get(source)
         if section is None:
             section = self._known[source] = self._find(source)

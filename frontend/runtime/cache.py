@@ -273,7 +273,7 @@ class Cache:
             return False
 
     def _skip_deep_call(self, unit: CompileUnit) -> None:
-        reason = "this call lies too deep in Python's stack to be compiled"
+        reason = "this call is too deep in Python's stack to be compiled"
         self.send(Skipped(unit.name, unit.where, reason))
 
     def _run_compilation(self, call: UnservedCall, observer: Observer) -> Entry:
